@@ -1,0 +1,50 @@
+// What one piece of work may use, shared by everything that does it: memory, time, and a way to stop it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "support/result.h"
+
+namespace xyntra {
+
+// Set from any thread or a signal handler; looked at by all long work at least every 100 ms.
+class CancelToken {
+ public:
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+// Counts the bytes of live tensors against a cap, and carries deadline and cancel token.
+// Thread safe; outlives the buffers charged to it (they share ownership).
+class Budget {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Budget() = default;
+  Budget(std::int64_t max_bytes, std::optional<Clock::time_point> deadline, std::shared_ptr<CancelToken> token)
+      : max_bytes_(max_bytes), deadline_(deadline), token_(std::move(token)) {}
+
+  Status charge(std::int64_t bytes);    // Limit error when the cap would be passed; nothing charged then
+  void release(std::int64_t bytes);
+  Status check_time() const;            // Limit error once the deadline passed or the token was cancelled
+  bool stopped() const;                 // the same question as a bool, cheap enough for inner loops (every ~1 ms)
+  std::int64_t used_bytes() const { return used_.load(); }
+  std::int64_t peak_bytes() const { return peak_.load(); }
+  std::int64_t max_bytes() const { return max_bytes_; }
+
+ private:
+  std::int64_t max_bytes_ = INT64_MAX;
+  std::optional<Clock::time_point> deadline_;
+  std::shared_ptr<CancelToken> token_;
+  std::atomic<std::int64_t> used_{0};
+  std::atomic<std::int64_t> peak_{0};
+};
+
+}  // namespace xyntra

@@ -1,0 +1,29 @@
+// Scalar conversions between float32/float64 and the narrow float formats, exact where the value exists
+// and rounded to nearest, ties to even, otherwise. `saturate` decides what an f8/f4 overflow becomes: the
+// largest finite value, or NaN/Inf as ONNX's Cast tables say. One place, used by the evaluator, constant
+// folding, readers and tests.
+#pragma once
+
+#include <cstdint>
+
+#include "types/dtype.h"
+
+namespace xyntra {
+
+float f16_to_f32(std::uint16_t bits);
+std::uint16_t f32_to_f16(float value);
+std::uint16_t f64_to_f16(double value);  // one rounding, not two
+float bf16_to_f32(std::uint16_t bits);
+std::uint16_t f32_to_bf16(float value);  // NaN stays NaN (quiet)
+std::uint16_t f64_to_bf16(double value);
+
+// The 8-bit and 4-bit kinds: F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F4E2M1.
+float small_float_to_f32(DType dtype, std::uint8_t bits);
+std::uint8_t f32_to_small_float(DType dtype, float value, bool saturate);
+enum class ScaleRounding { Nearest, Up, Down };  // ONNX Cast's round_mode, for F8E8M0 only
+std::uint8_t f32_to_f8e8m0(float value, bool saturate, ScaleRounding rounding);
+
+// The nearest value representable in `dtype` (a float dtype), as a float: the rounding a store would do.
+float round_to(DType dtype, float value);
+
+}  // namespace xyntra
