@@ -1,0 +1,68 @@
+#include "types/dim.h"
+
+#include <gtest/gtest.h>
+
+namespace xyntra {
+namespace {
+
+const Dim n = Dim::symbol("n");
+const Dim m = Dim::symbol("m");
+
+TEST(Dim, PolynomialsHaveOneForm) {
+  EXPECT_EQ(n * 2 + n, n * 3);
+  EXPECT_EQ((n + 1) * (m - 1), n * m - n + m - 1);
+  EXPECT_EQ(n - n, Dim(0));
+  EXPECT_TRUE((n - n).is_constant());
+  EXPECT_TRUE(n.is_symbol());
+  EXPECT_FALSE((n + 1).is_symbol());
+}
+
+TEST(Dim, DivisionIsExactWhereItCanBe) {
+  EXPECT_EQ(floor_div(n * 768, Dim(768)), n);
+  EXPECT_EQ(floor_div(n * m * 768, n * m), Dim(768));
+  EXPECT_EQ(floor_div(n * 768, n * m * 0 + n), Dim(768));
+  EXPECT_EQ(floor_div(Dim(-7), Dim(2)), Dim(-4));
+  EXPECT_EQ(modulo(Dim(-7), Dim(2)), Dim(1));
+  EXPECT_EQ(modulo(n * 4, Dim(2)), Dim(0));
+  EXPECT_EQ(floor_div(n + 1, Dim(2)).to_string(), "floordiv(n + 1, 2)");
+  EXPECT_EQ(floor_div(n, Dim(0)).evaluate({{"n", 3}}).value(), 0);
+}
+
+TEST(Dim, MaxAndMinDecideWhenTheDifferenceIsKnown) {
+  EXPECT_EQ(max(n, n + 1), n + 1);
+  EXPECT_EQ(min(n, n + 1), n);
+  EXPECT_EQ(max(n, m), max(m, n));
+}
+
+TEST(Dim, SaturatesInsteadOfWrapping) {
+  Dim huge(std::int64_t{1} << 42);
+  EXPECT_EQ(huge * huge, Dim(std::int64_t{1} << 62));
+}
+
+TEST(Dim, TextRoundTrips) {
+  for (const Dim& dim : {Dim(0), Dim(-3), n, n * 2 - m * 3 + 1, floor_div(n + 1, Dim(2)) * m, max(n, m * m),
+                         Dim::symbol("batch size'\n"), Dim::symbol("max"), Dim(0) - n}) {
+    auto back = Dim::parse(dim.to_string());
+    ASSERT_TRUE(back.has_value()) << dim.to_string() << ": " << back.error().message;
+    EXPECT_EQ(*back, dim) << dim.to_string();
+  }
+  EXPECT_FALSE(Dim::parse("n +").has_value());
+  EXPECT_FALSE(Dim::parse(std::string(200, '(')).has_value());
+}
+
+TEST(Dim, RangesFollowArithmetic) {
+  SymbolRanges ranges{{"n", {1, 512}}};
+  EXPECT_EQ((n * 2 - 1).range(ranges), (Range{1, 1023}));
+  EXPECT_EQ(floor_div(n + 1, Dim(2)).range(ranges), (Range{1, 256}));
+  EXPECT_EQ(m.range(ranges), (Range{0, INT64_MAX}));
+}
+
+TEST(Dim, EvaluatesAndNamesWhatIsMissing) {
+  EXPECT_EQ((n * m + 1).evaluate({{"n", 2}, {"m", 3}}).value(), 7);
+  auto missing = (n * m).evaluate({{"n", 2}});
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().message, "the size 'm' has no value");
+}
+
+}  // namespace
+}  // namespace xyntra
