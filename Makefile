@@ -1,0 +1,52 @@
+# The front door. Everything here is also in the justfile, under the same names.
+MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
+SECONDS_EACH ?= 60
+.PHONY: help fuse test dev bench check fuzz conformance asan tsan clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
+
+fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
+	@scripts/setup build
+	@scripts/fuse $(if $(MODEL),'$(MODEL)')
+
+test: ## everything CI runs: unit, golden, must-fail, conformance, layers
+	@scripts/setup build conformance
+	@scripts/build release
+	@scripts/test --preset release
+
+dev: ## git hooks, compile_commands.json, formatter and linter
+	@scripts/setup build check
+	@scripts/dev
+
+bench: ## time and peak memory of the bundled models
+	@scripts/setup build
+	@scripts/build release
+	@scripts/bench
+
+check: ## format, layers, clang-tidy, unsafe buffer usage
+	@scripts/setup build check
+	@scripts/check
+
+fuzz: ## run every fuzz target for SECONDS_EACH seconds
+	@scripts/setup build fuzz conformance
+	@scripts/build fuzz
+	@scripts/fuzz $(SECONDS_EACH)
+
+conformance: ## the ONNX backend tests against the checked-in list
+	@scripts/setup build conformance
+	@scripts/build release
+	@scripts/conformance
+
+asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/setup build conformance
+	@scripts/build asan
+	@scripts/test --preset asan
+
+tsan: ## make test under ThreadSanitizer
+	@scripts/setup build conformance
+	@scripts/build tsan
+	@scripts/test --preset tsan
+
+clean: ## remove build/
+	@rm -rf build

@@ -1,0 +1,43 @@
+# The same names as in the Makefile: just fuse resnet.onnx
+default:
+    @just --list
+
+# build the command and run a model
+fuse model="":
+    @make --no-print-directory fuse {{ if model == "" { "" } else { "MODEL=" + quote(model) } }}
+
+# everything CI runs
+test:
+    @make --no-print-directory test
+
+# git hooks, compile_commands.json, formatter and linter
+dev:
+    @make --no-print-directory dev
+
+# time and peak memory of the bundled models
+bench:
+    @make --no-print-directory bench
+
+# format, layers, clang-tidy, unsafe buffer usage
+check:
+    @make --no-print-directory check
+
+# run every fuzz target for some seconds each
+fuzz seconds="60":
+    @make --no-print-directory fuzz SECONDS_EACH={{ seconds }}
+
+# the ONNX backend tests against the checked-in list
+conformance:
+    @make --no-print-directory conformance
+
+# make test under AddressSanitizer and UndefinedBehaviorSanitizer
+asan:
+    @make --no-print-directory asan
+
+# make test under ThreadSanitizer
+tsan:
+    @make --no-print-directory tsan
+
+# list the targets
+help:
+    @make --no-print-directory help
