@@ -10,22 +10,24 @@ namespace {
 constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
 constexpr int kMaxParseDepth = 64;
 
-std::int64_t saturate(__int128 value) {
+__extension__ typedef __int128 Int128;
+
+std::int64_t saturate(Int128 value) {
   if (value > kSaturated) return kSaturated;
   if (value < -kSaturated) return -kSaturated;
   return static_cast<std::int64_t>(value);
 }
-std::int64_t add(std::int64_t a, std::int64_t b) { return saturate(static_cast<__int128>(a) + b); }
-std::int64_t multiply(std::int64_t a, std::int64_t b) { return saturate(static_cast<__int128>(a) * b); }
+std::int64_t add(std::int64_t a, std::int64_t b) { return saturate(static_cast<Int128>(a) + b); }
+std::int64_t multiply(std::int64_t a, std::int64_t b) { return saturate(static_cast<Int128>(a) * b); }
 
 std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
   if (b == 0) return 0;
-  if (b == -1) return saturate(-static_cast<__int128>(a));
+  if (b == -1) return saturate(-static_cast<Int128>(a));
   std::int64_t quotient = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? quotient - 1 : quotient;
 }
 std::int64_t floor_remainder(std::int64_t a, std::int64_t b) {
-  return b == 0 ? 0 : static_cast<std::int64_t>(a - static_cast<__int128>(b) * floor_quotient(a, b));
+  return b == 0 ? 0 : static_cast<std::int64_t>(a - static_cast<Int128>(b) * floor_quotient(a, b));
 }
 
 bool is_identifier(std::string_view name) {
@@ -279,19 +281,19 @@ std::string Dim::to_string() const {
 }
 
 Range Dim::range(const SymbolRanges& ranges) const {
-  auto clamp = [](__int128 value) -> std::int64_t {
+  auto clamp = [](Int128 value) -> std::int64_t {
     if (value > INT64_MAX) return INT64_MAX;
     if (value < INT64_MIN) return INT64_MIN;
     return static_cast<std::int64_t>(value);
   };
   // INT64_MAX and INT64_MIN stand for infinities: products and sums keep them.
   auto product = [&clamp](std::int64_t a, std::int64_t b) -> std::int64_t {
-    return clamp(static_cast<__int128>(a) * b);
+    return clamp(static_cast<Int128>(a) * b);
   };
   auto sum = [&clamp](std::int64_t a, std::int64_t b) -> std::int64_t {
     if (a == INT64_MAX || b == INT64_MAX) return INT64_MAX;
     if (a == INT64_MIN || b == INT64_MIN) return INT64_MIN;
-    return clamp(static_cast<__int128>(a) + b);
+    return clamp(static_cast<Int128>(a) + b);
   };
   auto times = [&product](Range a, Range b) {
     std::int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
