@@ -27,18 +27,18 @@ struct Error {
   std::string hint;
   bool fatal = false;  // a fatal error leaves the object it came from unusable
 
-  Error&& in_file(std::string value) && {
+  Error in_file(std::string value) && {
     if (file.empty()) file = std::move(value);
     return std::move(*this);
   }
-  Error&& at_node(std::string node_name, std::string op_name) && {
+  Error at_node(std::string node_name, std::string op_name) && {
     if (op.empty()) {
       node = std::move(node_name);
       op = std::move(op_name);
     }
     return std::move(*this);
   }
-  Error&& with_hint(std::string value) && {
+  Error with_hint(std::string value) && {
     hint = std::move(value);
     return std::move(*this);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "support/result.h"
 
@@ -28,13 +29,14 @@ class Budget {
   using Clock = std::chrono::steady_clock;
 
   Budget() = default;
-  Budget(std::int64_t max_bytes, std::optional<Clock::time_point> deadline, std::shared_ptr<CancelToken> token)
+  Budget(std::int64_t max_bytes, std::optional<Clock::time_point> deadline,
+         std::shared_ptr<CancelToken> token)
       : max_bytes_(max_bytes), deadline_(deadline), token_(std::move(token)) {}
 
-  Status charge(std::int64_t bytes);    // Limit error when the cap would be passed; nothing charged then
+  Status charge(std::int64_t bytes);  // Limit error when the cap would be passed; nothing charged then
   void release(std::int64_t bytes);
-  Status check_time() const;            // Limit error once the deadline passed or the token was cancelled
-  bool stopped() const;                 // the same question as a bool, cheap enough for inner loops (every ~1 ms)
+  Status check_time() const;  // Limit error once the deadline passed or the token was cancelled
+  bool stopped() const;       // the same question as a bool, cheap enough for inner loops (every ~1 ms)
   std::int64_t used_bytes() const { return used_.load(); }
   std::int64_t peak_bytes() const { return peak_.load(); }
   std::int64_t max_bytes() const { return max_bytes_; }

@@ -37,8 +37,8 @@ inline void require(bool condition, const char* what) {
 
 #define XYNTRA_CONCAT_(a, b) a##b
 #define XYNTRA_CONCAT(a, b) XYNTRA_CONCAT_(a, b)
-#define XYNTRA_TRY_(tmp, declaration, expression)              \
-  auto tmp = (expression);                                     \
+#define XYNTRA_TRY_(tmp, declaration, expression)                           \
+  auto tmp = (expression);                                                  \
   if (!tmp) return tl::unexpected<::xyntra::Error>(std::move(tmp).error()); \
   declaration = std::move(*tmp)
 // XYNTRA_TRY(auto shape, shape_of(x)); returns the error of the expression, or declares its value.
