@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace xyntra {
@@ -15,11 +16,12 @@ enum class DType : std::uint8_t {
 
 enum class DTypeClass : std::uint8_t { Float, Signed, Unsigned, Boolean };
 
-std::string_view name_of(DType dtype);                      // "f32"
-std::optional<DType> dtype_named(std::string_view name);    // inverse of name_of
-int bits_of(DType dtype);                                   // 32; 4 for i4
+std::span<const DType> all_dtypes();                      // in the order of the table
+std::string_view name_of(DType dtype);                    // "f32"
+std::optional<DType> dtype_named(std::string_view name);  // inverse of name_of
+int bits_of(DType dtype);                                 // 32; 4 for i4
 DTypeClass class_of(DType dtype);
-int onnx_code_of(DType dtype);                              // TensorProto.DataType
+int onnx_code_of(DType dtype);  // TensorProto.DataType
 std::optional<DType> dtype_of_onnx_code(int code);
 
 inline bool is_float(DType dtype) { return class_of(dtype) == DTypeClass::Float; }
@@ -30,11 +32,9 @@ inline bool is_integer(DType dtype) {
 inline bool is_signed_integer(DType dtype) { return class_of(dtype) == DTypeClass::Signed; }
 
 // The type in which arithmetic on `dtype` is done: f32 for the narrow floats, itself otherwise.
-inline DType compute_type(DType dtype) {
-  return is_float(dtype) && bits_of(dtype) < 32 ? DType::F32 : dtype;
-}
+inline DType compute_type(DType dtype) { return is_float(dtype) && bits_of(dtype) < 32 ? DType::F32 : dtype; }
 
-// Smallest and largest value of an integer dtype (u64's largest does not fit: see highest_unsigned).
+// Smallest and largest value of an integer dtype (0 and 1 for bool); unsigned, so that u64 fits.
 std::int64_t lowest_integer(DType dtype);
 std::uint64_t highest_integer(DType dtype);
 

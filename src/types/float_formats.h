@@ -20,10 +20,18 @@ std::uint16_t f64_to_bf16(double value);
 // The 8-bit and 4-bit kinds: F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F4E2M1.
 float small_float_to_f32(DType dtype, std::uint8_t bits);
 std::uint8_t f32_to_small_float(DType dtype, float value, bool saturate);
-enum class ScaleRounding { Nearest, Up, Down };  // ONNX Cast's round_mode, for F8E8M0 only
+std::uint8_t f64_to_small_float(DType dtype, double value, bool saturate);  // one rounding, not two
+// To F8E8M0 this rounds as ScaleRounding::Up, ONNX's default. F4E2M1 has neither NaN nor Inf: it always
+// saturates, and NaN becomes -0 as in ONNX's own data.
+
+// ONNX Cast's round_mode, for F8E8M0 only: powers of two, no sign (it is ignored), no zero. What is below the
+// smallest value (zero too) or above the largest becomes that value, or NaN when not saturating. Nearest
+// rounds ties up.
+enum class ScaleRounding { Nearest, Up, Down };
 std::uint8_t f32_to_f8e8m0(float value, bool saturate, ScaleRounding rounding);
 
-// The nearest value representable in `dtype` (a float dtype), as a float: the rounding a store would do.
+// The nearest value representable in `dtype` (a float dtype), as a float: the rounding a store would do, with
+// saturation for the 8-bit and 4-bit kinds.
 float round_to(DType dtype, float value);
 
 }  // namespace xyntra

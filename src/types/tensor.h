@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/limits.h"
@@ -31,8 +33,9 @@ class Tensor {
                                std::shared_ptr<const void> owner);
 
   template <class T>
-  static Tensor from(DType dtype, Dims dims, std::span<const T> elements);  // copies; tests and small constants
-  static Tensor of_integers(std::span<const std::int64_t> elements);        // i64[n]
+  static Tensor from(DType dtype, Dims dims,
+                     std::span<const T> elements);                    // copies; tests and small constants
+  static Tensor of_integers(std::span<const std::int64_t> elements);  // i64[n]
   static Tensor scalar_i64(std::int64_t value);
   static Tensor scalar_f32(float value);
 
@@ -47,6 +50,7 @@ class Tensor {
   // Typed views of aligned, byte-or-wider elements; f16/bf16 as uint16_t, bool as uint8_t.
   template <class T>
   std::span<const T> view() const {
+    require(reinterpret_cast<std::uintptr_t>(data_) % alignof(T) == 0, "Tensor: misaligned view");
     return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)};
   }
   template <class T>
@@ -54,7 +58,8 @@ class Tensor {
     return {reinterpret_cast<T*>(mutable_bytes().data()), size_ / sizeof(T)};
   }
 
-  // One element, whatever the dtype; slow, for small tensors, printing and host ops.
+  // One element, whatever the dtype; slow, for small tensors, printing and host ops. A float becomes an
+  // integer towards zero, clamped to the range, NaN to 0; an integer too wide loses its higher bits.
   double element_as_f64(std::int64_t index) const;
   std::int64_t element_as_i64(std::int64_t index) const;
   void set_element_f64(std::int64_t index, double value);
@@ -62,7 +67,6 @@ class Tensor {
   std::vector<std::int64_t> to_integers() const;  // all elements
 
   Result<Tensor> reshaped(Dims dims) const;  // shares the bytes
-  // A contiguous part along the first axis, sharing the bytes (byte-or-wider dtypes).
   Tensor aligned() const;                    // itself, or a copy when the borrowed bytes are misaligned
 
   // SHA-256 of dtype, dims and bytes: equal content, equal hash, on any machine.
