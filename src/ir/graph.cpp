@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <queue>
 
-
 namespace xyntra {
 
 Type Type::tensor(DType dtype, std::optional<Shape> shape) {
@@ -31,8 +30,8 @@ Type Type::optional(Type element) {
 bool Type::operator==(const Type& other) const {
   if (kind != other.kind) return false;
   switch (kind) {
-    case Kind::Unknown: return true;
-    case Kind::Tensor: return dtype == other.dtype && shape == other.shape;
+    case Kind::Unknown:  return true;
+    case Kind::Tensor:   return dtype == other.dtype && shape == other.shape;
     case Kind::Sequence:
     case Kind::Optional: return *element == *other.element;
   }
@@ -41,8 +40,8 @@ bool Type::operator==(const Type& other) const {
 
 std::string Type::to_string() const {
   switch (kind) {
-    case Kind::Unknown: return "?";
-    case Kind::Tensor: return std::string(name_of(dtype)) + (shape ? xyntra::to_string(*shape) : "[*]");
+    case Kind::Unknown:  return "?";
+    case Kind::Tensor:   return std::string(name_of(dtype)) + (shape ? xyntra::to_string(*shape) : "[*]");
     case Kind::Sequence: return "seq<" + element->to_string() + ">";
     case Kind::Optional: return "opt<" + element->to_string() + ">";
   }
@@ -79,8 +78,8 @@ ValueId Graph::add_constant(std::string value_name, Tensor tensor) {
   return add_value(std::move(value));
 }
 
-NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::vector<std::string> output_names,
-                       Attributes attributes, std::string origin) {
+NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs,
+                       std::vector<std::string> output_names, Attributes attributes, std::string origin) {
   NodeId id(nodes_.size());
   Node node;
   node.op = std::move(op);
@@ -189,13 +188,15 @@ Status verify_node(const Graph& graph, const Node& node, NodeId id) {
 
 Status verify(const Graph& graph) {
   for (ValueId input : graph.inputs) {
-    if (!input.valid() || input.index >= graph.value_count()) return bad_model("a graph input does not exist");
+    if (!input.valid() || input.index >= graph.value_count())
+      return bad_model("a graph input does not exist");
     if (graph.value(input).producer.valid()) {
       return bad_model("the graph input '" + graph.value(input).name + "' is also an output of a node");
     }
   }
   for (ValueId output : graph.outputs) {
-    if (!output.valid() || output.index >= graph.value_count()) return bad_model("a graph output does not exist");
+    if (!output.valid() || output.index >= graph.value_count())
+      return bad_model("a graph output does not exist");
   }
   for (NodeId id : graph.node_ids()) XYNTRA_CHECK_OK(verify_node(graph, graph.node(id), id));
   XYNTRA_CHECK_OK(graph.topological_order());

@@ -29,11 +29,13 @@ using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
 class Graph;
 
-using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
-                               std::vector<std::string>, Tensor, std::shared_ptr<const Graph>, Type>;
+using Attribute =
+    std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
+                 std::vector<std::string>, Tensor, std::shared_ptr<const Graph>, Type>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-const char* attribute_kind(const Attribute& attribute);  // "int", "float", "string", "ints", … "graph", "type"
+const char* attribute_kind(
+    const Attribute& attribute);  // "int", "float", "string", "ints", … "graph", "type"
 
 struct Node {
   std::string op;      // canonical name: "Add"; other domains as "com.microsoft.BiasGelu"
@@ -46,8 +48,8 @@ struct Node {
 struct Value {
   std::string name;  // the model's own name, unique within the graph; hostile text
   Type type;
-  NodeId producer;             // invalid for graph inputs and constants
-  Tensor constant;             // defined() for constants
+  NodeId producer;                           // invalid for graph inputs and constants
+  Tensor constant;                           // defined() for constants
   std::optional<std::vector<Dim>> elements;  // symbolic contents of a small integer tensor, when known
   bool is_constant() const { return constant.defined(); }
 };

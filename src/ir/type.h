@@ -13,9 +13,9 @@ namespace xyntra {
 struct Type {
   enum class Kind : std::uint8_t { Unknown, Tensor, Sequence, Optional };
   Kind kind = Kind::Unknown;
-  DType dtype = DType::F32;               // Tensor
-  std::optional<Shape> shape;             // Tensor; nullopt: rank unknown until run time
-  std::shared_ptr<const Type> element;    // Sequence and Optional
+  DType dtype = DType::F32;             // Tensor
+  std::optional<Shape> shape;           // Tensor; nullopt: rank unknown until run time
+  std::shared_ptr<const Type> element;  // Sequence and Optional
 
   static Type tensor(DType dtype, std::optional<Shape> shape = std::nullopt);
   static Type sequence(Type element);
@@ -24,7 +24,8 @@ struct Type {
   bool is_tensor() const { return kind == Kind::Tensor; }
   bool has_static_shape() const { return is_tensor() && shape && is_static(*shape); }
   bool operator==(const Type& other) const;
-  std::string to_string() const;  // "f32[batch, 128]", "f32[*]" for unknown rank, "seq<f32[3]>", "opt<…>", "?"
+  std::string to_string()
+      const;  // "f32[batch, 128]", "f32[*]" for unknown rank, "seq<f32[3]>", "opt<…>", "?"
 };
 
 }  // namespace xyntra

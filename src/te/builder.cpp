@@ -167,7 +167,9 @@ Buffer Builder::next_of(const Buffer& state) const {
   return found->second;
 }
 
-void Builder::next(const Buffer& state, const Axes& axes, Expr body) { write(next_of(state), axes, std::move(body)); }
+void Builder::next(const Buffer& state, const Axes& axes, Expr body) {
+  write(next_of(state), axes, std::move(body));
+}
 
 void Builder::end_scan() {
   require(in_scan_, "te: end of a scan that was not begun");

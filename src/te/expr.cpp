@@ -48,22 +48,24 @@ Expr simplified_index(ExprOp op, const std::vector<Expr>& operands) {
   bool both = a->op == ExprOp::Const && b->op == ExprOp::Const;
   switch (op) {
     case ExprOp::Add:
-      if (both) return Expr::index(static_cast<std::int64_t>(static_cast<std::uint64_t>(a->int_value) +
-                                                             static_cast<std::uint64_t>(b->int_value)));
+      if (both)
+        return Expr::index(static_cast<std::int64_t>(static_cast<std::uint64_t>(a->int_value) +
+                                                     static_cast<std::uint64_t>(b->int_value)));
       if (a.is_integer_constant(0)) return b;
       if (b.is_integer_constant(0)) return a;
       return {};
     case ExprOp::Sub: return b.is_integer_constant(0) ? a : Expr();
     case ExprOp::Mul:
-      if (both) return Expr::index(static_cast<std::int64_t>(static_cast<std::uint64_t>(a->int_value) *
-                                                             static_cast<std::uint64_t>(b->int_value)));
+      if (both)
+        return Expr::index(static_cast<std::int64_t>(static_cast<std::uint64_t>(a->int_value) *
+                                                     static_cast<std::uint64_t>(b->int_value)));
       if (a.is_integer_constant(1)) return b;
       if (b.is_integer_constant(1)) return a;
       if (a.is_integer_constant(0) || b.is_integer_constant(0)) return Expr::index(0);
       return {};
     case ExprOp::FloorDiv: return b.is_integer_constant(1) ? a : Expr();
-    case ExprOp::Mod: return b.is_integer_constant(1) ? Expr::index(0) : Expr();
-    default: return {};
+    case ExprOp::Mod:      return b.is_integer_constant(1) ? Expr::index(0) : Expr();
+    default:               return {};
   }
 }
 
@@ -85,7 +87,8 @@ Expr Expr::integer(DType dtype, std::int64_t value) {
 
 Expr Expr::number(DType dtype, double value) {
   if (is_float(dtype)) return floating(dtype, value);
-  require(std::floor(value) == value && std::abs(value) <= 0x1p63, "te: a fraction where an integer is needed");
+  require(std::floor(value) == value && std::abs(value) <= 0x1p63,
+          "te: a fraction where an integer is needed");
   if (value >= 0x1p63) return integer(dtype, INT64_MIN);
   return integer(dtype, static_cast<std::int64_t>(value));
 }
@@ -133,7 +136,8 @@ Expr Expr::make(ExprOp op, std::vector<Expr> operands) {
     node.operands = std::move(operands);
     return ExprFactory::wrap(std::move(node));
   }
-  require(traits.kind == ExprKind::Arithmetic || traits.kind == ExprKind::Compare || traits.kind == ExprKind::Math,
+  require(traits.kind == ExprKind::Arithmetic || traits.kind == ExprKind::Compare ||
+              traits.kind == ExprKind::Math,
           "te: this operation has its own constructor");
   for (const Expr& operand : operands) {
     require(operand.dtype() == operands[0].dtype(), "te: operands differ in dtype");

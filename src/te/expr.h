@@ -4,13 +4,13 @@
 // same one, conversions are explicit. Indices are i64 expressions over loop variables and sizes.
 //
 // Meaning, the same in the evaluator and in every backend:
-//   integers wrap; x / 0 = 0 and rem, mod likewise; INT_MIN / -1 = INT_MIN; `/` and rem truncate, floordiv and
-//   mod floor (mod takes the divisor's sign). Shifts by the width or more give 0 (arithmetic >> gives the sign).
-//   f16, bf16: each operation rounds to the dtype; authors who want f32 inside cast first.
-//   min, max propagate NaN; max(-0, +0) = +0. round is to nearest, ties to even. Comparisons are IEEE.
-//   cast float -> int truncates and saturates, NaN gives 0; int -> int wraps; to bool is != 0.
-//   select evaluates lazily as far as anyone can tell: a load in the branch not taken cannot fault.
-//   load outside a buffer is an error; load_or gives its first operand there instead.
+//   integers wrap; x / 0 = 0 and rem, mod likewise; INT_MIN / -1 = INT_MIN; `/` and rem truncate, floordiv
+//   and mod floor (mod takes the divisor's sign). Shifts by the width or more give 0 (arithmetic >> gives the
+//   sign). f16, bf16: each operation rounds to the dtype; authors who want f32 inside cast first. min, max
+//   propagate NaN; max(-0, +0) = +0. round is to nearest, ties to even. Comparisons are IEEE. cast float ->
+//   int truncates and saturates, NaN gives 0; int -> int wraps; to bool is != 0. select evaluates lazily as
+//   far as anyone can tell: a load in the branch not taken cannot fault. load outside a buffer is an error;
+//   load_or gives its first operand there instead.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +48,9 @@ class Expr {
   static Expr number(DType dtype, double value);         // floating or integer, as the dtype says
   static Expr index(std::int64_t value) { return integer(DType::I64, value); }
   static Expr boolean(bool value) { return integer(DType::Bool, value ? 1 : 0); }
-  static Expr variable(VarId var);           // i64
-  static Expr size(const Dim& dim);          // i64; a constant when the dim is
-  static Expr accumulator(DType dtype);      // inside a stage's `finish`: the reduced value
+  static Expr variable(VarId var);       // i64
+  static Expr size(const Dim& dim);      // i64; a constant when the dim is
+  static Expr accumulator(DType dtype);  // inside a stage's `finish`: the reduced value
   static Expr load(BufferId buffer, DType dtype, std::vector<Expr> index);
   static Expr load_or(Expr fallback, BufferId buffer, std::vector<Expr> index);
   static Expr make(ExprOp op, std::vector<Expr> operands);  // Arithmetic, Compare, Math, IsNan, IsInf, Select
@@ -126,17 +126,17 @@ XYNTRA_TE_UNARY(atanh, Atanh)
 #undef XYNTRA_TE_UNARY
 
 // Each binary operation also takes a plain number on either side; it gets the other side's dtype.
-#define XYNTRA_TE_BINARY(name, op)                                                                       \
-  inline Expr name(Expr a, Expr b) { return Expr::make(ExprOp::op, {std::move(a), std::move(b)}); }      \
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                  \
-  Expr name(Expr a, T b) {                                                                               \
-    Expr number = Expr::number(a.dtype(), static_cast<double>(b));                                       \
-    return Expr::make(ExprOp::op, {std::move(a), std::move(number)});                                    \
-  }                                                                                                      \
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                  \
-  Expr name(T a, Expr b) {                                                                               \
-    Expr number = Expr::number(b.dtype(), static_cast<double>(a));                                       \
-    return Expr::make(ExprOp::op, {std::move(number), std::move(b)});                                    \
+#define XYNTRA_TE_BINARY(name, op)                                                                  \
+  inline Expr name(Expr a, Expr b) { return Expr::make(ExprOp::op, {std::move(a), std::move(b)}); } \
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                             \
+  Expr name(Expr a, T b) {                                                                          \
+    Expr number = Expr::number(a.dtype(), static_cast<double>(b));                                  \
+    return Expr::make(ExprOp::op, {std::move(a), std::move(number)});                               \
+  }                                                                                                 \
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                             \
+  Expr name(T a, Expr b) {                                                                          \
+    Expr number = Expr::number(b.dtype(), static_cast<double>(a));                                  \
+    return Expr::make(ExprOp::op, {std::move(number), std::move(b)});                               \
   }
 XYNTRA_TE_BINARY(operator+, Add)
 XYNTRA_TE_BINARY(operator-, Sub)

@@ -11,8 +11,8 @@
 // Stages run in order. A MapReduce stage computes its body for every point of `axes`, reduced over
 // `reduction` in a fixed order, and stores it at `store` (its axes unless said otherwise), converted to the
 // target's dtype. Several stages may write disjoint parts of one buffer (concat). A Scatter stage visits its
-// axes in row-major order, one after another, and combines into `store`. A Scan stage runs its inner stages for
-// step = 0, 1, … and then, at the end of each step, `next` becomes `state`.
+// axes in row-major order, one after another, and combines into `store`. A Scan stage runs its inner stages
+// for step = 0, 1, … and then, at the end of each step, `next` becomes `state`.
 #pragma once
 
 #include <functional>
@@ -52,18 +52,18 @@ struct Carried {
 struct Stage {
   enum class Kind : std::uint8_t { MapReduce, Scatter, Scan };
   Kind kind = Kind::MapReduce;
-  BufferId target;                // MapReduce, Scatter
-  std::vector<VarId> axes;        // MapReduce, Scatter
-  std::vector<Expr> store;        // MapReduce, Scatter: index into target
-  Expr body;                      // MapReduce, Scatter
+  BufferId target;          // MapReduce, Scatter
+  std::vector<VarId> axes;  // MapReduce, Scatter
+  std::vector<Expr> store;  // MapReduce, Scatter: index into target
+  Expr body;                // MapReduce, Scatter
   Reducer reducer = Reducer::None;
-  std::vector<VarId> reduction;   // MapReduce
-  Expr finish;                    // MapReduce: applied to the reduced value (Expr::accumulator); may be null
+  std::vector<VarId> reduction;  // MapReduce
+  Expr finish;                   // MapReduce: applied to the reduced value (Expr::accumulator); may be null
   Combiner combiner = Combiner::Replace;  // Scatter
-  Expr guard;                     // Scatter: bool, skip the update where false; may be null
-  VarId step;                     // Scan
-  std::vector<Carried> carried;   // Scan
-  std::vector<Stage> stages;      // Scan: the inner ones, never Scan themselves
+  Expr guard;                             // Scatter: bool, skip the update where false; may be null
+  VarId step;                             // Scan
+  std::vector<Carried> carried;           // Scan
+  std::vector<Stage> stages;              // Scan: the inner ones, never Scan themselves
 };
 
 struct Formula {
@@ -150,8 +150,8 @@ class Builder {
   // Into an existing buffer; the value is converted to its dtype.
   void write(const Buffer& target, const Axes& axes, Expr body);
   void write_at(const Buffer& target, const Axes& axes, Index store, Expr body);
-  void write_reduced(const Buffer& target, const Axes& axes, Reducer reducer, const Axes& reduction, Expr body,
-                     const Finish& finish = {});
+  void write_reduced(const Buffer& target, const Axes& axes, Reducer reducer, const Axes& reduction,
+                     Expr body, const Finish& finish = {});
   void write_reduced_at(const Buffer& target, const Axes& axes, Index store, Reducer reducer,
                         const Axes& reduction, Expr body, const Finish& finish = {});
   void scatter(const Buffer& target, const Axes& axes, Index store, Combiner combiner, Expr body,

@@ -7,22 +7,22 @@ namespace xyntra::te {
 
 const char* name_of(Reducer reducer) {
   switch (reducer) {
-    case Reducer::None: return "";
-    case Reducer::Sum: return "sum";
+    case Reducer::None:    return "";
+    case Reducer::Sum:     return "sum";
     case Reducer::Product: return "prod";
-    case Reducer::Max: return "max";
-    case Reducer::Min: return "min";
+    case Reducer::Max:     return "max";
+    case Reducer::Min:     return "min";
   }
   return "";
 }
 
 const char* name_of(Combiner combiner) {
   switch (combiner) {
-    case Combiner::Replace: return "=";
-    case Combiner::Add: return "+=";
+    case Combiner::Replace:  return "=";
+    case Combiner::Add:      return "+=";
     case Combiner::Multiply: return "*=";
-    case Combiner::Max: return "max=";
-    case Combiner::Min: return "min=";
+    case Combiner::Max:      return "max=";
+    case Combiner::Min:      return "min=";
   }
   return "=";
 }
@@ -33,21 +33,21 @@ namespace {
 int precedence(ExprOp op) {
   switch (op) {
     case ExprOp::Mul:
-    case ExprOp::Div: return 6;
+    case ExprOp::Div:          return 6;
     case ExprOp::Add:
-    case ExprOp::Sub: return 5;
+    case ExprOp::Sub:          return 5;
     case ExprOp::ShiftLeft:
-    case ExprOp::ShiftRight: return 4;
+    case ExprOp::ShiftRight:   return 4;
     case ExprOp::Less:
     case ExprOp::LessEqual:
     case ExprOp::Greater:
     case ExprOp::GreaterEqual:
     case ExprOp::Equal:
-    case ExprOp::NotEqual: return 3;
-    case ExprOp::And: return 2;
+    case ExprOp::NotEqual:     return 3;
+    case ExprOp::And:          return 2;
     case ExprOp::Xor:
-    case ExprOp::Or: return 1;
-    default: return 0;
+    case ExprOp::Or:           return 1;
+    default:                   return 0;
   }
 }
 
@@ -70,33 +70,38 @@ class Printer {
     const ExprNode& node = *expr;
     switch (node.op) {
       case ExprOp::Const: return constant(node);
-      case ExprOp::Var: return formula_.variable(node.var).name;
-      case ExprOp::Size: return node.size.is_symbol() ? node.size.to_string() : "(" + node.size.to_string() + ")";
+      case ExprOp::Var:   return formula_.variable(node.var).name;
+      case ExprOp::Size:
+        return node.size.is_symbol() ? node.size.to_string() : "(" + node.size.to_string() + ")";
       case ExprOp::Accumulator: return "acc";
-      case ExprOp::Load: return formula_.buffer(node.buffer).name + index(node.operands, 0);
+      case ExprOp::Load:        return formula_.buffer(node.buffer).name + index(node.operands, 0);
       case ExprOp::LoadOr:
         return "(" + formula_.buffer(node.buffer).name + index(node.operands, 1) + " or " +
                print(node.operands[0]) + ")";
-      case ExprOp::Cast: return std::string(xyntra::name_of(node.dtype)) + "(" + print(node.operands[0]) + ")";
+      case ExprOp::Cast:
+        return std::string(xyntra::name_of(node.dtype)) + "(" + print(node.operands[0]) + ")";
       case ExprOp::Bitcast:
         return "bits_" + std::string(xyntra::name_of(node.dtype)) + "(" + print(node.operands[0]) + ")";
       default: break;
     }
     if (node.operands.size() == 2 && precedence(node.op) > 0) {
       int own = precedence(node.op);
-      std::string text = print(node.operands[0], own) + " " + spelling_of(node.op) + " " +
-                         print(node.operands[1], own + 1);
+      std::string text =
+          print(node.operands[0], own) + " " + spelling_of(node.op) + " " + print(node.operands[1], own + 1);
       return own < outer ? "(" + text + ")" : text;
     }
-    if (node.op == ExprOp::Neg || node.op == ExprOp::Not) return spelling_of(node.op) + print(node.operands[0], 7);
+    if (node.op == ExprOp::Neg || node.op == ExprOp::Not)
+      return spelling_of(node.op) + print(node.operands[0], 7);
     std::string text = std::string(spelling_of(node.op)) + "(";
-    for (std::size_t i = 0; i < node.operands.size(); ++i) text += (i == 0 ? "" : ", ") + print(node.operands[i]);
+    for (std::size_t i = 0; i < node.operands.size(); ++i)
+      text += (i == 0 ? "" : ", ") + print(node.operands[i]);
     return text + ")";
   }
 
   std::string index(const std::vector<Expr>& operands, std::size_t first) const {
     std::string text = "[";
-    for (std::size_t i = first; i < operands.size(); ++i) text += (i == first ? "" : ", ") + print(operands[i]);
+    for (std::size_t i = first; i < operands.size(); ++i)
+      text += (i == first ? "" : ", ") + print(operands[i]);
     return text + "]";
   }
 
@@ -152,7 +157,8 @@ std::string to_string(const Formula& formula, const Expr& expr) { return Printer
 std::string to_string(const Formula& formula) {
   std::string inputs, outputs, temporaries;
   for (const BufferInfo& buffer : formula.buffers) {
-    std::string declared = buffer.name + ": " + std::string(name_of(buffer.dtype)) + xyntra::to_string(buffer.shape);
+    std::string declared =
+        buffer.name + ": " + std::string(name_of(buffer.dtype)) + xyntra::to_string(buffer.shape);
     std::string& list = buffer.role == BufferRole::Input    ? inputs
                         : buffer.role == BufferRole::Output ? outputs
                                                             : temporaries;

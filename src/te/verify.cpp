@@ -34,17 +34,20 @@ class Verifier {
       }
       for (const Carried& carried : stage.carried) {
         const BufferInfo &state = formula_.buffer(carried.state), &next = formula_.buffer(carried.next);
-        if (state.dtype != next.dtype || state.shape != next.shape) return fail("a carried state changes its type");
+        if (state.dtype != next.dtype || state.shape != next.shape)
+          return fail("a carried state changes its type");
         if (!written_.count(carried.next.index)) return fail("state '" + state.name + "' gets no next value");
       }
       return {};
     }
     for (VarId axis : stage.axes) {
-      if (!scope.insert(axis).second) return fail("axis '" + formula_.variable(axis).name + "' is used twice");
+      if (!scope.insert(axis).second)
+        return fail("axis '" + formula_.variable(axis).name + "' is used twice");
     }
     const BufferInfo& target = formula_.buffer(stage.target);
     if (target.role == BufferRole::Input) return fail("stage writes the input '" + target.name + "'");
-    if (stage.store.size() != target.shape.size()) return fail("store into '" + target.name + "' has the wrong rank");
+    if (stage.store.size() != target.shape.size())
+      return fail("store into '" + target.name + "' has the wrong rank");
     for (const Expr& index : stage.store) XYNTRA_CHECK_OK(expr_ok(index, scope, false));
     if (stage.finish.defined()) XYNTRA_CHECK_OK(expr_ok(stage.finish, scope, true));
     if (stage.guard.defined()) XYNTRA_CHECK_OK(expr_ok(stage.guard, scope, false));
@@ -52,7 +55,8 @@ class Verifier {
       return fail("reduction axes without a reducer");
     }
     for (VarId axis : stage.reduction) {
-      if (!scope.insert(axis).second) return fail("axis '" + formula_.variable(axis).name + "' is used twice");
+      if (!scope.insert(axis).second)
+        return fail("axis '" + formula_.variable(axis).name + "' is used twice");
     }
     if (!stage.body.defined()) return fail("a stage has no body");
     XYNTRA_CHECK_OK(expr_ok(stage.body, scope, false));
@@ -71,7 +75,8 @@ class Verifier {
       if (node->op == ExprOp::Var && !scope.count(node->var)) {
         return fail("variable '" + formula_.variable(node->var).name + "' is used outside its loop");
       }
-      if (node->op == ExprOp::Accumulator && !accumulator_allowed) return fail("accumulator outside of finish");
+      if (node->op == ExprOp::Accumulator && !accumulator_allowed)
+        return fail("accumulator outside of finish");
       if (node->op == ExprOp::Load || node->op == ExprOp::LoadOr) {
         const BufferInfo& buffer = formula_.buffer(node->buffer);
         std::size_t rank = node->operands.size() - (node->op == ExprOp::LoadOr ? 1 : 0);

@@ -31,10 +31,10 @@ std::int64_t floor_remainder(std::int64_t a, std::int64_t b) {
 }
 
 bool is_identifier(std::string_view name) {
-  if (name.empty() || (std::isalpha(static_cast<unsigned char>(name[0])) == 0 && name[0] != '_')) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  });
+  if (name.empty() || (std::isalpha(static_cast<unsigned char>(name[0])) == 0 && name[0] != '_'))
+    return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
 constexpr std::string_view kReserved[] = {"floordiv", "mod", "max", "min"};
@@ -132,8 +132,8 @@ std::int64_t Dim::constant() const {
 }
 
 bool Dim::is_symbol() const {
-  return constant_ == 0 && terms().size() == 1 && terms()[0].coefficient == 1 && terms()[0].atoms.size() == 1 &&
-         terms()[0].atoms[0]->kind == AtomKind::Symbol;
+  return constant_ == 0 && terms().size() == 1 && terms()[0].coefficient == 1 &&
+         terms()[0].atoms.size() == 1 && terms()[0].atoms[0]->kind == AtomKind::Symbol;
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
@@ -310,11 +310,13 @@ Range Dim::range(const SymbolRanges& ranges) const {
       case AtomKind::Max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
       case AtomKind::Min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
       case AtomKind::Modulo:
-        return b.low > 0 ? Range{0, b.high == INT64_MAX ? INT64_MAX : b.high - 1} : Range{INT64_MIN, INT64_MAX};
+        return b.low > 0 ? Range{0, b.high == INT64_MAX ? INT64_MAX : b.high - 1}
+                         : Range{INT64_MIN, INT64_MAX};
       case AtomKind::FloorDiv:
         if (b.low <= 0) return {INT64_MIN, INT64_MAX};
         return {a.low >= 0 ? (b.high == INT64_MAX ? 0 : a.low / b.high) : floor_quotient(a.low, b.low),
-                a.high == INT64_MAX ? INT64_MAX : (a.high >= 0 ? a.high / b.low : floor_quotient(a.high, b.high))};
+                a.high == INT64_MAX ? INT64_MAX
+                                    : (a.high >= 0 ? a.high / b.low : floor_quotient(a.high, b.high))};
       case AtomKind::Symbol: break;
     }
     return {INT64_MIN, INT64_MAX};
@@ -341,10 +343,10 @@ Dim Dim::substitute(const SymbolBindings& bindings) const {
         Dim a = atom->left->substitute(bindings), b = atom->right->substitute(bindings);
         switch (atom->kind) {
           case AtomKind::FloorDiv: factor = floor_div(a, b); break;
-          case AtomKind::Modulo: factor = modulo(a, b); break;
-          case AtomKind::Max: factor = max(a, b); break;
-          case AtomKind::Min: factor = min(a, b); break;
-          case AtomKind::Symbol: break;
+          case AtomKind::Modulo:   factor = modulo(a, b); break;
+          case AtomKind::Max:      factor = max(a, b); break;
+          case AtomKind::Min:      factor = min(a, b); break;
+          case AtomKind::Symbol:   break;
         }
       }
       part = part * factor;

@@ -26,7 +26,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-using SymbolRanges = std::map<std::string, Range>;            // declared ranges; absent means [0, ∞)
+using SymbolRanges = std::map<std::string, Range>;           // declared ranges; absent means [0, ∞)
 using SymbolBindings = std::map<std::string, std::int64_t>;  // sizes bound for one run
 
 class Dim {
@@ -46,7 +46,7 @@ class Dim {
   friend Dim operator*(const Dim& a, const Dim& b);
   friend Dim floor_div(const Dim& a, const Dim& b);  // towards minus infinity; by zero gives zero
   friend Dim ceil_div(const Dim& a, const Dim& b);
-  friend Dim modulo(const Dim& a, const Dim& b);     // result has the divisor's sign; by zero gives zero
+  friend Dim modulo(const Dim& a, const Dim& b);  // result has the divisor's sign; by zero gives zero
   friend Dim max(const Dim& a, const Dim& b);
   friend Dim min(const Dim& a, const Dim& b);
 
@@ -55,9 +55,9 @@ class Dim {
   static Result<Dim> parse(std::string_view text);
 
   Range range(const SymbolRanges& ranges) const;
-  Dim substitute(const SymbolBindings& bindings) const;           // symbols not bound stay
+  Dim substitute(const SymbolBindings& bindings) const;  // symbols not bound stay
   Result<std::int64_t> evaluate(const SymbolBindings& bindings) const;
-  void collect_symbols(std::vector<std::string>& names) const;    // each once, in order of appearance
+  void collect_symbols(std::vector<std::string>& names) const;  // each once, in order of appearance
 
  private:
   struct Atom;

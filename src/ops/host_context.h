@@ -1,0 +1,43 @@
+// Given to host ops: operands and results as data, memory under a budget, and a way to run subgraphs.
+#pragma once
+
+#include "ops/op.h"
+
+namespace xyntra {
+
+class HostContext : public OpContext {
+ public:
+  // Runs a closed subgraph; supplied by whoever evaluates the graph.
+  using SubgraphRunner = std::function<Result<std::vector<Datum>>(const Graph&, std::vector<Datum>)>;
+
+  HostContext(const OpDef& def, const Node& node, std::span<const ValueFacts> facts,
+              std::span<const Datum> inputs, std::shared_ptr<Budget> budget, const SubgraphRunner* runner)
+      : OpContext(def, node, facts),
+        data_(inputs),
+        budget_(std::move(budget)),
+        runner_(runner),
+        results_(node.outputs.size()) {}
+
+  const Datum& datum(std::size_t i) const { return data_[i]; }
+  const Tensor& input(std::size_t i) const { return data_[i].tensor; }
+  Result<Tensor> allocate(DType dtype, Dims dims) const {
+    return Tensor::allocate(dtype, std::move(dims), budget_);
+  }
+  Status check_time() const { return budget_ ? budget_->check_time() : Status(); }
+  Result<std::vector<Datum>> run_subgraph(const Graph& graph, std::vector<Datum> arguments) const {
+    return (*runner_)(graph, std::move(arguments));
+  }
+  const std::shared_ptr<Budget>& budget() const { return budget_; }
+
+  void set_result(std::size_t i, Tensor tensor) { results_.at(i) = Datum::of(std::move(tensor)); }
+  void set_result(std::size_t i, Datum datum) { results_.at(i) = std::move(datum); }
+  std::vector<Datum>& results() { return results_; }
+
+ private:
+  std::span<const Datum> data_;
+  std::shared_ptr<Budget> budget_;
+  const SubgraphRunner* runner_;
+  std::vector<Datum> results_;
+};
+
+}  // namespace xyntra

@@ -1,0 +1,25 @@
+// Types, shapes and symbolic contents of every value, from the ops' rules.
+#pragma once
+
+#include "ops/op.h"
+
+namespace xyntra {
+
+// Results of one node, given its operands: checks arity, attributes and dtypes against the definition, then
+// applies the shape rule. `fresh_prefix` names sizes that only running tells.
+Result<std::vector<ValueFacts>> infer_node(const OpDef& def, const Node& node,
+                                           std::span<const ValueFacts> inputs,
+                                           const std::string& fresh_prefix = "u");
+
+// All values of a graph in topological order; declared types of values are checked against inferred ones, the
+// more precise one is kept. An op without definition is an Unsupported error.
+Status infer_types(Graph& graph);
+inline Status infer_types(Module& module) { return infer_types(module.graph); }
+
+// Every op of the graph (and subgraphs) that has no definition: op name, then the origins of its nodes.
+std::map<std::string, std::vector<std::string>> undefined_ops(const Graph& graph);
+
+ValueFacts facts_of(const Graph& graph, ValueId id);
+ValueFacts facts_of(const Datum& datum);  // at run time: everything is known
+
+}  // namespace xyntra
