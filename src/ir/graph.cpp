@@ -106,11 +106,11 @@ ValueId Graph::find(std::string_view value_name) const {
 }
 
 std::string Graph::unique_name(std::string_view stem) const {
-  std::string name(stem);
-  for (int suffix = 1; name.empty() || find(name).valid(); ++suffix) {
-    name = std::string(stem) + "_" + std::to_string(suffix);
+  std::string candidate(stem);
+  for (int suffix = 1; candidate.empty() || find(candidate).valid(); ++suffix) {
+    candidate = std::string(stem) + "_" + std::to_string(suffix);
   }
-  return name;
+  return candidate;
 }
 
 std::vector<NodeId> Graph::node_ids() const {
