@@ -1,0 +1,99 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "support/file.h"
+#include "support/file_descriptor.h"
+
+namespace xyntra {
+namespace {
+
+// A temporary file beside its target, removed again unless it was renamed.
+class TemporaryFile {
+ public:
+  static Result<TemporaryFile> create(const std::string& folder, const std::string& target) {
+    static std::atomic<unsigned> counter{0};
+    // A leftover of a killed process may have our name: take the next one.
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      const std::string path = folder + "/.xyntra-" + std::to_string(::getpid()) + "-" +
+                               std::to_string(counter.fetch_add(1)) + ".tmp";
+      FileDescriptor descriptor(
+          ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+      if (descriptor.valid()) return TemporaryFile(path, std::move(descriptor));
+      if (errno != EEXIST) break;
+    }
+    return failure(write_failed(errno, target));
+  }
+
+  TemporaryFile(TemporaryFile&& other) noexcept
+      : path_(std::exchange(other.path_, {})), descriptor_(std::move(other.descriptor_)) {}
+  ~TemporaryFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+  int descriptor() const { return descriptor_.get(); }
+
+  // close() can be the call that reports a full disk (network file systems), so it comes before the rename.
+  Status move_to(const std::string& target) {
+    if (::close(descriptor_.release()) != 0) return failure(write_failed(errno, target));
+    if (::rename(path_.c_str(), target.c_str()) != 0) return failure(write_failed(errno, target));
+    path_.clear();
+    return {};
+  }
+
+ private:
+  TemporaryFile(std::string path, FileDescriptor descriptor)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+
+  std::string path_;
+  FileDescriptor descriptor_;
+};
+
+Status write_directly(const std::string& path, std::span<const std::byte> bytes) {
+  const FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!descriptor.valid()) return failure(write_failed(errno, path));
+  return write_fully(descriptor.get(), bytes, path);
+}
+
+}  // namespace
+
+Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  struct stat existing = {};
+  const bool exists = ::stat(path.c_str(), &existing) == 0;
+  if (exists && S_ISDIR(existing.st_mode)) return failure(write_failed(EISDIR, path));
+  if (exists && !S_ISREG(existing.st_mode)) return write_directly(path, bytes);
+
+  std::string target = path;
+  std::error_code unresolved;
+  if (std::filesystem::is_symlink(path, unresolved)) {
+    const auto resolved = std::filesystem::weakly_canonical(path, unresolved);
+    if (unresolved) return failure(write_failed(unresolved.value(), path));
+    target = resolved.string();
+  }
+
+  const std::string folder = folder_of(target);
+  XYNTRA_TRY(TemporaryFile temporary, TemporaryFile::create(folder, path));
+  XYNTRA_CHECK_OK(write_fully(temporary.descriptor(), bytes, path));
+  if (exists && ::fchmod(temporary.descriptor(), existing.st_mode & 07777) != 0) {
+    return failure(write_failed(errno, path));
+  }
+  if (::fsync(temporary.descriptor()) != 0) return failure(write_failed(errno, path));
+  XYNTRA_CHECK_OK(temporary.move_to(target));
+
+  // The rename itself is on disk once the folder is. Not every file system can do this; the content is safe.
+  const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  if (directory.valid()) ::fsync(directory.get());
+  return {};
+}
+
+Status write_file_atomically(const std::string& path, std::string_view text) {
+  return write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace xyntra
