@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "support/text.h"
+#include "support/threads.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace xyntra {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<int> threads_for(double quota, double period) {
+  if (!(quota > 0) || !(period > 0)) return std::nullopt;
+  return static_cast<int>(std::clamp(std::ceil(quota / period), 1.0, 1e6));
+}
+
+// v2: `cpu.max` holds "150000 100000", or "max 100000" for no quota.
+std::optional<int> quota_v2(const std::string& folder) {
+  const std::string line = first_line(folder + "/cpu.max");
+  const auto fields = split(trimmed(line), ' ');
+  if (fields.size() != 2) return std::nullopt;
+  const auto quota = parse_f64(fields[0]), period = parse_f64(fields[1]);
+  return quota && period ? threads_for(*quota, *period) : std::nullopt;
+}
+
+// v1: two files, -1 for no quota.
+std::optional<int> quota_v1(const std::string& folder) {
+  const auto quota = parse_f64(trimmed(first_line(folder + "/cpu.cfs_quota_us")));
+  const auto period = parse_f64(trimmed(first_line(folder + "/cpu.cfs_period_us")));
+  return quota && period ? threads_for(*quota, *period) : std::nullopt;
+}
+
+std::optional<int> smaller(std::optional<int> a, std::optional<int> b) {
+  return a && b ? std::min(*a, *b) : a ? a : b;
+}
+
+// The tightest quota of `group` and all groups around it, up to the mount point. Inside a container the group
+// may be a path of the host that does not exist here; then the mount point itself is ours.
+template <class QuotaOf>
+std::optional<int> tightest(const std::string& mount, std::string group, QuotaOf quota_of) {
+  std::optional<int> found;
+  for (;;) {
+    found = smaller(found, quota_of(mount + group));
+    if (group.empty() || group == "/") return found;
+    group.erase(group.rfind('/'));
+  }
+}
+
+int affinity_threads() {
+#if defined(__linux__)
+  // The mask of a machine with more CPUs than the fixed size does not fit: grow until it does.
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpus));
+    if (set == nullptr) break;
+    const std::size_t size = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
+    CPU_ZERO_S(size, set);
+    const bool known = sched_getaffinity(0, size, set) == 0;
+    const int count = known ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (known) return std::max(count, 1);
+  }
+#endif
+  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+}  // namespace
+
+std::optional<int> cgroup_quota(const std::string& root) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  std::optional<int> found;
+  // Lines are "hierarchy:controllers:path"; hierarchy 0 with no controllers is v2.
+  for (std::string line; std::getline(file, line);) {
+    const auto fields = split(line, ':');
+    if (fields.size() < 3) continue;
+    const std::string group = line.substr(fields[0].size() + fields[1].size() + 2);
+    if (!group.starts_with('/')) continue;
+    const auto controllers = split(fields[1], ',');
+    if (fields[1].empty()) {
+      for (const char* mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+        found = smaller(found, tightest(root + mount, group, quota_v2));
+      }
+    } else if (std::ranges::find(controllers, "cpu") != controllers.end()) {
+      for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
+        found = smaller(found, tightest(root + mount, group, quota_v1));
+      }
+    }
+  }
+  return found;
+}
+
+int available_threads() {
+  const int affinity = affinity_threads();
+  return std::min(affinity, cgroup_quota().value_or(affinity));
+}
+
+}  // namespace xyntra
