@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
 constexpr int kMaxParseDepth = 64;
+constexpr std::size_t kLongestProduct = 1 << 14;  // characters
 
 __extension__ typedef __int128 Int128;
 
@@ -134,6 +135,10 @@ std::int64_t Dim::constant() const {
 bool Dim::is_symbol() const {
   return constant_ == 0 && terms().size() == 1 && terms()[0].coefficient == 1 &&
          terms()[0].atoms.size() == 1 && terms()[0].atoms[0]->kind == AtomKind::Symbol;
+}
+
+std::size_t Dim::product_length(const Dim& other) const {
+  return to_string().size() * (other.terms().size() + 1) + other.to_string().size() * (terms().size() + 1);
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
@@ -423,6 +428,8 @@ class DimParser {
     XYNTRA_TRY(Dim total, factor(depth));
     while (accept('*')) {
       XYNTRA_TRY(Dim next, factor(depth));
+      // Multiplied out, a short text such as (a+b)*(c+d)*… becomes exponentially long.
+      if (total.product_length(next) > kLongestProduct) return fail("this product has too many terms");
       total = total * next;
     }
     return total;

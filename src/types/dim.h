@@ -53,6 +53,7 @@ class Dim {
   bool operator==(const Dim& other) const;
   std::string to_string() const;  // "n*2 + 1"; read back by parse
   static Result<Dim> parse(std::string_view text);
+  std::size_t product_length(const Dim& other) const;  // characters that *this * other takes at most
 
   Range range(const SymbolRanges& ranges) const;
   Dim substitute(const SymbolBindings& bindings) const;  // symbols not bound stay

@@ -50,6 +50,14 @@ TEST(Dim, TextRoundTrips) {
   EXPECT_FALSE(Dim::parse(std::string(200, '(')).has_value());
 }
 
+TEST(Dim, ShortTextCannotBecomeALongPolynomial) {
+  std::string product = "(a0 + b0)";
+  for (int i = 1; i < 60; ++i) product += "*(a" + std::to_string(i) + " + b" + std::to_string(i) + ")";
+  auto refused = Dim::parse(product);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("this product has too many terms"), std::string::npos);
+}
+
 TEST(Dim, RangesFollowArithmetic) {
   SymbolRanges ranges{{"n", {1, 512}}};
   EXPECT_EQ((n * 2 - 1).range(ranges), (Range{1, 1023}));
