@@ -1,0 +1,210 @@
+#include <algorithm>
+
+#include "ir/text.h"
+#include "ir/text_lexer.h"
+#include "ir/text_literals.h"
+#include "support/sha256.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::int64_t kLongestList = 64;  // elements; longer constants are base64
+
+std::string spelled_name(std::string_view name) {
+  return is_plain_name(name) ? std::string(name) : quote(name);
+}
+std::string spelled_word(std::string_view word) {
+  return is_plain_word(word) ? std::string(word) : quote(word);
+}
+
+template <class Items, class Print>
+void print_list(std::string& out, const Items& items, Print print_item) {
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += ", ";
+    first = false;
+    print_item(item);
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(PrintConstants constants) : constants_(constants) {}
+
+  void module(const Module& module) {
+    out_ += "xir 1\n";
+    if (!module.metadata.empty() || !module.symbols.empty()) {
+      out_ += "module {\n";
+      for (const auto& [key, value] : module.metadata) {
+        out_ += "  metadata " + quote(key) + " = " + quote(value) + "\n";
+      }
+      for (const auto& [name, range] : module.symbols) {
+        out_ += "  symbol " + spelled_word(name) + " in " + std::to_string(range.low) + "..";
+        if (range.high != INT64_MAX) out_ += std::to_string(range.high);
+        out_ += "\n";
+      }
+      out_ += "}\n";
+    }
+    graph(module.graph, "");
+    out_ += "\n";
+  }
+
+  // `indent` is that of the line the graph starts on.
+  void graph(const Graph& graph, const std::string& indent) {
+    out_ += "graph @" + spelled_name(graph.name) + "(";
+    print_list(out_, graph.inputs, [&](ValueId id) {
+      const Value& input = graph.value(id);
+      typed_value(input);
+      if (!input.is_constant()) return;
+      out_ += " = ";
+      elements(input.constant);
+    });
+    out_ += ") -> (";
+    print_list(out_, graph.outputs, [&](ValueId id) { value_name(graph.value(id)); });
+    out_ += ") {\n";
+    const std::string inner = indent + "  ";
+    constants(graph, inner);
+    auto order = graph.topological_order();
+    for (NodeId id : order ? *order : graph.node_ids()) node(graph, graph.node(id), inner);
+    out_ += indent + "}";
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  void value_name(const Value& value) { out_ += "%" + spelled_name(value.name); }
+
+  void typed_value(const Value& value) {
+    value_name(value);
+    if (value.type.kind != Type::Kind::Unknown) out_ += ": " + value.type.to_string();
+  }
+
+  void constants(const Graph& graph, const std::string& indent) {
+    std::vector<bool> is_input(graph.value_count(), false);
+    for (ValueId id : graph.inputs) is_input.at(id.index) = true;
+    for (std::size_t i = 0; i < graph.value_count(); ++i) {
+      const Value& value = graph.value(ValueId(i));
+      if (!value.is_constant() || value.producer.valid() || is_input[i]) continue;
+      out_ += indent + "const ";
+      value_name(value);
+      out_ += ": ";
+      tensor(value.constant, " = ");
+      out_ += "\n";
+    }
+  }
+
+  void node(const Graph& graph, const Node& node, const std::string& indent) {
+    out_ += indent;
+    print_list(out_, node.outputs, [&](ValueId id) {
+      if (id.valid()) {
+        typed_value(graph.value(id));
+      } else {
+        out_ += "_";
+      }
+    });
+    if (!node.outputs.empty()) out_ += " = ";
+    out_ += spelled_word(node.op) + "(";
+    print_list(out_, node.inputs, [&](ValueId id) {
+      if (id.valid()) {
+        value_name(graph.value(id));
+      } else {
+        out_ += "_";
+      }
+    });
+    out_ += ")";
+    if (!node.origin.empty()) out_ += " @" + spelled_name(node.origin);
+    attributes(node.attributes, indent);
+    out_ += "\n";
+  }
+
+  // On one line, or one line each when there are graphs among them.
+  void attributes(const Attributes& attributes, const std::string& indent) {
+    if (attributes.empty()) return;
+    bool has_graph = std::any_of(attributes.begin(), attributes.end(), [](const auto& entry) {
+      return std::holds_alternative<std::shared_ptr<const Graph>>(entry.second);
+    });
+    const std::string inner = indent + "  ";
+    const std::string separator = has_graph ? "\n" + inner : " ";
+    out_ += " {";
+    bool first = true;
+    for (const auto& [name, value] : attributes) {
+      if (has_graph || !first) out_ += first ? separator : "," + separator;
+      first = false;
+      out_ += spelled_word(name) + " = ";
+      std::visit([&](const auto& payload) { attribute(payload, inner); }, value);
+    }
+    out_ += has_graph ? "\n" + indent + "}" : "}";
+  }
+
+  void attribute(std::int64_t value, const std::string&) { out_ += std::to_string(value); }
+  void attribute(float value, const std::string&) { out_ += float_text(value); }
+  void attribute(const std::string& value, const std::string&) { out_ += quote(value); }
+  void attribute(const std::vector<std::int64_t>& values, const std::string&) {
+    list("ints", values, [](std::int64_t value) { return std::to_string(value); });
+  }
+  void attribute(const std::vector<float>& values, const std::string&) { list("floats", values, float_text); }
+  void attribute(const std::vector<std::string>& values, const std::string&) {
+    list("strings", values, [](const std::string& value) { return quote(value); });
+  }
+  void attribute(const Tensor& value, const std::string&) {
+    out_ += "tensor ";
+    tensor(value, " ");
+  }
+  void attribute(const std::shared_ptr<const Graph>& value, const std::string& indent) {
+    graph(*value, indent);
+  }
+  void attribute(const Type& value, const std::string&) { out_ += "type " + value.to_string(); }
+
+  template <class Items, class Spell>
+  void list(const char* kind, const Items& items, Spell spell) {
+    if (items.empty()) out_ += kind;  // the elements say the kind of a list that has some
+    out_ += "[";
+    print_list(out_, items, [&](const auto& item) { out_ += spell(item); });
+    out_ += "]";
+  }
+
+  void tensor(const Tensor& tensor, const char* before_elements) {
+    out_ += std::string(name_of(tensor.dtype())) + to_string(shape_of(tensor.dims())) + before_elements;
+    elements(tensor);
+  }
+
+  void elements(const Tensor& tensor) {
+    if (tensor.count() <= kLongestList && padding_is_zero(tensor)) {
+      const bool scalar = tensor.rank() == 0;
+      if (!scalar) out_ += "[";
+      for (std::int64_t i = 0; i < tensor.count(); ++i)
+        out_ += (i == 0 ? "" : ", ") + element_text(tensor, i);
+      if (!scalar) out_ += "]";
+      return;
+    }
+    switch (constants_) {
+      case PrintConstants::Full:   out_ += "base64\"" + base64_encode(tensor.bytes()) + "\""; break;
+      case PrintConstants::Elided: out_ += "..."; break;
+      case PrintConstants::Hashed: out_ += "sha256\"" + tensor.content_hash() + "\""; break;
+    }
+  }
+
+  PrintConstants constants_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print_xir(const Module& module, PrintConstants constants) {
+  Printer printer(constants);
+  printer.module(module);
+  return printer.take();
+}
+
+std::string print_xir(const Graph& graph, PrintConstants constants) {
+  Printer printer(constants);
+  printer.graph(graph, "");
+  return printer.take() + "\n";
+}
+
+std::string content_hash(const Module& module) {
+  return sha256_hex(std::string_view(print_xir(module, PrintConstants::Hashed)));
+}
+
+}  // namespace xyntra
