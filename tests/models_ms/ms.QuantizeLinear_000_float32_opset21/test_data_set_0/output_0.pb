@@ -1,0 +1,1 @@
+By0JPч./PGqсьшд=к`зз;,ъB1+6яцлKT0Q36C=1LM<HTWQД9Щ<\юМеe2d *J8RSOVZPIV\LXPTM
