@@ -1,0 +1,108 @@
+#include "exporters/onnx_versions.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace xyntra {
+namespace {
+
+// What came after kLowestExportedOpset. An empty attribute stands for the operator itself.
+struct Addition {
+  std::string_view op;
+  std::string_view attribute;
+  int opset;
+};
+constexpr Addition kAdditions[] = {
+    {"Attention", "", 23},
+    {"BitCast", "", 26},
+    {"Cast", "round_mode", 24},
+    {"CastLike", "round_mode", 24},
+    {"CausalConvWithState", "", 27},
+    {"CumProd", "", 26},
+    {"DequantizeLinear", "output_dtype", 23},
+    {"LinearAttention", "", 27},
+    {"QuantizeLinear", "precision", 23},
+    {"RMSNormalization", "", 23},
+    {"Range", "stash_type", 27},
+    {"RotaryEmbedding", "", 23},
+    {"Swish", "", 24},
+    {"TensorScatter", "", 24},
+};
+
+// Operators that took a dtype later than the others did.
+struct LateDType {
+  std::string_view op;
+  DType dtype;
+  int opset;
+};
+constexpr LateDType kLateDTypes[] = {
+    {"Range", DType::BF16, 27},
+    {"Range", DType::F16, 27},
+    {"SplitToSequence", DType::BF16, 24},
+    {"TopK", DType::BF16, 24},
+};
+
+constexpr std::size_t kOperandsOfAttention23 = 6;  // nonpad_kv_seqlen is the seventh, of opset 24
+
+int opset_of(DType dtype) {
+  switch (dtype) {
+    case DType::BF16: return 22;
+    case DType::F4E2M1: return 23;
+    case DType::F8E8M0: return 24;
+    case DType::I2:
+    case DType::U2: return 25;
+    default: return kLowestExportedOpset;
+  }
+}
+
+int opset_of_value(const Value& value, std::string_view consumer) {
+  if (!value.type.is_tensor()) return kLowestExportedOpset;
+  int opset = opset_of(value.type.dtype);
+  for (const LateDType& late : kLateDTypes) {
+    if (late.op == consumer && late.dtype == value.type.dtype) opset = std::max(opset, late.opset);
+  }
+  return opset;
+}
+
+int opset_of_node(const Node& node) {
+  int opset = kLowestExportedOpset;
+  for (const Addition& addition : kAdditions) {
+    if (addition.op != node.op) continue;
+    if (addition.attribute.empty() || node.attributes.contains(addition.attribute)) {
+      opset = std::max(opset, addition.opset);
+    }
+  }
+  if (node.op == "Attention" && node.inputs.size() > kOperandsOfAttention23) opset = std::max(opset, 24);
+  return opset;
+}
+
+}  // namespace
+
+int lowest_opset(const Graph& graph) {
+  int opset = kLowestExportedOpset;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    opset = std::max(opset, opset_of_value(graph.value(ValueId(i)), ""));
+  }
+  for (NodeId id : graph.node_ids()) {
+    const Node& node = graph.node(id);
+    if (node.op.find('.') == std::string::npos) opset = std::max(opset, opset_of_node(node));
+    for (ValueId input : node.inputs) {
+      if (input.valid()) opset = std::max(opset, opset_of_value(graph.value(input), node.op));
+    }
+    for (const auto& [name, attribute] : node.attributes) {
+      if (const auto* tensor = std::get_if<Tensor>(&attribute))
+        opset = std::max(opset, opset_of(tensor->dtype()));
+      const auto* subgraph = std::get_if<std::shared_ptr<const Graph>>(&attribute);
+      if (subgraph != nullptr) opset = std::max(opset, lowest_opset(**subgraph));
+    }
+  }
+  return opset;
+}
+
+int ir_version_of(int opset) {
+  constexpr int kOfOpset[] = {10, 10, 11, 12, 13};  // from opset 21 on; 13 since 25
+  const int index = std::clamp(opset - kLowestExportedOpset, 0, 4);
+  return kOfOpset[index];
+}
+
+}  // namespace xyntra
