@@ -64,5 +64,7 @@ std::string folder_of(std::string_view path);
 // otherwise.
 Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::string& path, std::string_view text);
+// One file of several parts, in order.
+Status write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace xyntra

@@ -55,19 +55,26 @@ class TemporaryFile {
   FileDescriptor descriptor_;
 };
 
-Status write_directly(const std::string& path, std::span<const std::byte> bytes) {
+using Parts = std::span<const std::span<const std::byte>>;
+
+Status write_parts(int descriptor, Parts parts, const std::string& path) {
+  for (const std::span<const std::byte> part : parts) XYNTRA_CHECK_OK(write_fully(descriptor, part, path));
+  return {};
+}
+
+Status write_directly(const std::string& path, Parts parts) {
   const FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!descriptor.valid()) return failure(write_failed(errno, path));
-  return write_fully(descriptor.get(), bytes, path);
+  return write_parts(descriptor.get(), parts, path);
 }
 
 }  // namespace
 
-Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+Status write_file_atomically(const std::string& path, Parts parts) {
   struct stat existing = {};
   const bool exists = ::stat(path.c_str(), &existing) == 0;
   if (exists && S_ISDIR(existing.st_mode)) return failure(write_failed(EISDIR, path));
-  if (exists && !S_ISREG(existing.st_mode)) return write_directly(path, bytes);
+  if (exists && !S_ISREG(existing.st_mode)) return write_directly(path, parts);
 
   std::string target = path;
   std::error_code unresolved;
@@ -79,7 +86,7 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
 
   const std::string folder = folder_of(target);
   XYNTRA_TRY(TemporaryFile temporary, TemporaryFile::create(folder, path));
-  XYNTRA_CHECK_OK(write_fully(temporary.descriptor(), bytes, path));
+  XYNTRA_CHECK_OK(write_parts(temporary.descriptor(), parts, path));
   if (exists && ::fchmod(temporary.descriptor(), existing.st_mode & 07777) != 0) {
     return failure(write_failed(errno, path));
   }
@@ -90,6 +97,10 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (directory.valid()) ::fsync(directory.get());
   return {};
+}
+
+Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  return write_file_atomically(path, Parts(&bytes, 1));
 }
 
 Status write_file_atomically(const std::string& path, std::string_view text) {
