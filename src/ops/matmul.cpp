@@ -1,14 +1,19 @@
-// Matrix products.
-#include "ops/formula_context.h"
+// Matrix products: MatMul, Gemm, MatMulInteger.
+#include "ops/matmul.h"
+
+#include "ops/elementwise.h"
 #include "ops/rules.h"
 
 namespace xyntra {
 
-namespace rule {
+using te::Axes;
+using te::Axis;
+using te::Buffer;
+using te::Expr;
+using te::Index;
+using te::Reducer;
 
-// numpy.matmul: batch dimensions broadcast, 1-D operands get an axis that is removed again.
-Status matmul(InferenceContext& c) {
-  Shape a = c.shape(0), b = c.shape(1);
+Result<Shape> matmul_shape(const OpContext& c, Shape a, Shape b) {
   if (a.empty() || b.empty()) return c.fail("operands must have at least one dimension");
   bool vector_a = a.size() == 1, vector_b = b.size() == 1;
   if (vector_a) a.insert(a.begin(), 1);
@@ -20,6 +25,77 @@ Status matmul(InferenceContext& c) {
   XYNTRA_TRY(Shape shape, broadcast_shapes(c, Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2)));
   if (!vector_a) shape.push_back(a[a.size() - 2]);
   if (!vector_b) shape.push_back(b.back());
+  return shape;
+}
+
+namespace {
+
+// x read at the batch indices and then at `matrix`, its last one or two indices.
+Expr load_matrix(const Buffer& x, const Axes& batch, const Index& matrix) {
+  Index index = to_index(batch);
+  Shape shape;
+  for (const Axis& axis : batch) shape.push_back(axis.extent);
+  for (std::size_t n = 0; n < matrix.size(); ++n) {
+    index.push_back(matrix[n]);
+    shape.push_back(x.dim(x.rank() - matrix.size() + n));
+  }
+  return broadcast(x, index, shape);
+}
+
+Expr parameter_at(const Buffer& parameter, const Axes& batch, const Expr& position, bool row) {
+  if (product(parameter.shape()).is(1)) return parameter(Index(parameter.rank(), Expr::index(0)));
+  if (parameter.rank() == 1) return parameter(position);
+  Expr zero = Expr::index(0);
+  return load_matrix(parameter, batch, row ? Index{position, zero} : Index{zero, position});
+}
+
+}  // namespace
+
+MatrixProduct matrix_product(FormulaContext& c, const Buffer& a, const Buffer& b, const Shape& out) {
+  bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+  MatrixProduct p;
+  p.out = c.axes(out);
+  p.k = c.axis(a.shape().back(), "k");
+  std::size_t batch_rank = out.size() - (vector_a ? 0 : 1) - (vector_b ? 0 : 1);
+  p.batch.assign(p.out.begin(), p.out.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+  if (!vector_a) p.i = p.out[batch_rank];
+  if (!vector_b) p.j = p.out.back();
+  p.left = load_matrix(a, p.batch, vector_a ? Index{p.k} : Index{p.i, p.k});
+  p.right = load_matrix(b, p.batch, vector_b ? Index{p.k} : Index{p.k, p.j});
+  return p;
+}
+
+Expr row_parameter(const Buffer& parameter, const MatrixProduct& product) {
+  return parameter_at(parameter, product.batch, product.i, true);
+}
+
+Expr column_parameter(const Buffer& parameter, const MatrixProduct& product) {
+  return parameter_at(parameter, product.batch, product.j, false);
+}
+
+namespace rule {
+
+Status matmul(InferenceContext& c) {
+  XYNTRA_TRY(Shape shape, matmul_shape(c, c.shape(0), c.shape(1)));
+  c.set_shape(0, std::move(shape));
+  return {};
+}
+
+Status gemm(InferenceContext& c) {
+  if (c.rank(0) != 2 || c.rank(1) != 2) return c.fail("operands 0 (a) and 1 (b) must be matrices");
+  std::size_t row = c.flag("transA") ? 1 : 0, column = c.flag("transB") ? 0 : 1;
+  const Dim &inner_a = c.dim(0, 1 - row), &inner_b = c.dim(1, 1 - column);
+  if (inner_a.is_constant() && inner_b.is_constant() && !(inner_a == inner_b)) {
+    return c.fail("the inner sizes " + inner_a.to_string() + " and " + inner_b.to_string() + " differ");
+  }
+  Shape shape{c.dim(0, row), c.dim(1, column)};
+  if (c.has_input(2)) {
+    XYNTRA_TRY(Shape with_c, broadcast_shapes(c, shape, c.shape(2)));
+    if (with_c.size() > 2 || (is_static(with_c) && is_static(shape) && with_c != shape)) {
+      return c.fail("operand 2 (c) of shape " + to_string(c.shape(2)) + " does not broadcast to " +
+                    to_string(shape));
+    }
+  }
   c.set_shape(0, std::move(shape));
   return {};
 }
@@ -28,34 +104,46 @@ Status matmul(InferenceContext& c) {
 
 namespace formula {
 
-using te::Axes;
-using te::Axis;
-using te::Buffer;
-using te::Expr;
-using te::Index;
-using te::Reducer;
-
 // y[…, i, j] = sum(k) a[…, i, k] * b[…, k, j], accumulated in the compute type.
 Status matmul(FormulaContext& c) {
-  Buffer a = c.in(0), b = c.in(1), y = c.out();
-  bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
-  Axes out = c.axes(y.shape());
-  Axis k = c.axis(a.shape().back(), "k");
-  std::size_t batch_rank = out.size() - (vector_a ? 0 : 1) - (vector_b ? 0 : 1);
-  Axes batch(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(batch_rank));
-  auto operand = [&](const Buffer& x, Index matrix) {
-    Index index = to_index(batch);
-    Shape shape(y.shape().begin(), y.shape().begin() + static_cast<std::ptrdiff_t>(batch_rank));
-    for (Expr& e : matrix) {
-      index.push_back(std::move(e));
-      shape.push_back(x.dim(x.rank() - matrix.size() + (shape.size() - batch_rank)));
-    }
-    return broadcast(x, index, shape);
+  Buffer left = c.in(0), right = c.in(1);
+  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  c.write_reduced(c.out(), p.out, Reducer::Sum, {p.k}, wide(p.left) * wide(p.right));
+  return {};
+}
+
+// y = alpha * a' b' + beta * c. Integers are scaled as f64, unless there is nothing to scale.
+Status gemm(FormulaContext& c) {
+  Buffer a = c.in(0), b = c.in(1);
+  bool transposed_a = c.flag("transA"), transposed_b = c.flag("transB");
+  double alpha = c.real("alpha"), beta = c.real("beta");
+  Axes out = c.axes(c.out_shape());
+  Axis k = c.axis(a.dim(transposed_a ? 0 : 1), "k");
+  Expr left = transposed_a ? a(k, out[0]) : a(out[0], k);
+  Expr right = transposed_b ? b(out[1], k) : b(k, out[1]);
+  auto scaled = [](const Expr& x, double factor) {
+    if (factor == 1) return x;
+    return factor * (is_float(x.dtype()) ? x : cast(DType::F64, x));
   };
-  Expr left = operand(a, vector_a ? Index{k} : Index{out[batch_rank], k});
-  Expr right = operand(b, vector_b ? Index{k} : Index{k, out.back()});
-  DType sum_type = compute_type(a.dtype());
-  c.write_reduced(y, out, Reducer::Sum, {k}, cast(sum_type, left) * cast(sum_type, right));
+  c.write_reduced(c.out(), out, Reducer::Sum, {k}, wide(left) * wide(right), [&](const Expr& sum) {
+    Expr y = scaled(sum, alpha);
+    if (!c.has_input(2) || beta == 0) return y;
+    Expr addend = scaled(wide(broadcast(c.in(2), out)), beta);
+    bool real = is_float(y.dtype()) || is_float(addend.dtype());
+    DType type = real && !is_float(sum.dtype()) ? DType::F64 : sum.dtype();
+    return cast(type, y) + cast(type, addend);
+  });
+  return {};
+}
+
+// y = sum(k) (a - a's zero point) * (b - b's zero point), in i32.
+Status matmul_integer(FormulaContext& c) {
+  Buffer left = c.in(0), right = c.in(1);
+  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  Expr a = cast(DType::I32, p.left), b = cast(DType::I32, p.right);
+  if (c.has_input(2)) a = a - cast(DType::I32, row_parameter(c.in(2), p));
+  if (c.has_input(3)) b = b - cast(DType::I32, column_parameter(c.in(3), p));
+  c.write_reduced(c.out(), p.out, Reducer::Sum, {p.k}, a * b);
   return {};
 }
 

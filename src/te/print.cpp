@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_map>
 
 #include "te/formula.h"
 
@@ -7,22 +9,22 @@ namespace xyntra::te {
 
 const char* name_of(Reducer reducer) {
   switch (reducer) {
-    case Reducer::None:    return "";
-    case Reducer::Sum:     return "sum";
+    case Reducer::None: return "";
+    case Reducer::Sum: return "sum";
     case Reducer::Product: return "prod";
-    case Reducer::Max:     return "max";
-    case Reducer::Min:     return "min";
+    case Reducer::Max: return "max";
+    case Reducer::Min: return "min";
   }
   return "";
 }
 
 const char* name_of(Combiner combiner) {
   switch (combiner) {
-    case Combiner::Replace:  return "=";
-    case Combiner::Add:      return "+=";
+    case Combiner::Replace: return "=";
+    case Combiner::Add: return "+=";
     case Combiner::Multiply: return "*=";
-    case Combiner::Max:      return "max=";
-    case Combiner::Min:      return "min=";
+    case Combiner::Max: return "max=";
+    case Combiner::Min: return "min=";
   }
   return "=";
 }
@@ -33,21 +35,21 @@ namespace {
 int precedence(ExprOp op) {
   switch (op) {
     case ExprOp::Mul:
-    case ExprOp::Div:          return 6;
+    case ExprOp::Div: return 6;
     case ExprOp::Add:
-    case ExprOp::Sub:          return 5;
+    case ExprOp::Sub: return 5;
     case ExprOp::ShiftLeft:
-    case ExprOp::ShiftRight:   return 4;
+    case ExprOp::ShiftRight: return 4;
     case ExprOp::Less:
     case ExprOp::LessEqual:
     case ExprOp::Greater:
     case ExprOp::GreaterEqual:
     case ExprOp::Equal:
-    case ExprOp::NotEqual:     return 3;
-    case ExprOp::And:          return 2;
+    case ExprOp::NotEqual: return 3;
+    case ExprOp::And: return 2;
     case ExprOp::Xor:
-    case ExprOp::Or:           return 1;
-    default:                   return 0;
+    case ExprOp::Or: return 1;
+    default: return 0;
   }
 }
 
@@ -62,19 +64,53 @@ std::string spell_number(double value, DType dtype) {
   return spelled;
 }
 
+// Large subexpressions that a stage uses several times, in the order in which they must be named: without
+// names the text of a random generator's rounds would double with each round.
+class SharedExprs {
+ public:
+  void collect(const Expr& root) {
+    if (root.defined()) visit(root);
+  }
+  std::vector<Expr> named() const {
+    std::vector<Expr> result;
+    for (const Expr& expr : finished_) {
+      const Use& use = uses_.at(expr.address());
+      if (use.count > 1 && use.size > kMostInline) result.push_back(expr);
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::int64_t kMostInline = 24;  // nodes, when written out
+  struct Use {
+    int count = 0;
+    std::int64_t size = 1;
+  };
+  std::int64_t visit(const Expr& expr) {
+    if (Use& use = uses_[expr.address()]; ++use.count > 1) return use.size;
+    std::int64_t size = 1;
+    for (const Expr& operand : expr->operands) size = std::min<std::int64_t>(size + visit(operand), 1 << 20);
+    finished_.push_back(expr);
+    return uses_[expr.address()].size = size;
+  }
+  std::unordered_map<const ExprNode*, Use> uses_;
+  std::vector<Expr> finished_;  // operands before users
+};
+
 class Printer {
  public:
   explicit Printer(const Formula& formula) : formula_(formula) {}
 
   std::string print(const Expr& expr, int outer = 0) const {
     const ExprNode& node = *expr;
+    if (auto named = names_.find(&node); named != names_.end()) return named->second;
     switch (node.op) {
       case ExprOp::Const: return constant(node);
-      case ExprOp::Var:   return formula_.variable(node.var).name;
+      case ExprOp::Var: return formula_.variable(node.var).name;
       case ExprOp::Size:
         return node.size.is_symbol() ? node.size.to_string() : "(" + node.size.to_string() + ")";
       case ExprOp::Accumulator: return "acc";
-      case ExprOp::Load:        return formula_.buffer(node.buffer).name + index(node.operands, 0);
+      case ExprOp::Load: return formula_.buffer(node.buffer).name + index(node.operands, 0);
       case ExprOp::LoadOr:
         return "(" + formula_.buffer(node.buffer).name + index(node.operands, 1) + " or " +
                print(node.operands[0]) + ")";
@@ -114,7 +150,28 @@ class Printer {
     return text;
   }
 
-  std::string print(const Stage& stage, const std::string& indent) const {
+  std::string print(const Stage& stage, const std::string& indent) {
+    std::string lets = name_shared(stage, indent);
+    std::string text = print_stage(stage, indent);
+    names_.clear();
+    return lets + text;
+  }
+
+ private:
+  std::string name_shared(const Stage& stage, const std::string& indent) {
+    SharedExprs shared;
+    for (const Expr& expr : {stage.body, stage.finish, stage.guard}) shared.collect(expr);
+    for (const Expr& expr : stage.store) shared.collect(expr);
+    std::string text;
+    for (const Expr& expr : shared.named()) {
+      std::string name = "v" + std::to_string(names_.size());
+      text += indent + "let " + name + " = " + print(expr) + "\n";
+      names_.emplace(expr.address(), name);
+    }
+    return text;
+  }
+
+  std::string print_stage(const Stage& stage, const std::string& indent) {
     if (stage.kind == Stage::Kind::Scan) {
       std::string text = indent + "scan " + loops({stage.step}) + " {\n";
       for (const Stage& inner : stage.stages) text += print(inner, indent + "  ");
@@ -139,7 +196,6 @@ class Printer {
     return indent + target + " = " + body + domain + "\n";
   }
 
- private:
   std::string constant(const ExprNode& node) const {
     if (is_float(node.dtype)) return spell_number(node.float_value, node.dtype);
     if (node.dtype == DType::Bool) return node.int_value != 0 ? "true" : "false";
@@ -148,6 +204,7 @@ class Printer {
   }
 
   const Formula& formula_;
+  std::unordered_map<const ExprNode*, std::string> names_;  // of shared expressions, within one stage
 };
 
 }  // namespace

@@ -1,0 +1,99 @@
+// Activation functions.
+#include <numbers>
+
+#include "ops/elementwise.h"
+
+namespace xyntra {
+
+using te::Axes;
+using te::Expr;
+
+Expr gelu_exact(const Expr& x) { return 0.5 * x * (1 + erf(x * (1 / std::numbers::sqrt2))); }
+
+Expr gelu_tanh(const Expr& x) {
+  const double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  return 0.5 * x * (1 + tanh(kScale * (x + 0.044715 * x * x * x)));
+}
+
+// log(1 + e^x) without overflow.
+Expr softplus_of(const Expr& x) { return max(x, Expr::number(x.dtype(), 0)) + log1p(exp(-abs(x))); }
+
+namespace rule {
+
+// The slope is broadcast to x, never the other way round.
+Status prelu(InferenceContext& c) {
+  if (c.rank(1) > c.rank(0)) return c.fail("operand 1 (slope) has more dimensions than operand 0 (x)");
+  for (std::size_t d = 0; d < c.rank(1); ++d) {
+    const Dim &slope = c.dim(1, d), &x = c.dim(0, c.rank(0) - c.rank(1) + d);
+    if (slope.is_constant() && x.is_constant() && !slope.is(1) && !(slope == x)) {
+      return c.fail("operand 1 (slope) of size " + slope.to_string() + " does not broadcast to " +
+                    x.to_string());
+    }
+  }
+  c.set_shape(0, c.shape(0));
+  return {};
+}
+
+}  // namespace rule
+
+namespace formula {
+namespace {
+
+Expr clamp_to_unit(const Expr& x) { return max(min(x, 1), 0); }
+
+}  // namespace
+
+// alpha, beta and gamma are the op's attributes of that name.
+#define ACTIVATION(name, expression)                                              \
+  Status name(FormulaContext& c) {                                                \
+    auto attribute = [&c](const char* key) {                                      \
+      return c.has_attribute(key) ? static_cast<double>(c.real(key)) : 0.;        \
+    };                                                                            \
+    [[maybe_unused]] double alpha = attribute("alpha"), beta = attribute("beta"), \
+                            gamma = attribute("gamma");                           \
+    return unary(c, [=](const Expr& x) { return (expression); });                 \
+  }
+
+ACTIVATION(relu, max(x, 0))
+ACTIVATION(leaky_relu, select(x < 0, alpha* x, x))
+ACTIVATION(elu, select(x < 0, alpha* expm1(x), x))
+ACTIVATION(selu, gamma* select(x > 0, x, alpha* expm1(x)))
+ACTIVATION(celu, max(x, 0) + min(alpha * expm1(x / alpha), 0))
+ACTIVATION(thresholded_relu, select(x > alpha, x, Expr::number(x.dtype(), 0)))
+ACTIVATION(hard_sigmoid, clamp_to_unit(alpha* x + beta))
+ACTIVATION(hard_swish, x* clamp_to_unit(x / 6 + 0.5))
+ACTIVATION(swish, x* sigmoid(alpha* x))
+ACTIVATION(logistic, sigmoid(x))
+ACTIVATION(softplus, softplus_of(x))
+ACTIVATION(softsign, x / (1 + abs(x)))
+ACTIVATION(mish, x* tanh(softplus_of(x)))
+
+#undef ACTIVATION
+
+Status gelu(FormulaContext& c) {
+  const std::string& approximate = c.text("approximate");
+  if (approximate != "none" && approximate != "tanh") {
+    return c.fail("approximate must be none or tanh, not '" + approximate + "'");
+  }
+  return unary(c, [&](const Expr& x) { return approximate == "tanh" ? gelu_tanh(x) : gelu_exact(x); });
+}
+
+Status prelu(FormulaContext& c) {
+  Axes i = c.axes(c.out_shape());
+  Expr x = wide(c.in(0)(i)), slope = wide(broadcast(c.in(1), i));
+  c.write(c.out(), i, is_signed_integer(x.dtype()) || is_float(x.dtype()) ? select(x < 0, slope * x, x) : x);
+  return {};
+}
+
+// Soft (bias = lambd) or hard (bias = 0) shrinkage; integers are computed as f64.
+Status shrink(FormulaContext& c) {
+  double lambda = c.real("lambd"), bias = c.real("bias");
+  return unary(c, [=](const Expr& narrow) {
+    Expr x = is_float(narrow.dtype()) ? narrow : cast(DType::F64, narrow);
+    Expr zero = Expr::number(x.dtype(), 0);
+    return select(x < -lambda, x + bias, select(x > lambda, x - bias, zero));
+  });
+}
+
+}  // namespace formula
+}  // namespace xyntra

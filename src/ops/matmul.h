@@ -1,0 +1,26 @@
+// Pieces of matrix products.
+#pragma once
+
+#include "ops/formula_context.h"
+
+namespace xyntra {
+
+// numpy.matmul's result shape: batch dimensions broadcast, 1-D operands get an axis that is removed again.
+Result<Shape> matmul_shape(const OpContext& context, Shape a, Shape b);
+
+// The loops and loads of y[…, i, j] = sum(k) a[…, i, k] * b[…, k, j]. A missing i or j is an absent Expr.
+struct MatrixProduct {
+  te::Axes out;
+  te::Axis k;
+  te::Axes batch;
+  te::Expr i, j;
+  te::Expr left, right;
+};
+MatrixProduct matrix_product(FormulaContext& c, const te::Buffer& a, const te::Buffer& b, const Shape& out);
+
+// The element of a quantization parameter (scale or zero point) that goes with row i of a, or column j of b:
+// one number, one per row or column, or a tensor of a's or b's rank with a 1 for k.
+te::Expr row_parameter(const te::Buffer& parameter, const MatrixProduct& product);
+te::Expr column_parameter(const te::Buffer& parameter, const MatrixProduct& product);
+
+}  // namespace xyntra
