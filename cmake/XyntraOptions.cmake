@@ -21,7 +21,7 @@ target_compile_options(xyntra_options INTERFACE
   -ffp-contract=off            # fma only where a kernel says so: same digits on every machine
   -Wall -Wextra -Wpedantic -Werror -Werror=switch
   -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wimplicit-fallthrough -Wcast-qual
-  -Wunused -Wnull-dereference -Wformat=2)
+  -Wunused -Wformat=2)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Only locals: a struct with a member called name must not forbid a local of that name.
   target_compile_options(xyntra_options INTERFACE -Wshadow=local)
@@ -29,7 +29,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(xyntra_options INTERFACE
     -Wduplicated-cond -Wlogical-op
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
-    -Wno-null-dereference -Wno-free-nonheap-object -Wno-dangling-pointer)
+    -Wno-free-nonheap-object -Wno-dangling-pointer)
 endif()
 if(XYNTRA_SANITIZE)
   target_compile_options(xyntra_options INTERFACE
