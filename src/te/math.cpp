@@ -1,0 +1,92 @@
+#include "te/math.h"
+
+#include <unordered_map>
+
+#include "support/result.h"
+#include "te/math_parts.h"
+
+namespace xyntra::te {
+namespace {
+
+using Define = Expr (*)(const Expr&);
+
+Define definition_of(ExprOp op) {
+  switch (op) {
+    case ExprOp::Exp:     return math::define_exp;
+    case ExprOp::Expm1:   return math::define_expm1;
+    case ExprOp::Log:     return math::define_log;
+    case ExprOp::Log1p:   return math::define_log1p;
+    case ExprOp::Erf:     return math::define_erf;
+    case ExprOp::Tanh:    return math::define_tanh;
+    case ExprOp::Sigmoid: return math::define_sigmoid;
+    case ExprOp::Sin:     return math::define_sin;
+    case ExprOp::Cos:     return math::define_cos;
+    case ExprOp::Tan:     return math::define_tan;
+    case ExprOp::Asin:    return math::define_asin;
+    case ExprOp::Acos:    return math::define_acos;
+    case ExprOp::Atan:    return math::define_atan;
+    case ExprOp::Sinh:    return math::define_sinh;
+    case ExprOp::Cosh:    return math::define_cosh;
+    case ExprOp::Asinh:   return math::define_asinh;
+    case ExprOp::Acosh:   return math::define_acosh;
+    case ExprOp::Atanh:   return math::define_atanh;
+    default:              internal_error("te: this operation has no definition by others");
+  }
+}
+
+// The same node over other operands.
+Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
+  switch (expr->op) {
+    case ExprOp::Load: return Expr::load(expr->buffer, expr->dtype, std::move(operands));
+    case ExprOp::LoadOr: {
+      Expr fallback = operands.front();
+      operands.erase(operands.begin());
+      return Expr::load_or(std::move(fallback), expr->buffer, std::move(operands));
+    }
+    case ExprOp::Cast:    return cast(expr->dtype, std::move(operands[0]), expr->cast);
+    case ExprOp::Bitcast: return bitcast(expr->dtype, std::move(operands[0]));
+    default:              return Expr::make(expr->op, std::move(operands));
+  }
+}
+
+class MathExpander {
+ public:
+  Expr expanded(const Expr& expr) {
+    if (expr->operands.empty()) return expr;
+    if (auto known = known_.find(expr.address()); known != known_.end()) return known->second;
+    std::vector<Expr> operands;
+    bool changed = false;
+    for (const Expr& operand : expr->operands) {
+      operands.push_back(expanded(operand));
+      changed |= operands.back().address() != operand.address();
+    }
+    Expr result = expr;
+    if (kind_of(expr->op) == ExprKind::Math) {
+      result = expand(expr->op, operands);
+    } else if (changed) {
+      result = with_operands(expr, std::move(operands));
+    }
+    known_.emplace(expr.address(), result);
+    return result;
+  }
+
+ private:
+  std::unordered_map<const ExprNode*, Expr> known_;
+};
+
+}  // namespace
+
+Expr expand(ExprOp op, const std::vector<Expr>& operands) {
+  DType dtype = operands.at(0).dtype();
+  DType computed = compute_type(dtype);
+  std::vector<Expr> inner;
+  for (const Expr& operand : operands) inner.push_back(cast(computed, operand));
+  Expr result = op == ExprOp::Pow ? math::define_pow(inner.at(0), inner.at(1)) : definition_of(op)(inner.at(0));
+  return cast(dtype, result);
+}
+
+Expr expand_math(const Expr& expr) { return MathExpander().expanded(expr); }
+
+Expr softplus(const Expr& x) { return max(x, Expr::number(x.dtype(), 0)) + log1p(exp(-abs(x))); }
+
+}  // namespace xyntra::te

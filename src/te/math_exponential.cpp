@@ -1,0 +1,139 @@
+// exp, expm1, sinh, cosh, tanh, sigmoid: all from exp(x) = 2^k (1 + r + r^2 P(r)), |r| <= ln(2)/2.
+#include "te/math_parts.h"
+
+namespace xyntra::te::math {
+namespace {
+
+constexpr double kExpSingle[] = {0x1p-1,        0x1.555556p-3,  0x1.55548p-5,
+                                 0x1.11107ep-7, 0x1.6d9736p-10, 0x1.a1b7f6p-13};
+constexpr double kExpDouble[] = {0x1p-1,
+                                 0x1.555555555555cp-3,
+                                 0x1.555555555555ep-5,
+                                 0x1.111111110eb6ep-7,
+                                 0x1.6c16c16c13482p-10,
+                                 0x1.a01a01b3d63d4p-13,
+                                 0x1.a01a01b497bafp-16,
+                                 0x1.71ddef4ef8a9dp-19,
+                                 0x1.27e4beb7b4638p-22,
+                                 0x1.af6d469f2841bp-26,
+                                 0x1.1f9e93cc24531p-29};
+constexpr Polynomial kExp{kExpSingle, kExpDouble};
+
+constexpr double kSinhSingle[] = {0x1.555556p-3, 0x1.1110ep-7, 0x1.a022bap-13, 0x1.756cb2p-19};
+constexpr double kSinhDouble[] = {0x1.5555555555556p-3,  0x1.111111111101ep-7,  0x1.a01a01a037265p-13,
+                                  0x1.71de3a3b07404p-19, 0x1.ae646ff458b7ap-26, 0x1.6116f504e375dp-33,
+                                  0x1.b5c86f2340951p-41};
+constexpr Polynomial kSinh{kSinhSingle, kSinhDouble};
+
+constexpr double kTanhSingle[] = {-0x1.555554p-2, 0x1.111084p-3,  -0x1.b9f4bep-5,
+                                  0x1.63d28ep-6,  -0x1.0d6772p-7, 0x1.1e7412p-9};
+constexpr double kTanhDouble[] = {-0x1.5555555555553p-2,  0x1.1111111110dbcp-3,   -0x1.ba1ba1b9e6831p-5,
+                                  0x1.664f48757718p-6,    -0x1.226e336a9d96ep-7,  0x1.d6d3731856249p-9,
+                                  -0x1.7d9d7fa0160ecp-10, 0x1.351705d682acp-11,   -0x1.f198d3570ddc6p-13,
+                                  0x1.820512e91d5cdp-14,  -0x1.0165e75730c69p-15, 0x1.a4b4d5930d9bcp-18};
+constexpr Polynomial kTanh{kTanhSingle, kTanhDouble};
+
+// Beyond these exp is infinite, or 0 even after rounding to a subnormal.
+constexpr Constant kExpHighest{89, 710};
+constexpr Constant kExpLowest{-104, -746};
+
+Expr clamp(const Expr& x, Constant low, Constant high) { return min(max(x, number(x, low)), number(x, high)); }
+ScaledPair exp_parts(const Expr& x) { return exp_parts(Pair{x, number(x, 0)}); }
+
+// (exp(a) + sign * exp(-a)) / 2 for a >= 0 with no overflow before the result's:
+// 2^(k-1) (m + sign * 4^-k / m).
+Expr half_sum_of_exps(const Expr& a, double sign) {
+  ScaledPair parts = exp_parts(min(a, number(a, Constant{90, 711})));
+  Pair mantissa = normalized(parts.mantissa);
+  Expr exponent = min(parts.exponent, number(parts.exponent, format_of(a).fraction_bits + 2));
+  Expr opposite = number(a, sign) * power_of_two(-(exponent + exponent)) / mantissa.high;
+  return scale(mantissa.high + (mantissa.low + opposite), parts.exponent - 1);
+}
+
+// x + x^3 P(x^2)
+Expr odd_polynomial(const Expr& x, const Polynomial& coefficients) {
+  Expr square = x * x;
+  return fma(x * square, polynomial(square, coefficients), x);
+}
+
+}  // namespace
+
+Pair exp_of_rest(const Pair& rest) {
+  const Expr& r = rest.high;
+  Expr tail = fma(r * r, polynomial(r, kExp), fma(r, rest.low, rest.low));
+  Pair one_plus = quick_sum(number(r, 1), r);
+  return {one_plus.high, one_plus.low + tail};
+}
+
+// x - k ln(2) is exact in the first fma: k is small and the difference has no bits below ln(2)'s last.
+ScaledPair exp_parts(const Pair& x) {
+  Pair ln2 = number(x.high, kLn2);
+  Expr k = round(x.high * number(x.high, kLog2E));
+  Expr high = fma(-k, ln2.high, x.high);
+  Pair rest = quick_sum(high, fma(-k, ln2.low, x.low));
+  return {cast(format_of(x.high).integer, k), exp_of_rest(rest)};
+}
+
+// The most used of all, so without pairs: two roundings more, and still within an ulp.
+Expr define_exp(const Expr& x) {
+  Pair ln2 = number(x, kLn2);
+  Expr inside = clamp(x, kExpLowest, kExpHighest);
+  Expr k = round(inside * number(x, kLog2E));
+  Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
+  Expr mantissa = 1 + fma(r * r, polynomial(r, kExp), r);
+  return scale(mantissa, cast(format_of(x).integer, k));
+}
+
+// 2^k m - 1 with the subtraction exact. The last doubling keeps 2^k in range at the top.
+Expr define_expm1(const Expr& x) {
+  const Format& format = format_of(x);
+  constexpr Constant kMinusOne{-18, -40};  // from here down it is -1 to the last digit
+  ScaledPair parts = exp_parts(clamp(x, kMinusOne, kExpHighest));
+  Expr top = number(parts.exponent, format.bias);
+  Expr power = power_of_two(min(parts.exponent, top));
+  Pair head = sum(power * parts.mantissa.high, number(x, -1));
+  Expr result = head.high + fma(power, parts.mantissa.low, head.low);
+  result = select(parts.exponent > top, power * value_of(parts.mantissa) * 2, result);
+  return select(abs(x) > 0, result, x);  // keeps the sign of 0
+}
+
+// From 1 on the difference of exponentials loses nothing.
+Expr define_sinh(const Expr& x) {
+  Expr a = abs(x);
+  Expr large = flip_sign(half_sum_of_exps(a, -1), sign_of(x));
+  return select(a < 1, odd_polynomial(x, kSinh), large);
+}
+
+Expr define_cosh(const Expr& x) { return half_sum_of_exps(abs(x), 1); }
+
+// 1 - 2 / (exp(2|x|) + 1) once that is above one half.
+Expr define_tanh(const Expr& x) {
+  Expr a = abs(x);
+  Expr highest = number(x, Constant{10, 20});  // 1 to the last digit
+  ScaledPair parts = exp_parts(2 * min(a, highest));
+  Pair mantissa = normalized(parts.mantissa);
+  Expr power = power_of_two(parts.exponent);
+  Pair denominator = sum(power * mantissa.high, number(x, 1));
+  denominator.low = fma(power, mantissa.low, denominator.low);
+  Pair part = quotient({number(x, 2), number(x, 0)}, denominator);
+  Pair head = quick_sum(number(x, 1), -part.high);
+  Expr large = flip_sign(head.high + (head.low - part.low), sign_of(x));
+  return select(a < 0.609375, odd_polynomial(x, kTanh), large);
+}
+
+// With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for negative x, whose power of two is applied last so that
+// a subnormal result is rounded once.
+Expr define_sigmoid(const Expr& x) {
+  ScaledPair parts = exp_parts(max(-abs(x), number(x, kExpLowest)));
+  Pair mantissa = normalized(parts.mantissa);
+  Expr lowest = number(parts.exponent, -2 * format_of(x).fraction_bits);
+  Expr power = power_of_two(max(parts.exponent, lowest));
+  Pair denominator = quick_sum(number(x, 1), power * mantissa.high);
+  denominator.low = fma(power, mantissa.low, denominator.low);
+  Expr negative = x < 0;
+  Pair one{number(x, 1), number(x, 0)};
+  Expr ratio = value_of(quotient(select(negative, mantissa, one), denominator));
+  return scale(ratio, select(negative, parts.exponent, number(parts.exponent, 0)));
+}
+
+}  // namespace xyntra::te::math
