@@ -12,25 +12,25 @@ using Define = Expr (*)(const Expr&);
 
 Define definition_of(ExprOp op) {
   switch (op) {
-    case ExprOp::Exp:     return math::define_exp;
-    case ExprOp::Expm1:   return math::define_expm1;
-    case ExprOp::Log:     return math::define_log;
-    case ExprOp::Log1p:   return math::define_log1p;
-    case ExprOp::Erf:     return math::define_erf;
-    case ExprOp::Tanh:    return math::define_tanh;
+    case ExprOp::Exp: return math::define_exp;
+    case ExprOp::Expm1: return math::define_expm1;
+    case ExprOp::Log: return math::define_log;
+    case ExprOp::Log1p: return math::define_log1p;
+    case ExprOp::Erf: return math::define_erf;
+    case ExprOp::Tanh: return math::define_tanh;
     case ExprOp::Sigmoid: return math::define_sigmoid;
-    case ExprOp::Sin:     return math::define_sin;
-    case ExprOp::Cos:     return math::define_cos;
-    case ExprOp::Tan:     return math::define_tan;
-    case ExprOp::Asin:    return math::define_asin;
-    case ExprOp::Acos:    return math::define_acos;
-    case ExprOp::Atan:    return math::define_atan;
-    case ExprOp::Sinh:    return math::define_sinh;
-    case ExprOp::Cosh:    return math::define_cosh;
-    case ExprOp::Asinh:   return math::define_asinh;
-    case ExprOp::Acosh:   return math::define_acosh;
-    case ExprOp::Atanh:   return math::define_atanh;
-    default:              internal_error("te: this operation has no definition by others");
+    case ExprOp::Sin: return math::define_sin;
+    case ExprOp::Cos: return math::define_cos;
+    case ExprOp::Tan: return math::define_tan;
+    case ExprOp::Asin: return math::define_asin;
+    case ExprOp::Acos: return math::define_acos;
+    case ExprOp::Atan: return math::define_atan;
+    case ExprOp::Sinh: return math::define_sinh;
+    case ExprOp::Cosh: return math::define_cosh;
+    case ExprOp::Asinh: return math::define_asinh;
+    case ExprOp::Acosh: return math::define_acosh;
+    case ExprOp::Atanh: return math::define_atanh;
+    default: internal_error("te: this operation has no definition by others");
   }
 }
 
@@ -43,9 +43,9 @@ Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
       operands.erase(operands.begin());
       return Expr::load_or(std::move(fallback), expr->buffer, std::move(operands));
     }
-    case ExprOp::Cast:    return cast(expr->dtype, std::move(operands[0]), expr->cast);
+    case ExprOp::Cast: return cast(expr->dtype, std::move(operands[0]), expr->cast);
     case ExprOp::Bitcast: return bitcast(expr->dtype, std::move(operands[0]));
-    default:              return Expr::make(expr->op, std::move(operands));
+    default: return Expr::make(expr->op, std::move(operands));
   }
 }
 
@@ -81,7 +81,8 @@ Expr expand(ExprOp op, const std::vector<Expr>& operands) {
   DType computed = compute_type(dtype);
   std::vector<Expr> inner;
   for (const Expr& operand : operands) inner.push_back(cast(computed, operand));
-  Expr result = op == ExprOp::Pow ? math::define_pow(inner.at(0), inner.at(1)) : definition_of(op)(inner.at(0));
+  Expr result =
+      op == ExprOp::Pow ? math::define_pow(inner.at(0), inner.at(1)) : definition_of(op)(inner.at(0));
   return cast(dtype, result);
 }
 

@@ -37,7 +37,9 @@ constexpr Polynomial kTanh{kTanhSingle, kTanhDouble};
 constexpr Constant kExpHighest{89, 710};
 constexpr Constant kExpLowest{-104, -746};
 
-Expr clamp(const Expr& x, Constant low, Constant high) { return min(max(x, number(x, low)), number(x, high)); }
+Expr clamp(const Expr& x, Constant low, Constant high) {
+  return min(max(x, number(x, low)), number(x, high));
+}
 ScaledPair exp_parts(const Expr& x) { return exp_parts(Pair{x, number(x, 0)}); }
 
 // (exp(a) + sign * exp(-a)) / 2 for a >= 0 with no overflow before the result's:
@@ -50,7 +52,7 @@ Expr half_sum_of_exps(const Expr& a, double sign) {
   return scale(mantissa.high + (mantissa.low + opposite), parts.exponent - 1);
 }
 
-// x + x^3 P(x^2)
+// x + x^3 P(x^2), for x >= 0: of -0 it would make +0.
 Expr odd_polynomial(const Expr& x, const Polynomial& coefficients) {
   Expr square = x * x;
   return fma(x * square, polynomial(square, coefficients), x);
@@ -100,8 +102,7 @@ Expr define_expm1(const Expr& x) {
 // From 1 on the difference of exponentials loses nothing.
 Expr define_sinh(const Expr& x) {
   Expr a = abs(x);
-  Expr large = flip_sign(half_sum_of_exps(a, -1), sign_of(x));
-  return select(a < 1, odd_polynomial(x, kSinh), large);
+  return flip_sign(select(a < 1, odd_polynomial(a, kSinh), half_sum_of_exps(a, -1)), sign_of(x));
 }
 
 Expr define_cosh(const Expr& x) { return half_sum_of_exps(abs(x), 1); }
@@ -117,8 +118,8 @@ Expr define_tanh(const Expr& x) {
   denominator.low = fma(power, mantissa.low, denominator.low);
   Pair part = quotient({number(x, 2), number(x, 0)}, denominator);
   Pair head = quick_sum(number(x, 1), -part.high);
-  Expr large = flip_sign(head.high + (head.low - part.low), sign_of(x));
-  return select(a < 0.609375, odd_polynomial(x, kTanh), large);
+  Expr large = head.high + (head.low - part.low);
+  return flip_sign(select(a < 0.609375, odd_polynomial(a, kTanh), large), sign_of(x));
 }
 
 // With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for negative x, whose power of two is applied last so that

@@ -4,7 +4,8 @@
 namespace xyntra::te::math {
 namespace {
 
-constexpr double kAtanSingle[] = {-0x1.55554ap-2, 0x1.9991e2p-3, -0x1.23b9a2p-3, 0x1.b22454p-4, -0x1.f2e58ap-5};
+constexpr double kAtanSingle[] = {-0x1.55554ap-2, 0x1.9991e2p-3, -0x1.23b9a2p-3, 0x1.b22454p-4,
+                                  -0x1.f2e58ap-5};
 constexpr double kAtanDouble[] = {-0x1.5555555555554p-2, 0x1.9999999999584p-3,  -0x1.249249246f58bp-3,
                                   0x1.c71c71b458b2fp-4,  -0x1.745d14504230ep-4, 0x1.3b1364ef92ff1p-4,
                                   -0x1.110beb6dd1e91p-4, 0x1.e167babc6ff5ap-5,  -0x1.ab3beff27b86p-5,
@@ -13,14 +14,15 @@ constexpr Polynomial kAtan{kAtanSingle, kAtanDouble};
 
 constexpr double kAsinSingle[] = {0x1.55554cp-3, 0x1.3338acp-4, 0x1.6ca758p-5,
                                   0x1.04d2a8p-5, 0x1.d525a2p-7, 0x1.34c60cp-5};
-constexpr double kAsinDouble[] = {0x1.5555555555553p-3, 0x1.33333333339e9p-4,  0x1.6db6db6d4c41fp-5,
-                                  0x1.f1c71ca6e866ep-6, 0x1.6e8b9b1855b69p-6,  0x1.1c4f8290e988bp-6,
-                                  0x1.c9812df177934p-7, 0x1.7ba165bd12b95p-7,  0x1.36d58d75dd8b7p-7,
-                                  0x1.47b2cf850ad8dp-7, 0x1.7523846047f94p-11, 0x1.95bcba25240f7p-6,
+constexpr double kAsinDouble[] = {0x1.5555555555553p-3,  0x1.33333333339e9p-4,  0x1.6db6db6d4c41fp-5,
+                                  0x1.f1c71ca6e866ep-6,  0x1.6e8b9b1855b69p-6,  0x1.1c4f8290e988bp-6,
+                                  0x1.c9812df177934p-7,  0x1.7ba165bd12b95p-7,  0x1.36d58d75dd8b7p-7,
+                                  0x1.47b2cf850ad8dp-7,  0x1.7523846047f94p-11, 0x1.95bcba25240f7p-6,
                                   -0x1.ab2b1bc4cc7cdp-6, 0x1.13422ba1ad0e5p-5};
 constexpr Polynomial kAsin{kAsinSingle, kAsinDouble};
 
-constexpr PairConstant kQuarterPi{{0x1.921fb6p-1, -0x1.777a5cp-26}, {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
+constexpr PairConstant kQuarterPi{{0x1.921fb6p-1, -0x1.777a5cp-26},
+                                  {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
 constexpr PairConstant kHalfPi{{0x1.921fb6p0, -0x1.777a5cp-25}, {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54}};
 constexpr PairConstant kPi{{0x1.921fb6p1, -0x1.777a5cp-24}, {0x1.921fb54442d18p1, 0x1.1a62633145c07p-53}};
 
@@ -38,8 +40,7 @@ AsinParts asin_parts(const Expr& a) {
   Expr half_rest = (1 - a) * 0.5;
   Pair argument = select(beyond_half, square_root({half_rest, zero}), {a, zero});
   Expr square = select(beyond_half, half_rest, a * a);
-  return {beyond_half,
-          {argument.high, fma(argument.high * square, polynomial(square, kAsin), argument.low)}};
+  return {beyond_half, {argument.high, fma(argument.high * square, polynomial(square, kAsin), argument.low)}};
 }
 
 // base - value, the high parts subtracted exactly.
@@ -75,7 +76,8 @@ Expr define_atan(const Expr& x) {
   Expr large = a > 2.4142135623730949;
   Pair one{number(x, 1), number(x, 0)};
   Pair itself{a, number(x, 0)};
-  Pair numerator = select(large, {number(x, -1), number(x, 0)}, select(middle, sum(a, number(x, -1)), itself));
+  Pair numerator =
+      select(large, {number(x, -1), number(x, 0)}, select(middle, sum(a, number(x, -1)), itself));
   Pair denominator = select(large, itself, select(middle, sum(a, number(x, 1)), one));
   Pair base = select(large, number(x, kHalfPi), select(middle, number(x, kQuarterPi), zero_pair(x)));
   Pair t = quotient(numerator, denominator);

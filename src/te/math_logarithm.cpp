@@ -51,8 +51,9 @@ Split split(const Expr& x) {
   double lift = format.fraction_bits + 2;
   Expr lifted = select(subnormal, x * (format.is_single() ? 0x1p25 : 0x1p54), x);
   Expr bits = as_integer(lifted);
-  Expr exponent = (bits - Expr::integer(format.integer, format.is_single() ? 0x3f3504f3 : 0x3fe6a09e667f3bcd)) >>
-                  format.fraction_bits;
+  Expr exponent =
+      (bits - Expr::integer(format.integer, format.is_single() ? 0x3f3504f3 : 0x3fe6a09e667f3bcd)) >>
+      format.fraction_bits;
   Expr mantissa = as_real(bits - (exponent << format.fraction_bits));
   Expr shift = select(subnormal, number(x, lift), number(x, 0));
   return {cast(format.real, exponent) - shift, mantissa};
@@ -93,10 +94,8 @@ Expr define_asinh(const Expr& x) {
   Expr large = a > number(x, kSquareIsAll);
   u = select(large, {a, zero}, u);
   Expr result = log_of_sum(u, u, select(large, number(x, 1), zero));
-  result = flip_sign(result, sign_of(x));
-  Expr x_square = x * x;
-  Expr small = fma(x * x_square, polynomial(x_square, kAsinh), x);
-  return select(a < 0.5, small, select(a < infinity(x), result, x));
+  Expr small = fma(a * square.high, polynomial(square.high, kAsinh), a);
+  return flip_sign(select(a < 0.5, small, select(a < infinity(x), result, a)), sign_of(x));
 }
 
 // log1p(t + sqrt(t (x + 1))) with t = x - 1, which is exact wherever it matters.

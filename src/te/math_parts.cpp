@@ -13,7 +13,8 @@ constexpr Format kDouble{DType::F64, DType::I64, DType::U64, 64, 52, 1023};
 }  // namespace
 
 double Format::largest() const {
-  return is_single() ? static_cast<double>(std::numeric_limits<float>::max()) : std::numeric_limits<double>::max();
+  return is_single() ? static_cast<double>(std::numeric_limits<float>::max())
+                     : std::numeric_limits<double>::max();
 }
 
 double Format::smallest_normal() const { return is_single() ? 0x1p-126 : 0x1p-1022; }
@@ -21,13 +22,16 @@ double Format::smallest_normal() const { return is_single() ? 0x1p-126 : 0x1p-10
 // The format of a float, or of the integers of its width.
 const Format& format_of(const Expr& x) {
   for (const Format* format : {&kSingle, &kDouble}) {
-    if (x.dtype() == format->real || x.dtype() == format->integer || x.dtype() == format->word) return *format;
+    if (x.dtype() == format->real || x.dtype() == format->integer || x.dtype() == format->word)
+      return *format;
   }
   internal_error("te: math functions are defined on f32 and f64");
 }
 
 Expr number(const Expr& x, double value) { return Expr::number(x.dtype(), value); }
-Expr number(const Expr& x, Constant value) { return number(x, format_of(x).is_single() ? value.f32 : value.f64); }
+Expr number(const Expr& x, Constant value) {
+  return number(x, format_of(x).is_single() ? value.f32 : value.f64);
+}
 
 Pair number(const Expr& x, const PairConstant& value) {
   const auto& parts = format_of(x).is_single() ? value.f32 : value.f64;
@@ -50,7 +54,8 @@ Expr as_real(const Expr& bits) { return bitcast(format_of(bits).real, bits); }
 
 Expr sign_of(const Expr& x) {
   const Format& format = format_of(x);
-  return as_word(x) & Expr::integer(format.word, static_cast<std::int64_t>(std::uint64_t{1} << (format.width - 1)));
+  return as_word(x) &
+         Expr::integer(format.word, static_cast<std::int64_t>(std::uint64_t{1} << (format.width - 1)));
 }
 
 Expr flip_sign(const Expr& x, const Expr& sign) { return as_real(as_word(x) ^ sign); }

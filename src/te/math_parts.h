@@ -80,7 +80,8 @@ Pair select(const Expr& condition, const Pair& when_true, const Pair& when_false
 Pair normalized(const Pair& a);   // low within half an ulp of high
 Expr value_of(const Pair& a);     // rounded
 
-inline constexpr PairConstant kLn2{{0x1.62e43p-1, -0x1.05c61p-29}, {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}};
+inline constexpr PairConstant kLn2{{0x1.62e43p-1, -0x1.05c61p-29},
+                                   {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}};
 inline constexpr Constant kLog2E{0x1.715476p0, 0x1.71547652b82fep0};
 
 // exp(x) = 2^exponent * (mantissa.high + mantissa.low). The mantissa is in [0.7, 1.42] and not normalized: its
@@ -89,8 +90,8 @@ struct ScaledPair {
   Expr exponent;  // integer
   Pair mantissa;
 };
-ScaledPair exp_parts(const Pair& x);   // |x| such that the exponent fits its integer
-Pair exp_of_rest(const Pair& rest);    // the mantissa for |rest| <= ln(2)/2
+ScaledPair exp_parts(const Pair& x);  // |x| such that the exponent fits its integer
+Pair exp_of_rest(const Pair& rest);  // the mantissa for |rest| <= ln(2)/2
 
 // x = mantissa * 2^exponent, the mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0; subnormal too.
 struct Split {

@@ -13,7 +13,8 @@ constexpr Polynomial kLogPair{kLogPairSingle, kLogPairDouble};
 
 constexpr PairConstant kTwoThirds{{0x1.555556p-1, -0x1.555556p-26},
                                   {0x1.5555555555555p-1, 0x1.5555555555555p-55}};
-constexpr PairConstant kLog2EPair{{0x1.715476p0, 0x1.4ae0cp-26}, {0x1.71547652b82fep0, 0x1.777d0ffda0d24p-56}};
+constexpr PairConstant kLog2EPair{{0x1.715476p0, 0x1.4ae0cp-26},
+                                  {0x1.71547652b82fep0, 0x1.777d0ffda0d24p-56}};
 
 // log2(a) for finite a > 0. Relative error about 2^-36 in f32 and 2^-65 in f64.
 Pair log2_pair(const Expr& a) {

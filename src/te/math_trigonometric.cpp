@@ -14,14 +14,14 @@ namespace xyntra::te::math {
 namespace {
 
 constexpr double kSinSingle[] = {-0x1.555556p-3, 0x1.111174p-7, -0x1.a05956p-13, 0x1.7c2d54p-19};
-constexpr double kSinDouble[] = {-0x1.5555555555555p-3,  0x1.1111111111069p-7,   -0x1.a01a019ffe51ep-13,
-                                 0x1.71de3a33a4a58p-19,  -0x1.ae642c500847ep-26, 0x1.6109bc1893d3ep-33,
+constexpr double kSinDouble[] = {-0x1.5555555555555p-3, 0x1.1111111111069p-7,   -0x1.a01a019ffe51ep-13,
+                                 0x1.71de3a33a4a58p-19, -0x1.ae642c500847ep-26, 0x1.6109bc1893d3ep-33,
                                  -0x1.9ffca92446f49p-41};
 constexpr Polynomial kSin{kSinSingle, kSinDouble};
 
 constexpr double kCosSingle[] = {0x1.555556p-5, -0x1.6c175ep-10, 0x1.a071c4p-16, -0x1.361b2cp-22};
-constexpr double kCosDouble[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16b3p-10,  0x1.a01a019ffcb74p-16,
-                                 -0x1.27e4fb5a1ec71p-22, 0x1.1eed6f7dd96ep-29,   -0x1.93744f347b0b7p-37,
+constexpr double kCosDouble[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16b3p-10, 0x1.a01a019ffcb74p-16,
+                                 -0x1.27e4fb5a1ec71p-22, 0x1.1eed6f7dd96ep-29,  -0x1.93744f347b0b7p-37,
                                  0x1.9dac499bf940ep-45};
 constexpr Polynomial kCos{kCosSingle, kCosDouble};
 
@@ -74,7 +74,7 @@ Expr multiply_high(const Expr& a, const Expr& b) {
 
 struct Angle {
   Expr quadrant;  // a word; its low two bits count
-  Pair rest;      // radians, |rest| <= pi/4
+  Pair rest;  // radians, |rest| <= pi/4
 };
 
 // The signed fixed-point fraction high:low of a quarter turn, in radians. Three pieces convert exactly.
@@ -82,7 +82,7 @@ Pair radians_of(const Expr& high, const Expr& low) {
   const Format& format = format_of(high);
   int digits = format.fraction_bits + 1;
   int excess = format.width - digits;  // bits of `high` that the first piece leaves
-  int taken = digits - excess;         // bits of `low` that the second piece takes
+  int taken = digits - excess;  // bits of `low` that the second piece takes
   auto as_number = [&](const Expr& word) { return cast(format.real, bitcast(format.integer, word)); };
   auto two_to = [](int exponent) { return std::ldexp(1.0, exponent); };
   Expr mask = Expr::integer(format.word, (std::int64_t{1} << excess) - 1);
@@ -149,7 +149,9 @@ Expr sign_of_quadrant(const Expr& quadrant) {
 
 Expr is_odd(const Expr& quadrant) { return not_equal(quadrant & 1.0, 0); }
 
-Expr finite_only(const Expr& x, const Expr& result) { return select(abs(x) < infinity(x), result, not_a_number(x)); }
+Expr finite_only(const Expr& x, const Expr& result) {
+  return select(abs(x) < infinity(x), result, not_a_number(x));
+}
 
 }  // namespace
 
