@@ -1,10 +1,10 @@
 # The front door. Everything here is also in the justfile, under the same names.
 MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
-.PHONY: help fuse test dev bench check fuzz conformance asan tsan clean
+.PHONY: help fuse test dev bench check fuzz conformance asan tsan math-sweep clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
 
 fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
 	@scripts/setup build
@@ -47,6 +47,11 @@ tsan: ## make test under ThreadSanitizer
 	@scripts/setup build conformance
 	@scripts/build tsan
 	@scripts/test --preset tsan
+
+math-sweep: ## measure the math functions over all floats: minutes to an hour
+	@scripts/setup build
+	@scripts/build release xyntra_math_sweep
+	@build/release/xyntra_math_sweep $(FUNCTIONS)
 
 clean: ## remove build/
 	@rm -rf build

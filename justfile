@@ -38,6 +38,10 @@ asan:
 tsan:
     @make --no-print-directory tsan
 
+# measure the math functions over all floats
+math-sweep functions="":
+    @make --no-print-directory math-sweep FUNCTIONS="{{ functions }}"
+
 # list the targets
 help:
     @make --no-print-directory help

@@ -114,3 +114,11 @@ function(xyntra_add_fuzz_targets)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   endforeach()
 endfunction()
+
+# The sweep of all floats through the math definitions: not part of the suite, optimised for the machine at hand.
+function(xyntra_add_math_sweep)
+  add_executable(xyntra_math_sweep EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/math/math_sweep.cpp")
+  target_link_libraries(xyntra_math_sweep PRIVATE xyntra_te xyntra_options)
+  target_include_directories(xyntra_math_sweep PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_options(xyntra_math_sweep PRIVATE -O3 -march=native -fno-math-errno -fno-trapping-math)
+endfunction()
