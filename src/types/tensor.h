@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -99,6 +100,8 @@ struct Datum {
   Kind kind = Kind::Absent;
   Tensor tensor;             // Tensor
   std::vector<Datum> items;  // Sequence: its elements; Optional: none or one
+  // The dtype the model gives a tensor that is held wider: set by the float64 oracle alone.
+  std::optional<DType> declared;
 
   static Datum of(Tensor tensor);
   static Datum sequence(std::vector<Datum> items);

@@ -1,0 +1,410 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "interp/program.h"
+#include "te/math.h"
+
+namespace xyntra::interp {
+
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Stage;
+
+Lane lane_of(DType dtype) {
+  if (dtype == DType::F64) return Lane::F64;
+  return is_float(dtype) ? Lane::F32 : Lane::I64;
+}
+
+namespace {
+
+class StageCompiler {
+ public:
+  StageCompiler(const te::Formula& formula, const Stage& stage, bool float64)
+      : formula_(formula), stage_(stage), float64_(float64) {}
+
+  Result<StageProgram> run(const std::vector<te::VarId>& enclosing) {
+    program_.kind = stage_.kind;
+    program_.reducer = stage_.reducer;
+    program_.combiner = stage_.combiner;
+    for (te::VarId var : enclosing) XYNTRA_CHECK_OK(add_slot(var));
+    std::vector<int> axes, reduction;
+    for (te::VarId var : stage_.axes) {
+      XYNTRA_CHECK_OK(add_slot(var));
+      axes.push_back(slot_of(var));
+    }
+    for (te::VarId var : stage_.reduction) {
+      XYNTRA_CHECK_OK(add_slot(var));
+      reduction.push_back(slot_of(var));
+      reduction_slots_.push_back(slot_of(var));
+    }
+    choose_strip(axes, reduction);
+    for (int slot : axes) {
+      if (slot != program_.strip) program_.outer.push_back(slot);
+    }
+    for (int slot : reduction) {
+      if (slot != program_.strip) program_.reduction.push_back(slot);
+    }
+    compile_body();
+    compile_store();
+    if (program_.registers.size() >= kNoRegister)
+      return failure(ErrorClass::Internal, "formula stage is too large");
+    return std::move(program_);
+  }
+
+ private:
+  Status add_slot(te::VarId var) {
+    const te::Variable& variable = formula_.variable(var);
+    if (!variable.extent.is_constant()) {
+      return failure(ErrorClass::Internal,
+                     "formula " + formula_.name + ": size of '" + variable.name + "' is unbound");
+    }
+    program_.slots.push_back({var, variable.extent.constant()});
+    return {};
+  }
+
+  int slot_of(te::VarId var) const {
+    for (std::size_t i = 0; i < program_.slots.size(); ++i) {
+      if (program_.slots[i].id == var) return static_cast<int>(i);
+    }
+    internal_error("interp: variable without a slot");
+  }
+
+  // ---- affine index analysis
+
+  std::optional<Affine> affine_of(const Expr& expr) const {
+    const ExprNode& node = *expr;
+    Affine result;
+    result.coefficients.assign(program_.slots.size(), 0);
+    switch (node.op) {
+      case ExprOp::Const: result.constant = node.int_value; return result;
+      case ExprOp::Var: result.coefficients[static_cast<std::size_t>(slot_of(node.var))] = 1; return result;
+      case ExprOp::Add:
+      case ExprOp::Sub: {
+        auto a = affine_of(node.operands[0]), b = affine_of(node.operands[1]);
+        if (!a || !b) return std::nullopt;
+        std::int64_t sign = node.op == ExprOp::Add ? 1 : -1;
+        a->constant += sign * b->constant;
+        for (std::size_t i = 0; i < a->coefficients.size(); ++i)
+          a->coefficients[i] += sign * b->coefficients[i];
+        return a;
+      }
+      case ExprOp::Mul: {
+        auto a = affine_of(node.operands[0]), b = affine_of(node.operands[1]);
+        if (!a || !b) return std::nullopt;
+        auto is_number = [](const Affine& x) {
+          return std::all_of(x.coefficients.begin(), x.coefficients.end(), [](auto c) { return c == 0; });
+        };
+        if (!is_number(*a)) std::swap(a, b);
+        if (!is_number(*a)) return std::nullopt;
+        b->constant *= a->constant;
+        for (auto& coefficient : b->coefficients) coefficient *= a->constant;
+        return b;
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  std::pair<std::int64_t, std::int64_t> bounds(const Affine& affine) const {
+    std::int64_t low = affine.constant, high = affine.constant;
+    for (std::size_t i = 0; i < affine.coefficients.size(); ++i) {
+      std::int64_t reach = affine.coefficients[i] * (program_.slots[i].extent - 1);
+      (reach < 0 ? low : high) += reach;
+    }
+    return {low, high};
+  }
+
+  // The access of a load or store; affine when every index is.
+  Access make_access(te::BufferId id, std::span<const Expr> index, bool guarded) {
+    const te::BufferInfo& buffer = formula_.buffer(id);
+    Access access;
+    access.buffer = id;
+    access.guarded = guarded;
+    access.affine = true;
+    access.in_bounds = true;
+    access.offset.coefficients.assign(program_.slots.size(), 0);
+    std::int64_t stride = 1;
+    access.index.resize(index.size());
+    for (std::size_t d = index.size(); d-- > 0;) {
+      auto affine = affine_of(index[d]);
+      if (!affine) {
+        access.affine = false;
+        break;
+      }
+      std::int64_t extent = buffer.shape[d].constant();
+      auto [low, high] = bounds(*affine);
+      if (low < 0 || high >= extent) access.in_bounds = false;
+      access.offset.constant += stride * affine->constant;
+      for (std::size_t i = 0; i < affine->coefficients.size(); ++i) {
+        access.offset.coefficients[i] += stride * affine->coefficients[i];
+      }
+      access.index[d] = std::move(*affine);
+      stride *= extent;
+    }
+    return access;
+  }
+
+  // ---- choosing the strip
+
+  void collect_loads(const Expr& expr, std::vector<const ExprNode*>& loads,
+                     std::unordered_map<const ExprNode*, bool>& seen) const {
+    if (!seen.emplace(expr.address(), true).second) return;
+    if (expr->op == ExprOp::Load || expr->op == ExprOp::LoadOr) loads.push_back(expr.address());
+    for (const Expr& operand : expr->operands) collect_loads(operand, loads, seen);
+  }
+
+  void choose_strip(const std::vector<int>& axes, const std::vector<int>& reduction) {
+    if (stage_.kind == Stage::Kind::Scatter) {  // order matters: only the innermost axis keeps it
+      if (!axes.empty()) program_.strip = axes.back();
+      return;
+    }
+    std::vector<const ExprNode*> loads;
+    std::unordered_map<const ExprNode*, bool> seen;
+    collect_loads(stage_.body, loads, seen);
+    std::vector<Access> accesses;
+    for (const ExprNode* load : loads) {
+      std::size_t first = load->op == ExprOp::LoadOr ? 1 : 0;
+      accesses.push_back(make_access(load->buffer, std::span(load->operands).subspan(first), true));
+    }
+    Access store = make_access(stage_.target, stage_.store, true);
+    std::int64_t best = -1;
+    auto consider = [&](int slot, bool reduces) {
+      auto s = static_cast<std::size_t>(slot);
+      std::int64_t score = 0;
+      for (const Access& access : accesses) {
+        std::int64_t stride = access.affine ? access.offset.coefficients[s] : 7;
+        score += stride == 0 ? 3 : stride == 1 ? 4 : access.affine ? 2 : 1;
+      }
+      if (!reduces) score += store.affine && store.offset.coefficients[s] == 1 ? 4 : 3;
+      // Long strips win; past a few dozen lanes, addressing decides.
+      score = (score + 1) * std::min<std::int64_t>(program_.slots[s].extent, 48);
+      if (score > best) {
+        best = score;
+        program_.strip = slot;
+        program_.strip_reduces = reduces;
+      }
+    };
+    for (auto slot = axes.rbegin(); slot != axes.rend(); ++slot) consider(*slot, false);
+    for (auto slot = reduction.rbegin(); slot != reduction.rend(); ++slot) consider(*slot, true);
+  }
+
+  // ---- values
+
+  struct ValueInfo {
+    Register result = kNoRegister;
+    bool reduces = false;  // depends on a reduction axis
+  };
+
+  Register add_register(DType dtype, bool uniform) {
+    program_.registers.push_back({lane_of(dtype), uniform});
+    return static_cast<Register>(program_.registers.size() - 1);
+  }
+
+  bool uniform(Register r) const { return r == kNoRegister || program_.registers[r].uniform; }
+
+  ValueInfo emit(Instruction instruction, std::span<const ValueInfo> operands, bool own_uniform,
+                 bool own_reduces) {
+    bool is_uniform = own_uniform, reduces = own_reduces;
+    for (const ValueInfo& operand : operands) {
+      is_uniform = is_uniform && uniform(operand.result);
+      reduces = reduces || operand.reduces;
+    }
+    std::size_t count = std::min<std::size_t>(operands.size(), 3);
+    if (instruction.access < 0) {
+      for (std::size_t i = 0; i < count; ++i) instruction.operands[i] = operands[i].result;
+    }
+    auto key =
+        std::make_tuple(instruction.op, instruction.dtype, instruction.operand_dtype, instruction.operands[0],
+                        instruction.operands[1], instruction.operands[2], instruction.access,
+                        instruction.variable, instruction.cast.saturate, instruction.cast.scale_rounding);
+    if (auto found = known_.find(key); found != known_.end()) return found->second;
+    instruction.result = add_register(instruction.dtype, is_uniform);
+    auto& code = in_finish_ ? program_.after : reduces ? program_.inner : program_.before;
+    code.push_back(instruction);
+    ValueInfo value{instruction.result, reduces};
+    if (!in_finish_) known_.emplace(key, value);
+    return value;
+  }
+
+  ValueInfo constant(const ExprNode& node, DType dtype) {
+    for (const auto& existing : program_.constants) {
+      bool same_bits = std::memcmp(&existing.float_value, &node.float_value, sizeof(double)) == 0;
+      if (same_bits && existing.int_value == node.int_value &&
+          program_.registers[existing.result].lane == lane_of(dtype)) {
+        return {existing.result, false};
+      }
+    }
+    Register result = add_register(dtype, true);
+    program_.constants.push_back({result, node.float_value, node.int_value});
+    return {result, false};
+  }
+
+  bool is_reduction_slot(int slot) const {
+    return std::find(reduction_slots_.begin(), reduction_slots_.end(), slot) != reduction_slots_.end();
+  }
+
+  ValueInfo load(const ExprNode& node, bool guarded) {
+    bool with_fallback = node.op == ExprOp::LoadOr;
+    std::span<const Expr> index = std::span(node.operands).subspan(with_fallback ? 1 : 0);
+    Access access = make_access(node.buffer, index, guarded);
+    std::vector<ValueInfo> operands;
+    if (with_fallback) {
+      operands.push_back(value_of(node.operands[0], guarded));
+      access.fallback = operands[0].result;
+    }
+    bool own_uniform = true, own_reduces = false;
+    if (access.affine) {
+      for (std::size_t s = 0; s < program_.slots.size(); ++s) {
+        bool used = std::any_of(access.index.begin(), access.index.end(),
+                                [s](const Affine& a) { return a.coefficients[s] != 0; });
+        if (!used) continue;
+        if (static_cast<int>(s) == program_.strip) own_uniform = false;
+        if (is_reduction_slot(static_cast<int>(s))) own_reduces = true;
+      }
+    } else {
+      for (const Expr& i : index) {
+        operands.push_back(value_of(i, guarded));
+        access.index_registers.push_back(operands.back().result);
+      }
+    }
+    Instruction instruction{};
+    instruction.op = node.op;
+    instruction.dtype = instruction.operand_dtype = effective(node.dtype, float64_);
+    program_.accesses.push_back(std::move(access));
+    instruction.access = static_cast<int>(program_.accesses.size()) - 1;
+    return emit(instruction, operands, own_uniform, own_reduces);
+  }
+
+  ValueInfo value_of(const Expr& expr, bool guarded) {
+    auto memo_key = std::make_pair(expr.address(), guarded);
+    auto& memo = in_finish_ ? finish_memo_ : memo_;
+    if (auto found = memo.find(memo_key); found != memo.end()) return found->second;
+    ValueInfo value = compute(expr, guarded);
+    memo.emplace(memo_key, value);
+    return value;
+  }
+
+  ValueInfo compute(const Expr& expr, bool guarded) {
+    const ExprNode& node = *expr;
+    DType dtype = effective(node.dtype, float64_);
+    Instruction instruction{};
+    instruction.op = node.op;
+    instruction.dtype = dtype;
+    instruction.operand_dtype = dtype;
+    switch (node.op) {
+      case ExprOp::Const: return constant(node, dtype);
+      case ExprOp::Accumulator: return {program_.accumulator, false};
+      case ExprOp::Load:
+      case ExprOp::LoadOr: return load(node, guarded);
+      case ExprOp::Var: {
+        int slot = slot_of(node.var);
+        instruction.variable = slot;
+        return emit(instruction, {}, slot != program_.strip, is_reduction_slot(slot));
+      }
+      case ExprOp::Size: internal_error("interp: unbound size " + node.size.to_string());
+      default: break;
+    }
+    if (te::kind_of(node.op) == te::ExprKind::Math && !float64_) {
+      DType inner = compute_type(node.dtype);
+      std::vector<Expr> operands;
+      for (const Expr& operand : node.operands) operands.push_back(te::cast(inner, operand));
+      Expr definition = te::cast(node.dtype, te::expand(node.op, operands));
+      expansions_.push_back(definition);  // keeps the nodes alive that the memo names by address
+      return value_of(definition, guarded);
+    }
+    std::vector<ValueInfo> operands;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      bool branch = node.op == ExprOp::Select && i > 0;
+      operands.push_back(value_of(node.operands[i], guarded || branch));
+    }
+    instruction.operand_dtype = effective(node.operands[0].dtype(), float64_);
+    instruction.cast = node.cast;
+    if (node.op == ExprOp::Cast && instruction.operand_dtype == dtype) return operands[0];
+    if (node.op == ExprOp::Bitcast) {  // bits are those of the declared dtypes, whatever the mode
+      instruction.operand_dtype = node.operands[0].dtype();
+      instruction.dtype = node.dtype;
+      if (float64_) operands[0] = narrowed(operands[0], instruction.operand_dtype);
+      return widened(emit(instruction, operands, true, false), node.dtype);
+    }
+    return emit(instruction, operands, true, false);
+  }
+
+  ValueInfo convert(ValueInfo value, DType from, DType to) {
+    if (from == to) return value;
+    Instruction instruction{};
+    instruction.op = ExprOp::Cast;
+    instruction.dtype = to;
+    instruction.operand_dtype = from;
+    return emit(instruction, std::span(&value, 1), true, false);
+  }
+  ValueInfo narrowed(ValueInfo value, DType declared) {
+    return convert(value, effective(declared, float64_), declared);
+  }
+  ValueInfo widened(ValueInfo value, DType declared) {
+    return convert(value, declared, effective(declared, float64_));
+  }
+
+  void compile_body() {
+    const ExprNode& body = *stage_.body;
+    DType dtype = effective(body.dtype, float64_);
+    program_.accumulator_dtype = dtype;
+    if (stage_.reducer == te::Reducer::None) {
+      program_.body = value_of(stage_.body, false).result;
+      return;
+    }
+    bool wide = dtype == DType::F32 || dtype == DType::F64;
+    if (stage_.reducer == te::Reducer::Sum && body.op == ExprOp::Mul && wide) {
+      for (int i = 0; i < 2; ++i)
+        program_.factors[i] = value_of(body.operands[static_cast<std::size_t>(i)], false).result;
+    } else {
+      program_.body = value_of(stage_.body, false).result;
+    }
+    program_.accumulator = add_register(dtype, program_.strip_reduces || program_.strip < 0);
+  }
+
+  void compile_store() {
+    DType from = effective(stage_.body.dtype(), float64_);
+    Register value = program_.body;
+    if (stage_.reducer != te::Reducer::None) {
+      in_finish_ = true;
+      value = program_.accumulator;
+    }
+    if (stage_.finish.defined()) {
+      require(stage_.reducer != te::Reducer::None, "interp: finish without a reducer");
+      value = value_of(stage_.finish, false).result;
+      from = effective(stage_.finish.dtype(), float64_);
+    }
+    program_.store_dtype = effective(formula_.buffer(stage_.target).dtype, float64_);
+    program_.value = convert({value, false}, from, program_.store_dtype).result;
+    program_.store = make_access(stage_.target, stage_.store, false);
+    if (!program_.store.affine) {
+      for (const Expr& i : stage_.store) program_.store.index_registers.push_back(value_of(i, false).result);
+    }
+    if (stage_.guard.defined()) program_.guard = value_of(stage_.guard, false).result;
+  }
+
+  using Key = std::tuple<ExprOp, DType, DType, Register, Register, Register, int, int, bool, std::uint8_t>;
+
+  const te::Formula& formula_;
+  const Stage& stage_;
+  bool float64_;
+  bool in_finish_ = false;
+  StageProgram program_;
+  std::vector<int> reduction_slots_;
+  std::map<Key, ValueInfo> known_;
+  std::map<std::pair<const ExprNode*, bool>, ValueInfo> memo_, finish_memo_;
+  std::vector<Expr> expansions_;
+};
+
+}  // namespace
+
+Result<StageProgram> compile_stage(const te::Formula& formula, const Stage& stage,
+                                   const std::vector<te::VarId>& enclosing, bool float64) {
+  return StageCompiler(formula, stage, float64).run(enclosing);
+}
+
+}  // namespace xyntra::interp

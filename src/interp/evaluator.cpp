@@ -1,0 +1,357 @@
+#include "interp/evaluator.h"
+
+#include <algorithm>
+#include <list>
+
+#include "interp/execute.h"
+#include "ops/formula_context.h"
+#include "ops/host_context.h"
+#include "ops/infer.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kCachedFormulasPerNode = 4;
+constexpr int kMaxDepth = 64;
+
+Result<Tensor> converted(const Tensor& tensor, DType dtype, const std::shared_ptr<Budget>& budget) {
+  if (tensor.dtype() == dtype) return tensor;
+  XYNTRA_TRY(Tensor result, Tensor::allocate(dtype, tensor.dims(), budget));
+  for (std::int64_t i = 0; i < tensor.count(); ++i) result.set_element_f64(i, tensor.element_as_f64(i));
+  return result;
+}
+
+// Every float tensor within, as f64; what it was before is its declared dtype.
+Result<Datum> widened(const Datum& datum, const std::shared_ptr<Budget>& budget) {
+  Datum result = datum;
+  if (datum.kind == Datum::Kind::Tensor && is_float(datum.tensor.dtype())) {
+    if (!result.declared) result.declared = datum.tensor.dtype();
+    XYNTRA_TRY(result.tensor, converted(datum.tensor, DType::F64, budget));
+  }
+  for (Datum& item : result.items) {
+    XYNTRA_TRY(item, widened(item, budget));
+  }
+  return result;
+}
+
+// A formula is compiled for given shapes and, where the definition looked at them, contents of operands.
+struct CacheKey {
+  std::vector<DType> dtypes;
+  std::vector<Dims> dims;
+  std::vector<std::string> contents;
+  bool operator==(const CacheKey&) const = default;
+};
+
+struct CacheEntry {
+  CacheKey key;
+  std::vector<ValueFacts> outputs;
+  std::shared_ptr<const interp::CompiledFormula> formula;
+};
+
+constexpr std::int64_t kSmallContents = 4096;
+
+// What a definition may know of an operand: the model's own dtype, also where the oracle holds it as f64.
+Result<ValueFacts> model_facts(const Datum& datum) {
+  ValueFacts facts = facts_of(datum);
+  if (!datum.declared || datum.kind != Datum::Kind::Tensor) return facts;
+  facts.type.dtype = *datum.declared;
+  facts.constant = Tensor();
+  if (datum.tensor.count() <= kSmallContents) {
+    XYNTRA_TRY(facts.constant, converted(datum.tensor, *datum.declared, nullptr));
+  }
+  return facts;
+}
+
+}  // namespace
+
+class Evaluator::State {
+ public:
+  State(const Graph& graph, EvaluatorOptions options)
+      : graph_(graph),
+        options_(std::move(options)),
+        pool_(options_.threads > 0 ? options_.threads : available_threads()),
+        runner_([this](const Graph& subgraph, std::vector<Datum> arguments) {
+          return run_graph(subgraph, std::move(arguments), false);
+        }) {}
+
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
+    XYNTRA_CHECK_OK(check_inputs(inputs));
+    std::vector<Datum> arguments(inputs.begin(), inputs.end());
+    return run_graph(graph_, std::move(arguments), true);
+  }
+
+ private:
+  Status check_inputs(std::span<const Datum> inputs) {
+    if (inputs.size() != graph_.inputs.size()) {
+      return usage_error("the model has " + std::to_string(graph_.inputs.size()) + " inputs, " +
+                         std::to_string(inputs.size()) + " were given");
+    }
+    SymbolBindings bindings;
+    std::map<std::string, std::string> bound_by;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Value& value = graph_.value(graph_.inputs[i]);
+      if (inputs[i].kind != Datum::Kind::Tensor || !value.type.is_tensor()) continue;
+      const Tensor& tensor = inputs[i].tensor;
+      std::string place = "input '" + value.name + "'";
+      std::string given = Type::tensor(tensor.dtype(), shape_of(tensor.dims())).to_string();
+      auto mismatch = [&] {
+        return usage_error(place + " is " + value.type.to_string() + ", given " + given);
+      };
+      if (tensor.dtype() != value.type.dtype) return mismatch();
+      if (!value.type.shape) continue;
+      const Shape& shape = *value.type.shape;
+      if (shape.size() != tensor.dims().size()) return mismatch();
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        std::int64_t size = tensor.dims()[d];
+        if (shape[d].is_constant() && shape[d].constant() != size) return mismatch();
+        if (!shape[d].is_symbol()) continue;
+        auto [bound, fresh] = bindings.try_emplace(shape[d].to_string(), size);
+        if (fresh) bound_by[shape[d].to_string()] = place;
+        if (bound->second != size) {
+          return usage_error(place + " makes the size '" + shape[d].to_string() + "' " +
+                             std::to_string(size) + ", but " + bound_by[shape[d].to_string()] + " makes it " +
+                             std::to_string(bound->second));
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<std::vector<Datum>> run_graph(const Graph& graph, std::vector<Datum> arguments, bool is_main) {
+    if (++depth_ > kMaxDepth) return limit_error("subgraphs are nested more than 64 deep");
+    struct Leave {
+      int& depth;
+      ~Leave() { --depth; }
+    } leave{depth_};
+    if (arguments.size() != graph.inputs.size())
+      internal_error("interp: subgraph called with wrong operand count");
+    XYNTRA_TRY(const GraphPlan* plan, plan_of(graph));
+    std::vector<Datum> values(graph.value_count());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Datum& target = values[graph.inputs[i].index];
+      target = std::move(arguments[i]);
+      if (options_.float64) {
+        XYNTRA_TRY(target, widened(target, options_.budget));
+      }
+    }
+    for (const auto& [id, constant] : plan->constants) values[id.index] = constant;
+    for (std::size_t step = 0; step < plan->order.size(); ++step) {
+      NodeId id = plan->order[step];
+      const Node& node = graph.node(id);
+      auto results = run_node(graph, id, values);
+      if (!results) return failure(std::move(results).error().at_node(node.origin, node.op));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i].valid()) values[node.outputs[i].index] = std::move((*results)[i]);
+      }
+      for (ValueId dead : plan->dead_after[step]) values[dead.index] = Datum();
+      if (is_main && options_.progress) options_.progress(step + 1, plan->order.size());
+    }
+    std::vector<Datum> outputs;
+    for (ValueId output : graph.outputs) outputs.push_back(values[output.index]);
+    return outputs;
+  }
+
+  // What running a graph again and again needs only once.
+  struct GraphPlan {
+    std::vector<NodeId> order;
+    std::vector<std::vector<ValueId>> dead_after;  // by step: values nobody reads any more
+    std::vector<std::pair<ValueId, Datum>> constants;
+    std::vector<std::list<CacheEntry>> formulas;  // by node
+  };
+
+  Result<GraphPlan*> plan_of(const Graph& graph) {
+    auto found = plans_.find(&graph);
+    if (found != plans_.end()) return &found->second;
+    GraphPlan plan;
+    XYNTRA_TRY(plan.order, graph.topological_order());
+    std::vector<std::size_t> last_use(graph.value_count(), SIZE_MAX);
+    for (std::size_t step = 0; step < plan.order.size(); ++step) {
+      const Node& node = graph.node(plan.order[step]);
+      for (ValueId output : node.outputs) {
+        if (output.valid()) last_use[output.index] = step;
+      }
+      for (ValueId input : node.inputs) {
+        if (input.valid()) last_use[input.index] = step;
+      }
+    }
+    for (ValueId output : graph.outputs) last_use[output.index] = SIZE_MAX;
+    plan.dead_after.resize(plan.order.size());
+    for (std::size_t v = 0; v < last_use.size(); ++v) {
+      if (last_use[v] != SIZE_MAX) plan.dead_after[last_use[v]].push_back(ValueId(v));
+    }
+    for (std::size_t v = 0; v < graph.value_count(); ++v) {
+      const Value& value = graph.value(ValueId(v));
+      if (!value.is_constant()) continue;
+      Datum datum = Datum::of(value.constant.aligned());
+      if (options_.float64) {
+        XYNTRA_TRY(datum, widened(datum, options_.budget));
+      }
+      plan.constants.emplace_back(ValueId(v), std::move(datum));
+    }
+    plan.formulas.resize(graph.node_count());
+    return &plans_.emplace(&graph, std::move(plan)).first->second;
+  }
+
+  Result<std::vector<Datum>> run_node(const Graph& graph, NodeId id, const std::vector<Datum>& values) {
+    if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
+    const Node& node = graph.node(id);
+    const OpDef* def = find_op(node.op);
+    if (def == nullptr) return unsupported("this operator is not defined");
+    std::vector<Datum> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(input.valid() ? values[input.index] : Datum());
+    if (def->formula != nullptr && !(def->has(kView) && is_view(inputs))) {
+      return run_formula(graph, id, *def, inputs);
+    }
+    if (def->formula != nullptr) return run_view(*def, node, inputs);
+    return run_host(*def, node, inputs);
+  }
+
+  Result<std::vector<Datum>> run_host(const OpDef& def, const Node& node, const std::vector<Datum>& inputs) {
+    XYNTRA_TRY(auto declared, facts_of_all(inputs));
+    XYNTRA_TRY(auto expected, infer_node(def, node, declared));
+    std::vector<ValueFacts> facts;
+    for (const Datum& input : inputs) facts.push_back(facts_of(input));
+    HostContext context(def, node, facts, inputs, options_.budget, &runner_);
+    XYNTRA_CHECK_OK(def.host(context));
+    if (!options_.float64) return std::move(context.results());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      Datum& result = context.results()[i];
+      XYNTRA_TRY(result, widened(result, options_.budget));
+      if (result.declared && expected[i].type.is_tensor()) result.declared = expected[i].type.dtype;
+    }
+    return std::move(context.results());
+  }
+
+  static bool is_view(const std::vector<Datum>& inputs) { return inputs[0].kind == Datum::Kind::Tensor; }
+
+  static Result<std::vector<ValueFacts>> facts_of_all(const std::vector<Datum>& inputs) {
+    std::vector<ValueFacts> facts;
+    for (const Datum& input : inputs) {
+      XYNTRA_TRY(ValueFacts one, model_facts(input));
+      facts.push_back(std::move(one));
+    }
+    return facts;
+  }
+
+  static Result<std::vector<Datum>> run_view(const OpDef& def, const Node& node,
+                                             const std::vector<Datum>& inputs) {
+    XYNTRA_TRY(auto facts, facts_of_all(inputs));
+    XYNTRA_TRY(auto outputs, infer_node(def, node, facts));
+    XYNTRA_TRY(Dims dims, concrete(node, outputs[0]));
+    XYNTRA_TRY(Tensor viewed, inputs[0].tensor.reshaped(std::move(dims)));
+    Datum result = Datum::of(std::move(viewed));
+    result.declared = inputs[0].declared;
+    return std::vector<Datum>{std::move(result)};
+  }
+
+  static Result<Dims> concrete(const Node& node, const ValueFacts& facts) {
+    if (facts.type.is_tensor() && facts.type.shape) {
+      if (auto dims = static_dims(*facts.type.shape)) {
+        if (std::all_of(dims->begin(), dims->end(), [](std::int64_t d) { return d >= 0; })) return *dims;
+        return bad_model("an output would have the shape " + to_string(*facts.type.shape));
+      }
+    }
+    internal_error(node.op + ": the shape rule leaves an output unknown although all operands are known: " +
+                   facts.type.to_string());
+  }
+
+  // Contents are part of the key where the shape rule or the definition may have looked at them.
+  CacheKey key_of(const std::vector<Datum>& inputs) const {
+    CacheKey key;
+    for (const Datum& input : inputs) {
+      const Tensor& tensor = input.tensor;
+      key.dtypes.push_back(input.declared     ? *input.declared
+                           : tensor.defined() ? tensor.dtype()
+                                              : DType::Bool);
+      key.dims.push_back(tensor.defined() ? tensor.dims() : Dims{-1});
+      bool small = tensor.defined() && tensor.count() <= kSmallContents;
+      std::string contents;
+      if (small) contents.assign(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
+      key.contents.push_back(std::move(contents));
+    }
+    return key;
+  }
+
+  Result<CacheEntry> compile(const OpDef& def, const Node& node, const std::vector<Datum>& inputs,
+                             CacheKey key) {
+    CacheEntry entry;
+    entry.key = std::move(key);
+    XYNTRA_TRY(auto facts, facts_of_all(inputs));
+    XYNTRA_TRY(entry.outputs, infer_node(def, node, facts));
+    for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      XYNTRA_CHECK_OK(concrete(node, entry.outputs[i]));
+    }
+    XYNTRA_TRY(te::Formula formula, formula_of(def, node, facts, entry.outputs));
+    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
+    entry.formula = std::make_shared<const interp::CompiledFormula>(std::move(compiled));
+    return entry;
+  }
+
+  Result<std::vector<Datum>> run_formula(const Graph& graph, NodeId id, const OpDef& def,
+                                         const std::vector<Datum>& inputs) {
+    const Node& node = graph.node(id);
+    XYNTRA_TRY(GraphPlan * plan, plan_of(graph));
+    std::list<CacheEntry>& cache = plan->formulas[id.index];
+    std::vector<Tensor> tensors;
+    for (const Datum& input : inputs) {
+      if (input.kind != Datum::Kind::Tensor && input.kind != Datum::Kind::Absent) {
+        return bad_model("an operand must be a tensor");
+      }
+      tensors.push_back(input.tensor);
+    }
+    CacheKey key = key_of(inputs);
+    auto found =
+        std::find_if(cache.begin(), cache.end(), [&key](const CacheEntry& e) { return e.key == key; });
+    if (found == cache.end()) {
+      XYNTRA_TRY(CacheEntry entry, compile(def, node, inputs, std::move(key)));
+      cache.push_front(std::move(entry));
+      found = cache.begin();
+      if (cache.size() > kCachedFormulasPerNode) cache.pop_back();
+    }
+    auto formula = found->formula;
+    std::vector<ValueFacts> outputs = found->outputs;
+    XYNTRA_TRY(auto results, formula->run(tensors, node.outputs.size(), pool_, options_.budget));
+    std::vector<Datum> data;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      data.push_back(results[i].defined() ? Datum::of(std::move(results[i])) : Datum());
+      if (options_.float64 && is_float(outputs[i].type.dtype)) data.back().declared = outputs[i].type.dtype;
+    }
+    return data;
+  }
+
+  const Graph& graph_;
+  EvaluatorOptions options_;
+  ThreadPool pool_;
+  HostContext::SubgraphRunner runner_;
+  std::map<const Graph*, GraphPlan> plans_;
+  int depth_ = 0;
+};
+
+Evaluator::Evaluator(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Evaluator::~Evaluator() = default;
+Evaluator::Evaluator(Evaluator&&) noexcept = default;
+Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;
+
+Result<Evaluator> Evaluator::create(const Graph& graph, EvaluatorOptions options) {
+  XYNTRA_CHECK_OK(verify(graph));
+  auto missing = undefined_ops(graph);
+  if (!missing.empty()) {
+    std::string list;
+    for (const auto& [op, places] : missing) list += (list.empty() ? "" : ", ") + op;
+    return unsupported("operators without a definition: " + list);
+  }
+  return Evaluator(std::make_unique<State>(graph, std::move(options)));
+}
+
+Result<std::vector<Datum>> Evaluator::run(std::span<const Datum> inputs) {
+  try {
+    return state_->run(inputs);
+  } catch (const InternalError& error) {
+    return failure(ErrorClass::Internal, error.message());
+  } catch (const std::bad_alloc&) {
+    return limit_error("out of memory");
+  }
+}
+
+}  // namespace xyntra

@@ -1,0 +1,40 @@
+// The reference evaluator: runs a graph node by node, each by its formula or host op. What it says is what
+// the model means; every backend is measured against it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "ir/graph.h"
+#include "support/limits.h"
+
+namespace xyntra {
+
+struct EvaluatorOptions {
+  bool float64 = false;  // every float as f64, math by libm: the oracle
+  int threads = 0;       // 0: as many as this process may use
+  std::shared_ptr<Budget> budget;
+  // Called after each node of the main graph: nodes done, nodes in all.
+  std::function<void(std::size_t, std::size_t)> progress;
+};
+
+class Evaluator {
+ public:
+  // The graph must outlive the evaluator. Ops without a definition are an error naming all of them.
+  static Result<Evaluator> create(const Graph& graph, EvaluatorOptions options = {});
+  ~Evaluator();
+  Evaluator(Evaluator&&) noexcept;
+  Evaluator& operator=(Evaluator&&) noexcept;
+
+  // Inputs in the graph's order; results in the order of its outputs. Declared dtypes and shapes are checked;
+  // a symbolic size must have one value throughout.
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs);
+
+ private:
+  class State;
+  explicit Evaluator(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace xyntra

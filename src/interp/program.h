@@ -1,0 +1,109 @@
+// A stage compiled for the reference evaluator: straight-line code over strips of lanes.
+//
+// One loop of the stage, the strip, is executed kLanes points at a time; every instruction works on whole
+// strips, so that its cost of dispatch is spread over many elements. Values that do not depend on the strip
+// are uniform: one lane. Code is split by when it must run again:
+//
+//   for outer axes × blocks of the strip          parallel
+//     before      what no reduction axis changes
+//     for reduction axes
+//       inner     the rest of the body, combined into the accumulator
+//     after       finish, then store
+//
+// When the strip itself is a reduction axis the accumulator's lanes are combined at the end, in a fixed tree.
+// Loads whose index is affine in the loop variables are addressed by a dot product; others gather.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "te/formula.h"
+#include "types/tensor.h"
+
+namespace xyntra::interp {
+
+inline constexpr int kLanes = 256;
+
+// How lanes hold a dtype: f32 for all floats up to 32 bits, i64 for integers and bool.
+enum class Lane : std::uint8_t { F32, F64, I64 };
+Lane lane_of(DType dtype);
+
+using Register = std::uint16_t;
+inline constexpr Register kNoRegister = UINT16_MAX;
+
+// constant + sum of coefficient * loop variable, variables by slot.
+struct Affine {
+  std::int64_t constant = 0;
+  std::vector<std::int64_t> coefficients;
+};
+
+struct Access {
+  te::BufferId buffer;
+  bool affine = false;
+  bool in_bounds = false;  // proved for every point of the loops
+  bool guarded = false;  // under a select: outside is 0, not an error
+  Affine offset;  // affine: element offset
+  std::vector<Affine> index;  // affine: per dimension, for bounds
+  std::vector<Register> index_registers;  // otherwise
+  Register fallback = kNoRegister;  // load_or
+};
+
+struct Instruction {
+  te::ExprOp op;
+  DType dtype;  // of the result
+  DType operand_dtype;  // of the first operand, for casts and comparisons
+  Register result = kNoRegister;
+  Register operands[3] = {kNoRegister, kNoRegister, kNoRegister};
+  int access = -1;  // Load, LoadOr: index into accesses
+  int variable = -1;  // Var: slot
+  te::CastMode cast;
+};
+
+struct RegisterInfo {
+  Lane lane = Lane::F32;
+  bool uniform = true;
+};
+
+struct LoopVariable {
+  te::VarId id;
+  std::int64_t extent = 1;
+};
+
+struct StageProgram {
+  std::vector<LoopVariable> slots;  // all variables, by slot
+  std::vector<int> outer;  // slots of the output axes but the strip, in order
+  std::vector<int> reduction;  // slots of the reduction axes but the strip, in order
+  int strip = -1;  // slot, or none
+  bool strip_reduces = false;
+
+  std::vector<RegisterInfo> registers;
+  struct Constant {
+    Register result;
+    double float_value;
+    std::int64_t int_value;
+  };
+  std::vector<Constant> constants;
+  std::vector<Access> accesses;
+  std::vector<Instruction> before, inner, after;
+
+  te::Stage::Kind kind = te::Stage::Kind::MapReduce;
+  te::Reducer reducer = te::Reducer::None;
+  te::Combiner combiner = te::Combiner::Replace;
+  DType accumulator_dtype = DType::F32;
+  Register accumulator = kNoRegister;  // the value reduced so far; read by `after`
+  Register body = kNoRegister;
+  Register factors[2] = {kNoRegister, kNoRegister};  // body is their product, not computed on its own
+  Register guard = kNoRegister;
+  Register value = kNoRegister;  // what is stored
+  Access store;
+  DType store_dtype = DType::F32;
+};
+
+// A stage of a formula whose sizes are all constant. `float64` evaluates every float as f64 with libm.
+Result<StageProgram> compile_stage(const te::Formula& formula, const te::Stage& stage,
+                                   const std::vector<te::VarId>& enclosing, bool float64);
+
+// The dtype a buffer or expression has in this mode.
+inline DType effective(DType dtype, bool float64) { return float64 && is_float(dtype) ? DType::F64 : dtype; }
+
+}  // namespace xyntra::interp

@@ -1,0 +1,138 @@
+#include "interp/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+namespace xyntra {
+namespace {
+
+Tensor f32(Dims dims, std::vector<float> elements) {
+  return Tensor::from<float>(DType::F32, std::move(dims), elements);
+}
+
+// The single output of a one-node graph over the given operands.
+Result<Tensor> evaluate(const std::string& op, const std::vector<Tensor>& operands,
+                        Attributes attributes = {}, EvaluatorOptions options = {}) {
+  Graph graph;
+  std::vector<ValueId> ids;
+  std::vector<Datum> data;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    std::string name = "x" + std::to_string(i);
+    ids.push_back(graph.add_input(name, Type::tensor(operands[i].dtype())));
+    data.push_back(Datum::of(operands[i]));
+  }
+  graph.outputs.push_back(graph.output_of(graph.add_node(op, ids, {"y"}, std::move(attributes), "node")));
+  XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));
+  XYNTRA_TRY(auto results, evaluator.run(data));
+  return results.at(0).tensor;
+}
+
+std::vector<float> floats(const Tensor& tensor) {
+  auto view = tensor.view<float>();
+  return {view.begin(), view.end()};
+}
+
+TEST(Evaluator, AddsWithBroadcasting) {
+  auto y = evaluate("Add", {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3}, {10, 20, 30})});
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  EXPECT_EQ(y->dims(), (Dims{2, 3}));
+  EXPECT_EQ(floats(*y), (std::vector<float>{11, 22, 33, 14, 25, 36}));
+}
+
+TEST(Evaluator, MultipliesMatricesAndVectors) {
+  auto y = evaluate("MatMul", {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3, 2}, {1, 0, 0, 1, 1, 1})});
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  EXPECT_EQ(floats(*y), (std::vector<float>{4, 5, 10, 11}));
+  auto dot = evaluate("MatMul", {f32({3}, {1, 2, 3}), f32({3}, {4, 5, 6})});
+  ASSERT_TRUE(dot.has_value()) << dot.error().to_string();
+  EXPECT_EQ(dot->dims(), Dims{});
+  EXPECT_EQ(floats(*dot), std::vector<float>{32});
+}
+
+TEST(Evaluator, EmptyOperandsGiveEmptyResultsAndIdentities) {
+  auto y = evaluate("MatMul", {f32({2, 0}, {}), f32({0, 2}, {})});
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  EXPECT_EQ(floats(*y), (std::vector<float>{0, 0, 0, 0}));
+  auto none = evaluate("Add", {f32({0, 3}, {}), f32({3}, {1, 2, 3})});
+  ASSERT_TRUE(none.has_value()) << none.error().to_string();
+  EXPECT_EQ(none->dims(), (Dims{0, 3}));
+}
+
+TEST(Evaluator, SoftmaxRowsSumToOneAlongAnyAxis) {
+  std::vector<float> elements;
+  for (int i = 0; i < 600; ++i) elements.push_back(std::sin(static_cast<float>(i)) * 20);
+  for (std::int64_t axis : {0, 1}) {
+    auto y = evaluate("Softmax", {f32({2, 300}, elements)}, {{"axis", axis}});
+    ASSERT_TRUE(y.has_value()) << y.error().to_string();
+    auto values = floats(*y);
+    double total = 0;
+    for (float v : values) total += v;
+    EXPECT_NEAR(total, axis == 0 ? 300 : 2, 1e-4);
+  }
+}
+
+TEST(Evaluator, Float64ModeKeepsTheModelsTypes) {
+  EvaluatorOptions options;
+  options.float64 = true;
+  auto y = evaluate("Div", {f32({1}, {1}), f32({1}, {3})}, {}, options);
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  EXPECT_EQ(y->dtype(), DType::F64);
+  EXPECT_EQ(y->view<double>()[0], 1.0 / 3.0);
+}
+
+TEST(Evaluator, SameBitsForAnyNumberOfThreads) {
+  std::vector<float> a, b;
+  for (int i = 0; i < 130 * 70; ++i) a.push_back(std::sin(static_cast<float>(i) * 0.7f));
+  for (int i = 0; i < 70 * 300; ++i) b.push_back(std::cos(static_cast<float>(i) * 0.3f));
+  std::string hash;
+  for (int threads : {1, 2, 4}) {
+    EvaluatorOptions options;
+    options.threads = threads;
+    auto y = evaluate("MatMul", {f32({130, 70}, a), f32({70, 300}, b)}, {}, options);
+    ASSERT_TRUE(y.has_value()) << y.error().to_string();
+    if (hash.empty()) hash = y->content_hash();
+    EXPECT_EQ(y->content_hash(), hash) << threads << " threads";
+  }
+}
+
+TEST(Evaluator, StopsWithin100MillisecondsOfACancel) {
+  auto token = std::make_shared<CancelToken>();
+  EvaluatorOptions options;
+  options.budget = std::make_shared<Budget>(std::int64_t{1} << 33, std::nullopt, token);
+  auto a = Tensor::allocate(DType::F32, {2048, 4096}), b = Tensor::allocate(DType::F32, {4096, 4096});
+  ASSERT_TRUE(a && b);
+  std::chrono::steady_clock::time_point cancelled;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    cancelled = std::chrono::steady_clock::now();
+    token->cancel();
+  });
+  auto y = evaluate("MatMul", {*a, *b}, {}, options);
+  auto waited = std::chrono::steady_clock::now() - cancelled;
+  canceller.join();
+  ASSERT_FALSE(y.has_value());
+  EXPECT_EQ(y.error().error_class, ErrorClass::Limit);
+  EXPECT_LT(waited, std::chrono::milliseconds(100));
+}
+
+TEST(Evaluator, RefusesWhatTheBudgetDoesNotAllow) {
+  EvaluatorOptions options;
+  options.budget = std::make_shared<Budget>(1000, std::nullopt, nullptr);
+  auto y = evaluate("Add", {f32({1, 100}, std::vector<float>(100)), f32({100, 1}, std::vector<float>(100))},
+                    {}, options);
+  ASSERT_FALSE(y.has_value());
+  EXPECT_EQ(y.error().error_class, ErrorClass::Limit);
+}
+
+TEST(Evaluator, ErrorsNameTheNode) {
+  auto y = evaluate("Add", {f32({2}, {1, 2}), f32({3}, {1, 2, 3})});
+  ASSERT_FALSE(y.has_value());
+  EXPECT_EQ(y.error().to_string(),
+            "bad model: node 'node' (Add): sizes 2 and 3 cannot be broadcast together");
+}
+
+}  // namespace
+}  // namespace xyntra
