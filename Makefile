@@ -10,7 +10,7 @@ fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
 	@scripts/setup build
 	@scripts/fuse $(if $(MODEL),'$(MODEL)')
 
-test: ## everything CI runs: unit, golden, must-fail, conformance, layers
+test: ## everything CI runs: unit, golden, must-fail, conformance, models, layers
 	@scripts/setup build conformance
 	@scripts/build release
 	@scripts/test --preset release

@@ -1,4 +1,6 @@
+import tempfile
 import unittest
+from pathlib import Path
 
 from load_script import load
 
@@ -36,6 +38,15 @@ class Conformance(unittest.TestCase):
     def test_progress_is_noted(self):
         passed, failures, _, notes = self.compare(a="passed", b="passed", c="passed")
         self.assertEqual((passed, failures, len(notes)), (3, [], 1))
+
+    def test_a_folder_must_pass_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "ab":
+                (Path(folder) / name).mkdir()
+                (Path(folder) / name / "model.onnx").touch()
+            expected = conformance.all_pass(folder)
+        _, failures, _, _ = conformance.compare(expected, results(a="passed"))
+        self.assertEqual(failures, ["b: in the list, but was not run"])
 
 
 if __name__ == "__main__":
