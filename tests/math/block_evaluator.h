@@ -24,7 +24,7 @@ inline Expr argument(int position, DType dtype) {
 
 class BlockEvaluator {
  public:
-  static constexpr std::size_t kLanes = 1024;
+  static constexpr std::size_t kLanes = 256;
   template <class T>
   using Lanes = std::array<T, kLanes>;
 
