@@ -42,6 +42,9 @@ class StageCompiler {
       reduction.push_back(slot_of(var));
       reduction_slots_.push_back(slot_of(var));
     }
+    for (const LoopVariable& slot : program_.slots) extents_.push_back(slot.extent);
+    merge_axes(axes);
+    merge_axes(reduction);
     choose_strip(axes, reduction);
     for (int slot : axes) {
       if (slot != program_.strip) program_.outer.push_back(slot);
@@ -112,14 +115,14 @@ class StageCompiler {
   std::pair<std::int64_t, std::int64_t> bounds(const Affine& affine) const {
     std::int64_t low = affine.constant, high = affine.constant;
     for (std::size_t i = 0; i < affine.coefficients.size(); ++i) {
-      std::int64_t reach = affine.coefficients[i] * (program_.slots[i].extent - 1);
+      std::int64_t reach = affine.coefficients[i] * (extents_[i] - 1);
       (reach < 0 ? low : high) += reach;
     }
     return {low, high};
   }
 
   // The access of a load or store; affine when every index is.
-  Access make_access(te::BufferId id, std::span<const Expr> index, bool guarded) {
+  Access make_access(te::BufferId id, std::span<const Expr> index, bool guarded) const {
     const te::BufferInfo& buffer = formula_.buffer(id);
     Access access;
     access.buffer = id;
@@ -146,6 +149,67 @@ class StageCompiler {
       stride *= extent;
     }
     return access;
+  }
+
+  // ---- merging axes
+
+  // Two neighbouring axes that every access walks as one (the outer moves as far as the inner does in all) become
+  // one long loop, so that strips stay full when the innermost axis is short.
+  void merge_axes(std::vector<int>& axes) {
+    std::erase_if(axes,
+                  [this](int slot) { return program_.slots[static_cast<std::size_t>(slot)].extent == 1; });
+    if (stage_.kind == Stage::Kind::Scatter) return;
+    for (std::size_t i = axes.size(); i-- > 1;) {
+      auto outer = static_cast<std::size_t>(axes[i - 1]), inner = static_cast<std::size_t>(axes[i]);
+      if (!walk_as_one(outer, inner)) continue;
+      program_.slots[inner].extent *= program_.slots[outer].extent;
+      program_.slots[outer].extent = 1;
+      std::swap(axes[i - 1], axes[i]);  // the long one goes on to meet its next neighbour
+      axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  bool walk_as_one(std::size_t outer, std::size_t inner) const {
+    Footprint footprint;
+    for (const Expr* expr : {&stage_.body, &stage_.finish, &stage_.guard}) {
+      if (expr->defined()) collect_uses(*expr, footprint);
+    }
+    auto is_used = [this](const std::vector<te::VarId>& used, std::size_t slot) {
+      return std::find(used.begin(), used.end(), program_.slots[slot].id) != used.end();
+    };
+    if (is_used(footprint.bare, outer) || is_used(footprint.bare, inner)) return false;
+    footprint.accesses.emplace_back(stage_.target, std::span(stage_.store));
+    for (const auto& [buffer, index] : footprint.accesses) {
+      Access access = make_access(buffer, index, true);
+      if (!access.affine || !access.in_bounds) return false;
+      const auto& walk = access.offset.coefficients;
+      if (walk[outer] != walk[inner] * program_.slots[inner].extent) return false;
+    }
+    return true;
+  }
+
+  // What a stage reads, and the variables it uses other than as an index.
+  struct Footprint {
+    std::vector<std::pair<te::BufferId, std::span<const Expr>>> accesses;
+    std::vector<te::VarId> bare;
+    std::unordered_map<const ExprNode*, bool> seen;
+  };
+
+  void collect_uses(const Expr& expr, Footprint& footprint) const {
+    if (!footprint.seen.emplace(expr.address(), true).second) return;
+    if (expr->op == ExprOp::Var) footprint.bare.push_back(expr->var);
+    if (expr->op == ExprOp::Load || expr->op == ExprOp::LoadOr) {
+      std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
+      std::span<const Expr> index = std::span(expr->operands).subspan(first);
+      footprint.accesses.emplace_back(expr->buffer, index);
+      bool affine =
+          std::all_of(index.begin(), index.end(), [this](const Expr& i) { return affine_of(i).has_value(); });
+      if (affine) {
+        if (first == 1) collect_uses(expr->operands[0], footprint);
+        return;
+      }
+    }
+    for (const Expr& operand : expr->operands) collect_uses(operand, footprint);
   }
 
   // ---- choosing the strip
@@ -393,6 +457,7 @@ class StageCompiler {
   const Stage& stage_;
   bool float64_;
   bool in_finish_ = false;
+  std::vector<std::int64_t> extents_;  // of the slots before axes were merged: what bounds are judged by
   StageProgram program_;
   std::vector<int> reduction_slots_;
   std::map<Key, ValueInfo> known_;

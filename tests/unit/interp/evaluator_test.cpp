@@ -74,6 +74,19 @@ TEST(Evaluator, SoftmaxRowsSumToOneAlongAnyAxis) {
   }
 }
 
+TEST(Evaluator, ShortInnerAxesAreWalkedAsOne) {
+  std::vector<float> a, b;
+  for (int i = 0; i < 5 * 7 * 3; ++i) a.push_back(static_cast<float>(i));
+  for (int i = 0; i < 3; ++i) b.push_back(static_cast<float>(i * 1000));
+  auto same = evaluate("Add", {f32({5, 7, 3}, a), f32({5, 7, 3}, a)});
+  auto row = evaluate("Add", {f32({5, 7, 3}, a), f32({3}, b)});
+  ASSERT_TRUE(same && row);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(floats(*same)[i], 2 * a[i]);
+    EXPECT_EQ(floats(*row)[i], a[i] + b[i % 3]);
+  }
+}
+
 TEST(Evaluator, Float64ModeKeepsTheModelsTypes) {
   EvaluatorOptions options;
   options.float64 = true;
