@@ -112,7 +112,7 @@ Result<Bindings> check_operands(const OpContext& context, std::span<const ValueF
 }
 
 // Types of the outputs as far as the signature alone tells.
-void preset_outputs(InferenceContext& context, const Bindings& bindings) {
+void preset_outputs(InferenceContext& context, const Bindings& bindings, bool rule_applies) {
   const auto& parameters = context.def().outputs;
   for (std::size_t i = 0; i < context.outputs().size(); ++i) {
     const Parameter& parameter = parameter_at(parameters, i);
@@ -122,10 +122,14 @@ void preset_outputs(InferenceContext& context, const Bindings& bindings) {
       type = Type::tensor(*fixed);
       continue;
     }
+    bool is_bound = false;
     type = Type::tensor(DType::F32);  // a variable no operand binds: the rule says
     for (const auto& [variable, bound] : bindings) {
-      if (variable == parameter.type) type.dtype = bound.first;
+      if (variable != parameter.type) continue;
+      type.dtype = bound.first;
+      is_bound = true;
     }
+    if (!is_bound && !rule_applies) type = Type();
   }
 }
 
@@ -152,8 +156,9 @@ Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node
   InferenceContext context(def, node, inputs, prefix, &subgraph);
   XYNTRA_CHECK_OK(check_attributes(context));
   XYNTRA_TRY(Bindings bindings, check_operands(context, inputs));
-  preset_outputs(context, bindings);
-  if (def.has(kAnyRank) || ranks_known(inputs)) XYNTRA_CHECK_OK(def.shape_rule(context));
+  const bool rule_applies = def.has(kAnyRank) || ranks_known(inputs);
+  preset_outputs(context, bindings, rule_applies);
+  if (rule_applies) XYNTRA_CHECK_OK(def.shape_rule(context));
   return std::move(context.outputs());
 }
 
