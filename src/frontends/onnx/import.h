@@ -1,0 +1,26 @@
+// ONNX file → Module. Strict: whatever the file gets wrong is an error that names file, node, operator and
+// reason; nothing outside the model's folder is opened; time and memory are bounded by the size of the file.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "frontends/onnx/builder.h"
+#include "frontends/onnx/message_reader.h"
+#include "ir/graph.h"
+#include "support/result.h"
+
+namespace xyntra {
+
+struct ImportOptions {
+  onnx::WireLimits limits;
+  // Keep: operators without definition stay in the graph, so that `undefined_ops` can list them all at once.
+  onnx::UndefinedOps undefined_ops = onnx::UndefinedOps::Refuse;
+};
+
+Result<Module> import_onnx(const std::string& path, const ImportOptions& options = {});
+
+// From memory, which must outlive the module: weights are views into it. External data is refused.
+Result<Module> import_onnx(std::span<const std::byte> bytes, const ImportOptions& options = {});
+
+}  // namespace xyntra
