@@ -19,12 +19,12 @@ std::string shown_name(std::string_view name) {
 
 const char* name_of(ErrorClass error_class) {
   switch (error_class) {
-    case ErrorClass::Usage:       return "usage";
-    case ErrorClass::BadModel:    return "bad model";
+    case ErrorClass::Usage: return "usage";
+    case ErrorClass::BadModel: return "bad model";
     case ErrorClass::Unsupported: return "unsupported";
-    case ErrorClass::Limit:       return "limit";
-    case ErrorClass::Device:      return "device";
-    case ErrorClass::Internal:    return "internal error";
+    case ErrorClass::Limit: return "limit";
+    case ErrorClass::Device: return "device";
+    case ErrorClass::Internal: return "internal error";
   }
   return "unknown error";
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "support/result.h"
@@ -48,5 +49,10 @@ class Budget {
   std::atomic<std::int64_t> used_{0};
   std::atomic<std::int64_t> peak_{0};
 };
+
+// Three quarters of the memory this process may use: the machine's, or its cgroup's where that is less.
+std::int64_t default_memory_limit();
+// The cgroup's part of it, looked up as cgroup_quota does; nothing when there is no limit.
+std::optional<std::int64_t> cgroup_memory(const std::string& root = "");
 
 }  // namespace xyntra

@@ -45,7 +45,7 @@ void append_escaped(std::string& out, char32_t code_point) {
     case U'\n': out += "\\n"; return;
     case U'\t': out += "\\t"; return;
     case U'\r': out += "\\r"; return;
-    default:    break;
+    default: break;
   }
   if (code_point < 0x80) {
     out += "\\x" + hex(code_point, 2);
@@ -109,13 +109,13 @@ std::optional<std::uint32_t> parse_hex(std::string_view digits) {
 std::size_t unescape(std::string_view rest, std::string& out) {
   if (rest.empty()) return 0;
   switch (rest.front()) {
-    case 'n':  out += '\n'; return 1;
-    case 't':  out += '\t'; return 1;
-    case 'r':  out += '\r'; return 1;
+    case 'n': out += '\n'; return 1;
+    case 't': out += '\t'; return 1;
+    case 'r': out += '\r'; return 1;
     case '"':
     case '\'':
     case '\\': out += rest.front(); return 1;
-    case 'x':  {
+    case 'x': {
       const auto value = rest.size() < 3 ? std::nullopt : parse_hex(rest.substr(1, 2));
       if (!value) return 0;
       out += static_cast<char>(*value);

@@ -75,7 +75,7 @@ class TextTable {
   explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
   void header(std::vector<std::string> cells);  // printed first, with a rule under it
-  void row(std::vector<std::string> cells);     // shorter rows are filled up with empty cells
+  void row(std::vector<std::string> cells);  // shorter rows are filled up with empty cells
   std::string to_string() const;
 
  private:

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/limits.h"
 #include "support/result.h"
 
 namespace xyntra {
@@ -176,6 +177,18 @@ TEST_F(CgroupTest, V1AndOddFiles) {
   put("/sys/fs/cgroup/cpu.max", "garbage\n");
   EXPECT_EQ(cgroup_quota(root_), 3);
   EXPECT_EQ(cgroup_quota(root_ + "/nowhere"), std::nullopt);
+}
+
+TEST_F(CgroupTest, TheTightestMemoryLimitCounts) {
+  put("/proc/self/cgroup", "5:memory:/a\n0::/b\n");
+  EXPECT_EQ(cgroup_memory(root_), std::nullopt);
+  put("/sys/fs/cgroup/b/memory.max", "max\n");
+  EXPECT_EQ(cgroup_memory(root_), std::nullopt);
+  put("/sys/fs/cgroup/memory.max", "5000000000\n");
+  EXPECT_EQ(cgroup_memory(root_), 5'000'000'000);
+  put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1000\n");
+  EXPECT_EQ(cgroup_memory(root_), 1000);
+  EXPECT_GT(default_memory_limit(), 0);
 }
 
 TEST(Threads, ThereIsAtLeastOne) { EXPECT_GE(available_threads(), 1); }

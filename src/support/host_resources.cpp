@@ -1,9 +1,11 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
+#include "support/limits.h"
 #include "support/text.h"
 #include "support/threads.h"
 
@@ -42,15 +44,16 @@ std::optional<int> quota_v1(const std::string& folder) {
   return quota && period ? threads_for(*quota, *period) : std::nullopt;
 }
 
-std::optional<int> smaller(std::optional<int> a, std::optional<int> b) {
+template <class T>
+std::optional<T> smaller(std::optional<T> a, std::optional<T> b) {
   return a && b ? std::min(*a, *b) : a ? a : b;
 }
 
 // The tightest quota of `group` and all groups around it, up to the mount point. Inside a container the group
 // may be a path of the host that does not exist here; then the mount point itself is ours.
 template <class QuotaOf>
-std::optional<int> tightest(const std::string& mount, std::string group, QuotaOf quota_of) {
-  std::optional<int> found;
+auto tightest(const std::string& mount, std::string group, QuotaOf quota_of) {
+  decltype(quota_of(mount)) found;
   for (;;) {
     found = smaller(found, quota_of(mount + group));
     if (group.empty() || group == "/") return found;
@@ -75,12 +78,11 @@ int affinity_threads() {
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
 
-}  // namespace
-
-std::optional<int> cgroup_quota(const std::string& root) {
+template <class V2, class V1>
+auto tightest_of_cgroups(const std::string& root, std::string_view controller, V2 of_v2, V1 of_v1) {
   std::ifstream file(root + "/proc/self/cgroup");
-  std::optional<int> found;
-  // Lines are "hierarchy:controllers:path"; hierarchy 0 with no controllers is v2.
+  decltype(of_v2(root)) found;
+  // Lines are "hierarchy:controllers:path"; the one without controllers is v2.
   for (std::string line; std::getline(file, line);) {
     const auto fields = split(line, ':');
     if (fields.size() < 3) continue;
@@ -89,20 +91,41 @@ std::optional<int> cgroup_quota(const std::string& root) {
     const auto controllers = split(fields[1], ',');
     if (fields[1].empty()) {
       for (const char* mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
-        found = smaller(found, tightest(root + mount, group, quota_v2));
+        found = smaller(found, tightest(root + mount, group, of_v2));
       }
-    } else if (std::ranges::find(controllers, "cpu") != controllers.end()) {
-      for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
-        found = smaller(found, tightest(root + mount, group, quota_v1));
-      }
+    } else if (std::ranges::find(controllers, controller) != controllers.end()) {
+      const std::string mounts = root + "/sys/fs/cgroup/";
+      found = smaller(found, tightest(mounts + std::string(controller), group, of_v1));
+      found = smaller(found, tightest(mounts + std::string(fields[1]), group, of_v1));
     }
   }
   return found;
 }
 
+}  // namespace
+
+std::optional<int> cgroup_quota(const std::string& root) {
+  return tightest_of_cgroups(root, "cpu", quota_v2, quota_v1);
+}
+
+std::optional<std::int64_t> cgroup_memory(const std::string& root) {
+  // "max", or a number; v1 writes a number beyond any memory for no limit.
+  const auto limit_in = [](const char* name) {
+    return [name](const std::string& folder) { return parse_i64(trimmed(first_line(folder + name))); };
+  };
+  return tightest_of_cgroups(root, "memory", limit_in("/memory.max"), limit_in("/memory.limit_in_bytes"));
+}
+
 int available_threads() {
   const int affinity = affinity_threads();
   return std::min(affinity, cgroup_quota().value_or(affinity));
+}
+
+std::int64_t default_memory_limit() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page_size = ::sysconf(_SC_PAGE_SIZE);
+  const std::int64_t physical =
+      pages > 0 && page_size > 0 ? std::int64_t{pages} * page_size : std::int64_t{4} << 30;
+  return std::min(physical, cgroup_memory().value_or(physical)) / 4 * 3;
 }
 
 }  // namespace xyntra

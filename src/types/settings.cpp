@@ -1,0 +1,115 @@
+#include "types/settings.h"
+
+#include <chrono>
+#include <utility>
+
+#include "support/text.h"
+#include "support/threads.h"
+
+namespace xyntra {
+namespace {
+
+struct DefaultTolerance {
+  DType dtype;
+  double relative, absolute;
+};
+
+// A few units in the last place of a float, more where long sums are usual (f32, f64). What is not listed, the
+// integers and bool, has to agree exactly.
+constexpr DefaultTolerance kTolerances[] = {
+    {DType::F64, 1e-9, 1e-12},   {DType::F32, 1e-4, 1e-6},        {DType::F16, 5e-3, 1e-3},
+    {DType::BF16, 2e-2, 1e-2},   {DType::F8E4M3FN, 0.125, 0.02},  {DType::F8E4M3FNUZ, 0.125, 0.02},
+    {DType::F8E5M2, 0.25, 0.02}, {DType::F8E5M2FNUZ, 0.25, 0.02}, {DType::F8E8M0, 0, 0},
+    {DType::F4E2M1, 0.5, 0.5},
+};
+
+Tolerance default_tolerance(DType dtype) {
+  for (const DefaultTolerance& row : kTolerances) {
+    if (row.dtype == dtype) return {row.relative, row.absolute};
+  }
+  return {};
+}
+
+std::string tolerance_key(DType dtype, const char* name) {
+  return "tolerance." + std::string(name_of(dtype)) + "." + name;
+}
+
+// Stands for "no limit" in the table; limits_of makes it an empty optional.
+constexpr double kNoTimeout = 0;
+
+}  // namespace
+
+std::vector<Setting> known_settings() {
+  using enum SettingType;
+  constexpr double kMost = 1e15;
+  std::vector<Setting> table = {
+      {"limits.max_memory",
+       Bytes,
+       "auto",
+       "memory for tensors of a run; auto is three quarters of what there is",
+       1,
+       kMost,
+       {},
+       "auto",
+       default_memory_limit()},
+      {"limits.timeout",
+       Number,
+       "none",
+       "seconds until a run is given up",
+       0.001,
+       kMost,
+       {},
+       "none",
+       kNoTimeout},
+      {"limits.nesting", Integer, "64", "depth of subgraphs, functions and types in a model", 1, 1000},
+      {"limits.nodes", Integer, "1000000", "nodes of a model, its functions expanded", 1, kMost},
+      {"limits.rank", Integer, "32", "dimensions of a tensor", 1, 64},
+      {"limits.folded_constant", Bytes, "64MB", "size of a constant computed while compiling", 0, kMost},
+  };
+  for (DType dtype : all_dtypes()) {
+    const Tolerance tolerance = default_tolerance(dtype);
+    table.push_back({tolerance_key(dtype, "relative"), Number, format_float(tolerance.relative),
+                     "allowed |difference| / |expected|", 0, kMost});
+    table.push_back({tolerance_key(dtype, "absolute"), Number, format_float(tolerance.absolute),
+                     "allowed |difference|, added to the relative part", 0, kMost});
+  }
+  table.push_back({"run.backend", Text, "reference", "where models run when no --backend is given"});
+  table.push_back({"run.threads",
+                   Integer,
+                   "auto",
+                   "threads of a run; auto is what affinity and cgroup quota allow",
+                   1,
+                   65536,
+                   {},
+                   "auto",
+                   std::int64_t{available_threads()}});
+  table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});
+  return table;
+}
+
+Tolerance tolerance_of(const Config& config, DType dtype) {
+  return {config.number(tolerance_key(dtype, "relative")), config.number(tolerance_key(dtype, "absolute"))};
+}
+
+LimitSettings limits_of(const Config& config) {
+  LimitSettings limits;
+  limits.max_memory = config.integer("limits.max_memory");
+  if (const double timeout = config.number("limits.timeout"); timeout != kNoTimeout) limits.timeout = timeout;
+  limits.nesting = config.integer("limits.nesting");
+  limits.nodes = config.integer("limits.nodes");
+  limits.rank = config.integer("limits.rank");
+  limits.folded_constant = config.integer("limits.folded_constant");
+  return limits;
+}
+
+std::shared_ptr<Budget> make_budget(const LimitSettings& limits, std::shared_ptr<CancelToken> token) {
+  constexpr double kCentury = 3e9;  // a longer timeout would overflow the clock
+  std::optional<Budget::Clock::time_point> deadline;
+  if (limits.timeout && *limits.timeout < kCentury) {
+    const std::chrono::duration<double> seconds(*limits.timeout);
+    deadline = Budget::Clock::now() + std::chrono::duration_cast<Budget::Clock::duration>(seconds);
+  }
+  return std::make_shared<Budget>(limits.max_memory, deadline, std::move(token));
+}
+
+}  // namespace xyntra
