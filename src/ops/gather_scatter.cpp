@@ -9,8 +9,11 @@ namespace {
 
 Result<te::Combiner> combiner_of(const OpContext& c) {
   static const std::map<std::string, te::Combiner, std::less<>> kReductions = {
-      {"none", te::Combiner::Replace}, {"add", te::Combiner::Add}, {"mul", te::Combiner::Multiply},
-      {"max", te::Combiner::Max},      {"min", te::Combiner::Min}};
+      {"none", te::Combiner::Replace},
+      {"add", te::Combiner::Add},
+      {"mul", te::Combiner::Multiply},
+      {"max", te::Combiner::Max},
+      {"min", te::Combiner::Min}};
   auto found = kReductions.find(c.text("reduction"));
   if (found == kReductions.end()) return c.fail("reduction '" + c.text("reduction") + "' is not known");
   return found->second;
@@ -90,7 +93,8 @@ Status scatter_nd(InferenceContext& c) {
   XYNTRA_CHECK_OK(combiner_of(c));
   std::size_t expected = c.rank(1) - 1 + c.rank(0) - coordinates;
   if (c.rank(2) != expected) {
-    return c.fail("updates must have rank " + std::to_string(expected) + ", not " + std::to_string(c.rank(2)));
+    return c.fail("updates must have rank " + std::to_string(expected) + ", not " +
+                  std::to_string(c.rank(2)));
   }
   c.set_shape(0, c.shape(0));
   return {};

@@ -10,7 +10,8 @@ constexpr std::int64_t kMaxTracked = 4096;
 
 Result<DType> dtype_attribute(const OpContext& c, std::string_view name) {
   auto dtype = dtype_of_onnx_code(static_cast<int>(c.integer(name)));
-  if (!dtype) return c.fail(std::string(name) + " " + std::to_string(c.integer(name)) + " is no element type");
+  if (!dtype)
+    return c.fail(std::string(name) + " " + std::to_string(c.integer(name)) + " is no element type");
   return *dtype;
 }
 

@@ -90,8 +90,8 @@ Status depth_to_space(InferenceContext& c) {
   std::int64_t block = c.integer("blocksize");
   XYNTRA_CHECK_OK(check_block(c, block));
   XYNTRA_CHECK_OK(check_divisible(c, 1, block * block));
-  c.set_shape(0, {c.dim(0, 0), floor_div(c.dim(0, 1), block * block), c.dim(0, 2) * block,
-                  c.dim(0, 3) * block});
+  c.set_shape(0,
+              {c.dim(0, 0), floor_div(c.dim(0, 1), block * block), c.dim(0, 2) * block, c.dim(0, 3) * block});
   return {};
 }
 

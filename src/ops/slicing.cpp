@@ -204,9 +204,7 @@ Status slice(FormulaContext& c) {
     if (starts && ends && (steps || !c.has_input(4))) {
       taken = resolve_slice(x.dim(axis), (*starts)[k], (*ends)[k], steps ? (*steps)[k] : Dim(1));
     }
-    Expr step = taken            ? Expr::size(taken->step)
-                : c.has_input(4) ? integer_at(c, 4, k)
-                                 : Expr::index(1);
+    Expr step = taken ? Expr::size(taken->step) : c.has_input(4) ? integer_at(c, 4, k) : Expr::index(1);
     Expr start = taken ? Expr::size(taken->start) : clamped_start(integer_at(c, 1, k), step, x.dim(axis));
     index[axis] = start + index[axis] * step;
   }

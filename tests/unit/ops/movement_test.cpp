@@ -45,8 +45,9 @@ TEST(Views, ContentsOfShapesFlowThrough) {
 
 TEST(Slice, ClampsAndCountsFromTheEnd) {
   auto sliced = [](Dim extent, Dim start, Dim end, Dim step) {
-    return OpUnderTest{"Slice",
-                       {f32_fact({extent}), list_fact({start}), list_fact({end}), list_fact({0}), list_fact({step})}}
+    return OpUnderTest{
+        "Slice",
+        {f32_fact({extent}), list_fact({start}), list_fact({end}), list_fact({0}), list_fact({step})}}
         .type();
   };
   EXPECT_EQ(sliced(10, 2, 100, 1), "f32[8]");

@@ -52,7 +52,9 @@ struct OpUnderTest {
   }
 };
 
-inline ValueFacts tensor_fact(DType dtype, Shape shape) { return {Type::tensor(dtype, std::move(shape)), {}, {}, true}; }
+inline ValueFacts tensor_fact(DType dtype, Shape shape) {
+  return {Type::tensor(dtype, std::move(shape)), {}, {}, true};
+}
 inline ValueFacts f32_fact(Shape shape) { return tensor_fact(DType::F32, std::move(shape)); }
 inline ValueFacts list_fact(std::vector<Dim> elements) {
   ValueFacts facts = tensor_fact(DType::I64, {static_cast<std::int64_t>(elements.size())});
