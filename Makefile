@@ -1,7 +1,7 @@
 # The front door. Everything here is also in the justfile, under the same names.
 MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
-.PHONY: help fuse test dev bench check fuzz conformance asan tsan math-sweep clean
+.PHONY: help fuse test dev bench check fuzz conformance random packages asan tsan math-sweep clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -37,6 +37,16 @@ conformance: ## the ONNX backend tests against the checked-in list
 	@scripts/setup build conformance
 	@scripts/build release
 	@scripts/conformance
+
+random: ## every operator against ONNX Runtime on 50 random cases
+	@scripts/setup build conformance peers
+	@scripts/build release
+	@build/venv/bin/python tests/random/compare
+
+packages: ## the models inside magika, silero-vad and rapidocr against ONNX Runtime
+	@scripts/setup build conformance peers models
+	@scripts/build release
+	@build/venv/bin/python tests/packages/compare
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup build conformance

@@ -30,6 +30,14 @@ fuzz seconds="60":
 conformance:
     @make --no-print-directory conformance
 
+# every operator against ONNX Runtime on 50 random cases
+random:
+    @make --no-print-directory random
+
+# the models inside magika, silero-vad and rapidocr against ONNX Runtime
+packages:
+    @make --no-print-directory packages
+
 # make test under AddressSanitizer and UndefinedBehaviorSanitizer
 asan:
     @make --no-print-directory asan
