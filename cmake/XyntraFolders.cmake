@@ -74,6 +74,15 @@ function(xyntra_add_command)
     DEPENDS xyntra VERBATIM COMMENT "")
 endfunction()
 
+# examples/make_model.cpp writes the bundled model; what it makes is a library, so that a test can compare.
+function(xyntra_add_examples)
+  set(root "${PROJECT_SOURCE_DIR}/examples")
+  add_library(xyntra_examples STATIC EXCLUDE_FROM_ALL "${root}/encoder_model.cpp")
+  target_link_libraries(xyntra_examples PUBLIC xyntra_exporters PRIVATE xyntra_options)
+  add_executable(make_model EXCLUDE_FROM_ALL "${root}/make_model.cpp")
+  target_link_libraries(make_model PRIVATE xyntra_examples xyntra_options)
+endfunction()
+
 # tests/unit/<folder>/*_test.cpp become xyntra_<folder>_tests, which sees its folder and all below.
 # tests/unit/integration sees everything.
 function(xyntra_add_unit_tests)
@@ -86,6 +95,7 @@ function(xyntra_add_unit_tests)
     endif()
     if(folder STREQUAL "integration")
       list(TRANSFORM xyntra_folders_built PREPEND xyntra_ OUTPUT_VARIABLE libraries)
+      list(APPEND libraries xyntra_examples)
     elseif(TARGET xyntra_${folder})
       set(libraries xyntra_${folder})
     else()
@@ -93,7 +103,8 @@ function(xyntra_add_unit_tests)
     endif()
     add_executable(xyntra_${folder}_tests ${sources})
     target_link_libraries(xyntra_${folder}_tests PRIVATE ${libraries} xyntra_options GTest::gtest_main)
-    target_include_directories(xyntra_${folder}_tests PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+    target_include_directories(xyntra_${folder}_tests PRIVATE
+      "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}")
     target_compile_definitions(xyntra_${folder}_tests PRIVATE XYNTRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${folder} COMMAND xyntra_${folder}_tests)
   endforeach()
