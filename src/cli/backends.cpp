@@ -1,0 +1,41 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/backends.h"
+#include "cli/verb.h"
+
+namespace xyntra {
+
+std::span<const Backend> all_backends() {
+  static constexpr Backend kBackends[] = {
+      {"reference", "", "the reference evaluator: what a model means", true},
+      {"sim", "", "kernels interpreted, with race and bounds checks", false},
+      {"cpu", "", "machine code for this processor", false},
+      {"wgsl", "webgpu", "WebGPU shaders", false},
+      {"ptx", "cuda", "NVIDIA GPUs", false},
+  };
+  return kBackends;
+}
+
+void declare_backend(CLI::App& app, Session& session) {
+  std::string names;
+  for (const Backend& known : all_backends()) names += (names.empty() ? "" : ", ") + std::string(known.name);
+  declare_setting(app, session, "--backend", "run.backend", "NAME", "where to run: " + names);
+}
+
+Result<std::string> Session::backend() const {
+  const std::string& wanted = config->text("run.backend");
+  for (const Backend& known : all_backends()) {
+    if (wanted != known.name && (known.alias.empty() || wanted != known.alias)) continue;
+    if (known.present) return std::string(known.name);
+    return failure(Error{ErrorClass::Device,
+                         "the backend '" + wanted + "' is not part of this version",
+                         {},
+                         {},
+                         {},
+                         "xyntra devices lists what is there",
+                         false});
+  }
+  return usage_error("there is no backend '" + wanted + "'");
+}
+
+}  // namespace xyntra

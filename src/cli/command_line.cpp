@@ -1,0 +1,207 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "support/text.h"
+#include "types/settings.h"
+
+namespace xyntra {
+namespace {
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  const char* examples;
+  VerbAction (*declare)(CLI::App&, Session&);
+  bool has_json;
+};
+
+constexpr Verb kVerbs[] = {
+    {"run", "run a model on given or random inputs and describe its outputs",
+     "xyntra run model.onnx --input x=x.npy\n"
+     "xyntra run model.onnx --seed 7 --dim seq=128 --output-dir results",
+     declare_run, true},
+    {"check", "list everything a model needs that a backend lacks; exit code 1 if there is any",
+     "xyntra check model.onnx --backend reference", declare_check, true},
+    {"export", "write a model as xir, dot, json or onnx",
+     "xyntra export model.onnx --to xir\n"
+     "xyntra export model.onnx --to onnx --output snapshot.onnx",
+     declare_export, false},
+    {"conformance", "run ONNX's backend tests: passed, failed and skipped, with reasons",
+     "xyntra conformance\n"
+     "xyntra conformance path/to/onnx/backend/test/data --filter test_softmax --json",
+     declare_conformance, true},
+    {"ops", "list the operators, with signatures and attributes",
+     "xyntra ops\n"
+     "xyntra ops Softmax --json",
+     declare_ops, true},
+    {"config", "print the settings in effect, and where each came from", "xyntra config --config fusion.toml",
+     declare_config, true},
+    {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},
+};
+
+CancelToken* interrupted_token = nullptr;  // what a signal handler may touch: one lock-free atomic
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_interrupt(int) { interrupted_token->cancel(); }
+
+// The first SIGINT asks the work to stop; a second one ends the process.
+void install_interrupt_handler(CancelToken& token) {
+  interrupted_token = &token;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+void print_error(const Error& error) {
+  std::string text = error.to_string();
+  // "usage: " would say that a synopsis follows.
+  if (error.error_class == ErrorClass::Usage) text = text.substr(text.find(": ") + 2);
+  write_stderr(red_on_stderr("error:") + " " + text + "\n");
+}
+
+std::string examples_text(const char* examples) {
+  std::string text = "Examples:";
+  for (std::string_view line : split(examples, '\n')) text += "\n  " + std::string(line);
+  return text;
+}
+
+void declare_shared_flags(CLI::App& app, Session& session, bool has_json) {
+  if (has_json) app.add_flag("--json", session.json, "print one JSON object");
+  app.add_option("--config", session.config_path, "settings; else $XYNTRA_CONFIG, else ./fusion.toml")
+      ->type_name("FILE");
+  declare_setting(app, session, "--max-memory", "limits.max_memory", "BYTES",
+                  "memory for tensors, such as 4GB");
+  declare_setting(app, session, "--timeout", "limits.timeout", "SECONDS", "give up after this time");
+  declare_setting(app, session, "--threads", "run.threads", "N", "threads to use");
+}
+
+Status load_settings(Session& session) {
+  XYNTRA_TRY(session.config, load_config(known_settings(), session.config_path));
+  for (const auto& [setting, flag] : session.flags) {
+    if (!flag.value.empty()) XYNTRA_CHECK_OK(session.config->set_flag(setting, flag.value, flag.flag));
+  }
+  return {};
+}
+
+// An unknown verb is answered with the nearest one.
+std::optional<Error> check_verb(std::span<const std::string> arguments) {
+  if (arguments.empty() || arguments[0].starts_with("-")) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
+  if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return std::nullopt;
+  Error error;
+  error.error_class = ErrorClass::Usage;
+  error.message = "there is no verb '" + arguments[0] + "'";
+  const auto nearest = nearest_word(arguments[0], names);
+  error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra --help lists them";
+  return error;
+}
+
+ExitCode finish(Session& session, const Result<ExitCode>& result) {
+  if (session.cancel->cancelled()) {
+    write_stderr("interrupted\n");
+    return ExitCode::Interrupted;
+  }
+  if (!result) {
+    print_error(result.error());
+    return exit_code_of(result.error());
+  }
+  if (!write_stdout(session.out)) {
+    write_stderr("error: cannot write to standard output\n");
+    return ExitCode::Device;
+  }
+  return *result;
+}
+
+ExitCode run_verb(Session& session, const VerbAction& action) {
+  try {
+    const Status loaded = load_settings(session);
+    if (!loaded) return finish(session, failure(loaded.error()));
+    return finish(session, action(session));
+  } catch (const InternalError& error) {
+    print_error(
+        Error{ErrorClass::Internal, error.message(), {}, {}, {}, "this is a bug; please report it", true});
+  } catch (const std::bad_alloc&) {
+    print_error(Error{ErrorClass::Limit, "out of memory", {}, {}, {}, {}, true});
+    return ExitCode::Device;
+  } catch (const std::exception& error) {
+    print_error(
+        Error{ErrorClass::Internal, error.what(), {}, {}, {}, "this is a bug; please report it", true});
+  }
+  return ExitCode::Internal;
+}
+
+}  // namespace
+
+ExitCode exit_code_of(const Error& error) {
+  switch (error.error_class) {
+    case ErrorClass::Usage: return ExitCode::Usage;
+    case ErrorClass::BadModel:
+    case ErrorClass::Unsupported: return ExitCode::Model;
+    case ErrorClass::Limit:
+    case ErrorClass::Device: return ExitCode::Device;
+    case ErrorClass::Internal: return ExitCode::Internal;
+  }
+  return ExitCode::Internal;
+}
+
+std::shared_ptr<Budget> Session::budget() const { return make_budget(limits_of(*config), cancel); }
+
+int Session::threads() const { return static_cast<int>(config->integer("run.threads")); }
+
+void declare_setting(CLI::App& app, Session& session, const char* flag, const char* setting,
+                     const char* type_name, const std::string& help) {
+  Session::FlagValue& target = session.flags[setting];
+  target.flag = flag;
+  app.add_option(flag, target.value, help)->type_name(type_name);
+}
+
+int run_command_line(std::span<const std::string> arguments) {
+  Session session;
+  if (const auto error = check_verb(arguments)) {
+    print_error(*error);
+    return static_cast<int>(ExitCode::Usage);
+  }
+  CLI::App app("Xyntra, an automatic kernel-fusion compiler.", "xyntra");
+  app.set_version_flag("--version", "xyntra " XYNTRA_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(32);
+  app.footer(
+      "xyntra VERB --help says more about a verb.\n\n" +
+      examples_text("xyntra run model.onnx\nxyntra check model.onnx\nxyntra export model.onnx --to xir"));
+  VerbAction action;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* subcommand = app.add_subcommand(verb.name, verb.summary);
+    subcommand->footer(examples_text(verb.examples));
+    VerbAction declared = verb.declare(*subcommand, session);
+    declare_shared_flags(*subcommand, session, verb.has_json);
+    subcommand->callback([&action, declared] { action = declared; });
+  }
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) {
+      std::ostringstream text;
+      app.exit(problem, text, text);
+      return static_cast<int>(write_stdout(text.str()) ? ExitCode::Done : ExitCode::Device);
+    }
+    const auto verbs = app.get_subcommands();
+    Error error;
+    error.error_class = ErrorClass::Usage;
+    error.message = problem.what();
+    error.hint = verbs.empty() ? "xyntra --help lists the verbs"
+                               : "xyntra " + verbs[0]->get_name() + " --help lists the flags";
+    print_error(error);
+    return static_cast<int>(ExitCode::Usage);
+  }
+  install_interrupt_handler(*session.cancel);
+  return static_cast<int>(run_verb(session, action));
+}
+
+}  // namespace xyntra

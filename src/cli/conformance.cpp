@@ -1,0 +1,106 @@
+// xyntra conformance: ONNX's backend tests.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "support/text.h"
+#include "verify/conformance.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Status = ConformanceResult::Status;
+
+struct ConformanceFlags {
+  std::string folder;
+  std::string filter;
+  double seconds_per_test = 60;
+};
+
+// ONNX's test data in the venv beneath ./build, where scripts/setup puts it.
+Result<std::string> default_folder() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("build/venv/lib", ignored)) {
+    const fs::path data = entry.path() / "site-packages/onnx/backend/test/data";
+    if (fs::is_directory(data, ignored)) return data.string();
+  }
+  return failure(Error{ErrorClass::Usage,
+                       "no ONNX test data beneath build/venv",
+                       {},
+                       {},
+                       {},
+                       "scripts/setup conformance installs it; or name a folder",
+                       false});
+}
+
+std::string results_text(const std::vector<ConformanceResult>& results, std::size_t passed,
+                         std::size_t failed, std::size_t skipped) {
+  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  for (const ConformanceResult& result : results) {
+    if (result.status == Status::Passed) continue;
+    const std::string_view reason = result.reason;
+    table.row(
+        {name_of(result.status), printable(result.name), printable(reason.substr(0, reason.find('\n')))});
+  }
+  const std::string counts = std::to_string(passed) + " passed, " + std::to_string(failed) + " failed, " +
+                             std::to_string(skipped) + " skipped\n";
+  return table.to_string() + counts;
+}
+
+Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
+  XYNTRA_TRY(const std::string backend, session.backend());
+  std::string folder = flags.folder;
+  if (folder.empty()) {
+    XYNTRA_TRY(folder, default_folder());
+  }
+  Progress progress("tests");
+  ConformanceOptions options;
+  options.filter = flags.filter;
+  options.threads = session.threads();
+  options.time_per_test = std::chrono::milliseconds(static_cast<std::int64_t>(flags.seconds_per_test * 1000));
+  options.bytes_per_test = session.config->integer("limits.max_memory") / options.threads;
+  options.cancel = session.cancel;
+  options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
+  XYNTRA_TRY(const auto results, run_conformance(folder, options));
+  const auto count = [&results](Status status) {
+    return static_cast<std::size_t>(std::ranges::count(results, status, &ConformanceResult::status));
+  };
+  const std::size_t passed = count(Status::Passed), failed = count(Status::Failed),
+                    skipped = count(Status::Skipped);
+  if (session.json) {
+    Json json{{"backend", backend},
+              {"passed", passed},
+              {"failed", failed},
+              {"skipped", skipped},
+              {"tests", Json::array()}};
+    for (const ConformanceResult& result : results) {
+      json["tests"].push_back(
+          {{"name", result.name}, {"status", name_of(result.status)}, {"reason", result.reason}});
+    }
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    session.out = results_text(results, passed, failed, skipped);
+  }
+  return failed == 0 ? ExitCode::Done : ExitCode::No;
+}
+
+}  // namespace
+
+VerbAction declare_conformance(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<ConformanceFlags>();
+  app.add_option("DIR", flags->folder,
+                 "tests: folders with model.onnx and test_data_set_*; ONNX's own by default");
+  app.add_option("--filter", flags->filter, "only tests whose name contains this")->type_name("TEXT");
+  app.add_option("--test-timeout", flags->seconds_per_test, "seconds one test may take")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  declare_backend(app, session);
+  return [flags](Session& running) { return conformance(*flags, running); };
+}
+
+}  // namespace xyntra

@@ -1,0 +1,17 @@
+// Model files by their ending: .onnx and .xir so far.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+
+namespace xyntra {
+
+struct LoadOptions {
+  bool keep_undefined_ops = false;  // operators without definition stay, so that all of them can be listed
+};
+
+// Read, verified, types inferred.
+Result<Module> load_model(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace xyntra

@@ -1,0 +1,88 @@
+// xyntra ops: the operators, from the one table that defines them.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/verb.h"
+#include "ir/text_literals.h"
+#include "ops/op.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string default_text(const Attribute& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* real = std::get_if<float>(&value)) return float_text(*real);
+  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
+  return "…";
+}
+
+std::string attributes_text(const OpDef& op) {
+  std::string text;
+  for (const AttributeSpec& attribute : op.attributes) {
+    text += (text.empty() ? "" : ", ") + attribute.name + ":" + attribute.kind;
+    if (attribute.default_value)
+      text += "=" + default_text(*attribute.default_value);
+    else if (!attribute.required)
+      text += "?";
+  }
+  return text;
+}
+
+Json to_json(const OpDef& op) {
+  Json json{{"name", op.name},
+            {"signature", op.signature},
+            {"definition", op.formula != nullptr ? "formula" : "host"}};
+  json["attributes"] = Json::array();
+  for (const AttributeSpec& attribute : op.attributes) {
+    Json entry{{"name", attribute.name}, {"kind", attribute.kind}, {"required", attribute.required}};
+    if (attribute.default_value) entry["default"] = default_text(*attribute.default_value);
+    json["attributes"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Result<ExitCode> list_ops(const std::string& name, Session& session) {
+  std::vector<const OpDef*> ops;
+  std::vector<std::string> names;
+  for (const OpDef& op : all_ops()) {
+    names.push_back(op.name);
+    if (name.empty() || op.name == name) ops.push_back(&op);
+  }
+  if (ops.empty()) {
+    const auto nearest = nearest_word(name, names);
+    return failure(Error{ErrorClass::Usage,
+                         "there is no operator '" + name + "'",
+                         {},
+                         {},
+                         {},
+                         nearest ? "did you mean '" + *nearest + "'?" : "xyntra ops lists them",
+                         false});
+  }
+  if (session.json) {
+    Json json{{"count", ops.size()}, {"ops", Json::array()}};
+    for (const OpDef* op : ops) json["ops"].push_back(to_json(*op));
+    session.out = json.dump(1) + "\n";
+    return ExitCode::Done;
+  }
+  TextTable table(
+      {TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  table.header({"operator", "by", "signature", "attributes"});
+  for (const OpDef* op : ops) {
+    table.row({op->name, op->formula != nullptr ? "formula" : "host", op->signature, attributes_text(*op)});
+  }
+  session.out = table.to_string() + (name.empty() ? std::to_string(ops.size()) + " operators\n" : "");
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+VerbAction declare_ops(CLI::App& app, Session&) {
+  auto name = std::make_shared<std::string>();
+  app.add_option("OP", *name, "only this operator");
+  return [name](Session& running) { return list_ops(*name, running); };
+}
+
+}  // namespace xyntra

@@ -1,0 +1,225 @@
+// xyntra run: a model on given or random inputs.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/inputs.h"
+#include "cli/model_file.h"
+#include "cli/summary.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "interp/evaluator.h"
+#include "support/text.h"
+#include "types/npy.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kShownOps = 12;
+constexpr std::size_t kShownHash = 16;  // characters; the JSON has all of it
+
+struct RunFlags {
+  std::string model;
+  InputRequest inputs;
+  std::string output_dir;
+};
+
+// One line of the result: an output, or an element of one that is a sequence.
+struct ResultLine {
+  std::string name;
+  const Tensor* tensor = nullptr;  // null: an empty optional or sequence
+};
+
+void collect_lines(const std::string& name, const Datum& datum, std::vector<ResultLine>& lines) {
+  if (datum.kind == Datum::Kind::Tensor) {
+    lines.push_back({name, &datum.tensor});
+    return;
+  }
+  if (datum.items.empty()) lines.push_back({name, nullptr});
+  for (std::size_t i = 0; i < datum.items.size(); ++i) {
+    const bool optional = datum.kind == Datum::Kind::Optional;
+    collect_lines(optional ? name : name + "[" + std::to_string(i) + "]", datum.items[i], lines);
+  }
+}
+
+std::string type_text(const Tensor& tensor) {
+  return Type::tensor(tensor.dtype(), shape_of(tensor.dims())).to_string();
+}
+
+std::string number_text(double value) { return format_float(static_cast<float>(value)); }
+
+std::string indented(const std::string& text) {
+  std::string result;
+  for (std::string_view line : split(trimmed(text), '\n')) result += "  " + std::string(line) + "\n";
+  return result;
+}
+
+std::string model_text(const std::string& path, const GraphSummary& summary) {
+  return bold("model") + "    " + printable(path) + ": " + std::to_string(summary.nodes) + " nodes, " +
+         std::to_string(summary.ops.size()) + " operators, " + std::to_string(summary.parameters) +
+         " parameters, " + human_bytes(summary.constant_bytes) + " of constants\n" + bold("ops") + "      " +
+         printable(most_frequent_ops(summary, kShownOps)) + "\n";
+}
+
+std::string inputs_text(const Graph& graph, const BoundInputs& bound, std::uint64_t seed) {
+  std::string text;
+  if (!bound.sizes.empty()) {
+    text += bold("sizes") + "   ";
+    for (const auto& [name, size] : bound.sizes) text += " " + printable(name) + "=" + std::to_string(size);
+    if (!bound.defaults.empty()) {
+      std::vector<std::string> names;
+      for (const std::string& name : bound.defaults) names.push_back(printable(name));
+      text += "  (chosen here: " + joined(names, ", ") + "; --dim NAME=SIZE decides)";
+    }
+    text += "\n";
+  }
+  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  for (std::size_t i = 0; i < bound.inputs.size(); ++i) {
+    const BoundInput& input = bound.inputs[i];
+    const bool tensor = input.datum.kind == Datum::Kind::Tensor;
+    const std::string type =
+        tensor ? type_text(input.datum.tensor) : graph.value(graph.inputs[i]).type.to_string();
+    const bool random = input.source == "random";
+    table.row({printable(input.name), type,
+               random ? "random, seed " + std::to_string(seed) : printable(input.source)});
+  }
+  return text + bold("inputs") + (bound.inputs.empty() ? "   none\n" : "\n" + indented(table.to_string()));
+}
+
+std::string outputs_text(const std::vector<ResultLine>& lines) {
+  using Align = TextTable::Align;
+  TextTable table(
+      {Align::Left, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
+  table.header({"name", "type", "sha256", "min", "max", "mean", "NaN"});
+  for (const ResultLine& line : lines) {
+    if (line.tensor == nullptr) {
+      table.row({printable(line.name), "empty"});
+      continue;
+    }
+    const TensorSummary summary = summarize(*line.tensor);
+    std::vector<std::string> cells{printable(line.name), type_text(*line.tensor),
+                                   line.tensor->content_hash().substr(0, kShownHash)};
+    const bool any = summary.numbers > 0;
+    for (double value : {summary.lowest, summary.highest, summary.mean})
+      cells.push_back(any ? number_text(value) : "-");
+    cells.push_back(std::to_string(summary.nans));
+    table.row(std::move(cells));
+  }
+  return bold("outputs") + "\n" + indented(table.to_string());
+}
+
+Json line_to_json(const ResultLine& line) {
+  if (line.tensor == nullptr) return {{"name", line.name}, {"empty", true}};
+  const TensorSummary summary = summarize(*line.tensor);
+  Json json{{"name", line.name},
+            {"dtype", name_of(line.tensor->dtype())},
+            {"shape", line.tensor->dims()},
+            {"sha256", line.tensor->content_hash()},
+            {"nan", summary.nans}};
+  // JSON has no infinities: such a figure is left null.
+  const bool any = summary.numbers > 0;
+  json["min"] = any ? Json(summary.lowest) : Json();
+  json["max"] = any ? Json(summary.highest) : Json();
+  json["mean"] = any ? Json(summary.mean) : Json();
+  return json;
+}
+
+// DIR/<name>.npy, with '/' as '_' and a number where two names meet.
+Status write_outputs(const std::string& folder, const std::vector<ResultLine>& lines) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return usage_error("cannot make the folder '" + folder + "': " + problem.message());
+  std::set<std::string> taken;
+  for (const ResultLine& line : lines) {
+    if (line.tensor == nullptr) continue;
+    std::string stem = line.name;
+    for (char& c : stem) {
+      if (c == '/' || static_cast<unsigned char>(c) < 0x20) c = '_';
+    }
+    if (stem.empty() || stem[0] == '.') stem.insert(0, "_");
+    stem = std::string(cut_at_character(stem, 200));
+    std::string name = stem;
+    for (int suffix = 1; !taken.insert(name).second; ++suffix) name = stem + "_" + std::to_string(suffix);
+    XYNTRA_CHECK_OK(write_npy_file(folder + "/" + name + ".npy", *line.tensor));
+  }
+  return {};
+}
+
+Result<ExitCode> run(const RunFlags& flags, Session& session) {
+  XYNTRA_TRY(const std::string backend, session.backend());
+  const auto budget = session.budget();
+  XYNTRA_TRY(const Module module, load_model(flags.model));
+  InputRequest request = flags.inputs;
+  request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
+  XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
+
+  Progress progress("nodes");
+  EvaluatorOptions options;
+  options.threads = session.threads();
+  options.budget = budget;
+  options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
+  XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, options));
+  std::vector<Datum> data;
+  for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
+  auto results = evaluator.run(data);
+  if (!results) return failure(std::move(results).error().in_file(flags.model));
+
+  std::vector<ResultLine> lines;
+  for (std::size_t i = 0; i < results->size(); ++i) {
+    collect_lines(module.graph.value(module.graph.outputs.at(i)).name, (*results)[i], lines);
+  }
+  if (!flags.output_dir.empty()) XYNTRA_CHECK_OK(write_outputs(flags.output_dir, lines));
+
+  const GraphSummary summary = summarize(module.graph);
+  if (!session.json) {
+    session.out = model_text(flags.model, summary) + inputs_text(module.graph, bound, request.seed) +
+                  outputs_text(lines);
+    return ExitCode::Done;
+  }
+  Json json{
+      {"model", flags.model}, {"backend", backend}, {"graph", to_json(summary)}, {"sizes", bound.sizes}};
+  json["inputs"] = Json::array();
+  for (const BoundInput& input : bound.inputs) {
+    Json entry{{"name", input.name}, {"source", input.source}};
+    if (input.datum.kind == Datum::Kind::Tensor) {
+      entry["dtype"] = name_of(input.datum.tensor.dtype());
+      entry["shape"] = input.datum.tensor.dims();
+      entry["sha256"] = input.datum.tensor.content_hash();
+    }
+    json["inputs"].push_back(std::move(entry));
+  }
+  json["outputs"] = Json::array();
+  for (const ResultLine& line : lines) json["outputs"].push_back(line_to_json(line));
+  session.out = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+VerbAction declare_run(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<RunFlags>();
+  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
+  app.add_option("--input", flags->inputs.files,
+                 "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--shape", flags->inputs.shapes,
+                 "INPUT=SIZES of a random input, such as x=1x128; repeatable")
+      ->type_name("SHAPE")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--dim", flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable")
+      ->type_name("SIZE")
+      ->expected(1)
+      ->take_all();
+  declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_backend(app, session);
+  app.add_option("--output-dir", flags->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
+  return [flags](Session& running) { return run(*flags, running); };
+}
+
+}  // namespace xyntra

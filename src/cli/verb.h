@@ -1,0 +1,68 @@
+// What a verb of the command is: its flags, and what it does with them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "support/config.h"
+#include "support/limits.h"
+#include "support/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace xyntra {
+
+enum class ExitCode : int {
+  Done = 0,
+  No = 1,  // differs, contract broken, something lacks
+  Usage = 2,
+  Internal = 3,
+  Model = 4,   // bad or unsupported
+  Device = 5,  // device or limit
+  Interrupted = 130,
+};
+ExitCode exit_code_of(const Error& error);
+
+// What all verbs share: the settings in effect, and the way to stop it.
+struct Session {
+  std::shared_ptr<CancelToken> cancel = std::make_shared<CancelToken>();
+  std::optional<std::string> config_path;  // --config
+  struct FlagValue {
+    std::string flag;
+    std::string value;  // as given; empty when it was not
+  };
+  std::map<std::string, FlagValue> flags;  // by the setting they win over
+  std::optional<Config> config;            // there once the flags are parsed
+  bool json = false;
+  std::string out;  // what goes to stdout when the verb is done
+
+  std::shared_ptr<Budget> budget() const;  // of one piece of work that begins now
+  int threads() const;
+  // The backend in effect, by its own name; Usage error when there is none of this name, Device error when it is not
+  // part of this version.
+  Result<std::string> backend() const;
+};
+
+using VerbAction = std::function<Result<ExitCode>(Session&)>;
+
+// A flag that wins over a setting of the configuration.
+void declare_setting(CLI::App& app, Session& session, const char* flag, const char* setting,
+                     const char* type_name, const std::string& help);
+
+// Declare the flags on the subcommand, and return what runs once they are parsed.
+VerbAction declare_run(CLI::App& app, Session& session);
+VerbAction declare_check(CLI::App& app, Session& session);
+VerbAction declare_export(CLI::App& app, Session& session);
+VerbAction declare_conformance(CLI::App& app, Session& session);
+VerbAction declare_ops(CLI::App& app, Session& session);
+VerbAction declare_config(CLI::App& app, Session& session);
+VerbAction declare_devices(CLI::App& app, Session& session);
+
+void declare_backend(CLI::App& app, Session& session);
+
+}  // namespace xyntra
