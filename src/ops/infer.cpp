@@ -111,6 +111,15 @@ Result<Bindings> check_operands(const OpContext& context, std::span<const ValueF
   return bindings;
 }
 
+// Would an operand bind this type variable if its own type were known?
+bool waits_for_operand(const InferenceContext& context, const std::string& variable) {
+  for (std::size_t i = 0; i < context.input_count(); ++i) {
+    const bool unknown = context.has_input(i) && context.type(i).kind == Type::Kind::Unknown;
+    if (unknown && parameter_at(context.def().inputs, i).type == variable) return true;
+  }
+  return false;
+}
+
 // Types of the outputs as far as the signature alone tells.
 void preset_outputs(InferenceContext& context, const Bindings& bindings, bool rule_applies) {
   const auto& parameters = context.def().outputs;
@@ -129,7 +138,7 @@ void preset_outputs(InferenceContext& context, const Bindings& bindings, bool ru
       type.dtype = bound.first;
       is_bound = true;
     }
-    if (!is_bound && !rule_applies) type = Type();
+    if (!is_bound && (!rule_applies || waits_for_operand(context, parameter.type))) type = Type();
   }
 }
 
