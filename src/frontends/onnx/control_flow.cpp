@@ -43,6 +43,7 @@ Status GraphImporter::import_subgraphs(const Node& node, NodeDraft& draft, Names
   }
   const auto body = graphs.find("body");
   if (body == graphs.end() || graphs.size() != 1) return bad_model("needs one graph, its attribute 'body'");
+  if (draft.op == "Scan" && draft.version < 9) return import_batched_scan(draft, *body->second, names, frame);
   XYNTRA_TRY(const std::vector<Type> types, body_types(draft, names, *body->second));
   XYNTRA_TRY(ClosedGraph closed, close_graph(*body->second, types, draft.origin, names, frame));
   const auto own_inputs = static_cast<std::int64_t>(draft.inputs.size());
@@ -93,6 +94,52 @@ Status GraphImporter::import_if(NodeDraft& draft, const std::map<std::string_vie
   draft.inputs.insert(draft.inputs.end(), captured.begin(), captured.end());
   draft.attributes["then_branch"] = std::make_shared<const xyntra::Graph>(std::move(branches[0].graph));
   draft.attributes["else_branch"] = std::make_shared<const xyntra::Graph>(std::move(branches[1].graph));
+  return {};
+}
+
+// Scan of opset 8 has a batch axis: a scan over it, without states, whose body is the scan over the sequence.
+Status GraphImporter::import_batched_scan(NodeDraft& draft, const Graph& body, Names& names, const Frame& frame) {
+  if (draft.inputs.empty() || draft.inputs[0].valid()) {
+    return unsupported("operator 'Scan' of opset 8 with lengths of sequences");
+  }
+  draft.inputs.erase(draft.inputs.begin());
+  const auto own_inputs = static_cast<std::int64_t>(draft.inputs.size());
+  const std::int64_t scanned = integer_attribute(draft, "num_scan_inputs", 0);
+  if (scanned < 1 || scanned > own_inputs || draft.inputs.size() != body.inputs.size()) {
+    return bad_model("its operands do not match the inputs of its body");
+  }
+  std::vector<Type> of_batch;
+  std::vector<Type> of_step;
+  for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
+    if (!draft.inputs[i].valid()) return bad_model("operand " + std::to_string(i + 1) + " is missing");
+    const bool is_state = static_cast<std::int64_t>(i) < own_inputs - scanned;
+    of_batch.push_back(slice_of(names.builder->type(draft.inputs[i]), 0));
+    of_step.push_back(is_state ? of_batch.back() : slice_of(of_batch.back(), 0));
+  }
+  XYNTRA_TRY(ClosedGraph closed, close_graph(body, of_step, draft.origin, names, frame));
+  for (const Capture& capture : closed.captures) {
+    draft.inputs.push_back(capture.outside);
+    of_batch.push_back(names.builder->type(capture.outside));
+  }
+
+  GraphBuilder batch("u" + std::to_string(subgraphs_++) + "s", options_.undefined_ops);
+  NodeDraft sequence;
+  sequence.op = "Scan";
+  sequence.version = draft.version;
+  sequence.origin = draft.origin;
+  for (const Type& type : of_batch) sequence.inputs.push_back(batch.graph().add_input(batch.fresh_name("batch"), type));
+  for (std::size_t i = 0; i < draft.outputs.size(); ++i) sequence.outputs.push_back("output_" + std::to_string(i));
+  sequence.attributes = {{"body", std::make_shared<const xyntra::Graph>(std::move(closed.graph))},
+                         {"states", own_inputs - scanned},
+                         {"num_scan_inputs", scanned}};
+  if (auto directions = draft.attributes.extract("directions"); !directions.empty()) {
+    sequence.attributes["scan_input_directions"] = std::move(directions.mapped());
+  }
+  XYNTRA_TRY(const NodeId id, batch.add(std::move(sequence)));
+  batch.graph().outputs = batch.graph().node(id).outputs;
+  draft.attributes["body"] = std::make_shared<const xyntra::Graph>(std::move(batch.graph()));
+  draft.attributes["states"] = std::int64_t{0};
+  draft.attributes["num_scan_inputs"] = own_inputs;
   return {};
 }
 

@@ -8,15 +8,11 @@
 #include <string_view>
 #include <tuple>
 
+#include "frontends/onnx/places.h"
 #include "frontends/onnx/wire.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {
-
-// "" and "ai.onnx" are one domain.
-inline std::string_view canonical_domain(std::string_view domain) {
-  return domain == "ai.onnx" ? "" : domain;
-}
 
 class FunctionTable {
  public:

@@ -125,6 +125,14 @@ Status GraphImporter::define_outputs(const Graph& graph, Names& names) {
 }
 
 Status GraphImporter::import_nodes(std::span<const Node> nodes, Names& names, const Frame& frame) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::string_view output : nodes[i].outputs) {
+      if (!names.values.contains(output)) continue;
+      return failure(bad_model("value " + in_quotes(output) + " is defined twice")
+                         .value()
+                         .at_node(display_name(nodes[i], i), full_name(nodes[i])));
+    }
+  }
   XYNTRA_TRY(const auto order, execution_order(nodes, free_names_));
   names.used.merge(needed_names(nodes, free_names_));
   for (const std::size_t index : order) {
@@ -132,7 +140,7 @@ Status GraphImporter::import_nodes(std::span<const Node> nodes, Names& names, co
     const bool prefixed = names.in_function || node.name.empty();
     const std::string origin = (prefixed ? names.origin_prefix : "") + display_name(node, index);
     Status imported = import_node(node, origin, names, frame);
-    if (!imported) return failure(std::move(imported).error().at_node(origin, std::string(node.op_type)));
+    if (!imported) return failure(std::move(imported).error().at_node(origin, full_name(node)));
   }
   return {};
 }

@@ -93,6 +93,7 @@ class GraphImporter {
   Status import_subgraphs(const Node& node, NodeDraft& draft, Names& names, const Frame& frame);
   Status import_if(NodeDraft& draft, const std::map<std::string_view, const Graph*>& graphs, Names& names,
                    const Frame& frame);
+  Status import_batched_scan(NodeDraft& draft, const Graph& body, Names& names, const Frame& frame);
   Result<std::vector<Type>> body_types(const NodeDraft& draft, const Names& names, const Graph& body);
   Result<ClosedGraph> close_graph(const Graph& graph, const std::vector<Type>& arguments,
                                   const std::string& origin, Names& names, const Frame& frame);

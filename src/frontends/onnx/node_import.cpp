@@ -13,9 +13,15 @@ namespace {
 // Prefixes are for people; without a cap, nested calls with long names would multiply them.
 constexpr std::size_t kLongestPrefix = 128;
 
-std::string full_name(const Node& node) {
-  const std::string_view domain = canonical_domain(node.domain);
-  return domain.empty() ? std::string(node.op_type) : std::string(domain) + "." + std::string(node.op_type);
+Status check_attribute(const Attribute& attribute) {
+  if (attribute.name.empty()) return bad_model("an attribute without a name");
+  const std::string what = "attribute " + in_quotes(attribute.name);
+  if (attribute.unknown_type != 0) {
+    return bad_model(what + " has unknown type " + std::to_string(attribute.unknown_type));
+  }
+  if (attribute.stray_field == nullptr) return {};
+  return bad_model(what + " is said to be of type " + name_of(attribute.type) + " but holds '" +
+                   attribute.stray_field + "'");
 }
 
 // The forms in which a Constant gives its value.
@@ -113,7 +119,6 @@ Result<NodeDraft> GraphImporter::draft_node(const Node& node, const std::string&
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const std::string_view output = node.outputs[i];
-    if (names.values.contains(output)) return bad_model("value " + in_quotes(output) + " is defined twice");
     // Outputs that old models name out of habit (masks, statistics) but never use are not asked for.
     const bool wanted = i == 0 || names.used.contains(output);
     draft.outputs.push_back(wanted ? new_value_name(names, output) : std::string());
@@ -131,7 +136,7 @@ Result<std::map<std::string_view, const Attribute*>> GraphImporter::attributes_o
                                                                                   const Frame& frame) const {
   std::map<std::string_view, const Attribute*> attributes;
   for (const Attribute& attribute : node.attributes) {
-    if (attribute.name.empty()) return bad_model("an attribute without a name");
+    XYNTRA_CHECK_OK(check_attribute(attribute));
     XYNTRA_TRY(const Attribute* value, dereference(attribute, frame));
     if (!attributes.emplace(attribute.name, value).second) {
       return bad_model("attribute " + in_quotes(attribute.name) + " is given twice");
@@ -167,9 +172,6 @@ Status GraphImporter::import_constant(const Node& node, Names& names, const Fram
   Attribute attribute = *attributes.begin()->second;
   attribute.name = attributes.begin()->first;
   XYNTRA_TRY(Tensor tensor, constant_value(attribute, tensors_));
-  if (names.values.contains(node.outputs[0])) {
-    return bad_model("value " + in_quotes(node.outputs[0]) + " is defined twice");
-  }
   xyntra::Graph& graph = names.builder->graph();
   const ValueId value = graph.add_constant(new_value_name(names, node.outputs[0]), std::move(tensor));
   XYNTRA_CHECK_OK(bind(names, node.outputs[0], value));
@@ -204,9 +206,6 @@ Status GraphImporter::import_call(const Node& node, const Function& function, co
   }
   std::vector<std::string> output_names;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (names.values.contains(node.outputs[i])) {
-      return bad_model("value " + in_quotes(node.outputs[i]) + " is defined twice");
-    }
     output_names.push_back(new_value_name(names, node.outputs[i]));
     if (!node.outputs[i].empty()) inner.renamed.emplace(function.outputs[i], output_names.back());
   }

@@ -21,7 +21,7 @@ Result<Producers> producers_of(std::span<const Node> nodes) {
       if (output.empty() || producers.emplace(output, i).second) continue;
       return failure(bad_model("value " + in_quotes(output) + " is defined twice")
                          .value()
-                         .at_node(display_name(nodes[i], i), std::string(nodes[i].op_type)));
+                         .at_node(display_name(nodes[i], i), full_name(nodes[i])));
     }
   }
   return producers;
@@ -67,7 +67,7 @@ Error cycle_error(std::span<const Node> nodes, const Edges& consumers,
   path += " needs " + in_quotes(display_name(nodes[node], node));
   return bad_model("the graph has a cycle: " + path)
       .value()
-      .at_node(display_name(nodes[node], node), std::string(nodes[node].op_type));
+      .at_node(display_name(nodes[node], node), full_name(nodes[node]));
 }
 
 }  // namespace

@@ -5,10 +5,25 @@
 #include <string_view>
 
 #include "frontends/onnx/wire.h"
+#include "support/text.h"
 
 namespace xyntra::onnx {
 
-inline std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
+// Names are foreign and of any length: a message shows the beginning of a long one.
+inline std::string in_quotes(std::string_view name) {
+  constexpr std::size_t kShown = 120;
+  if (name.size() <= kShown) return "'" + std::string(name) + "'";
+  return "'" + std::string(cut_at_character(name, kShown)) + "…'";
+}
+
+// "Add", "com.microsoft.BiasGelu"; "" and "ai.onnx" are one domain.
+inline std::string_view canonical_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
+inline std::string full_name(const Node& node) {
+  const std::string_view domain = canonical_domain(node.domain);
+  return domain.empty() ? std::string(node.op_type) : std::string(domain) + "." + std::string(node.op_type);
+}
 
 // A node's name, or "Add_3" for the fourth node of its graph, an Add.
 inline std::string display_name(const Node& node, std::size_t index) {

@@ -105,7 +105,6 @@ constexpr Row kUpgrades[] = {
     {"Selu", 6, default_real, {"gamma", 0, Form::Scalar, 0, "1.0507"}},
     {"Softmax", 13, over_flattened_rows},
     {"Tile", 6, not_upgraded},
-    {"Scan", 9, not_upgraded},
     // operators changed their names
     {"Scatter", kAlways, rename_operator, {"ScatterElements"}},
     {"Upsample", 7, upsample_sides_to_scales},

@@ -46,18 +46,16 @@ constexpr std::array<ValueField, 14> kValueFields{{
 }};
 
 // The fields present must be those of the type said; an old file that says none has the type of its field.
-void settle_type(const MessageReader& reader, Attribute& attribute, std::int64_t said,
-                 std::uint32_t present) {
+void settle_type(Attribute& attribute, std::int64_t said, std::uint32_t present) {
   if (said < 0 || said > static_cast<std::int64_t>(Type::TypeProtos)) {
-    reader.fail("attribute '" + std::string(attribute.name) + "' has unknown type " + std::to_string(said));
+    attribute.unknown_type = said;
+    return;
   }
   attribute.type = static_cast<Type>(said);
   for (const ValueField& value : kValueFields) {
     if ((present >> value.field & 1) == 0) continue;
     if (attribute.type == Type::Undefined) attribute.type = value.type;
-    if (attribute.type == value.type) continue;
-    reader.fail("attribute '" + std::string(attribute.name) + "' is said to be of type " +
-                name_of(attribute.type) + " but holds '" + value.name + "'");
+    if (attribute.type != value.type) attribute.stray_field = value.name;
   }
 }
 
@@ -111,7 +109,7 @@ Attribute read_attribute(MessageReader reader) {
     }
     if (field < 32) present |= 1U << field;
   }
-  settle_type(reader, result, said, present);
+  settle_type(result, said, present);
   return result;
 }
 

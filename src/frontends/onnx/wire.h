@@ -94,6 +94,9 @@ struct Attribute {
   std::string_view name;
   std::string_view reference;  // ref_attr_name: stands for an attribute of the enclosing function
   Type type = Type::Undefined;
+  // What does not fit `type`, for the error of the node that holds the attribute.
+  std::int64_t unknown_type = 0;
+  const char* stray_field = nullptr;
   float f = 0;
   std::int64_t i = 0;
   std::string_view s;
