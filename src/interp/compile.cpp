@@ -22,6 +22,8 @@ Lane lane_of(DType dtype) {
 
 namespace {
 
+constexpr std::int64_t kLeastTiledWork = 64;  // rows × lanes; below it packing costs more than it saves
+
 class StageCompiler {
  public:
   StageCompiler(const te::Formula& formula, const Stage& stage, bool float64)
@@ -45,7 +47,7 @@ class StageCompiler {
     for (const LoopVariable& slot : program_.slots) extents_.push_back(slot.extent);
     merge_axes(axes);
     merge_axes(reduction);
-    choose_strip(axes, reduction);
+    if (!plan_contraction(axes, reduction)) choose_strip(axes, reduction);
     for (int slot : axes) {
       if (slot != program_.strip) program_.outer.push_back(slot);
     }
@@ -210,6 +212,75 @@ class StageCompiler {
       }
     }
     for (const Expr& operand : expr->operands) collect_uses(operand, footprint);
+  }
+
+  // ---- contractions
+
+  // The load behind a factor, seen through conversions between floats; null when there is more to it.
+  static const ExprNode* direct_load(const Expr& factor) {
+    const ExprNode* node = factor.address();
+    while (node->op == ExprOp::Cast && is_float(node->dtype) && is_float(node->operands[0].dtype()) &&
+           bits_of(node->dtype) >= 32) {
+      node = node->operands[0].address();
+    }
+    bool padded = node->op == ExprOp::LoadOr && node->operands[0].is_constant();
+    return is_float(node->dtype) && (node->op == ExprOp::Load || padded) ? node : nullptr;
+  }
+
+  std::int64_t extent(int slot) const { return program_.slots[static_cast<std::size_t>(slot)].extent; }
+
+  static bool depends(const Access& access, int slot) {
+    return std::any_of(access.index.begin(), access.index.end(), [slot](const Affine& index) {
+      return index.coefficients[static_cast<std::size_t>(slot)] != 0;
+    });
+  }
+
+  bool plan_contraction(const std::vector<int>& axes, const std::vector<int>& reduction) {
+    DType dtype = effective(stage_.body.dtype(), float64_);
+    bool is_sum_of_products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
+                              stage_.body->op == ExprOp::Mul && (dtype == DType::F32 || dtype == DType::F64);
+    if (!is_sum_of_products || reduction.empty()) return false;
+    Access accesses[2];
+    double fallbacks[2] = {0, 0};
+    for (int f = 0; f < 2; ++f) {
+      const ExprNode* load = direct_load(stage_.body->operands[static_cast<std::size_t>(f)]);
+      if (load == nullptr) return false;
+      std::size_t first = load->op == ExprOp::LoadOr ? 1 : 0;
+      accesses[f] = make_access(load->buffer, std::span(load->operands).subspan(first), false);
+      if (!accesses[f].affine || (first == 0 && !accesses[f].in_bounds)) return false;
+      if (first == 1) fallbacks[f] = load->operands[0]->float_value;
+    }
+    std::vector<int> own[2];
+    for (int slot : axes) {
+      for (int f = 0; f < 2; ++f) {
+        if (depends(accesses[f], slot) && !depends(accesses[1 - f], slot)) own[f].push_back(slot);
+      }
+    }
+    if (own[0].empty() || own[1].empty()) return false;
+    auto longer = [this](int a, int b) { return extent(a) < extent(b); };
+    int longest[2];
+    for (int f = 0; f < 2; ++f) longest[f] = *std::max_element(own[f].begin(), own[f].end(), longer);
+    int lanes = extent(longest[0]) > extent(longest[1]) ? 0 : 1;  // which factor the lanes belong to
+    Contraction plan;
+    plan.rows = own[1 - lanes];
+    plan.depth = *std::max_element(reduction.begin(), reduction.end(), longer);
+    std::int64_t work = extent(longest[lanes]);
+    for (int slot : plan.rows) work *= std::max<std::int64_t>(1, extent(slot));
+    if (work < kLeastTiledWork) return false;
+    program_.strip = longest[lanes];
+    for (int slot : axes) {
+      bool is_row = std::find(plan.rows.begin(), plan.rows.end(), slot) != plan.rows.end();
+      if (!is_row && slot != program_.strip) plan.outer.push_back(slot);
+    }
+    for (int slot : reduction) {
+      if (slot != plan.depth) plan.reduction.push_back(slot);
+    }
+    plan.row_access = std::move(accesses[1 - lanes]);
+    plan.lane_access = std::move(accesses[lanes]);
+    plan.row_fallback = fallbacks[1 - lanes];
+    plan.lane_fallback = fallbacks[lanes];
+    program_.contraction = std::move(plan);
+    return true;
   }
 
   // ---- choosing the strip
@@ -421,7 +492,9 @@ class StageCompiler {
       return;
     }
     bool wide = dtype == DType::F32 || dtype == DType::F64;
-    if (stage_.reducer == te::Reducer::Sum && body.op == ExprOp::Mul && wide) {
+    if (program_.contraction) {
+      // Both factors are packed from memory; no code computes them.
+    } else if (stage_.reducer == te::Reducer::Sum && body.op == ExprOp::Mul && wide) {
       for (int i = 0; i < 2; ++i)
         program_.factors[i] = value_of(body.operands[static_cast<std::size_t>(i)], false).result;
     } else {

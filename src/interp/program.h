@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "te/formula.h"
@@ -69,6 +70,16 @@ struct LoopVariable {
   std::int64_t extent = 1;
 };
 
+// How a contraction is blocked; see contraction.h. The strip is the lane axis.
+struct Contraction {
+  std::vector<int> rows;  // slots only the row factor depends on
+  std::vector<int> outer;  // the other output axes
+  int depth = -1;  // the reduction axis that is packed
+  std::vector<int> reduction;  // the other reduction axes
+  Access row_access, lane_access;
+  double row_fallback = 0, lane_fallback = 0;  // of padded loads
+};
+
 struct StageProgram {
   std::vector<LoopVariable> slots;  // all variables, by slot
   std::vector<int> outer;  // slots of the output axes but the strip, in order
@@ -86,6 +97,7 @@ struct StageProgram {
   std::vector<Access> accesses;
   std::vector<Instruction> before, inner, after;
 
+  std::optional<Contraction> contraction;
   te::Stage::Kind kind = te::Stage::Kind::MapReduce;
   te::Reducer reducer = te::Reducer::None;
   te::Combiner combiner = te::Combiner::Replace;
