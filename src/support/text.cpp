@@ -35,8 +35,9 @@ bool is_unsafe(char32_t code_point) {
 }
 
 std::string hex(std::uint32_t value, int digits) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text += "0123456789abcdef"[value >> shift & 15];
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text += kDigits[value >> shift & 15];
   return text;
 }
 

@@ -25,8 +25,9 @@ std::string shortest(Float value) {
 template <class Number>
 std::optional<Number> parse_whole(std::string_view text) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, failed] = std::from_chars(text.data(), end, value);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stopped, failed] = std::from_chars(begin, end, value);
   if (failed != std::errc() || stopped != end) return std::nullopt;
   return value;
 }

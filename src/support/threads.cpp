@@ -1,12 +1,12 @@
 #include "support/threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <condition_variable>
+#include <csignal>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -116,7 +116,7 @@ class ThreadPool::Crew {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       for (int i = 0; i < wanted_; ++i) workers_.emplace_back([this] { serve(); });
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
       // The system gives no more threads: those that there are do the work.
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -195,7 +195,7 @@ int ThreadPool::threads() const { return threads_; }
 
 void ThreadPool::forget_crew_after_fork() {
   // Its threads do not exist here and its locks may be held by them: it can only be leaked.
-  static_cast<void>(crew_.release());
+  static_cast<void>(crew_.release());  // NOLINT(bugprone-unused-return-value)
   crew_ = std::make_unique<Crew>(threads_ - 1);
 }
 

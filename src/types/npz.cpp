@@ -204,7 +204,7 @@ Result<std::string> npz_bytes(const std::map<std::string, Tensor>& tensors) {
   if (zip_close(archive.get()) != 0) {
     return limit_error("cannot write the .npz archive: " + std::string(zip_strerror(archive.get())));
   }
-  static_cast<void>(archive.release());
+  static_cast<void>(archive.release());  // NOLINT(bugprone-unused-return-value): zip_close has freed it
 
   zip_stat_t status;
   zip_stat_init(&status);

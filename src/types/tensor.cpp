@@ -68,18 +68,18 @@ std::uint64_t load_integer(DType dtype, std::span<const std::byte> bytes, std::i
   const auto extended = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   switch (dtype) {
     case DType::I64:
-    case DType::U64:  return load<std::uint64_t>(bytes, index);
-    case DType::I32:  return extended(load<std::int32_t>(bytes, index));
-    case DType::I16:  return extended(load<std::int16_t>(bytes, index));
-    case DType::I8:   return extended(load<std::int8_t>(bytes, index));
-    case DType::U32:  return load<std::uint32_t>(bytes, index);
-    case DType::U16:  return load<std::uint16_t>(bytes, index);
-    case DType::U8:   return load<std::uint8_t>(bytes, index);
+    case DType::U64: return load<std::uint64_t>(bytes, index);
+    case DType::I32: return extended(load<std::int32_t>(bytes, index));
+    case DType::I16: return extended(load<std::int16_t>(bytes, index));
+    case DType::I8: return extended(load<std::int8_t>(bytes, index));
+    case DType::U32: return load<std::uint32_t>(bytes, index);
+    case DType::U16: return load<std::uint16_t>(bytes, index);
+    case DType::U8: return load<std::uint8_t>(bytes, index);
     case DType::Bool: return load<std::uint8_t>(bytes, index) != 0 ? 1 : 0;
     case DType::U4:
-    case DType::U2:   return load_packed(dtype, bytes, index);
+    case DType::U2: return load_packed(dtype, bytes, index);
     case DType::I4:
-    case DType::I2:   {
+    case DType::I2: {
       const int unused = 64 - bits_of(dtype);
       const std::uint64_t code = load_packed(dtype, bytes, index);
       return extended(static_cast<std::int64_t>(code << unused) >> unused);
@@ -95,16 +95,16 @@ void store_integer(DType dtype, std::span<std::byte> bytes, std::int64_t index, 
     case 64: return store<std::uint64_t>(bytes, index, value);
     case 32: return store(bytes, index, static_cast<std::uint32_t>(value));
     case 16: return store(bytes, index, static_cast<std::uint16_t>(value));
-    case 8:  return store(bytes, index, static_cast<std::uint8_t>(value));
+    case 8: return store(bytes, index, static_cast<std::uint8_t>(value));
     default: return store_packed(dtype, bytes, index, value);
   }
 }
 
 double load_float(DType dtype, std::span<const std::byte> bytes, std::int64_t index) {
   switch (dtype) {
-    case DType::F64:  return load<double>(bytes, index);
-    case DType::F32:  return load<float>(bytes, index);
-    case DType::F16:  return f16_to_f32(load<std::uint16_t>(bytes, index));
+    case DType::F64: return load<double>(bytes, index);
+    case DType::F32: return load<float>(bytes, index);
+    case DType::F16: return f16_to_f32(load<std::uint16_t>(bytes, index));
     case DType::BF16: return bf16_to_f32(load<std::uint16_t>(bytes, index));
     case DType::F4E2M1:
       return small_float_to_f32(dtype, static_cast<std::uint8_t>(load_packed(dtype, bytes, index)));
@@ -114,12 +114,12 @@ double load_float(DType dtype, std::span<const std::byte> bytes, std::int64_t in
 
 void store_float(DType dtype, std::span<std::byte> bytes, std::int64_t index, double value) {
   switch (dtype) {
-    case DType::F64:    return store(bytes, index, value);
-    case DType::F32:    return store(bytes, index, static_cast<float>(value));
-    case DType::F16:    return store(bytes, index, f64_to_f16(value));
-    case DType::BF16:   return store(bytes, index, f64_to_bf16(value));
+    case DType::F64: return store(bytes, index, value);
+    case DType::F32: return store(bytes, index, static_cast<float>(value));
+    case DType::F16: return store(bytes, index, f64_to_f16(value));
+    case DType::BF16: return store(bytes, index, f64_to_bf16(value));
     case DType::F4E2M1: return store_packed(dtype, bytes, index, f64_to_small_float(dtype, value, true));
-    default:            return store(bytes, index, f64_to_small_float(dtype, value, true));
+    default: return store(bytes, index, f64_to_small_float(dtype, value, true));
   }
 }
 
@@ -163,7 +163,7 @@ Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims) 
   return (count * bits_of(dtype) + 7) / 8;
 }
 
-Result<Tensor> Tensor::allocate(DType dtype, Dims dims, std::shared_ptr<Budget> budget) {
+Result<Tensor> Tensor::allocate(DType dtype, Dims dims, const std::shared_ptr<Budget>& budget) {
   XYNTRA_TRY(const std::int64_t bytes, byte_size(dtype, dims));
   if (budget) XYNTRA_CHECK_OK(budget->charge(bytes));
   std::shared_ptr<std::byte> memory = allocate_zeroed(static_cast<std::size_t>(bytes));

@@ -28,7 +28,7 @@ class Tensor {
   Tensor() = default;  // empty handle: no dtype to speak of; `defined()` is false
 
   // Zero-filled, 64-byte aligned memory charged to `budget` (may be null) until the last copy dies.
-  static Result<Tensor> allocate(DType dtype, Dims dims, std::shared_ptr<Budget> budget = nullptr);
+  static Result<Tensor> allocate(DType dtype, Dims dims, const std::shared_ptr<Budget>& budget = nullptr);
   // Bytes owned by someone else; `owner` keeps them alive. Size must match; need not be aligned.
   static Result<Tensor> borrow(DType dtype, Dims dims, std::span<const std::byte> bytes,
                                std::shared_ptr<const void> owner);
