@@ -255,7 +255,7 @@ Status over_flattened_rows(NodeDraft& draft, GraphBuilder& builder, const Argume
   XYNTRA_TRY(const ValueId shape, builder.add_step(draft, "Shape", {x}));
   draft.op = "Reshape";
   draft.inputs = {result, shape};
-  draft.attributes.clear();
+  draft.attributes = {{"allowzero", std::int64_t{1}}};  // a size of zero is x's own
   return {};
 }
 

@@ -32,6 +32,9 @@ Result<DType> element_dtype(const TypeProto& proto) {
   }
 }
 
+// Some exporters write "?" for every size they do not know; two of them need not be equal.
+bool names_a_size(std::string_view param) { return !param.empty() && param != "?"; }
+
 Result<Type> import_tensor_type(const TypeProto& proto, SymbolNames& symbols, std::string_view stem,
                                 SizeNames size_names) {
   XYNTRA_TRY(const DType dtype, element_dtype(proto));
@@ -39,7 +42,7 @@ Result<Type> import_tensor_type(const TypeProto& proto, SymbolNames& symbols, st
   Shape shape;
   Dims constants;
   for (const Dimension& dim : proto.dims) {
-    const bool keeps_name = !dim.param.empty() && size_names == SizeNames::AsDeclared;
+    const bool keeps_name = names_a_size(dim.param) && size_names == SizeNames::AsDeclared;
     if (dim.value && *dim.value >= 0) {
       shape.emplace_back(*dim.value);
       constants.push_back(*dim.value);
