@@ -102,11 +102,15 @@ def attention(draw: Draw) -> Case:
     if flat:
         attributes.update(q_num_heads=heads, kv_num_heads=groups)
     past = draw.integer(1, 3) if draw.chance(0.35) else 0
+    if past and keys != queries:  # which keys are in the future is only defined when both are the same tokens
+        attributes["is_causal"] = 0
     if past:
         inputs[4:6] = [draw.array((batch, groups, past, size), low=-1, high=1), draw.array((batch, groups, past, value_size), low=-1, high=1)]
     if draw.chance(0.5):
         shape = draw.choice([(queries, keys + past), (1, 1, queries, keys + past), (batch, heads, queries, keys + past)])
         inputs[3] = draw.array(shape, draw.choice(["float32", "bool"]), low=-2, high=2)
+        if inputs[3].dtype == bool:  # a query that sees no key is NaN by the formula, 0 in ONNX Runtime
+            inputs[3][..., 0] = True
     return Case(inputs, attributes, opset, 3 if past else 1)
 
 

@@ -121,6 +121,7 @@ def attention(draw: Draw) -> Case:
 
 def multi_head_attention(draw: Draw) -> Case:
     batch, queries, keys, heads, size = (draw.integer(*r) for r in ((1, 2), (1, 4), (1, 5), (1, 3), (2, 4)))
+    keys = queries if draw.chance(0.5) else keys
     hidden = heads * size
     past = draw.integer(1, 3) if draw.chance(0.3) else 0
     total = past + keys
@@ -132,7 +133,8 @@ def multi_head_attention(draw: Draw) -> Case:
               small(draw, draw.choice([1, batch]), draw.choice([1, heads]), queries, total) if draw.chance(0.4) else None]
     if past:
         inputs += [small(draw, batch, heads, past, size), small(draw, batch, heads, past, size)]
-    return ms(inputs, {"num_heads": heads, "unidirectional": draw.choice([None, 0, 1]), "scale": draw.choice([None, 0.5])},
+    causal = draw.choice([None, 0, 1]) if keys == queries else 0  # else the last query sees every key, whatever the order
+    return ms(inputs, {"num_heads": heads, "unidirectional": causal, "scale": draw.choice([None, 0.5])},
               outputs=3 if past or draw.chance(0.3) else 1)
 
 

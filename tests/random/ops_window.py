@@ -138,9 +138,9 @@ def grid_sample(draw: Draw) -> Case:
     modes = ["bilinear", "nearest", "bicubic"] if opset < 20 else ["linear", "nearest"] + ([] if volume else ["cubic"])
     # Odd sixteenths keep samples away from the middle between two pixels, where nearest may go either way.
     grid = (draw.array((n, *[draw.integer(1, 4) for _ in range(count)], count), low=-1.125, high=1.125) + 1 / 29).astype(np.float32)
+    mode, padding = draw.choice([None, *modes]), draw.choice([None, "zeros", "border", "reflection"])
     return Case([draw.array((n, draw.integer(1, 2), *space)), grid],
-                {"mode": draw.choice([None, *modes]), "padding_mode": draw.choice([None, "zeros", "border", "reflection"]),
-                 "align_corners": draw.choice([None, 0, 1])}, opset)
+                {"mode": mode, "padding_mode": padding, "align_corners": draw.choice([None, 0, 1])}, opset, note=f"{mode}_{padding}")
 
 
 def affine_grid(draw: Draw) -> Case:
@@ -149,7 +149,8 @@ def affine_grid(draw: Draw) -> Case:
     align = draw.choice([None, 0, 1])
     if align:  # the corners of a single element are one point twice: the step is 2/0
         size[2:] += 1
-    return Case([draw.array((n, rank, rank + 1)), size], {"align_corners": align}, draw.opset())
+    theta = draw.array((n, rank, rank + 1)) + draw.rng.random((n, rank, rank + 1)) / 8  # no sums that cancel to zero
+    return Case([theta.astype(np.float32), size], {"align_corners": align}, draw.opset())
 
 
 def resize(draw: Draw) -> Case:
