@@ -91,6 +91,12 @@ Status check_booleans(const TensorProto& proto, const Tensor& tensor) {
   return bad_model(the_tensor(proto) + " is boolean but holds a byte other than 0 and 1");
 }
 
+Result<std::int64_t> size_of(const TensorProto& proto, DType dtype) {
+  auto size = byte_size(dtype, proto.dims);
+  if (!size) size.error().message = the_tensor(proto) + ": " + size.error().message;
+  return size;
+}
+
 struct ExternalPlace {
   std::string location;
   std::uint64_t offset = 0;
@@ -146,7 +152,7 @@ Result<Tensor> TensorReader::read(const TensorProto& proto) {
   if (raw && proto.data_fields != 0) return bad_model(the_tensor(proto) + " has both raw and typed data");
   if (!raw) return decode(proto, dtype);
 
-  XYNTRA_TRY(const std::int64_t size, byte_size(dtype, proto.dims));
+  XYNTRA_TRY(const std::int64_t size, size_of(proto, dtype));
   if (proto.raw_data->size() != static_cast<std::size_t>(size)) {
     return bad_model(the_tensor(proto) + " of " + std::string(name_of(dtype)) + elements_text(proto.dims) +
                      " needs " + std::to_string(size) + " bytes of raw data, has " +
@@ -163,7 +169,7 @@ Result<Tensor> TensorReader::read_external(const TensorProto& proto, DType dtype
     return bad_model(the_tensor(proto) + " has both external data and data of its own");
   }
   XYNTRA_TRY(const ExternalPlace place, external_place(proto));
-  XYNTRA_TRY(const std::int64_t signed_size, byte_size(dtype, proto.dims));
+  XYNTRA_TRY(const std::int64_t signed_size, size_of(proto, dtype));
   const auto size = static_cast<std::uint64_t>(signed_size);
   if (place.length && *place.length != size) {
     return bad_model(the_tensor(proto) + " of " + std::string(name_of(dtype)) + elements_text(proto.dims) +
@@ -216,7 +222,7 @@ Result<Tensor> TensorReader::decode(const TensorProto& proto, DType dtype) {
     ++found;
     all_fit = all_fit && fits(value, typed);
   }));
-  XYNTRA_TRY(const std::int64_t size, byte_size(dtype, proto.dims));
+  XYNTRA_TRY(const std::int64_t size, size_of(proto, dtype));
   const std::uint64_t needed = static_cast<std::uint64_t>(size) / typed.entry_bytes;
   if (found != needed) {
     return bad_model(the_tensor(proto) + " of " + std::string(name_of(dtype)) + elements_text(proto.dims) +
