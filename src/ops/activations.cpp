@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ops/elementwise.h"
+#include "te/math.h"
 
 namespace xyntra {
 
@@ -15,8 +16,7 @@ Expr gelu_tanh(const Expr& x) {
   return 0.5 * x * (1 + tanh(kScale * (x + 0.044715 * x * x * x)));
 }
 
-// log(1 + e^x) without overflow.
-Expr softplus_of(const Expr& x) { return max(x, Expr::number(x.dtype(), 0)) + log1p(exp(-abs(x))); }
+Expr softplus_of(const Expr& x) { return te::softplus(x); }
 
 namespace rule {
 
