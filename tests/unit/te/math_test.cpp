@@ -73,39 +73,43 @@ TYPED_TEST(MathTest, SpecialValues) {
     T expected;
   };
   const Case cases[] = {
-      {"exp", T{0}, T{1}},      {"exp", -T{0}, T{1}},      {"exp", inf, inf},        {"exp", -inf, T{0}},
-      {"exp", most, inf},       {"exp", -most, T{0}},      {"exp", tiny, T{1}},
-      {"expm1", T{0}, T{0}},    {"expm1", -T{0}, -T{0}},   {"expm1", inf, inf},      {"expm1", -inf, T{-1}},
-      {"expm1", tiny, tiny},    {"expm1", -tiny, -tiny},   {"expm1", most, inf},     {"expm1", -most, T{-1}},
-      {"log", T{0}, -inf},      {"log", -T{0}, -inf},      {"log", T{1}, T{0}},      {"log", inf, inf},
-      {"log", T{-1}, nan},      {"log", -inf, nan},        {"log", -tiny, nan},
-      {"log1p", T{0}, T{0}},    {"log1p", -T{0}, -T{0}},   {"log1p", T{-1}, -inf},   {"log1p", inf, inf},
-      {"log1p", T{-2}, nan},    {"log1p", -inf, nan},      {"log1p", tiny, tiny},    {"log1p", -tiny, -tiny},
-      {"erf", T{0}, T{0}},      {"erf", -T{0}, -T{0}},     {"erf", inf, T{1}},       {"erf", -inf, T{-1}},
-      {"erf", most, T{1}},      {"erf", tiny, tiny},
-      {"tanh", T{0}, T{0}},     {"tanh", -T{0}, -T{0}},    {"tanh", inf, T{1}},      {"tanh", -inf, T{-1}},
-      {"tanh", tiny, tiny},     {"tanh", -most, T{-1}},
-      {"sigmoid", T{0}, T{0.5}}, {"sigmoid", -T{0}, T{0.5}}, {"sigmoid", inf, T{1}}, {"sigmoid", -inf, T{0}},
-      {"sigmoid", most, T{1}},  {"sigmoid", -most, T{0}},
-      {"softplus", inf, inf},   {"softplus", -inf, T{0}},  {"softplus", most, most}, {"softplus", -most, T{0}},
-      {"sin", T{0}, T{0}},      {"sin", -T{0}, -T{0}},     {"sin", inf, nan},        {"sin", -inf, nan},
-      {"sin", tiny, tiny},      {"sin", -tiny, -tiny},
-      {"cos", T{0}, T{1}},      {"cos", -T{0}, T{1}},      {"cos", inf, nan},        {"cos", -inf, nan},
-      {"tan", T{0}, T{0}},      {"tan", -T{0}, -T{0}},     {"tan", inf, nan},        {"tan", tiny, tiny},
-      {"asin", T{0}, T{0}},     {"asin", -T{0}, -T{0}},    {"asin", T{1}, half_pi},  {"asin", T{-1}, -half_pi},
-      {"asin", T{2}, nan},      {"asin", -inf, nan},       {"asin", tiny, tiny},
-      {"acos", T{1}, T{0}},     {"acos", T{-1}, pi},       {"acos", T{0}, half_pi},  {"acos", T{2}, nan},
-      {"acos", -inf, nan},      {"acos", -T{0}, half_pi},
-      {"atan", T{0}, T{0}},     {"atan", -T{0}, -T{0}},    {"atan", inf, half_pi},   {"atan", -inf, -half_pi},
-      {"atan", most, half_pi},  {"atan", tiny, tiny},
-      {"sinh", T{0}, T{0}},     {"sinh", -T{0}, -T{0}},    {"sinh", inf, inf},       {"sinh", -inf, -inf},
-      {"sinh", tiny, tiny},     {"sinh", -most, -inf},
-      {"cosh", T{0}, T{1}},     {"cosh", -T{0}, T{1}},     {"cosh", inf, inf},       {"cosh", -inf, inf},
-      {"asinh", T{0}, T{0}},    {"asinh", -T{0}, -T{0}},   {"asinh", inf, inf},      {"asinh", -inf, -inf},
-      {"asinh", tiny, tiny},
-      {"acosh", T{1}, T{0}},    {"acosh", T{0.5}, nan},    {"acosh", inf, inf},      {"acosh", -inf, nan},
-      {"atanh", T{0}, T{0}},    {"atanh", -T{0}, -T{0}},   {"atanh", T{1}, inf},     {"atanh", T{-1}, -inf},
-      {"atanh", T{2}, nan},     {"atanh", -inf, nan},      {"atanh", tiny, tiny},
+      {"exp", T{0}, T{1}},       {"exp", -T{0}, T{1}},       {"exp", inf, inf},
+      {"exp", -inf, T{0}},       {"exp", most, inf},         {"exp", -most, T{0}},
+      {"exp", tiny, T{1}},       {"expm1", T{0}, T{0}},      {"expm1", -T{0}, -T{0}},
+      {"expm1", inf, inf},       {"expm1", -inf, T{-1}},     {"expm1", tiny, tiny},
+      {"expm1", -tiny, -tiny},   {"expm1", most, inf},       {"expm1", -most, T{-1}},
+      {"log", T{0}, -inf},       {"log", -T{0}, -inf},       {"log", T{1}, T{0}},
+      {"log", inf, inf},         {"log", T{-1}, nan},        {"log", -inf, nan},
+      {"log", -tiny, nan},       {"log1p", T{0}, T{0}},      {"log1p", -T{0}, -T{0}},
+      {"log1p", T{-1}, -inf},    {"log1p", inf, inf},        {"log1p", T{-2}, nan},
+      {"log1p", -inf, nan},      {"log1p", tiny, tiny},      {"log1p", -tiny, -tiny},
+      {"erf", T{0}, T{0}},       {"erf", -T{0}, -T{0}},      {"erf", inf, T{1}},
+      {"erf", -inf, T{-1}},      {"erf", most, T{1}},        {"erf", tiny, tiny},
+      {"tanh", T{0}, T{0}},      {"tanh", -T{0}, -T{0}},     {"tanh", inf, T{1}},
+      {"tanh", -inf, T{-1}},     {"tanh", tiny, tiny},       {"tanh", -most, T{-1}},
+      {"sigmoid", T{0}, T{0.5}}, {"sigmoid", -T{0}, T{0.5}}, {"sigmoid", inf, T{1}},
+      {"sigmoid", -inf, T{0}},   {"sigmoid", most, T{1}},    {"sigmoid", -most, T{0}},
+      {"softplus", inf, inf},    {"softplus", -inf, T{0}},   {"softplus", most, most},
+      {"softplus", -most, T{0}}, {"sin", T{0}, T{0}},        {"sin", -T{0}, -T{0}},
+      {"sin", inf, nan},         {"sin", -inf, nan},         {"sin", tiny, tiny},
+      {"sin", -tiny, -tiny},     {"cos", T{0}, T{1}},        {"cos", -T{0}, T{1}},
+      {"cos", inf, nan},         {"cos", -inf, nan},         {"tan", T{0}, T{0}},
+      {"tan", -T{0}, -T{0}},     {"tan", inf, nan},          {"tan", tiny, tiny},
+      {"asin", T{0}, T{0}},      {"asin", -T{0}, -T{0}},     {"asin", T{1}, half_pi},
+      {"asin", T{-1}, -half_pi}, {"asin", T{2}, nan},        {"asin", -inf, nan},
+      {"asin", tiny, tiny},      {"acos", T{1}, T{0}},       {"acos", T{-1}, pi},
+      {"acos", T{0}, half_pi},   {"acos", T{2}, nan},        {"acos", -inf, nan},
+      {"acos", -T{0}, half_pi},  {"atan", T{0}, T{0}},       {"atan", -T{0}, -T{0}},
+      {"atan", inf, half_pi},    {"atan", -inf, -half_pi},   {"atan", most, half_pi},
+      {"atan", tiny, tiny},      {"sinh", T{0}, T{0}},       {"sinh", -T{0}, -T{0}},
+      {"sinh", inf, inf},        {"sinh", -inf, -inf},       {"sinh", tiny, tiny},
+      {"sinh", -most, -inf},     {"cosh", T{0}, T{1}},       {"cosh", -T{0}, T{1}},
+      {"cosh", inf, inf},        {"cosh", -inf, inf},        {"asinh", T{0}, T{0}},
+      {"asinh", -T{0}, -T{0}},   {"asinh", inf, inf},        {"asinh", -inf, -inf},
+      {"asinh", tiny, tiny},     {"acosh", T{1}, T{0}},      {"acosh", T{0.5}, nan},
+      {"acosh", inf, inf},       {"acosh", -inf, nan},       {"atanh", T{0}, T{0}},
+      {"atanh", -T{0}, -T{0}},   {"atanh", T{1}, inf},       {"atanh", T{-1}, -inf},
+      {"atanh", T{2}, nan},      {"atanh", -inf, nan},       {"atanh", tiny, tiny},
   };
   for (const Case& test : cases) {
     T value = evaluate<T>(function_named<T>(test.function).formula(argument(0, kDType<T>)), test.x);
@@ -124,8 +128,9 @@ TYPED_TEST(MathTest, SpecialValuesOfPow) {
   constexpr T most = std::numeric_limits<T>::max();
   constexpr T tiny = std::numeric_limits<T>::denorm_min();
   const T odd_edge = std::ldexp(T{1}, std::numeric_limits<T>::digits) - 1;  // the largest odd number
-  const T values[] = {T{0}, -T{0}, T{0.5}, T{-0.5}, T{1}, T{-1}, T{1.5}, T{2}, T{-2}, T{3}, T{-3}, T{2.5}, T{-2.5},
-                      tiny, -tiny, most, -most, inf, -inf, nan, odd_edge, -odd_edge, odd_edge + 1, odd_edge / 2};
+  const T values[] = {T{0},  -T{0}, T{0.5}, T{-0.5}, T{1},     T{-1},     T{1.5},       T{2},
+                      T{-2}, T{3},  T{-3},  T{2.5},  T{-2.5},  tiny,      -tiny,        most,
+                      -most, inf,   -inf,   nan,     odd_edge, -odd_edge, odd_edge + 1, odd_edge / 2};
   // C99's pow is exact on all of these but the inexact few, where an ulp is allowed.
   Expr formula = pow_formula<T>();
   for (T x : values) {
@@ -143,7 +148,8 @@ TYPED_TEST(MathTest, PowIsExactWhereTheResultIs) {
   for (int base = -20; base <= 20; ++base) {
     double expected = 1;
     for (int exponent = 0; exponent <= 5; ++exponent, expected *= base) {
-      EXPECT_EQ(evaluate<T>(formula, static_cast<T>(base), static_cast<T>(exponent)), static_cast<T>(expected))
+      EXPECT_EQ(evaluate<T>(formula, static_cast<T>(base), static_cast<T>(exponent)),
+                static_cast<T>(expected))
           << base << "^" << exponent;
     }
     T square = static_cast<T>(base * base);
@@ -200,6 +206,22 @@ TYPED_TEST(MathTest, SamplesOfPowAreWithinAnUlp) {
   }
 }
 
+// The doubles and floats that come closest to a multiple of pi/2 leave the fewest digits after reduction.
+TYPED_TEST(MathTest, ReductionIsExactInItsHardestCases) {
+  using T = TypeParam;
+  T hardest = sizeof(T) == 4 ? static_cast<T>(std::ldexp(16367173.0, 72))
+                             : static_cast<T>(std::ldexp(6381956970095103.0, 797));
+  for (const char* name : {"sin", "cos", "tan"}) {
+    const MathFunction<T>& function = function_named<T>(name);
+    T value = evaluate<T>(function.formula(argument(0, kDType<T>)), hardest);
+    EXPECT_LE(ulps_between<T>(value, function.exact(hardest)), 1) << name << " = " << value;
+  }
+  if (sizeof(T) == 8) {
+    T cosine = evaluate<T>(function_named<T>("cos").formula(argument(0, kDType<T>)), hardest);
+    EXPECT_EQ(cosine, static_cast<T>(-4.68716592425462761112e-19));
+  }
+}
+
 void collect(const Expr& expr, std::set<const ExprNode*>& seen) {
   if (!seen.insert(expr.address()).second) return;
   for (const Expr& operand : expr->operands) collect(operand, seen);
@@ -211,8 +233,9 @@ TYPED_TEST(MathTest, DefinitionsStayInTheirFormat) {
                                       ? std::set<DType>{DType::F32, DType::I32, DType::U32, DType::Bool}
                                       : std::set<DType>{DType::F64, DType::I64, DType::U64, DType::Bool};
   for (const MathFunction<T>& function : math_functions<T>()) {
+    Expr formula = function.formula(argument(0, kDType<T>));
     std::set<const ExprNode*> nodes;
-    collect(function.formula(argument(0, kDType<T>)), nodes);
+    collect(formula, nodes);
     for (const ExprNode* node : nodes) {
       EXPECT_TRUE(allowed.contains(node->dtype)) << function.name << " uses " << name_of(node->dtype);
       EXPECT_NE(kind_of(node->op), ExprKind::Math) << function.name << " uses " << spelling_of(node->op);
