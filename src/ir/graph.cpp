@@ -30,8 +30,8 @@ Type Type::optional(Type element) {
 bool Type::operator==(const Type& other) const {
   if (kind != other.kind) return false;
   switch (kind) {
-    case Kind::Unknown:  return true;
-    case Kind::Tensor:   return dtype == other.dtype && shape == other.shape;
+    case Kind::Unknown: return true;
+    case Kind::Tensor: return dtype == other.dtype && shape == other.shape;
     case Kind::Sequence:
     case Kind::Optional: return *element == *other.element;
   }
@@ -40,8 +40,8 @@ bool Type::operator==(const Type& other) const {
 
 std::string Type::to_string() const {
   switch (kind) {
-    case Kind::Unknown:  return "?";
-    case Kind::Tensor:   return std::string(name_of(dtype)) + (shape ? xyntra::to_string(*shape) : "[*]");
+    case Kind::Unknown: return "?";
+    case Kind::Tensor: return std::string(name_of(dtype)) + (shape ? xyntra::to_string(*shape) : "[*]");
     case Kind::Sequence: return "seq<" + element->to_string() + ">";
     case Kind::Optional: return "opt<" + element->to_string() + ">";
   }

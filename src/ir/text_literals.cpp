@@ -58,9 +58,9 @@ std::string decimal_text(const Tensor& tensor, std::int64_t index) {
     case DTypeClass::Float:
       if (dtype == DType::F64) return format_float(tensor.element_as_f64(index));
       return format_float(static_cast<float>(tensor.element_as_f64(index)));
-    case DTypeClass::Signed:   return std::to_string(tensor.element_as_i64(index));
+    case DTypeClass::Signed: return std::to_string(tensor.element_as_i64(index));
     case DTypeClass::Unsigned: return std::to_string(bits_at(tensor.bytes(), index, bits_of(dtype)));
-    case DTypeClass::Boolean:  return tensor.element_as_i64(index) != 0 ? "true" : "false";
+    case DTypeClass::Boolean: return tensor.element_as_i64(index) != 0 ? "true" : "false";
   }
   return "?";
 }

@@ -179,7 +179,7 @@ class Printer {
       return;
     }
     switch (constants_) {
-      case PrintConstants::Full:   out_ += "base64\"" + base64_encode(tensor.bytes()) + "\""; break;
+      case PrintConstants::Full: out_ += "base64\"" + base64_encode(tensor.bytes()) + "\""; break;
       case PrintConstants::Elided: out_ += "..."; break;
       case PrintConstants::Hashed: out_ += "sha256\"" + tensor.content_hash() + "\""; break;
     }

@@ -64,8 +64,8 @@ Expr simplified_index(ExprOp op, const std::vector<Expr>& operands) {
       if (a.is_integer_constant(0) || b.is_integer_constant(0)) return Expr::index(0);
       return {};
     case ExprOp::FloorDiv: return b.is_integer_constant(1) ? a : Expr();
-    case ExprOp::Mod:      return b.is_integer_constant(1) ? Expr::index(0) : Expr();
-    default:               return {};
+    case ExprOp::Mod: return b.is_integer_constant(1) ? Expr::index(0) : Expr();
+    default: return {};
   }
 }
 

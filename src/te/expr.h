@@ -45,11 +45,11 @@ class Expr {
   Expr() = default;  // null; only as a placeholder
   static Expr floating(DType dtype, double value);
   static Expr integer(DType dtype, std::int64_t value);  // u64 as its bit pattern; bool as 0 or 1
-  static Expr number(DType dtype, double value);         // floating or integer, as the dtype says
+  static Expr number(DType dtype, double value);  // floating or integer, as the dtype says
   static Expr index(std::int64_t value) { return integer(DType::I64, value); }
   static Expr boolean(bool value) { return integer(DType::Bool, value ? 1 : 0); }
-  static Expr variable(VarId var);       // i64
-  static Expr size(const Dim& dim);      // i64; a constant when the dim is
+  static Expr variable(VarId var);  // i64
+  static Expr size(const Dim& dim);  // i64; a constant when the dim is
   static Expr accumulator(DType dtype);  // inside a stage's `finish`: the reduced value
   static Expr load(BufferId buffer, DType dtype, std::vector<Expr> index);
   static Expr load_or(Expr fallback, BufferId buffer, std::vector<Expr> index);
@@ -79,16 +79,16 @@ struct ExprNode {
   ExprOp op;
   DType dtype;
   std::vector<Expr> operands;  // LoadOr: fallback first, then the index
-  double float_value = 0;      // Const of a float dtype
+  double float_value = 0;  // Const of a float dtype
   std::int64_t int_value = 0;  // Const otherwise
-  Dim size;                    // Size
-  VarId var;                   // Var
-  BufferId buffer;             // Load, LoadOr
-  CastMode cast;               // Cast
+  Dim size;  // Size
+  VarId var;  // Var
+  BufferId buffer;  // Load, LoadOr
+  CastMode cast;  // Cast
 };
 
 Expr cast(DType dtype, Expr value, CastMode mode = {});  // the value itself when the dtype is already right
-Expr bitcast(DType dtype, Expr value);                   // same number of bits
+Expr bitcast(DType dtype, Expr value);  // same number of bits
 Expr select(Expr condition, Expr when_true, Expr when_false);
 Expr fma(Expr a, Expr b, Expr c);
 

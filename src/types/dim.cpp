@@ -348,10 +348,10 @@ Dim Dim::substitute(const SymbolBindings& bindings) const {
         Dim a = atom->left->substitute(bindings), b = atom->right->substitute(bindings);
         switch (atom->kind) {
           case AtomKind::FloorDiv: factor = floor_div(a, b); break;
-          case AtomKind::Modulo:   factor = modulo(a, b); break;
-          case AtomKind::Max:      factor = max(a, b); break;
-          case AtomKind::Min:      factor = min(a, b); break;
-          case AtomKind::Symbol:   break;
+          case AtomKind::Modulo: factor = modulo(a, b); break;
+          case AtomKind::Max: factor = max(a, b); break;
+          case AtomKind::Min: factor = min(a, b); break;
+          case AtomKind::Symbol: break;
         }
       }
       part = part * factor;

@@ -133,7 +133,7 @@ constexpr float decode(std::uint32_t bits) {
 
 constexpr std::uint8_t kScaleNaN = 0xff;
 constexpr std::uint8_t kScaleLargest = 0xfe;  // 2^127
-constexpr std::uint8_t kScaleSmallest = 0;    // 2^-127
+constexpr std::uint8_t kScaleSmallest = 0;  // 2^-127
 
 float decode_scale(std::uint8_t bits) {
   if (bits == kScaleNaN) return std::bit_cast<float>(0x7fc00000u);
@@ -173,26 +173,26 @@ std::uint16_t f32_to_bf16(float value) {
 
 float small_float_to_f32(DType dtype, std::uint8_t bits) {
   switch (dtype) {
-    case DType::F8E4M3FN:   return decode<kF8E4M3FN>(bits);
+    case DType::F8E4M3FN: return decode<kF8E4M3FN>(bits);
     case DType::F8E4M3FNUZ: return decode<kF8E4M3FNUZ>(bits);
-    case DType::F8E5M2:     return decode<kF8E5M2>(bits);
+    case DType::F8E5M2: return decode<kF8E5M2>(bits);
     case DType::F8E5M2FNUZ: return decode<kF8E5M2FNUZ>(bits);
-    case DType::F4E2M1:     return decode<kF4E2M1>(bits & 15u);
-    case DType::F8E8M0:     return decode_scale(bits);
-    default:                internal_error("small_float_to_f32: not an 8-bit or 4-bit float");
+    case DType::F4E2M1: return decode<kF4E2M1>(bits & 15u);
+    case DType::F8E8M0: return decode_scale(bits);
+    default: internal_error("small_float_to_f32: not an 8-bit or 4-bit float");
   }
 }
 
 std::uint8_t f64_to_small_float(DType dtype, double value, bool saturate) {
   const auto encoded = [&]() -> std::uint32_t {
     switch (dtype) {
-      case DType::F8E4M3FN:   return encode<kF8E4M3FN>(value, saturate);
+      case DType::F8E4M3FN: return encode<kF8E4M3FN>(value, saturate);
       case DType::F8E4M3FNUZ: return encode<kF8E4M3FNUZ>(value, saturate);
-      case DType::F8E5M2:     return encode<kF8E5M2>(value, saturate);
+      case DType::F8E5M2: return encode<kF8E5M2>(value, saturate);
       case DType::F8E5M2FNUZ: return encode<kF8E5M2FNUZ>(value, saturate);
-      case DType::F4E2M1:     return encode<kF4E2M1>(value, saturate);
-      case DType::F8E8M0:     return encode_scale(value, saturate, ScaleRounding::Up);
-      default:                internal_error("f64_to_small_float: not an 8-bit or 4-bit float");
+      case DType::F4E2M1: return encode<kF4E2M1>(value, saturate);
+      case DType::F8E8M0: return encode_scale(value, saturate, ScaleRounding::Up);
+      default: internal_error("f64_to_small_float: not an 8-bit or 4-bit float");
     }
   }();
   return static_cast<std::uint8_t>(encoded);
@@ -209,10 +209,10 @@ std::uint8_t f32_to_f8e8m0(float value, bool saturate, ScaleRounding rounding) {
 float round_to(DType dtype, float value) {
   switch (dtype) {
     case DType::F64:
-    case DType::F32:  return value;
-    case DType::F16:  return f16_to_f32(f32_to_f16(value));
+    case DType::F32: return value;
+    case DType::F16: return f16_to_f32(f32_to_f16(value));
     case DType::BF16: return bf16_to_f32(f32_to_bf16(value));
-    default:          return small_float_to_f32(dtype, f32_to_small_float(dtype, value, true));
+    default: return small_float_to_f32(dtype, f32_to_small_float(dtype, value, true));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "types/npy_header.h"
 
-
 #include "support/text.h"
 
 namespace xyntra {

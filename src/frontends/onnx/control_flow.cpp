@@ -98,7 +98,8 @@ Status GraphImporter::import_if(NodeDraft& draft, const std::map<std::string_vie
 }
 
 // Scan of opset 8 has a batch axis: a scan over it, without states, whose body is the scan over the sequence.
-Status GraphImporter::import_batched_scan(NodeDraft& draft, const Graph& body, Names& names, const Frame& frame) {
+Status GraphImporter::import_batched_scan(NodeDraft& draft, const Graph& body, Names& names,
+                                          const Frame& frame) {
   if (draft.inputs.empty() || draft.inputs[0].valid()) {
     return unsupported("operator 'Scan' of opset 8 with lengths of sequences");
   }
@@ -127,8 +128,10 @@ Status GraphImporter::import_batched_scan(NodeDraft& draft, const Graph& body, N
   sequence.op = "Scan";
   sequence.version = draft.version;
   sequence.origin = draft.origin;
-  for (const Type& type : of_batch) sequence.inputs.push_back(batch.graph().add_input(batch.fresh_name("batch"), type));
-  for (std::size_t i = 0; i < draft.outputs.size(); ++i) sequence.outputs.push_back("output_" + std::to_string(i));
+  for (const Type& type : of_batch)
+    sequence.inputs.push_back(batch.graph().add_input(batch.fresh_name("batch"), type));
+  for (std::size_t i = 0; i < draft.outputs.size(); ++i)
+    sequence.outputs.push_back("output_" + std::to_string(i));
   sequence.attributes = {{"body", std::make_shared<const xyntra::Graph>(std::move(closed.graph))},
                          {"states", own_inputs - scanned},
                          {"num_scan_inputs", scanned}};
