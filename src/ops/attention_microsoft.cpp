@@ -50,7 +50,9 @@ Expr with_integer_mask(const Buffer& mask, const Dim& batch, const Dim& past, fl
 
 namespace rule {
 
-Status microsoft_attention(InferenceContext& c) {
+namespace {
+
+Status projected_attention(InferenceContext& c, std::size_t past_operand) {
   if (c.rank(0) != 3 || c.rank(1) != 2) return c.fail("input must have rank 3 and weights rank 2");
   if (c.flag("do_rotary")) return c.unsupported("do_rotary is not supported");
   if (c.flag("past_present_share_buffer")) return c.unsupported("past_present_share_buffer is not supported");
@@ -62,11 +64,16 @@ Status microsoft_attention(InferenceContext& c) {
   if (c.output_count() > 1) {
     Dim heads = c.integer("num_heads");
     if (!heads.is_constant() || heads.constant() <= 0) return c.fail("num_heads must be positive");
-    Dim past = c.has_input(4) ? c.dim(4, 3) : Dim(0);
+    Dim past = c.has_input(past_operand) ? c.dim(past_operand, 3) : Dim(0);
     c.set_shape(1, {2, c.dim(0, 0), heads, past + c.dim(0, 1), floor_div(hidden, heads)});
   }
   return {};
 }
+
+}  // namespace
+
+Status microsoft_attention(InferenceContext& c) { return projected_attention(c, 4); }
+Status quantized_attention(InferenceContext& c) { return projected_attention(c, 8); }
 
 Status multi_head_attention(InferenceContext& c) {
   std::int64_t heads = c.integer("num_heads");
@@ -108,30 +115,32 @@ Status group_query_attention(InferenceContext& c) {
 
 namespace formula {
 
-// Q, K and V are projections of one input: x · w + b, split along the last axis.
-Status microsoft_attention(FormulaContext& c) {
-  Buffer x = c.in(0), w = c.in(1);
+namespace {
+
+// Where Attention and QAttention have the operands they share; SIZE_MAX where one has none.
+struct ProjectedOperands {
+  std::size_t mask, past, bias;
+};
+
+// Attention over Q, K and V that lie side by side in `projected` (batch, sequence, Q | K | V).
+Status projected_attention(FormulaContext& c, const Buffer& projected, ProjectedOperands operands) {
   auto sizes = c.integers("qkv_hidden_sizes");
   Dim heads = c.integer("num_heads");
-  Dim hidden = sizes.empty() ? floor_div(w.dim(1), Dim(3)) : Dim(sizes[0]);
+  Dim hidden = sizes.empty() ? floor_div(projected.dim(2), Dim(3)) : Dim(sizes[0]);
   Dim value_hidden = sizes.empty() ? hidden : Dim(sizes[2]);
-  DType type = compute_type(x.dtype());
-  Axis b = c.axis(x.dim(0), "b"), s = c.axis(x.dim(1), "s"), n = c.axis(w.dim(1), "n"),
-       i = c.axis(x.dim(2), "i");
-  Buffer projected =
-      c.reduce("qkv", {b, s, n}, Reducer::Sum, {i}, cast(type, x(b, s, i)) * cast(type, w(i, n)),
-               [&](Expr sum) { return c.has_input(2) ? sum + cast(type, c.in(2)(n)) : sum; });
+  DType type = projected.dtype();
   AttentionForm form;
-  form.batch = x.dim(0);
+  form.batch = projected.dim(0);
   form.groups = heads;
   form.repeats = 1;
-  form.queries = x.dim(1);
+  form.queries = projected.dim(1);
   form.size = floor_div(hidden, heads);
   form.value_size = floor_div(value_hidden, heads);
   form.type = type;
-  Buffer past = c.has_input(4) ? c.in(4) : Buffer();
+  auto operand = [&c](std::size_t i) { return c.has_input(i) ? c.in(i) : Buffer(); };
+  Buffer past = operand(operands.past);
   Dim past_length = past.defined() ? past.dim(3) : Dim(0);
-  form.keys = past_length + x.dim(1);
+  form.keys = past_length + projected.dim(1);
   Expr scale = scale_of(c, type, form.size), size = Expr::size(form.size),
        value_size = Expr::size(form.value_size);
   form.query = [=](const Index& p) { return projected(p[0], p[3], p[1] * size + p[4]) * scale; };
@@ -146,7 +155,7 @@ Status microsoft_attention(FormulaContext& c) {
   };
   form.key = cached(0, Expr::size(hidden), size);
   form.value = cached(1, Expr::size(hidden * Dim(2)), value_size);
-  Buffer mask = c.has_input(3) ? c.in(3) : Buffer(), bias = c.has_input(5) ? c.in(5) : Buffer();
+  Buffer mask = operand(operands.mask), bias = operand(operands.bias);
   bool causal = c.flag("unidirectional");
   float filter = c.real("mask_filter_value");
   form.mask = [=, batch = form.batch](Expr score, const Index& p) {
@@ -167,6 +176,40 @@ Status microsoft_attention(FormulaContext& c) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+// Q, K and V are projections of one input: x · w + b.
+Status microsoft_attention(FormulaContext& c) {
+  Buffer x = c.in(0), w = c.in(1);
+  DType type = compute_type(x.dtype());
+  Axis b = c.axis(x.dim(0), "b"), s = c.axis(x.dim(1), "s"), n = c.axis(w.dim(1), "n"),
+       i = c.axis(x.dim(2), "i");
+  Buffer projected =
+      c.reduce("qkv", {b, s, n}, Reducer::Sum, {i}, cast(type, x(b, s, i)) * cast(type, w(i, n)),
+               [&](Expr sum) { return c.has_input(2) ? sum + cast(type, c.in(2)(n)) : sum; });
+  return projected_attention(c, projected, {3, 4, 5});
+}
+
+// The same over quantized x and w: the product is an integer, scaled and biased in float.
+Status quantized_attention(FormulaContext& c) {
+  Buffer x = c.in(0), w = c.in(1), bias = c.in(2), x_scale = c.in(3), w_scale = c.in(4);
+  DType type = compute_type(bias.dtype());
+  Axis b = c.axis(x.dim(0), "b"), s = c.axis(x.dim(1), "s"), n = c.axis(w.dim(1), "n"),
+       i = c.axis(x.dim(2), "i");
+  auto only = [](const Buffer& one) { return one.rank() == 0 ? one() : one(Expr::index(0)); };
+  auto per_column = [&](const Buffer& one) {
+    return one.rank() == 1 && !one.dim(0).is(1) ? one(n) : only(one);
+  };
+  Expr left = cast(DType::I32, x(b, s, i)), right = cast(DType::I32, w(i, n));
+  if (c.has_input(6)) left = left - cast(DType::I32, only(c.in(6)));
+  if (c.has_input(7)) right = right - cast(DType::I32, per_column(c.in(7)));
+  Buffer projected = c.reduce("qkv", {b, s, n}, Reducer::Sum, {i}, left * right, [&](Expr sum) {
+    Expr scale = cast(type, only(x_scale)) * cast(type, per_column(w_scale));
+    return cast(type, sum) * scale + cast(type, bias(n));
+  });
+  return projected_attention(c, projected, {5, 8, SIZE_MAX});
 }
 
 Status multi_head_attention(FormulaContext& c) {
