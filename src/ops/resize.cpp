@@ -111,7 +111,7 @@ namespace {
 // One axis: sizes, the factor between them, and the region of interest. Coordinates are f32.
 struct ResizedAxis {
   Expr position;  // of the output, as f32
-  Expr from_length, to_length, scale;
+  Expr from_length, to_length, fractional_length, scale;
   Expr start, end;
 };
 
@@ -123,8 +123,10 @@ Expr half_pixel_symmetric(const ResizedAxis& a) {
   return a.from_length / real(2) * (real(1) - adjustment) + half_pixel(a);
 }
 Expr pytorch_half_pixel(const ResizedAxis& a) { return select(a.to_length > 1, half_pixel(a), real(0)); }
+// Here the resized length counts with its fraction: 4 * 0.6 is 2.4, although the result has 2 elements.
 Expr align_corners(const ResizedAxis& a) {
-  return select(a.to_length > 1, a.position * (a.from_length - 1) / (a.to_length - 1), real(0));
+  Expr length = a.fractional_length;
+  return select(equal(length, 1), real(0), a.position * (a.from_length - 1) / (length - 1));
 }
 Expr asymmetric(const ResizedAxis& a) { return a.position / a.scale; }
 Expr crop(const ResizedAxis& a) {
@@ -205,9 +207,10 @@ class Resizer {
       return cast(DType::F32, c_.in(kRoi)(Expr::index(static_cast<std::int64_t>(entry))));
     };
     bool cropped = crops(c_);
-    return transform_({cast(DType::F32, o), cast(DType::F32, Expr::size(from(k))),
-                       cast(DType::F32, Expr::size(to(k))), scale(k), cropped ? region(k) : Expr(),
-                       cropped ? region(k + axes_.size()) : Expr()});
+    Expr before = cast(DType::F32, Expr::size(from(k))), after = cast(DType::F32, Expr::size(to(k)));
+    bool fractional = ratio_ || has_contents(c_, kScales);
+    return transform_({cast(DType::F32, o), before, after, fractional ? scale(k) * before : after, scale(k),
+                       cropped ? region(k) : Expr(), cropped ? region(k + axes_.size()) : Expr()});
   }
   Expr clamped(const Expr& i, std::size_t k) { return max(min(i, Expr::size(from(k) - 1)), Expr::index(0)); }
   // The value, or the extrapolation where a cropping coordinate leaves the operand.
