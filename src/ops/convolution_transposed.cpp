@@ -27,7 +27,9 @@ Result<Window> transposed_window(const OpContext& c) {
     Dim full = (spatial[d] - 1) * stride + extra[d] + Dim(window.dilations[d]) * (window.kernel[d] - 1) + 1;
     bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
     if (!wanted.empty() || same) {
-      Dim size = wanted.empty() ? spatial[d] * stride : Dim(wanted[d]);
+      Dim grown = spatial[d] * stride, missing = grown - full;
+      if (missing.is_constant() && missing.constant() > 0) grown = full;  // a kernel shorter than the stride
+      Dim size = wanted.empty() ? grown : Dim(wanted[d]);
       Dim total = max(full - size, 0), half = floor_div(total, 2);
       window.pads_begin.push_back(auto_pad == "SAME_UPPER" ? half : total - half);
       window.output.push_back(size);

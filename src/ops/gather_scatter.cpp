@@ -19,6 +19,8 @@ Result<te::Combiner> combiner_of(const OpContext& c) {
   return found->second;
 }
 
+bool coordinates_known(const OpContext& c) { return c.rank(1) == 0 || c.shape(1).back().is_constant(); }
+
 // The last dimension of `indices`: how many coordinates one index has.
 Result<std::size_t> coordinates_of(const OpContext& c, std::size_t batch_dims) {
   if (c.rank(1) == 0) return c.fail("operand 1 (indices) must have at least rank 1");
@@ -71,6 +73,7 @@ Status gather_elements(InferenceContext& c) {
 Status gather_nd(InferenceContext& c) {
   std::size_t batch_dims = as_size(c.integer("batch_dims"));
   if (batch_dims >= c.rank(1) || batch_dims > c.rank(0)) return c.fail("batch_dims is out of range");
+  if (!coordinates_known(c)) return {};  // nor is the result's rank
   XYNTRA_TRY(std::size_t coordinates, coordinates_of(c, batch_dims));
   Shape shape = slice_of(c.shape(1), 0, c.rank(1) - 1);
   for (std::size_t d = batch_dims + coordinates; d < c.rank(0); ++d) shape.push_back(c.dim(0, d));
@@ -89,14 +92,15 @@ Status scatter_elements(InferenceContext& c) {
 }
 
 Status scatter_nd(InferenceContext& c) {
-  XYNTRA_TRY(std::size_t coordinates, coordinates_of(c, 0));
   XYNTRA_CHECK_OK(combiner_of(c));
+  c.set_shape(0, c.shape(0));
+  if (!coordinates_known(c)) return {};
+  XYNTRA_TRY(std::size_t coordinates, coordinates_of(c, 0));
   std::size_t expected = c.rank(1) - 1 + c.rank(0) - coordinates;
   if (c.rank(2) != expected) {
     return c.fail("updates must have rank " + std::to_string(expected) + ", not " +
                   std::to_string(c.rank(2)));
   }
-  c.set_shape(0, c.shape(0));
   return {};
 }
 

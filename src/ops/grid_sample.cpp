@@ -138,12 +138,7 @@ Status grid_sample(FormulaContext& c) {
     if (taps == 1) position = round(position);
     Expr low = Expr::number(type, align_corners ? 0 : -0.5);
     Expr high = align_corners ? length - 1 : length - 0.5;
-    if (padding == Padding::Border) {
-      Expr clamped = max(min(position, length - 1), Expr::number(type, 0));
-      position = select((position < low) | (position > high), clamped, position);
-    } else if (padding == Padding::Reflection) {
-      position = reflected(position, low, high);
-    }
+    if (padding == Padding::Reflection) position = reflected(position, low, high);
     Expr base = floor(position), tap = as_index(base) + k[d] - (taps == 4 ? 1 : 0);
     Expr distance = position - cast(type, tap);
     if (taps == 2) weight = weight * (Expr::number(type, 1) - abs(distance));

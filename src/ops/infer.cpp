@@ -205,6 +205,9 @@ Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const
   for (std::size_t i = 0; i < graph.value_count(); ++i) facts[i] = facts_of(graph, ValueId(i));
   for (std::size_t i = 0; i < graph.inputs.size() && i < arguments.size(); ++i) {
     ValueFacts& own = facts[graph.inputs[i].index];
+    // What is declared optional may be given as the thing itself.
+    bool unwrapped = own.type.kind == Type::Kind::Optional && arguments[i].type.kind != Type::Kind::Optional;
+    if (unwrapped && arguments[i].type.kind != Type::Kind::Unknown) own.type = *own.type.element;
     XYNTRA_TRY(Type merged, merge_types(own.type, arguments[i].type, graph.value(graph.inputs[i]).name));
     own = arguments[i];
     own.type = std::move(merged);

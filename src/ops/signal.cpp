@@ -9,11 +9,13 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-Result<std::size_t> dft_axis(const OpContext& c) {
+// The transformed axis; nullopt when only running tells.
+Result<std::optional<std::size_t>> dft_axis(const OpContext& c) {
   std::int64_t axis = -2;
   if (c.has_input(2)) {
     auto given = c.integers_of(2);
-    if (!given || given->size() != 1) return c.unsupported("an axis that is not constant");
+    if (!given) return std::nullopt;
+    if (given->size() != 1) return c.fail("axis must be one number");
     axis = given->front();
   }
   XYNTRA_TRY(std::size_t normal, c.normalized_axis(axis, c.rank(0)));
@@ -56,10 +58,17 @@ namespace rule {
 
 Status dft(InferenceContext& c) {
   if (c.rank(0) < 2) return c.fail("operand 0 must have at least rank 2");
-  XYNTRA_TRY(std::size_t axis, dft_axis(c));
+  XYNTRA_TRY(auto known_axis, dft_axis(c));
   bool onesided = c.flag("onesided"), inverse = c.flag("inverse");
-  auto points = dft_points(c, axis);
   Shape shape = c.shape(0);
+  if (!known_axis) {
+    shape = c.unknown_shape(0, c.rank(0));
+    shape.back() = onesided && inverse ? 1 : 2;
+    c.set_shape(0, std::move(shape));
+    return {};
+  }
+  std::size_t axis = *known_axis;
+  auto points = dft_points(c, axis);
   shape[axis] = !points ? c.unknown_dim(0, axis) : onesided && !inverse ? floor_div(*points, 2) + 1 : *points;
   shape.back() = onesided && inverse ? 1 : 2;
   c.set_shape(0, std::move(shape));
@@ -138,7 +147,9 @@ Expr scalar(FormulaContext& c, std::size_t operand, DType type) {
 // y[k] = sum(n) x[n] * exp(∓i turn k n / N): a contraction with a matrix that is made of N numbers.
 Status dft(FormulaContext& c) {
   Buffer x = c.in(0), y = c.out();
-  XYNTRA_TRY(std::size_t axis, dft_axis(c));
+  XYNTRA_TRY(auto known_axis, dft_axis(c));
+  if (!known_axis) return c.unsupported("an axis that is not constant");
+  std::size_t axis = *known_axis;
   auto points = dft_points(c, axis);
   if (!points) return c.unsupported("a dft_length that is not known");
   bool inverse = c.flag("inverse"), to_real = inverse && c.flag("onesided");
