@@ -87,7 +87,7 @@ Status GraphImporter::import_if(NodeDraft& draft, const std::map<std::string_vie
     for (std::size_t i = 0; i < captured.size(); ++i) {
       if (inputs[i].valid()) continue;
       const Value& outside = names.builder->graph().value(captured[i]);
-      inputs[i] = branch.graph.add_input(branch.graph.unique_name(outside.name), outside.type);
+      inputs[i] = branch.graph.add_input(branch.graph.unique_name(shortened(outside.name)), outside.type);
     }
     branch.graph.inputs = std::move(inputs);
   }
@@ -200,7 +200,7 @@ Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph
   Names inner;
   inner.builder = &builder;
   inner.around = &names;
-  inner.origin_prefix = origin + "/";
+  inner.origin_prefix = shortened(origin) + "/";
   for (const std::vector<ValueInfo>* infos : {&graph.value_infos, &graph.outputs}) {
     for (const ValueInfo& info : *infos) {
       if (info.type) inner.declared.emplace(info.name, &*info.type);

@@ -138,7 +138,8 @@ Status GraphImporter::import_nodes(std::span<const Node> nodes, Names& names, co
   for (const std::size_t index : order) {
     const Node& node = nodes[index];
     const bool prefixed = names.in_function || node.name.empty();
-    const std::string origin = (prefixed ? names.origin_prefix : "") + display_name(node, index);
+    const std::string own_name = display_name(node, index);
+    const std::string origin = prefixed ? names.origin_prefix + shortened(own_name) : own_name;
     Status imported = import_node(node, origin, names, frame);
     if (!imported) return failure(std::move(imported).error().at_node(origin, full_name(node)));
   }
@@ -159,7 +160,7 @@ std::optional<ValueId> GraphImporter::resolve(Names& names, std::string_view nam
 
   const Value& value = names.around->builder->graph().value(*outside);
   xyntra::Graph& graph = names.builder->graph();
-  const std::string inner_name = names.builder->fresh_name(name);
+  const std::string inner_name = names.builder->fresh_name(shortened(name));
   ValueId inside;
   if (value.is_constant()) {
     inside = graph.add_constant(inner_name, value.constant);
@@ -176,7 +177,7 @@ std::string GraphImporter::new_value_name(Names& names, std::string_view name) {
   if (name.empty()) return {};
   if (const auto renamed = names.renamed.find(name); renamed != names.renamed.end()) return renamed->second;
   if (!names.in_function) return std::string(name);
-  return names.builder->fresh_name(names.value_prefix + std::string(name));
+  return names.builder->fresh_name(names.value_prefix + shortened(name));
 }
 
 // What the file declares must not contradict what was inferred, and helps where nothing was.

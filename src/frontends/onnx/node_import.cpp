@@ -10,9 +10,6 @@ namespace xyntra::onnx {
 
 namespace {
 
-// Prefixes are for people; without a cap, nested calls with long names would multiply them.
-constexpr std::size_t kLongestPrefix = 128;
-
 Status check_attribute(const Attribute& attribute) {
   if (attribute.name.empty()) return bad_model("an attribute without a name");
   const std::string what = "attribute " + in_quotes(attribute.name);
@@ -192,8 +189,7 @@ Status GraphImporter::import_call(const Node& node, const Function& function, co
   Names inner;
   inner.builder = names.builder;
   inner.in_function = true;
-  inner.origin_prefix =
-      (origin.size() <= kLongestPrefix ? origin : std::string(node.op_type.substr(0, 64))) + "/";
+  inner.origin_prefix = shortened(origin) + "/";
   inner.value_prefix = inner.origin_prefix;
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     ValueId value;

@@ -9,12 +9,15 @@
 
 namespace xyntra::onnx {
 
-// Names are foreign and of any length: a message shows the beginning of a long one.
-inline std::string in_quotes(std::string_view name) {
+// Names are foreign and of any length. Where one is shown, or copied more often than the file has it (calls of
+// functions, captures of nested graphs), the beginning of a long one has to do.
+inline std::string shortened(std::string_view name) {
   constexpr std::size_t kShown = 120;
-  if (name.size() <= kShown) return "'" + std::string(name) + "'";
-  return "'" + std::string(cut_at_character(name, kShown)) + "…'";
+  if (name.size() <= kShown) return std::string(name);
+  return std::string(cut_at_character(name, kShown)) + "…";
 }
+
+inline std::string in_quotes(std::string_view name) { return "'" + shortened(name) + "'"; }
 
 // "Add", "com.microsoft.BiasGelu"; "" and "ai.onnx" are one domain.
 inline std::string_view canonical_domain(std::string_view domain) {
