@@ -318,15 +318,25 @@ class OnnxWriter {
     Writer tensor(out, field::type::kTensor);
     tensor.add_int32(field::type::kElementType, onnx_code_of(type.dtype));
     if (!type.shape) return;
+    // A nested writer that wrote nothing leaves nothing behind, yet the shape of a scalar and a size without a
+    // name both say something.
+    const std::string nothing;
+    if (type.shape->empty()) {
+      tensor.add_message(field::type::kShape, nothing);
+      return;
+    }
     Writer shape(tensor, field::type::kShape);
     for (const Dim& dim : *type.shape) {
-      Writer size(shape, field::type::kDim);
       if (dim.is_constant()) {
+        Writer size(shape, field::type::kDim);
         size.add_int64(field::type::kDimValue, dim.constant());
       } else if (dim.is_symbol() && is_of_inputs(dim)) {
         std::vector<std::string> name;
         dim.collect_symbols(name);
+        Writer size(shape, field::type::kDim);
         size.add_string(field::type::kDimParam, name.front());
+      } else {
+        shape.add_message(field::type::kDim, nothing);
       }
     }
   }

@@ -52,6 +52,16 @@ TEST(OnnxExport, LargeConstantsGoIntoASecondFile) {
   EXPECT_NE(split->model.find("8192"), std::string::npos);  // 8000 bytes of w, aligned
 }
 
+TEST(OnnxExport, ScalarsAndSizesWithoutANameKeepTheirRank) {
+  Module module = module_of("xir 1 graph @g(%x: f32[]) -> (%y) { %y = NonZero(%x) }");
+  module.graph.value(module.graph.outputs[0]).type = Type::tensor(DType::I64, Shape{Dim(1), Dim::symbol("n")});
+  auto file = export_onnx(module, "");
+  ASSERT_TRUE(file.has_value());
+  using namespace std::string_view_literals;
+  EXPECT_NE(file->model.find("\x08\x01\x12\x00"sv), std::string::npos);                          // f32, shape {}
+  EXPECT_NE(file->model.find("\x08\x07\x12\x06\x0a\x02\x08\x01\x0a\x00"sv), std::string::npos);  // i64, shape {1, {}}
+}
+
 TEST(OnnxExport, CapturesAreReopened) {
   Module module = module_of(R"(xir 1
 graph @g(%c: bool[], %x: f32[2]) -> (%y) {
