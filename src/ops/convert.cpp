@@ -82,7 +82,13 @@ namespace formula {
 Status cast(FormulaContext& c) {
   XYNTRA_TRY(CastMode mode, cast_mode(c));
   Axes i = c.axes(c.out_shape());
-  c.write(c.out(), i, te::cast(c.out_dtype(), c.in(0)(i), mode));
+  Expr x = c.in(0)(i);
+  // What a float beyond the range becomes is left open by ONNX; its data, numpy and ONNX Runtime take the low
+  // bits of a wider integer.
+  DType to = c.out_dtype();
+  if (is_float(x.dtype()) && is_integer(to) && bits_of(to) < 32) x = te::cast(DType::I32, x);
+  if (is_float(x.dtype()) && to == DType::U32) x = te::cast(DType::I64, x);
+  c.write(c.out(), i, te::cast(to, x, mode));
   return {};
 }
 
