@@ -73,6 +73,30 @@ Expr column_parameter(const Buffer& parameter, const MatrixProduct& product) {
   return parameter_at(parameter, product.batch, product.j, false);
 }
 
+// Integers are scaled as f64, unless there is nothing to scale.
+Status gemm_with(FormulaContext& c, const te::Builder::Finish& finish) {
+  Buffer a = c.in(0), b = c.in(1);
+  bool transposed_a = c.flag("transA"), transposed_b = c.flag("transB");
+  double alpha = c.real("alpha"), beta = c.real("beta");
+  Axes out = c.axes(c.out_shape());
+  Axis k = c.axis(a.dim(transposed_a ? 0 : 1), "k");
+  Expr left = transposed_a ? a(k, out[0]) : a(out[0], k);
+  Expr right = transposed_b ? b(out[1], k) : b(k, out[1]);
+  auto scaled = [](const Expr& x, double factor) {
+    if (factor == 1) return x;
+    return factor * (is_float(x.dtype()) ? x : cast(DType::F64, x));
+  };
+  c.write_reduced(c.out(), out, Reducer::Sum, {k}, wide(left) * wide(right), [&](const Expr& sum) {
+    Expr y = scaled(sum, alpha);
+    if (!c.has_input(2) || beta == 0) return finish(y);
+    Expr addend = scaled(wide(broadcast(c.in(2), out)), beta);
+    bool real = is_float(y.dtype()) || is_float(addend.dtype());
+    DType type = real && !is_float(sum.dtype()) ? DType::F64 : sum.dtype();
+    return finish(cast(type, y) + cast(type, addend));
+  });
+  return {};
+}
+
 namespace rule {
 
 Status matmul(InferenceContext& c) {
@@ -112,28 +136,8 @@ Status matmul(FormulaContext& c) {
   return {};
 }
 
-// y = alpha * a' b' + beta * c. Integers are scaled as f64, unless there is nothing to scale.
 Status gemm(FormulaContext& c) {
-  Buffer a = c.in(0), b = c.in(1);
-  bool transposed_a = c.flag("transA"), transposed_b = c.flag("transB");
-  double alpha = c.real("alpha"), beta = c.real("beta");
-  Axes out = c.axes(c.out_shape());
-  Axis k = c.axis(a.dim(transposed_a ? 0 : 1), "k");
-  Expr left = transposed_a ? a(k, out[0]) : a(out[0], k);
-  Expr right = transposed_b ? b(out[1], k) : b(k, out[1]);
-  auto scaled = [](const Expr& x, double factor) {
-    if (factor == 1) return x;
-    return factor * (is_float(x.dtype()) ? x : cast(DType::F64, x));
-  };
-  c.write_reduced(c.out(), out, Reducer::Sum, {k}, wide(left) * wide(right), [&](const Expr& sum) {
-    Expr y = scaled(sum, alpha);
-    if (!c.has_input(2) || beta == 0) return y;
-    Expr addend = scaled(wide(broadcast(c.in(2), out)), beta);
-    bool real = is_float(y.dtype()) || is_float(addend.dtype());
-    DType type = real && !is_float(sum.dtype()) ? DType::F64 : sum.dtype();
-    return cast(type, y) + cast(type, addend);
-  });
-  return {};
+  return gemm_with(c, [](const Expr& y) { return y; });
 }
 
 // y = sum(k) (a - a's zero point) * (b - b's zero point), in i32.

@@ -23,4 +23,7 @@ MatrixProduct matrix_product(FormulaContext& c, const te::Buffer& a, const te::B
 te::Expr row_parameter(const te::Buffer& parameter, const MatrixProduct& product);
 te::Expr column_parameter(const te::Buffer& parameter, const MatrixProduct& product);
 
+// y = finish(alpha * a' b' + beta * c), with Gemm's operands and attributes.
+Status gemm_with(FormulaContext& c, const te::Builder::Finish& finish);
+
 }  // namespace xyntra

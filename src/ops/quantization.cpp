@@ -69,6 +69,17 @@ Expr parameter_at(const Buffer& parameter, const Index& point, const Granularity
 
 Expr scalar_parameter(const Buffer& parameter) { return parameter(Index(parameter.rank(), Expr::index(0))); }
 
+DynamicQuantization dynamic_quantization(FormulaContext& c, const Buffer& x) {
+  Axes k = c.axes(x.shape());
+  Buffer low = c.reduce("low", {}, Reducer::Min, k, x(k), [](const Expr& least) { return min(least, 0); });
+  Buffer high = c.reduce("high", {}, Reducer::Max, k, x(k), [](const Expr& most) { return max(most, 0); });
+  Expr one = Expr::number(DType::F32, 1);
+  DynamicQuantization q;
+  q.scale = c.map("scale", {}, select(te::equal(high(), low()), one, (high() - low()) / 255));
+  q.zero_point = c.map("zero_point", {}, quantized(DType::U8, -low() / q.scale(), {}));
+  return q;
+}
+
 namespace {
 
 Expr optional_parameter(FormulaContext& c, std::size_t operand, const Index& point, const Granularity& g) {
@@ -149,18 +160,13 @@ Status dequantize_linear(FormulaContext& c) {
   return {};
 }
 
-// The scale and zero point of u8 that cover x's range and zero.
 Status dynamic_quantize_linear(FormulaContext& c) {
   Buffer x = c.in(0);
-  Axes i = c.axes(x.shape()), k = c.axes(x.shape());
-  Buffer low = c.reduce("low", {}, Reducer::Min, k, x(k), [](const Expr& least) { return min(least, 0); });
-  Buffer high = c.reduce("high", {}, Reducer::Max, k, x(k), [](const Expr& most) { return max(most, 0); });
-  Expr one = Expr::number(DType::F32, 1);
-  Buffer scale = c.map("scale", {}, select(te::equal(high(), low()), one, (high() - low()) / 255));
-  Buffer zero_point = c.map("zero_point", {}, quantized(DType::U8, -low() / scale(), {}));
-  c.write(c.out(), i, quantized(DType::U8, x(i) / scale(), zero_point()));
-  if (c.wants_output(1)) c.write(c.out(1), {}, scale());
-  if (c.wants_output(2)) c.write(c.out(2), {}, zero_point());
+  DynamicQuantization q = dynamic_quantization(c, x);
+  Axes i = c.axes(x.shape());
+  c.write(c.out(), i, quantized(DType::U8, x(i) / q.scale(), q.zero_point()));
+  if (c.wants_output(1)) c.write(c.out(1), {}, q.scale());
+  if (c.wants_output(2)) c.write(c.out(2), {}, q.zero_point());
   return {};
 }
 

@@ -23,4 +23,11 @@ te::Expr parameter_at(const te::Buffer& parameter, const te::Index& point, const
 // The one element of a parameter that must have just one.
 te::Expr scalar_parameter(const te::Buffer& parameter);
 
+// The u8 scale and zero point that cover an f32 tensor's range and zero.
+struct DynamicQuantization {
+  te::Buffer scale;
+  te::Buffer zero_point;
+};
+DynamicQuantization dynamic_quantization(FormulaContext& c, const te::Buffer& x);
+
 }  // namespace xyntra

@@ -1,0 +1,90 @@
+// com.microsoft: quantized matrix products with real or quantized results.
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/quantization.h"
+#include "ops/rules.h"
+
+namespace xyntra {
+
+using te::Axes;
+using te::Axis;
+using te::Buffer;
+using te::Expr;
+using te::Reducer;
+
+namespace rule {
+
+Status qgemm(InferenceContext& c) {
+  if (c.rank(0) != 2 || c.rank(3) != 2) return c.fail("operands 0 (a) and 3 (b) must be matrices");
+  c.set_shape(0, {c.dim(0, c.flag("transA") ? 1 : 0), c.dim(3, c.flag("transB") ? 0 : 1)});
+  c.set_dtype(0, c.has_input(8) ? c.dtype(8) : DType::F32);
+  return {};
+}
+
+}  // namespace rule
+
+namespace formula {
+namespace {
+
+Expr column_or_absent(FormulaContext& c, std::size_t operand, const MatrixProduct& p) {
+  return c.has_input(operand) ? column_parameter(c.in(operand), p) : Expr();
+}
+
+// y = sum(k) a * b, both offset, times the scales, plus the bias of the column.
+void write_real(FormulaContext& c, const MatrixProduct& p, const Expr& a, const Expr& b, const Expr& scale,
+                std::size_t bias) {
+  c.write_reduced(c.out(), p.out, Reducer::Sum, {p.k}, a * b, [&](const Expr& sum) {
+    Expr y = cast(scale.dtype(), sum) * scale;
+    return c.has_input(bias) ? y + wide(c.in(bias)(p.j)) : y;
+  });
+}
+
+}  // namespace
+
+Status matmul_integer_to_float(FormulaContext& c) {
+  Buffer left = c.in(0), right = c.in(1), left_scale = c.in(2), right_scale = c.in(3);
+  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  Expr a = offset_removed(p.left, c.has_input(4) ? row_parameter(c.in(4), p) : Expr());
+  Expr b = offset_removed(p.right, column_or_absent(c, 5, p));
+  Expr scale = wide(row_parameter(left_scale, p)) * wide(column_parameter(right_scale, p));
+  write_real(c, p, a, b, scale, 6);
+  return {};
+}
+
+// a is quantized to u8 by its own range, as DynamicQuantizeLinear does.
+Status dynamic_quantize_matmul(FormulaContext& c) {
+  Buffer left = c.in(0), right = c.in(1), right_scale = c.in(2);
+  DynamicQuantization q = dynamic_quantization(c, left);
+  Axes i = c.axes(left.shape());
+  Buffer a = c.map("a_quantized", i, quantized(DType::U8, left(i) / q.scale(), q.zero_point()));
+  MatrixProduct p = matrix_product(c, a, right, c.out_shape());
+  Expr offset_a = offset_removed(p.left, q.zero_point());
+  Expr offset_b = offset_removed(p.right, column_or_absent(c, 3, p));
+  write_real(c, p, offset_a, offset_b, q.scale() * wide(column_parameter(right_scale, p)), 4);
+  return {};
+}
+
+// alpha * a' b' in i32, with c in the same units, scaled to real and, given an output scale, quantized.
+Status qgemm(FormulaContext& c) {
+  Buffer a = c.in(0), a_scale = c.in(1), a_zero = c.in(2), b = c.in(3), b_scale = c.in(4), b_zero = c.in(5);
+  bool transposed_a = c.flag("transA"), transposed_b = c.flag("transB");
+  Axes out = c.axes(c.out_shape());
+  Axis k = c.axis(a.dim(transposed_a ? 0 : 1), "k");
+  auto of_column = [&](const Buffer& x) {
+    return product(x.shape()).is(1) ? scalar_parameter(x) : x(out[1]);
+  };
+  Expr left = offset_removed(transposed_a ? a(k, out[0]) : a(out[0], k), scalar_parameter(a_zero));
+  Expr right = offset_removed(transposed_b ? b(out[1], k) : b(k, out[1]), of_column(b_zero));
+  double alpha = c.real("alpha");
+  c.write_reduced(c.out(), out, Reducer::Sum, {k}, left * right, [&](const Expr& sum) {
+    Expr total = c.has_input(6) ? sum + broadcast(c.in(6), out) : sum;
+    Expr y = cast(DType::F32, total) * (alpha * scalar_parameter(a_scale) * of_column(b_scale));
+    if (!c.has_input(7)) return y;
+    Expr zero_point = c.has_input(8) ? scalar_parameter(c.in(8)) : Expr();
+    return is_float(c.out_dtype()) ? y : quantized(c.out_dtype(), y / scalar_parameter(c.in(7)), zero_point);
+  });
+  return {};
+}
+
+}  // namespace formula
+}  // namespace xyntra
