@@ -47,7 +47,7 @@ class PackedWeights {
       : c_(c), bits_(c.integer("bits")), per_byte_(8 / bits_), column_(column) {
     std::int64_t block_size = c.integer("block_size");
     block_count_ = ceil_div(Dim(c.integer("K")), block_size);
-    block_ = c.axis(block_count_, "b");
+    block_ = c.axis(block_count_, "block");
     byte_ = c.axis(block_size / per_byte_, "byte");
     part_ = c.axis(per_byte_, "part");
     k_ = block_.expr() * block_size + byte_.expr() * per_byte_ + part_.expr();
@@ -60,8 +60,8 @@ class PackedWeights {
 
   Expr weight(DType type) {
     Expr packed = cast(DType::I32, c_.in(1)(column_, block_, byte_));
-    Expr value = cast(type, field(packed, part_)) - zero_point(type);
-    return value * cast(type, per_block(c_.in(2), group_));
+    Expr scale = cast(type, per_block(c_.in(2), group_));
+    return (cast(type, field(packed, part_)) - zero_point(type)) * scale;
   }
 
  private:

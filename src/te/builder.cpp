@@ -124,6 +124,7 @@ void Builder::write_reduced_at(const Buffer& target, const Axes& axes, Index sto
   stage.reducer = reducer;
   stage.reduction = ids_of(reduction);
   if (finish) stage.finish = finish(Expr::accumulator(body.dtype()));
+  if (stage.finish.defined() && stage.finish->op == ExprOp::Accumulator) stage.finish = {};  // nothing to do
   stage.body = std::move(body);
   add_stage(std::move(stage));
 }
