@@ -165,8 +165,9 @@ def resize(draw: Draw) -> Case:
         if opset < 9:
             return Case([x], {"mode": mode, "scales": scales.tolist()}, opset)
         return Case([x, scales], attributes, opset)
-    attributes["coordinate_transformation_mode"] = draw.choice([None, "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
-                                                               + (["half_pixel_symmetric"] if opset >= 19 else []))
+    transformation = draw.choice([None, "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+                                 + (["half_pixel_symmetric"] if opset >= 19 else []))
+    attributes["coordinate_transformation_mode"] = transformation
     if mode == "nearest":
         attributes["nearest_mode"] = draw.choice([None, "floor", "ceil", "round_prefer_ceil", "round_prefer_floor"])
     if mode == "cubic":
@@ -182,9 +183,9 @@ def resize(draw: Draw) -> Case:
             attributes["axes"] = resized
             sizes = sizes[-len(resized):]
             attributes["keep_aspect_ratio_policy"] = draw.choice([None, "stretch", "not_larger", "not_smaller"])
-        return Case([x, roi, scales, sizes], attributes, opset)
+        return Case([x, roi, scales, sizes], attributes, opset, note=f"{transformation}_sizes")
     scales = np.array([draw.choice([0.5, 0.75, 1.25, 1.5, 2.0, 3.0]) if a in resized else 1.0 for a in range(rank)], np.float32)
-    return Case([x, roi, scales], attributes, opset)
+    return Case([x, roi, scales], attributes, opset, note=f"{transformation}_scales")
 
 
 def window_function(draw: Draw) -> Case:

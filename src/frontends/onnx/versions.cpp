@@ -107,6 +107,7 @@ constexpr Row kUpgrades[] = {
     {"Tile", 6, not_upgraded},
     // operators changed their names
     {"Scatter", kAlways, rename_operator, {"ScatterElements"}},
+    {"SimplifiedLayerNormalization", kAlways, rename_operator, {"RMSNormalization"}},
     {"Upsample", 7, upsample_sides_to_scales},
     {"Upsample", 9, reals_to_input, {"scales", 1}},
     {"Upsample", kAlways, upsample_to_resize},

@@ -1,1 +1,0 @@
-By0JY5EYKEHK>XK?X?/83I83I-bI,b,b
