@@ -18,6 +18,7 @@
 // hexadecimal number is a bit pattern (a NaN with a payload is 0x7fc00001). White space and // comments are
 // free.
 //
+// Nodes are printed in order of execution, constants in order of their use.
 // Reading what was printed gives a module that prints the same and has the same content hash.
 #pragma once
 
@@ -31,7 +32,7 @@ namespace xyntra {
 enum class PrintConstants : std::uint8_t {
   Full,    // every element: can be read back
   Elided,  // long constants as `...`: for reading only
-  Hashed,  // long constants as the hash of their content: what content_hash() hashes
+  Hashed,  // long constants as the hash of their content, nothing that content_hash() ignores
 };
 
 std::string print_xir(const Module& module, PrintConstants constants = PrintConstants::Full);
@@ -40,7 +41,8 @@ std::string print_xir(const Graph& graph, PrintConstants constants = PrintConsta
 // BadModel or Limit error `line 3, column 7: expected ',' or ')', found '{'`. The result is verified.
 Result<Module> parse_xir(std::string_view text);
 
-// SHA-256 of what the module says: names, types, attributes and every byte of its constants.
+// SHA-256 of what the module says: names of values, types, attributes, metadata and every byte of its constants, but not
+// the names of graphs and the origins of nodes.
 std::string content_hash(const Module& module);
 
 }  // namespace xyntra

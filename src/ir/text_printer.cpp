@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "ir/text.h"
 #include "ir/text_lexer.h"
@@ -30,6 +31,7 @@ void print_list(std::string& out, const Items& items, Print print_item) {
 
 class Printer {
  public:
+  // Hashed leaves out what is not part of what the module says: names of graphs, and where nodes came from.
   explicit Printer(PrintConstants constants) : constants_(constants) {}
 
   void module(const Module& module) {
@@ -52,7 +54,7 @@ class Printer {
 
   // `indent` is that of the line the graph starts on.
   void graph(const Graph& graph, const std::string& indent) {
-    out_ += "graph @" + spelled_name(graph.name) + "(";
+    out_ += "graph @" + (constants_ == PrintConstants::Hashed ? "" : spelled_name(graph.name)) + "(";
     print_list(out_, graph.inputs, [&](ValueId id) {
       const Value& input = graph.value(id);
       typed_value(input);
@@ -64,9 +66,10 @@ class Printer {
     print_list(out_, graph.outputs, [&](ValueId id) { value_name(graph.value(id)); });
     out_ += ") {\n";
     const std::string inner = indent + "  ";
-    constants(graph, inner);
-    auto order = graph.topological_order();
-    for (NodeId id : order ? *order : graph.node_ids()) node(graph, graph.node(id), inner);
+    auto sorted = graph.topological_order();
+    const std::vector<NodeId> order = sorted ? std::move(*sorted) : graph.node_ids();
+    constants(graph, order, inner);
+    for (NodeId id : order) node(graph, graph.node(id), inner);
     out_ += indent + "}";
   }
 
@@ -80,18 +83,30 @@ class Printer {
     if (value.type.kind != Type::Kind::Unknown) out_ += ": " + value.type.to_string();
   }
 
-  void constants(const Graph& graph, const std::string& indent) {
-    std::vector<bool> is_input(graph.value_count(), false);
-    for (ValueId id : graph.inputs) is_input.at(id.index) = true;
-    for (std::size_t i = 0; i < graph.value_count(); ++i) {
-      const Value& value = graph.value(ValueId(i));
-      if (!value.is_constant() || value.producer.valid() || is_input[i]) continue;
+  // In the order in which the nodes use them, then those that none uses by name: however the graph was made.
+  void constants(const Graph& graph, const std::vector<NodeId>& order, const std::string& indent) {
+    std::vector<bool> done(graph.value_count(), false);
+    for (ValueId id : graph.inputs) done.at(id.index) = true;
+    const auto print_once = [&](ValueId id) {
+      const Value& value = graph.value(id);
+      if (done[id.index] || !value.is_constant() || value.producer.valid()) return;
+      done[id.index] = true;
       out_ += indent + "const ";
       value_name(value);
       out_ += ": ";
       tensor(value.constant, " = ");
       out_ += "\n";
+    };
+    for (NodeId node : order) {
+      for (ValueId input : graph.node(node).inputs) {
+        if (input.valid()) print_once(input);
+      }
     }
+    std::map<std::string_view, ValueId> unused;
+    for (std::size_t i = 0; i < graph.value_count(); ++i) {
+      if (!done[i]) unused.emplace(graph.value(ValueId(i)).name, ValueId(i));
+    }
+    for (const auto& [name, id] : unused) print_once(id);
   }
 
   void node(const Graph& graph, const Node& node, const std::string& indent) {
@@ -113,7 +128,8 @@ class Printer {
       }
     });
     out_ += ")";
-    if (!node.origin.empty()) out_ += " @" + spelled_name(node.origin);
+    if (!node.origin.empty() && constants_ != PrintConstants::Hashed)
+      out_ += " @" + spelled_name(node.origin);
     attributes(node.attributes, indent);
     out_ += "\n";
   }

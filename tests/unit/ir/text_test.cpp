@@ -37,8 +37,8 @@ module {
   symbol seq in 1..
 }
 graph @main(%x: f32[batch, 128], %mode: bool[] = true) -> (%y, %x) {
-  const %axes: i64[2] = [0, -1]
   const %scale: f32[] = 0.5
+  const %axes: i64[2] = [0, -1]
   %h: f32[batch, 2*seq + 1] = MatMul(%x, %scale) @encoder/matmul
   %y, _ = Dropout(%h, _, %axes) @"a b" {seed = 1, "the note" = "x\"y"}
   com.microsoft.Print(%y)
