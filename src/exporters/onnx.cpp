@@ -36,6 +36,9 @@ bool is_internal_attribute(const Node& node, std::string_view name) {
   return own_operands(node) >= 0 && (name == "states" || name == "others");
 }
 
+// Operators of other domains are kept as they are, with the domain's newest version.
+int version_of_domain(std::string_view domain) { return domain == "ai.onnx.ml" ? 5 : 1; }
+
 bool same_contents(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::ranges::equal(a.bytes(), b.bytes());
 }
@@ -66,7 +69,7 @@ class OnnxWriter {
     for (const std::string& domain : domains_) {
       Writer import(model, field::model::kOpsetImport);
       import.add_string(field::opset::kDomain, domain);
-      import.add_int64(field::opset::kVersion, domain.empty() ? opset : 1);
+      import.add_int64(field::opset::kVersion, domain.empty() ? opset : version_of_domain(domain));
     }
     file.external = std::move(external_tensors_);
     return file;
@@ -80,6 +83,7 @@ class OnnxWriter {
     std::vector<std::string> names;    // by value
     std::vector<bool> from_around;     // by value: defined by the graph around it, or further out
     std::set<std::string> taken;       // all names in use here
+    std::set<std::string> node_names;  // ONNX Runtime wants these unique within a graph
   };
 
   static void collect_symbols(const Type& type, std::vector<std::string>& symbols) {
@@ -101,6 +105,15 @@ class OnnxWriter {
     for (int suffix = 1; name.empty() || is_taken(scope, name); ++suffix)
       name = stem + "_" + std::to_string(suffix);
     return *scope.taken.insert(name).first;
+  }
+
+  // Several nodes have one origin where the import made them of one.
+  static std::string fresh_node_name(Scope& scope, const std::string& origin) {
+    std::string name = origin;
+    for (int suffix = 1; !scope.node_names.insert(name).second; ++suffix) {
+      name = origin + "_" + std::to_string(suffix);
+    }
+    return name;
   }
 
   // The name of a constant around this graph that this one is a copy of.
@@ -159,13 +172,19 @@ class OnnxWriter {
       Writer initializer(writer, field::graph::kInitializer);
       write_tensor(initializer, value.constant, scope.names[i]);
     }
+    in_main_graph_ = scope.around == nullptr;
     for (std::size_t i = 0; i < own_inputs; ++i) {
       const ValueId id = graph.inputs[i];
       write_value_info(writer, field::graph::kInput, scope.names[id.index], graph.value(id).type);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      write_value_info(writer, field::graph::kOutput, outputs[i], graph.value(graph.outputs[i]).type);
+      // What comes out of a branch or body is inferred by whoever reads the file; a branch that never runs may
+      // have shapes that nothing fits.
+      Type type = graph.value(graph.outputs[i]).type;
+      if (!in_main_graph_) type.shape.reset();
+      write_value_info(writer, field::graph::kOutput, outputs[i], type);
     }
+    in_main_graph_ = false;
     return {};
   }
 
@@ -179,7 +198,7 @@ class OnnxWriter {
     return output;
   }
 
-  Status write_node(Writer& writer, const Node& node, const Scope& scope) {
+  Status write_node(Writer& writer, const Node& node, Scope& scope) {
     Writer out(writer, field::graph::kNode);
     const std::int64_t own = own_operands(node);
     const std::size_t operands =
@@ -190,7 +209,7 @@ class OnnxWriter {
     for (ValueId id : node.outputs) {
       out.add_string(field::node::kOutput, id.valid() ? scope.names.at(id.index) : "");
     }
-    if (!node.origin.empty()) out.add_string(field::node::kName, node.origin);
+    if (!node.origin.empty()) out.add_string(field::node::kName, fresh_node_name(scope, node.origin));
     const std::size_t dot = node.op.rfind('.');
     const std::string domain = dot == std::string::npos ? "" : node.op.substr(0, dot);
     out.add_string(field::node::kOpType, dot == std::string::npos ? node.op : node.op.substr(dot + 1));
@@ -318,27 +337,25 @@ class OnnxWriter {
     Writer tensor(out, field::type::kTensor);
     tensor.add_int32(field::type::kElementType, onnx_code_of(type.dtype));
     if (!type.shape) return;
-    // A nested writer that wrote nothing leaves nothing behind, yet the shape of a scalar and a size without a
-    // name both say something.
-    const std::string nothing;
-    if (type.shape->empty()) {
-      tensor.add_message(field::type::kShape, nothing);
-      return;
+    // Written as bytes: the writer drops nested messages that are empty, and an empty shape is that of a scalar.
+    std::string shape;
+    Writer dims(shape);
+    for (const Dim& dim : *type.shape) dims.add_message(field::type::kDim, dim_message(dim));
+    tensor.add_message(field::type::kShape, shape);
+  }
+
+  // Empty where only running tells the size. In a body, a name that is not of the inputs need not mean one number.
+  std::string dim_message(const Dim& dim) const {
+    std::string message;
+    Writer size(message);
+    if (dim.is_constant()) {
+      size.add_int64(field::type::kDimValue, dim.constant());
+    } else if (dim.is_symbol() && (in_main_graph_ || is_of_inputs(dim))) {
+      std::vector<std::string> name;
+      dim.collect_symbols(name);
+      size.add_string(field::type::kDimParam, name.front());
     }
-    Writer shape(tensor, field::type::kShape);
-    for (const Dim& dim : *type.shape) {
-      if (dim.is_constant()) {
-        Writer size(shape, field::type::kDim);
-        size.add_int64(field::type::kDimValue, dim.constant());
-      } else if (dim.is_symbol() && is_of_inputs(dim)) {
-        std::vector<std::string> name;
-        dim.collect_symbols(name);
-        Writer size(shape, field::type::kDim);
-        size.add_string(field::type::kDimParam, name.front());
-      } else {
-        shape.add_message(field::type::kDim, nothing);
-      }
-    }
+    return message;
   }
 
   bool is_of_inputs(const Dim& dim) const {
@@ -376,6 +393,7 @@ class OnnxWriter {
   std::string data_name_;
   bool external_;
   std::set<std::string> input_symbols_;
+  bool in_main_graph_ = false;  // while its inputs and outputs are written
   std::set<std::string> domains_;
   std::vector<Tensor> external_tensors_;
   std::int64_t external_size_ = 0;

@@ -14,6 +14,7 @@ struct Addition {
 };
 constexpr Addition kAdditions[] = {
     {"Attention", "", 23},
+    {"AveragePool", "ceil_mode", 22},  // before, the size was that of a window that starts in the padding
     {"BitCast", "", 26},
     {"Cast", "round_mode", 24},
     {"CastLike", "round_mode", 24},
@@ -21,6 +22,8 @@ constexpr Addition kAdditions[] = {
     {"CumProd", "", 26},
     {"DequantizeLinear", "output_dtype", 23},
     {"LinearAttention", "", 27},
+    {"LpPool", "ceil_mode", 22},
+    {"MaxPool", "ceil_mode", 22},
     {"QuantizeLinear", "precision", 23},
     {"RMSNormalization", "", 23},
     {"Range", "stash_type", 27},
