@@ -164,6 +164,10 @@ void declare_setting(CLI::App& app, Session& session, const char* flag, const ch
 
 int run_command_line(std::span<const std::string> arguments) {
   Session session;
+  if (arguments.empty()) {
+    print_error(Error{ErrorClass::Usage, "a verb is missing", {}, {}, {}, "xyntra --help lists them", false});
+    return static_cast<int>(ExitCode::Usage);
+  }
   if (const auto error = check_verb(arguments)) {
     print_error(*error);
     return static_cast<int>(ExitCode::Usage);

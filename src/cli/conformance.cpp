@@ -97,7 +97,7 @@ VerbAction declare_conformance(CLI::App& app, Session& session) {
   app.add_option("--filter", flags->filter, "only tests whose name contains this")->type_name("TEXT");
   app.add_option("--test-timeout", flags->seconds_per_test, "seconds one test may take")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();
   declare_backend(app, session);
   return [flags](Session& running) { return conformance(*flags, running); };
