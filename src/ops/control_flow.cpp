@@ -236,7 +236,10 @@ Status if_then_else(HostContext& c) {
 Status loop(HostContext& c) {
   XYNTRA_TRY(std::size_t states, states_of(c, 2));
   const Graph& body = c.graph("body");
-  std::int64_t trips = c.has_input(0) ? c.input(0).element_as_i64(0) : INT64_MAX;
+  std::int64_t trips = INT64_MAX;
+  if (c.has_input(0)) {
+    XYNTRA_TRY(trips, single_integer(c, 0));
+  }
   bool condition = true;
   if (c.has_input(1)) {
     XYNTRA_TRY(condition, truth(c, c.datum(1), "the condition"));

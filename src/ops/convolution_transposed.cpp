@@ -65,6 +65,10 @@ Status convolution_transposed(InferenceContext& c) {
     return c.fail("the data has " + channels.to_string() + " channels, the weight expects " +
                   expected.to_string());
   }
+  if (channels.is_constant() && channels.constant() % groups != 0) {
+    return c.fail(channels.to_string() + " channels cannot be shared by " + std::to_string(groups) +
+                  " groups");
+  }
   Shape shape{c.dim(0, 0), c.dim(1, 1) * groups};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
   c.set_shape(0, std::move(shape));

@@ -17,16 +17,21 @@ Result<DType> dtype_attribute(const OpContext& c, std::string_view name) {
 
 // How many steps of delta lie in [start, limit); nullopt when only running tells.
 Result<std::optional<Dim>> range_length(const OpContext& c) {
-  auto start = c.elements(0), limit = c.elements(1), delta = c.elements(2);
-  if (start && limit && delta && (*delta)[0].is_constant()) {
-    std::int64_t step = (*delta)[0].constant();
+  XYNTRA_TRY(auto start, known_integer(c, 0));
+  XYNTRA_TRY(auto limit, known_integer(c, 1));
+  XYNTRA_TRY(auto delta, known_integer(c, 2));
+  if (start && limit && delta && delta->is_constant()) {
+    std::int64_t step = delta->constant();
     if (step == 0) return c.fail("delta is 0");
-    Dim span = step > 0 ? (*limit)[0] - (*start)[0] : (*start)[0] - (*limit)[0];
+    Dim span = step > 0 ? *limit - *start : *start - *limit;
     Dim length = ceil_div(span, step > 0 ? step : -step);
     return std::optional(length.range({}).low < 0 ? max(length, 0) : length);
   }
   const Tensor *first = c.constant(0), *last = c.constant(1), *step = c.constant(2);
   if (first == nullptr || last == nullptr || step == nullptr) return std::nullopt;
+  for (const Tensor* one : {first, last, step}) {
+    if (one->count() != 1) return c.fail("start, limit and delta must have one element each");
+  }
   double stride = step->element_as_f64(0);
   if (stride == 0) return c.fail("delta is 0");
   double length = std::ceil((last->element_as_f64(0) - first->element_as_f64(0)) / stride);

@@ -63,6 +63,12 @@ Status affine_grid(InferenceContext& c) {
 Status roi_align(InferenceContext& c) {
   if (c.rank(0) != 4 || c.rank(1) != 2 || c.rank(2) != 1)
     return c.fail("operands must have ranks 4, 2 and 1");
+  if (c.dim(1, 1).is_constant() && !c.dim(1, 1).is(4)) return c.fail("rois must be [regions, 4]");
+  if (c.dim(1, 0).is_constant() && c.dim(2, 0).is_constant() && !(c.dim(1, 0) == c.dim(2, 0))) {
+    return c.fail("rois and batch_indices differ in number");
+  }
+  if (c.integer("output_height") < 1 || c.integer("output_width") < 1)
+    return c.fail("the output has no size");
   c.set_shape(0, {c.dim(1, 0), c.dim(0, 1), c.integer("output_height"), c.integer("output_width")});
   return {};
 }
@@ -187,7 +193,8 @@ namespace {
 // The four neighbours of a point in one channel, each times its weight.
 std::array<double, 4> weighted_corners(const Tensor& x, std::int64_t plane, double y, double v) {
   std::int64_t height = x.dims()[2], width = x.dims()[3];
-  if (y < -1 || y > static_cast<double>(height) || v < -1 || v > static_cast<double>(width)) return {};
+  bool reachable = y >= -1 && y <= static_cast<double>(height) && v >= -1 && v <= static_cast<double>(width);
+  if (!reachable) return {};  // also where a coordinate is NaN
   auto split = [](double at, std::int64_t extent) {
     at = std::max(at, 0.0);
     auto low = static_cast<std::int64_t>(at);
@@ -230,7 +237,8 @@ Status roi_align(HostContext& c) {
     double bin_height = roi_height / static_cast<double>(height),
            bin_width = roi_width / static_cast<double>(width);
     auto samples = [ratio](double bin) {
-      return ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin));
+      if (ratio > 0) return std::min<std::int64_t>(ratio, 1 << 30);
+      return bin > 0 ? static_cast<std::int64_t>(std::min(std::ceil(bin), 0x1p30)) : std::int64_t{0};
     };
     std::int64_t rows = samples(bin_height), columns = samples(bin_width);
     for (std::int64_t at = 0; at < channels * height * width; ++at) {
@@ -238,6 +246,7 @@ Status roi_align(HostContext& c) {
       double sum = 0, most = 0;
       bool first = true;
       for (std::int64_t s = 0; s < rows * columns; ++s) {
+        if (s % 4096 == 4095) XYNTRA_CHECK_OK(c.check_time());
         double y = top + (static_cast<double>(py) +
                           (static_cast<double>(s / columns) + 0.5) / static_cast<double>(rows)) *
                              bin_height;

@@ -1,5 +1,6 @@
 #include "ops/host_tensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -120,6 +121,29 @@ Result<Tensor> stacked(const HostContext& c, std::span<const Tensor> parts, std:
     deeper.push_back(std::move(one));
   }
   return joined(c, deeper, axis);
+}
+
+namespace {
+
+Status check_single(const HostContext& c, std::size_t operand) {
+  std::int64_t count = c.input(operand).count();
+  if (count == 1) return {};
+  const auto& parameters = c.def().inputs;
+  return c.fail("operand " + std::to_string(operand) + " (" +
+                parameters[std::min(operand, parameters.size() - 1)].name + ") must have one element, not " +
+                std::to_string(count));
+}
+
+}  // namespace
+
+Result<std::int64_t> single_integer(const HostContext& c, std::size_t operand) {
+  XYNTRA_CHECK_OK(check_single(c, operand));
+  return c.input(operand).element_as_i64(0);
+}
+
+Result<double> single_number(const HostContext& c, std::size_t operand) {
+  XYNTRA_CHECK_OK(check_single(c, operand));
+  return c.input(operand).element_as_f64(0);
 }
 
 std::int64_t ordered_key(const Tensor& x, std::int64_t index) {

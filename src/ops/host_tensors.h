@@ -18,6 +18,10 @@ Result<Tensor> stacked(const HostContext& c, std::span<const Tensor> parts, std:
 Result<Tensor> picked(const HostContext& c, const Tensor& x, std::size_t axis,
                       std::span<const std::int64_t> positions);
 
+// The only element of operand i; an error when there is not exactly one.
+Result<std::int64_t> single_integer(const HostContext& c, std::size_t operand);
+Result<double> single_number(const HostContext& c, std::size_t operand);
+
 // An integer that orders as the element does. NaN is greater than everything and equal to itself.
 std::int64_t ordered_key(const Tensor& x, std::int64_t index);
 

@@ -36,6 +36,16 @@ Expr row_major(const Index& index, const Shape& shape) {
   return position;
 }
 
+Result<std::optional<Dim>> known_integer(const OpContext& c, std::size_t operand) {
+  auto known = c.elements(operand);
+  if (!known) return std::nullopt;
+  if (known->size() != 1) {
+    return c.fail("operand " + std::to_string(operand) + " (" + c.def().inputs[operand].name +
+                  ") must have one element, not " + std::to_string(known->size()));
+  }
+  return known->front();
+}
+
 std::optional<std::size_t> list_length(const OpContext& c, std::size_t operand) {
   if (auto known = c.elements(operand)) return known->size();
   const auto& shape = c.type(operand).shape;

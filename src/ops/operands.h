@@ -21,6 +21,9 @@ te::Expr chosen(const te::Expr& i, const std::vector<te::Expr>& values);
 // ((i0 * e1 + i1) * e2 + i2) …: the row-major position of an index within a shape.
 te::Expr row_major(const te::Index& index, const Shape& shape);
 
+// The only element of integer operand i, where it is known; an error when there is not exactly one.
+Result<std::optional<Dim>> known_integer(const OpContext& c, std::size_t operand);
+
 // How many elements operand i has, from its shape: the length of a list. Nullopt when only running tells.
 std::optional<std::size_t> list_length(const OpContext& c, std::size_t operand);
 

@@ -116,7 +116,8 @@ Pool global_pool_of(FormulaContext& c) {
 }
 
 // |x|^p summed, then its p-th root.
-void lp_pool(FormulaContext& c, const Pool& pool) {
+Status lp_pool(FormulaContext& c, const Pool& pool) {
+  if (c.integer("p") < 1) return c.fail("p is " + std::to_string(c.integer("p")));
   Buffer x = c.in(0);
   DType type = compute_type(x.dtype());
   auto p = static_cast<double>(c.integer("p"));
@@ -125,6 +126,7 @@ void lp_pool(FormulaContext& c, const Pool& pool) {
   c.write_reduced(c.out(), pool.result, Reducer::Sum, pool.taps, power, [&](const Expr& sum) {
     return p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
   });
+  return {};
 }
 
 // Position of an element in its tensor: row-major, or with the spatial axes column-major.
@@ -198,8 +200,7 @@ Status average_pool(FormulaContext& c) {
 
 Status lp_pool(FormulaContext& c) {
   XYNTRA_TRY(Pool pool, pool_of(c));
-  lp_pool(c, pool);
-  return {};
+  return lp_pool(c, pool);
 }
 
 Status global_max_pool(FormulaContext& c) {
@@ -218,10 +219,7 @@ Status global_average_pool(FormulaContext& c) {
   return {};
 }
 
-Status global_lp_pool(FormulaContext& c) {
-  lp_pool(c, global_pool_of(c));
-  return {};
-}
+Status global_lp_pool(FormulaContext& c) { return lp_pool(c, global_pool_of(c)); }
 
 // Zeros, and each element where MaxPool found it.
 Status max_unpool(FormulaContext& c) {

@@ -69,6 +69,12 @@ Status resize(InferenceContext& c) {
   XYNTRA_TRY(auto ratio, kept_ratio(c, axes));
   auto sizes = c.elements(kSizes);
   const Tensor *scales = c.constant(kScales), *roi = c.constant(kRoi);
+  auto fits = [&](const Tensor* list, std::size_t count) {
+    return list == nullptr || list->count() == static_cast<std::int64_t>(count);
+  };
+  if (by_scales && !fits(scales, axes.size())) return c.fail("scales does not fit the axes");
+  if (crops(c) && !fits(roi, 2 * axes.size())) return c.fail("roi does not fit the axes");
+  if (crops(c) && !c.has_input(kRoi)) return c.fail("tf_crop_and_resize needs roi");
   bool stretched = c.text("keep_aspect_ratio_policy") == "stretch";
   Shape shape = c.shape(0);
   for (std::size_t k = 0; k < axes.size(); ++k) {

@@ -1,5 +1,6 @@
 // Sorting and selection: results whose size or order depends on the data.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -12,11 +13,10 @@ namespace rule {
 
 Status top_k(InferenceContext& c) {
   XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), c.rank(0)));
-  auto k = c.elements(1);
-  if (k && k->size() != 1) return c.fail("k must be one number");
+  XYNTRA_TRY(auto k, known_integer(c, 1));
   Shape shape = c.shape(0);
   const Dim extent = shape[axis];
-  shape[axis] = k ? k->front() : c.unknown_dim(0, axis);
+  shape[axis] = k ? *k : c.unknown_dim(0, axis);
   if (shape[axis].is_constant() &&
       (shape[axis].constant() < 0 || (extent.is_constant() && shape[axis].constant() > extent.constant()))) {
     return c.fail("k is " + shape[axis].to_string() + ", axis " + std::to_string(axis) + " has " +
@@ -107,7 +107,7 @@ Result<Tensor> integers(const HostContext& c, const std::vector<std::int64_t>& v
 Status top_k(HostContext& c) {
   const Tensor& x = c.input(0);
   XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), x.dims().size()));
-  std::int64_t k = c.input(1).element_as_i64(0);
+  XYNTRA_TRY(std::int64_t k, single_integer(c, 1));
   bool largest = c.flag("largest");
   Lines lines = lines_along(x.dims(), axis);
   Dims dims = x.dims();
@@ -245,8 +245,17 @@ bool overlap_exceeds(const Box& a, const Box& b, float threshold) {
 // Boxes by falling score; one that overlaps a chosen one too much is left out.
 Status non_max_suppression(HostContext& c) {
   const Tensor &boxes = c.input(0), &scores = c.input(1);
-  std::int64_t most = c.has_input(2) ? c.input(2).element_as_i64(0) : 0;
-  auto threshold = static_cast<float>(c.has_input(3) ? c.input(3).element_as_f64(0) : 0.0);
+  std::int64_t most = 0;
+  double threshold = 0, least_score = -std::numeric_limits<double>::infinity();
+  if (c.has_input(2)) {
+    XYNTRA_TRY(most, single_integer(c, 2));
+  }
+  if (c.has_input(3)) {
+    XYNTRA_TRY(threshold, single_number(c, 3));
+  }
+  if (c.has_input(4)) {
+    XYNTRA_TRY(least_score, single_number(c, 4));
+  }
   std::int64_t batches = scores.dims()[0], classes = scores.dims()[1], count = scores.dims()[2];
   if (boxes.dims() != Dims{batches, count, 4}) return c.fail("boxes must be [batch, boxes, 4] beside scores");
   std::vector<std::int64_t> selected;
@@ -255,7 +264,7 @@ Status non_max_suppression(HostContext& c) {
     std::vector<std::pair<double, std::int64_t>> candidates;
     for (std::int64_t i = 0; i < count; ++i) {
       double score = scores.element_as_f64(line * count + i);
-      if (!c.has_input(4) || score > c.input(4).element_as_f64(0)) candidates.emplace_back(-score, i);
+      if (!c.has_input(4) || score > least_score) candidates.emplace_back(-score, i);
     }
     std::sort(candidates.begin(), candidates.end());
     std::vector<Box> chosen;
@@ -263,8 +272,9 @@ Status non_max_suppression(HostContext& c) {
     for (const auto& [score, i] : candidates) {
       if (static_cast<std::int64_t>(chosen.size()) >= most) break;
       Box box = box_at(boxes, batch * count + i, c.flag("center_point_box"));
-      bool suppressed = std::any_of(chosen.begin(), chosen.end(),
-                                    [&](const Box& other) { return overlap_exceeds(box, other, threshold); });
+      bool suppressed = std::any_of(chosen.begin(), chosen.end(), [&](const Box& other) {
+        return overlap_exceeds(box, other, static_cast<float>(threshold));
+      });
       if (suppressed) continue;
       chosen.push_back(box);
       selected.insert(selected.end(), {batch, line % classes, i});

@@ -12,7 +12,7 @@ Result<std::size_t> position_of(const HostContext& c, std::size_t operand, std::
                                 bool inserting) {
   auto length = static_cast<std::int64_t>(count);
   if (!c.has_input(operand)) return inserting ? count : count - 1;
-  std::int64_t position = c.input(operand).element_as_i64(0);
+  XYNTRA_TRY(std::int64_t position, single_integer(c, operand));
   if (position < -length || position >= length + (inserting ? 1 : 0)) {
     return c.fail("position " + std::to_string(position) + " is out of range for a sequence of " +
                   std::to_string(length));
@@ -138,7 +138,10 @@ Result<std::vector<std::int64_t>> part_sizes(const HostContext& c, std::int64_t 
     if (total != extent) return c.fail("split does not add up to " + std::to_string(extent));
     return sizes;
   }
-  std::int64_t chunk = c.has_input(1) ? c.input(1).element_as_i64(0) : 1;
+  std::int64_t chunk = 1;
+  if (c.has_input(1)) {
+    XYNTRA_TRY(chunk, single_integer(c, 1));
+  }
   if (chunk < 1) return c.fail("split is " + std::to_string(chunk));
   for (std::int64_t begin = 0; begin < extent; begin += chunk)
     sizes.push_back(std::min(chunk, extent - begin));

@@ -25,23 +25,18 @@ Result<std::optional<std::size_t>> dft_axis(const OpContext& c) {
 }
 
 // Number of points of the transform; nullopt when only running tells.
-std::optional<Dim> dft_points(const OpContext& c, std::size_t axis) {
-  if (c.has_input(1)) {
-    auto given = c.elements(1);
-    return given ? std::optional(given->front()) : std::nullopt;
-  }
+Result<std::optional<Dim>> dft_points(const OpContext& c, std::size_t axis) {
+  if (c.has_input(1)) return known_integer(c, 1);
   bool from_half = c.flag("inverse") && c.flag("onesided");
-  return from_half ? (c.dim(0, axis) - 1) * 2 : c.dim(0, axis);
+  return std::optional(from_half ? (c.dim(0, axis) - 1) * 2 : c.dim(0, axis));
 }
 
 // frame_length, or the window's size.
-std::optional<Dim> frame_points(const OpContext& c) {
-  if (c.has_input(3)) {
-    auto given = c.elements(3);
-    return given ? std::optional(given->front()) : std::nullopt;
-  }
-  if (c.has_input(2)) return c.dim(2, 0);
-  return std::nullopt;
+Result<std::optional<Dim>> frame_points(const OpContext& c) {
+  if (c.has_input(3)) return known_integer(c, 3);
+  if (!c.has_input(2)) return c.fail("needs a window or frame_length");
+  if (c.rank(2) != 1) return c.fail("operand 2 (window) must have rank 1, not " + std::to_string(c.rank(2)));
+  return std::optional(c.dim(2, 0));
 }
 
 Status set_output_datatype(InferenceContext& c) {
@@ -68,7 +63,7 @@ Status dft(InferenceContext& c) {
     return {};
   }
   std::size_t axis = *known_axis;
-  auto points = dft_points(c, axis);
+  XYNTRA_TRY(auto points, dft_points(c, axis));
   shape[axis] = !points ? c.unknown_dim(0, axis) : onesided && !inverse ? floor_div(*points, 2) + 1 : *points;
   shape.back() = onesided && inverse ? 1 : 2;
   c.set_shape(0, std::move(shape));
@@ -77,16 +72,14 @@ Status dft(InferenceContext& c) {
 
 Status stft(InferenceContext& c) {
   if (c.rank(0) != 3) return c.fail("operand 0 (signal) must have rank 3, not " + std::to_string(c.rank(0)));
-  auto points = frame_points(c);
-  if (!points && !c.has_input(2) && !c.has_input(3)) return c.fail("needs a window or frame_length");
-  auto step = c.elements(1);
+  XYNTRA_TRY(auto points, frame_points(c));
+  XYNTRA_TRY(auto step, known_integer(c, 1));
   Shape shape = c.unknown_shape(0, 4);
   shape[0] = c.dim(0, 0);
   shape[3] = 2;
   if (points && step) {
-    if (step->front().is_constant() && step->front().constant() < 1)
-      return c.fail("frame_step is not positive");
-    shape[1] = floor_div(c.dim(0, 1) - *points, step->front()) + 1;
+    if (step->is_constant() && step->constant() < 1) return c.fail("frame_step is not positive");
+    shape[1] = floor_div(c.dim(0, 1) - *points, *step) + 1;
   }
   if (points) shape[2] = c.flag("onesided") ? floor_div(*points, 2) + 1 : *points;
   c.set_shape(0, std::move(shape));
@@ -95,16 +88,17 @@ Status stft(InferenceContext& c) {
 
 Status window_function(InferenceContext& c) {
   XYNTRA_CHECK_OK(set_output_datatype(c));
-  auto size = c.elements(0);
-  c.set_shape(0, {size ? size->front() : c.unknown_dim(0, 0)});
+  XYNTRA_TRY(auto size, known_integer(c, 0));
+  c.set_shape(0, {size ? *size : c.unknown_dim(0, 0)});
   return {};
 }
 
 Status mel_weight_matrix(InferenceContext& c) {
   XYNTRA_CHECK_OK(set_output_datatype(c));
-  auto bins = c.elements(0), points = c.elements(1);
-  c.set_shape(0, {points ? floor_div(points->front(), 2) + 1 : c.unknown_dim(0, 0),
-                  bins ? bins->front() : c.unknown_dim(0, 1)});
+  XYNTRA_TRY(auto bins, known_integer(c, 0));
+  XYNTRA_TRY(auto points, known_integer(c, 1));
+  c.set_shape(0,
+              {points ? floor_div(*points, 2) + 1 : c.unknown_dim(0, 0), bins ? *bins : c.unknown_dim(0, 1)});
   return {};
 }
 
@@ -150,7 +144,7 @@ Status dft(FormulaContext& c) {
   XYNTRA_TRY(auto known_axis, dft_axis(c));
   if (!known_axis) return c.unsupported("an axis that is not constant");
   std::size_t axis = *known_axis;
-  auto points = dft_points(c, axis);
+  XYNTRA_TRY(auto points, dft_points(c, axis));
   if (!points) return c.unsupported("a dft_length that is not known");
   bool inverse = c.flag("inverse"), to_real = inverse && c.flag("onesided");
   DType type = compute_type(x.dtype());
@@ -182,7 +176,7 @@ Status dft(FormulaContext& c) {
 // The transform of each windowed frame of the signal.
 Status stft(FormulaContext& c) {
   Buffer x = c.in(0), y = c.out();
-  auto points = frame_points(c);
+  XYNTRA_TRY(auto points, frame_points(c));
   if (!points) return c.unsupported("a frame_length that is not known");
   DType type = compute_type(x.dtype());
   Turns turns = turns_of(c, type, *points);

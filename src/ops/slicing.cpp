@@ -31,7 +31,7 @@ std::optional<Dim> resolve_bound(const Dim& extent, const Dim& bound, const Dim&
 }
 
 bool holds_list_lengths(const OpContext& c, std::size_t count) {
-  for (std::size_t i = 2; i <= 4; ++i) {
+  for (std::size_t i = 1; i <= 4; ++i) {
     if (c.has_input(i) && list_length(c, i) != count) return false;
   }
   return true;

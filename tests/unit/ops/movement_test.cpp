@@ -76,6 +76,18 @@ TEST(Generators, RangeKnowsItsLength) {
             "[10, 8, 6]");
 }
 
+TEST(Movement, ListsOfTheWrongLengthAreRefused) {
+  EXPECT_EQ(
+      (OpUnderTest{"Slice", {f32_fact({4, 4}), list_fact({0}), list_fact({1, 1}), list_fact({0, 1})}}.type()),
+      "starts, ends, axes and steps differ in length");
+  EXPECT_EQ((OpUnderTest{"Range", {list_fact({}), scalar_fact(3), scalar_fact(1)}}.type()),
+            "operand 0 (start) must have one element, not 0");
+  EXPECT_EQ((OpUnderTest{"TopK", {f32_fact({4}), list_fact({1, 2})}, {}, 2}.type()),
+            "operand 1 (k) must have one element, not 2");
+  EXPECT_EQ((OpUnderTest{"DFT", {f32_fact({4, 2}), list_fact({})}}.type()),
+            "operand 1 (dft_length) must have one element, not 0");
+}
+
 TEST(Movement, EveryFormulaIsSound) {
   for (const OpUnderTest& one : std::vector<OpUnderTest>{
            {"Transpose", {f32_fact({2, kBatch, 4})}},
