@@ -29,7 +29,8 @@ Result<std::string> text_of(const Module& module, const ExportFlags& flags) {
   if (flags.format == "json") return export_json(module);
   if (flags.format == "formulas") return export_formulas(module);
   if (flags.format == "hash") return content_hash(module) + "\n";
-  return usage_error("there is no format '" + flags.format + "': it is xir, dot, json, onnx, formulas or hash");
+  return usage_error("there is no format '" + flags.format +
+                     "': it is xir, dot, json, onnx, formulas or hash");
 }
 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
@@ -57,7 +58,8 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
 VerbAction declare_export(CLI::App& app, Session&) {
   auto flags = std::make_shared<ExportFlags>();
   app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
-  app.add_option("--to", flags->format, "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
+  app.add_option("--to", flags->format,
+                 "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_option("--stage", flags->stage, "import: the graph as it was read")

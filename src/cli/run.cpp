@@ -159,6 +159,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   Progress progress("nodes");
   EvaluatorOptions options;
   options.threads = session.threads();
+  options.float64 = backend == "float64";
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, options));

@@ -24,7 +24,7 @@ Result<Tensor> converted(const Tensor& tensor, DType dtype, const std::shared_pt
 // Every float tensor within, as f64; what it was before is its declared dtype.
 Result<Datum> widened(const Datum& datum, const std::shared_ptr<Budget>& budget) {
   Datum result = datum;
-  if (datum.kind == Datum::Kind::Tensor && is_float(datum.tensor.dtype())) {
+  if (datum.kind == Datum::Kind::Tensor && interp::is_widened(datum.tensor.dtype())) {
     if (!result.declared) result.declared = datum.tensor.dtype();
     XYNTRA_TRY(result.tensor, converted(datum.tensor, DType::F64, budget));
   }
@@ -50,9 +50,20 @@ struct CacheEntry {
 
 constexpr std::int64_t kSmallContents = 4096;
 
+// The dtypes that the model gives to what a host op made as f64.
+void declare(Datum& datum, const Type& type) {
+  if (datum.kind == Datum::Kind::Tensor && type.is_tensor() && datum.declared) datum.declared = type.dtype;
+  if (type.element == nullptr) return;
+  for (Datum& item : datum.items) declare(item, *type.element);
+}
+
 // What a definition may know of an operand: the model's own dtype, also where the oracle holds it as f64.
 Result<ValueFacts> model_facts(const Datum& datum) {
   ValueFacts facts = facts_of(datum);
+  if (!datum.items.empty()) {
+    XYNTRA_TRY(ValueFacts element, model_facts(datum.items[0]));
+    facts.type.element = std::make_shared<const Type>(std::move(element.type));
+  }
   if (!datum.declared || datum.kind != Datum::Kind::Tensor) return facts;
   facts.type.dtype = *datum.declared;
   facts.constant = Tensor();
@@ -131,7 +142,9 @@ class Evaluator::State {
       Datum& target = values[graph.inputs[i].index];
       target = std::move(arguments[i]);
       if (options_.float64) {
+        bool made_here = !target.declared;
         XYNTRA_TRY(target, widened(target, options_.budget));
+        if (made_here && !is_main) declare(target, graph.value(graph.inputs[i]).type);
       }
     }
     for (const auto& [id, constant] : plan->constants) values[id.index] = constant;
@@ -217,7 +230,7 @@ class Evaluator::State {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       Datum& result = context.results()[i];
       XYNTRA_TRY(result, widened(result, options_.budget));
-      if (result.declared && expected[i].type.is_tensor()) result.declared = expected[i].type.dtype;
+      declare(result, expected[i].type);
     }
     return std::move(context.results());
   }
@@ -315,7 +328,8 @@ class Evaluator::State {
     std::vector<Datum> data;
     for (std::size_t i = 0; i < results.size(); ++i) {
       data.push_back(results[i].defined() ? Datum::of(std::move(results[i])) : Datum());
-      if (options_.float64 && is_float(outputs[i].type.dtype)) data.back().declared = outputs[i].type.dtype;
+      if (options_.float64 && interp::is_widened(outputs[i].type.dtype))
+        data.back().declared = outputs[i].type.dtype;
     }
     return data;
   }
@@ -327,6 +341,18 @@ class Evaluator::State {
   std::map<const Graph*, GraphPlan> plans_;
   int depth_ = 0;
 };
+
+Result<Datum> in_declared_dtype(const Datum& datum) {
+  Datum result = datum;
+  if (datum.declared && datum.kind == Datum::Kind::Tensor) {
+    XYNTRA_TRY(result.tensor, converted(datum.tensor, *datum.declared, nullptr));
+  }
+  result.declared.reset();
+  for (Datum& item : result.items) {
+    XYNTRA_TRY(item, in_declared_dtype(item));
+  }
+  return result;
+}
 
 Evaluator::Evaluator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Evaluator::~Evaluator() = default;

@@ -19,6 +19,9 @@ struct EvaluatorOptions {
   std::function<void(std::size_t, std::size_t)> progress;
 };
 
+// A result of the float64 oracle rounded to the dtypes the model gives it; anything else is returned as it is.
+Result<Datum> in_declared_dtype(const Datum& datum);
+
 class Evaluator {
  public:
   // The graph must outlive the evaluator. Ops without a definition are an error naming all of them.

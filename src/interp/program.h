@@ -115,7 +115,12 @@ struct StageProgram {
 Result<StageProgram> compile_stage(const te::Formula& formula, const te::Stage& stage,
                                    const std::vector<te::VarId>& enclosing, bool float64);
 
+// Floats of 16 bits and more are held as f64 by the oracle. Narrower ones stay: converting to them is a
+// quantization, part of what the model means, not a rounding error.
+inline bool is_widened(DType dtype) { return is_float(dtype) && bits_of(dtype) >= 16; }
 // The dtype a buffer or expression has in this mode.
-inline DType effective(DType dtype, bool float64) { return float64 && is_float(dtype) ? DType::F64 : dtype; }
+inline DType effective(DType dtype, bool float64) {
+  return float64 && is_widened(dtype) ? DType::F64 : dtype;
+}
 
 }  // namespace xyntra::interp

@@ -163,7 +163,8 @@ Status check_data_set(const Module& module, Evaluator& evaluator, const Test& te
   XYNTRA_TRY(const std::vector<Datum> actual, evaluator.run(inputs));
   const Tolerance tolerance = tolerance_of(test);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const auto found = difference(actual.at(i), expected[i], tolerance);
+    XYNTRA_TRY(const Datum rounded, in_declared_dtype(actual.at(i)));
+    const auto found = difference(rounded, expected[i], tolerance);
     if (found) return bad_model("output '" + graph.value(graph.outputs[i]).name + "' is " + *found);
   }
   return {};
@@ -174,6 +175,7 @@ Status check(const Test& test, const ConformanceOptions& options) {
   XYNTRA_TRY(const Module module, import_onnx(test.model));
   EvaluatorOptions evaluation;
   evaluation.threads = 1;
+  evaluation.float64 = options.float64;
   evaluation.budget =
       std::make_shared<Budget>(options.bytes_per_test, Clock::now() + options.time_per_test, options.cancel);
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, evaluation));

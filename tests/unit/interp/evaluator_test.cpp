@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <thread>
+#include <tuple>
 
 namespace xyntra {
 namespace {
@@ -50,6 +52,47 @@ TEST(Evaluator, MultipliesMatricesAndVectors) {
   ASSERT_TRUE(dot.has_value()) << dot.error().to_string();
   EXPECT_EQ(dot->dims(), Dims{});
   EXPECT_EQ(floats(*dot), std::vector<float>{32});
+}
+
+// The blocked path and the plain one meet at these sizes: odd rows, lanes and depths, and more than one block.
+TEST(Evaluator, ContractionsOfAnySizeAreExactOnSmallIntegers) {
+  for (auto [m, k, n] :
+       {std::tuple{1, 5, 3}, {3, 1, 40}, {65, 7, 33}, {70, 300, 31}, {5, 257, 97}, {64, 256, 32}}) {
+    std::vector<float> a, b, expected(static_cast<std::size_t>(m * n));
+    for (int i = 0; i < m * k; ++i) a.push_back(static_cast<float>(i * 7 % 11 - 5));
+    for (int i = 0; i < k * n; ++i) b.push_back(static_cast<float>(i * 5 % 13 - 6));
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) {
+        for (int p = 0; p < k; ++p) {
+          expected[static_cast<std::size_t>(i * n + j)] +=
+              a[static_cast<std::size_t>(i * k + p)] * b[static_cast<std::size_t>(p * n + j)];
+        }
+      }
+    }
+    for (bool float64 : {false, true}) {
+      EvaluatorOptions options;
+      options.float64 = float64;
+      auto y = evaluate("MatMul", {f32({m, k}, a), f32({k, n}, b)}, {}, options);
+      ASSERT_TRUE(y.has_value()) << y.error().to_string();
+      for (std::int64_t i = 0; i < y->count(); ++i) {
+        ASSERT_EQ(y->element_as_f64(i), expected[static_cast<std::size_t>(i)]) << m << "x" << k << "x" << n;
+      }
+    }
+  }
+}
+
+// A padded element is a zero that takes part: times an infinite weight it is NaN, as without blocking.
+TEST(Evaluator, PaddingOfAConvolutionTakesPartInItsSums) {
+  std::vector<float> weights(64 * 3, 1.0F), x(40, 1.0F);
+  weights[0] = std::numeric_limits<float>::infinity();
+  auto y = evaluate("Conv", {f32({1, 1, 40}, x), f32({64, 1, 3}, weights)},
+                    {{"pads", std::vector<std::int64_t>{1, 1}}});
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  auto values = floats(*y);
+  EXPECT_TRUE(std::isnan(values[0]));
+  EXPECT_TRUE(std::isinf(values[1]));
+  EXPECT_EQ(values[40], 2);
+  EXPECT_EQ(values[41], 3);
 }
 
 TEST(Evaluator, EmptyOperandsGiveEmptyResultsAndIdentities) {
