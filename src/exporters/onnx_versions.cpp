@@ -103,9 +103,8 @@ int lowest_opset(const Graph& graph) {
 }
 
 int ir_version_of(int opset) {
-  constexpr int kOfOpset[] = {10, 10, 11, 12, 13};  // from opset 21 on; 13 since 25
-  const int index = std::clamp(opset - kLowestExportedOpset, 0, 4);
-  return kOfOpset[index];
+  if (opset <= 22) return 10;
+  return std::min(opset, 25) - 12;
 }
 
 }  // namespace xyntra

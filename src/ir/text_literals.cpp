@@ -1,7 +1,6 @@
 #include "ir/text_literals.h"
 
 #include <bit>
-#include <charconv>
 #include <optional>
 
 #include "support/text.h"
@@ -35,19 +34,22 @@ void set_bits_at(std::span<std::byte> bytes, std::int64_t index, int width, std:
   }
 }
 
+constexpr std::string_view kDigits = "0123456789abcdef";
+
 std::string hexadecimal(std::uint64_t bits, int width) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "0x";
   for (int shift = (width + 3) / 4 * 4 - 4; shift >= 0; shift -= 4) text += kDigits[bits >> shift & 15];
   return text;
 }
 
 std::optional<std::uint64_t> parse_hexadecimal(std::string_view text, int width) {
-  if (!text.starts_with("0x")) return std::nullopt;
-  text.remove_prefix(2);
+  if (!text.starts_with("0x") || text.size() == 2) return std::nullopt;
   std::uint64_t bits = 0;
-  auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (text.empty() || problem != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  for (char c : text.substr(2)) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos || bits >> 60 != 0) return std::nullopt;
+    bits = bits << 4 | digit;
+  }
   if (width < 64 && bits >> width != 0) return std::nullopt;
   return bits;
 }
