@@ -1,0 +1,1 @@
+By0JY5EYKEHK>XK?X?/83I83I-bI,b,b

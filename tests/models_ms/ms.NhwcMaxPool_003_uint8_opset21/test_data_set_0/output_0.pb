@@ -1,0 +1,1 @@
+By0Jdab9UZ\:UK^JFX^\?X^a1E\ddN\ddN^[F]^[9]baBBAddNBddNE`a]aMa]aMZ\cZ6\RVaVcWNaaMN[aMZRcZ_RTcaQcSNa^MN[^M1
