@@ -99,6 +99,11 @@ Result<Bindings> check_operands(const OpContext& context, std::span<const ValueF
   const auto& parameters = context.def().inputs;
   XYNTRA_CHECK_OK(check_count(context, parameters, inputs.size(), "operands"));
   XYNTRA_CHECK_OK(check_count(context, context.def().outputs, context.output_count(), "outputs"));
+  const auto needed = std::ranges::count(context.def().outputs, false, &Parameter::optional);
+  if (static_cast<std::ptrdiff_t>(context.output_count()) < needed) {
+    return context.fail("has " + std::to_string(context.output_count()) + " outputs, " + std::to_string(needed) +
+                        " are needed");
+  }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].optional && !context.has_input(i)) {
       return context.fail("operand " + std::to_string(i) + " (" + parameters[i].name + ") is missing");
