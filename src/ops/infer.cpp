@@ -101,8 +101,8 @@ Result<Bindings> check_operands(const OpContext& context, std::span<const ValueF
   XYNTRA_CHECK_OK(check_count(context, context.def().outputs, context.output_count(), "outputs"));
   const auto needed = std::ranges::count(context.def().outputs, false, &Parameter::optional);
   if (static_cast<std::ptrdiff_t>(context.output_count()) < needed) {
-    return context.fail("has " + std::to_string(context.output_count()) + " outputs, " + std::to_string(needed) +
-                        " are needed");
+    return context.fail("has " + std::to_string(context.output_count()) + " outputs, " +
+                        std::to_string(needed) + " are needed");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].optional && !context.has_input(i)) {
@@ -156,16 +156,18 @@ bool ranks_known(std::span<const ValueFacts> inputs) {
 
 Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const ValueFacts> arguments,
                                              const std::string& prefix, std::vector<ValueFacts>* all,
-                                             int depth);
+                                             int depth, InferenceWork& work);
 
 constexpr int kMaxDepth = 64;
 
 Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node,
                                               std::span<const ValueFacts> inputs, const std::string& prefix,
-                                              int depth) {
-  InferenceContext::SubgraphInference subgraph = [&prefix, depth](const Graph& graph,
-                                                                  std::span<const ValueFacts> arguments) {
-    return infer_closed(graph, arguments, prefix + "s", nullptr, depth + 1);
+                                              int depth, InferenceWork& work) {
+  InferenceContext::SubgraphInference subgraph =
+      [&](const Graph& graph, std::span<const ValueFacts> arguments) -> Result<std::vector<ValueFacts>> {
+    work.values_left -= static_cast<std::int64_t>(graph.value_count());
+    if (work.values_left < 0) return limit_error("types of nested loops take too much work to infer");
+    return infer_closed(graph, arguments, prefix + "s", nullptr, depth + 1, work);
   };
   InferenceContext context(def, node, inputs, prefix, &subgraph);
   XYNTRA_CHECK_OK(check_attributes(context));
@@ -204,7 +206,7 @@ Result<Type> merge_types(const Type& declared, const Type& inferred, const std::
 
 Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const ValueFacts> arguments,
                                              const std::string& prefix, std::vector<ValueFacts>* all,
-                                             int depth) {
+                                             int depth, InferenceWork& work) {
   if (depth > kMaxDepth) return limit_error("subgraphs are nested more than 64 deep");
   std::vector<ValueFacts> facts(graph.value_count());
   for (std::size_t i = 0; i < graph.value_count(); ++i) facts[i] = facts_of(graph, ValueId(i));
@@ -231,7 +233,7 @@ Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const
     for (ValueId input : node.inputs) {
       inputs.push_back(input.valid() ? facts[input.index] : ValueFacts{{}, {}, {}, false});
     }
-    auto outputs = infer_node_at(*def, node, inputs, prefix + std::to_string(id.index), depth);
+    auto outputs = infer_node_at(*def, node, inputs, prefix + std::to_string(id.index), depth, work);
     if (!outputs) return failure(std::move(outputs).error());
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;
@@ -266,13 +268,15 @@ void collect_undefined(const Graph& graph, std::map<std::string, std::vector<std
 
 Result<std::vector<ValueFacts>> infer_node(const OpDef& def, const Node& node,
                                            std::span<const ValueFacts> inputs,
-                                           const std::string& fresh_prefix) {
-  return infer_node_at(def, node, inputs, fresh_prefix, 0);
+                                           const std::string& fresh_prefix, InferenceWork* work) {
+  InferenceWork own_work;
+  return infer_node_at(def, node, inputs, fresh_prefix, 0, work == nullptr ? own_work : *work);
 }
 
 Status infer_types(Graph& graph) {
   std::vector<ValueFacts> facts;
-  XYNTRA_CHECK_OK(infer_closed(graph, {}, "u", &facts, 0));
+  InferenceWork work;
+  XYNTRA_CHECK_OK(infer_closed(graph, {}, "u", &facts, 0, work));
   for (std::size_t i = 0; i < facts.size(); ++i) {
     Value& value = graph.value(ValueId(i));
     value.type = facts[i].type;

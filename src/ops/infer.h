@@ -5,11 +5,19 @@
 
 namespace xyntra {
 
+// How many values of subgraphs may still be looked at. A loop infers its body several times until its states
+// settle, so loops within loops would take exponential time without a cap.
+struct InferenceWork {
+  std::int64_t values_left = 500'000;
+};
+
 // Results of one node, given its operands: checks arity, attributes and dtypes against the definition, then
 // applies the shape rule. `fresh_prefix` names sizes that only running tells.
+// `work` is shared by the nodes of one model where given.
 Result<std::vector<ValueFacts>> infer_node(const OpDef& def, const Node& node,
                                            std::span<const ValueFacts> inputs,
-                                           const std::string& fresh_prefix = "u");
+                                           const std::string& fresh_prefix = "u",
+                                           InferenceWork* work = nullptr);
 
 // All values of a graph in topological order; declared types of values are checked against inferred ones, the
 // more precise one is kept. An op without definition is an Unsupported error.

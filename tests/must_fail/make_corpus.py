@@ -1028,6 +1028,42 @@ def scan_inputs_out_of_range():
 
 
 @case
+def loops_nested():
+    """Forty Loops inside each other whose state grows: each settles its body's types several times, 2^40 in all."""
+    def body(depth):
+        inputs = (field(11, h.make_tensor_value_info(f"i{depth}", T.INT64, ()).SerializeToString()) +
+                  field(11, h.make_tensor_value_info(f"k{depth}", T.BOOL, ()).SerializeToString()) +
+                  field(11, field(1, b"s%d" % depth)))
+        if depth == 0:
+            inner = node("Concat", ["s0", "s0"], ["t0"], axis=0).SerializeToString()
+        else:
+            inner = loop(f"s{depth}", f"t{depth}", body(depth - 1))
+        return inputs + field(1, inner) + field(12, field(1, b"k%d" % depth)) + field(12, field(1, b"t%d" % depth))
+
+    def loop(state, result, graph_bytes):
+        return (node("Loop", ["", "", state], [result]).SerializeToString() +
+                field(5, field(1, b"body") + field(6, graph_bytes) + field(20, 5)))
+
+    return raw_model(field(11, f32("x").SerializeToString()) + field(1, loop("x", "y", body(39))) + field(12, field(1, b"y")))
+
+
+@case
+def captures_through_nests():
+    """Two thousand names captured through sixty graphs: a small file, but 120,000 values."""
+    count, names = 2000, lambda i: b"v%d" % i
+    inner = b"".join(field(1, field(1, names(i)) + field(2, b"w%d" % i) + field(4, b"Relu")) for i in range(count))
+    inner += field(12, field(1, b"w0"))
+    for _ in range(60):
+        then = field(5, field(1, b"then_branch") + field(6, inner) + field(20, 5))
+        other = field(5, field(1, b"else_branch") + field(6, field(12, field(1, b"c"))) + field(20, 5))
+        inner = field(1, field(1, b"c") + field(2, b"q") + field(4, b"If") + then + other) + field(12, field(1, b"q"))
+    chain = b"".join(field(1, field(1, names(i)) + field(2, names(i + 1)) + field(4, b"Relu")) for i in range(count))
+    inputs = field(11, f32("v0").SerializeToString())
+    inputs += field(11, h.make_tensor_value_info("c", T.BOOL, ()).SerializeToString())
+    return raw_model(inputs + chain + inner)
+
+
+@case
 def graph_attribute_on_relu():
     """Relu takes no graph."""
     branch = h.make_graph([], "b", [], [])

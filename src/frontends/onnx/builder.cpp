@@ -1,7 +1,5 @@
 #include "frontends/onnx/builder.h"
 
-#include "ops/infer.h"
-
 namespace xyntra::onnx {
 
 const Tensor* GraphBuilder::constant(ValueId id) const {
@@ -35,7 +33,7 @@ Result<NodeId> GraphBuilder::add(NodeDraft draft) {
   for (const ValueId input : node.inputs) {
     inputs.push_back(input.valid() ? facts_of(graph_, input) : ValueFacts{{}, {}, {}, false});
   }
-  XYNTRA_TRY(auto outputs, infer_node(*def, node, inputs, symbol_prefix_ + std::to_string(id.index)));
+  XYNTRA_TRY(auto outputs, infer_node(*def, node, inputs, symbol_prefix_ + std::to_string(id.index), &work_));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
     Value& value = graph_.value(node.outputs[i]);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/infer.h"
 
 namespace xyntra::onnx {
 
@@ -27,8 +28,8 @@ enum class UndefinedOps : std::uint8_t { Refuse, Keep };
 class GraphBuilder {
  public:
   // `symbol_prefix` starts the names of sizes that only running tells.
-  GraphBuilder(std::string symbol_prefix, UndefinedOps undefined_ops)
-      : symbol_prefix_(std::move(symbol_prefix)), undefined_ops_(undefined_ops) {}
+  GraphBuilder(std::string symbol_prefix, UndefinedOps undefined_ops, InferenceWork& work)
+      : symbol_prefix_(std::move(symbol_prefix)), undefined_ops_(undefined_ops), work_(work) {}
 
   xyntra::Graph& graph() { return graph_; }
   const Type& type(ValueId id) const { return graph_.value(id).type; }
@@ -48,6 +49,7 @@ class GraphBuilder {
   xyntra::Graph graph_;
   std::string symbol_prefix_;
   UndefinedOps undefined_ops_;
+  InferenceWork& work_;
   std::set<std::string_view> reserved_;
   std::size_t clashes_ = 0;
 };

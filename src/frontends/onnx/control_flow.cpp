@@ -123,7 +123,7 @@ Status GraphImporter::import_batched_scan(NodeDraft& draft, const Graph& body, N
     of_batch.push_back(names.builder->type(capture.outside));
   }
 
-  GraphBuilder batch("u" + std::to_string(subgraphs_++) + "s", options_.undefined_ops);
+  GraphBuilder batch("u" + std::to_string(subgraphs_++) + "s", options_.undefined_ops, work_);
   NodeDraft sequence;
   sequence.op = "Scan";
   sequence.version = draft.version;
@@ -195,7 +195,7 @@ Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph
   if (depth_ >= options_.limits.max_nesting) {
     return limit_error("more than " + std::to_string(options_.limits.max_nesting) + " levels of nesting");
   }
-  GraphBuilder builder("u" + std::to_string(subgraphs_++) + "s", options_.undefined_ops);
+  GraphBuilder builder("u" + std::to_string(subgraphs_++) + "s", options_.undefined_ops, work_);
   reserve_names(graph, builder);
   Names inner;
   inner.builder = &builder;

@@ -43,7 +43,7 @@ Result<xyntra::Graph> GraphImporter::import_main() {
     if (!input.type) continue;
     for (const Dimension& dim : input.type->dims) symbols_.declare(dim.param);
   }
-  GraphBuilder builder("u", options_.undefined_ops);
+  GraphBuilder builder("u", options_.undefined_ops, work_);
   reserve_names(graph, builder);
   Names names;
   names.builder = &builder;
@@ -113,6 +113,7 @@ Status GraphImporter::define_outputs(const Graph& graph, Names& names) {
   for (const ValueInfo& output : graph.outputs) {
     if (output.name.empty()) return bad_model("an output without a name");
     const auto value = resolve(names, output.name);
+    XYNTRA_CHECK_OK(check_captures());
     if (!value || !value->valid())
       return bad_model("output " + in_quotes(output.name) + " is never computed");
     if (names.around == nullptr && !seen.insert(output.name).second) {
@@ -168,9 +169,16 @@ std::optional<ValueId> GraphImporter::resolve(Names& names, std::string_view nam
     inside = graph.add_input(inner_name, value.type);
     graph.value(inside).elements = value.elements;
     names.captures.push_back({*outside, inside});
+    ++captures_;
   }
   names.values.emplace(name, inside);
   return inside;
+}
+
+Status GraphImporter::check_captures() const {
+  if (captures_ <= options_.limits.max_captures) return {};
+  return limit_error("more than " + std::to_string(options_.limits.max_captures) +
+                     " values are captured by subgraphs");
 }
 
 std::string GraphImporter::new_value_name(Names& names, std::string_view name) {

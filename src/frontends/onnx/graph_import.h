@@ -72,6 +72,7 @@ class GraphImporter {
   Status import_nodes(std::span<const Node> nodes, Names& names, const Frame& frame);
   Status bind(Names& names, std::string_view name, ValueId value);
   std::optional<ValueId> resolve(Names& names, std::string_view name);
+  Status check_captures() const;
   std::string new_value_name(Names& names, std::string_view name);
   static void reserve_names(const Graph& graph, GraphBuilder& builder);
   Status settle_type(Names& names, std::string_view name, ValueId value);
@@ -105,7 +106,9 @@ class GraphImporter {
   SymbolNames symbols_;
   FreeNames free_names_;
   std::map<const Function*, Opsets> function_opsets_;
+  InferenceWork work_;
   std::size_t subgraphs_ = 0;
+  std::int64_t captures_ = 0;
   int depth_ = 0;
 };
 

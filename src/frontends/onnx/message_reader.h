@@ -19,6 +19,7 @@ struct WireLimits {
   std::int64_t max_nodes = 1'000'000;
   std::int64_t max_functions = 10'000;
   std::int64_t max_rank = 32;
+  std::int64_t max_captures = 100'000;  // values that subgraphs take from around them, in all
   std::int64_t max_bytes = 160'000'000;  // plus the size of the file
 };
 

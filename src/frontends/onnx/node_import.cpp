@@ -113,6 +113,7 @@ Result<NodeDraft> GraphImporter::draft_node(const Node& node, const std::string&
       continue;
     }
     const auto value = resolve(names, input);
+    XYNTRA_CHECK_OK(check_captures());
     if (!value) return bad_model("input " + in_quotes(input) + " is not defined");
     draft.inputs.push_back(*value);
   }

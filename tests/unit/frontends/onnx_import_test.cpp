@@ -208,8 +208,9 @@ TEST(OnnxVersions, AttributesBecomeInputs) {
                    output("y"),
                9),
       "Slice(x, Slice_0/starts, Slice_0/ends) -> y");
-  EXPECT_EQ(imported(input("x") + node("TopK", {"x"}, {"y"}, integer("k", 1)) + output("y"), 9),
-            "TopK(x, TopK_0/k) -> y");
+  EXPECT_EQ(
+      imported(input("x") + node("TopK", {"x"}, {"y", "i"}, integer("k", 1)) + output("y") + output("i"), 9),
+      "TopK(x, TopK_0/k) -> y, i");
 }
 
 TEST(OnnxVersions, SoftmaxFlattens) {
