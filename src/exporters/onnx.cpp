@@ -177,15 +177,41 @@ class OnnxWriter {
       const ValueId id = graph.inputs[i];
       write_value_info(writer, field::graph::kInput, scope.names[id.index], graph.value(id).type);
     }
+    const std::vector<bool> told = known_by_declaration(graph);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       // What comes out of a branch or body is inferred by whoever reads the file; a branch that never runs may
       // have shapes that nothing fits.
       Type type = graph.value(graph.outputs[i]).type;
-      if (!in_main_graph_) type.shape.reset();
+      if (!in_main_graph_ && !told[graph.outputs[i].index]) type.shape.reset();
       write_value_info(writer, field::graph::kOutput, outputs[i], type);
+    }
+    std::vector<bool> is_output(graph.value_count(), false);
+    for (ValueId id : graph.outputs) is_output[id.index] = true;
+    for (std::size_t i = 0; i < graph.value_count(); ++i) {
+      if (!told[i] || is_output[i]) continue;
+      write_value_info(writer, field::graph::kValueInfo, scope.names[i], graph.value(ValueId(i)).type);
     }
     in_main_graph_ = false;
     return {};
+  }
+
+  // Results with a shape of nodes that have an operand without: only a declaration can have told it, so the file
+  // declares it, too. All other types can be inferred.
+  static std::vector<bool> known_by_declaration(const Graph& graph) {
+    const auto is_vague = [&](ValueId id) {
+      if (!id.valid()) return false;
+      const Type& type = graph.value(id).type;
+      return type.kind == Type::Kind::Unknown || (type.is_tensor() && !type.shape);
+    };
+    std::vector<bool> told(graph.value_count(), false);
+    for (NodeId id : graph.node_ids()) {
+      const Node& node = graph.node(id);
+      if (std::ranges::none_of(node.inputs, is_vague)) continue;
+      for (ValueId output : node.outputs) {
+        if (output.valid()) told[output.index] = graph.value(output).type.shape.has_value();
+      }
+    }
+    return told;
   }
 
   // A subgraph's output must be computed in it, and each output has a name of its own.

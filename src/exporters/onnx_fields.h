@@ -18,7 +18,8 @@ namespace entry {
 inline constexpr Tag kKey = 1, kValue = 2;
 }
 namespace graph {
-inline constexpr Tag kNode = 1, kName = 2, kInitializer = 5, kDocString = 10, kInput = 11, kOutput = 12;
+inline constexpr Tag kNode = 1, kName = 2, kInitializer = 5, kDocString = 10, kInput = 11, kOutput = 12,
+                     kValueInfo = 13;
 }
 namespace node {
 inline constexpr Tag kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7;
