@@ -81,6 +81,20 @@ class StageCompiler {
 
   // ---- affine index analysis
 
+  // sum += scale * term; false when a number does not fit, and the index is then computed lane by lane.
+  static bool add_scaled(Affine& sum, const Affine& term, std::int64_t scale) {
+    auto add = [scale](std::int64_t& target, std::int64_t value) {
+      std::int64_t product = 0;
+      return !__builtin_mul_overflow(value, scale, &product) &&
+             !__builtin_add_overflow(target, product, &target);
+    };
+    bool fits = add(sum.constant, term.constant);
+    for (std::size_t i = 0; i < sum.coefficients.size(); ++i) {
+      fits = add(sum.coefficients[i], term.coefficients[i]) && fits;
+    }
+    return fits;
+  }
+
   std::optional<Affine> affine_of(const Expr& expr) const {
     const ExprNode& node = *expr;
     Affine result;
@@ -91,11 +105,7 @@ class StageCompiler {
       case ExprOp::Add:
       case ExprOp::Sub: {
         auto a = affine_of(node.operands[0]), b = affine_of(node.operands[1]);
-        if (!a || !b) return std::nullopt;
-        std::int64_t sign = node.op == ExprOp::Add ? 1 : -1;
-        a->constant += sign * b->constant;
-        for (std::size_t i = 0; i < a->coefficients.size(); ++i)
-          a->coefficients[i] += sign * b->coefficients[i];
+        if (!a || !b || !add_scaled(*a, *b, node.op == ExprOp::Add ? 1 : -1)) return std::nullopt;
         return a;
       }
       case ExprOp::Mul: {
@@ -105,22 +115,22 @@ class StageCompiler {
           return std::all_of(x.coefficients.begin(), x.coefficients.end(), [](auto c) { return c == 0; });
         };
         if (!is_number(*a)) std::swap(a, b);
-        if (!is_number(*a)) return std::nullopt;
-        b->constant *= a->constant;
-        for (auto& coefficient : b->coefficients) coefficient *= a->constant;
-        return b;
+        if (!is_number(*a) || !add_scaled(result, *b, a->constant)) return std::nullopt;
+        return result;
       }
       default: return std::nullopt;
     }
   }
 
-  std::pair<std::int64_t, std::int64_t> bounds(const Affine& affine) const {
-    std::int64_t low = affine.constant, high = affine.constant;
+  // Whether the index stays within [0, extent) at every point of the loops.
+  bool within(const Affine& affine, std::int64_t extent) const {
+    __extension__ using Wide = __int128;
+    Wide low = affine.constant, high = affine.constant;
     for (std::size_t i = 0; i < affine.coefficients.size(); ++i) {
-      std::int64_t reach = affine.coefficients[i] * (extents_[i] - 1);
+      Wide reach = static_cast<Wide>(affine.coefficients[i]) * (extents_[i] - 1);
       (reach < 0 ? low : high) += reach;
     }
-    return {low, high};
+    return low >= 0 && high < extent;
   }
 
   // The access of a load or store; affine when every index is.
@@ -141,11 +151,10 @@ class StageCompiler {
         break;
       }
       std::int64_t extent = buffer.shape[d].constant();
-      auto [low, high] = bounds(*affine);
-      if (low < 0 || high >= extent) access.in_bounds = false;
-      access.offset.constant += stride * affine->constant;
-      for (std::size_t i = 0; i < affine->coefficients.size(); ++i) {
-        access.offset.coefficients[i] += stride * affine->coefficients[i];
+      if (!within(*affine, extent)) access.in_bounds = false;
+      if (!add_scaled(access.offset, *affine, stride)) {
+        access.affine = false;
+        break;
       }
       access.index[d] = std::move(*affine);
       stride *= extent;
@@ -163,8 +172,11 @@ class StageCompiler {
     if (stage_.kind == Stage::Kind::Scatter) return;
     for (std::size_t i = axes.size(); i-- > 1;) {
       auto outer = static_cast<std::size_t>(axes[i - 1]), inner = static_cast<std::size_t>(axes[i]);
-      if (!walk_as_one(outer, inner)) continue;
-      program_.slots[inner].extent *= program_.slots[outer].extent;
+      std::int64_t together = 0;
+      bool fits =
+          !__builtin_mul_overflow(program_.slots[inner].extent, program_.slots[outer].extent, &together);
+      if (!fits || !walk_as_one(outer, inner)) continue;
+      program_.slots[inner].extent = together;
       program_.slots[outer].extent = 1;
       std::swap(axes[i - 1], axes[i]);  // the long one goes on to meet its next neighbour
       axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
@@ -265,7 +277,8 @@ class StageCompiler {
     plan.rows = own[1 - lanes];
     plan.depth = *std::max_element(reduction.begin(), reduction.end(), longer);
     std::int64_t work = extent(longest[lanes]);
-    for (int slot : plan.rows) work *= std::max<std::int64_t>(1, extent(slot));
+    for (int slot : plan.rows)
+      work = std::min(work * std::max<std::int64_t>(1, extent(slot)), kLeastTiledWork);
     if (work < kLeastTiledWork) return false;
     program_.strip = longest[lanes];
     for (int slot : axes) {

@@ -209,10 +209,14 @@ class Worker {
     if (!code.empty()) tick(count);
   }
 
+  // Wraps where a hostile attribute makes it too large. Indices and offsets wrap alike, so an index that is found
+  // inside its dimension has the right offset all the same.
   std::int64_t value(const Affine& affine) const {
-    std::int64_t total = affine.constant;
-    for (std::size_t i = 0; i < variables_.size(); ++i) total += affine.coefficients[i] * variables_[i];
-    return total;
+    auto total = static_cast<std::uint64_t>(affine.constant);
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      total += static_cast<std::uint64_t>(affine.coefficients[i]) * static_cast<std::uint64_t>(variables_[i]);
+    }
+    return static_cast<std::int64_t>(total);
   }
   std::int64_t stride_of(const Affine& affine) const { return stride_along(affine, program_.strip); }
   static std::int64_t stride_along(const Affine& affine, int along) {
@@ -221,11 +225,12 @@ class Worker {
 
   // The lanes [first, last) of an affine access that lie inside the buffer.
   std::pair<int, int> lanes_inside(const Access& access, const Memory& memory, int count, int along) const {
-    std::int64_t first = 0, last = count;
-    auto ceil_div = [](std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); };
+    __extension__ using Wide = __int128;
+    Wide first = 0, last = count;
+    auto ceil_div = [](Wide a, Wide b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); };
     for (std::size_t d = 0; d < access.index.size() && first < last; ++d) {
-      std::int64_t start = value(access.index[d]), stride = stride_along(access.index[d], along),
-                   extent = memory.dims[d];
+      Wide start = value(access.index[d]), stride = stride_along(access.index[d], along),
+           extent = memory.dims[d];
       if (stride == 0) {
         if (start < 0 || start >= extent) last = first;
       } else if (stride > 0) {

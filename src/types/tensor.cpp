@@ -149,13 +149,14 @@ Result<std::int64_t> element_count(std::span<const std::int64_t> dims) {
     if (dim < 0) return bad_model("negative dimension in " + shown(dims));
     empty = empty || dim == 0;
   }
-  if (empty) return 0;
+  // An empty tensor has strides too: its other dimensions obey the same limit.
   std::int64_t count = 1;
   for (std::int64_t dim : dims) {
+    if (dim == 0) continue;
     if (dim > kMostElements / count) return limit_error("more than 2^48 elements in " + shown(dims));
     count *= dim;
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims) {

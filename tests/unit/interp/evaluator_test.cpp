@@ -183,6 +183,17 @@ TEST(Evaluator, RefusesWhatTheBudgetDoesNotAllow) {
   EXPECT_EQ(y.error().error_class, ErrorClass::Limit);
 }
 
+TEST(Evaluator, AbsurdStridesAndShapesCannotOverflow) {
+  std::int64_t huge = std::int64_t{1} << 61;
+  auto y = evaluate("Conv", {f32({1, 1, 3}, {1, 2, 3}), f32({1, 1, 1}, {1})},
+                    {{"strides", std::vector<std::int64_t>{huge}}});
+  ASSERT_TRUE(y.has_value()) << y.error().to_string();
+  EXPECT_EQ(floats(*y), std::vector<float>{1});
+  auto empty = Tensor::allocate(DType::F32, {0, std::int64_t{1} << 40, std::int64_t{1} << 40});
+  ASSERT_FALSE(empty.has_value());
+  EXPECT_EQ(empty.error().error_class, ErrorClass::Limit);
+}
+
 TEST(Evaluator, ErrorsNameTheNode) {
   auto y = evaluate("Add", {f32({2}, {1, 2}), f32({3}, {1, 2, 3})});
   ASSERT_FALSE(y.has_value());

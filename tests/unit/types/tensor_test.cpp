@@ -20,7 +20,7 @@ TEST(TensorSizes, AreChecked) {
   EXPECT_EQ(element_count(Dims{(std::int64_t{1} << 42) + 1, std::int64_t{1} << 22}).error().error_class,
             ErrorClass::Limit);
   EXPECT_EQ(element_count(Dims{INT64_MAX, INT64_MAX}).error().error_class, ErrorClass::Limit);
-  EXPECT_EQ(element_count(Dims{INT64_MAX, 0, INT64_MAX}).value(), 0);
+  EXPECT_EQ(element_count(Dims{INT64_MAX, 0, INT64_MAX}).error().error_class, ErrorClass::Limit);
   EXPECT_EQ(element_count(Dims{0, -1}).error().message, "negative dimension in [0,-1]");
   EXPECT_EQ(byte_size(DType::I4, Dims{3}).value(), 2);
   EXPECT_EQ(byte_size(DType::U2, Dims{5}).value(), 2);
