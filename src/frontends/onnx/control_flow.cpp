@@ -35,6 +35,7 @@ Status GraphImporter::import_subgraphs(const Node& node, NodeDraft& draft, Names
     graphs.emplace(attribute.name, &attribute.graphs[0]);
   }
   if (draft.op == "If") return import_if(draft, graphs, names, frame);
+  if (draft.op == "ai.onnx.preview.FlexAttention") return import_flex_attention(draft, graphs, names, frame);
   const bool has_body = draft.op == "Loop" || draft.op == "Scan" || draft.op == "SequenceMap";
   if (!has_body) {
     if (graphs.empty() || find_op(draft.op) == nullptr)

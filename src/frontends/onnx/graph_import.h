@@ -99,6 +99,12 @@ class GraphImporter {
   Result<ClosedGraph> close_graph(const Graph& graph, const std::vector<Type>& arguments,
                                   const std::string& origin, Names& names, const Frame& frame);
 
+  // flex_attention.cpp
+  Result<ValueId> inline_modifier(const Graph& graph, ValueId x, const NodeDraft& draft, Names& names,
+                                  const Frame& frame);
+  Status import_flex_attention(NodeDraft& draft, const std::map<std::string_view, const Graph*>& graphs,
+                               Names& names, const Frame& frame);
+
   const Model& model_;
   const FunctionTable& functions_;
   TensorReader& tensors_;
