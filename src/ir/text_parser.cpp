@@ -11,7 +11,7 @@ namespace {
 constexpr int kDeepestNesting = 64;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kHighestRank = 32;
-constexpr std::size_t kLongestDim = 1024;  // characters of one size expression
+constexpr std::size_t kLongestDim = 4096;  // characters of one size expression
 
 using Kind = Token::Kind;
 
@@ -194,16 +194,26 @@ class Parser {
     }
     Shape dims;
     for (const Lexer::Piece& piece : pieces) {
-      if (piece.text.size() > kLongestDim) {
-        return lexer_.error_at(piece.offset, "this size expression is too long", ErrorClass::Limit);
-      }
-      auto dim = Dim::parse(piece.text);
-      if (!dim) return lexer_.error_at(piece.offset, dim.error().message);
-      if (dim->is_constant() && dim->constant() < 0)
-        return lexer_.error_at(piece.offset, "a size cannot be negative");
-      dims.push_back(std::move(*dim));
+      XYNTRA_TRY(Dim dim, size(piece));
+      dims.push_back(std::move(dim));
     }
     return dims;
+  }
+
+  Result<Dim> size(const Lexer::Piece& piece) const {
+    const auto too_long = [&] {
+      return lexer_.error_at(piece.offset, "this size expression is too long", ErrorClass::Limit);
+    };
+    if (piece.text.size() > kLongestDim) return too_long();
+    auto dim = Dim::parse(piece.text);
+    if (!dim) return lexer_.error_at(piece.offset, dim.error().message);
+    if (dim->is_constant() && dim->constant() < 0)
+      return lexer_.error_at(piece.offset, "a size cannot be negative");
+    // Multiplied out it can be longer than it was written, and must still be readable when it is printed.
+    const std::string canonical = dim->to_string();
+    if (canonical.size() > kLongestDim || (canonical != piece.text && !Dim::parse(canonical)))
+      return too_long();
+    return *dim;
   }
 
   tl::unexpected<Error> too_deep(const char* what) const {

@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
 constexpr int kMaxParseDepth = 64;
 constexpr std::size_t kLongestProduct = 1 << 14;  // characters
+constexpr int kMostFactors = 64;
 
 __extension__ typedef __int128 Int128;
 
@@ -413,20 +414,32 @@ class DimParser {
 
   Result<Dim> expression(int depth) {
     if (depth > kMaxParseDepth) return fail("nested too deeply");
-    bool negative = accept('-');
-    XYNTRA_TRY(Dim total, term(depth));
-    if (negative) total = total * Dim(-1);
+    const bool negative = accept('-');
+    XYNTRA_TRY(Dim first, term(depth));
+    std::vector<Dim> parts{negative ? first * Dim(-1) : first};
     while (true) {
-      bool plus = accept('+');
-      if (!plus && !accept('-')) return total;
+      const bool plus = accept('+');
+      if (!plus && !accept('-')) return sum_of(std::move(parts));
       XYNTRA_TRY(Dim next, term(depth));
-      total = plus ? total + next : total - next;
+      parts.push_back(plus ? next : next * Dim(-1));
     }
+  }
+
+  // In pairs, pairs of pairs …: adding one after the other would take time quadratic in their number.
+  static Dim sum_of(std::vector<Dim> parts) {
+    while (parts.size() > 1) {
+      std::vector<Dim> sums;
+      for (std::size_t i = 0; i + 1 < parts.size(); i += 2) sums.push_back(parts[i] + parts[i + 1]);
+      if (parts.size() % 2 == 1) sums.push_back(std::move(parts.back()));
+      parts = std::move(sums);
+    }
+    return std::move(parts.front());
   }
 
   Result<Dim> term(int depth) {
     XYNTRA_TRY(Dim total, factor(depth));
-    while (accept('*')) {
+    for (int factors = 1; accept('*'); ++factors) {
+      if (factors >= kMostFactors) return fail("this product has too many factors");
       XYNTRA_TRY(Dim next, factor(depth));
       // Multiplied out, a short text such as (a+b)*(c+d)*… becomes exponentially long.
       if (total.product_length(next) > kLongestProduct) return fail("this product has too many terms");
