@@ -230,6 +230,9 @@ Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph
   XYNTRA_CHECK_OK(std::move(imported));
   XYNTRA_CHECK_OK(define_outputs(graph, inner));
   builder.graph().name = std::string(graph.name);
+  // The rounds a loop may take to settle, for it and the loops around it.
+  constexpr std::int64_t kRounds = 20;
+  work_.values_left += kRounds * static_cast<std::int64_t>(builder.graph().value_count());
   return ClosedGraph{std::move(builder.graph()), std::move(inner.captures)};
 }
 

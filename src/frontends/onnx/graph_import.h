@@ -112,7 +112,7 @@ class GraphImporter {
   SymbolNames symbols_;
   FreeNames free_names_;
   std::map<const Function*, Opsets> function_opsets_;
-  InferenceWork work_;
+  InferenceWork work_{.values_left = 100'000};
   std::size_t subgraphs_ = 0;
   std::int64_t captures_ = 0;
   int depth_ = 0;
