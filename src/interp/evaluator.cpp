@@ -34,20 +34,41 @@ Result<Datum> widened(const Datum& datum, const std::shared_ptr<Budget>& budget)
   return result;
 }
 
-// A formula is compiled for given shapes and, where the definition looked at them, contents of operands.
-struct CacheKey {
-  std::vector<DType> dtypes;
-  std::vector<Dims> dims;
-  std::vector<std::string> contents;
-  bool operator==(const CacheKey&) const = default;
+// What a compiled formula holds for: an operand's type and, where the rule or the definition looked at them, its
+// contents. Nothing else may be assumed, so a loop whose operands only change their contents compiles once.
+struct OperandKey {
+  DType dtype = DType::Bool;
+  Dims dims{-1};  // of an absent operand
+  std::optional<std::string> contents;
+
+  static OperandKey of(const Datum& datum, bool with_contents) {
+    OperandKey key;
+    const Tensor& tensor = datum.tensor;
+    if (!tensor.defined()) return key;
+    key.dtype = datum.declared ? *datum.declared : tensor.dtype();
+    key.dims = tensor.dims();
+    if (with_contents) key.contents = bytes_of(tensor);
+    return key;
+  }
+
+  bool matches(const Datum& datum) const {
+    OperandKey other = of(datum, false);
+    return dtype == other.dtype && dims == other.dims && (!contents || *contents == bytes_of(datum.tensor));
+  }
+
+ private:
+  static std::string_view bytes_of(const Tensor& tensor) {
+    return {reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size()};
+  }
 };
 
 struct CacheEntry {
-  CacheKey key;
+  std::vector<OperandKey> operands;
   std::vector<ValueFacts> outputs;
   std::shared_ptr<const interp::CompiledFormula> formula;
 };
 
+// Contents of larger tensors are never shown to rules and definitions: what is compiled holds for any.
 constexpr std::int64_t kSmallContents = 4096;
 
 // The dtypes that the model gives to what a host op made as f64.
@@ -64,10 +85,12 @@ Result<ValueFacts> model_facts(const Datum& datum) {
     XYNTRA_TRY(ValueFacts element, model_facts(datum.items[0]));
     facts.type.element = std::make_shared<const Type>(std::move(element.type));
   }
-  if (!datum.declared || datum.kind != Datum::Kind::Tensor) return facts;
+  if (datum.kind != Datum::Kind::Tensor) return facts;
+  bool small = datum.tensor.count() <= kSmallContents;
+  if (!small) facts.constant = Tensor();
+  if (!datum.declared) return facts;
   facts.type.dtype = *datum.declared;
-  facts.constant = Tensor();
-  if (datum.tensor.count() <= kSmallContents) {
+  if (small) {
     XYNTRA_TRY(facts.constant, converted(datum.tensor, *datum.declared, nullptr));
   }
   return facts;
@@ -268,28 +291,9 @@ class Evaluator::State {
                    facts.type.to_string());
   }
 
-  // Contents are part of the key where the shape rule or the definition may have looked at them.
-  CacheKey key_of(const std::vector<Datum>& inputs) const {
-    CacheKey key;
-    for (const Datum& input : inputs) {
-      const Tensor& tensor = input.tensor;
-      key.dtypes.push_back(input.declared     ? *input.declared
-                           : tensor.defined() ? tensor.dtype()
-                                              : DType::Bool);
-      key.dims.push_back(tensor.defined() ? tensor.dims() : Dims{-1});
-      bool small = tensor.defined() && tensor.count() <= kSmallContents;
-      std::string contents;
-      if (small) contents.assign(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
-      key.contents.push_back(std::move(contents));
-    }
-    return key;
-  }
-
-  Result<CacheEntry> compile(const OpDef& def, const Node& node, const std::vector<Datum>& inputs,
-                             CacheKey key) {
+  Result<CacheEntry> compile(const OpDef& def, const Node& node, const std::vector<Datum>& inputs) {
     CacheEntry entry;
-    entry.key = std::move(key);
-    XYNTRA_TRY(auto facts, facts_of_all(inputs));
+    XYNTRA_TRY(const auto facts, facts_of_all(inputs));
     XYNTRA_TRY(entry.outputs, infer_node(def, node, facts));
     for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;
@@ -298,6 +302,10 @@ class Evaluator::State {
     XYNTRA_TRY(te::Formula formula, formula_of(def, node, facts, entry.outputs));
     XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
     entry.formula = std::make_shared<const interp::CompiledFormula>(std::move(compiled));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      entry.operands.push_back(
+          OperandKey::of(inputs[i], facts[i].contents_used && facts[i].constant.defined()));
+    }
     return entry;
   }
 
@@ -313,11 +321,12 @@ class Evaluator::State {
       }
       tensors.push_back(input.tensor);
     }
-    CacheKey key = key_of(inputs);
-    auto found =
-        std::find_if(cache.begin(), cache.end(), [&key](const CacheEntry& e) { return e.key == key; });
+    auto found = std::find_if(cache.begin(), cache.end(), [&inputs](const CacheEntry& entry) {
+      return std::equal(inputs.begin(), inputs.end(), entry.operands.begin(), entry.operands.end(),
+                        [](const Datum& datum, const OperandKey& key) { return key.matches(datum); });
+    });
     if (found == cache.end()) {
-      XYNTRA_TRY(CacheEntry entry, compile(def, node, inputs, std::move(key)));
+      XYNTRA_TRY(CacheEntry entry, compile(def, node, inputs));
       cache.push_front(std::move(entry));
       found = cache.begin();
       if (cache.size() > kCachedFormulasPerNode) cache.pop_back();

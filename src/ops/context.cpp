@@ -25,11 +25,13 @@ const T& attribute_as(const OpContext& context, const Attribute* attribute, std:
 }  // namespace
 
 const Tensor* OpContext::constant(std::size_t i) const {
+  if (has_input(i)) inputs_[i].contents_used = true;
   return has_input(i) && inputs_[i].constant.defined() ? &inputs_[i].constant : nullptr;
 }
 
 std::optional<std::vector<Dim>> OpContext::elements(std::size_t i) const {
   if (!has_input(i)) return std::nullopt;
+  inputs_[i].contents_used = true;
   if (inputs_[i].elements) return inputs_[i].elements;
   const Tensor* tensor = constant(i);
   if (tensor == nullptr || is_float(tensor->dtype()) || tensor->count() > kMaxTrackedElements)

@@ -72,6 +72,8 @@ struct ValueFacts {
   Tensor constant;                           // defined() when the contents are known
   std::optional<std::vector<Dim>> elements;  // contents of a small integer tensor as symbolic integers
   bool present = true;                       // false: optional operand not given
+  // Set when a rule or definition asks for the contents: what it made then holds for these contents only.
+  mutable bool contents_used = false;
 };
 
 // A node looked at through its definition: operands, attributes with their defaults, places for errors.
