@@ -24,14 +24,27 @@ bool has_contents(const OpContext& c, std::size_t operand) {
 
 bool crops(const OpContext& c) { return c.text("coordinate_transformation_mode") == "tf_crop_and_resize"; }
 
+// A computed length as a size. Outside the integers a conversion would give each processor's own number.
+Result<std::int64_t> length_of(const OpContext& c, std::size_t axis, double length) {
+  if (length >= 0 && length <= 0x1p60) return static_cast<std::int64_t>(length);
+  return c.fail("axis " + std::to_string(axis) + " would have a length that is no size");
+}
+
 // floor(extent * factor), in f32 as the standard's own inference does.
-std::optional<Dim> scaled(const Dim& extent, float factor) {
+Result<std::optional<Dim>> scaled(const OpContext& c, std::size_t axis, const Dim& extent, float factor) {
   if (extent.is_constant()) {
-    return Dim(static_cast<std::int64_t>(std::floor(static_cast<float>(extent.constant()) * factor)));
+    XYNTRA_TRY(auto length, length_of(c, axis, std::floor(static_cast<float>(extent.constant()) * factor)));
+    return Dim(length);
   }
-  if (factor >= 1 && std::floor(factor) == factor) return extent * Dim(static_cast<std::int64_t>(factor));
   float inverse = 1 / factor;
-  if (std::floor(inverse) == inverse) return floor_div(extent, static_cast<std::int64_t>(inverse));
+  if (factor >= 1 && std::floor(factor) == factor) {
+    XYNTRA_TRY(auto whole, length_of(c, axis, factor));
+    return extent * Dim(whole);
+  }
+  if (inverse >= 1 && std::floor(inverse) == inverse) {
+    XYNTRA_TRY(auto whole, length_of(c, axis, inverse));
+    return floor_div(extent, whole);
+  }
   return std::nullopt;
 }
 
@@ -89,9 +102,10 @@ Status resize(InferenceContext& c) {
             roi->element_as_f64(at + static_cast<std::int64_t>(axes.size())) - roi->element_as_f64(at);
         factor = static_cast<float>(span * static_cast<double>(factor));
       }
-      made = scaled(size, factor);
+      XYNTRA_TRY(made, scaled(c, axes[k], size, factor));
     } else if (ratio) {
-      made = Dim(static_cast<std::int64_t>(std::floor(*ratio * static_cast<double>(size.constant()) + 0.5)));
+      double length = std::floor(*ratio * static_cast<double>(size.constant()) + 0.5);
+      XYNTRA_TRY(made, length_of(c, axes[k], length));
     } else if (sizes && stretched) {
       made = (*sizes)[k];
     }
@@ -261,7 +275,8 @@ class Resizer {
       if (!known) return c_.unsupported("antialias with a scale that is not constant");
       narrowing = std::min(*known, 1.0);
     }
-    auto reach = static_cast<std::int64_t>(std::ceil(static_cast<double>(support) / narrowing));
+    XYNTRA_TRY(std::int64_t reach,
+               length_of(c_, axes_[k], std::ceil(static_cast<double>(support) / narrowing)));
     Axis o = c_.axis(to(k), "o"), tap = c_.axis(2 * reach, "tap");
     std::string suffix = std::to_string(axes_[k]);
     Buffer x = c_.map("x" + suffix, {o}, coordinate(k, o));
