@@ -56,6 +56,7 @@ class StageCompiler {
     }
     compile_body();
     compile_store();
+    mark_nans_to_settle();
     if (program_.registers.size() >= kNoRegister)
       return failure(ErrorClass::Internal, "formula stage is too large");
     return std::move(program_);
@@ -535,6 +536,48 @@ class StageCompiler {
       for (const Expr& i : stage_.store) program_.store.index_registers.push_back(value_of(i, false).result);
     }
     if (stage_.guard.defined()) program_.guard = value_of(stage_.guard, false).result;
+  }
+
+  // ---- NaN
+
+  static bool makes_nan(const Instruction& instruction) {
+    te::ExprKind kind = te::kind_of(instruction.op);
+    bool computes = kind == te::ExprKind::Arithmetic || kind == te::ExprKind::Math;
+    return computes && is_float(instruction.dtype) && !moves_bits(instruction.op);
+  }
+
+  // What becomes of its operand's NaN depends on the NaN's bits.
+  static bool moves_bits(ExprOp op) {
+    switch (op) {
+      case ExprOp::Cast:
+      case ExprOp::Bitcast:
+      case ExprOp::Select:
+      case ExprOp::Neg:
+      case ExprOp::Abs: return true;
+      default: return false;
+    }
+  }
+
+  // Arithmetic on a NaN gives a NaN whatever its bits, so only the last of a chain of operations settles them.
+  void mark_nans_to_settle() {
+    std::vector<bool> seen(program_.registers.size(), false);
+    auto see = [&seen](Register r) {
+      if (r != kNoRegister) seen[r] = true;
+    };
+    see(program_.value);
+    for (const Access& access : program_.accesses) see(access.fallback);
+    for (auto* code : {&program_.before, &program_.inner, &program_.after}) {
+      for (const Instruction& instruction : *code) {
+        bool to_integer = instruction.op == ExprOp::Cast && !is_float(instruction.dtype);
+        if (!moves_bits(instruction.op) || to_integer) continue;
+        for (Register operand : instruction.operands) see(operand);
+      }
+    }
+    for (auto* code : {&program_.before, &program_.inner, &program_.after}) {
+      for (Instruction& instruction : *code) {
+        instruction.settles_nan = seen[instruction.result] && makes_nan(instruction);
+      }
+    }
   }
 
   using Key = std::tuple<ExprOp, DType, DType, Register, Register, Register, int, int, bool, std::uint8_t>;

@@ -600,11 +600,22 @@ void fill_identity(te::Reducer reducer, DType dtype, void* accumulator, int n) {
   });
 }
 
+void settle_nans(DType dtype, void* lanes, int n) {
+  with_lane_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, I>) {
+      T* x = static_cast<T*>(lanes);
+      for (int i = 0; i < n; ++i) x[i] = std::isnan(x[i]) ? std::numeric_limits<T>::quiet_NaN() : x[i];
+    }
+  });
+}
+
 void combine_scalar(te::Combiner combiner, DType dtype, void* target, const void* value) {
   with_lane_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     combine_one(combiner, dtype, static_cast<T*>(target), *static_cast<const T*>(value));
   });
+  if (combiner != te::Combiner::Replace) settle_nans(dtype, target, 1);
 }
 
 int storage_bytes(DType dtype) { return bits_of(dtype) < 8 ? 1 : bits_of(dtype) / 8; }

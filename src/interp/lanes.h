@@ -22,6 +22,9 @@ void combine_lanes(te::Reducer reducer, DType dtype, void* accumulator, int coun
 // The value a reduction of nothing has, in every lane.
 void fill_identity(te::Reducer reducer, DType dtype, void* accumulator, int count);
 
+// Every NaN becomes the canonical one (see te/expr.h). Nothing to do for integers.
+void settle_nans(DType dtype, void* lanes, int count);
+
 // One scalar in its lane form, combined as a Scatter stage says.
 void combine_scalar(te::Combiner combiner, DType dtype, void* target, const void* value);
 

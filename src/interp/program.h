@@ -58,6 +58,7 @@ struct Instruction {
   int access = -1;  // Load, LoadOr: index into accesses
   int variable = -1;  // Var: slot
   te::CastMode cast;
+  bool settles_nan = false;  // a NaN it makes may be looked at bit by bit: make it the canonical one
 };
 
 struct RegisterInfo {

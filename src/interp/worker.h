@@ -204,6 +204,7 @@ class Worker {
         Operand operands[3] = {operand(instruction.operands[0]), operand(instruction.operands[1]),
                                operand(instruction.operands[2])};
         compute(instruction, own(instruction.result), operands, lanes);
+        if (instruction.settles_nan) settle_nans(instruction.dtype, own(instruction.result), lanes);
       }
     }
     if (!code.empty()) tick(count);
@@ -354,6 +355,9 @@ class Worker {
   }
 
   void finish_and_store(int count) {
+    if (program_.accumulator != kNoRegister) {
+      settle_nans(program_.accumulator_dtype, own(program_.accumulator), count);
+    }
     execute(program_.after, count);
     if (run_.stop.set()) return;
     const Memory& memory = run_.memory[program_.store.buffer.index];

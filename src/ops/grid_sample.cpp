@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "ops/host_context.h"
@@ -260,7 +261,9 @@ Status roi_align(HostContext& c) {
         first = false;
       }
       double mean = sum / static_cast<double>(std::max<std::int64_t>(rows * columns, 1));
-      result.set_element_f64(region * channels * height * width + at, average ? mean : most);
+      double value = average ? mean : most;
+      if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // the one NaN of formulas
+      result.set_element_f64(region * channels * height * width + at, value);
     }
   }
   c.set_result(0, std::move(result));

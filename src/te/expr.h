@@ -5,12 +5,12 @@
 //
 // Meaning, the same in the evaluator and in every backend:
 //   integers wrap; x / 0 = 0 and rem, mod likewise; INT_MIN / -1 = INT_MIN; `/` and rem truncate, floordiv
-//   and mod floor (mod takes the divisor's sign). Shifts by the width or more give 0 (arithmetic >> gives the
-//   sign). f16, bf16: each operation rounds to the dtype; authors who want f32 inside cast first. min, max
-//   propagate NaN; max(-0, +0) = +0. round is to nearest, ties to even. Comparisons are IEEE. cast float ->
-//   int truncates and saturates, NaN gives 0; int -> int wraps; to bool is != 0. select evaluates lazily as
-//   far as anyone can tell: a load in the branch not taken cannot fault. load outside a buffer is an error;
-//   load_or gives its first operand there instead.
+//   and mod floor (mod takes the divisor's sign). Shifts by the width or more give 0 (>> the sign).
+//   f16, bf16: each operation rounds to the dtype; authors who want f32 inside cast first. min, max propagate
+//   NaN; max(-0, +0) = +0. round: nearest, ties to even. Comparisons are IEEE. cast float -> int truncates,
+//   saturates, NaN gives 0; int -> int wraps; to bool is != 0. A load in a branch not taken cannot fault;
+//   else load outside a buffer is an error, load_or gives its first operand. Arithmetic and reductions make
+//   one NaN (quiet, no sign, no payload); what moves bits (load, select, casts, neg, odd functions) keeps it.
 #pragma once
 
 #include <cstdint>

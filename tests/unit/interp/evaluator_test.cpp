@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -152,6 +153,45 @@ TEST(Evaluator, SameBitsForAnyNumberOfThreads) {
     if (hash.empty()) hash = y->content_hash();
     EXPECT_EQ(y->content_hash(), hash) << threads << " threads";
   }
+}
+
+// x86 makes a negative NaN of 0 / 0, aarch64 a positive one, and which of two NaNs a sum keeps is the compiler's choice.
+TEST(Evaluator, ArithmeticMakesOneNaN) {
+  const float inf = std::numeric_limits<float>::infinity(), odd = std::bit_cast<float>(0xffc12345U);
+  auto bits = [](const Result<Tensor>& y) {
+    EXPECT_TRUE(y.has_value()) << y.error().to_string();
+    auto view = y->view<std::uint32_t>();
+    return std::vector<std::uint32_t>(view.begin(), view.end());
+  };
+  const std::vector<std::uint32_t> canonical{0x7fc00000};
+  EXPECT_EQ(bits(evaluate("Div", {f32({1}, {0}), f32({1}, {0})})), canonical);
+  EXPECT_EQ(bits(evaluate("Sub", {f32({1}, {inf}), f32({1}, {inf})})), canonical);
+  EXPECT_EQ(bits(evaluate("Add", {f32({1}, {odd}), f32({1}, {1})})), canonical);
+  EXPECT_EQ(bits(evaluate("Max", {f32({1}, {odd}), f32({1}, {1})})), canonical);
+  EXPECT_EQ(bits(evaluate("Mod", {f32({1}, {1}), f32({1}, {0})}, {{"fmod", std::int64_t{1}}})), canonical);
+  for (const char* op : {"Sqrt", "Log", "Acosh"})
+    EXPECT_EQ(bits(evaluate(op, {f32({1}, {-2})})), canonical) << op;
+  for (const char* op : {"Exp", "Floor", "Softmax"})
+    EXPECT_EQ(bits(evaluate(op, {f32({1}, {odd})})), canonical) << op;
+  EXPECT_EQ(bits(evaluate("ReduceSum", {f32({2}, {inf, -inf})}, {{"keepdims", std::int64_t{1}}})), canonical);
+  auto product = bits(
+      evaluate("MatMul", {f32({16, 2}, std::vector<float>(32, inf)), f32({2, 16}, std::vector<float>(32))}));
+  EXPECT_EQ(product, std::vector<std::uint32_t>(256, 0x7fc00000));
+  double nought = 0;
+  auto wide = Tensor::from<double>(DType::F64, {1}, std::span(&nought, 1));
+  auto quotient = evaluate("Div", {wide, wide});
+  ASSERT_TRUE(quotient.has_value());
+  EXPECT_EQ(quotient->view<std::uint64_t>()[0], 0x7ff8000000000000U);
+}
+
+TEST(Evaluator, MovingANaNKeepsItsBits) {
+  const float odd = std::bit_cast<float>(0xffc12345U);
+  auto moved = evaluate("Transpose", {f32({2, 2}, {1, odd, 2, 3})});
+  ASSERT_TRUE(moved.has_value()) << moved.error().to_string();
+  EXPECT_EQ(moved->view<std::uint32_t>()[2], 0xffc12345U);
+  auto negated = evaluate("Neg", {f32({1}, {odd})});
+  ASSERT_TRUE(negated.has_value()) << negated.error().to_string();
+  EXPECT_EQ(negated->view<std::uint32_t>()[0], 0x7fc12345U);
 }
 
 TEST(Evaluator, StopsWithin100MillisecondsOfACancel) {
