@@ -1,9 +1,12 @@
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/command_line.h"
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto words = std::span(argv, static_cast<std::size_t>(argc));
+  const auto given = words.subspan(words.empty() ? 0 : 1);  // a caller may leave out even the name
+  const std::vector<std::string> arguments(given.begin(), given.end());
   return xyntra::run_command_line(arguments);
 }

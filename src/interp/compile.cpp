@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -253,27 +254,27 @@ class StageCompiler {
     bool is_sum_of_products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
                               stage_.body->op == ExprOp::Mul && (dtype == DType::F32 || dtype == DType::F64);
     if (!is_sum_of_products || reduction.empty()) return false;
-    Access accesses[2];
-    double fallbacks[2] = {0, 0};
-    for (int f = 0; f < 2; ++f) {
-      const ExprNode* load = direct_load(stage_.body->operands[static_cast<std::size_t>(f)]);
+    std::array<Access, 2> accesses;
+    std::array<double, 2> fallbacks = {0, 0};
+    for (std::size_t f = 0; f < 2; ++f) {
+      const ExprNode* load = direct_load(stage_.body->operands[f]);
       if (load == nullptr) return false;
       std::size_t first = load->op == ExprOp::LoadOr ? 1 : 0;
       accesses[f] = make_access(load->buffer, std::span(load->operands).subspan(first), false);
       if (!accesses[f].affine || (first == 0 && !accesses[f].in_bounds)) return false;
       if (first == 1) fallbacks[f] = load->operands[0]->float_value;
     }
-    std::vector<int> own[2];
+    std::array<std::vector<int>, 2> own;
     for (int slot : axes) {
-      for (int f = 0; f < 2; ++f) {
+      for (std::size_t f = 0; f < 2; ++f) {
         if (depends(accesses[f], slot) && !depends(accesses[1 - f], slot)) own[f].push_back(slot);
       }
     }
     if (own[0].empty() || own[1].empty()) return false;
     auto longer = [this](int a, int b) { return extent(a) < extent(b); };
-    int longest[2];
-    for (int f = 0; f < 2; ++f) longest[f] = *std::max_element(own[f].begin(), own[f].end(), longer);
-    int lanes = extent(longest[0]) > extent(longest[1]) ? 0 : 1;  // which factor the lanes belong to
+    std::array<int, 2> longest{};
+    for (std::size_t f = 0; f < 2; ++f) longest[f] = *std::max_element(own[f].begin(), own[f].end(), longer);
+    std::size_t lanes = extent(longest[0]) > extent(longest[1]) ? 0 : 1;  // which factor the lanes belong to
     Contraction plan;
     plan.rows = own[1 - lanes];
     plan.depth = *std::max_element(reduction.begin(), reduction.end(), longer);
@@ -509,8 +510,7 @@ class StageCompiler {
     if (program_.contraction) {
       // Both factors are packed from memory; no code computes them.
     } else if (stage_.reducer == te::Reducer::Sum && body.op == ExprOp::Mul && wide) {
-      for (int i = 0; i < 2; ++i)
-        program_.factors[i] = value_of(body.operands[static_cast<std::size_t>(i)], false).result;
+      for (std::size_t i = 0; i < 2; ++i) program_.factors[i] = value_of(body.operands[i], false).result;
     } else {
       program_.body = value_of(stage_.body, false).result;
     }

@@ -14,6 +14,7 @@
 // Loads whose index is affine in the loop variables are addressed by a dot product; others gather.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -54,7 +55,7 @@ struct Instruction {
   DType dtype;  // of the result
   DType operand_dtype;  // of the first operand, for casts and comparisons
   Register result = kNoRegister;
-  Register operands[3] = {kNoRegister, kNoRegister, kNoRegister};
+  std::array<Register, 3> operands = {kNoRegister, kNoRegister, kNoRegister};
   int access = -1;  // Load, LoadOr: index into accesses
   int variable = -1;  // Var: slot
   te::CastMode cast;
@@ -105,7 +106,8 @@ struct StageProgram {
   DType accumulator_dtype = DType::F32;
   Register accumulator = kNoRegister;  // the value reduced so far; read by `after`
   Register body = kNoRegister;
-  Register factors[2] = {kNoRegister, kNoRegister};  // body is their product, not computed on its own
+  std::array<Register, 2> factors = {kNoRegister,
+                                     kNoRegister};  // body is their product, not computed on its own
   Register guard = kNoRegister;
   Register value = kNoRegister;  // what is stored
   Access store;

@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <queue>
 
 namespace xyntra {
@@ -49,8 +50,8 @@ std::string Type::to_string() const {
 }
 
 const char* attribute_kind(const Attribute& attribute) {
-  constexpr const char* kKinds[] = {"int",     "float",  "string", "ints", "floats",
-                                    "strings", "tensor", "graph",  "type"};
+  constexpr std::array kKinds = {"int",     "float",  "string", "ints", "floats",
+                                 "strings", "tensor", "graph",  "type"};
   return kKinds[attribute.index()];
 }
 

@@ -1,4 +1,6 @@
 // Conversions of dtype: Cast, CastLike, BitCast.
+#include <array>
+
 #include "ops/elementwise.h"
 #include "ops/rules.h"
 
@@ -21,7 +23,7 @@ Result<DType> dtype_attribute(const OpContext& c, std::string_view name) {
 namespace {
 
 Result<CastMode> cast_mode(const OpContext& c) {
-  constexpr const char* kModes[] = {"nearest", "up", "down"};
+  constexpr std::array<std::string_view, 3> kModes = {"nearest", "up", "down"};
   CastMode mode;
   mode.saturate = c.flag("saturate");
   for (std::uint8_t i = 0; i < 3; ++i) {

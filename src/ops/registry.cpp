@@ -1,10 +1,10 @@
 // Reads ops.def into OpDefs, once. A malformed line is a bug of ours and is refused at start-up.
 #include <algorithm>
-#include <charconv>
 
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
 #include "ops/op.h"
+#include "support/text.h"
 
 namespace xyntra {
 
@@ -134,16 +134,14 @@ DTypeSet parse_dtype_set(const Line& line, std::string_view text) {
 
 Attribute parse_default(const Line& line, const std::string& kind, std::string_view text) {
   if (kind == "int") {
-    std::int64_t value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-      refuse(line, "bad default");
-    return value;
+    const auto value = parse_i64(text);
+    if (!value) refuse(line, "bad default");
+    return *value;
   }
   if (kind == "float") {
-    float value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-      refuse(line, "bad default");
-    return value;
+    const auto value = parse_f32(text);
+    if (!value) refuse(line, "bad default");
+    return *value;
   }
   if (kind == "string") return std::string(text);
   refuse(line, "attributes of kind " + kind + " have no defaults");

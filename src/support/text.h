@@ -50,6 +50,7 @@ std::optional<double> parse_f64(std::string_view text);
 std::optional<float> parse_f32(std::string_view text);
 std::optional<std::int64_t> parse_i64(std::string_view text);
 std::optional<std::uint64_t> parse_u64(std::string_view text);
+std::optional<std::uint64_t> parse_hexadecimal(std::string_view digits);  // without 0x
 
 // ---- Sizes
 // -------------------------------------------------------------------------------------------------

@@ -75,6 +75,14 @@ std::optional<float> parse_f32(std::string_view text) { return parse_float<float
 std::optional<std::int64_t> parse_i64(std::string_view text) { return parse_whole<std::int64_t>(text); }
 std::optional<std::uint64_t> parse_u64(std::string_view text) { return parse_whole<std::uint64_t>(text); }
 
+std::optional<std::uint64_t> parse_hexadecimal(std::string_view digits) {
+  std::uint64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, problem] = std::from_chars(digits.data(), end, value, 16);
+  if (problem != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
 std::string human_bytes(std::int64_t bytes) {
   constexpr std::array<const char*, 7> kNames = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);

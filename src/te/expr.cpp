@@ -1,5 +1,6 @@
 #include "te/expr.h"
 
+#include <array>
 #include <cmath>
 
 namespace xyntra::te {
@@ -11,11 +12,11 @@ struct ExprTraits {
   ExprKind kind;
 };
 
-constexpr ExprTraits kTraits[] = {
+constexpr auto kTraits = std::to_array<ExprTraits>({
 #define EXPR(enumerator, spelling, operands, kind) {spelling, operands, ExprKind::kind},
 #include "te/exprs.def"
 #undef EXPR
-};
+});
 
 const ExprTraits& traits_of(ExprOp op) { return kTraits[static_cast<std::size_t>(op)]; }
 

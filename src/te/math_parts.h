@@ -20,8 +20,7 @@ struct Constant {
 
 // A constant to twice the precision of each format.
 struct PairConstant {
-  double f32[2];
-  double f64[2];
+  std::array<double, 2> f32, f64;
 };
 
 // Coefficients, lowest power first. scripts/minimax.py finds them.

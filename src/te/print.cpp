@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <unordered_map>
 
+#include "support/text.h"
 #include "te/formula.h"
 
 namespace xyntra::te {
@@ -56,10 +56,7 @@ int precedence(ExprOp op) {
 std::string spell_number(double value, DType dtype) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char text[64];
-  auto end = dtype == DType::F64 ? std::to_chars(text, text + sizeof text, value).ptr
-                                 : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
-  std::string spelled(text, end);
+  std::string spelled = dtype == DType::F64 ? format_float(value) : format_float(static_cast<float>(value));
   if (spelled.find_first_of(".en") == std::string::npos) spelled += ".0";
   return spelled;
 }
