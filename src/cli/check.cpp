@@ -52,7 +52,8 @@ Json report_json(const std::string& model, const std::string& backend, const Gra
 
 Result<ExitCode> check(const std::string& model, Session& session) {
   XYNTRA_TRY(const std::string backend, session.backend());
-  XYNTRA_TRY(const Module module, load_model(model, {.keep_undefined_ops = true}));
+  XYNTRA_TRY(const Module module,
+             load_model(model, {.keep_undefined_ops = true, .budget = session.budget()}));
   const Places lacking = undefined_ops(module.graph);
   const GraphSummary summary = summarize(module.graph);
   session.out = session.json ? report_json(model, backend, summary, lacking)

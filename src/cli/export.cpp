@@ -39,7 +39,8 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
   }
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = true}));
+  XYNTRA_TRY(const Module module,
+             load_model(flags.model, {.keep_undefined_ops = true, .budget = session.budget()}));
   if (flags.format == "onnx") {
     XYNTRA_CHECK_OK(write_onnx(module, flags.output));
     return ExitCode::Done;

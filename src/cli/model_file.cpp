@@ -10,13 +10,14 @@ namespace {
 Result<Module> load_onnx(const std::string& path, const LoadOptions& options) {
   ImportOptions import_options;
   if (options.keep_undefined_ops) import_options.undefined_ops = onnx::UndefinedOps::Keep;
+  import_options.budget = options.budget;
   return import_onnx(path, import_options);
 }
 
 Result<Module> load_xir(const std::string& path, const LoadOptions& options) {
   XYNTRA_TRY(Module module, import_xir(path));
   if (options.keep_undefined_ops && !undefined_ops(module.graph).empty()) return module;
-  Status inferred = infer_types(module);
+  Status inferred = infer_types(module, options.budget.get());
   if (!inferred) return failure(std::move(inferred).error().in_file(path));
   return module;
 }

@@ -4,11 +4,13 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "support/limits.h"
 
 namespace xyntra {
 
 struct LoadOptions {
   bool keep_undefined_ops = false;  // operators without definition stay, so that all of them can be listed
+  std::shared_ptr<Budget> budget;   // may be null
 };
 
 // Read, verified, types inferred.

@@ -31,14 +31,15 @@ struct RunFlags {
 struct ResultLine {
   std::string name;
   const Tensor* tensor = nullptr;  // null: an empty optional or sequence
+  TensorSummary summary;
 };
 
 void collect_lines(const std::string& name, const Datum& datum, std::vector<ResultLine>& lines) {
   if (datum.kind == Datum::Kind::Tensor) {
-    lines.push_back({name, &datum.tensor});
+    lines.push_back({name, &datum.tensor, {}});
     return;
   }
-  if (datum.items.empty()) lines.push_back({name, nullptr});
+  if (datum.items.empty()) lines.push_back({name, nullptr, {}});
   for (std::size_t i = 0; i < datum.items.size(); ++i) {
     const bool optional = datum.kind == Datum::Kind::Optional;
     collect_lines(optional ? name : name + "[" + std::to_string(i) + "]", datum.items[i], lines);
@@ -99,9 +100,9 @@ std::string outputs_text(const std::vector<ResultLine>& lines) {
       table.row({printable(line.name), "empty"});
       continue;
     }
-    const TensorSummary summary = summarize(*line.tensor);
+    const TensorSummary& summary = line.summary;
     std::vector<std::string> cells{printable(line.name), type_text(*line.tensor),
-                                   line.tensor->content_hash().substr(0, kShownHash)};
+                                   summary.sha256.substr(0, kShownHash)};
     const bool any = summary.numbers > 0;
     for (double value : {summary.lowest, summary.highest, summary.mean})
       cells.push_back(any ? number_text(value) : "-");
@@ -113,11 +114,11 @@ std::string outputs_text(const std::vector<ResultLine>& lines) {
 
 Json line_to_json(const ResultLine& line) {
   if (line.tensor == nullptr) return {{"name", line.name}, {"empty", true}};
-  const TensorSummary summary = summarize(*line.tensor);
+  const TensorSummary& summary = line.summary;
   Json json{{"name", line.name},
             {"dtype", name_of(line.tensor->dtype())},
             {"shape", line.tensor->dims()},
-            {"sha256", line.tensor->content_hash()},
+            {"sha256", summary.sha256},
             {"nan", summary.nans}};
   // JSON has no infinities: such a figure is left null.
   const bool any = summary.numbers > 0;
@@ -151,7 +152,7 @@ Status write_outputs(const std::string& folder, const std::vector<ResultLine>& l
 Result<ExitCode> run(const RunFlags& flags, Session& session) {
   XYNTRA_TRY(const std::string backend, session.backend());
   const auto budget = session.budget();
-  XYNTRA_TRY(const Module module, load_model(flags.model));
+  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   InputRequest request = flags.inputs;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
@@ -172,6 +173,10 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   for (std::size_t i = 0; i < results->size(); ++i) {
     collect_lines(module.graph.value(module.graph.outputs.at(i)).name, (*results)[i], lines);
   }
+  for (ResultLine& line : lines) {
+    if (line.tensor == nullptr) continue;
+    XYNTRA_TRY(line.summary, summarize(*line.tensor, *budget));
+  }
   if (!flags.output_dir.empty()) XYNTRA_CHECK_OK(write_outputs(flags.output_dir, lines));
 
   const GraphSummary summary = summarize(module.graph);
@@ -188,7 +193,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
     if (input.datum.kind == Datum::Kind::Tensor) {
       entry["dtype"] = name_of(input.datum.tensor.dtype());
       entry["shape"] = input.datum.tensor.dims();
-      entry["sha256"] = input.datum.tensor.content_hash();
+      XYNTRA_TRY(entry["sha256"], input.datum.tensor.content_hash(*budget));
     }
     json["inputs"].push_back(std::move(entry));
   }

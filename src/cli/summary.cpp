@@ -57,10 +57,12 @@ std::string most_frequent_ops(const GraphSummary& summary, std::size_t most) {
   return text;
 }
 
-TensorSummary summarize(const Tensor& tensor) {
+Result<TensorSummary> summarize(const Tensor& tensor, const Budget& budget) {
   TensorSummary summary;
+  XYNTRA_TRY(summary.sha256, tensor.content_hash(budget));
   double sum = 0;
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    if (i % (1 << 16) == 0) XYNTRA_CHECK_OK(budget.check_time());
     const double value = tensor.element_as_f64(i);
     if (std::isnan(value)) {
       ++summary.nans;

@@ -24,7 +24,8 @@ struct TensorSummary {
   double lowest = 0, highest = 0, mean = 0;  // of the elements that are numbers
   std::int64_t numbers = 0;                  // elements that are not NaN
   std::int64_t nans = 0;
+  std::string sha256;
 };
-TensorSummary summarize(const Tensor& tensor);
+Result<TensorSummary> summarize(const Tensor& tensor, const Budget& budget);
 
 }  // namespace xyntra

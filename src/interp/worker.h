@@ -85,6 +85,8 @@ class Worker {
       std::int64_t start = block * kLanes;
       int count = static_cast<int>(std::min<std::int64_t>(kLanes, strip_extent - start));
       if (program_.strip >= 0) variables_[static_cast<std::size_t>(program_.strip)] = start;
+      if (!tick(count))
+        return;  // a stage that only stores a constant has no code that would look at the time
       execute(program_.before, count);
       if (program_.reducer != te::Reducer::None) reduce_across(count);
       if (program_.kind == te::Stage::Kind::Scatter) {

@@ -1,5 +1,6 @@
 // If, Loop, Scan, SequenceMap: ops that run closed subgraphs; ir/graph.h says how operands and captures line up.
 #include <algorithm>
+#include <array>
 
 #include "ops/host_tensors.h"
 
@@ -44,6 +45,14 @@ Result<std::size_t> states_of(const OpContext& c, std::size_t first) {
     return c.fail("states is " + std::to_string(states));
   }
   return static_cast<std::size_t>(states);
+}
+
+Result<std::size_t> scanned_of(const OpContext& c, std::size_t states) {
+  std::int64_t scanned = c.integer("num_scan_inputs");
+  if (scanned < 1 || static_cast<std::size_t>(scanned) > c.input_count() - states) {
+    return c.fail("num_scan_inputs is " + std::to_string(scanned));
+  }
+  return static_cast<std::size_t>(scanned);
 }
 
 // A loop's states keep their dtype but may change shape from turn to turn: what the body makes of a state is
@@ -99,7 +108,7 @@ namespace rule {
 
 Status if_then_else(InferenceContext& c) {
   std::vector<ValueFacts> captures(c.facts().begin() + 1, c.facts().end());
-  const Graph* branches[] = {&c.graph("then_branch"), &c.graph("else_branch")};
+  const std::array branches = {&c.graph("then_branch"), &c.graph("else_branch")};
   for (const Graph* branch : branches) {
     XYNTRA_CHECK_OK(check_argument_count(c, *branch, captures.size()));
     XYNTRA_CHECK_OK(check_result_count(c, *branch, 0));
@@ -138,10 +147,7 @@ Status loop(InferenceContext& c) {
 
 Status scan(InferenceContext& c) {
   XYNTRA_TRY(std::size_t states, states_of(c, 0));
-  auto scanned = static_cast<std::size_t>(c.integer("num_scan_inputs"));
-  if (c.integer("num_scan_inputs") < 1 || states + scanned > c.input_count()) {
-    return c.fail("num_scan_inputs is " + std::to_string(c.integer("num_scan_inputs")));
-  }
+  XYNTRA_TRY(std::size_t scanned, scanned_of(c, states));
   const Graph& body = c.graph("body");
   XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
   XYNTRA_CHECK_OK(check_result_count(c, body, 0));
@@ -216,8 +222,11 @@ Result<Tensor> gathered(const HostContext& c, const Graph& body, std::size_t res
   return c.allocate(declared.dtype, std::move(dims));
 }
 
-Status keep_scanned(const HostContext& c, const Datum& datum, std::vector<Tensor>& turns) {
+Status keep_scanned(const HostContext& c, const Datum& datum, std::vector<Tensor>& turns, Charge& lists) {
   if (datum.kind != Datum::Kind::Tensor) return c.fail("a scan output of the subgraph is not a tensor");
+  // Turns may share one tensor, so what the list itself takes counts.
+  XYNTRA_CHECK_OK(
+      lists.grow(static_cast<std::int64_t>(3 * (sizeof(Tensor) + 8 * datum.tensor.dims().size()))));
   turns.push_back(datum.tensor);
   return {};
 }
@@ -229,6 +238,8 @@ Status if_then_else(HostContext& c) {
   std::vector<Datum> captures;
   for (std::size_t i = 1; i < c.input_count(); ++i) captures.push_back(c.datum(i));
   const Graph& branch = c.graph(condition ? "then_branch" : "else_branch");
+  XYNTRA_CHECK_OK(check_argument_count(c, branch, captures.size()));
+  XYNTRA_CHECK_OK(check_result_count(c, branch, 0));
   XYNTRA_TRY(c.results(), c.run_subgraph(branch, std::move(captures)));
   return {};
 }
@@ -236,6 +247,8 @@ Status if_then_else(HostContext& c) {
 Status loop(HostContext& c) {
   XYNTRA_TRY(std::size_t states, states_of(c, 2));
   const Graph& body = c.graph("body");
+  XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
+  XYNTRA_CHECK_OK(check_result_count(c, body, 1));
   std::int64_t trips = INT64_MAX;
   if (c.has_input(0)) {
     XYNTRA_TRY(trips, single_integer(c, 0));
@@ -247,9 +260,12 @@ Status loop(HostContext& c) {
   std::vector<Datum> arguments(2);
   for (std::size_t i = 2; i < c.input_count(); ++i) arguments.push_back(c.datum(i));
   std::vector<std::vector<Tensor>> scanned(c.output_count() - states);
+  Charge lists(c.budget());
   for (std::int64_t turn = 0; turn < trips && condition; ++turn) {
     XYNTRA_CHECK_OK(c.check_time());
-    arguments[0] = Datum::of(Tensor::scalar_i64(turn));
+    XYNTRA_TRY(Tensor number, c.allocate(DType::I64, {}));
+    number.set_element_i64(0, turn);
+    arguments[0] = Datum::of(std::move(number));
     XYNTRA_TRY(Tensor going_on, c.allocate(DType::Bool, {}));
     going_on.set_element_i64(0, 1);
     arguments[1] = Datum::of(std::move(going_on));
@@ -257,7 +273,7 @@ Status loop(HostContext& c) {
     XYNTRA_TRY(condition, truth(c, results[0], "the subgraph's condition"));
     for (std::size_t i = 0; i < states; ++i) arguments[2 + i] = std::move(results[1 + i]);
     for (std::size_t i = 0; i < scanned.size(); ++i) {
-      XYNTRA_CHECK_OK(keep_scanned(c, results[1 + states + i], scanned[i]));
+      XYNTRA_CHECK_OK(keep_scanned(c, results[1 + states + i], scanned[i], lists));
     }
   }
   for (std::size_t i = 0; i < states; ++i) c.set_result(i, arguments[2 + i]);
@@ -270,8 +286,10 @@ Status loop(HostContext& c) {
 
 Status scan(HostContext& c) {
   XYNTRA_TRY(std::size_t states, states_of(c, 0));
-  auto scanned = static_cast<std::size_t>(c.integer("num_scan_inputs"));
+  XYNTRA_TRY(std::size_t scanned, scanned_of(c, states));
   const Graph& body = c.graph("body");
+  XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
+  XYNTRA_CHECK_OK(check_result_count(c, body, 0));
   std::vector<Datum> arguments;
   std::vector<std::size_t> axes(scanned);
   std::int64_t turns = -1;
@@ -287,6 +305,7 @@ Status scan(HostContext& c) {
     turns = extent;
   }
   std::vector<std::vector<Tensor>> collected(c.output_count() - states);
+  Charge lists(c.budget());
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     XYNTRA_CHECK_OK(c.check_time());
     for (std::size_t i = 0; i < scanned; ++i) {
@@ -297,7 +316,7 @@ Status scan(HostContext& c) {
     XYNTRA_TRY(auto results, c.run_subgraph(body, arguments));
     for (std::size_t i = 0; i < states; ++i) arguments[i] = std::move(results[i]);
     for (std::size_t i = 0; i < collected.size(); ++i) {
-      XYNTRA_CHECK_OK(keep_scanned(c, results[states + i], collected[i]));
+      XYNTRA_CHECK_OK(keep_scanned(c, results[states + i], collected[i], lists));
     }
   }
   for (std::size_t i = 0; i < states; ++i) c.set_result(i, arguments[i]);
@@ -315,6 +334,8 @@ Status scan(HostContext& c) {
 
 Status sequence_map(HostContext& c) {
   const Graph& body = c.graph("body");
+  XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
+  XYNTRA_CHECK_OK(check_result_count(c, body, 0));
   auto others = static_cast<std::size_t>(c.integer("others"));
   std::size_t length = c.datum(0).items.size();
   std::vector<std::vector<Datum>> collected(c.output_count());
@@ -328,7 +349,10 @@ Status sequence_map(HostContext& c) {
       arguments.push_back(mapped ? whole.items[turn] : whole);
     }
     XYNTRA_TRY(auto results, c.run_subgraph(body, std::move(arguments)));
-    for (std::size_t i = 0; i < collected.size(); ++i) collected[i].push_back(std::move(results[i]));
+    for (std::size_t i = 0; i < collected.size(); ++i) {
+      if (results[i].kind != Datum::Kind::Tensor) return c.fail("a result of the subgraph is not a tensor");
+      collected[i].push_back(std::move(results[i]));
+    }
   }
   for (std::size_t i = 0; i < collected.size(); ++i)
     c.set_result(i, Datum::sequence(std::move(collected[i])));

@@ -28,12 +28,21 @@ Status binary(FormulaContext& c, Operation operation) {
   return {};
 }
 
-// out[i] = operation(… operation(x0[i], x1[i]) …), then finished.
+// out[i] = operation(… operation(x0[i], x1[i]) …), then finished. Thousands of operands take several stages,
+// so that no expression is nested thousands deep.
 template <class Operation, class Finish>
 Status variadic(FormulaContext& c, Operation operation, Finish finish) {
+  constexpr std::size_t kOperandsPerStage = 64;
   Axes i = c.axes(c.out_shape());
   Expr value = wide(broadcast(c.in(0), i));
-  for (std::size_t n = 1; n < c.input_count(); ++n) value = operation(value, wide(broadcast(c.in(n), i)));
+  for (std::size_t n = 1; n < c.input_count(); ++n) {
+    if (n % kOperandsPerStage == 0) {
+      Buffer partial = c.map("partial", i, value);
+      i = c.axes(c.out_shape());
+      value = partial(i);
+    }
+    value = operation(value, wide(broadcast(c.in(n), i)));
+  }
   c.write(c.out(), i, finish(value));
   return {};
 }

@@ -24,6 +24,13 @@ class HostContext : public OpContext {
     return Tensor::allocate(dtype, std::move(dims), budget_);
   }
   Status check_time() const { return budget_ ? budget_->check_time() : Status(); }
+  // Counts elements looked at or copied, and checks the time about every millisecond of that.
+  Status worked(std::int64_t elements) const {
+    work_ += elements;
+    if (work_ < kWorkPerTimeCheck) return {};
+    work_ = 0;
+    return check_time();
+  }
   Result<std::vector<Datum>> run_subgraph(const Graph& graph, std::vector<Datum> arguments) const {
     return (*runner_)(graph, std::move(arguments));
   }
@@ -34,10 +41,13 @@ class HostContext : public OpContext {
   std::vector<Datum>& results() { return results_; }
 
  private:
+  static constexpr std::int64_t kWorkPerTimeCheck = 1 << 16;
+
   std::span<const Datum> data_;
   std::shared_ptr<Budget> budget_;
   const SubgraphRunner* runner_;
   std::vector<Datum> results_;
+  mutable std::int64_t work_ = 0;
 };
 
 }  // namespace xyntra

@@ -22,8 +22,8 @@ AxisView view_around(const Dims& dims, std::size_t axis) {
 }
 
 // Copies `count` elements; packed ones by value.
-void copy_elements(const Tensor& from, std::int64_t from_index, Tensor& to, std::int64_t to_index,
-                   std::int64_t count) {
+void copy_piece(const Tensor& from, std::int64_t from_index, Tensor& to, std::int64_t to_index,
+                std::int64_t count) {
   auto bits = static_cast<std::size_t>(bits_of(from.dtype()));
   if (bits >= 8) {
     std::size_t width = bits / 8, length = static_cast<std::size_t>(count) * width;
@@ -41,6 +41,17 @@ void copy_elements(const Tensor& from, std::int64_t from_index, Tensor& to, std:
   }
 }
 
+Status copy_elements(const HostContext& c, const Tensor& from, std::int64_t from_index, Tensor& to,
+                     std::int64_t to_index, std::int64_t count) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  for (std::int64_t done = 0; done < count; done += kPiece) {
+    std::int64_t piece = std::min(kPiece, count - done);
+    copy_piece(from, from_index + done, to, to_index + done, piece);
+    XYNTRA_CHECK_OK(c.worked(piece));
+  }
+  return {};
+}
+
 std::string dims_text(const Dims& dims) { return to_string(shape_of(dims)); }
 
 }  // namespace
@@ -51,10 +62,12 @@ Result<Tensor> picked(const HostContext& c, const Tensor& x, std::size_t axis,
   dims.at(axis) = static_cast<std::int64_t>(positions.size());
   AxisView view = view_around(x.dims(), axis);
   XYNTRA_TRY(Tensor result, c.allocate(x.dtype(), dims));
+  if (result.count() == 0) return result;
   std::int64_t to = 0;
   for (std::int64_t outer = 0; outer < view.outer; ++outer) {
     for (std::int64_t position : positions) {
-      copy_elements(x, (outer * view.extent + position) * view.inner, result, to, view.inner);
+      XYNTRA_CHECK_OK(
+          copy_elements(c, x, (outer * view.extent + position) * view.inner, result, to, view.inner));
       to += view.inner;
     }
   }
@@ -67,9 +80,10 @@ Result<Tensor> cut(const HostContext& c, const Tensor& x, std::size_t axis, std:
   dims.at(axis) = length;
   AxisView view = view_around(x.dims(), axis);
   XYNTRA_TRY(Tensor result, c.allocate(x.dtype(), dims));
+  if (result.count() == 0) return result;
   for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-    copy_elements(x, (outer * view.extent + begin) * view.inner, result, outer * length * view.inner,
-                  length * view.inner);
+    XYNTRA_CHECK_OK(copy_elements(c, x, (outer * view.extent + begin) * view.inner, result,
+                                  outer * length * view.inner, length * view.inner));
   }
   return result;
 }
@@ -98,13 +112,14 @@ Result<Tensor> joined(const HostContext& c, std::span<const Tensor> parts, std::
     dims[axis] += extent;
   }
   XYNTRA_TRY(Tensor result, c.allocate(parts[0].dtype(), dims));
+  if (result.count() == 0) return result;
   AxisView whole = view_around(dims, axis);
   std::int64_t offset = 0;
   for (const Tensor& part : parts) {
     AxisView view = view_around(part.dims(), axis);
     for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-      copy_elements(part, outer * view.extent * view.inner, result,
-                    (outer * whole.extent + offset) * whole.inner, view.extent * view.inner);
+      XYNTRA_CHECK_OK(copy_elements(c, part, outer * view.extent * view.inner, result,
+                                    (outer * whole.extent + offset) * whole.inner, view.extent * view.inner));
     }
     offset += view.extent;
   }

@@ -222,6 +222,7 @@ Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const
   XYNTRA_TRY(auto order, graph.topological_order());
   for (NodeId id : order) {
     const Node& node = graph.node(id);
+    if (work.budget != nullptr) XYNTRA_CHECK_OK(work.budget->check_time());
     const OpDef* def = find_op(node.op);
     if (def == nullptr) {
       Error error;
@@ -273,9 +274,10 @@ Result<std::vector<ValueFacts>> infer_node(const OpDef& def, const Node& node,
   return infer_node_at(def, node, inputs, fresh_prefix, 0, work == nullptr ? own_work : *work);
 }
 
-Status infer_types(Graph& graph) {
+Status infer_types(Graph& graph, const Budget* budget) {
   std::vector<ValueFacts> facts;
   InferenceWork work;
+  work.budget = budget;
   XYNTRA_CHECK_OK(infer_closed(graph, {}, "u", &facts, 0, work));
   for (std::size_t i = 0; i < facts.size(); ++i) {
     Value& value = graph.value(ValueId(i));

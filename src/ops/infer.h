@@ -9,6 +9,7 @@ namespace xyntra {
 // settle, so loops within loops would take exponential time without a cap.
 struct InferenceWork {
   std::int64_t values_left = 500'000;
+  const Budget* budget = nullptr;  // its time is looked at from node to node; may be null
 };
 
 // Results of one node, given its operands: checks arity, attributes and dtypes against the definition, then
@@ -21,8 +22,10 @@ Result<std::vector<ValueFacts>> infer_node(const OpDef& def, const Node& node,
 
 // All values of a graph in topological order; declared types of values are checked against inferred ones, the
 // more precise one is kept. An op without definition is an Unsupported error.
-Status infer_types(Graph& graph);
-inline Status infer_types(Module& module) { return infer_types(module.graph); }
+Status infer_types(Graph& graph, const Budget* budget = nullptr);
+inline Status infer_types(Module& module, const Budget* budget = nullptr) {
+  return infer_types(module.graph, budget);
+}
 
 // Every op of the graph (and subgraphs) that has no definition: op name, then the origins of its nodes.
 std::map<std::string, std::vector<std::string>> undefined_ops(const Graph& graph);

@@ -1,9 +1,10 @@
 // Sorting and selection: results whose size or order depends on the data.
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <limits>
-#include <map>
-#include <numeric>
 
+#include "ops/host_sort.h"
 #include "ops/host_tensors.h"
 #include "ops/operands.h"
 
@@ -105,6 +106,7 @@ Result<Tensor> integers(const HostContext& c, const std::vector<std::int64_t>& v
 
 // The k greatest or smallest of each line in order; of equal ones the first comes first.
 Status top_k(HostContext& c) {
+  using Keyed = std::pair<std::int64_t, std::int64_t>;  // what orders it, and where it stands
   const Tensor& x = c.input(0);
   XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), x.dims().size()));
   XYNTRA_TRY(std::int64_t k, single_integer(c, 1));
@@ -115,19 +117,33 @@ Status top_k(HostContext& c) {
   XYNTRA_TRY(Tensor values, c.allocate(x.dtype(), dims));
   XYNTRA_TRY(Tensor indices, c.allocate(DType::I64, dims));
   auto index_view = indices.mutable_view<std::int64_t>();
-  std::vector<std::pair<std::int64_t, std::int64_t>> keyed(as_size(lines.length));
-  for (std::int64_t line = 0; line < lines.outer * lines.inner; ++line) {
-    if (line % 64 == 0) XYNTRA_CHECK_OK(c.check_time());
+  // Few of many: what cannot be among the k is dropped whenever the list is full.
+  constexpr std::int64_t kFew = 1 << 15;
+  const std::int64_t capacity = k <= kFew ? std::min(lines.length, 2 * kFew) : lines.length;
+  Charge scratch(c.budget());
+  XYNTRA_CHECK_OK(scratch.grow(capacity * static_cast<std::int64_t>(sizeof(Keyed))));
+  std::vector<Keyed> best;
+  best.reserve(as_size(capacity));
+  const std::int64_t line_count = values.count() == 0 ? 0 : lines.outer * lines.inner;
+  for (std::int64_t line = 0; line < line_count; ++line) {
     std::int64_t start = lines.start(line), to = line / lines.inner * k * lines.inner + line % lines.inner;
+    best.clear();
     for (std::int64_t i = 0; i < lines.length; ++i) {
+      if (best.size() == as_size(capacity)) {
+        std::nth_element(best.begin(), best.begin() + k, best.end());
+        best.resize(as_size(k));
+        XYNTRA_CHECK_OK(c.worked(capacity));
+      }
       std::int64_t key = ordered_key(x, start + i * lines.inner);
-      keyed[as_size(i)] = {largest ? ~key : key, i};  // ~ turns the order around without overflow
+      best.emplace_back(largest ? ~key : key, i);  // ~ turns the order around without overflow
+      if (i % (1 << 14) == 0) XYNTRA_CHECK_OK(c.worked(std::min<std::int64_t>(lines.length, 1 << 14)));
     }
-    std::partial_sort(keyed.begin(), keyed.begin() + k, keyed.end());
+    XYNTRA_CHECK_OK(sort_under_limits(c, best));
     for (std::int64_t i = 0; i < k; ++i) {
-      std::int64_t at = keyed[as_size(i)].second;
+      std::int64_t at = best[as_size(i)].second;
       copy_one(x, start + at * lines.inner, values, to + i * lines.inner);
       index_view[as_size(to + i * lines.inner)] = at;
+      if (i % (1 << 14) == 0) XYNTRA_CHECK_OK(c.worked(std::min<std::int64_t>(k, 1 << 14)));
     }
   }
   c.set_result(0, std::move(values));
@@ -138,22 +154,63 @@ Status top_k(HostContext& c) {
 Status non_zero(HostContext& c) {
   const Tensor& x = c.input(0);
   Dims dims = x.dims().empty() ? Dims{1} : x.dims();
-  std::vector<std::int64_t> found;
+  auto is_set = [&x](std::int64_t i) {
+    return is_float(x.dtype()) ? x.element_as_f64(i) != 0 : x.element_as_i64(i) != 0;
+  };
+  std::int64_t count = 0;
   for (std::int64_t i = 0; i < x.count(); ++i) {
-    if (i % (1 << 16) == 0) XYNTRA_CHECK_OK(c.check_time());
-    bool is_zero = is_float(x.dtype()) ? x.element_as_f64(i) == 0 : x.element_as_i64(i) == 0;
-    if (!is_zero) found.push_back(i);
+    XYNTRA_CHECK_OK(c.worked(1));
+    if (is_set(i)) ++count;
   }
-  auto count = static_cast<std::int64_t>(found.size());
   XYNTRA_TRY(Tensor result, c.allocate(DType::I64, {static_cast<std::int64_t>(dims.size()), count}));
   auto view = result.mutable_view<std::int64_t>();
-  for (std::size_t n = 0; n < found.size(); ++n) {
-    std::int64_t rest = found[n];
-    for (std::size_t d = dims.size(); d-- > 0; rest /= dims[d]) view[d * found.size() + n] = rest % dims[d];
+  std::size_t n = 0;
+  for (std::int64_t i = 0; i < x.count(); ++i) {
+    XYNTRA_CHECK_OK(c.worked(1));
+    if (!is_set(i)) continue;
+    std::int64_t rest = i;
+    for (std::size_t d = dims.size(); d-- > 0; rest /= dims[d]) view[d * as_size(count) + n] = rest % dims[d];
+    ++n;
   }
   c.set_result(0, std::move(result));
   return {};
 }
+
+namespace {
+
+// One slice of those that Unique compares. The rank orders slices by the elements seen so far.
+struct Slice {
+  std::int64_t rank = 0, key = 0, position = 0;
+  auto operator<=>(const Slice&) const = default;
+};
+
+// Slices along the axis in order; equal ones have the same rank, and stand in the order of their positions.
+// Element by element, so that also a comparison of long slices can be interrupted.
+Result<std::vector<Slice>> ordered_slices(const HostContext& c, const Tensor& x, const Lines& lines) {
+  std::vector<Slice> slices(as_size(lines.length));
+  for (std::int64_t position = 0; position < lines.length; ++position) {
+    slices[as_size(position)].position = position;
+  }
+  bool all_differ = lines.length < 2;
+  for (std::int64_t line = 0; line < lines.outer * lines.inner && !all_differ; ++line) {
+    for (Slice& slice : slices) {
+      slice.key = ordered_key(x, lines.start(line) + slice.position * lines.inner);
+      XYNTRA_CHECK_OK(c.worked(1));
+    }
+    XYNTRA_CHECK_OK(sort_under_limits(c, slices));
+    std::int64_t rank = -1;
+    Slice before;
+    for (Slice& slice : slices) {
+      if (rank < 0 || slice.rank != before.rank || slice.key != before.key) ++rank;
+      before = slice;
+      slice.rank = rank;
+    }
+    all_differ = rank + 1 == lines.length;
+  }
+  return slices;
+}
+
+}  // namespace
 
 // Distinct elements, or distinct slices along an axis, sorted or in the order they first appear.
 Status unique(HostContext& c) {
@@ -165,32 +222,28 @@ Status unique(HostContext& c) {
     XYNTRA_TRY(axis, c.normalized_axis(c.integer("axis"), x.dims().size()));
   }
   Lines lines = lines_along(x.dims(), axis);
-  std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> places;  // slice -> where it occurs
-  for (std::int64_t position = 0; position < lines.length; ++position) {
-    std::vector<std::int64_t> slice;
-    for (std::int64_t outer = 0; outer < lines.outer; ++outer) {
-      for (std::int64_t inner = 0; inner < lines.inner; ++inner) {
-        slice.push_back(ordered_key(x, (outer * lines.length + position) * lines.inner + inner));
-      }
-    }
-    if (position % 256 == 0) XYNTRA_CHECK_OK(c.check_time());
-    places[std::move(slice)].push_back(position);
+  Charge scratch(c.budget());
+  XYNTRA_CHECK_OK(
+      scratch.grow(lines.length * static_cast<std::int64_t>(sizeof(Slice) + 5 * sizeof(std::int64_t))));
+  XYNTRA_TRY(auto slices, ordered_slices(c, x, lines));
+  std::vector<std::pair<std::int64_t, std::size_t>> groups;  // first position, where its slices begin
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (i == 0 || slices[i].rank != slices[i - 1].rank) groups.emplace_back(slices[i].position, i);
   }
-  std::vector<const std::vector<std::int64_t>*> order;
-  for (const auto& [slice, where] : places) order.push_back(&where);
-  if (!c.flag("sorted")) {
-    std::sort(order.begin(), order.end(),
-              [](const auto* a, const auto* b) { return a->front() < b->front(); });
-  }
+  if (!c.flag("sorted")) XYNTRA_CHECK_OK(sort_under_limits(c, groups));
   std::vector<std::int64_t> first, counts, inverse(as_size(lines.length));
-  for (const auto* where : order) {
-    for (std::int64_t position : *where) inverse[as_size(position)] = static_cast<std::int64_t>(first.size());
-    first.push_back(where->front());
-    counts.push_back(static_cast<std::int64_t>(where->size()));
+  for (const auto& [position, begin] : groups) {
+    std::size_t end = begin;
+    for (; end < slices.size() && slices[end].rank == slices[begin].rank; ++end) {
+      inverse[as_size(slices[end].position)] = static_cast<std::int64_t>(first.size());
+      XYNTRA_CHECK_OK(c.worked(1));
+    }
+    first.push_back(position);
+    counts.push_back(static_cast<std::int64_t>(end - begin));
   }
   XYNTRA_TRY(Tensor values, picked(c, x, axis, first));
   c.set_result(0, std::move(values));
-  const std::vector<std::int64_t>* extra[] = {&first, &inverse, &counts};
+  const std::array extra = {&first, &inverse, &counts};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!c.wants_output(i + 1)) continue;
     XYNTRA_TRY(Tensor list, integers(c, *extra[i]));
@@ -207,8 +260,12 @@ Status compress(HostContext& c) {
     XYNTRA_TRY(axis, c.normalized_axis(c.integer("axis"), x.dims().size()));
   }
   const Tensor& condition = c.input(1);
+  std::int64_t length = std::min(condition.count(), x.dims()[axis]);
+  Charge scratch(c.budget());
+  XYNTRA_CHECK_OK(scratch.grow(length * static_cast<std::int64_t>(sizeof(std::int64_t))));
   std::vector<std::int64_t> kept;
-  for (std::int64_t i = 0; i < std::min(condition.count(), x.dims()[axis]); ++i) {
+  for (std::int64_t i = 0; i < length; ++i) {
+    XYNTRA_CHECK_OK(c.worked(1));
     if (condition.element_as_i64(i) != 0) kept.push_back(i);
   }
   XYNTRA_TRY(Tensor result, picked(c, x, axis, kept));
@@ -258,25 +315,34 @@ Status non_max_suppression(HostContext& c) {
   }
   std::int64_t batches = scores.dims()[0], classes = scores.dims()[1], count = scores.dims()[2];
   if (boxes.dims() != Dims{batches, count, 4}) return c.fail("boxes must be [batch, boxes, 4] beside scores");
+  Charge scratch(c.budget());
+  XYNTRA_CHECK_OK(scratch.grow(count * static_cast<std::int64_t>(sizeof(Box) + 2 * sizeof(std::int64_t))));
   std::vector<std::int64_t> selected;
-  for (std::int64_t line = 0; line < batches * classes; ++line) {
-    XYNTRA_CHECK_OK(c.check_time());
-    std::vector<std::pair<double, std::int64_t>> candidates;
+  const std::int64_t line_count = scores.count() == 0 ? 0 : batches * classes;
+  for (std::int64_t line = 0; line < line_count; ++line) {
+    std::vector<std::pair<std::int64_t, std::int64_t>>
+        candidates;  // keys of falling scores: NaN has one, too
     for (std::int64_t i = 0; i < count; ++i) {
+      XYNTRA_CHECK_OK(c.worked(1));
       double score = scores.element_as_f64(line * count + i);
-      if (!c.has_input(4) || score > least_score) candidates.emplace_back(-score, i);
+      if (!c.has_input(4) || score > least_score) {
+        candidates.emplace_back(~ordered_key(scores, line * count + i), i);
+      }
     }
-    std::sort(candidates.begin(), candidates.end());
+    XYNTRA_CHECK_OK(sort_under_limits(c, candidates));
     std::vector<Box> chosen;
     std::int64_t batch = line / classes;
-    for (const auto& [score, i] : candidates) {
-      if (static_cast<std::int64_t>(chosen.size()) >= most) break;
+    for (const auto& [key, i] : candidates) {
+      auto chosen_count = static_cast<std::int64_t>(chosen.size());
+      if (chosen_count >= most) break;
+      XYNTRA_CHECK_OK(c.worked(chosen_count + 1));
       Box box = box_at(boxes, batch * count + i, c.flag("center_point_box"));
       bool suppressed = std::any_of(chosen.begin(), chosen.end(), [&](const Box& other) {
         return overlap_exceeds(box, other, static_cast<float>(threshold));
       });
       if (suppressed) continue;
       chosen.push_back(box);
+      XYNTRA_CHECK_OK(scratch.grow(3 * sizeof(std::int64_t)));
       selected.insert(selected.end(), {batch, line % classes, i});
     }
   }

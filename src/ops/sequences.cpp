@@ -20,11 +20,20 @@ Result<std::size_t> position_of(const HostContext& c, std::size_t operand, std::
   return as_size(position < 0 ? position + length : position);
 }
 
+// Sequences hold tensors and optionals hold tensors or sequences: data of any depth could not be bounded.
+bool may_be_element(const Type& type) { return type.is_tensor() || type.kind == Type::Kind::Unknown; }
+Status not_an_element(const OpContext& c, std::size_t operand) {
+  return c.fail("operand " + std::to_string(operand) + " must be a tensor to be an element of a sequence");
+}
+
 }  // namespace
 
 namespace rule {
 
 Status sequence_construct(InferenceContext& c) {
+  for (std::size_t i = 0; i < c.input_count(); ++i) {
+    if (!may_be_element(c.type(i))) return not_an_element(c, i);
+  }
   Type element = c.type(0);
   for (std::size_t i = 1; i < c.input_count(); ++i) {
     if (element.is_tensor() && c.type(i).is_tensor() && element.dtype != c.type(i).dtype) {
@@ -54,6 +63,7 @@ Status sequence_at(InferenceContext& c) {
 }
 
 Status sequence_insert(InferenceContext& c) {
+  if (!may_be_element(c.type(1))) return not_an_element(c, 1);
   Type element = element_of(c.type(0));
   if (element.kind == Type::Kind::Unknown) element = c.type(1);
   if (!(element == c.type(1))) element.shape.reset();
@@ -94,6 +104,7 @@ Status concat_from_sequence(InferenceContext& c) {
 
 Status optional(InferenceContext& c) {
   Type element = c.has_input(0) ? c.type(0) : Type();
+  if (element.kind == Type::Kind::Optional) return c.fail("an optional cannot hold an optional");
   if (!c.has_input(0)) {
     auto given = c.node().attributes.find("type");
     if (given == c.node().attributes.end()) return c.fail("needs an operand or the attribute 'type'");
@@ -113,10 +124,12 @@ Status optional_get_element(InferenceContext& c) {
 namespace host {
 namespace {
 
-Result<std::vector<Datum>> items_of(const HostContext& c) {
+Result<std::span<const Datum>> items_of(const HostContext& c) {
   if (c.datum(0).kind != Datum::Kind::Sequence) return c.fail("operand 0 must be a sequence");
-  return c.datum(0).items;
+  return std::span<const Datum>(c.datum(0).items);
 }
+
+std::vector<Datum> copied(std::span<const Datum> items) { return {items.begin(), items.end()}; }
 
 Result<Tensor> scalar_bool(const HostContext& c, bool value) {
   XYNTRA_TRY(Tensor result, c.allocate(DType::Bool, {}));
@@ -152,7 +165,10 @@ Result<std::vector<std::int64_t>> part_sizes(const HostContext& c, std::int64_t 
 
 Status sequence_construct(HostContext& c) {
   std::vector<Datum> items;
-  for (std::size_t i = 0; i < c.input_count(); ++i) items.push_back(c.datum(i));
+  for (std::size_t i = 0; i < c.input_count(); ++i) {
+    if (c.datum(i).kind != Datum::Kind::Tensor) return not_an_element(c, i);
+    items.push_back(c.datum(i));
+  }
   c.set_result(0, Datum::sequence(std::move(items)));
   return {};
 }
@@ -170,17 +186,20 @@ Status sequence_at(HostContext& c) {
 }
 
 Status sequence_insert(HostContext& c) {
-  XYNTRA_TRY(auto items, items_of(c));
-  XYNTRA_TRY(std::size_t position, position_of(c, 2, items.size(), true));
+  XYNTRA_TRY(auto before, items_of(c));
+  if (c.datum(1).kind != Datum::Kind::Tensor) return not_an_element(c, 1);
+  XYNTRA_TRY(std::size_t position, position_of(c, 2, before.size(), true));
+  std::vector<Datum> items = copied(before);
   items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), c.datum(1));
   c.set_result(0, Datum::sequence(std::move(items)));
   return {};
 }
 
 Status sequence_erase(HostContext& c) {
-  XYNTRA_TRY(auto items, items_of(c));
-  if (items.empty()) return c.fail("the sequence is empty");
-  XYNTRA_TRY(std::size_t position, position_of(c, 1, items.size(), false));
+  XYNTRA_TRY(auto before, items_of(c));
+  if (before.empty()) return c.fail("the sequence is empty");
+  XYNTRA_TRY(std::size_t position, position_of(c, 1, before.size(), false));
+  std::vector<Datum> items = copied(before);
   items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
   c.set_result(0, Datum::sequence(std::move(items)));
   return {};
@@ -226,6 +245,8 @@ Status concat_from_sequence(HostContext& c) {
 
 Status optional(HostContext& c) {
   std::vector<Datum> items;
+  if (c.has_input(0) && c.datum(0).kind == Datum::Kind::Optional)
+    return c.fail("an optional cannot hold an optional");
   if (c.has_input(0)) items.push_back(c.datum(0));
   c.set_result(0, Datum::optional(std::move(items)));
   return {};

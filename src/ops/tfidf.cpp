@@ -47,7 +47,8 @@ Result<GramPool> read_pool(const OpContext& c) {
 
 std::int64_t width_of(const OpContext& c) {
   std::int64_t width = 0;
-  for (std::int64_t column : c.integers("ngram_indexes")) width = std::max(width, std::min(column, INT64_MAX - 1) + 1);
+  for (std::int64_t column : c.integers("ngram_indexes"))
+    width = std::max(width, std::min(column, INT64_MAX - 1) + 1);
   return width;
 }
 
@@ -79,12 +80,13 @@ Status tfidf_vectorizer(HostContext& c) {
   std::vector<std::int64_t> tokens = x.to_integers();
   std::int64_t longest = c.integer("max_gram_length"), most_skipped = c.integer("max_skip_count");
   for (std::int64_t row = 0; row < rows; ++row) {
+    XYNTRA_CHECK_OK(c.worked(1));
     for (std::int64_t n = c.integer("min_gram_length"); n <= std::min(longest, length); ++n) {
       // A single token has no gaps: skipping would count it again.
-      for (std::int64_t step = 1; step <= (n == 1 ? 1 : most_skipped + 1); ++step) {
-        XYNTRA_CHECK_OK(c.check_time());
+      for (std::int64_t step = 1; step - 1 <= (n == 1 ? 0 : most_skipped); ++step) {
         if ((n - 1) > (length - 1) / step) break;
         for (std::int64_t start = 0; start + (n - 1) * step < length; ++start) {
+          XYNTRA_CHECK_OK(c.worked(n));
           std::vector<std::int64_t> gram;
           for (std::int64_t i = 0; i < n; ++i)
             gram.push_back(tokens[static_cast<std::size_t>(row * length + start + i * step)]);

@@ -32,4 +32,11 @@ bool Budget::stopped() const {
   return (token_ && token_->cancelled()) || (deadline_ && Clock::now() >= *deadline_);
 }
 
+Status Charge::grow(std::int64_t bytes) {
+  if (!budget_) return {};
+  XYNTRA_CHECK_OK(budget_->charge(bytes));
+  bytes_ += bytes;
+  return {};
+}
+
 }  // namespace xyntra

@@ -50,6 +50,23 @@ class Budget {
   std::atomic<std::int64_t> peak_{0};
 };
 
+// Memory that no tensor holds (a list that grows, scratch space), charged to a budget while this lives.
+class Charge {
+ public:
+  explicit Charge(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
+  ~Charge() {
+    if (budget_) budget_->release(bytes_);
+  }
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+
+  Status grow(std::int64_t bytes);  // Limit error when the cap would be passed
+
+ private:
+  std::shared_ptr<Budget> budget_;  // may be null: nothing is counted
+  std::int64_t bytes_ = 0;
+};
+
 // Three quarters of the memory this process may use: the machine's, or its cgroup's where that is less.
 std::int64_t default_memory_limit();
 // The cgroup's part of it, looked up as cgroup_quota does; nothing when there is no limit.

@@ -1,15 +1,18 @@
 #include "types/dim.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
-#include <charconv>
+
+#include "support/sha256.h"
+#include "support/text.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
 constexpr int kMaxParseDepth = 64;
-constexpr std::size_t kLongestProduct = 1 << 14;  // characters
+constexpr std::size_t kLongest = 1 << 14;  // characters
 constexpr int kMostFactors = 64;
 
 __extension__ typedef __int128 Int128;
@@ -39,6 +42,8 @@ bool is_identifier(std::string_view name) {
                      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
 constexpr std::string_view kReserved[] = {"floordiv", "mod", "max", "min"};
 
 std::string spell_symbol(const std::string& name) {
@@ -51,7 +56,7 @@ std::string spell_symbol(const std::string& name) {
       quoted += '\\';
       quoted += c;
     } else if (byte < 0x20 || byte == 0x7f) {
-      constexpr char kHex[] = "0123456789abcdef";
+      constexpr std::string_view kHex = "0123456789abcdef";
       quoted += "\\x";
       quoted += kHex[byte >> 4];
       quoted += kHex[byte & 15];
@@ -63,7 +68,7 @@ std::string spell_symbol(const std::string& name) {
 }
 
 enum class AtomKind : std::uint8_t { Symbol, FloorDiv, Modulo, Max, Min };
-constexpr const char* kAtomNames[] = {"", "floordiv", "mod", "max", "min"};
+constexpr std::array kAtomNames = {"", "floordiv", "mod", "max", "min"};
 
 }  // namespace
 
@@ -116,8 +121,9 @@ Dim Dim::from_atom(Atom atom) {
   if (atom.kind == AtomKind::Symbol) {
     atom.key = spell_symbol(atom.symbol);
   } else {
-    atom.key = std::string(kAtomNames[static_cast<int>(atom.kind)]) + "(" + atom.left->to_string() + ", " +
-               atom.right->to_string() + ")";
+    const std::string name = kAtomNames[static_cast<std::size_t>(atom.kind)];
+    if (atom.left->length() + atom.right->length() > kLongest) return opaque(name, *atom.left, *atom.right);
+    atom.key = name + "(" + atom.left->to_string() + ", " + atom.right->to_string() + ")";
   }
   return from_terms(0, {Term{1, {std::make_shared<const Atom>(std::move(atom))}}});
 }
@@ -138,21 +144,39 @@ bool Dim::is_symbol() const {
          terms()[0].atoms.size() == 1 && terms()[0].atoms[0]->kind == AtomKind::Symbol;
 }
 
+Dim Dim::opaque(std::string_view operation, const Dim& a, const Dim& b) {
+  const std::string spelled = std::string(operation) + "(" + a.to_string() + ", " + b.to_string() + ")";
+  return symbol("size_" + sha256_hex(spelled).substr(0, 16));
+}
+
+std::size_t Dim::length() const {
+  std::size_t characters = 0;
+  for (const Term& term : terms()) {
+    for (const auto& atom : term.atoms) characters += atom->key.size() + 1;
+  }
+  return characters;
+}
+
 std::size_t Dim::product_length(const Dim& other) const {
   return to_string().size() * (other.terms().size() + 1) + other.to_string().size() * (terms().size() + 1);
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return add(a.constant_, b.constant_);
+  if (a.length() + b.length() > kLongest) return Dim::opaque("+", a, b);
   Dim::Terms all = a.terms();
   all.insert(all.end(), b.terms().begin(), b.terms().end());
   return Dim::from_terms(add(a.constant_, b.constant_), std::move(all));
 }
 
-Dim operator-(const Dim& a, const Dim& b) { return a + b * Dim(-1); }
+Dim operator-(const Dim& a, const Dim& b) { return a == b ? Dim(0) : a + b * Dim(-1); }
 
 Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return multiply(a.constant_, b.constant_);
+  if (a.length() * (b.terms().size() + 1) + b.length() * (a.terms().size() + 1) > kLongest &&
+      !a.is_constant() && !b.is_constant()) {
+    return Dim::opaque("*", a, b);
+  }
   Dim::Terms all;
   auto scaled = [&all](const Dim::Terms& terms, std::int64_t factor) {
     for (Dim::Term term : terms) {
@@ -302,9 +326,9 @@ Range Dim::range(const SymbolRanges& ranges) const {
     return clamp(static_cast<Int128>(a) + b);
   };
   auto times = [&product](Range a, Range b) {
-    std::int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
-                              product(a.high, b.high)};
-    return Range{*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
+    const auto corners = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
+                          product(a.high, b.high)};
+    return Range{std::min(corners), std::max(corners)};
   };
   auto range_of_atom = [&](const Atom& atom) -> Range {
     if (atom.kind == AtomKind::Symbol) {
@@ -442,7 +466,7 @@ class DimParser {
       if (factors >= kMostFactors) return fail("this product has too many factors");
       XYNTRA_TRY(Dim next, factor(depth));
       // Multiplied out, a short text such as (a+b)*(c+d)*… becomes exponentially long.
-      if (total.product_length(next) > kLongestProduct) return fail("this product has too many terms");
+      if (total.product_length(next) > kLongest) return fail("this product has too many terms");
       total = total * next;
     }
     return total;
@@ -455,14 +479,10 @@ class DimParser {
       if (c == '\\' && position_ < text_.size()) {
         c = text_[position_++];
         if (c == 'x') {
-          int value = 0;
-          if (position_ + 2 > text_.size() ||
-              std::from_chars(text_.data() + position_, text_.data() + position_ + 2, value, 16).ptr !=
-                  text_.data() + position_ + 2) {
-            return fail("bad \\x escape");
-          }
+          const auto value = parse_hexadecimal(text_.substr(position_, 2));
+          if (!value || position_ + 2 > text_.size()) return fail("bad \\x escape");
           position_ += 2;
-          c = static_cast<char>(value);
+          c = static_cast<char>(*value);
         }
       }
       name += c;
@@ -483,16 +503,13 @@ class DimParser {
       XYNTRA_TRY(std::string name, quoted());
       return Dim::symbol(name);
     }
-    const char* begin = text_.data() + position_;
-    const char* end = text_.data() + text_.size();
-    if (std::isdigit(static_cast<unsigned char>(*begin)) != 0) {
-      std::int64_t value = 0;
-      auto [stop, problem] = std::from_chars(begin, end, value);
-      if (problem != std::errc()) return fail("number too large");
-      position_ += static_cast<std::size_t>(stop - begin);
-      return Dim(value);
-    }
     std::size_t start = position_;
+    if (is_digit(text_[position_])) {
+      while (position_ < text_.size() && is_digit(text_[position_])) ++position_;
+      const auto value = parse_i64(text_.substr(start, position_ - start));
+      if (!value) return fail("number too large");
+      return Dim(*value);
+    }
     while (position_ < text_.size() &&
            (std::isalnum(static_cast<unsigned char>(text_[position_])) != 0 || text_[position_] == '_')) {
       ++position_;

@@ -5,7 +5,9 @@
 //   (n * 2 + n) == n * 3                     true
 //   floor_div(n * 768, Dim(768)) == n        true
 //   floor_div(n + 1, Dim(2))                 stays, as the atom floordiv(n + 1, 2)
-// Constants saturate at ±2^62 instead of wrapping; checked sizes refuse anything that large.
+// Constants saturate at ±2^62 instead of wrapping; checked sizes refuse anything that large. An expression that
+// would be very long (products of sums multiply out) becomes a symbol of its own: the same one for the same
+// expression, bound to nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +28,14 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-using SymbolRanges = std::map<std::string, Range>;           // declared ranges; absent means [0, ∞)
+using SymbolRanges = std::map<std::string, Range>;  // declared ranges; absent means [0, ∞)
 using SymbolBindings = std::map<std::string, std::int64_t>;  // sizes bound for one run
 
 class Dim {
  public:
   Dim() = default;
   Dim(std::int64_t value) : constant_(value) {}  // NOLINT: a number is a dimension
-  Dim(int value) : constant_(value) {}           // NOLINT
+  Dim(int value) : constant_(value) {}  // NOLINT
   static Dim symbol(std::string_view name);
 
   bool is_constant() const { return terms_ == nullptr; }
@@ -66,6 +68,8 @@ class Dim {
   using Terms = std::vector<Term>;
   static Dim from_terms(std::int64_t constant, Terms terms);
   static Dim from_atom(Atom atom);
+  static Dim opaque(std::string_view operation, const Dim& a, const Dim& b);
+  std::size_t length() const;  // about as many characters as to_string() has
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   const Terms& terms() const;
 

@@ -17,6 +17,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors hold little-endian elements");
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+// Alignment, the heap's header, the handle: what a tensor takes however few elements it has. Counted, so
+// that a million scalars cannot hide from a budget.
+constexpr std::int64_t kOverheadBytes = 256;
 
 std::string shown(std::span<const std::int64_t> dims) {
   std::string text = "[";
@@ -166,10 +169,11 @@ Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims) 
 
 Result<Tensor> Tensor::allocate(DType dtype, Dims dims, const std::shared_ptr<Budget>& budget) {
   XYNTRA_TRY(const std::int64_t bytes, byte_size(dtype, dims));
-  if (budget) XYNTRA_CHECK_OK(budget->charge(bytes));
+  const std::int64_t charged = bytes + kOverheadBytes;
+  if (budget) XYNTRA_CHECK_OK(budget->charge(charged));
   std::shared_ptr<std::byte> memory = allocate_zeroed(static_cast<std::size_t>(bytes));
   if (!memory) {
-    if (budget) budget->release(bytes);
+    if (budget) budget->release(charged);
     return limit_error("the system has no memory for " + std::string(name_of(dtype)) + shown(dims));
   }
   Tensor tensor;
@@ -182,9 +186,9 @@ Result<Tensor> Tensor::allocate(DType dtype, Dims dims, const std::shared_ptr<Bu
   tensor.writable_ = true;
   if (budget) {
     // The memory goes back before the charge is lifted, so that the budget never understates.
-    tensor.owner_ = std::shared_ptr<const void>(memory.get(), [memory, budget, bytes](const void*) mutable {
+    tensor.owner_ = std::shared_ptr<const void>(memory.get(), [memory, budget, charged](const void*) mutable {
       memory.reset();
-      budget->release(bytes);
+      budget->release(charged);
     });
   } else {
     tensor.owner_ = std::move(memory);
@@ -278,16 +282,21 @@ Tensor Tensor::aligned() const {
   return std::move(*copy);
 }
 
-std::string Tensor::content_hash() const {
+std::string Tensor::content_hash() const { return content_hash(Budget()).value(); }
+
+Result<std::string> Tensor::content_hash(const Budget& budget) const {
+  constexpr std::size_t kPiece = 1 << 20;
   Sha256 hash;
   hash.update(name_of(dtype_));
   hash.update_u64(dims_.size());
   for (std::int64_t dim : dims_) hash.update_u64(static_cast<std::uint64_t>(dim));
   const auto padding = static_cast<int>(static_cast<std::int64_t>(size_) * 8 - count_ * bits_of(dtype_));
-  if (padding == 0) {
-    hash.update(bytes());
-  } else {  // unused bits of the last byte are not content
-    hash.update(bytes().first(size_ - 1));
+  const auto whole = bytes().first(padding == 0 ? size_ : size_ - 1);
+  for (std::size_t begin = 0; begin < whole.size(); begin += kPiece) {
+    XYNTRA_CHECK_OK(budget.check_time());
+    hash.update(whole.subspan(begin, std::min(kPiece, whole.size() - begin)));
+  }
+  if (padding != 0) {  // unused bits of the last byte are not content
     const std::byte last = bytes().back() & static_cast<std::byte>(0xff >> padding);
     hash.update(std::span(&last, 1));
   }

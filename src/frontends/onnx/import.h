@@ -2,12 +2,14 @@
 // reason; nothing outside the model's folder is opened; time and memory are bounded by the size of the file.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
 #include "frontends/onnx/builder.h"
 #include "frontends/onnx/message_reader.h"
 #include "ir/graph.h"
+#include "support/limits.h"
 #include "support/result.h"
 
 namespace xyntra {
@@ -16,6 +18,7 @@ struct ImportOptions {
   onnx::WireLimits limits;
   // Keep: operators without definition stay in the graph, so that `undefined_ops` can list them all at once.
   onnx::UndefinedOps undefined_ops = onnx::UndefinedOps::Refuse;
+  std::shared_ptr<Budget> budget;  // its time is looked at from node to node; may be null
 };
 
 Result<Module> import_onnx(const std::string& path, const ImportOptions& options = {});

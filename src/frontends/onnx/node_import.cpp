@@ -52,6 +52,7 @@ Result<Tensor> constant_value(const Attribute& attribute, TensorReader& tensors)
 
 Status GraphImporter::import_node(const Node& node, const std::string& origin, Names& names,
                                   const Frame& frame) {
+  if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
   if (node.op_type.empty()) return bad_model("a node without an operator");
   if (const Function* function = functions_.find(node))
     return import_call(node, *function, origin, names, frame);

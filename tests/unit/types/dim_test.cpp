@@ -72,5 +72,19 @@ TEST(Dim, EvaluatesAndNamesWhatIsMissing) {
   EXPECT_EQ(missing.error().message, "the size 'm' has no value");
 }
 
+// Multiplied out these would have 2^40 terms, and the last one a key of 2^40 characters.
+TEST(Dim, LongExpressionsBecomeSymbols) {
+  Dim product = 1, nested = n;
+  for (int i = 0; i < 40; ++i) {
+    product = product * (Dim::symbol("a" + std::to_string(i)) + Dim::symbol("b" + std::to_string(i)));
+    nested = nested + floor_div(nested, Dim(2));
+  }
+  EXPECT_LT(product.to_string().size(), 40000u);
+  EXPECT_LT(nested.to_string().size(), 40000u);
+  EXPECT_EQ(product - product, Dim(0));
+  const Dim other = product + 1;
+  EXPECT_FALSE(other == product);
+}
+
 }  // namespace
 }  // namespace xyntra
