@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/attention_form.h"
+#include "ops/operand_shapes.h"
 #include "ops/rules.h"
 
 namespace xyntra {
@@ -21,6 +22,22 @@ struct AttentionOperands {
   Dim query_heads, key_heads, size, value_size, new_keys, past_keys;
 };
 
+// The mask broadcasts to [batch, heads, queries, keys], and may end before the last key.
+Status check_mask(const OpContext& c, const AttentionOperands& o) {
+  if (!c.has_input(3)) return {};
+  const Shape& mask = c.shape(3);
+  const Shape full{c.dim(0, 0), o.query_heads, c.dim(0, o.packed ? 1 : 2), o.past_keys + o.new_keys};
+  bool fits = mask.size() <= full.size();
+  for (std::size_t d = 0; fits && d < mask.size(); ++d) {
+    const Dim& size = full[full.size() - mask.size() + d];
+    const bool shorter = mask[d].is_constant() && size.is_constant() && mask[d].constant() < size.constant();
+    fits = mask[d].is(1) || may_be_equal(mask[d], size) || (d + 1 == mask.size() && shorter);
+  }
+  return fits ? Status()
+              : c.fail("operand 3 (attn_mask) is " + to_string(mask) + ", must broadcast to " +
+                       to_string(full));
+}
+
 Result<AttentionOperands> attention_operands(const OpContext& c) {
   AttentionOperands o;
   for (std::size_t i = 1; i < 3; ++i) {
@@ -36,6 +53,14 @@ Result<AttentionOperands> attention_operands(const OpContext& c) {
     o.key_heads = c.integer("kv_num_heads");
     if (o.query_heads.constant() <= 0 || o.key_heads.constant() <= 0)
       return c.fail("head counts must be positive");
+    const std::pair<const Dim&, const Dim&> packed_sizes[] = {
+        {c.dim(0, 2), o.query_heads}, {c.dim(1, 2), o.key_heads}, {c.dim(2, 2), o.key_heads}};
+    for (const auto& [width, heads] : packed_sizes) {
+      if (!may_be_equal(modulo(width, heads), Dim(0))) {
+        return c.fail("a width of " + width.to_string() + " is not a multiple of " + heads.to_string() +
+                      " heads");
+      }
+    }
     o.size = floor_div(c.dim(0, 2), o.query_heads);
     o.value_size = floor_div(c.dim(2, 2), o.key_heads);
     o.new_keys = c.dim(1, 1);
@@ -55,6 +80,7 @@ Result<AttentionOperands> attention_operands(const OpContext& c) {
     if (c.rank(4) != 4 || c.rank(5) != 4) return c.fail("past_key and past_value must have rank 4");
     o.past_keys = c.dim(4, 2);
   }
+  XYNTRA_CHECK_OK(check_mask(c, o));
   return o;
 }
 
@@ -140,8 +166,10 @@ Status attention(FormulaContext& c) {
         own.push_back(mask.dim(d).is(1) && d + 1 < mask.rank() ? Expr::index(0) : at[4 - mask.rank() + d]);
       }
       bool boolean = mask.dtype() == DType::Bool;
-      // A mask shorter than the keys ends in "never".
-      Expr outside = boolean ? Expr::boolean(false) : minus_infinity(mask.dtype());
+      // A mask shorter than the keys ends in "never"; of integers, in what comes closest.
+      Expr outside = boolean                  ? Expr::boolean(false)
+                     : is_float(mask.dtype()) ? minus_infinity(mask.dtype())
+                                              : Expr::integer(mask.dtype(), lowest_integer(mask.dtype()));
       Expr given = mask.load_or(outside, own);
       score = boolean ? select(given, score, never) : score + cast(type, given);
     }

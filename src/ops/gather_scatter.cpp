@@ -2,6 +2,7 @@
 // range is refused where it is read or written.
 #include <map>
 
+#include "ops/operand_shapes.h"
 #include "ops/operands.h"
 
 namespace xyntra {
@@ -73,6 +74,10 @@ Status gather_elements(InferenceContext& c) {
 Status gather_nd(InferenceContext& c) {
   std::size_t batch_dims = as_size(c.integer("batch_dims"));
   if (batch_dims >= c.rank(1) || batch_dims > c.rank(0)) return c.fail("batch_dims is out of range");
+  for (std::size_t d = 0; d < batch_dims; ++d) {
+    if (!may_be_equal(c.dim(0, d), c.dim(1, d)))
+      return c.fail("data and indices differ in a batch dimension");
+  }
   if (!coordinates_known(c)) return {};  // nor is the result's rank
   XYNTRA_TRY(std::size_t coordinates, coordinates_of(c, batch_dims));
   Shape shape = slice_of(c.shape(1), 0, c.rank(1) - 1);
@@ -101,6 +106,13 @@ Status scatter_nd(InferenceContext& c) {
     return c.fail("updates must have rank " + std::to_string(expected) + ", not " +
                   std::to_string(c.rank(2)));
   }
+  Shape slices = slice_of(c.shape(1), 0, c.rank(1) - 1);
+  for (std::size_t d = coordinates; d < c.rank(0); ++d) slices.push_back(c.dim(0, d));
+  for (std::size_t d = 0; d < slices.size(); ++d) {
+    if (!may_be_equal(slices[d], c.dim(2, d))) {
+      return c.fail("updates are " + to_string(c.shape(2)) + ", must be " + to_string(slices));
+    }
+  }
   return {};
 }
 
@@ -108,6 +120,11 @@ Status tensor_scatter(InferenceContext& c) {
   XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), c.rank(0)));
   if (axis == 0) return c.fail("axis must not be the batch axis 0");
   if (c.rank(1) != c.rank(0)) return c.fail("past_cache and update differ in rank");
+  for (std::size_t d = 0; d < c.rank(0); ++d) {
+    if (d != axis && !may_be_equal(c.dim(0, d), c.dim(1, d))) {
+      return c.fail("past_cache and update differ in size along axis " + std::to_string(d));
+    }
+  }
   if (c.text("mode") != "linear" && c.text("mode") != "circular") {
     return c.fail("mode '" + c.text("mode") + "' is neither linear nor circular");
   }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ops/host_context.h"
+#include "ops/operand_shapes.h"
 #include "ops/operands.h"
 
 namespace xyntra {
@@ -54,6 +55,11 @@ Status affine_grid(InferenceContext& c) {
   auto length = list_length(c, 1);
   if (!length) return {};
   if (*length != 4 && *length != 5) return c.fail("size must have 4 or 5 entries");
+  if (!may_be_equal(c.dim(0, 1), Dim(static_cast<std::int64_t>(*length) - 2))) {
+    return c.fail("theta is " + to_string(c.shape(0)) + " but size has " + std::to_string(*length) +
+                  " entries");
+  }
+  if (size && !may_be_equal(size->front(), c.dim(0, 0))) return c.fail("theta and size differ in the batch");
   Shape shape{c.dim(0, 0)};
   for (std::size_t d = 2; d < *length; ++d) shape.push_back(size ? (*size)[d] : c.unknown_dim(0, d - 1));
   shape.push_back(static_cast<std::int64_t>(*length) - 2);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/operand_shapes.h"
+
 namespace xyntra {
 
 InferenceContext::InferenceContext(const OpDef& def, const Node& node, std::span<const ValueFacts> inputs,
@@ -69,7 +71,9 @@ using Bindings =
 
 Status check_operand(const OpContext& context, const ValueFacts& facts, std::size_t i, Bindings& bindings) {
   const Parameter& parameter = parameter_at(context.def().inputs, i);
-  if (parameter.type == "value" || facts.type.kind == Type::Kind::Unknown) return {};
+  const bool tensors_only = context.def().formula != nullptr && !context.def().has(kAnyRank);
+  if (facts.type.kind == Type::Kind::Unknown) return {};
+  if (parameter.type == "value" && (facts.type.is_tensor() || !tensors_only)) return {};
   std::string place = "operand " + std::to_string(i) + " (" + parameter.name + ")";
   if (!facts.type.is_tensor())
     return context.fail(place + " must be a tensor, not " + facts.type.to_string());
@@ -95,10 +99,17 @@ Status check_operand(const OpContext& context, const ValueFacts& facts, std::siz
   return {};
 }
 
+constexpr std::size_t kMaxOperands = 4096;
+
 Result<Bindings> check_operands(const OpContext& context, std::span<const ValueFacts> inputs) {
   const auto& parameters = context.def().inputs;
   XYNTRA_CHECK_OK(check_count(context, parameters, inputs.size(), "operands"));
   XYNTRA_CHECK_OK(check_count(context, context.def().outputs, context.output_count(), "outputs"));
+  // Formulas over a list of operands nest once per operand.
+  if (context.def().formula != nullptr && inputs.size() > kMaxOperands) {
+    return context.fail("has " + std::to_string(inputs.size()) + " operands; at most " +
+                        std::to_string(kMaxOperands) + " are possible");
+  }
   const auto needed = std::ranges::count(context.def().outputs, false, &Parameter::optional);
   if (static_cast<std::ptrdiff_t>(context.output_count()) < needed) {
     return context.fail("has " + std::to_string(context.output_count()) + " outputs, " +
@@ -109,8 +120,13 @@ Result<Bindings> check_operands(const OpContext& context, std::span<const ValueF
       return context.fail("operand " + std::to_string(i) + " (" + parameters[i].name + ") is missing");
     }
   }
+  const bool all_variadic_needed =
+      !parameters.empty() && parameters.back().variadic && !parameters.back().optional;
   Bindings bindings;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].present && all_variadic_needed && i >= parameters.size()) {
+      return context.fail("operand " + std::to_string(i) + " (" + parameters.back().name + ") is missing");
+    }
     if (inputs[i].present) XYNTRA_CHECK_OK(check_operand(context, inputs[i], i, bindings));
   }
   return bindings;
@@ -160,6 +176,19 @@ Result<std::vector<ValueFacts>> infer_closed(const Graph& graph, std::span<const
 
 constexpr int kMaxDepth = 64;
 
+// Work per element, and the size of formulas, grow with the rank; no model has more axes than NumPy can hold.
+constexpr std::size_t kMaxRank = 64;
+
+Status check_ranks(const OpContext& context, std::span<const ValueFacts> values, const char* what) {
+  for (const ValueFacts& facts : values) {
+    if (facts.present && facts.type.is_tensor() && facts.type.shape && facts.type.shape->size() > kMaxRank) {
+      return context.fail(what + std::string(" has rank ") + std::to_string(facts.type.shape->size()) +
+                          "; at most " + std::to_string(kMaxRank) + " is possible");
+    }
+  }
+  return {};
+}
+
 Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node,
                                               std::span<const ValueFacts> inputs, const std::string& prefix,
                                               int depth, InferenceWork& work) {
@@ -174,7 +203,12 @@ Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node
   XYNTRA_TRY(Bindings bindings, check_operands(context, inputs));
   const bool rule_applies = def.has(kAnyRank) || ranks_known(inputs);
   preset_outputs(context, bindings, rule_applies);
-  if (rule_applies) XYNTRA_CHECK_OK(def.shape_rule(context));
+  if (rule_applies) {
+    XYNTRA_CHECK_OK(check_ranks(context, inputs, "an operand"));
+    XYNTRA_CHECK_OK(check_operand_shapes(context));
+    XYNTRA_CHECK_OK(def.shape_rule(context));
+    XYNTRA_CHECK_OK(check_ranks(context, context.outputs(), "an output"));
+  }
   return std::move(context.outputs());
 }
 

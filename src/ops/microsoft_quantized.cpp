@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/elementwise.h"
+#include "ops/operand_shapes.h"
 #include "ops/quantization.h"
 #include "ops/rules.h"
 #include "ops/softmax.h"
@@ -73,6 +74,11 @@ Status qlinear_concat(InferenceContext& c) {
   Shape shape = c.shape(2);
   for (std::size_t n = 5; n < c.input_count(); n += 3) {
     if (c.rank(n) != shape.size()) return c.fail("operand " + std::to_string(n) + " differs in rank");
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (d != axis && !may_be_equal(shape[d], c.dim(n, d))) {
+        return c.fail("operand " + std::to_string(n) + " differs in size along axis " + std::to_string(d));
+      }
+    }
     shape[axis] = shape[axis] + c.dim(n, axis);
   }
   c.set_shape(0, std::move(shape));

@@ -1,6 +1,7 @@
 // com.microsoft: quantized matrix products with real or quantized results.
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/operand_shapes.h"
 #include "ops/quantization.h"
 #include "ops/rules.h"
 
@@ -16,6 +17,10 @@ namespace rule {
 
 Status qgemm(InferenceContext& c) {
   if (c.rank(0) != 2 || c.rank(3) != 2) return c.fail("operands 0 (a) and 3 (b) must be matrices");
+  const Dim &left = c.dim(0, c.flag("transA") ? 0 : 1), &right = c.dim(3, c.flag("transB") ? 1 : 0);
+  if (!may_be_equal(left, right)) {
+    return c.fail("a matrix product over " + left.to_string() + " and " + right.to_string() + " elements");
+  }
   c.set_shape(0, {c.dim(0, c.flag("transA") ? 1 : 0), c.dim(3, c.flag("transB") ? 0 : 1)});
   c.set_dtype(0, c.has_input(8) ? c.dtype(8) : DType::F32);
   return {};

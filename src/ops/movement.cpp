@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/operand_shapes.h"
 #include "ops/operands.h"
 #include "ops/rules.h"
 
@@ -107,6 +108,11 @@ Status space_to_depth(InferenceContext& c) {
 Status reverse_sequence(InferenceContext& c) {
   if (c.rank(0) < 2) return c.fail("operand 0 must have at least rank 2");
   if (c.integer("batch_axis") == c.integer("time_axis")) return c.fail("batch_axis and time_axis are equal");
+  XYNTRA_TRY(std::size_t batch, c.normalized_axis(c.integer("batch_axis"), c.rank(0)));
+  if (!may_be_equal(c.dim(0, batch), c.dim(1, 0))) {
+    return c.fail("sequence_lens has " + c.dim(1, 0).to_string() + " elements, the batch " +
+                  c.dim(0, batch).to_string());
+  }
   c.set_shape(0, c.shape(0));
   return {};
 }

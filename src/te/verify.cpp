@@ -80,6 +80,12 @@ class Verifier {
       if (node->op == ExprOp::Load || node->op == ExprOp::LoadOr) {
         const BufferInfo& buffer = formula_.buffer(node->buffer);
         std::size_t rank = node->operands.size() - (node->op == ExprOp::LoadOr ? 1 : 0);
+        if (rank != buffer.shape.size() && buffer.role == BufferRole::Input) {
+          // The formula is right about the operator; it is the model that gave another operand.
+          return failure(ErrorClass::BadModel, "operand '" + buffer.name + "' must have rank " +
+                                                   std::to_string(rank) + ", not " +
+                                                   std::to_string(buffer.shape.size()));
+        }
         if (rank != buffer.shape.size()) return fail("load of '" + buffer.name + "' has the wrong rank");
         if (buffer.dtype != node->dtype) return fail("load of '" + buffer.name + "' has the wrong dtype");
       }
