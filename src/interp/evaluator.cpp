@@ -7,6 +7,7 @@
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
 #include "ops/infer.h"
+#include "ops/tracked_elements.h"
 
 namespace xyntra {
 namespace {
@@ -71,9 +72,6 @@ struct CacheEntry {
   std::shared_ptr<const interp::CompiledFormula> formula;
 };
 
-// Contents of larger tensors are never shown to rules and definitions: what is compiled holds for any.
-constexpr std::int64_t kSmallContents = 4096;
-
 // The dtypes that the model gives to what a host op made as f64.
 void declare(Datum& datum, const Type& type) {
   if (datum.kind == Datum::Kind::Tensor && type.is_tensor() && datum.declared) datum.declared = type.dtype;
@@ -89,7 +87,8 @@ Result<ValueFacts> model_facts(const Datum& datum) {
     facts.type.element = std::make_shared<const Type>(std::move(element.type));
   }
   if (datum.kind != Datum::Kind::Tensor) return facts;
-  bool small = datum.tensor.count() <= kSmallContents;
+  // Contents of larger tensors are never shown to rules and definitions: what is compiled holds for any.
+  bool small = datum.tensor.count() <= kMaxTrackedElements;
   if (!small) facts.constant = Tensor();
   if (!datum.declared) return facts;
   facts.type.dtype = *datum.declared;
@@ -280,18 +279,26 @@ class Evaluator::State {
                                              const std::vector<Datum>& inputs) {
     XYNTRA_TRY(auto facts, facts_of_all(inputs));
     XYNTRA_TRY(auto outputs, infer_node(def, node, facts));
-    XYNTRA_TRY(Dims dims, concrete(node, outputs[0]));
+    XYNTRA_TRY(Dims dims, concrete(node, outputs[0], facts));
     XYNTRA_TRY(Tensor viewed, inputs[0].tensor.reshaped(std::move(dims)));
     Datum result = Datum::of(std::move(viewed));
     result.declared = inputs[0].declared;
     return std::vector<Datum>{std::move(result)};
   }
 
-  static Result<Dims> concrete(const Node& node, const ValueFacts& facts) {
+  static Result<Dims> concrete(const Node& node, const ValueFacts& facts,
+                               std::span<const ValueFacts> operands) {
     if (facts.type.is_tensor() && facts.type.shape) {
       if (auto dims = static_dims(*facts.type.shape)) {
         if (std::all_of(dims->begin(), dims->end(), [](std::int64_t d) { return d >= 0; })) return *dims;
         return bad_model("an output would have the shape " + to_string(*facts.type.shape));
+      }
+    }
+    for (const ValueFacts& operand : operands) {
+      Dim count = operand.type.is_tensor() && operand.type.shape ? product(*operand.type.shape) : Dim(0);
+      if (count.is_constant() && count.constant() > kMaxTrackedElements) {
+        return bad_model("the shape of an output would follow from more than " +
+                         std::to_string(kMaxTrackedElements) + " elements of an operand");
       }
     }
     internal_error(node.op + ": the shape rule leaves an output unknown although all operands are known: " +
@@ -304,7 +311,7 @@ class Evaluator::State {
     XYNTRA_TRY(entry.outputs, infer_node(def, node, facts));
     for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;
-      XYNTRA_CHECK_OK(concrete(node, entry.outputs[i]));
+      XYNTRA_CHECK_OK(concrete(node, entry.outputs[i], facts));
     }
     XYNTRA_TRY(te::Formula formula, formula_of(def, node, facts, entry.outputs));
     XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));

@@ -2,11 +2,10 @@
 
 #include "ops/formula_context.h"
 #include "ops/op.h"
+#include "ops/tracked_elements.h"
 
 namespace xyntra {
 namespace {
-
-constexpr std::int64_t kMaxTrackedElements = 4096;
 
 template <class T>
 const T& attribute_as(const OpContext& context, const Attribute* attribute, std::string_view name) {

@@ -2,18 +2,12 @@
 #include <cmath>
 
 #include "ops/operands.h"
+#include "ops/rules.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::int64_t kMaxTracked = 4096;
-
-Result<DType> dtype_attribute(const OpContext& c, std::string_view name) {
-  auto dtype = dtype_of_onnx_code(static_cast<int>(c.integer(name)));
-  if (!dtype)
-    return c.fail(std::string(name) + " " + std::to_string(c.integer(name)) + " is no element type");
-  return *dtype;
-}
 
 // How many steps of delta lie in [start, limit); nullopt when only running tells.
 Result<std::optional<Dim>> range_length(const OpContext& c) {

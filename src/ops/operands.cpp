@@ -1,5 +1,7 @@
 #include "ops/operands.h"
 
+#include "ops/tracked_elements.h"
+
 namespace xyntra {
 
 using te::Expr;
@@ -52,6 +54,8 @@ std::optional<std::size_t> list_length(const OpContext& c, std::size_t operand) 
   if (!shape) return std::nullopt;
   if (shape->empty()) return 1;
   if (shape->size() != 1 || !(*shape)[0].is_constant()) return std::nullopt;
+  // Rules make as many sizes or axes as a list has elements; one this long is an attack.
+  if ((*shape)[0].constant() > kMaxTrackedElements) return std::nullopt;
   return as_size((*shape)[0].constant());
 }
 

@@ -1,6 +1,7 @@
 // Sequences and optionals: data that hold data.
 #include "ops/host_tensors.h"
 #include "ops/operands.h"
+#include "ops/rules.h"
 
 namespace xyntra {
 namespace {
@@ -49,9 +50,7 @@ Status sequence_construct(InferenceContext& c) {
 Status sequence_empty(InferenceContext& c) {
   DType dtype = DType::F32;
   if (c.has_attribute("dtype")) {
-    auto given = dtype_of_onnx_code(static_cast<int>(c.integer("dtype")));
-    if (!given) return c.fail("dtype " + std::to_string(c.integer("dtype")) + " is no element type");
-    dtype = *given;
+    XYNTRA_TRY(dtype, dtype_attribute(c, "dtype"));
   }
   c.set_type(0, Type::sequence(Type::tensor(dtype)));
   return {};

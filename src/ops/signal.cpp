@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "ops/operands.h"
+#include "ops/rules.h"
 
 namespace xyntra {
 namespace {
@@ -40,10 +41,8 @@ Result<std::optional<Dim>> frame_points(const OpContext& c) {
 }
 
 Status set_output_datatype(InferenceContext& c) {
-  auto dtype = dtype_of_onnx_code(static_cast<int>(c.integer("output_datatype")));
-  if (!dtype)
-    return c.fail("output_datatype " + std::to_string(c.integer("output_datatype")) + " is no element type");
-  c.set_dtype(0, *dtype);
+  XYNTRA_TRY(DType dtype, dtype_attribute(c, "output_datatype"));
+  c.set_dtype(0, dtype);
   return {};
 }
 

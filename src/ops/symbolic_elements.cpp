@@ -83,6 +83,7 @@ bool never_negative(const Dim& dim) { return dim.range({}).low >= 0; }
 MaybeDim truncated_quotient(const Dim& a, const Dim& b) {
   if (never_negative(a) && never_negative(b)) return floor_div(a, b);
   if (!a.is_constant() || !b.is_constant()) return std::nullopt;
+  if (b.is(-1)) return Dim(0) - a;  // the machine's own division traps on the lowest integer
   return b.is(0) ? Dim(0) : Dim(a.constant() / b.constant());
 }
 

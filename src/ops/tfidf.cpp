@@ -78,7 +78,8 @@ Status tfidf_vectorizer(HostContext& c) {
   XYNTRA_TRY(Tensor y, c.allocate(DType::F32, x.rank() == 2 ? Dims{rows, width} : Dims{width}));
   auto counts = y.mutable_view<float>();
   std::vector<std::int64_t> tokens = x.to_integers();
-  std::int64_t longest = c.integer("max_gram_length"), most_skipped = c.integer("max_skip_count");
+  std::int64_t longest = c.integer("max_gram_length");
+  std::int64_t most_skipped = std::min(c.integer("max_skip_count"), length);  // more reach no token
   for (std::int64_t row = 0; row < rows; ++row) {
     XYNTRA_CHECK_OK(c.worked(1));
     for (std::int64_t n = c.integer("min_gram_length"); n <= std::min(longest, length); ++n) {
