@@ -1,7 +1,9 @@
 # The front door. Everything here is also in the justfile, under the same names.
 MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
-.PHONY: help fuse test dev bench check fuzz conformance random packages asan tsan math-sweep clean
+CASES ?= 20000
+SEED ?= 2
+.PHONY: help fuse test dev bench check fuzz conformance random packages hostile asan tsan math-sweep clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -47,6 +49,11 @@ packages: ## the models inside magika, silero-vad and rapidocr against ONNX Runt
 	@scripts/setup build conformance peers models
 	@scripts/build release
 	@build/venv/bin/python tests/packages/compare
+
+hostile: ## CASES models that are wrong on purpose, from SEED
+	@scripts/setup build conformance
+	@scripts/build release
+	@tests/hostile/sweep --cases $(CASES) --seed $(SEED)
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup build conformance

@@ -34,6 +34,10 @@ conformance:
 random:
     @make --no-print-directory random
 
+# CASES models that are wrong on purpose, from SEED
+hostile:
+    @make --no-print-directory hostile
+
 # the models inside magika, silero-vad and rapidocr against ONNX Runtime
 packages:
     @make --no-print-directory packages
