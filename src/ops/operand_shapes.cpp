@@ -37,7 +37,6 @@ const std::unordered_map<std::string_view, std::string_view>& patterns() {
       {"MaxUnpool", "*x, *x"},
       {"NegativeLogLikelihoodLoss", "n c *d, n *d, c"},
       {"OneHot", "-, scalar, 2"},
-      {"PRelu", "*x, <x"},
       {"QLinearConv", "n ..., scalar, scalar, m ..., scalar|m, scalar|m, scalar, scalar, m"},
       {"QuantizeLinear", "-, scalar|*s, scalar|*s"},
       {"ReverseSequence", "-, _"},
