@@ -18,7 +18,7 @@ struct ImportOptions {
   onnx::WireLimits limits;
   // Keep: operators without definition stay in the graph, so that `undefined_ops` can list them all at once.
   onnx::UndefinedOps undefined_ops = onnx::UndefinedOps::Refuse;
-  std::shared_ptr<Budget> budget;  // its time is looked at from node to node; may be null
+  std::shared_ptr<Budget> budget = nullptr;  // its time is looked at from node to node; may be null
 };
 
 Result<Module> import_onnx(const std::string& path, const ImportOptions& options = {});
