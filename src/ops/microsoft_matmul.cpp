@@ -1,5 +1,6 @@
 // com.microsoft: matrix products with a transposition, a scale, an activation.
 #include <algorithm>
+#include <array>
 
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -82,7 +83,7 @@ Status pairwise_distance(FormulaContext& c) {
 
 // y = alpha * a' b' with a' and b' transposed as told; only the order of the indices changes.
 Status fused_matmul(FormulaContext& c) {
-  Buffer operands[] = {c.in(0), c.in(1)};
+  const std::array operands = {c.in(0), c.in(1)};
   bool vector_a = operands[0].rank() == 1, vector_b = operands[1].rank() == 1;
   Axes out = c.axes(c.out_shape());
   std::size_t batch_rank = out.size() - (vector_a ? 0 : 1) - (vector_b ? 0 : 1);
