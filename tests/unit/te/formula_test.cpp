@@ -74,7 +74,13 @@ TEST(Formula, RefusesALoadOfTheWrongRank) {
   Buffer x = f.input(0, "x", DType::F32, {2, 2}), y = f.output(0, "y", DType::F32, {2});
   Axis i = f.axis(2, "i");
   f.write(y, {i}, x(i));
-  EXPECT_EQ(problem_of(std::move(f)), "formula f: load of 'x' has the wrong rank");
+  EXPECT_EQ(problem_of(std::move(f)), "operand 'x' must have rank 1, not 2");
+  Builder g("g");
+  Buffer z = g.output(0, "z", DType::F32, {2});
+  Axis j = g.axis(2, "j"), k = g.axis(2, "k");
+  Buffer t = g.map("t", {j, k}, Expr::floating(DType::F32, 0));
+  g.write(z, {j}, t(j));
+  EXPECT_EQ(problem_of(std::move(g)), "formula g: load of 't' has the wrong rank");
 }
 
 TEST(Formula, RefusesAnAxisUsedTwice) {
