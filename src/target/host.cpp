@@ -1,0 +1,85 @@
+// Which instruction set extensions the processor has, and the operating system lets us use.
+#include "target/target.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace xyntra {
+
+#if defined(__x86_64__)
+namespace {
+
+struct Leaf {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Leaf cpuid(unsigned leaf) {
+  Leaf found;
+  if (__get_cpuid_count(leaf, 0, &found.eax, &found.ebx, &found.ecx, &found.edx) == 0) return {};
+  return found;
+}
+
+// The register states that the system saves when it switches threads: an extension without its state is not usable.
+std::uint64_t saved_states() {
+  constexpr unsigned kXgetbv = 1u << 27;
+  if ((cpuid(1).ecx & kXgetbv) == 0) return 0;
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (std::uint64_t{high} << 32) | low;
+}
+
+}  // namespace
+
+std::vector<std::string_view> host_features() {
+  constexpr std::uint64_t kAvx = 0x6, kAvx512 = 0xe6, kAmx = 0x60000;  // bits of XCR0
+  const std::uint64_t saved = saved_states();
+  const Leaf basic = cpuid(1), extended = cpuid(7);
+  struct Feature {
+    std::string_view name;
+    unsigned word;
+    int bit;
+    std::uint64_t state;
+  };
+  const Feature features[] = {
+      {"fma", basic.ecx, 12, kAvx},
+      {"f16c", basic.ecx, 29, kAvx},
+      {"avx2", extended.ebx, 5, kAvx},
+      {"avx512f", extended.ebx, 16, kAvx512},
+      {"avx512dq", extended.ebx, 17, kAvx512},
+      {"avx512bw", extended.ebx, 30, kAvx512},
+      {"avx512vl", extended.ebx, 31, kAvx512},
+      {"amx_bf16", extended.edx, 22, kAmx},
+      {"amx_tile", extended.edx, 24, kAmx},
+      {"amx_int8", extended.edx, 25, kAmx},
+  };
+  std::vector<std::string_view> found;
+  for (const Feature& feature : features) {
+    const bool usable = (saved & feature.state) == feature.state;
+    if (usable && ((feature.word >> feature.bit) & 1) != 0) found.push_back(feature.name);
+  }
+  return found;
+}
+
+#elif defined(__aarch64__)
+
+std::vector<std::string_view> host_features() {
+  std::vector<std::string_view> found = {"neon"};  // part of the base architecture
+#if defined(__linux__)
+  const unsigned long second = ::getauxval(AT_HWCAP2);
+  if ((second & HWCAP2_BF16) != 0) found.push_back("bf16");
+  if ((second & HWCAP2_I8MM) != 0) found.push_back("i8mm");
+#endif
+  return found;
+}
+
+#else
+
+std::vector<std::string_view> host_features() { return {}; }
+
+#endif
+
+}  // namespace xyntra

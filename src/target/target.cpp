@@ -1,0 +1,134 @@
+#include "target/target.h"
+
+#include <algorithm>
+
+#include "support/sha256.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+__extension__ typedef __int128 Int128;
+
+// ceil(1000 * work / rate) for a rate per microsecond: nanoseconds.
+std::int64_t nanoseconds(std::int64_t work, Int128 rate) {
+  if (work <= 0) return 0;
+  if (rate <= 0) return INT64_MAX;
+  const Int128 time = (static_cast<Int128>(work) * 1000 + rate - 1) / rate;
+  return time > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(time);
+}
+
+// The type whose line in a table speaks for `dtype` when it has none itself.
+DType spoken_for_by(DType dtype) {
+  switch (class_of(dtype)) {
+    case DTypeClass::Float: return compute_type(dtype);
+    case DTypeClass::Boolean: return DType::I8;
+    case DTypeClass::Signed:
+    case DTypeClass::Unsigned: break;
+  }
+  switch (bits_of(dtype)) {
+    case 64: return DType::I64;
+    case 32: return DType::I32;
+    case 16: return DType::I16;
+    default: return DType::I8;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(TargetKind kind) {
+  switch (kind) {
+    case TargetKind::Cpu: return "cpu";
+    case TargetKind::Gpu: return "gpu";
+    case TargetKind::WebGpu: return "webgpu";
+  }
+  return "?";
+}
+
+const MatrixUnit* Target::matrix_unit(DType dtype) const {
+  const auto units = matrix_units();
+  const auto found = std::ranges::find(units, dtype, &MatrixUnit::dtype);
+  return found == units.end() ? nullptr : &*found;
+}
+
+bool Target::computes(DType dtype) const { return peaks.at(static_cast<std::size_t>(dtype)).vector > 0; }
+
+std::int64_t Target::peak(DType dtype, Unit unit) const {
+  // Every table has f32 and i32. A type that is missing altogether (f64 on WebGPU) is emulated: an eighth of the speed.
+  constexpr std::int64_t kEmulation = 8;
+  std::int64_t divisor = 1;
+  if (!computes(dtype)) dtype = spoken_for_by(dtype);
+  if (!computes(dtype)) {
+    if (bits_of(dtype) > 32) divisor = kEmulation;
+    dtype = is_float(dtype) ? DType::F32 : DType::I32;
+  }
+  const Peak& line = peaks.at(static_cast<std::size_t>(dtype));
+  return (unit == Unit::Matrix ? line.matrix : line.vector) / divisor;
+}
+
+std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
+                                 Unit unit) const {
+  const std::int64_t traffic = nanoseconds(bytes, memory_bytes_per_us);
+  const std::int64_t arithmetic = nanoseconds(flops, static_cast<Int128>(peak(dtype, unit)) * cores);
+  const Int128 total =
+      static_cast<Int128>(std::max<std::int64_t>(launches, 0)) * launch_ns + std::max(traffic, arithmetic);
+  return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
+}
+
+std::string Target::text() const {
+  std::string lines = "target " + std::string(name) + "\nkind " + std::string(name_of(kind)) + "\n";
+  if (!required_features.empty()) lines += "requires " + std::string(required_features) + "\n";
+#define FACT(fact, unit, meaning) lines += #fact " " + std::to_string(fact) + "\n";
+#include "target/facts.def"
+#undef FACT
+  for (DType dtype : all_dtypes()) {
+    if (!computes(dtype)) continue;
+    const Peak& line = peaks.at(static_cast<std::size_t>(dtype));
+    lines += "peak " + std::string(name_of(dtype)) + " " + std::to_string(line.vector) + " " +
+             std::to_string(line.matrix) + "\n";
+  }
+  for (const MatrixUnit& unit : matrix_units()) {
+    lines += "matrix " + std::string(unit.name) + " " + std::string(name_of(unit.dtype)) + " " +
+             std::to_string(unit.rows) + " " + std::to_string(unit.columns) + " " +
+             std::to_string(unit.depth) + "\n";
+  }
+  return lines;
+}
+
+std::string Target::hash() const { return sha256_hex(text()); }
+
+Result<const Target*> find_target(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) {
+    if (target.name == name) return &target;
+    names.emplace_back(target.name);
+  }
+  const auto nearest = nearest_word(name, names);
+  return failure(Error{ErrorClass::Usage,
+                       "there is no target " + quote(name),
+                       {},
+                       {},
+                       {},
+                       nearest ? "did you mean " + *nearest + "?" : "the targets are " + joined(names, ", "),
+                       false});
+}
+
+const Target& target_for(std::span<const std::string_view> features) {
+  const auto present = [&features](std::string_view feature) {
+    return feature.empty() || std::ranges::find(features, feature) != features.end();
+  };
+  for (const Target& target : targets()) {
+    if (target.kind == TargetKind::Cpu &&
+        std::ranges::all_of(split(target.required_features, ' '), present)) {
+      return target;
+    }
+  }
+  internal_error("targets.def has no CPU table without requirements");
+}
+
+const Target& host_target() {
+  static const Target& target = target_for(host_features());
+  return target;
+}
+
+}  // namespace xyntra
