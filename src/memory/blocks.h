@@ -1,0 +1,29 @@
+// Requests with their sizes bound: what the search for an order and the pass at bind time both work on.
+#pragma once
+
+#include "memory/offsets.h"
+
+namespace xyntra {
+
+struct Block {
+  std::int64_t size = 0;
+  std::int64_t alignment = 1;
+  std::size_t first = 0, last = 0;  // slots: steps at which something begins, renumbered without gaps
+};
+
+struct Blocks {
+  std::vector<Block> list;     // by request
+  std::size_t slots = 0;       // at most as many as blocks
+  std::int64_t granule = 1;    // the smallest alignment
+};
+
+inline std::int64_t round_up(std::int64_t value, std::int64_t power_of_two) {
+  return (value + power_of_two - 1) & -power_of_two;
+}
+
+// Checks the requests and that no sum of their sizes, alignment included, can overflow.
+Result<Blocks> bind(std::span<const Request> requests, const SymbolBindings& bindings);
+Placement stack(const Blocks& blocks, std::span<const std::size_t> order);  // order: a permutation
+std::int64_t largest_live_set(const Blocks& blocks);
+
+}  // namespace xyntra

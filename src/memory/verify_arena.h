@@ -1,0 +1,13 @@
+// Checks a placement, by code that shares nothing with the code that makes one.
+#pragma once
+
+#include "memory/offsets.h"
+
+namespace xyntra {
+
+// An error that names the requests at fault unless, for these sizes, every request lies inside [0, peak), is aligned,
+// and shares no byte with another one that lives at the same step.
+Status verify_arena(std::span<const Request> requests, const Placement& placement,
+                    const SymbolBindings& bindings);
+
+}  // namespace xyntra
