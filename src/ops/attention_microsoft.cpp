@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/attention_form.h"
+#include "ops/operand_shapes.h"
 
 namespace xyntra {
 
@@ -100,8 +101,28 @@ Status group_query_attention(InferenceContext& c) {
   }
   if (c.rank(0) != 3) return c.fail("query must have rank 3");
   bool packed = !c.has_input(1);
-  Dim size = floor_div(c.dim(0, 2), Dim(packed ? heads + 2 * groups : heads));
-  c.set_shape(0, {c.dim(0, 0), c.dim(0, 1), size * Dim(heads)});
+  if (packed == c.has_input(2)) return c.fail("key and value must both be given, or neither");
+  std::int64_t parts = packed ? heads + 2 * groups : heads;
+  XYNTRA_CHECK_OK(require_multiple(c, c.dim(0, 2), parts, "the width of the query"));
+  const Dim &batch = c.dim(0, 0), &queries = c.dim(0, 1), size = floor_div(c.dim(0, 2), Dim(parts));
+  for (std::size_t i : {1, 2}) XYNTRA_CHECK_OK(require_shape(c, i, {batch, queries, size * Dim(groups)}));
+  if (c.has_input(3) != c.has_input(4))
+    return c.fail("past_key and past_value must both be given, or neither");
+  for (std::size_t i : {3, 4, 10}) {
+    if (c.has_input(i) && c.rank(i) != 4) return c.fail(operand_label(c, i) + " must have rank 4");
+  }
+  for (std::size_t i : {3, 4}) {
+    if (c.has_input(i)) XYNTRA_CHECK_OK(require_shape(c, i, {batch, groups, c.dim(3, 2), size}));
+  }
+  if (c.has_input(7) && c.rank(7) != 2) return c.fail(operand_label(c, 7) + " must have rank 2");
+  if (c.has_input(7) && c.dim(7, 1).is_constant() && size.is_constant() &&
+      c.dim(7, 1).constant() > size.constant() / 2) {
+    return c.fail(operand_label(c, 7) + " rotates " + c.dim(7, 1).to_string() + " pairs, a head has " +
+                  size.to_string() + " elements");
+  }
+  XYNTRA_CHECK_OK(require_shape(c, 9, {batch, queries}));
+  XYNTRA_CHECK_OK(require_shape(c, 11, {heads}));
+  c.set_shape(0, {batch, queries, size * Dim(heads)});
   auto total = c.elements(6);
   Dim length = total && total->size() == 1 ? (*total)[0] : c.unknown_dim(1, 2);
   if (c.has_input(3)) length = max(length, c.dim(3, 2));

@@ -182,6 +182,10 @@ Status sequence_map(InferenceContext& c) {
   auto others = static_cast<std::size_t>(c.integer("others"));
   XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
   XYNTRA_CHECK_OK(check_result_count(c, body, 0));
+  const Type::Kind mapped = c.type(0).kind;
+  if (mapped != Type::Kind::Sequence && mapped != Type::Kind::Unknown) {
+    return c.fail("operand 0 must be a sequence");
+  }
   std::vector<ValueFacts> arguments;
   for (std::size_t i = 0; i < c.input_count(); ++i) {
     ValueFacts facts = c.facts()[i];
@@ -337,6 +341,7 @@ Status sequence_map(HostContext& c) {
   XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
   XYNTRA_CHECK_OK(check_result_count(c, body, 0));
   auto others = static_cast<std::size_t>(c.integer("others"));
+  if (c.datum(0).kind != Datum::Kind::Sequence) return c.fail("operand 0 must be a sequence");
   std::size_t length = c.datum(0).items.size();
   std::vector<std::vector<Datum>> collected(c.output_count());
   for (std::size_t turn = 0; turn < length; ++turn) {

@@ -24,25 +24,10 @@ Result<Window> convolution_window(const OpContext& c, ConvolutionOperands at) {
   return window_of(c, spatial, kernel);
 }
 
-Status check_groups(const OpContext& c, ConvolutionOperands at) {
-  std::int64_t groups = c.integer("group");
-  if (groups < 1) return c.fail("group is " + std::to_string(groups));
-  const Dim &channels = c.dim(at.x, 1), &per_group = c.dim(at.w, 1), &filters = c.dim(at.w, 0);
-  if (channels.is_constant() && per_group.is_constant() && !(per_group * groups == channels)) {
-    return c.fail("the data has " + channels.to_string() + " channels, the weight expects " +
-                  (per_group * groups).to_string() + " (" + per_group.to_string() + " in each of " +
-                  std::to_string(groups) + " groups)");
-  }
-  if (filters.is_constant() && filters.constant() % groups != 0) {
-    return c.fail(filters.to_string() + " filters cannot be shared by " + std::to_string(groups) + " groups");
-  }
-  return {};
-}
-
 Status convolution_rule(InferenceContext& c, ConvolutionOperands at) {
   XYNTRA_CHECK_OK(spatial_of(c, at.x));
   XYNTRA_CHECK_OK(spatial_of(c, at.w));
-  XYNTRA_CHECK_OK(check_groups(c, at));
+  XYNTRA_CHECK_OK(check_groups(c, at.x, at.w));
   XYNTRA_TRY(Window window, convolution_window(c, at));
   Shape shape{c.dim(at.x, 0), c.dim(at.w, 0)};
   shape.insert(shape.end(), window.output.begin(), window.output.end());

@@ -1,4 +1,5 @@
 // ConvTranspose, DeformConv and Col2Im: convolution's relatives with other index maps.
+#include "ops/operand_shapes.h"
 #include "ops/operands.h"
 #include "ops/window.h"
 
@@ -77,7 +78,17 @@ Status convolution_transposed(InferenceContext& c) {
 
 Status convolution_deformed(InferenceContext& c) {
   XYNTRA_TRY(Window window, deformed_window(c));
-  c.set_shape(0, {c.dim(0, 0), c.dim(1, 0), window.output[0], window.output[1]});
+  XYNTRA_CHECK_OK(check_groups(c, 0, 1));
+  std::int64_t offset_groups = c.integer("offset_group");
+  if (offset_groups < 1) return c.fail("offset_group is " + std::to_string(offset_groups));
+  XYNTRA_CHECK_OK(require_multiple(c, c.dim(0, 1), offset_groups, "the number of channels"));
+  const Dim &batch = c.dim(0, 0), &filters = c.dim(1, 0), &height = window.output[0],
+            &width = window.output[1];
+  Dim taps = product(window.kernel) * offset_groups;
+  XYNTRA_CHECK_OK(require_shape(c, 2, {batch, taps * 2, height, width}));
+  XYNTRA_CHECK_OK(require_shape(c, 3, {filters}));
+  XYNTRA_CHECK_OK(require_shape(c, 4, {batch, taps, height, width}));
+  c.set_shape(0, {batch, filters, height, width});
   return {};
 }
 
@@ -87,6 +98,19 @@ Status columns_to_image(InferenceContext& c) {
   if (c.rank(0) != 3) return c.fail("operand 0 must have rank 3, not " + std::to_string(c.rank(0)));
   auto rank = list_length(c, 1);
   if (!rank) return {};
+  if (block) {
+    for (const Dim& size : *block) {
+      if (size.is_constant() && size.constant() < 1)
+        return c.fail("block_shape has the entry " + size.to_string());
+    }
+    Dim taps = product(*block);
+    if (taps.is_constant())
+      XYNTRA_CHECK_OK(require_multiple(c, c.dim(0, 1), taps.constant(), "the number of rows"));
+  }
+  if (image && block) {
+    XYNTRA_TRY(Window window, window_of(c, *image, *block));
+    XYNTRA_CHECK_OK(require_shape(c, 0, {c.dim(0, 0), c.dim(0, 1), product(window.output)}));
+  }
   Shape shape{c.dim(0, 0), block ? floor_div(c.dim(0, 1), product(*block)) : c.unknown_dim(0, 1)};
   for (std::size_t d = 0; d < *rank; ++d) shape.push_back(image ? (*image)[d] : c.unknown_dim(0, d + 2));
   c.set_shape(0, std::move(shape));
@@ -190,15 +214,10 @@ Status columns_to_image(FormulaContext& c) {
   Axis n = c.axis(y.dim(0), "n"), channel = c.axis(y.dim(1), "c");
   Axes k = c.axes(window.kernel), o = c.axes(window.output);
   Expr row = channel * Expr::size(product(*block)) + row_major(to_index(k), *block);
-  Index to{n, channel};
-  Expr inside = Expr::boolean(true);
-  Index at = window_index(window, o, k);
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    inside = inside & (at[d] >= 0) & (at[d] < Expr::size((*image)[d]));
-    to.push_back(at[d]);
-  }
+  Index to{n, channel}, at = window_index(window, o, k);
+  to.insert(to.end(), at.begin(), at.end());
   c.scatter(y, concat({n, channel}, concat(k, o)), to, Combiner::Add,
-            x(n, row, row_major(to_index(o), window.output)), inside);
+            x(n, row, row_major(to_index(o), window.output)), within(at, *image));
   return {};
 }
 

@@ -3,11 +3,10 @@
 
 #include "ops/operands.h"
 #include "ops/rules.h"
+#include "ops/tracked_elements.h"
 
 namespace xyntra {
 namespace {
-
-constexpr std::int64_t kMaxTracked = 4096;
 
 // How many steps of delta lie in [start, limit); nullopt when only running tells.
 Result<std::optional<Dim>> range_length(const OpContext& c) {
@@ -58,7 +57,7 @@ Status constant_of_shape(InferenceContext& c) {
   }
   Dim count = product(*shape);
   bool small_integers = given && !is_float(c.tensor("value").dtype()) && count.is_constant();
-  if (small_integers && count.constant() <= kMaxTracked) {
+  if (small_integers && count.constant() <= kMaxTrackedElements) {
     c.set_elements(0, std::vector<Dim>(as_size(count.constant()), Dim(c.tensor("value").element_as_i64(0))));
   }
   c.set_shape(0, std::move(*shape));
@@ -69,7 +68,8 @@ Status range(InferenceContext& c) {
   XYNTRA_TRY(auto length, range_length(c));
   c.set_shape(0, {length ? *length : c.unknown_dim(0, 0)});
   auto start = c.elements(0), delta = c.elements(2);
-  if (!start || !delta || !length || !length->is_constant() || length->constant() > kMaxTracked) return {};
+  if (!start || !delta || !length || !length->is_constant() || length->constant() > kMaxTrackedElements)
+    return {};
   std::vector<Dim> elements;
   for (std::int64_t i = 0; i < length->constant(); ++i)
     elements.push_back((*start)[0] + (*delta)[0] * Dim(i));

@@ -2,6 +2,7 @@
 #include "ops/matmul.h"
 
 #include "ops/elementwise.h"
+#include "ops/operand_shapes.h"
 #include "ops/rules.h"
 
 namespace xyntra {
@@ -49,6 +50,18 @@ Expr parameter_at(const Buffer& parameter, const Axes& batch, const Expr& positi
   return load_matrix(parameter, batch, row ? Index{position, zero} : Index{zero, position});
 }
 
+Status check_parameter(const OpContext& c, std::size_t operand, const Shape& matrix, bool row) {
+  if (!c.has_input(operand) || may_be_single(c.shape(operand))) return {};
+  const Shape& given = c.shape(operand);
+  const std::string wrong = operand_label(c, operand) + " is " + to_string(given) + ", must be one number";
+  if (matrix.size() < 2) return c.fail(wrong);
+  Shape one_per_sum = matrix;
+  one_per_sum[matrix.size() - (row ? 1 : 2)] = 1;
+  const Dim& positions = matrix[matrix.size() - (row ? 2 : 1)];
+  if (given.size() == 1 ? may_be_equal(given[0], positions) : may_broadcast(given, one_per_sum)) return {};
+  return c.fail(wrong + " or one per " + (row ? "row" : "column") + " of " + to_string(matrix));
+}
+
 }  // namespace
 
 MatrixProduct matrix_product(FormulaContext& c, const Buffer& a, const Buffer& b, const Shape& out) {
@@ -63,6 +76,14 @@ MatrixProduct matrix_product(FormulaContext& c, const Buffer& a, const Buffer& b
   p.left = load_matrix(a, p.batch, vector_a ? Index{p.k} : Index{p.i, p.k});
   p.right = load_matrix(b, p.batch, vector_b ? Index{p.k} : Index{p.k, p.j});
   return p;
+}
+
+Status check_row_parameter(const OpContext& c, std::size_t operand, const Shape& matrix) {
+  return check_parameter(c, operand, matrix, true);
+}
+
+Status check_column_parameter(const OpContext& c, std::size_t operand, const Shape& matrix) {
+  return check_parameter(c, operand, matrix, false);
 }
 
 Expr row_parameter(const Buffer& parameter, const MatrixProduct& product) {
@@ -103,6 +124,12 @@ Status matmul(InferenceContext& c) {
   XYNTRA_TRY(Shape shape, matmul_shape(c, c.shape(0), c.shape(1)));
   c.set_shape(0, std::move(shape));
   return {};
+}
+
+Status matmul_integer(InferenceContext& c) {
+  XYNTRA_CHECK_OK(check_row_parameter(c, 2, c.shape(0)));
+  XYNTRA_CHECK_OK(check_column_parameter(c, 3, c.shape(1)));
+  return matmul(c);
 }
 
 Status gemm(InferenceContext& c) {

@@ -23,6 +23,15 @@ MatrixProduct matrix_product(FormulaContext& c, const te::Buffer& a, const te::B
 te::Expr row_parameter(const te::Buffer& parameter, const MatrixProduct& product);
 te::Expr column_parameter(const te::Buffer& parameter, const MatrixProduct& product);
 
+// A BadModel error for a parameter that is neither one number nor goes with the rows of (…, i, k) or the columns
+// of (…, k, j).
+Status check_row_parameter(const OpContext& context, std::size_t operand, const Shape& matrix);
+Status check_column_parameter(const OpContext& context, std::size_t operand, const Shape& matrix);
+
+namespace rule {
+Status matmul(InferenceContext& context);  // of every product of operands 0 and 1
+}
+
 // y = finish(alpha * a' b' + beta * c), with Gemm's operands and attributes.
 Status gemm_with(FormulaContext& c, const te::Builder::Finish& finish);
 

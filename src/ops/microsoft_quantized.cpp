@@ -238,15 +238,13 @@ Status qlinear_average_pool(FormulaContext& c) {
   XYNTRA_TRY(Window window, pooling_window(c));
   Axes out = c.axes(c.out_shape()), taps = c.axes(window.kernel);
   Index spatial = window_index(window, spatial_part(c, out), taps), from = to_index(out);
-  std::size_t next = 0;
-  for (std::size_t d = 1; d < from.size(); ++d) {
-    if (d != channel_axis(c)) from[d] = spatial[next++];
-  }
-  Expr inside = Expr::boolean(true), zero = Expr::number(DType::I32, 0), one = Expr::number(DType::I32, 1);
+  Shape sizes;
   for (std::size_t d = 1; d < from.size(); ++d) {
     if (d == channel_axis(c)) continue;
-    inside = inside & (from[d] >= 0) & (from[d] < Expr::size(x.dim(d)));
+    from[d] = spatial[sizes.size()];
+    sizes.push_back(x.dim(d));
   }
+  Expr inside = within(spatial, sizes), zero = Expr::number(DType::I32, 0), one = Expr::number(DType::I32, 1);
   Buffer count = c.reduce("count", out, Reducer::Sum, taps,
                           c.flag("count_include_pad") ? one : select(inside, one, zero));
   Expr q = offset_removed(x.load_or(Expr::number(x.dtype(), 0), from), scalar_or_absent(c, 2));

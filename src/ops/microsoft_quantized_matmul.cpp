@@ -14,6 +14,28 @@ using te::Expr;
 using te::Reducer;
 
 namespace rule {
+namespace {
+
+// One bias per column.
+Status check_bias(const OpContext& c, std::size_t operand) {
+  if (c.rank(1) < 2 && c.has_input(operand)) return c.fail("a bias needs a second operand with columns");
+  return require_shape(c, operand, {c.shape(1).back()});
+}
+
+}  // namespace
+
+Status dynamic_quantize_matmul(InferenceContext& c) {
+  XYNTRA_CHECK_OK(matmul(c));
+  for (std::size_t i : {2, 3}) XYNTRA_CHECK_OK(check_column_parameter(c, i, c.shape(1)));
+  return check_bias(c, 4);
+}
+
+Status matmul_integer_to_float(InferenceContext& c) {
+  XYNTRA_CHECK_OK(matmul(c));
+  for (std::size_t i : {2, 4}) XYNTRA_CHECK_OK(check_row_parameter(c, i, c.shape(0)));
+  for (std::size_t i : {3, 5}) XYNTRA_CHECK_OK(check_column_parameter(c, i, c.shape(1)));
+  return check_bias(c, 6);
+}
 
 Status qgemm(InferenceContext& c) {
   if (c.rank(0) != 2 || c.rank(3) != 2) return c.fail("operands 0 (a) and 3 (b) must be matrices");
@@ -21,7 +43,13 @@ Status qgemm(InferenceContext& c) {
   if (!may_be_equal(left, right)) {
     return c.fail("a matrix product over " + left.to_string() + " and " + right.to_string() + " elements");
   }
-  c.set_shape(0, {c.dim(0, c.flag("transA") ? 1 : 0), c.dim(3, c.flag("transB") ? 0 : 1)});
+  Shape shape{c.dim(0, c.flag("transA") ? 1 : 0), c.dim(3, c.flag("transB") ? 0 : 1)};
+  for (std::size_t i : {1, 2, 7, 8}) {
+    if (c.has_input(i) && !may_be_single(c.shape(i))) return require_shape(c, i, {});
+  }
+  for (std::size_t i : {4, 5}) XYNTRA_CHECK_OK(check_column_parameter(c, i, shape));
+  if (c.has_input(6) && !may_broadcast(c.shape(6), shape)) return require_shape(c, 6, shape);
+  c.set_shape(0, std::move(shape));
   c.set_dtype(0, c.has_input(8) ? c.dtype(8) : DType::F32);
   return {};
 }

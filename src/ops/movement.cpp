@@ -5,11 +5,10 @@
 #include "ops/operand_shapes.h"
 #include "ops/operands.h"
 #include "ops/rules.h"
+#include "ops/tracked_elements.h"
 
 namespace xyntra {
 namespace {
-
-constexpr std::int64_t kMaxTracked = 4096;
 
 Result<std::vector<std::size_t>> permutation_of(const OpContext& c) {
   std::vector<std::int64_t> given = c.integers("perm");
@@ -63,7 +62,7 @@ Status expand(InferenceContext& c) {
   XYNTRA_TRY(Shape shape, broadcast_shapes(c, c.shape(0), *target));
   auto contents = c.elements(0);
   Dim count = product(shape);
-  if (contents && contents->size() == 1 && count.is_constant() && count.constant() <= kMaxTracked) {
+  if (contents && contents->size() == 1 && count.is_constant() && count.constant() <= kMaxTrackedElements) {
     c.set_elements(0, std::vector<Dim>(as_size(count.constant()), contents->front()));
   }
   c.set_shape(0, std::move(shape));

@@ -3,7 +3,7 @@
 //
 // A pattern lists the operands in order. `c` is a size, the same wherever the letter stands; `_` any size; `...`
 // any number of sizes; `*x` a list of sizes that is the same everywhere; `<x` a shape that broadcasts to that
-// list; `scalar` a single element; `-` anything. `|` separates alternatives, of which the first that fits is
+// list, `~x` that list again or a single element for a single one; `scalar` a single element; `-` anything. `|` separates alternatives, of which the first that fits is
 // taken:
 //
 //   BatchNormalization "n c ..., c, c, c, c"      x: f32[2, 8, 4, 4], then four operands f32[8]
@@ -24,25 +24,20 @@ const std::unordered_map<std::string_view, std::string_view>& patterns() {
       {"CausalConvWithState", "b c s, c 1 k, c, b c _"},
       {"Conv", "n ..., m ..., m"},
       {"ConvInteger", "n ..., m ..., scalar, scalar|m"},
-      {"DeformConv", "n c ..., m ..., n _ *s, m, n _ *s"},
-      {"DequantizeLinear", "-, scalar|*s, scalar|*s"},
+      {"DequantizeLinear", "-, *s, ~s"},
       {"Dropout", "-, scalar, scalar"},
       {"GridSample", "n ..., n ..."},
       {"GroupNormalization", "n c ..., c, c"},
-      {"GRU", "_ _ i, d g i, d g h, d _, _, _ _ h"},
       {"InstanceNormalization", "n c ..., c, c"},
       {"LayerNormalization", "*x, <x, <x"},
-      {"LSTM", "_ _ i, d g i, d g h, d _, _, _ _ h, _ _ h, d _"},
-      {"MatMulInteger", "*a, *b, scalar|_|<a, scalar|<b"},
       {"MaxRoiPool", "n c h w, r 5"},
       {"MaxUnpool", "*x, *x"},
       {"NegativeLogLikelihoodLoss", "n c *d, n *d, c"},
       {"OneHot", "-, scalar, 2"},
       {"QLinearConv", "n ..., scalar, scalar, m ..., scalar|m, scalar|m, scalar, scalar, m"},
-      {"QuantizeLinear", "-, scalar|*s, scalar|*s"},
+      {"QuantizeLinear", "-, *s, ~s"},
       {"ReverseSequence", "-, _"},
       {"RMSNormalization", "*x, <x"},
-      {"RNN", "_ _ i, d g i, d g h, d _, _, _ _ h"},
       {"RoiAlign", "n c h w, r 4, r"},
       {"RotaryEmbedding", "b h s d|b s _, *t, *t, b s"},
       {"ScatterElements", "-, *u, *u"},
@@ -55,12 +50,11 @@ const std::unordered_map<std::string_view, std::string_view>& patterns() {
       {"com.microsoft.BiasGelu", "... h, h"},
       {"com.microsoft.BiasSplitGelu", "... h, h"},
       {"com.microsoft.CDist", "m k, n k"},
+      {"com.microsoft.DequantizeLinear", "-, *s, ~s"},
       {"com.microsoft.EmbedLayerNormalization", "b s, b s, _ h, _ h, _ h, h, h, b s, b s|1 s"},
       {"com.microsoft.FastGelu", "... h, h"},
       {"com.microsoft.FusedConv", "n ..., m ..., m"},
-      {"com.microsoft.GroupQueryAttention", "b ..., b ..., b ..., b g t d, b g t d, b|b 1, scalar, *c, *c"},
-      {"com.microsoft.DynamicQuantizeMatMul", "-, *b, scalar|<b, scalar|<b, <b"},
-      {"com.microsoft.MatMulIntegerToFloat", "*a, *b, scalar|_|<a, scalar|<b, scalar|_|<a, scalar|<b, <b"},
+      {"com.microsoft.GroupQueryAttention", "-, -, -, -, -, b|b 1, scalar, *c, *c"},
       {"com.microsoft.MultiHeadAttention",
        "b q w|b q h 3 d, b k w|b h k d|b k h 2 d, b k _|b h k _, _, -, -, b h j _, b h j _"},
       {"com.microsoft.QAttention", "b s i, i w, w, scalar, scalar|w, -, scalar, scalar|w, 2 b ..."},
@@ -73,6 +67,7 @@ const std::unordered_map<std::string_view, std::string_view>& patterns() {
       {"com.microsoft.QLinearSigmoid", "-, scalar, scalar, scalar, scalar"},
       {"com.microsoft.QLinearSoftmax", "-, scalar, scalar, scalar, scalar"},
       {"com.microsoft.QLinearWhere", "-, -, scalar, scalar, -, scalar, scalar, scalar, scalar"},
+      {"com.microsoft.QuantizeLinear", "-, *s, ~s"},
       {"com.microsoft.RotaryEmbedding", "b _ s _|b s _, b s|1, *t, *t"},
       {"com.microsoft.SkipLayerNormalization", "... h, ... h, h, h, h"},
       {"com.microsoft.SkipSimplifiedLayerNormalization", "... h, ... h, h, h"},
@@ -88,18 +83,6 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
   pieces.push_back(text);
   return pieces;
-}
-
-bool may_be_one(const Dim& size) { return may_be_equal(size, Dim(1)); }
-
-bool may_be_equal(const Shape& a, const Shape& b) {
-  return std::ranges::equal(a, b, [](const Dim& x, const Dim& y) { return may_be_equal(x, y); });
-}
-
-bool may_broadcast(const Shape& from, const Shape& to) {
-  return from.size() <= to.size() &&
-         std::equal(from.rbegin(), from.rend(), to.rbegin(),
-                    [](const Dim& x, const Dim& y) { return may_be_one(x) || may_be_equal(x, y); });
 }
 
 // What the letters stand for so far.
@@ -119,7 +102,11 @@ struct Sizes {
 
   bool fits(std::string_view pattern, const Shape& shape) {
     if (pattern == "-") return true;
-    if (pattern == "scalar") return std::ranges::all_of(shape, may_be_one);
+    if (pattern == "scalar") return may_be_single(shape);
+    if (pattern.front() == '~') {
+      const Shape& other = several.at(pattern.substr(1));
+      return may_be_equal(shape, other) || (may_be_single(shape) && may_be_single(other));
+    }
     if (pattern.front() == '<') return may_broadcast(shape, several.at(pattern.substr(1)));
     std::vector<std::string_view> tokens = split(pattern, " ");
     auto is_list = [](std::string_view token) { return token == "..." || token.front() == '*'; };
@@ -153,7 +140,38 @@ struct Sizes {
 
 }  // namespace
 
+std::string operand_label(const OpContext& context, std::size_t operand) {
+  return "operand " + std::to_string(operand) + " (" + context.def().inputs[operand].name + ")";
+}
+
 bool may_be_equal(const Dim& a, const Dim& b) { return !a.is_constant() || !b.is_constant() || a == b; }
+
+bool may_be_equal(const Shape& a, const Shape& b) {
+  return std::ranges::equal(a, b, [](const Dim& x, const Dim& y) { return may_be_equal(x, y); });
+}
+
+bool may_broadcast(const Shape& from, const Shape& to) {
+  return from.size() <= to.size() &&
+         std::equal(from.rbegin(), from.rend(), to.rbegin(),
+                    [](const Dim& x, const Dim& y) { return may_be_equal(x, Dim(1)) || may_be_equal(x, y); });
+}
+
+bool may_be_single(const Shape& shape) {
+  return std::ranges::all_of(shape, [](const Dim& size) { return may_be_equal(size, Dim(1)); });
+}
+
+Status require_shape(const OpContext& context, std::size_t operand, const Shape& expected) {
+  if (!context.has_input(operand) || may_be_equal(context.shape(operand), expected)) return {};
+  return context.fail(operand_label(context, operand) + " is " + to_string(context.shape(operand)) +
+                      ", must be " + to_string(expected));
+}
+
+Status require_multiple(const OpContext& context, const Dim& size, std::int64_t factor,
+                        std::string_view what) {
+  if (!size.is_constant() || size.constant() % factor == 0) return {};
+  return context.fail(std::string(what) + " is " + size.to_string() + ", must be a multiple of " +
+                      std::to_string(factor));
+}
 
 Status check_operand_shapes(const OpContext& context) {
   auto found = patterns().find(context.def().name);
@@ -170,9 +188,8 @@ Status check_operand_shapes(const OpContext& context) {
     };
     if (std::ranges::any_of(split(operands[i], "|"), fit)) continue;
     std::string known = sizes.to_string();
-    return context.fail("operand " + std::to_string(i) + " (" + context.def().inputs[i].name + ") is " +
-                        to_string(context.shape(i)) + ", must be [" + std::string(operands[i]) + "]" +
-                        (known.empty() ? "" : " where " + known));
+    return context.fail(operand_label(context, i) + " is " + to_string(context.shape(i)) + ", must be [" +
+                        std::string(operands[i]) + "]" + (known.empty() ? "" : " where " + known));
   }
   return {};
 }

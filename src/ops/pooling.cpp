@@ -150,10 +150,9 @@ Status max_pool(FormulaContext& c) {
   Expr tap = x.load_or(lowest(x.dtype()), pool.from);
   c.write_reduced(y, pool.result, Reducer::Max, pool.taps, tap);
   if (!c.wants_output(1)) return {};
-  Expr best = y(pool.result), inside = Expr::boolean(true);
-  for (std::size_t d = 2; d < pool.from.size(); ++d) {
-    inside = inside & (pool.from[d] >= 0) & (pool.from[d] < Expr::size(x.dim(d)));
-  }
+  Expr best = y(pool.result);
+  Expr inside =
+      within(Index(pool.from.begin() + 2, pool.from.end()), Shape(x.shape().begin() + 2, x.shape().end()));
   Expr found = equal(tap, best);
   if (is_float(x.dtype())) found = found | (is_nan(tap) & is_nan(best));
   Expr position = row_major(pool.from, x.shape()), none = Expr::index(INT64_MAX);
@@ -182,14 +181,15 @@ Status average_pool(FormulaContext& c) {
   DType type = compute_type(x.dtype());
   bool with_padding = c.flag("count_include_pad");
   Expr count = Expr::number(type, 1);
+  Axes o = c.axes(pool.window.output), k = c.axes(pool.window.kernel);
+  Index at = window_index(pool.window, o, k);
   for (std::size_t d = 0; d < pool.window.rank(); ++d) {
-    Axis o = c.axis(pool.window.output[d]), k = c.axis(pool.window.kernel[d]);
     Dim begin = pool.window.pads_begin[d], extent = x.dim(d + 2);
-    Expr at = o * pool.window.strides[d] - Expr::size(begin) + k * pool.window.dilations[d];
     Expr low = with_padding ? Expr::size(Dim(0) - begin) : Expr::index(0);
     Expr high = Expr::size(with_padding ? extent + pool.window.pads_end[d] : extent);
-    Buffer inside = c.reduce("count" + std::to_string(d), {o}, Reducer::Sum, {k},
-                             select((at >= low) & (at < high), Expr::number(type, 1), Expr::number(type, 0)));
+    Buffer inside =
+        c.reduce("count" + std::to_string(d), {o[d]}, Reducer::Sum, {k[d]},
+                 select((at[d] >= low) & (at[d] < high), Expr::number(type, 1), Expr::number(type, 0)));
     count = count * inside(pool.result[d + 2]);
   }
   Expr tap = cast(type, x.load_or(Expr::number(x.dtype(), 0), pool.from));

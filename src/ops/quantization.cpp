@@ -125,6 +125,12 @@ Status dynamic_quantize_linear(InferenceContext& c) {
 
 Status qlinear_matmul(InferenceContext& c) {
   XYNTRA_TRY(Shape shape, matmul_shape(c, c.shape(0), c.shape(3)));
+  for (std::size_t i : {1, 2}) XYNTRA_CHECK_OK(check_row_parameter(c, i, c.shape(0)));
+  for (std::size_t i : {4, 5}) XYNTRA_CHECK_OK(check_column_parameter(c, i, c.shape(3)));
+  Shape rows = shape;
+  if (c.rank(3) == 1) rows.push_back(1);
+  if (c.rank(0) == 1) rows.clear();
+  for (std::size_t i : {6, 7}) XYNTRA_CHECK_OK(check_row_parameter(c, i, rows));
   c.set_shape(0, std::move(shape));
   return {};
 }

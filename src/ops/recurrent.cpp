@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "ops/activation.h"
+#include "ops/operand_shapes.h"
 #include "ops/operands.h"
 
 namespace xyntra {
@@ -24,38 +25,30 @@ Result<std::size_t> directions_of(const OpContext& c) {
 
 Status recurrent_rule(InferenceContext& c, const CellKind& kind) {
   XYNTRA_TRY(std::size_t directions, directions_of(c));
-  for (std::size_t i : {0, 1, 2}) {
+  for (std::size_t i : {0, 2}) {
     if (c.rank(i) != 3) {
-      return c.fail("operand " + std::to_string(i) + " (" + c.def().inputs[i].name +
-                    ") must have rank 3, not " + std::to_string(c.rank(i)));
+      return c.fail(operand_label(c, i) + " must have rank 3, not " + std::to_string(c.rank(i)));
     }
   }
   const Dim& hidden = c.dim(2, 2);
-  auto mismatch = [](const Dim& a, const Dim& b) { return a.is_constant() && b.is_constant() && !(a == b); };
-  if (c.has_attribute("hidden_size") && mismatch(hidden, c.integer("hidden_size"))) {
+  if (c.has_attribute("hidden_size") && !may_be_equal(hidden, c.integer("hidden_size"))) {
     return c.fail("hidden_size is " + std::to_string(c.integer("hidden_size")) + ", operand 2 (r) has " +
                   hidden.to_string());
   }
-  for (std::size_t i : {1, 2}) {
-    if (mismatch(c.dim(i, 1), hidden * kind.gates) ||
-        mismatch(c.dim(i, 0), static_cast<std::int64_t>(directions))) {
-      return c.fail("operand " + std::to_string(i) + " (" + c.def().inputs[i].name + ") has the shape " +
-                    to_string(c.shape(i)) + ", expected " + std::to_string(directions) + " directions and " +
-                    (hidden * kind.gates).to_string() + " rows");
-    }
-  }
-  if (mismatch(c.dim(0, 2), c.dim(1, 2))) {
-    return c.fail("the input has " + c.dim(0, 2).to_string() + " features, operand 1 (w) expects " +
-                  c.dim(1, 2).to_string());
-  }
   bool batch_first = c.flag("layout");
   const Dim &steps = c.dim(0, batch_first ? 1 : 0), &batch = c.dim(0, batch_first ? 0 : 1);
-  Dim count = static_cast<std::int64_t>(directions);
+  Dim count = static_cast<std::int64_t>(directions), rows = hidden * kind.gates;
+  const Shape state = batch_first ? Shape{batch, count, hidden} : Shape{count, batch, hidden};
+  // w, r, both biases side by side, the lengths, the first states, and the peepholes of three gates.
+  const std::vector<Shape> expected = {
+      {count, rows, c.dim(0, 2)}, {count, rows, hidden}, {count, rows * 2}, {batch}, state, state,
+      {count, hidden * 3}};
+  for (std::size_t i = 1; i < c.input_count(); ++i) XYNTRA_CHECK_OK(require_shape(c, i, expected.at(i - 1)));
   for (std::size_t i = 0; i < c.output_count(); ++i) {
     if (i == 0) {
       c.set_shape(i, batch_first ? Shape{batch, steps, count, hidden} : Shape{steps, count, batch, hidden});
     } else {
-      c.set_shape(i, batch_first ? Shape{batch, count, hidden} : Shape{count, batch, hidden});
+      c.set_shape(i, state);
     }
   }
   return {};

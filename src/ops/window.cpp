@@ -61,6 +61,21 @@ Result<Shape> kernel_of(const OpContext& c, const Shape& weight_spatial) {
   return shape_of(given);
 }
 
+Status check_groups(const OpContext& c, std::size_t x, std::size_t w) {
+  std::int64_t groups = c.integer("group");
+  if (groups < 1) return c.fail("group is " + std::to_string(groups));
+  const Dim &channels = c.dim(x, 1), &per_group = c.dim(w, 1), &filters = c.dim(w, 0);
+  if (channels.is_constant() && per_group.is_constant() && !(per_group * groups == channels)) {
+    return c.fail("the data has " + channels.to_string() + " channels, the weight expects " +
+                  (per_group * groups).to_string() + " (" + per_group.to_string() + " in each of " +
+                  std::to_string(groups) + " groups)");
+  }
+  if (filters.is_constant() && filters.constant() % groups != 0) {
+    return c.fail(filters.to_string() + " filters cannot be shared by " + std::to_string(groups) + " groups");
+  }
+  return {};
+}
+
 Result<Window> window_of(const OpContext& c, const Shape& spatial, const Shape& kernel) {
   Window window;
   window.kernel = kernel;
@@ -113,6 +128,14 @@ te::Index window_index(const Window& window, const te::Axes& o, const te::Axes& 
     index.push_back(start + k[d] * window.dilations[d]);
   }
   return index;
+}
+
+te::Expr within(const te::Index& at, const Shape& sizes) {
+  te::Expr inside = te::Expr::boolean(true);
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    inside = inside & (at[d] >= 0) & (at[d] < te::Expr::size(sizes[d]));
+  }
+  return inside;
 }
 
 }  // namespace xyntra

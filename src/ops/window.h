@@ -22,8 +22,12 @@ Result<Shape> kernel_of(const OpContext& c, const Shape& weight_spatial);
 Result<std::vector<std::int64_t>> positive_list(const OpContext& c, std::string_view name, std::size_t count);
 // Sizes without the leading two (batch and channel); an error for a lower rank.
 Result<Shape> spatial_of(const OpContext& c, std::size_t operand);
+// A BadModel error when the channels of data x and the filters of weight w cannot be shared by `group` groups.
+Status check_groups(const OpContext& c, std::size_t x, std::size_t w);
 
 // Where tap k of the window at o reads: o * stride - pad + k * dilation, per axis.
 te::Index window_index(const Window& window, const te::Axes& o, const te::Axes& k);
+// Whether every index lies within its axis: 0 <= at < size.
+te::Expr within(const te::Index& at, const Shape& sizes);
 
 }  // namespace xyntra
