@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "support/file_descriptor.h"
 #include "support/memory.h"
@@ -30,6 +33,8 @@ constexpr std::size_t kCopiedBelow = std::size_t{1} << 20;
 
 // O_NONBLOCK: opening a pipe returns at once, and is then refused.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+constexpr int kMaxLinks = 40;  // as the kernel's own walk
 
 Error open_failed(ErrorClass error_class, const std::string& path, const std::string& why) {
   Error error;
@@ -67,26 +72,53 @@ int open_within(int folder, const std::string& relative_path) {
     break;
   }
 #endif
-  return open_without_links(folder, relative_path);
+  return open_beneath_by_walking(folder, relative_path);
 }
 
 }  // namespace
 
-int open_without_links(int folder, const std::string& relative_path) {
-  FileDescriptor current;
-  int at = folder;
-  const auto components = split(relative_path, '/');
-  for (std::size_t i = 0; i < components.size(); ++i) {
-    const bool last = i + 1 == components.size();
-    if (!last && (components[i].empty() || components[i] == ".")) continue;
-    const std::string name(components[i]);
-    const int flags = last ? kReadFlags | O_NOFOLLOW : O_RDONLY | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
-    FileDescriptor next(::openat(at, name.c_str(), flags));
-    if (!next.valid()) return -1;
-    current = std::move(next);
-    at = current.get();
+int open_beneath_by_walking(int folder, const std::string& relative_path) {
+  std::vector<FileDescriptor> entered;  // the '..' of a link leads back to one of these, never above `folder`
+  std::vector<std::string> ahead;  // components, the next one last
+  const auto go_on_with = [&](std::string_view path) {
+    const auto components = split(path, '/');
+    ahead.insert(ahead.end(), components.rbegin(), components.rend());
+  };
+  const auto fail = [](int code) {
+    errno = code;
+    return -1;
+  };
+  go_on_with(relative_path);
+  for (int links = 0; links <= kMaxLinks;) {
+    std::string name = std::move(ahead.back());
+    ahead.pop_back();
+    const bool last = ahead.empty();
+    if (name == "..") {
+      if (entered.empty()) return fail(EXDEV);
+      entered.pop_back();
+      name = ".";
+    }
+    if (name.empty() || name == ".") {
+      if (!last) continue;
+      name = ".";
+    }
+    const int at = entered.empty() ? folder : entered.back().get();
+    const int flags = last ? kReadFlags : O_RDONLY | O_CLOEXEC | O_DIRECTORY;
+    FileDescriptor next(::openat(at, name.c_str(), flags | O_NOFOLLOW));
+    if (next.valid() && last) return next.release();
+    if (next.valid()) {
+      entered.push_back(std::move(next));
+      continue;
+    }
+    const int code = errno;
+    std::array<char, PATH_MAX> target;
+    const ssize_t length = ::readlinkat(at, name.c_str(), target.data(), target.size());
+    if (length <= 0) return fail(code);
+    if (target.front() == '/') return fail(EXDEV);
+    go_on_with(std::string_view(target.data(), static_cast<std::size_t>(length)));
+    ++links;
   }
-  return current.release();
+  return fail(ELOOP);
 }
 
 Result<std::shared_ptr<const MappedFile>> map_descriptor(int descriptor, const std::string& path) {

@@ -24,10 +24,9 @@ class MappedFile {
 
   // A file that a model names, such as external data: it must lie beneath `folder`. BadModel error for
   //   - an absolute path, a `..` anywhere in it, or a NUL byte;
-  //   - a symbolic link that leads out of the folder (on systems without openat2: any symbolic link);
+  //   - a symbolic link that is absolute or leads out of the folder;
   //   - a file with more than one hard link: an unpacked archive can plant one to a file that lies elsewhere,
-  //   and
-  //     nothing tells which of the names is the original. ONNX's own checker refuses it too.
+  //     and nothing tells which of the names is the original. ONNX's own checker refuses it too.
   static Result<std::shared_ptr<const MappedFile>> open_beneath(const std::string& folder,
                                                                 const std::string& relative_path);
 

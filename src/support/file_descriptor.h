@@ -35,9 +35,9 @@ std::string system_message(int code);
 // Reads until `target` is full or the file ends; how many bytes came. `path` is for messages.
 Result<std::size_t> read_fully(int descriptor, std::span<std::byte> target, const std::string& path);
 Status write_fully(int descriptor, std::span<const std::byte> bytes, const std::string& path);
-// Opens for reading, component by component, following no symbolic link at all; -1 and errno on failure. What
-// MappedFile::open_beneath does where the system has no openat2.
-int open_without_links(int folder, const std::string& relative_path);
+// Opens for reading, component by component; a symbolic link that is absolute or leads above `folder` is EXDEV.
+// -1 and errno on failure. What MappedFile::open_beneath does where the system has no openat2.
+int open_beneath_by_walking(int folder, const std::string& relative_path);
 // "cannot write 'path': …": Limit error when the disk or quota is full, Usage error otherwise.
 Error write_failed(int code, const std::string& path);
 

@@ -110,18 +110,41 @@ TEST_F(FileTest, BeneathRefusesWhatIsNot) {
   EXPECT_EQ(beneath("hard"), "cannot open 'hard': the file has several hard links");
 }
 
-TEST_F(FileTest, TheWalkWithoutOpenat2FollowsNoLink) {
+TEST_F(FileTest, TheWalkWithoutOpenat2DoesTheSame) {
+  fs::create_directories(root_ + "/model/sub/deep");
   fs::create_symlink("sub/more.bin", root_ + "/model/inside");
-  fs::create_directory_symlink("sub", root_ + "/model/folder");
+  fs::create_symlink("inside", root_ + "/model/twice");
+  fs::create_symlink("../../weights.bin", root_ + "/model/sub/deep/back");
+  fs::create_symlink("../../../secret", root_ + "/model/sub/deep/out");
+  fs::create_directory_symlink("sub/", root_ + "/model/folder");
+  fs::create_directory_symlink("..", root_ + "/model/up");
+  fs::create_symlink(root_ + "/model/weights.bin", root_ + "/model/absolute");
+  fs::create_symlink("loop", root_ + "/model/loop");
+  fs::create_symlink("none", root_ + "/model/dangling");
   const FileDescriptor folder(open((root_ + "/model").c_str(), O_RDONLY | O_DIRECTORY));
-  const auto opens = [&](const std::string& path) {
-    return FileDescriptor(open_without_links(folder.get(), path)).valid();
+  const auto walked = [&](const std::string& path) {
+    const FileDescriptor found(open_beneath_by_walking(folder.get(), path));
+    if (!found.valid()) return errno;
+    struct stat by_walk = {}, by_name = {};
+    EXPECT_EQ(fstat(found.get(), &by_walk), 0);
+    EXPECT_EQ(stat((root_ + "/model/" + path).c_str(), &by_name), 0);
+    EXPECT_EQ(by_walk.st_ino, by_name.st_ino) << path;
+    return 0;
   };
-  EXPECT_TRUE(opens("weights.bin"));
-  EXPECT_TRUE(opens("./sub//more.bin"));
-  EXPECT_FALSE(opens("inside"));
-  EXPECT_FALSE(opens("folder/more.bin"));
-  EXPECT_FALSE(opens("none/more.bin"));
+  for (const char* path : {"weights.bin", "./sub//more.bin", "inside", "twice", "folder/more.bin", "folder",
+                           "sub/", "sub/.", "sub/deep/back", "folder/deep/back"}) {
+    EXPECT_EQ(walked(path), 0) << path;
+  }
+  for (const char* path : {"up", "up/secret", "absolute", "sub/deep/out", "folder/deep/out"}) {
+    EXPECT_EQ(walked(path), EXDEV) << path;
+  }
+  EXPECT_EQ(walked("loop"), ELOOP);
+  EXPECT_EQ(walked("loop/more.bin"), ELOOP);
+  EXPECT_EQ(walked("none"), ENOENT);
+  EXPECT_EQ(walked("none/more.bin"), ENOENT);
+  EXPECT_EQ(walked("dangling"), ENOENT);
+  EXPECT_EQ(walked("weights.bin/"), ENOTDIR);
+  EXPECT_EQ(walked("weights.bin/more"), ENOTDIR);
 }
 
 TEST_F(FileTest, WritesAtomically) {
