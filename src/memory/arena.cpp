@@ -33,18 +33,14 @@ constexpr Ranking kRankings[] = {
 };
 
 Order ranked(const Blocks& blocks, const Ranking& ranking) {
-  std::vector<Wide> keys;
-  for (const Block& block : blocks.list) keys.push_back(ranking.key(block));
-  Order order(blocks.list.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&keys](std::size_t i) { return keys[i]; });
-  return order;
+  return sorted_by(blocks.list.size(), [&](std::size_t i) { return ~ranking.key(blocks.list[i]); });
 }
 
 // Blocks of the fullest slot first, then those of the next fullest, and so on; within a slot the larger first.
 Order by_pressure(const Blocks& blocks) {
   std::vector<std::int64_t> live(blocks.slots + 1);
   for (const Block& block : blocks.list) {
+    if (block.size == 0) continue;
     live[block.first] += block.size;
     live[block.last + 1] -= block.size;
   }
@@ -52,19 +48,16 @@ Order by_pressure(const Blocks& blocks) {
   std::vector<std::int64_t> pressure(blocks.list.size());
   for (std::size_t i = 0; i < pressure.size(); ++i) {
     const Block& block = blocks.list[i];
+    if (block.size == 0) continue;
     const auto begin = live.begin() + static_cast<std::ptrdiff_t>(block.first);
     pressure[i] = *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(lifetime(block)));
   }
-  Order order = ranked(blocks, kRankings[0]);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return pressure[i]; });
-  return order;
+  return sorted_by(pressure.size(),
+                   [&](std::size_t i) { return std::pair(-pressure[i], -blocks.list[i].size); });
 }
 
 Order by_offset(const Placement& placement) {
-  Order order(placement.offsets.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&placement](std::size_t i) { return placement.offsets[i]; });
-  return order;
+  return sorted_by(placement.offsets.size(), [&](std::size_t i) { return placement.offsets[i]; });
 }
 
 class Search {
@@ -112,10 +105,11 @@ class Search {
     const Blocks& blocks = samples_[sample];
     std::vector<std::pair<std::string_view, Order>> orders;
     for (const Ranking& ranking : kRankings) orders.emplace_back(ranking.name, ranked(blocks, ranking));
-    orders.emplace_back("pressure", by_pressure(blocks));
     for (const auto& [name, order] : orders) consider(order, name);
     const std::size_t pairs = count_conflicts(blocks);
     if (good_enough() || pairs > kMostPairsInPassing) return;
+    orders.emplace_back("pressure", by_pressure(blocks));
+    consider(orders.back().second, "pressure");
     for (Fit fit : {Fit::First, Fit::Best}) consider(by_offset(place_in_step_order(blocks, fit)), "steps");
     if (good_enough() || pairs > kMostPairs) return;
     const Conflicts conflicts(blocks);

@@ -24,12 +24,9 @@ std::int64_t offset_for(const Block& block, std::span<const TakenExtent> taken, 
 
 std::vector<std::size_t> in_step_order(const Blocks& blocks) {
   const std::vector<Block>& list = blocks.list;
-  std::vector<std::size_t> order(list.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order =
+      sorted_by(list.size(), [&list](std::size_t i) { return std::pair(list[i].first, -list[i].size); });
   std::erase_if(order, [&list](std::size_t i) { return list[i].size == 0; });
-  std::ranges::stable_sort(order, [&list](std::size_t a, std::size_t b) {
-    return list[a].first != list[b].first ? list[a].first < list[b].first : list[a].size > list[b].size;
-  });
   return order;
 }
 

@@ -64,10 +64,13 @@ Status check_order(std::span<const std::size_t> order, std::size_t count) {
   return {};
 }
 
-// Two requests live together when the later one begins before the earlier one ends, so only beginnings matter.
+// Two requests live together when the later one begins before the earlier one ends, so only beginnings matter; and of
+// those only where something begins that takes room.
 void renumber_steps(std::span<const Request> requests, Blocks& blocks) {
   std::vector<std::size_t> beginnings;
-  for (const Request& request : requests) beginnings.push_back(request.first);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (blocks.list[i].size > 0) beginnings.push_back(requests[i].first);
+  }
   std::ranges::sort(beginnings);
   const auto repeated = std::ranges::unique(beginnings);
   beginnings.erase(repeated.begin(), repeated.end());
@@ -75,6 +78,7 @@ void renumber_steps(std::span<const Request> requests, Blocks& blocks) {
     return static_cast<std::size_t>(std::ranges::upper_bound(beginnings, step) - beginnings.begin()) - 1;
   };
   for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (blocks.list[i].size == 0) continue;
     blocks.list[i].first = slot(requests[i].first);
     blocks.list[i].last = slot(requests[i].last);
   }
@@ -97,8 +101,8 @@ Result<Blocks> bind(std::span<const Request> requests, const SymbolBindings& bin
       return bad_model(named(i) + " has an alignment that is not a power of two up to 2^30");
     XYNTRA_TRY(const std::int64_t size, request.size.evaluate(bindings));
     if (size < 0) return bad_model(named(i) + " has the size " + std::to_string(size));
-    if (size > kMostBytes || (total += size + alignment) > kMostBytes)
-      return limit_error("the buffers of one run add up to more than 2^56 bytes");
+    total += std::min(size, kMostBytes) + alignment;
+    if (total > kMostBytes) return limit_error("the buffers of one run add up to more than 2^56 bytes");
     blocks.list[i].size = size;
     blocks.list[i].alignment = alignment;
     blocks.granule = std::min(blocks.granule, alignment);
@@ -126,6 +130,7 @@ Placement stack(const Blocks& blocks, std::span<const std::size_t> order) {
 std::int64_t largest_live_set(const Blocks& blocks) {
   std::vector<std::int64_t> change(blocks.slots + 1);
   for (const Block& block : blocks.list) {
+    if (block.size == 0) continue;
     const std::int64_t size = round_up(block.size, blocks.granule);
     change[block.first] += size;
     change[block.last + 1] -= size;
