@@ -23,23 +23,23 @@ using Order = std::vector<std::size_t>;
 // Blocks by falling key, ties by number.
 struct Ranking {
   std::string_view name;
-  Wide (*key)(const Block& block);
+  Wide (*key)(const ArenaBlock& block);
 };
-constexpr Wide lifetime(const Block& block) { return block.last - block.first + 1; }
+constexpr Wide lifetime(const ArenaBlock& block) { return block.last - block.first + 1; }
 constexpr Ranking kRankings[] = {
-    {"size", [](const Block& b) { return Wide(b.size); }},
-    {"area", [](const Block& b) { return Wide(b.size) * lifetime(b); }},
-    {"lifetime", [](const Block& b) { return lifetime(b) << 64 | Wide(b.size); }},
+    {"size", [](const ArenaBlock& b) { return Wide(b.size); }},
+    {"area", [](const ArenaBlock& b) { return Wide(b.size) * lifetime(b); }},
+    {"lifetime", [](const ArenaBlock& b) { return lifetime(b) << 64 | Wide(b.size); }},
 };
 
-Order ranked(const Blocks& blocks, const Ranking& ranking) {
+Order ranked(const ArenaBlocks& blocks, const Ranking& ranking) {
   return sorted_by(blocks.list.size(), [&](std::size_t i) { return ~ranking.key(blocks.list[i]); });
 }
 
 // Blocks of the fullest slot first, then those of the next fullest, and so on; within a slot the larger first.
-Order by_pressure(const Blocks& blocks) {
+Order by_pressure(const ArenaBlocks& blocks) {
   std::vector<std::int64_t> live(blocks.slots + 1);
-  for (const Block& block : blocks.list) {
+  for (const ArenaBlock& block : blocks.list) {
     if (block.size == 0) continue;
     live[block.first] += block.size;
     live[block.last + 1] -= block.size;
@@ -47,7 +47,7 @@ Order by_pressure(const Blocks& blocks) {
   std::partial_sum(live.begin(), live.end(), live.begin());
   std::vector<std::int64_t> pressure(blocks.list.size());
   for (std::size_t i = 0; i < pressure.size(); ++i) {
-    const Block& block = blocks.list[i];
+    const ArenaBlock& block = blocks.list[i];
     if (block.size == 0) continue;
     const auto begin = live.begin() + static_cast<std::ptrdiff_t>(block.first);
     pressure[i] = *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(lifetime(block)));
@@ -56,14 +56,14 @@ Order by_pressure(const Blocks& blocks) {
                    [&](std::size_t i) { return std::pair(-pressure[i], -blocks.list[i].size); });
 }
 
-Order by_offset(const Placement& placement) {
+Order by_offset(const ArenaPlacement& placement) {
   return sorted_by(placement.offsets.size(), [&](std::size_t i) { return placement.offsets[i]; });
 }
 
 class Search {
  public:
-  explicit Search(std::vector<Blocks> samples) : samples_(std::move(samples)), starts_(samples_.size()) {
-    for (const Blocks& blocks : samples_) bounds_.push_back(largest_live_set(blocks));
+  explicit Search(std::vector<ArenaBlocks> samples) : samples_(std::move(samples)), starts_(samples_.size()) {
+    for (const ArenaBlocks& blocks : samples_) bounds_.push_back(largest_live_set(blocks));
   }
 
   ArenaPlan run() {
@@ -86,7 +86,7 @@ class Search {
     Excess excess;
     std::vector<ArenaPlan::Bound> peaks;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
-      const std::int64_t peak = stack(samples_[i], order).peak;
+      const std::int64_t peak = stack_blocks(samples_[i], order).peak;
       peaks.push_back({peak, bounds_[i]});
       if (bounds_[i] == 0) continue;
       const Wide above = Wide(peak - bounds_[i]) * 1'000'000;
@@ -102,7 +102,7 @@ class Search {
   }
 
   void try_heuristics(std::size_t sample) {
-    const Blocks& blocks = samples_[sample];
+    const ArenaBlocks& blocks = samples_[sample];
     std::vector<std::pair<std::string_view, Order>> orders;
     for (const Ranking& ranking : kRankings) orders.emplace_back(ranking.name, ranked(blocks, ranking));
     for (const auto& [name, order] : orders) consider(order, name);
@@ -110,14 +110,15 @@ class Search {
     if (good_enough() || pairs > kMostPairsInPassing) return;
     orders.emplace_back("pressure", by_pressure(blocks));
     consider(orders.back().second, "pressure");
-    for (Fit fit : {Fit::First, Fit::Best}) consider(by_offset(place_in_step_order(blocks, fit)), "steps");
+    for (GapFit fit : {GapFit::First, GapFit::Best})
+      consider(by_offset(place_in_step_order(blocks, fit)), "steps");
     if (good_enough() || pairs > kMostPairs) return;
-    const Conflicts conflicts(blocks);
+    const BlockConflicts conflicts(blocks);
     GapFiller filler(blocks, conflicts);
     for (const auto& [name, order] : orders) {
-      for (Fit fit : {Fit::First, Fit::Best}) {
+      for (GapFit fit : {GapFit::First, GapFit::Best}) {
         if (good_enough() || !spend(conflicts.size() + blocks.list.size())) return;
-        const Placement& placed = filler.place(order, fit);
+        const ArenaPlacement& placed = filler.place(order, fit);
         consider(by_offset(placed), name);
         Start& start = starts_[sample];
         if (start.order.empty() || placed.peak < start.peak) start = {order, fit, placed.peak};
@@ -139,13 +140,13 @@ class Search {
   // fixed sequence of numbers says; a change that does not raise the peak stays.
   void improve() {
     const std::size_t sample = worst_sample();
-    const Blocks& blocks = samples_[sample];
+    const ArenaBlocks& blocks = samples_[sample];
     if (starts_[sample].order.empty()) return;  // there were too many pairs
-    const Fit fit = starts_[sample].fit;
-    const Conflicts conflicts(blocks);
+    const GapFit fit = starts_[sample].fit;
+    const BlockConflicts conflicts(blocks);
     GapFiller filler(blocks, conflicts);
     Order current = starts_[sample].order;
-    Placement placed = filler.place(current, fit);
+    ArenaPlacement placed = filler.place(current, fit);
     std::uint64_t state = 0x9e3779b97f4a7c15;
     for (std::size_t trial = 0; trial < kMostTrials && !good_enough(); ++trial) {
       if (!spend(conflicts.size() + blocks.list.size())) return;
@@ -156,7 +157,7 @@ class Search {
         state = state * 6364136223846793005u + 1442695040888963407u;
         move_forward(moved, position, static_cast<std::size_t>((Wide(state) * (position + 1)) >> 64));
       }
-      const Placement& attempt = filler.place(moved, fit);
+      const ArenaPlacement& attempt = filler.place(moved, fit);
       if (attempt.peak > placed.peak) continue;
       consider(by_offset(attempt), "improved");
       placed = attempt;
@@ -178,10 +179,10 @@ class Search {
 
   struct Start {
     Order order;
-    Fit fit = Fit::First;
+    GapFit fit = GapFit::First;
     std::int64_t peak = 0;
   };
-  std::vector<Blocks> samples_;
+  std::vector<ArenaBlocks> samples_;
   std::vector<std::int64_t> bounds_;
   ArenaPlan best_;
   Excess excess_;
@@ -192,17 +193,18 @@ class Search {
 
 }  // namespace
 
-Result<ArenaPlan> plan_arena(std::span<const Request> requests, std::span<const SymbolBindings> samples) {
+Result<ArenaPlan> plan_arena(std::span<const ArenaRequest> requests,
+                             std::span<const SymbolBindings> samples) {
   require(!samples.empty(), "plan_arena: no sample bindings");
-  std::vector<Blocks> bound;
+  std::vector<ArenaBlocks> bound;
   for (const SymbolBindings& bindings : samples) {
-    XYNTRA_TRY(Blocks blocks, bind(requests, bindings));
+    XYNTRA_TRY(ArenaBlocks blocks, bind_requests(requests, bindings));
     bound.push_back(std::move(blocks));
   }
   return Search(std::move(bound)).run();
 }
 
-Result<ArenaPlan> plan_arena(std::span<const Request> requests, const SymbolBindings& bindings) {
+Result<ArenaPlan> plan_arena(std::span<const ArenaRequest> requests, const SymbolBindings& bindings) {
   return plan_arena(requests, std::array{bindings});
 }
 

@@ -21,7 +21,7 @@ struct ArenaPlan {
 
 // `samples`: sizes the plan should be good for (others are right too, but perhaps less tight), at least one; the worst
 // ratio of peak and lower bound among them is what is made small. Errors are those of assign_offsets.
-Result<ArenaPlan> plan_arena(std::span<const Request> requests, std::span<const SymbolBindings> samples);
-Result<ArenaPlan> plan_arena(std::span<const Request> requests, const SymbolBindings& bindings = {});
+Result<ArenaPlan> plan_arena(std::span<const ArenaRequest> requests, std::span<const SymbolBindings> samples);
+Result<ArenaPlan> plan_arena(std::span<const ArenaRequest> requests, const SymbolBindings& bindings = {});
 
 }  // namespace xyntra

@@ -9,15 +9,15 @@
 
 namespace xyntra {
 
-struct Block {
+struct ArenaBlock {
   std::int64_t size = 0;
   std::int64_t alignment = 1;
   std::size_t first = 0,
               last = 0;  // slots: steps at which a block of some size begins, renumbered without gaps
 };
 
-struct Blocks {
-  std::vector<Block> list;     // by request
+struct ArenaBlocks {
+  std::vector<ArenaBlock> list;     // by request
   std::size_t slots = 0;       // at most as many as blocks
   std::int64_t granule = 1;    // the smallest alignment
 };
@@ -36,8 +36,9 @@ std::vector<std::size_t> sorted_by(std::size_t count, Key key) {
 }
 
 // Checks the requests and that no sum of their sizes, alignment included, can overflow.
-Result<Blocks> bind(std::span<const Request> requests, const SymbolBindings& bindings);
-Placement stack(const Blocks& blocks, std::span<const std::size_t> order);  // order: a permutation
-std::int64_t largest_live_set(const Blocks& blocks);
+Result<ArenaBlocks> bind_requests(std::span<const ArenaRequest> requests, const SymbolBindings& bindings);
+ArenaPlacement stack_blocks(const ArenaBlocks& blocks,
+                            std::span<const std::size_t> order);  // order: a permutation
+std::int64_t largest_live_set(const ArenaBlocks& blocks);
 
 }  // namespace xyntra

@@ -7,13 +7,13 @@ namespace xyntra {
 namespace {
 
 // `taken`: what is in the way, by beginning.
-std::int64_t offset_for(const Block& block, std::span<const TakenExtent> taken, Fit fit) {
+std::int64_t offset_for(const ArenaBlock& block, std::span<const TakenBytes> taken, GapFit fit) {
   std::int64_t best = -1, smallest = INT64_MAX, top = 0;
-  for (const TakenExtent& extent : taken) {
+  for (const TakenBytes& extent : taken) {
     const std::int64_t offset = round_up(top, block.alignment);
     const std::int64_t gap = extent.begin - top;
     if (offset + block.size <= extent.begin && gap < smallest) {
-      if (fit == Fit::First) return offset;
+      if (fit == GapFit::First) return offset;
       best = offset;
       smallest = gap;
     }
@@ -22,8 +22,8 @@ std::int64_t offset_for(const Block& block, std::span<const TakenExtent> taken, 
   return best >= 0 ? best : round_up(top, block.alignment);
 }
 
-std::vector<std::size_t> in_step_order(const Blocks& blocks) {
-  const std::vector<Block>& list = blocks.list;
+std::vector<std::size_t> in_step_order(const ArenaBlocks& blocks) {
+  const std::vector<ArenaBlock>& list = blocks.list;
   auto order =
       sorted_by(list.size(), [&list](std::size_t i) { return std::pair(list[i].first, -list[i].size); });
   std::erase_if(order, [&list](std::size_t i) { return list[i].size == 0; });
@@ -32,24 +32,24 @@ std::vector<std::size_t> in_step_order(const Blocks& blocks) {
 
 }  // namespace
 
-Placement place_in_step_order(const Blocks& blocks, Fit fit) {
-  Placement placement;
+ArenaPlacement place_in_step_order(const ArenaBlocks& blocks, GapFit fit) {
+  ArenaPlacement placement;
   placement.offsets.resize(blocks.list.size());
-  std::vector<TakenExtent> live;  // by beginning
+  std::vector<TakenBytes> live;  // by beginning
   for (std::size_t index : in_step_order(blocks)) {
-    const Block& block = blocks.list[index];
-    std::erase_if(live, [&block](const TakenExtent& extent) { return extent.last < block.first; });
+    const ArenaBlock& block = blocks.list[index];
+    std::erase_if(live, [&block](const TakenBytes& extent) { return extent.last < block.first; });
     const std::int64_t offset = offset_for(block, live, fit), end = offset + block.size;
-    live.insert(std::ranges::upper_bound(live, offset, {}, &TakenExtent::begin), {offset, end, block.last});
+    live.insert(std::ranges::upper_bound(live, offset, {}, &TakenBytes::begin), {offset, end, block.last});
     placement.offsets[index] = offset;
     placement.peak = std::max(placement.peak, end);
   }
   return placement;
 }
 
-std::size_t count_conflicts(const Blocks& blocks) {
+std::size_t count_conflicts(const ArenaBlocks& blocks) {
   std::vector<std::size_t> born(blocks.slots), dead(blocks.slots);
-  for (const Block& block : blocks.list) {
+  for (const ArenaBlock& block : blocks.list) {
     if (block.size == 0) continue;
     ++born[block.first];
     ++dead[block.last];
@@ -63,8 +63,8 @@ std::size_t count_conflicts(const Blocks& blocks) {
   return pairs;
 }
 
-Conflicts::Conflicts(const Blocks& blocks) : begin_(blocks.list.size() + 1) {
-  const std::vector<Block>& list = blocks.list;
+BlockConflicts::BlockConflicts(const ArenaBlocks& blocks) : begin_(blocks.list.size() + 1) {
+  const std::vector<ArenaBlock>& list = blocks.list;
   struct Pair {
     std::uint32_t a, b;
   };
@@ -88,12 +88,12 @@ Conflicts::Conflicts(const Blocks& blocks) : begin_(blocks.list.size() + 1) {
   }
 }
 
-const Placement& GapFiller::place(std::span<const std::size_t> order, Fit fit) {
+const ArenaPlacement& GapFiller::place(std::span<const std::size_t> order, GapFit fit) {
   placed_.assign(blocks_.list.size(), false);
   result_.offsets.assign(blocks_.list.size(), 0);
   result_.peak = 0;
   for (std::size_t index : order) {
-    const Block& block = blocks_.list[index];
+    const ArenaBlock& block = blocks_.list[index];
     if (block.size == 0) continue;
     taken_.clear();
     for (std::uint32_t other : conflicts_.of_block(index)) {
@@ -101,7 +101,7 @@ const Placement& GapFiller::place(std::span<const std::size_t> order, Fit fit) {
       const std::int64_t begin = result_.offsets[other];
       taken_.push_back({begin, begin + blocks_.list[other].size, 0});
     }
-    std::ranges::sort(taken_, {}, &TakenExtent::begin);
+    std::ranges::sort(taken_, {}, &TakenBytes::begin);
     const std::int64_t offset = offset_for(block, taken_, fit);
     result_.offsets[index] = offset;
     result_.peak = std::max(result_.peak, offset + block.size);

@@ -5,12 +5,12 @@
 
 namespace xyntra {
 
-std::size_t count_conflicts(const Blocks& blocks);  // pairs of blocks that live together
+std::size_t count_conflicts(const ArenaBlocks& blocks);  // pairs of blocks that live together
 
 // Which blocks live together: for each block the others, in one array.
-class Conflicts {
+class BlockConflicts {
  public:
-  explicit Conflicts(const Blocks& blocks);  // takes room for all pairs
+  explicit BlockConflicts(const ArenaBlocks& blocks);  // takes room for all pairs
 
   std::span<const std::uint32_t> of_block(std::size_t block) const {
     return std::span(others_).subspan(begin_[block], begin_[block + 1] - begin_[block]);
@@ -22,31 +22,32 @@ class Conflicts {
   std::vector<std::uint32_t> others_;
 };
 
-enum class Fit : std::uint8_t { First, Best };  // the lowest gap that is large enough, or the smallest
+enum class GapFit : std::uint8_t { First, Best };  // the lowest gap that is large enough, or the smallest
 
-struct TakenExtent {
+struct TakenBytes {
   std::int64_t begin = 0, end = 0;
   std::size_t last = 0;  // slot after which it is free again
 };
 
 // Blocks as they are born, the way an allocator would place them; of blocks born together the larger first. Looks
 // at each pair of blocks that live together, and keeps none of them.
-Placement place_in_step_order(const Blocks& blocks, Fit fit);
+ArenaPlacement place_in_step_order(const ArenaBlocks& blocks, GapFit fit);
 
 // Blocks in any order.
 class GapFiller {
  public:
-  GapFiller(const Blocks& blocks, const Conflicts& conflicts) : blocks_(blocks), conflicts_(conflicts) {}
+  GapFiller(const ArenaBlocks& blocks, const BlockConflicts& conflicts)
+      : blocks_(blocks), conflicts_(conflicts) {}
 
   // Offsets by block; the peak is not rounded.
-  const Placement& place(std::span<const std::size_t> order, Fit fit);
+  const ArenaPlacement& place(std::span<const std::size_t> order, GapFit fit);
 
  private:
-  const Blocks& blocks_;
-  const Conflicts& conflicts_;
+  const ArenaBlocks& blocks_;
+  const BlockConflicts& conflicts_;
   std::vector<bool> placed_;
-  std::vector<TakenExtent> taken_;
-  Placement result_;
+  std::vector<TakenBytes> taken_;
+  ArenaPlacement result_;
 };
 
 }  // namespace xyntra

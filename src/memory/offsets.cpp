@@ -66,7 +66,7 @@ Status check_order(std::span<const std::size_t> order, std::size_t count) {
 
 // Two requests live together when the later one begins before the earlier one ends, so only beginnings matter; and of
 // those only where something begins that takes room.
-void renumber_steps(std::span<const Request> requests, Blocks& blocks) {
+void renumber_steps(std::span<const ArenaRequest> requests, ArenaBlocks& blocks) {
   std::vector<std::size_t> beginnings;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (blocks.list[i].size > 0) beginnings.push_back(requests[i].first);
@@ -87,13 +87,13 @@ void renumber_steps(std::span<const Request> requests, Blocks& blocks) {
 
 }  // namespace
 
-Result<Blocks> bind(std::span<const Request> requests, const SymbolBindings& bindings) {
-  Blocks blocks;
+Result<ArenaBlocks> bind_requests(std::span<const ArenaRequest> requests, const SymbolBindings& bindings) {
+  ArenaBlocks blocks;
   blocks.list.resize(requests.size());
   blocks.granule = kLargestAlignment;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const Request& request = requests[i];
+    const ArenaRequest& request = requests[i];
     if (request.first > request.last) return bad_model(named(i) + " ends before it begins");
     const std::int64_t alignment = request.alignment;
     if (alignment <= 0 || alignment > kLargestAlignment ||
@@ -111,12 +111,12 @@ Result<Blocks> bind(std::span<const Request> requests, const SymbolBindings& bin
   return blocks;
 }
 
-Placement stack(const Blocks& blocks, std::span<const std::size_t> order) {
-  Placement placement;
+ArenaPlacement stack_blocks(const ArenaBlocks& blocks, std::span<const std::size_t> order) {
+  ArenaPlacement placement;
   placement.offsets.resize(blocks.list.size());
   Skyline skyline(blocks.slots);
   for (std::size_t index : order) {
-    const Block& block = blocks.list[index];
+    const ArenaBlock& block = blocks.list[index];
     if (block.size == 0) continue;
     const std::int64_t offset = round_up(skyline.highest(block.first, block.last), block.alignment);
     placement.offsets[index] = offset;
@@ -127,9 +127,9 @@ Placement stack(const Blocks& blocks, std::span<const std::size_t> order) {
   return placement;
 }
 
-std::int64_t largest_live_set(const Blocks& blocks) {
+std::int64_t largest_live_set(const ArenaBlocks& blocks) {
   std::vector<std::int64_t> change(blocks.slots + 1);
-  for (const Block& block : blocks.list) {
+  for (const ArenaBlock& block : blocks.list) {
     if (block.size == 0) continue;
     const std::int64_t size = round_up(block.size, blocks.granule);
     change[block.first] += size;
@@ -140,15 +140,16 @@ std::int64_t largest_live_set(const Blocks& blocks) {
   return most;
 }
 
-Result<Placement> assign_offsets(std::span<const Request> requests, std::span<const std::size_t> order,
-                                 const SymbolBindings& bindings) {
+Result<ArenaPlacement> assign_offsets(std::span<const ArenaRequest> requests,
+                                      std::span<const std::size_t> order, const SymbolBindings& bindings) {
   XYNTRA_CHECK_OK(check_order(order, requests.size()));
-  XYNTRA_TRY(const Blocks blocks, bind(requests, bindings));
-  return stack(blocks, order);
+  XYNTRA_TRY(const ArenaBlocks blocks, bind_requests(requests, bindings));
+  return stack_blocks(blocks, order);
 }
 
-Result<std::int64_t> largest_live_set(std::span<const Request> requests, const SymbolBindings& bindings) {
-  XYNTRA_TRY(const Blocks blocks, bind(requests, bindings));
+Result<std::int64_t> largest_live_set(std::span<const ArenaRequest> requests,
+                                      const SymbolBindings& bindings) {
+  XYNTRA_TRY(const ArenaBlocks blocks, bind_requests(requests, bindings));
   return largest_live_set(blocks);
 }
 

@@ -21,23 +21,23 @@
 
 namespace xyntra {
 
-struct Request {
+struct ArenaRequest {
   Dim size;  // bytes
   std::size_t first = 0, last = 0;  // the steps during which it lives, both included
   std::int64_t alignment = 64;  // of its offset: a power of two
 };
 
-struct Placement {
+struct ArenaPlacement {
   std::vector<std::int64_t> offsets;  // by request
   std::int64_t peak = 0;  // bytes of the arena, a multiple of the smallest alignment
 };
 
 // Limit error when sizes add up to more than 2^56 bytes; Usage error for a size without a value; BadModel error when
 // the requests (a negative size, a lifetime that ends before it begins) or the order (not a permutation) make no sense.
-Result<Placement> assign_offsets(std::span<const Request> requests, std::span<const std::size_t> order,
-                                 const SymbolBindings& bindings);
+Result<ArenaPlacement> assign_offsets(std::span<const ArenaRequest> requests,
+                                      std::span<const std::size_t> order, const SymbolBindings& bindings);
 
 // The lower bound of every peak: the most bytes that live at one step, each size rounded up to the smallest alignment.
-Result<std::int64_t> largest_live_set(std::span<const Request> requests, const SymbolBindings& bindings);
+Result<std::int64_t> largest_live_set(std::span<const ArenaRequest> requests, const SymbolBindings& bindings);
 
 }  // namespace xyntra

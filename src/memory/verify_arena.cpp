@@ -16,8 +16,8 @@ struct Extent {
   std::int64_t begin = 0, end = 0;  // bytes
 };
 
-Result<Extent> extent_of(std::size_t index, const Request& request, std::int64_t offset, std::int64_t peak,
-                         const SymbolBindings& bindings) {
+Result<Extent> extent_of(std::size_t index, const ArenaRequest& request, std::int64_t offset,
+                         std::int64_t peak, const SymbolBindings& bindings) {
   XYNTRA_TRY(const std::int64_t size, request.size.evaluate(bindings));
   if (size < 0) return refuse(spell(index) + " has a negative size");
   if (request.alignment <= 0 || offset % request.alignment != 0)
@@ -54,7 +54,7 @@ class LiveExtents {
 
 }  // namespace
 
-Status verify_arena(std::span<const Request> requests, const Placement& placement,
+Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement& placement,
                     const SymbolBindings& bindings) {
   if (placement.offsets.size() != requests.size()) return refuse("it does not place every request");
   struct Event {

@@ -7,7 +7,7 @@ namespace xyntra {
 
 // An error that names the requests at fault unless, for these sizes, every request lies inside [0, peak), is aligned,
 // and shares no byte with another one that lives at the same step.
-Status verify_arena(std::span<const Request> requests, const Placement& placement,
+Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement& placement,
                     const SymbolBindings& bindings);
 
 }  // namespace xyntra

@@ -53,7 +53,7 @@ const MatrixUnit* Target::matrix_unit(DType dtype) const {
 
 bool Target::computes(DType dtype) const { return peaks.at(static_cast<std::size_t>(dtype)).vector > 0; }
 
-std::int64_t Target::peak(DType dtype, Unit unit) const {
+std::int64_t Target::peak(DType dtype, ArithmeticUnit unit) const {
   // Every table has f32 and i32. A type that is missing altogether (f64 on WebGPU) is emulated: an eighth of the speed.
   constexpr std::int64_t kEmulation = 8;
   std::int64_t divisor = 1;
@@ -63,11 +63,11 @@ std::int64_t Target::peak(DType dtype, Unit unit) const {
     dtype = is_float(dtype) ? DType::F32 : DType::I32;
   }
   const Peak& line = peaks.at(static_cast<std::size_t>(dtype));
-  return (unit == Unit::Matrix ? line.matrix : line.vector) / divisor;
+  return (unit == ArithmeticUnit::Matrix ? line.matrix : line.vector) / divisor;
 }
 
 std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
-                                 Unit unit) const {
+                                 ArithmeticUnit unit) const {
   const std::int64_t traffic = nanoseconds(bytes, memory_bytes_per_us);
   const std::int64_t arithmetic = nanoseconds(flops, static_cast<Int128>(peak(dtype, unit)) * cores);
   const Int128 total =

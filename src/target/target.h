@@ -4,7 +4,7 @@
 // a probe of the machine measured. The same model, target and configuration give the same plan on any machine.
 //
 //   XYNTRA_TRY(const Target* target, find_target("h100"));
-//   target->estimate_ns(bytes, flops, DType::BF16, /*launches=*/1, Unit::Matrix);
+//   target->estimate_ns(bytes, flops, DType::BF16, /*launches=*/1, ArithmeticUnit::Matrix);
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace xyntra {
 enum class TargetKind : std::uint8_t { Cpu, Gpu, WebGpu };
 std::string_view name_of(TargetKind kind);  // "cpu"
 
-enum class Unit : std::uint8_t {
+enum class ArithmeticUnit : std::uint8_t {
   Vector,
   Matrix
 };  // what does the arithmetic: elementwise work, or contractions
@@ -65,12 +65,12 @@ struct Target {
 
   // Operations per microsecond and core. A dtype without a line of its own runs at the speed of the type it is
   // computed in: narrow floats in f32, unsigned integers as the signed ones, integers below 8 bits as i8.
-  std::int64_t peak(DType dtype, Unit unit = Unit::Vector) const;
+  std::int64_t peak(DType dtype, ArithmeticUnit unit = ArithmeticUnit::Vector) const;
 
   // The roofline: launches * launch_ns + max(bytes / bandwidth, flops / peak), for work that fills the device.
   // Rounded up, saturating; negative arguments count as 0.
   std::int64_t estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
-                           Unit unit = Unit::Vector) const;
+                           ArithmeticUnit unit = ArithmeticUnit::Vector) const;
 
   std::string text() const;  // canonical, one fact a line: what a lock's hash of the target is made of
   std::string hash() const;  // SHA-256 of text(), in hexadecimal

@@ -19,15 +19,15 @@ class Launches {
     ++step_;
     return requests_.size() - 1;
   }
-  const std::vector<Request>& requests() const { return requests_; }
+  const std::vector<ArenaRequest>& requests() const { return requests_; }
 
  private:
-  std::vector<Request> requests_;
+  std::vector<ArenaRequest> requests_;
   std::size_t step_ = 0;
 };
 
 // Five launches a layer, as a fused encoder has them.
-inline std::vector<Request> fused_transformer(int layers, const Dim& tokens, std::int64_t width) {
+inline std::vector<ArenaRequest> fused_transformer(int layers, const Dim& tokens, std::int64_t width) {
   Launches model;
   const Dim row = tokens * (width * 4);
   std::size_t x = model.launch({}, row);
@@ -43,8 +43,8 @@ inline std::vector<Request> fused_transformer(int layers, const Dim& tokens, std
 }
 
 // One launch an operation; scores grow with the square of the tokens.
-inline std::vector<Request> unfused_transformer(int layers, const Dim& tokens, std::int64_t width,
-                                                std::int64_t heads) {
+inline std::vector<ArenaRequest> unfused_transformer(int layers, const Dim& tokens, std::int64_t width,
+                                                     std::int64_t heads) {
   Launches model;
   const Dim row = tokens * (width * 4), scores = tokens * tokens * (heads * 4), statistic = tokens * 4;
   const std::size_t mask = model.launch({}, tokens * tokens * 4);
@@ -71,7 +71,7 @@ inline std::vector<Request> unfused_transformer(int layers, const Dim& tokens, s
 }
 
 // Bottlenecks: 1x1, 3x3, 1x1 with the residual, and a projection where the shape changes.
-inline std::vector<Request> resnet(const Dim& batch) {
+inline std::vector<ArenaRequest> resnet(const Dim& batch) {
   Launches model;
   const auto image = [&](std::int64_t side, std::int64_t channels) {
     return batch * (side * side * channels * 4);
@@ -94,7 +94,7 @@ inline std::vector<Request> resnet(const Dim& batch) {
 }
 
 // Down, keeping what is needed on the way up.
-inline std::vector<Request> unet(const Dim& batch, int depth) {
+inline std::vector<ArenaRequest> unet(const Dim& batch, int depth) {
   Launches model;
   const auto level = [&](int i) { return batch * ((std::int64_t{256} * 256 * 32 * 4) >> i); };
   std::vector<std::size_t> kept;
@@ -113,7 +113,7 @@ inline std::vector<Request> unet(const Dim& batch, int depth) {
 }
 
 // Every layer reads all earlier ones of its block.
-inline std::vector<Request> densenet(const Dim& batch) {
+inline std::vector<ArenaRequest> densenet(const Dim& batch) {
   Launches model;
   std::int64_t side = 56, channels = 64;
   std::size_t x = model.launch({}, batch * (side * side * channels * 4));
@@ -133,10 +133,10 @@ inline std::vector<Request> densenet(const Dim& batch) {
 }
 
 // Short lives, a few long ones, sizes over five orders of magnitude.
-inline std::vector<Request> random_lifetimes(std::size_t count, std::uint32_t seed, int longest = 12) {
+inline std::vector<ArenaRequest> random_lifetimes(std::size_t count, std::uint32_t seed, int longest = 12) {
   std::mt19937 random(seed);
   const auto below = [&random](std::uint32_t n) { return random() % n; };
-  std::vector<Request> requests;
+  std::vector<ArenaRequest> requests;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t first = below(static_cast<std::uint32_t>(count));
     const std::size_t length = below(20) == 0 ? below(200) : below(static_cast<std::uint32_t>(longest));

@@ -11,14 +11,14 @@ namespace {
 
 using namespace testing;  // NOLINT: the generators of model_lifetimes.h
 
-bool right_by_pairs(const std::vector<Request>& requests, const Placement& placement) {
+bool right_by_pairs(const std::vector<ArenaRequest>& requests, const ArenaPlacement& placement) {
   const auto size = [&requests](std::size_t i) { return requests[i].size.constant(); };
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const Request& a = requests[i];
+    const ArenaRequest& a = requests[i];
     const std::int64_t begin = placement.offsets[i], end = begin + size(i);
     if (begin < 0 || end > placement.peak || begin % a.alignment != 0 || a.first > a.last) return false;
     for (std::size_t j = 0; j < i; ++j) {
-      const Request& b = requests[j];
+      const ArenaRequest& b = requests[j];
       const bool together = a.first <= b.last && b.first <= a.last;
       const bool meet = begin < placement.offsets[j] + size(j) && placement.offsets[j] < end;
       if (together && meet && size(i) > 0 && size(j) > 0) return false;
@@ -30,15 +30,15 @@ bool right_by_pairs(const std::vector<Request>& requests, const Placement& place
 TEST(VerifyArena, AgreesWithAllPairsOnBrokenPlans) {
   int refused = 0, accepted = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
-    const std::vector<Request> requests = random_lifetimes(40, seed);
-    const Placement good = assign_offsets(requests, plan_arena(requests)->order, {}).value();
+    const std::vector<ArenaRequest> requests = random_lifetimes(40, seed);
+    const ArenaPlacement good = assign_offsets(requests, plan_arena(requests)->order, {}).value();
     ASSERT_TRUE(verify_arena(requests, good, {}).has_value());
     ASSERT_TRUE(right_by_pairs(requests, good));
     std::mt19937 random(seed);
     const auto below = [&random](std::size_t count) { return random() % count; };
     for (int mutation = 0; mutation < 200; ++mutation) {
-      std::vector<Request> asked = requests;
-      Placement broken = good;
+      std::vector<ArenaRequest> asked = requests;
+      ArenaPlacement broken = good;
       const std::size_t i = below(asked.size()), j = below(asked.size());
       switch (mutation % 10) {
         case 0: broken.offsets[i] += asked[i].alignment; break;
@@ -63,8 +63,8 @@ TEST(VerifyArena, AgreesWithAllPairsOnBrokenPlans) {
 }
 
 TEST(VerifyArena, NamesWhatIsWrong) {
-  const std::vector<Request> requests = {{64, 0, 2, 64}, {64, 2, 3, 64}};
-  const auto message = [&requests](Placement placement) {
+  const std::vector<ArenaRequest> requests = {{64, 0, 2, 64}, {64, 2, 3, 64}};
+  const auto message = [&requests](ArenaPlacement placement) {
     const Status status = verify_arena(requests, placement, {});
     EXPECT_FALSE(status.has_value());
     return status ? "" : status.error().message;
@@ -82,7 +82,7 @@ TEST(VerifyArena, NamesWhatIsWrong) {
 
 TEST(VerifyArena, LooksAtTheSizesOfTheRun) {
   const Dim n = Dim::symbol("n");
-  const std::vector<Request> requests = {{n, 0, 1, 1}, {16, 1, 1, 1}};
+  const std::vector<ArenaRequest> requests = {{n, 0, 1, 1}, {16, 1, 1, 1}};
   EXPECT_TRUE(verify_arena(requests, {{0, 16}, 32}, {{"n", 16}}).has_value());
   EXPECT_FALSE(verify_arena(requests, {{0, 16}, 32}, {{"n", 17}}).has_value());
   EXPECT_FALSE(verify_arena(requests, {{0, 16}, 32}, {{"n", -1}}).has_value());

@@ -31,9 +31,9 @@ TEST(Target, FactsAreSane) {
     EXPECT_GE(target.storage_buffers, 8);
     for (DType dtype : all_dtypes()) {
       EXPECT_GT(target.peak(dtype), 0) << name_of(dtype);
-      EXPECT_GE(target.peak(dtype, Unit::Matrix), target.peak(dtype)) << name_of(dtype);
+      EXPECT_GE(target.peak(dtype, ArithmeticUnit::Matrix), target.peak(dtype)) << name_of(dtype);
       if (const MatrixUnit* unit = target.matrix_unit(dtype)) {
-        EXPECT_GT(target.peak(dtype, Unit::Matrix), target.peak(dtype)) << name_of(dtype);
+        EXPECT_GT(target.peak(dtype, ArithmeticUnit::Matrix), target.peak(dtype)) << name_of(dtype);
         EXPECT_GT(unit->rows * unit->columns * unit->depth, 0);
       }
     }
@@ -43,7 +43,7 @@ TEST(Target, FactsAreSane) {
 TEST(Target, ADtypeWithoutALineRunsAtTheSpeedOfWhatItIsComputedIn) {
   const Target& avx512 = named("avx512");
   EXPECT_FALSE(avx512.computes(DType::BF16));
-  EXPECT_EQ(avx512.peak(DType::BF16, Unit::Matrix), avx512.peak(DType::F32));
+  EXPECT_EQ(avx512.peak(DType::BF16, ArithmeticUnit::Matrix), avx512.peak(DType::F32));
   EXPECT_EQ(avx512.peak(DType::U8), avx512.peak(DType::I8));
   EXPECT_EQ(avx512.peak(DType::Bool), avx512.peak(DType::I8));
   const Target& webgpu = named("webgpu");
@@ -62,7 +62,7 @@ TEST(Target, TheRooflineIsTheSlowerOfMemoryAndArithmetic) {
   EXPECT_EQ(avx512.estimate_ns(INT64_MAX, INT64_MAX, DType::F32, INT64_MAX), INT64_MAX);
   const Target& h100 = named("h100");
   EXPECT_GT(h100.estimate_ns(0, 1'000'000'000, DType::BF16, 0),
-            10 * h100.estimate_ns(0, 1'000'000'000, DType::BF16, 0, Unit::Matrix));
+            10 * h100.estimate_ns(0, 1'000'000'000, DType::BF16, 0, ArithmeticUnit::Matrix));
 }
 
 TEST(Target, TextAndHashTellTargetsApart) {
