@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "egraph/extract_local.h"
 #include "egraph/extract_order.h"
 
 namespace xyntra::egraph {
 namespace {
 
+constexpr int kLocalSweeps = 3;
 constexpr int kSweeps = 8;
 
 }  // namespace
@@ -22,6 +24,9 @@ class Extractor {
   Result<Extraction> run() {
     for (const ClassId root : roots_) {
       if (!choices_.has(root)) return usage_error("a root has no program of finite cost");
+    }
+    for (int sweep = 0; sweep < kLocalSweeps; ++sweep) {
+      if (!improve_each()) break;
     }
     for (const ClassId root : roots_) reference(root);
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
@@ -60,6 +65,25 @@ class Extractor {
     return freed;
   }
 
+  // Gives every class the best node for itself, whether the program uses it or not: it may come to.
+  bool improve_each() {
+    LocalComparison local(choices_, graph_.class_limit());
+    std::vector<ClassId> order(choices_.ranked().begin(), choices_.ranked().end());
+    sort_by_rank(order);
+    bool improved = false;
+    for (const ClassId id : order) {
+      for (std::size_t i = 0; i < choices_.count(id); ++i) {
+        if (i == choices_.chosen(id) || !choices_.possible(id, i)) continue;
+        const auto [now, then] = local.differences(id, choices_.chosen(id), i);
+        if (then > now || (then == now && choices_.compare(choices_.node(id, i), choices_.node(id)) >= 0))
+          continue;
+        choices_.choose(id, i);
+        improved = true;
+      }
+    }
+    return improved;
+  }
+
   bool improve(bool from_top) {
     std::vector<ClassId> used = classes_used();
     if (from_top) std::reverse(used.begin(), used.end());
@@ -88,6 +112,11 @@ class Extractor {
     for (const ClassId child : now.children) reference(child);
     for (const ClassId child : then.children) release(child);
     return false;
+  }
+
+  void sort_by_rank(std::vector<ClassId>& ids) const {
+    std::sort(ids.begin(), ids.end(),
+              [&](ClassId a, ClassId b) { return choices_.rank(a) < choices_.rank(b); });
   }
 
   std::vector<ClassId> classes_used() const {

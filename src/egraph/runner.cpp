@@ -64,14 +64,16 @@ class Run {
     if (graph_.node_count() > limits_.nodes) return StopReason::NodeLimit;
     if (matches_ > limits_.matches) return StopReason::MatchLimit;
     if (graph_.clock() != clock) return std::nullopt;
-    if (!scheduler_.any_banned(iteration + 1)) return now_banned(now) ? std::nullopt : std::optional(StopReason::Saturated);
+    if (!scheduler_.any_banned(iteration + 1))
+      return now_banned(now) ? std::nullopt : std::optional(StopReason::Saturated);
     scheduler_.end_first_bans(iteration + 1);
     return std::nullopt;
   }
 
   // A ban that ended with this very iteration: the rule has yet to search.
   static bool now_banned(const IterationReport& now) {
-    return std::any_of(now.rules.begin(), now.rules.end(), [](const RuleReport& entry) { return entry.banned; });
+    return std::any_of(now.rules.begin(), now.rules.end(),
+                       [](const RuleReport& entry) { return entry.banned; });
   }
 
   std::optional<StopReason> search(std::size_t iteration, IterationReport& now) {

@@ -175,9 +175,13 @@ TEST(Explain, CheckersRefuseWhatIsWrong) {
   }
   Proof circular = proof;
   ASSERT_EQ(circular.lemmas[0].links[0].children.size(), 1u);
-  circular.lemmas.push_back(
-      {graph.children(from)[0], graph.children(to)[0],
-       {{graph.children(from)[0], graph.children(to)[0], {}, true, {{LemmaId(circular.lemmas.size()), true}}}}});
+  circular.lemmas.push_back({graph.children(from)[0],
+                             graph.children(to)[0],
+                             {{graph.children(from)[0],
+                               graph.children(to)[0],
+                               {},
+                               true,
+                               {{LemmaId(circular.lemmas.size()), true}}}}});
   circular.lemmas[0].links = {{from, to, {}, true, {{LemmaId(circular.lemmas.size() - 1), true}}}};
   EXPECT_FALSE(check(graph, rules, circular).has_value());
   std::vector<Step> steps = chain(graph, proof).value();

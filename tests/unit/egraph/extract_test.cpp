@@ -134,7 +134,7 @@ TEST(Extract, IsNearlyAlwaysAsGoodAsTryingEverything) {
     found_cost += found->cost();
     least_cost += least;
   }
-  printf("optimal %zu, %llu of %llu\n", best, (unsigned long long)found_cost, (unsigned long long)least_cost);
+  RecordProperty("optimal", static_cast<int>(best));
   EXPECT_GE(best * 100, puzzles * 90);
   EXPECT_LE(found_cost * 100, least_cost * 102);
 }

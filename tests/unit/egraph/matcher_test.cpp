@@ -11,7 +11,8 @@
 namespace xyntra::egraph {
 namespace {
 
-using Found = std::tuple<ClassId, std::vector<ClassId>, std::vector<std::int64_t>>;  // root, variables, payloads
+using Found =
+    std::tuple<ClassId, std::vector<ClassId>, std::vector<std::int64_t>>;  // root, variables, payloads
 
 struct NaiveMatcher {
   const EGraph& graph;
@@ -85,7 +86,8 @@ std::set<Found> compiled_matches(const EGraph& graph, const Pattern& pattern) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto classes = list.classes(i);
     const auto payloads = list.payloads(i);
-    found.insert({graph.class_of(list.nodes(i).back()), {classes.begin(), classes.end()},
+    found.insert({graph.class_of(list.nodes(i).back()),
+                  {classes.begin(), classes.end()},
                   {payloads.begin(), payloads.end()}});
   }
   return found;
@@ -121,8 +123,8 @@ struct RandomPattern {
     }
     std::uint32_t bind = kNoVariable;
     if (below(6) == 0) bind = variables++;
-    return pattern.node(head, payload, children, children.size() == 2 && below(2) == 0 ? Order::Either : Order::Given,
-                        bind);
+    return pattern.node(head, payload, children,
+                        children.size() == 2 && below(2) == 0 ? Order::Either : Order::Given, bind);
   }
 };
 

@@ -167,8 +167,8 @@ TEST(Runner, NeitherSeedsNorTheOrderOfInsertionShow) {
     const std::vector<Rule> rules = ring(language);
     EGraph graph(nullptr, hash_seed);
     for (const std::string& part : order) language.term(graph, part);
-    const TermId term = language.term(graph, "(+ " + parts[0] + " (+ " + parts[1] + " (* " + parts[2] + " " +
-                                                 parts[3] + ")))");
+    const TermId term = language.term(
+        graph, "(+ " + parts[0] + " (+ " + parts[1] + " (* " + parts[2] + " " + parts[3] + ")))");
     RunLimits limits;
     limits.iterations = 3;
     limits.nodes = 1'000'000;
