@@ -59,7 +59,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   }
   Progress progress("tests");
   ConformanceOptions options;
-  options.float64 = backend == "float64";
+  options.backend = backend;
   options.filter = flags.filter;
   options.threads = session.threads();
   options.time_per_test = std::chrono::milliseconds(static_cast<std::int64_t>(flags.seconds_per_test * 1000));

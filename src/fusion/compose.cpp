@@ -38,9 +38,9 @@ bool is_number(const Graph& graph, ValueId value) {
   return !is_float(it.type.dtype) || bits_of(it.type.dtype) >= 16;
 }
 
-te::Formula compose(const Units& units, const std::vector<NodeId>& nodes, const std::vector<ValueId>& inputs,
-                    const std::vector<ValueId>& outputs) {
-  const Graph& graph = units.graph();
+te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
+                    const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  const Graph& graph = pieces.graph();
   std::map<ValueId, te::WireId> wires;
   std::vector<te::Wire> wire_infos;
   auto wire = [&](ValueId value) {
@@ -58,12 +58,12 @@ te::Formula compose(const Units& units, const std::vector<NodeId>& nodes, const 
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
     te::Part part;
-    part.formula = units[id].formula;
+    part.formula = pieces[id].formula;
     std::map<int, Expr> numbers;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId input = node.inputs[i];
-      bool read = input.valid() && std::find(units[id].reads.begin(), units[id].reads.end(), input) !=
-                                       units[id].reads.end();
+      bool read = input.valid() && std::find(pieces[id].reads.begin(), pieces[id].reads.end(), input) !=
+                                       pieces[id].reads.end();
       if (read && is_number(graph, input)) {
         numbers[static_cast<int>(i)] = number_of(graph.value(input).constant);
         read = false;

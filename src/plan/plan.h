@@ -47,20 +47,20 @@ struct Schedule {
 // Sizes are expressions of the model's symbolic dimensions.
 struct Group {
   Hero hero = Hero::None;
-  std::vector<NodeId> nodes;     // in topological order; a node that is recomputed stands in several groups
-  std::vector<ValueId> inputs;   // read from memory, constants included
+  std::vector<NodeId> nodes;  // in topological order; a node that is recomputed stands in several groups
+  std::vector<ValueId> inputs;  // read from memory, constants included
   std::vector<ValueId> outputs;  // written to memory
   Schedule schedule;
   Dim bytes_in, bytes_out, flops;
-  Dim scratch_bytes;    // on-chip memory of one work item
-  std::string reason;   // why these nodes are one group
+  Dim scratch_bytes;  // on-chip memory of one work item
+  std::string reason;  // why these nodes are one group
   std::int64_t predicted_ns = 0;  // at the sizes the plan was made for
 };
 
 enum class Verdict : std::uint8_t {
-  Fused,         // both ends are in one group; the value never reaches memory
-  Inlined,       // the producer is computed again where it is read
-  Free,          // a change of index: no instruction, no memory
+  Fused,  // both ends are in one group; the value never reaches memory
+  Inlined,  // the producer is computed again where it is read
+  Free,  // a change of index: no instruction, no memory
   Materialised,  // the value goes through memory
 };
 const char* name_of(Verdict verdict);
@@ -78,7 +78,7 @@ struct RuleUse {
   std::string rule;
   Exactness exactness = Exactness::Exact;
   std::vector<std::string> origins;  // the model's names of the nodes it read
-  std::string result;                // the value it ended in
+  std::string result;  // the value it ended in
 };
 
 // Where a value lives while the program runs.
@@ -87,8 +87,8 @@ struct Home {
   Kind kind = Kind::Arena;
   ValueId value;
   std::uint32_t slot = 0;  // Arena: index into MemoryPlan::slots
-  ValueId of;              // View: the value whose bytes it shows
-  Dim offset;              // View: in bytes
+  ValueId of;  // View: the value whose bytes it shows
+  Dim offset;  // View: in bytes
 };
 
 // A piece of the arena; offsets follow at bind time from sizes and the order of assignment.
@@ -110,7 +110,7 @@ struct Plan {
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
   MemoryPlan memory;
-  std::string target;              // name in target/'s table
+  std::string target;  // name in target/'s table
   std::string model_hash, target_hash, configuration_hash;
   SymbolBindings nominal;  // sizes that costs were counted at
 };

@@ -82,7 +82,9 @@ Alignment::Alignment(const te::Formula& formula) : formula_(formula) {
   }
 }
 
-Alignment::Class Alignment::class_of(std::size_t stage, VarId loop) const { return members_.at({stage, loop}); }
+Alignment::Class Alignment::class_of(std::size_t stage, VarId loop) const {
+  return members_.at({stage, loop});
+}
 
 VarId Alignment::axis_of(std::size_t stage, Class id) const {
   for (VarId axis : formula_.stages[stage].axes) {

@@ -23,6 +23,12 @@ constexpr std::int64_t kSmallWork = 1 << 15;  // turns below which a lack of par
 
 tl::unexpected<Refusal> refuse(std::string reason) { return tl::make_unexpected(Refusal{std::move(reason)}); }
 
+bool takes_exponent(const te::Expr& body) {
+  bool found = false;
+  te::for_each_node(body, [&](const te::ExprNode& node) { found = found || node.op == te::ExprOp::Exp; });
+  return found;
+}
+
 bool is_map(const Stage& stage) {
   return stage.kind == Stage::Kind::MapReduce && stage.reducer == Reducer::None;
 }
@@ -35,7 +41,8 @@ class Chooser {
   }
 
   Decision decide() {
-    if (count(WorkShape::Scan) > 0) return refuse("a scan carries state from step to step and runs by itself");
+    if (count(WorkShape::Scan) > 0)
+      return refuse("a scan carries state from step to step and runs by itself");
     if (count(WorkShape::Scatter) > 0) return refuse("a scatter writes in a fixed order and runs by itself");
     std::size_t buffers = 0;
     for (const BufferInfo& buffer : formula_.buffers) buffers += buffer.role != BufferRole::Temporary;
@@ -154,7 +161,8 @@ class Chooser {
       std::int64_t bytes = size(choice.scratch_bytes), items = size(turns(alignment, common));
       if (bytes > room()) {
         return refuse("what lies between its steps takes " + std::to_string(bytes) +
-                      " bytes for one independent row, and the target has room for " + std::to_string(room()));
+                      " bytes for one independent row, and the target has room for " +
+                      std::to_string(room()));
       }
       if (items < target_.cores && size(most_turns()) > kSmallWork) {
         return refuse("its steps share only " + std::to_string(items) +
@@ -171,7 +179,8 @@ class Chooser {
   bool same_space() const {
     for (const Stage& stage : formula_.stages) {
       if (turns_of(stage) != turns_of(formula_.stages.front())) {
-        bool one_target = stage.target == formula_.stages.front().target;  // parts of one result, side by side
+        bool one_target =
+            stage.target == formula_.stages.front().target;  // parts of one result, side by side
         if (!one_target) return false;
       }
     }
@@ -202,13 +211,15 @@ class Chooser {
     }
     std::int64_t repeats = 1;
     if (!before.empty()) {
-      if (shape == WorkShape::Window) return refuse("windows overlap, so what comes before would be computed again");
+      if (shape == WorkShape::Window)
+        return refuse("windows overlap, so what comes before would be computed again");
       std::vector<std::size_t> stages = before;
       stages.push_back(center);
       Classes rows = shared_rows(alignment, stages);
       if (rows.empty()) return refuse("what comes before the contraction is not made row by row");
       for (BufferId id : prepared) {
-        if (read_after(id, center)) return refuse("a value prepared for the contraction is read after it too");
+        if (read_after(id, center))
+          return refuse("a value prepared for the contraction is read after it too");
       }
       std::int64_t panel = target_.kind == TargetKind::Cpu ? 12 : target_.kind == TargetKind::Gpu ? 16 : 4;
       choice.scratch_bytes = held_bytes(alignment, rows, prepared) * panel;
@@ -218,7 +229,8 @@ class Chooser {
                       std::to_string(room() * 2));
       }
       choice.schedule.knobs.push_back({"panel", panel});
-      if (target_.kind != TargetKind::Cpu) repeats = std::max<std::int64_t>(1, columns(main, alignment, rows) / 128);
+      if (target_.kind != TargetKind::Cpu)
+        repeats = std::max<std::int64_t>(1, columns(main, alignment, rows) / 128);
     }
     choice.flops = flops();
     std::int64_t extra = 0;
@@ -252,17 +264,20 @@ class Chooser {
   bool read_after(BufferId id, std::size_t center) const {
     bool found = false;
     for (std::size_t s = center + 1; s < formula_.stages.size(); ++s) {
-      te::for_each_node(formula_.stages[s],
-                        [&](const te::ExprNode& node) { found = found || (te::is_load(node) && node.buffer == id); });
+      te::for_each_node(formula_.stages[s], [&](const te::ExprNode& node) {
+        found = found || (te::is_load(node) && node.buffer == id);
+      });
     }
     te::Expr finish = formula_.stages[center].finish;
-    te::for_each_node(finish, [&](const te::ExprNode& node) { found = found || (te::is_load(node) && node.buffer == id); });
+    te::for_each_node(
+        finish, [&](const te::ExprNode& node) { found = found || (te::is_load(node) && node.buffer == id); });
     return found && !formula_.buffer(id).shape.empty();
   }
 
   // The register tile: about three quarters of the registers hold sums, in 2 or 3 vectors across.
   void add_tile_knobs(Schedule& schedule, const Stage& main) const {
-    std::int64_t lanes = std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
+    std::int64_t lanes =
+        std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
     if (target_.kind == TargetKind::Cpu) {
       std::int64_t across = lanes >= 16 ? 2 : 3;
       schedule.knobs.push_back({"tile_columns", across * lanes});
@@ -281,7 +296,8 @@ class Chooser {
     std::size_t first = stage_of(WorkShape::Contraction), second = first + 1;
     while (shapes_[second] != WorkShape::Contraction) ++second;
     const Stage &scores = formula_.stages[first], &weighted = formula_.stages[second];
-    const char* kNot = "two contractions share a launch only as attention: scores, softmax over keys, weighted sum; ";
+    const char* kNot =
+        "two contractions share a launch only as attention: scores, softmax over keys, weighted sum; ";
     if (first != 0) return refuse(std::string(kNot) + "here something must be computed before the scores");
     Classes rows = shared_rows(alignment, all_stages());
     if (rows.empty()) return refuse(std::string(kNot) + "here no rows are independent of one another");
@@ -290,11 +306,12 @@ class Chooser {
       Alignment::Class own = alignment.class_of(0, axis);
       if (!rows.count(own) && !alignment.extent(own).is(1)) keys.insert(own);
     }
-    bool sums_keys = keys.size() == 1 && std::any_of(weighted.reduction.begin(), weighted.reduction.end(), [&](VarId k) {
-                       return keys.count(alignment.class_of(second, k)) != 0;
-                     });
-    if (!sums_keys) return refuse(std::string(kNot) + "here the second does not sum along the first one's keys");
-    bool normalises = false;
+    bool sums_keys = keys.size() == 1 &&
+                     std::any_of(weighted.reduction.begin(), weighted.reduction.end(),
+                                 [&](VarId k) { return keys.count(alignment.class_of(second, k)) != 0; });
+    if (!sums_keys)
+      return refuse(std::string(kNot) + "here the second does not sum along the first one's keys");
+    bool has_maximum = false, has_sum = false;
     for (std::size_t s = first + 1; s < formula_.stages.size(); ++s) {
       const Stage& stage = formula_.stages[s];
       if (s > second && !follows(alignment, second, s)) {
@@ -306,9 +323,17 @@ class Chooser {
           return refuse(std::string(kNot) + "here a reduction between them does not run along the keys");
         }
       }
-      normalises = normalises || stage.reducer == Reducer::Sum;
+      // Online softmax corrects its sums when a larger score comes along; nothing else can be corrected so.
+      if (stage.reducer == Reducer::Max) {
+        has_maximum = true;
+      } else if (stage.reducer == Reducer::Sum && takes_exponent(stage.body)) {
+        has_sum = true;
+      } else {
+        return refuse(std::string(kNot) + "here what is reduced along the keys is no softmax");
+      }
     }
-    if (!normalises) return refuse(std::string(kNot) + "here nothing normalises the scores");
+    if (!has_maximum || !has_sum)
+      return refuse(std::string(kNot) + "here nothing takes a softmax of the scores");
     Choice choice;
     choice.hero = Hero::Attention;
     choice.schedule.name = "attention";

@@ -18,7 +18,7 @@ using WireId = Id<struct WireTag>;
 
 struct Part {
   Formula formula;
-  std::vector<WireId> inputs;   // by operand position; invalid: not given
+  std::vector<WireId> inputs;  // by operand position; invalid: not given
   std::vector<WireId> outputs;  // by result position; invalid: nobody asks for it
 };
 

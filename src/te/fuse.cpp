@@ -44,7 +44,8 @@ class Fuser {
     bool changed = true;
     while (changed) {
       changed = false;
-      for (std::size_t b = 0; b < formula_.buffers.size(); ++b) changed = inline_buffer(BufferId(b)) || changed;
+      for (std::size_t b = 0; b < formula_.buffers.size(); ++b)
+        changed = inline_buffer(BufferId(b)) || changed;
       for (std::size_t b = 0; b < formula_.buffers.size(); ++b) changed = sink_buffer(BufferId(b)) || changed;
     }
     drop_dead_stages();
@@ -243,13 +244,13 @@ class Fuser {
     for (auto& [variable, position] : axes) position = simplified(position);
     Expr value = reducing.finish.defined() ? reducing.finish : Expr::accumulator(reducing.body.dtype());
     value = cast(formula_.buffer(id).dtype, value);
-    Rewriter place([&](const Expr& expr) {
-      return is_load(*expr) && expr->buffer == id ? value : Expr();
-    });
+    Rewriter place([&](const Expr& expr) { return is_load(*expr) && expr->buffer == id ? value : Expr(); });
     merged.finish = simplified_loads(place(substituted(reading.body, axes)));
+    if (merged.finish->op == ExprOp::Accumulator) merged.finish = {};  // nothing to do
     merged.target = reading.target;
     merged.store.clear();
-    for (const Expr& position : reading.store) merged.store.push_back(simplified(substituted(position, axes)));
+    for (const Expr& position : reading.store)
+      merged.store.push_back(simplified(substituted(position, axes)));
     formula_.stages[reader] = std::move(merged);
     formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(writers[0]));
     return true;
@@ -285,7 +286,8 @@ class Fuser {
   void drop_dead_stages() {
     for (std::size_t s = formula_.stages.size(); s-- > 0;) {
       const Stage& stage = formula_.stages[s];
-      if (stage.kind == Stage::Kind::Scan || formula_.buffer(stage.target).role != BufferRole::Temporary) continue;
+      if (stage.kind == Stage::Kind::Scan || formula_.buffer(stage.target).role != BufferRole::Temporary)
+        continue;
       if (!readers_of(stage.target).stages.empty()) continue;
       formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(s));
     }
@@ -299,7 +301,8 @@ class Fuser {
       for (VarId axis : stage.axes) variables[axis.index] = true;
       for (VarId axis : stage.reduction) variables[axis.index] = true;
       if (stage.step.valid()) variables[stage.step.index] = true;
-      for (const Carried& carried : stage.carried) buffers[carried.state.index] = buffers[carried.next.index] = true;
+      for (const Carried& carried : stage.carried)
+        buffers[carried.state.index] = buffers[carried.next.index] = true;
       for (const Stage& inner : stage.stages) self(inner, self);
     };
     for (const Stage& stage : formula_.stages) {

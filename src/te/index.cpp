@@ -62,7 +62,8 @@ LinearIndex IndexAlgebra::linear(const Expr& index) const {
       LinearIndex a = operand(0), b = operand(1);
       bool known = b.is_constant() && (!b.constant.is_constant() || b.constant.constant() > 0);
       if (!known) return {{{with_operands(index, {expr(a), expr(b)}), 1}}, 0};
-      return node.op == ExprOp::FloorDiv ? quotient(std::move(a), b.constant) : remainder(std::move(a), b.constant);
+      return node.op == ExprOp::FloorDiv ? quotient(std::move(a), b.constant)
+                                         : remainder(std::move(a), b.constant);
     }
     default: return {{{index, 1}}, 0};
   }
@@ -108,7 +109,8 @@ bool IndexAlgebra::within(const Expr& index, const Dim& low, const Dim& high) co
 }
 
 // dividend = quotient * divisor + remainder with 0 <= remainder < divisor, where that can be shown.
-std::optional<IndexAlgebra::Split> IndexAlgebra::divide(const LinearIndex& dividend, const Dim& divisor) const {
+std::optional<IndexAlgebra::Split> IndexAlgebra::divide(const LinearIndex& dividend,
+                                                        const Dim& divisor) const {
   Split split;
   for (const auto& term : dividend.terms) {
     if (divides(divisor, term.coefficient)) {
@@ -170,7 +172,8 @@ std::optional<PositionMap> PositionMap::of(const Formula& formula, const std::ve
     dimension.offset = linear.constant;
     while (!linear.terms.empty()) {
       auto next = std::find_if(linear.terms.begin(), linear.terms.end(), [&](const LinearIndex::Term& term) {
-        return term.atom->op == ExprOp::Var && term.coefficient == dimension.extent && left.count(term.atom->var);
+        return term.atom->op == ExprOp::Var && term.coefficient == dimension.extent &&
+               left.count(term.atom->var);
       });
       if (next == linear.terms.end()) return std::nullopt;
       VarId axis = next->atom->var;

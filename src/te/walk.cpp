@@ -25,11 +25,12 @@ bool reads_data(const Expr& expr) {
 bool same(const Expr& a, const Expr& b) {
   if (a.address() == b.address()) return true;
   if (!a.defined() || !b.defined()) return false;
-  bool equal_node = a->op == b->op && a->dtype == b->dtype && a->int_value == b->int_value &&
-                    std::bit_cast<std::uint64_t>(a->float_value) == std::bit_cast<std::uint64_t>(b->float_value) &&
-                    a->size == b->size && a->var == b->var && a->buffer == b->buffer && a->cast == b->cast;
-  return equal_node && std::equal(a->operands.begin(), a->operands.end(), b->operands.begin(), b->operands.end(),
-                                  [](const Expr& x, const Expr& y) { return same(x, y); });
+  bool equal_node =
+      a->op == b->op && a->dtype == b->dtype && a->int_value == b->int_value &&
+      std::bit_cast<std::uint64_t>(a->float_value) == std::bit_cast<std::uint64_t>(b->float_value) &&
+      a->size == b->size && a->var == b->var && a->buffer == b->buffer && a->cast == b->cast;
+  return equal_node && std::equal(a->operands.begin(), a->operands.end(), b->operands.begin(),
+                                  b->operands.end(), [](const Expr& x, const Expr& y) { return same(x, y); });
 }
 
 Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
