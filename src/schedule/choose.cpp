@@ -236,7 +236,7 @@ class Chooser {
     std::int64_t extra = 0;
     for (std::size_t s : before) extra += size(flops_of(formula_.stages[s]));
     add_tile_knobs(choice.schedule, main);
-    Choice made = predicted(std::move(choice), Unit::Matrix);
+    Choice made = predicted(std::move(choice), ArithmeticUnit::Matrix);
     made.predicted_ns += target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
     return made;
   }
@@ -351,7 +351,7 @@ class Chooser {
       }
       choice.schedule.knobs = {{"query_block", 1}};
     }
-    return predicted(std::move(choice), Unit::Matrix);
+    return predicted(std::move(choice), ArithmeticUnit::Matrix);
   }
 
   // ---- counting
@@ -398,7 +398,7 @@ class Chooser {
     return total;
   }
 
-  Choice predicted(Choice choice, Unit unit = Unit::Vector) const {
+  Choice predicted(Choice choice, ArithmeticUnit unit = ArithmeticUnit::Vector) const {
     Dim bytes = 0;
     for (const BufferInfo& buffer : formula_.buffers) {
       if (buffer.role != BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
