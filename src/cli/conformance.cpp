@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 using Status = ConformanceResult::Status;
 
 struct ConformanceFlags {
+  bool rewrite = false;
   std::string folder;
   std::string filter;
   double seconds_per_test = 60;
@@ -59,7 +60,8 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   }
   Progress progress("tests");
   ConformanceOptions options;
-  options.backend = backend;
+  options.float64 = backend == "float64";
+  options.rewrite = flags.rewrite;
   options.filter = flags.filter;
   options.threads = session.threads();
   options.time_per_test = std::chrono::milliseconds(static_cast<std::int64_t>(flags.seconds_per_test * 1000));
@@ -100,6 +102,7 @@ VerbAction declare_conformance(CLI::App& app, Session& session) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();
+  app.add_flag("--rewrite", flags->rewrite, "run what rewriting makes of each model");
   declare_backend(app, session);
   return [flags](Session& running) { return conformance(*flags, running); };
 }

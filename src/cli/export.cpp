@@ -3,13 +3,12 @@
 
 #include "cli/model_file.h"
 #include "cli/verb.h"
-#include "compiler/pipeline.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"
 #include "exporters/onnx.h"
 #include "ir/text.h"
-#include "report/groups.h"
+#include "rewrite/rewrite.h"
 #include "support/file.h"
 #include "support/text.h"
 
@@ -36,28 +35,25 @@ Result<std::string> text_of(const Module& module, const ExportFlags& flags) {
 }
 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
-  if (flags.stage != "import" && flags.stage != "fused")
+  if (flags.stage != "import" && flags.stage != "rewritten")
     return unsupported("the stage '" + flags.stage + "' is not part of this version");
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
   }
-  XYNTRA_TRY(const Module module,
-             load_model(flags.model, {.keep_undefined_ops = true, .budget = session.budget()}));
+  const bool rewritten = flags.stage == "rewritten";
+  const auto budget = session.budget();
+  XYNTRA_TRY(Module module, load_model(flags.model, {.keep_undefined_ops = !rewritten, .budget = budget}));
+  if (rewritten) {
+    RewriteOptions options;
+    options.budget = budget.get();
+    XYNTRA_TRY(RewriteResult result, rewrite(module.graph, options));
+    module.graph = std::move(result.graph);
+  }
   if (flags.format == "onnx") {
     XYNTRA_CHECK_OK(write_onnx(module, flags.output));
     return ExitCode::Done;
   }
-  std::string text;
-  if (flags.stage == "fused") {
-    CompileOptions options;
-    XYNTRA_TRY(options.target, find_target("generic"));
-    options.budget = session.budget();
-    XYNTRA_TRY(const Plan plan, make_plan(module.graph, options));
-    XYNTRA_TRY(text, groups_as_formulas(plan));
-    text += groups_table(plan);
-  } else {
-    XYNTRA_TRY(text, text_of(module, flags));
-  }
+  XYNTRA_TRY(std::string text, text_of(module, flags));
   if (flags.output.empty()) {
     session.out = std::move(text);
   } else {
@@ -75,7 +71,7 @@ VerbAction declare_export(CLI::App& app, Session&) {
                  "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
       ->type_name("FORMAT")
       ->capture_default_str();
-  app.add_option("--stage", flags->stage, "import: the graph as it was read")
+  app.add_option("--stage", flags->stage, "import: the graph as it was read; rewritten: after the rules")
       ->type_name("STAGE")
       ->capture_default_str();
   app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");

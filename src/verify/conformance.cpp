@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "compiler/model_runner.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/tensor.h"
+#include "interp/evaluator.h"
+#include "rewrite/rewrite.h"
 #include "support/file.h"
 #include "support/threads.h"
 #include "verify/compare.h"
@@ -155,12 +156,12 @@ Result<std::vector<Datum>> made_inputs(const Graph& graph) {
   return data;
 }
 
-Status check_data_set(const Module& module, ModelRunner& runner, const Test& test, const DataSet& set) {
+Status check_data_set(const Module& module, Evaluator& evaluator, const Test& test, const DataSet& set) {
   const Graph& graph = module.graph;
   XYNTRA_TRY(const std::vector<Datum> inputs,
              test.makes_inputs ? made_inputs(graph) : read_data(graph, graph.inputs, set.inputs, "inputs"));
   XYNTRA_TRY(const std::vector<Datum> expected, read_data(graph, graph.outputs, set.outputs, "outputs"));
-  XYNTRA_TRY(const std::vector<Datum> actual, runner.run(inputs));
+  XYNTRA_TRY(const std::vector<Datum> actual, evaluator.run(inputs));
   const Tolerance tolerance = tolerance_of(test);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     XYNTRA_TRY(const Datum rounded, in_declared_dtype(actual.at(i)));
@@ -172,13 +173,21 @@ Status check_data_set(const Module& module, ModelRunner& runner, const Test& tes
 
 Status check(const Test& test, const ConformanceOptions& options) {
   if (test.data_sets.empty()) return bad_model("the test has no data sets");
-  XYNTRA_TRY(const Module module, import_onnx(test.model));
+  XYNTRA_TRY(Module module, import_onnx(test.model));
   EvaluatorOptions evaluation;
   evaluation.threads = 1;
+  evaluation.float64 = options.float64;
   evaluation.budget =
       std::make_shared<Budget>(options.bytes_per_test, Clock::now() + options.time_per_test, options.cancel);
-  XYNTRA_TRY(const auto runner, make_runner(module.graph, options.backend, evaluation));
-  for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, *runner, test, set));
+  if (options.rewrite) {
+    RewriteOptions rewriting;
+    rewriting.budget = evaluation.budget.get();
+    XYNTRA_TRY(RewriteResult rewritten, rewrite(module.graph, rewriting));
+    XYNTRA_CHECK_OK(verify(rewritten.graph));
+    module.graph = std::move(rewritten.graph);
+  }
+  XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, evaluation));
+  for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, evaluator, test, set));
   return {};
 }
 

@@ -1,0 +1,218 @@
+// The conditions that guards of rules are made of.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "rewrite/functions.h"
+
+namespace xyntra {
+
+std::optional<std::vector<std::int64_t>> integers_of(const Argument& argument) {
+  if (argument.attribute != nullptr) {
+    if (const auto* list = std::get_if<std::vector<std::int64_t>>(argument.attribute)) return *list;
+    if (const auto* one = std::get_if<std::int64_t>(argument.attribute)) return std::vector{*one};
+    return std::nullopt;
+  }
+  if (!argument.facts->is_tensor() || !argument.facts->contents().defined()) return std::nullopt;
+  if (!is_integer(argument.facts->dtype())) return std::nullopt;
+  return argument.facts->contents().to_integers();
+}
+
+std::optional<std::int64_t> integer_of(const Argument& argument) {
+  const auto integers = integers_of(argument);
+  if (!integers || integers->size() != 1) return std::nullopt;
+  return integers->front();
+}
+
+std::optional<double> number_of(const Argument& argument) {
+  if (argument.attribute != nullptr) {
+    if (const auto* real = std::get_if<float>(argument.attribute)) return *real;
+    if (const auto* integer = std::get_if<std::int64_t>(argument.attribute))
+      return static_cast<double>(*integer);
+    return std::nullopt;
+  }
+  return argument.facts->splat;
+}
+
+namespace {
+
+using Arguments = std::span<const Argument>;
+
+bool is_constant(Arguments a) { return a[0].facts->constant; }
+bool is_scalar(Arguments a) {
+  return a[0].facts->shaped() &&
+         std::ranges::all_of(a[0].facts->shape(), [](const Dim& size) { return size.is(1); });
+}
+bool is_number(Arguments a) { return number_of(a[0]).has_value(); }
+bool is_float_value(Arguments a) { return a[0].facts->is_tensor() && is_float(a[0].facts->dtype()); }
+bool is_integer_value(Arguments a) { return a[0].facts->is_tensor() && is_integer(a[0].facts->dtype()); }
+bool is_wide(Arguments a) { return is_float_value(a) && bits_of(a[0].facts->dtype()) >= 32; }
+bool is_single(Arguments a) { return a[0].facts->is_tensor() && a[0].facts->dtype() == DType::F32; }
+bool is_static_shape(Arguments a) { return a[0].facts->shaped() && is_static(a[0].facts->shape()); }
+bool has_rank(Arguments a) {
+  return a[0].facts->shaped() && integer_of(a[1]) == static_cast<std::int64_t>(a[0].facts->rank());
+}
+bool same_type(Arguments a) { return a[0].facts->is_tensor() && a[0].facts->type() == a[1].facts->type(); }
+
+bool all_elements(const ClassFacts& facts, std::int64_t wanted) {
+  if (!facts.is_tensor() || !facts.contents().defined()) return false;
+  for (std::int64_t i = 0; i < facts.contents().count(); ++i) {
+    if (facts.contents().element_as_i64(i) != wanted) return false;
+  }
+  return true;
+}
+bool all_true(Arguments a) { return all_elements(*a[0].facts, 1); }
+bool all_false(Arguments a) { return all_elements(*a[0].facts, 0); }
+
+// So far from the ends of the range that multiplying by the inverse rounds nowhere.
+bool is_power_of_two(Arguments a) {
+  const auto number = number_of(a[0]);
+  if (!number || *number == 0 || !std::isfinite(*number)) return false;
+  int exponent = 0;
+  return std::abs(std::frexp(*number, &exponent)) == 0.5 && std::abs(exponent) < 14;
+}
+bool is_positive(Arguments a) {
+  const auto number = number_of(a[0]);
+  return number && *number > 0 && std::isfinite(*number);
+}
+// Neither it nor its inverse is 0, denormal or infinite in any float type.
+bool is_moderate(Arguments a) {
+  const auto number = number_of(a[0]);
+  return number && std::abs(*number) > 0x1p-14 && std::abs(*number) < 0x1p14;
+}
+
+bool one_axis(Arguments a) { return integers_of(a[0]).has_value() && integers_of(a[0])->size() == 1; }
+
+// The axes are the last ones of the value.
+bool is_suffix(Arguments a) {
+  const auto axes = integers_of(a[0]);
+  if (!axes || axes->empty() || !a[1].facts->shaped()) return false;
+  const auto rank = static_cast<std::int64_t>(a[1].facts->rank());
+  const auto count = static_cast<std::int64_t>(axes->size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    if ((*axes)[static_cast<std::size_t>(i)] != rank - count + i) return false;
+  }
+  return true;
+}
+
+// The value is the number of elements that a reduction of `x` over `axes` takes together.
+bool counts(Arguments a) {
+  const auto number = number_of(a[0]);
+  const auto axes = integers_of(a[2]);
+  if (!number || !axes || !a[1].facts->shaped()) return false;
+  std::int64_t count = 1;
+  for (std::int64_t axis : *axes) {
+    const auto position = static_cast<std::size_t>(axis);
+    if (axis < 0 || position >= a[1].facts->rank()) return false;
+    const Dim& size = a[1].facts->shape()[position];
+    if (!size.is_constant()) return false;
+    count *= size.constant();
+  }
+  return count > 0 && *number == static_cast<double>(count);
+}
+
+// Every value of the first dtype is one of the second.
+bool holds_all(DType from, DType to) {
+  struct Format {
+    int precision, range;  // bits of the significand, of the exponent
+  };
+  auto format = [](DType dtype) -> std::optional<Format> {
+    switch (dtype) {
+      case DType::F64: return Format{53, 11};
+      case DType::F32: return Format{24, 8};
+      case DType::F16: return Format{11, 5};
+      case DType::BF16: return Format{8, 8};
+      default: return std::nullopt;
+    }
+  };
+  if (from == to) return true;
+  if (is_float(from) && is_float(to)) {
+    const auto a = format(from), b = format(to);
+    return a && b && a->precision <= b->precision && a->range <= b->range;
+  }
+  if (is_bool(from)) return is_integer(to) || format(to).has_value();
+  if (!is_integer(from)) return false;
+  if (is_integer(to)) {
+    return lowest_integer(to) <= lowest_integer(from) && highest_integer(to) >= highest_integer(from);
+  }
+  const auto b = format(to);
+  return b && to != DType::F16 && bits_of(from) <= b->precision;
+}
+bool lossless(Arguments a) {
+  const auto code = integer_of(a[1]);
+  if (!code || !a[0].facts->is_tensor()) return false;
+  const auto to = dtype_of_onnx_code(static_cast<int>(*code));
+  return to && holds_all(a[0].facts->dtype(), *to);
+}
+
+// One number per channel (axis 1) of x: sizes are 1 everywhere else, so it broadcasts into x.
+bool per_channel(Arguments a) {
+  const ClassFacts &value = *a[0].facts, &x = *a[1].facts;
+  if (!value.shaped() || !x.shaped() || x.rank() < 2 || value.rank() > x.rank()) return false;
+  const std::size_t skipped = x.rank() - value.rank();
+  for (std::size_t i = 0; i < value.rank(); ++i) {
+    const bool channel = i + skipped == 1;
+    if (!value.shape()[i].is(1) && !(channel && value.shape()[i] == x.shape()[1])) return false;
+  }
+  return true;
+}
+
+// Only sizes of 1 change their place.
+bool moves_units(Arguments a) {
+  const auto order = integers_of(a[0]);
+  if (!order || !a[1].facts->shaped() || order->size() != a[1].facts->rank()) return false;
+  std::int64_t last = -1;
+  for (std::int64_t axis : *order) {
+    if (a[1].facts->shape()[static_cast<std::size_t>(axis)].is(1)) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+bool same_last_size(Arguments a) {
+  const ClassFacts &x = *a[0].facts, &y = *a[1].facts;
+  return x.shaped() && y.shaped() && x.rank() > 0 && y.rank() > 0 && x.shape().back() == y.shape().back();
+}
+
+bool all_zero(Arguments a) {
+  const auto integers = integers_of(a[0]);
+  return integers && std::ranges::all_of(*integers, [](std::int64_t i) { return i == 0; });
+}
+
+constexpr std::array kGuards = {
+    GuardFunction{"constant", "v", is_constant, "computed from constants alone"},
+    GuardFunction{"scalar", "v", is_scalar, "has one element"},
+    GuardFunction{"number", "n", is_number, "a constant all of whose elements are the same"},
+    GuardFunction{"float", "v", is_float_value, "has a float dtype"},
+    GuardFunction{"integer", "v", is_integer_value, "has an integer dtype"},
+    GuardFunction{"wide", "v", is_wide, "is f32 or f64"},
+    GuardFunction{"single", "v", is_single, "is f32"},
+    GuardFunction{"static", "v", is_static_shape, "has sizes that are all known"},
+    GuardFunction{"rank", "vn", has_rank, "rank(x, n): x has n axes"},
+    GuardFunction{"same_type", "vv", same_type, "two values have one dtype and shape"},
+    GuardFunction{"all_true", "v", all_true, "a constant that is true everywhere"},
+    GuardFunction{"all_false", "v", all_false, "a constant that is false everywhere"},
+    GuardFunction{"power_of_two", "n", is_power_of_two, "a constant that is a power of two, up to 2^13"},
+    GuardFunction{"positive", "n", is_positive, "a constant above zero"},
+    GuardFunction{"moderate", "n", is_moderate, "a constant between 2^-14 and 2^14, or minus that"},
+    GuardFunction{"one_axis", "n", one_axis, "a constant list of one axis"},
+    GuardFunction{"suffix", "nv", is_suffix, "suffix(axes, x): the last axes of x"},
+    GuardFunction{"counts", "nvn", counts, "counts(n, x, axes): x has n elements along the axes"},
+    GuardFunction{"lossless", "vn", lossless,
+                  "lossless(x, to): the dtype of that code holds every value of x's"},
+    GuardFunction{"per_channel", "vv", per_channel,
+                  "per_channel(c, x): c has one element per channel of x, or one"},
+    GuardFunction{"moves_units", "nv", moves_units, "moves_units(perm, x): only axes of size 1 move"},
+    GuardFunction{"same_last_size", "vv", same_last_size, "the last axes of both have one size"},
+    GuardFunction{"all_zero", "n", all_zero, "a constant list of zeros"},
+};
+
+}  // namespace
+
+const GuardFunction* find_guard(std::string_view name) {
+  auto found = std::ranges::find(kGuards, name, &GuardFunction::name);
+  return found == kGuards.end() ? nullptr : &*found;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,23 @@
+// Evaluating nodes whose operands are known, by the same definitions that run them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/op.h"
+#include "rewrite/attributes.h"
+
+namespace xyntra {
+
+// Results of one node; operands that are not defined are absent, and so is a result nobody asks for. An error is what
+// running the node would have given.
+Result<std::vector<Tensor>> evaluate_node(const OpDef& def, const NodeForm& form,
+                                          std::span<const Tensor> operands);
+
+// The one value that all elements have, as a scalar of the tensor's dtype; nothing when they differ or there are none.
+std::optional<double> splat_value(const Tensor& tensor);
+
+// A tensor of one value. Requires static dims of a reasonable size.
+Tensor splat(DType dtype, Dims dims, double value);
+
+}  // namespace xyntra

@@ -1,0 +1,222 @@
+// Attributes and values that the right sides of rules compute.
+#include "rewrite/functions.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rewrite/fold.h"
+#include "rewrite/normalize.h"
+
+namespace xyntra {
+namespace {
+
+using Arguments = std::span<const Argument>;
+using Integers = std::vector<std::int64_t>;
+
+// ---- attributes
+
+// Transpose by p first, then by q.
+std::optional<Attribute> compose(Arguments a) {
+  const auto p = integers_of(a[0]), q = integers_of(a[1]);
+  if (!p || !q || p->size() != q->size()) return std::nullopt;
+  Integers composed;
+  for (std::int64_t axis : *q) composed.push_back((*p)[static_cast<std::size_t>(axis)]);
+  return composed;
+}
+
+std::optional<Attribute> first(Arguments a) {
+  const auto integers = integers_of(a[0]);
+  if (!integers || integers->empty()) return std::nullopt;
+  return integers->front();
+}
+
+// The same axis counted from the back, as ops whose default is the last axis have it.
+std::optional<Attribute> from_back(Arguments a) {
+  const auto integers = integers_of(a[0]);
+  if (!integers || integers->empty() || !a[1].facts->shaped()) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(a[1].facts->rank());
+  const std::int64_t axis = integers->front();
+  return axis == rank - 1 ? std::int64_t{-1} : axis;
+}
+
+std::optional<Attribute> value(Arguments a) {
+  const auto number = number_of(a[0]);
+  if (!number) return std::nullopt;
+  return static_cast<float>(*number);
+}
+
+// Pads of a convolution over a padded operand: those of its spatial axes together.
+std::optional<Attribute> padded(Arguments a) {
+  auto pads = integers_of(a[0]);
+  const auto more = integers_of(a[1]);
+  if (!pads || !more || more->size() != pads->size() + 4) return std::nullopt;
+  const std::size_t spatial = pads->size() / 2, rank = spatial + 2;
+  for (std::size_t end = 0; end < 2; ++end) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      const std::int64_t added = (*more)[end * rank + d];
+      if (added < 0 || (d < 2 && added != 0)) return std::nullopt;
+      if (d >= 2) (*pads)[end * spatial + d - 2] += added;
+    }
+  }
+  return *pads;
+}
+
+constexpr std::array kAttributes = {
+    AttributeFunction{"compose", "nn", compose, "compose(p, q): the permutation p, then q"},
+    AttributeFunction{"first", "n", first, "first(axes): the first of a constant list"},
+    AttributeFunction{"from_back", "nv", from_back,
+                      "from_back(axes, x): the first axis, -1 for the last of x"},
+    AttributeFunction{"value", "n", value, "value(c): the number that a constant holds"},
+    AttributeFunction{"padded", "nn", padded,
+                      "padded(pads, more): pads of a convolution and a Pad before it"},
+};
+
+// ---- values
+
+std::optional<TermId> reshape(Program& program, TermId term, const Shape& shape) {
+  const ClassFacts& facts = program.facts(term);
+  if (!facts.shaped()) return std::nullopt;
+  if (facts.shape() == shape) return term;
+  const auto operand = reshape_operand(facts.shape(), shape);
+  if (!operand) return std::nullopt;
+  NodeForm form;
+  if (std::ranges::find(shape, Dim(0)) != shape.end()) form.attributes["allowzero"] = std::int64_t{1};
+  const TermId target = program.add_constant(Tensor::of_integers(*operand));
+  return program.add_op(*find_op("Reshape"), std::move(form), std::array{term, target});
+}
+
+std::optional<TermId> expand(Program& program, TermId term, const Shape& shape) {
+  if (program.facts(term).shape() == shape) return term;
+  const auto dims = static_dims(shape);
+  if (!dims) return std::nullopt;
+  const TermId target = program.add_constant(Tensor::of_integers(*dims));
+  return program.add_op(*find_op("Expand"), {}, std::array{term, target});
+}
+
+// The operand under the shape of what the rule rewrites.
+std::optional<TermId> view(Program& program, const ClassFacts& root, Arguments a) {
+  return root.shaped() ? reshape(program, a[0].term, root.shape()) : std::nullopt;
+}
+std::optional<TermId> expanded(Program& program, const ClassFacts& root, Arguments a) {
+  if (!root.shaped() || !a[0].facts->shaped()) return std::nullopt;
+  return expand(program, a[0].term, root.shape());
+}
+
+std::optional<Shape> trailing_shape(const ClassFacts& x, const Argument& axes) {
+  const auto integers = integers_of(axes);
+  if (!integers || !x.shaped()) return std::nullopt;
+  Shape shape;
+  for (std::int64_t axis : *integers) shape.push_back(x.shape().at(static_cast<std::size_t>(axis)));
+  return shape;
+}
+
+constexpr std::int64_t kLargestFilled = 1 << 22;
+
+// One constant number along the given axes of x.
+std::optional<TermId> filled(Program& program, const ClassFacts& x, const Argument& axes, double number) {
+  const auto shape = trailing_shape(x, axes);
+  if (!shape) return std::nullopt;
+  const auto dims = static_dims(*shape);
+  const Dim count = product(*shape);
+  if (!dims || !count.is_constant() || count.constant() > kLargestFilled) return std::nullopt;
+  return program.add_constant(splat(x.dtype(), *dims, number));
+}
+std::optional<TermId> ones(Program& program, const ClassFacts&, Arguments a) {
+  return filled(program, *a[0].facts, a[1], 1);
+}
+
+// Sizes that a value has along the axes of x from `first` on; it must have size 1 before.
+std::optional<TermId> trailing(Program& program, TermId value, const ClassFacts& x, std::size_t first) {
+  const ClassFacts& facts = program.facts(value);
+  if (!facts.shaped() || !x.shaped() || facts.rank() > x.rank() || first > x.rank()) return std::nullopt;
+  const Shape wanted(x.shape().begin() + static_cast<std::ptrdiff_t>(first), x.shape().end());
+  if (facts.rank() > wanted.size()) {
+    const std::size_t extra = facts.rank() - wanted.size();
+    for (std::size_t i = 0; i < extra; ++i) {
+      if (!facts.shape()[i].is(1)) return std::nullopt;
+    }
+    const Shape kept(facts.shape().begin() + static_cast<std::ptrdiff_t>(extra), facts.shape().end());
+    auto cut = reshape(program, value, kept);
+    if (!cut) return std::nullopt;
+    value = *cut;
+  }
+  return expand(program, value, wanted);
+}
+// like(g, x, scale): g under the shape of scale, which covers the last axes of x.
+std::optional<TermId> as_scale(Program& program, const ClassFacts&, Arguments a) {
+  if (!a[1].facts->shaped() || !a[2].facts->shaped()) return std::nullopt;
+  const std::size_t covered = a[2].facts->rank();
+  if (covered > a[1].facts->rank()) return std::nullopt;
+  return trailing(program, a[0].term, *a[1].facts, a[1].facts->rank() - covered);
+}
+
+// A value with one element per channel of x, or one element, as a vector over the channels.
+std::optional<TermId> channels(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts &value = *a[0].facts, &x = *a[1].facts;
+  if (!value.shaped() || !x.shaped() || x.rank() < 2 || !x.shape()[1].is_constant()) return std::nullopt;
+  const bool is_one = product(value.shape()).is(1);
+  auto vector = reshape(program, a[0].term, is_one ? Shape{1} : Shape{x.shape()[1]});
+  return vector ? expand(program, *vector, {x.shape()[1]}) : std::nullopt;
+}
+
+// A vector along axis `axis` of something with x's rank.
+std::optional<TermId> along(Program& program, const Argument& vector, const ClassFacts& x, std::size_t axis) {
+  if (!vector.facts->shaped() || !x.shaped() || vector.facts->rank() != 1 || axis >= x.rank())
+    return std::nullopt;
+  Shape shape(x.rank(), Dim(1));
+  shape[axis] = vector.facts->shape()[0];
+  return reshape(program, vector.term, shape);
+}
+std::optional<TermId> along_first(Program& program, const ClassFacts&, Arguments a) {
+  return along(program, a[0], *a[1].facts, 0);
+}
+std::optional<TermId> along_second(Program& program, const ClassFacts&, Arguments a) {
+  return along(program, a[0], *a[1].facts, 1);
+}
+
+// A number of the dtype of x.
+std::optional<TermId> number(Program& program, const ClassFacts&, Arguments a) {
+  const auto held = number_of(a[0]);
+  if (!held || !a[1].facts->is_tensor()) return std::nullopt;
+  return program.add_number(a[1].facts->dtype(), *held);
+}
+
+// x with its last two axes exchanged.
+std::optional<TermId> transposed(Program& program, const ClassFacts&, Arguments a) {
+  if (!a[0].facts->shaped() || a[0].facts->rank() < 2) return std::nullopt;
+  Integers order;
+  for (std::size_t i = 0; i < a[0].facts->rank(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  NodeForm form;
+  form.attributes["perm"] = order;
+  return program.add_op(*find_op("Transpose"), std::move(form), std::array{a[0].term});
+}
+
+constexpr std::array kValues = {
+    ValueFunction{"view", "v", view, "@view(x): x under the shape of the result"},
+    ValueFunction{"expanded", "v", expanded, "@expanded(x): x broadcast to the shape of the result"},
+    ValueFunction{"ones", "vn", ones, "@ones(x, axes): ones along these axes of x"},
+    ValueFunction{"as_scale", "vvv", as_scale,
+                  "@as_scale(g, x, s): g under the shape of s, along the last axes of x"},
+    ValueFunction{"channels", "vv", channels, "@channels(c, x): a vector over the channels of x"},
+    ValueFunction{"along_first", "vv", along_first,
+                  "@along_first(v, x): vector v along the first of x's axes"},
+    ValueFunction{"along_second", "vv", along_second,
+                  "@along_second(v, x): vector v along the second of x's axes"},
+    ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
+    ValueFunction{"transposed", "v", transposed, "@transposed(x): x with its last two axes exchanged"},
+};
+
+}  // namespace
+
+const AttributeFunction* find_attribute_function(std::string_view name) {
+  auto found = std::ranges::find(kAttributes, name, &AttributeFunction::name);
+  return found == kAttributes.end() ? nullptr : &*found;
+}
+
+const ValueFunction* find_value_function(std::string_view name) {
+  auto found = std::ranges::find(kValues, name, &ValueFunction::name);
+  return found == kValues.end() ? nullptr : &*found;
+}
+
+}  // namespace xyntra

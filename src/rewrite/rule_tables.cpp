@@ -1,0 +1,40 @@
+// The rows of all tables, in the order in which rules are tried.
+#include "rewrite/rule_set.h"
+
+namespace xyntra {
+namespace {
+
+struct ClassOf {
+  RuleClass rule_class;
+  bool also_narrow = false;
+};
+constexpr ClassOf Exact{RuleClass::Exact}, Reassociating{RuleClass::Reassociating},
+    AlsoNarrow{RuleClass::Reassociating, true}, PrecisionChanging{RuleClass::PrecisionChanging};
+
+RuleText row(const char* family, const char* name, const char* left, const char* right, const char* guard,
+             ClassOf rule_class, const char* example = "") {
+  return {name,
+          left,
+          right,
+          guard,
+          rule_class.rule_class,
+          rule_class.also_narrow,
+          example,
+          family,
+          std::string(family) + ".def"};
+}
+
+const std::vector<RuleText>& rows() {
+  static const std::vector<RuleText> kRows = {
+#define RULE(...) row("algebra", __VA_ARGS__),
+#include "rewrite/algebra.def"
+#undef RULE
+  };
+  return kRows;
+}
+
+}  // namespace
+
+std::span<const RuleText> built_in_rules() { return rows(); }
+
+}  // namespace xyntra
