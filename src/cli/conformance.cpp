@@ -60,7 +60,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   }
   Progress progress("tests");
   ConformanceOptions options;
-  options.float64 = backend == "float64";
+  options.backend = backend;
   options.rewrite = flags.rewrite;
   options.filter = flags.filter;
   options.threads = session.threads();

@@ -3,11 +3,13 @@
 
 #include "cli/model_file.h"
 #include "cli/verb.h"
+#include "compiler/pipeline.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"
 #include "exporters/onnx.h"
 #include "ir/text.h"
+#include "report/groups.h"
 #include "rewrite/rewrite.h"
 #include "support/file.h"
 #include "support/text.h"
@@ -35,7 +37,7 @@ Result<std::string> text_of(const Module& module, const ExportFlags& flags) {
 }
 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
-  if (flags.stage != "import" && flags.stage != "rewritten")
+  if (flags.stage != "import" && flags.stage != "fused" && flags.stage != "rewritten")
     return unsupported("the stage '" + flags.stage + "' is not part of this version");
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
@@ -53,7 +55,17 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
     XYNTRA_CHECK_OK(write_onnx(module, flags.output));
     return ExitCode::Done;
   }
-  XYNTRA_TRY(std::string text, text_of(module, flags));
+  std::string text;
+  if (flags.stage == "fused") {
+    CompileOptions options;
+    XYNTRA_TRY(options.target, find_target("generic"));
+    options.budget = session.budget();
+    XYNTRA_TRY(const Plan plan, make_plan(module.graph, options));
+    XYNTRA_TRY(text, groups_as_formulas(plan));
+    text += groups_table(plan);
+  } else {
+    XYNTRA_TRY(text, text_of(module, flags));
+  }
   if (flags.output.empty()) {
     session.out = std::move(text);
   } else {

@@ -9,7 +9,7 @@
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "interp/evaluator.h"
+#include "compiler/model_runner.h"
 #include "support/text.h"
 #include "types/npy.h"
 
@@ -160,13 +160,12 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   Progress progress("nodes");
   EvaluatorOptions options;
   options.threads = session.threads();
-  options.float64 = backend == "float64";
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
-  XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, options));
+  XYNTRA_TRY(const auto runner, make_runner(module.graph, backend, options));
   std::vector<Datum> data;
   for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
-  auto results = evaluator.run(data);
+  auto results = runner->run(data);
   if (!results) return failure(std::move(results).error().in_file(flags.model));
 
   std::vector<ResultLine> lines;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "egraph/check_proof.h"
 #include "egraph/explain.h"
@@ -85,9 +87,11 @@ Status check(EGraph& graph, std::span<const Rule> rules, const Proof& proof) {
 
 std::vector<RuleUse> rule_uses(const EGraph& graph, const Proof& proof) {
   std::vector<RuleUse> uses;
+  std::set<std::pair<TermId, TermId>> seen;
   for (const LemmaId id : reading_order(proof)) {
     for (const Link& link : proof.lemmas[id.index].links) {
       if (link.why.reason == Justification::kCongruence) continue;
+      if (!seen.insert(std::minmax(link.from, link.to)).second) continue;
       uses.push_back({graph.reason_name(link.why), link.forward, link.from, link.to});
     }
   }

@@ -2,20 +2,42 @@
 
 #include <algorithm>
 #include <queue>
+#include <span>
 
 namespace xyntra::egraph {
 
 Choices::Choices(const EGraph& graph, const CostModel& model) : graph_(graph), model_(model) {
   const std::size_t limit = graph.class_limit();
-  first_cost_.assign(limit, 0);
+  first_.assign(limit, 0);
+  counts_.assign(limit, 0);
   chosen_.assign(limit, 0);
   rank_.assign(limit, kUnranked);
   marks_.assign(limit, 0);
   for (const ClassId id : graph.classes()) {
-    first_cost_[id.index] = costs_.size();
-    for (const ENode& node : graph.nodes(id)) costs_.push_back(model.cost(id, node));
+    first_[id.index] = candidates_.size();
+    for (const ENode& node : graph.nodes(id))
+      candidates_.push_back({model.cost(id, node), counts_[id.index]++});
   }
   choose_first();
+  for (const ClassId id : ranked_) order_candidates(id);
+}
+
+// Keeps what can be chosen at all, in an order that does not depend on when it was added.
+void Choices::order_candidates(ClassId id) {
+  const std::span<const ENode> nodes = graph_.nodes(id);
+  const std::span<Candidate> all = std::span(candidates_).subspan(first_[id.index], counts_[id.index]);
+  const std::uint32_t chosen = all[chosen_[id.index]].node;
+  const auto end = std::stable_partition(all.begin(), all.end(), [&](const Candidate& candidate) {
+    const auto children = nodes[candidate.node].children;
+    return candidate.cost != kImpossible &&
+           std::all_of(children.begin(), children.end(), [&](ClassId child) { return has(child); });
+  });
+  std::stable_sort(all.begin(), end, [&](const Candidate& a, const Candidate& b) {
+    return compare(nodes[a.node], nodes[b.node]) < 0;
+  });
+  counts_[id.index] = static_cast<std::uint32_t>(end - all.begin());
+  while (all[chosen_[id.index]].node != chosen)
+    chosen_[id.index] = (chosen_[id.index] + 1) % counts_[id.index];
 }
 
 void Choices::choose_first() {
@@ -84,6 +106,10 @@ int Choices::compare(const ENode& a, const ENode& b) const {
   }
 }
 
+void Choices::sort(std::vector<ClassId>& ids) const {
+  std::sort(ids.begin(), ids.end(), [&](ClassId a, ClassId b) { return rank(a) < rank(b); });
+}
+
 bool Choices::mark(ClassId id) {
   if (marks_[id.index] == epoch_) return false;
   marks_[id.index] = epoch_;
@@ -108,12 +134,7 @@ std::optional<std::vector<ClassId>> Choices::above(ClassId id, const ENode& star
   return found;
 }
 
-bool Choices::possible(ClassId id, std::size_t index) {
-  const ENode& candidate = node(id, index);
-  const bool known = std::all_of(candidate.children.begin(), candidate.children.end(),
-                                 [&](ClassId child) { return has(child); });
-  return known && cost(id, index) != kImpossible && above(id, candidate).has_value();
-}
+bool Choices::possible(ClassId id, std::size_t index) { return above(id, node(id, index)).has_value(); }
 
 std::vector<ClassId> Choices::users_below(ClassId id, std::uint32_t limit) {
   new_marks();
@@ -134,10 +155,9 @@ void Choices::choose(ClassId id, std::size_t index) {
   chosen_[id.index] = static_cast<std::uint32_t>(index);
   if (needed.empty()) return;
   // What the new node needs goes below `id` and its users; together they keep the places they had.
-  const auto by_rank = [&](ClassId a, ClassId b) { return rank(a) < rank(b); };
-  std::sort(needed.begin(), needed.end(), by_rank);
+  sort(needed);
   std::vector<ClassId> users = users_below(id, rank(needed.back()));
-  std::sort(users.begin(), users.end(), by_rank);
+  sort(users);
   needed.insert(needed.end(), users.begin(), users.end());
   std::vector<std::uint32_t> places;
   places.reserve(needed.size());

@@ -1,6 +1,8 @@
 #include "egraph/runner.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "egraph/search.h"
 
@@ -22,90 +24,120 @@ Runner::Runner(std::span<const Rule> rules, RunLimits limits) : rules_(rules), l
   for (const Rule& rule : rules) matchers_.emplace_back(rule.left);
 }
 
-RunReport Runner::run(EGraph& graph) {
-  RunReport report;
-  std::vector<Schedule> schedules(rules_.size());
-  std::size_t matches = 0;
-  graph.rebuild();
+namespace {
 
-  for (std::size_t iteration = 0;; ++iteration) {
-    const auto stop = [&](StopReason reason) {
-      report.stop = reason;
-      return report;
-    };
-    if (iteration >= limits_.iterations) return stop(StopReason::IterationLimit);
-    IterationReport& now = report.iterations.emplace_back();
+// The state of one run.
+class Run {
+ public:
+  Run(EGraph& graph, std::span<const Rule> rules, std::span<const Matcher> matchers, const RunLimits& limits,
+      const std::function<bool()>& cancelled)
+      : graph_(graph),
+        rules_(rules),
+        matchers_(matchers),
+        limits_(limits),
+        cancelled_(cancelled),
+        scheduler_(rules.size(), limits.matches_per_rule, limits.ban_length) {}
+
+  RunReport run() {
+    graph_.rebuild();
+    std::optional<StopReason> stop;
+    for (std::size_t iteration = 0; !stop; ++iteration) {
+      stop = iteration < limits_.iterations ? iterate(iteration) : StopReason::IterationLimit;
+    }
+    report_.stop = *stop;
+    return std::move(report_);
+  }
+
+ private:
+  bool stopped() const { return cancelled_ && cancelled_(); }
+
+  std::optional<StopReason> iterate(std::size_t iteration) {
+    const std::uint64_t clock = graph_.clock();
+    IterationReport& now = report_.iterations.emplace_back();
     now.rules.resize(rules_.size());
-    const std::uint64_t clock = graph.clock();
-    std::vector<MatchList> found;
-    found.reserve(rules_.size());
-    Changes changes(graph);
-    bool any_banned = false;
+    std::optional<StopReason> stop = search(iteration, now);
+    if (!stop) stop = apply_found(now);
+    graph_.rebuild();
+    now.classes = graph_.class_count();
+    now.nodes = graph_.node_count();
+    if (stop) return stop;
+    if (graph_.node_count() > limits_.nodes) return StopReason::NodeLimit;
+    if (matches_ > limits_.matches) return StopReason::MatchLimit;
+    if (graph_.clock() != clock) return std::nullopt;
+    if (!scheduler_.any_banned(iteration + 1))
+      return now_banned(now) ? std::nullopt : std::optional(StopReason::Saturated);
+    scheduler_.end_first_bans(iteration + 1);
+    return std::nullopt;
+  }
+
+  // A ban that ended with this very iteration: the rule has yet to search.
+  static bool now_banned(const IterationReport& now) {
+    return std::any_of(now.rules.begin(), now.rules.end(),
+                       [](const RuleReport& entry) { return entry.banned; });
+  }
+
+  std::optional<StopReason> search(std::size_t iteration, IterationReport& now) {
+    const std::uint64_t clock = graph_.clock();
+    Changes changes(graph_);
+    found_.clear();
     for (std::size_t r = 0; r < rules_.size(); ++r) {
-      if (stopped()) return stop(StopReason::Cancelled);
-      MatchList& list = found.emplace_back(rules_[r].left);
-      Schedule& schedule = schedules[r];
-      if (iteration < schedule.banned_until) {
-        any_banned = now.rules[r].banned = true;
+      if (stopped()) return StopReason::Cancelled;
+      MatchList& list = found_.emplace_back(rules_[r].left);
+      now.rules[r].banned = scheduler_.banned(r, iteration);
+      if (now.rules[r].banned) continue;
+      const std::size_t limit = scheduler_.limit(r);
+      search_rule(r, limit, changes, list);
+      now.rules[r].found = list.size();
+      matches_ += list.size();
+      if (list.size() <= limit) {
+        scheduler_.used(r, clock);
         continue;
       }
-      const std::size_t limit = limits_.matches_per_rule << std::min<std::size_t>(schedule.bans, 20);
-      const std::uint32_t depth = rules_[r].left.height() + rules_[r].reach;
-      for (const ClassId root : graph.classes_with(matchers_[r].root_head())) {
-        if (!changes.near(root, schedule.searched, depth)) continue;
-        if (!matchers_[r].search_class(graph, root, limit + 1, list)) break;
-      }
-      now.rules[r].found = list.size();
-      matches += list.size();
-      if (list.size() > limit) {
-        list.clear();
-        schedule.banned_until =
-            iteration + 1 + (limits_.ban_length << std::min<std::size_t>(schedule.bans, 20));
-        ++schedule.bans;
-        any_banned = now.rules[r].banned = true;
-      } else {
-        schedule.searched = clock;
-      }
+      list.clear();
+      scheduler_.ban(r, iteration);
+      now.rules[r].banned = true;
     }
+    return std::nullopt;
+  }
 
-    StopReason ended = StopReason::Saturated;  // still going
-    for (std::size_t r = 0; r < rules_.size() && ended == StopReason::Saturated; ++r) {
-      RuleReport& entry = now.rules[r];
-      for (std::size_t i = 0; i < found[r].size(); ++i) {
-        switch (apply(graph, rules_[r], found[r], i)) {
-          case Applied::Refused: ++entry.refused; break;
-          case Applied::Known: break;
-          case Applied::Changed: ++entry.applied; break;
-        }
-        if (graph.node_count() > limits_.nodes) {
-          ended = StopReason::NodeLimit;
-          break;
-        }
-        if (i % 256 == 255 && stopped()) {
-          ended = StopReason::Cancelled;
-          break;
-        }
-      }
-    }
-    graph.rebuild();
-    now.classes = graph.class_count();
-    now.nodes = graph.node_count();
-    if (ended != StopReason::Saturated) return stop(ended);
-    if (graph.node_count() > limits_.nodes) return stop(StopReason::NodeLimit);
-    if (matches > limits_.matches) return stop(StopReason::MatchLimit);
-    if (graph.clock() == clock) {
-      if (!any_banned) return stop(StopReason::Saturated);
-      // Nothing is left to wait for: the bans that end first end now.
-      std::size_t first = SIZE_MAX;
-      for (const Schedule& schedule : schedules) {
-        if (schedule.banned_until > iteration + 1) first = std::min(first, schedule.banned_until);
-      }
-      for (Schedule& schedule : schedules) {
-        if (schedule.banned_until == first) schedule.banned_until = iteration + 1;
-      }
+  void search_rule(std::size_t r, std::size_t limit, Changes& changes, MatchList& list) const {
+    const std::uint32_t depth = rules_[r].left.height() + rules_[r].reach;
+    const std::uint64_t since = scheduler_.searched(r);
+    for (const ClassId root : graph_.classes_with(matchers_[r].root_head())) {
+      if (!changes.near(root, since, depth)) continue;
+      if (!matchers_[r].search_class(graph_, root, limit + 1, list)) return;
     }
   }
-}
+
+  std::optional<StopReason> apply_found(IterationReport& now) {
+    for (std::size_t r = 0; r < rules_.size(); ++r) {
+      for (std::size_t i = 0; i < found_[r].size(); ++i) {
+        switch (apply(graph_, rules_[r], found_[r], i)) {
+          case Applied::Refused: ++now.rules[r].refused; break;
+          case Applied::Known: break;
+          case Applied::Changed: ++now.rules[r].applied; break;
+        }
+        if (graph_.node_count() > limits_.nodes) return StopReason::NodeLimit;
+        if (i % 256 == 255 && stopped()) return StopReason::Cancelled;
+      }
+    }
+    return std::nullopt;
+  }
+
+  EGraph& graph_;
+  std::span<const Rule> rules_;
+  std::span<const Matcher> matchers_;
+  const RunLimits& limits_;
+  const std::function<bool()>& cancelled_;
+  Scheduler scheduler_;
+  std::vector<MatchList> found_;  // by rule
+  std::size_t matches_ = 0;
+  RunReport report_;
+};
+
+}  // namespace
+
+RunReport Runner::run(EGraph& graph) { return Run(graph, rules_, matchers_, limits_, cancelled).run(); }
 
 RuleReport RunReport::total(std::size_t rule) const {
   RuleReport sum;

@@ -62,13 +62,6 @@ class Runner {
   RunReport run(EGraph& graph);
 
  private:
-  struct Schedule {  // of one rule
-    std::uint64_t searched = 0;  // the graph's clock before the last search that was used
-    std::size_t bans = 0;
-    std::size_t banned_until = 0;  // iteration
-  };
-  bool stopped() const { return cancelled && cancelled(); }
-
   std::span<const Rule> rules_;
   RunLimits limits_;
   std::vector<Matcher> matchers_;

@@ -1,5 +1,7 @@
 #include "egraph/search.h"
 
+#include <algorithm>
+
 namespace xyntra::egraph {
 
 Changes::Distances Changes::compute(std::uint64_t since) const {
@@ -30,6 +32,26 @@ bool Changes::near(ClassId id, std::uint64_t since, std::uint32_t depth) {
   auto found = since_.find(since);
   if (found == since_.end()) found = since_.emplace(since, compute(since)).first;
   return found->second[id.index] <= depth;
+}
+
+void Scheduler::ban(std::size_t rule, std::size_t iteration) {
+  rules_[rule].banned_until = iteration + 1 + (ban_length_ << doublings(rule));
+  ++rules_[rule].bans;
+}
+
+bool Scheduler::any_banned(std::size_t iteration) const {
+  return std::any_of(rules_.begin(), rules_.end(),
+                     [&](const Entry& entry) { return iteration < entry.banned_until; });
+}
+
+void Scheduler::end_first_bans(std::size_t iteration) {
+  std::size_t first = SIZE_MAX;
+  for (const Entry& entry : rules_) {
+    if (entry.banned_until > iteration) first = std::min(first, entry.banned_until);
+  }
+  for (Entry& entry : rules_) {
+    if (entry.banned_until == first) entry.banned_until = iteration;
+  }
 }
 
 }  // namespace xyntra::egraph

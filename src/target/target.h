@@ -22,10 +22,8 @@ namespace xyntra {
 enum class TargetKind : std::uint8_t { Cpu, Gpu, WebGpu };
 std::string_view name_of(TargetKind kind);  // "cpu"
 
-enum class ArithmeticUnit : std::uint8_t {
-  Vector,
-  Matrix
-};  // what does the arithmetic: elementwise work, or contractions
+// What does the arithmetic: elementwise work, or contractions.
+enum class ArithmeticUnit : std::uint8_t { Vector, Matrix };
 
 // An instruction that multiplies small matrices: out[rows, columns] += a[rows, depth] * b[depth, columns].
 struct MatrixUnit {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "te/walk.h"
+
 namespace xyntra::te {
 
 const char* name_of(WorkShape shape) {
@@ -22,42 +24,6 @@ const char* name_of(WorkShape shape) {
 }
 
 namespace {
-
-bool is_load(const ExprNode& node) { return node.op == ExprOp::Load || node.op == ExprOp::LoadOr; }
-
-// Every node of an expression once, however often it is shared.
-template <class Visit>
-void for_each_node(const Expr& root, Visit visit) {
-  std::set<const ExprNode*> seen;
-  std::vector<const ExprNode*> waiting;
-  if (root.defined()) waiting.push_back(root.address());
-  while (!waiting.empty()) {
-    const ExprNode* node = waiting.back();
-    waiting.pop_back();
-    if (!seen.insert(node).second) continue;
-    visit(*node);
-    for (const Expr& operand : node->operands) waiting.push_back(operand.address());
-  }
-}
-
-// The index part of a load's operands.
-std::vector<Expr> index_of(const ExprNode& load) {
-  return {load.operands.begin() + (load.op == ExprOp::LoadOr ? 1 : 0), load.operands.end()};
-}
-
-std::set<VarId> variables_of(const Expr& expr) {
-  std::set<VarId> variables;
-  for_each_node(expr, [&](const ExprNode& node) {
-    if (node.op == ExprOp::Var) variables.insert(node.var);
-  });
-  return variables;
-}
-
-bool reads_data(const Expr& expr) {
-  bool found = false;
-  for_each_node(expr, [&](const ExprNode& node) { found = found || is_load(node); });
-  return found;
-}
 
 bool has_data_index(const Expr& expr) {
   bool found = false;

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compiler/model_runner.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/tensor.h"
-#include "interp/evaluator.h"
 #include "rewrite/rewrite.h"
 #include "support/file.h"
 #include "support/threads.h"
@@ -156,12 +156,12 @@ Result<std::vector<Datum>> made_inputs(const Graph& graph) {
   return data;
 }
 
-Status check_data_set(const Module& module, Evaluator& evaluator, const Test& test, const DataSet& set) {
+Status check_data_set(const Module& module, ModelRunner& runner, const Test& test, const DataSet& set) {
   const Graph& graph = module.graph;
   XYNTRA_TRY(const std::vector<Datum> inputs,
              test.makes_inputs ? made_inputs(graph) : read_data(graph, graph.inputs, set.inputs, "inputs"));
   XYNTRA_TRY(const std::vector<Datum> expected, read_data(graph, graph.outputs, set.outputs, "outputs"));
-  XYNTRA_TRY(const std::vector<Datum> actual, evaluator.run(inputs));
+  XYNTRA_TRY(const std::vector<Datum> actual, runner.run(inputs));
   const Tolerance tolerance = tolerance_of(test);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     XYNTRA_TRY(const Datum rounded, in_declared_dtype(actual.at(i)));
@@ -176,7 +176,6 @@ Status check(const Test& test, const ConformanceOptions& options) {
   XYNTRA_TRY(Module module, import_onnx(test.model));
   EvaluatorOptions evaluation;
   evaluation.threads = 1;
-  evaluation.float64 = options.float64;
   evaluation.budget =
       std::make_shared<Budget>(options.bytes_per_test, Clock::now() + options.time_per_test, options.cancel);
   if (options.rewrite) {
@@ -186,8 +185,8 @@ Status check(const Test& test, const ConformanceOptions& options) {
     XYNTRA_CHECK_OK(verify(rewritten.graph));
     module.graph = std::move(rewritten.graph);
   }
-  XYNTRA_TRY(Evaluator evaluator, Evaluator::create(module.graph, evaluation));
-  for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, evaluator, test, set));
+  XYNTRA_TRY(const auto runner, make_runner(module.graph, options.backend, evaluation));
+  for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, *runner, test, set));
   return {};
 }
 

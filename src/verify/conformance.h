@@ -18,7 +18,7 @@
 namespace xyntra {
 
 struct ConformanceOptions {
-  bool float64 = false;  // evaluate every float as f64, then round to the model's dtypes
+  std::string backend = "reference";  // float64: results are rounded to the model's dtypes
   bool rewrite = false;  // evaluate what rewriting makes of the model
   std::string filter;  // only tests whose name contains this
   int threads = 0;  // tests at the same time; 0: as many as this process may use

@@ -1,0 +1,21 @@
+// A model made ready to run on one of the backends.
+#pragma once
+
+#include <memory>
+
+#include "interp/evaluator.h"
+
+namespace xyntra {
+
+class ModelRunner {
+ public:
+  virtual ~ModelRunner() = default;
+  virtual Result<std::vector<Datum>> run(std::span<const Datum> inputs) = 0;
+};
+
+// `reference` and `float64` run the graph node by node, `fused` runs the groups of its plan by their composed
+// formulas. The graph must outlive the runner.
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
+                                                 EvaluatorOptions options);
+
+}  // namespace xyntra

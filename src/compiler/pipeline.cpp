@@ -1,0 +1,19 @@
+#include "compiler/pipeline.h"
+
+namespace xyntra {
+
+Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
+  Plan plan;
+  plan.graph = graph;
+  plan.target = options.target->name;
+  plan.nominal = options.fusion.choose.nominal;
+  FusionOptions fusion = options.fusion;
+  fusion.budget = options.budget.get();
+  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
+  XYNTRA_TRY(Grouping grouping, group_nodes(pieces, *options.target, fusion));
+  plan.groups = std::move(grouping.groups);
+  plan.edges = std::move(grouping.edges);
+  return plan;
+}
+
+}  // namespace xyntra

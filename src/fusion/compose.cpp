@@ -1,0 +1,108 @@
+#include "fusion/compose.h"
+
+#include <algorithm>
+#include <map>
+
+#include "te/compose.h"
+#include "te/walk.h"
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprOp;
+
+namespace {
+
+Expr number_of(const Tensor& tensor) {
+  if (is_float(tensor.dtype())) return Expr::floating(tensor.dtype(), tensor.element_as_f64(0));
+  return Expr::integer(tensor.dtype(), tensor.element_as_i64(0));
+}
+
+// Loads of a buffer that holds one known element become that number.
+void place_numbers(te::Formula& formula, const std::map<int, Expr>& by_position) {
+  te::Rewriter rewriter([&](const Expr& expr) {
+    if (expr->op != ExprOp::Load) return Expr();
+    const te::BufferInfo& buffer = formula.buffer(expr->buffer);
+    if (buffer.role != te::BufferRole::Input) return Expr();
+    auto found = by_position.find(buffer.position);
+    return found == by_position.end() ? Expr() : found->second;
+  });
+  for (te::Stage& stage : formula.stages) rewriter(stage);
+}
+
+}  // namespace
+
+bool is_number(const Graph& graph, ValueId value) {
+  const Value& it = graph.value(value);
+  if (!it.is_constant() || it.constant.count() != 1 || bits_of(it.type.dtype) < 8) return false;
+  return !is_float(it.type.dtype) || bits_of(it.type.dtype) >= 16;
+}
+
+te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
+                    const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  const Graph& graph = pieces.graph();
+  std::map<ValueId, te::WireId> wires;
+  std::vector<te::Wire> wire_infos;
+  auto wire = [&](ValueId value) {
+    auto [found, fresh] = wires.try_emplace(value, te::WireId(wire_infos.size()));
+    if (fresh) {
+      const Type& type = graph.value(value).type;
+      wire_infos.push_back({"v" + std::to_string(wire_infos.size()), type.dtype, *type.shape});
+    }
+    return found->second;
+  };
+  std::vector<te::WireId> input_wires, output_wires;
+  for (ValueId input : inputs) input_wires.push_back(wire(input));
+  for (ValueId output : outputs) output_wires.push_back(wire(output));
+  std::vector<te::Part> parts;
+  for (NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    te::Part part;
+    part.formula = pieces[id].formula;
+    std::map<int, Expr> numbers;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId input = node.inputs[i];
+      bool read = input.valid() && std::find(pieces[id].reads.begin(), pieces[id].reads.end(), input) !=
+                                       pieces[id].reads.end();
+      if (read && is_number(graph, input)) {
+        numbers[static_cast<int>(i)] = number_of(graph.value(input).constant);
+        read = false;
+      }
+      part.inputs.push_back(read ? wire(input) : te::WireId());
+    }
+    for (ValueId output : node.outputs) part.outputs.push_back(output.valid() ? wire(output) : te::WireId());
+    if (!numbers.empty()) place_numbers(part.formula, numbers);
+    parts.push_back(std::move(part));
+  }
+  te::Formula whole = te::link("group", wire_infos, parts, input_wires, output_wires);
+  te::fuse(whole);
+  return whole;
+}
+
+Result<te::Formula> bound(te::Formula formula, const SymbolBindings& bindings) {
+  auto bind = [&bindings](Dim& dim) -> Status {
+    if (dim.is_constant()) return {};
+    XYNTRA_TRY(std::int64_t value, dim.evaluate(bindings));
+    dim = value;
+    return {};
+  };
+  for (te::Variable& variable : formula.variables) XYNTRA_CHECK_OK(bind(variable.extent));
+  for (te::BufferInfo& buffer : formula.buffers) {
+    for (Dim& dim : buffer.shape) XYNTRA_CHECK_OK(bind(dim));
+  }
+  Status failed;
+  te::Rewriter rewriter([&](const Expr& expr) {
+    if (expr->op != ExprOp::Size) return Expr();
+    auto value = expr->size.evaluate(bindings);
+    if (!value) {
+      failed = failure(std::move(value).error());
+      return Expr();
+    }
+    return Expr::index(*value);
+  });
+  for (te::Stage& stage : formula.stages) rewriter(stage);
+  XYNTRA_CHECK_OK(failed);
+  return formula;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,250 @@
+#include "fusion/drafts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/compose.h"
+#include "te/walk.h"
+
+namespace xyntra {
+
+using te::BufferInfo;
+using te::BufferRole;
+
+namespace {
+
+tl::unexpected<std::string> no(std::string reason) { return tl::make_unexpected(std::move(reason)); }
+
+std::string in_units(std::int64_t ns) {
+  if (ns < 10'000) return std::to_string(ns) + " ns";
+  return std::to_string(ns / 1000) + " us";
+}
+
+bool runs_alone(const Draft& draft) { return draft.choice.schedule.name == "stages"; }
+
+}  // namespace
+
+Drafts::Drafts(const Pieces& pieces, const Target& target, const FusionOptions& options)
+    : pieces_(pieces),
+      target_(target),
+      options_(options),
+      owner_(pieces.graph().node_count(), kNone),
+      materialised_(pieces.graph().node_count(), false) {
+  for (NodeId node : pieces.order()) {
+    if (!pieces[node].live) continue;
+    bool needed = !pieces[node].transparent || !options.enabled;
+    for (ValueId output : pieces.graph().node(node).outputs) {
+      if (!output.valid()) continue;
+      needed = needed || pieces.is_output(output);
+      for (NodeId reader : pieces.readers(output)) needed = needed || pieces[reader].is_host();
+    }
+    materialised_[node.index] = needed;
+  }
+}
+
+// The node and, before it, the changes of index it reads through; what else it reads is an input.
+void Drafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, Draft& draft) const {
+  if (!taken.insert(node).second) return;
+  for (ValueId value : pieces_[node].reads) {
+    if (is_number(pieces_.graph(), value) && !pieces_[node].is_host()) continue;
+    NodeId producer = pieces_.graph().value(value).producer;
+    bool through =
+        producer.valid() && options_.enabled && pieces_[producer].transparent && !pieces_[node].is_host();
+    if (producer.valid() && (core.count(producer) || through)) {
+      gather(producer, core, taken, draft);
+    } else if (std::find(draft.inputs.begin(), draft.inputs.end(), value) == draft.inputs.end()) {
+      draft.inputs.push_back(value);
+    }
+  }
+  draft.nodes.push_back(node);
+}
+
+bool Drafts::needed_outside(ValueId value, const NodeSet& core) const {
+  if (pieces_.is_output(value)) return true;
+  for (NodeId reader : pieces_.readers(value)) {
+    if (core.count(reader)) continue;
+    if (materialised_[reader.index]) return true;
+    for (ValueId output : pieces_.graph().node(reader).outputs) {  // a change of index: who reads it?
+      if (output.valid() && needed_outside(output, core)) return true;
+    }
+  }
+  return false;
+}
+
+// Bytes that really move: a slice of a buffer is not the buffer.
+void Drafts::count_bytes(Draft& draft) const {
+  std::map<std::uint32_t, Dim> touched;
+  for (const te::Stage& stage : draft.formula.stages) {
+    std::set<std::vector<std::uint32_t>> seen;
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      if (!te::is_load(node)) return;
+      std::set<te::VarId> variables;
+      for (const te::Expr& index : te::index_of(node)) {
+        for (te::VarId variable : te::variables_of(index)) variables.insert(variable);
+      }
+      std::vector<std::uint32_t> key{node.buffer.index};
+      Dim elements = 1;
+      for (te::VarId variable : variables) {
+        key.push_back(variable.index);
+        elements = elements * draft.formula.variable(variable).extent;
+      }
+      if (seen.insert(key).second) {
+        Dim& sum = touched.try_emplace(node.buffer.index, 0).first->second;
+        sum = sum + elements;
+      }
+    });
+  }
+  draft.bytes_in = 0, draft.bytes_out = 0;
+  for (const BufferInfo& buffer : draft.formula.buffers) {
+    if (buffer.role == BufferRole::Temporary) continue;
+    Dim whole = bytes_of(buffer);
+    if (buffer.role == BufferRole::Output) {
+      draft.bytes_out = draft.bytes_out + whole;
+      continue;
+    }
+    auto found = touched.find(buffer.id.index);
+    Dim part = found == touched.end() ? Dim(0) : floor_div(found->second * bits_of(buffer.dtype) + 7, 8);
+    bool less = nominal(part, options_.choose) < nominal(whole, options_.choose);
+    draft.bytes_in = draft.bytes_in + (less ? part : whole);
+  }
+}
+
+tl::expected<Draft, std::string> Drafts::drafted(std::vector<NodeId> core, bool merged) const {
+  Draft draft;
+  std::sort(core.begin(), core.end(),
+            [this](NodeId a, NodeId b) { return pieces_.position(a) < pieces_.position(b); });
+  draft.core = std::move(core);
+  NodeSet in_core(draft.core.begin(), draft.core.end()), taken;
+  for (NodeId node : draft.core) gather(node, in_core, taken, draft);
+  std::sort(draft.nodes.begin(), draft.nodes.end(),
+            [this](NodeId a, NodeId b) { return pieces_.position(a) < pieces_.position(b); });
+  for (NodeId node : draft.core) {
+    for (ValueId output : pieces_.graph().node(node).outputs) {
+      if (output.valid() && needed_outside(output, in_core)) draft.outputs.push_back(output);
+    }
+  }
+  const Piece& first = pieces_[draft.core.front()];
+  if (first.is_host()) {
+    draft.choice.hero = Hero::Host;
+    draft.choice.schedule.name = "host";
+    return draft;
+  }
+  draft.formula = compose(pieces_, draft.nodes, draft.inputs, draft.outputs);
+  if (merged) {
+    auto decision = choose_schedule(draft.formula, target_, options_.choose);
+    if (!decision) return no(decision.error().reason);
+    draft.choice = std::move(*decision);
+  } else {
+    draft.choice = choose_for_one(draft.formula, target_, options_.choose);
+  }
+  count_bytes(draft);
+  return draft;
+}
+
+Drafts::Index Drafts::add(Draft draft) {
+  Index index = drafts_.size();
+  for (NodeId node : draft.core) {
+    if (owner_[node.index] != kNone) drafts_[owner_[node.index]].alive = false;
+    owner_[node.index] = index;
+  }
+  drafts_.push_back(std::move(draft));
+  return index;
+}
+
+tl::expected<Drafts::Index, std::string> Drafts::make(std::vector<NodeId> core, std::string reason) {
+  bool merged = core.size() > 1;
+  auto draft = drafted(std::move(core), merged);
+  if (!draft) return no(std::move(draft.error()));
+  draft->reason = std::move(reason);
+  return add(std::move(*draft));
+}
+
+std::vector<Drafts::Index> Drafts::producers(Index reader) const {
+  std::vector<Index> found;
+  for (ValueId input : drafts_[reader].inputs) {
+    NodeId producer = pieces_.graph().value(input).producer;
+    if (!producer.valid()) continue;
+    Index owner = owner_[producer.index];
+    if (owner != kNone && owner != reader && std::find(found.begin(), found.end(), owner) == found.end()) {
+      found.push_back(owner);
+    }
+  }
+  return found;
+}
+
+// Whether a group other than the two lies on a way from one to the other: then they cannot become one.
+bool Drafts::path_around(Index from, Index to) const {
+  std::size_t last = pieces_.position(drafts_[to].core.back());
+  std::set<Index> seen{from};
+  std::vector<Index> waiting{from};
+  NodeSet through;
+  auto readers = [&](ValueId value, const auto& self, std::vector<Index>& found) -> void {
+    for (NodeId reader : pieces_.readers(value)) {
+      if (Index owner = owner_[reader.index]; owner != kNone) found.push_back(owner);
+      if (!pieces_[reader].transparent || !through.insert(reader).second) continue;
+      for (ValueId output : pieces_.graph().node(reader).outputs) {
+        if (output.valid()) self(output, self, found);
+      }
+    }
+  };
+  while (!waiting.empty()) {
+    Index group = waiting.back();
+    waiting.pop_back();
+    std::vector<Index> next;
+    for (NodeId node : drafts_[group].core) {
+      for (ValueId output : pieces_.graph().node(node).outputs) {
+        if (output.valid()) readers(output, readers, next);
+      }
+    }
+    for (Index reader : next) {
+      if (reader == to && group != from) return true;
+      if (reader == to || pieces_.position(drafts_[reader].core.front()) > last) continue;
+      if (seen.insert(reader).second) waiting.push_back(reader);
+    }
+  }
+  return false;
+}
+
+bool Drafts::depends(Index reader, Index on) const {
+  std::set<Index> seen{reader};
+  std::vector<Index> waiting{reader};
+  std::size_t first = pieces_.position(drafts_[on].core.front());
+  while (!waiting.empty()) {
+    Index group = waiting.back();
+    waiting.pop_back();
+    for (Index producer : producers(group)) {
+      if (producer == on) return true;
+      if (pieces_.position(drafts_[producer].core.back()) < first) continue;
+      if (seen.insert(producer).second) waiting.push_back(producer);
+    }
+  }
+  return false;
+}
+
+tl::expected<Drafts::Index, std::string> Drafts::merge(Index producer, Index reader) {
+  const Draft &a = drafts_[producer], &b = drafts_[reader];
+  if (a.choice.hero == Hero::Host) return no(pieces_[a.core.front()].why_host);
+  if (b.choice.hero == Hero::Host) return no(pieces_[b.core.front()].why_host);
+  if (a.core.size() + b.core.size() > options_.max_nodes) {
+    return no("the group would have more than " + std::to_string(options_.max_nodes) + " nodes");
+  }
+  if (path_around(producer, reader)) return no("a value goes from one to the other through a third group");
+  std::vector<NodeId> core = a.core;
+  core.insert(core.end(), b.core.begin(), b.core.end());
+  bool alone = runs_alone(a) || runs_alone(b);
+  auto draft = drafted(std::move(core), !alone);
+  if (!draft) return no(std::move(draft.error()));
+  if (alone && draft->formula.stages.size() > std::max(a.formula.stages.size(), b.formula.stages.size())) {
+    return no("a " + std::string(name_of(runs_alone(a) ? a.choice.hero : b.choice.hero)) +
+              " runs its stages one after another and takes only what vanishes into them");
+  }
+  std::int64_t apart = a.choice.predicted_ns + b.choice.predicted_ns;
+  if (draft->choice.predicted_ns > apart) {
+    return no("together they would take " + in_units(draft->choice.predicted_ns) + ", apart " +
+              in_units(apart));
+  }
+  draft->reason = a.reason.size() > b.reason.size() ? a.reason : b.reason;
+  return add(std::move(*draft));
+}
+
+}  // namespace xyntra

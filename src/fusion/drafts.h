@@ -1,0 +1,59 @@
+// Groups while they are being grown.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "fusion/groups.h"
+
+namespace xyntra {
+
+struct Draft {
+  std::vector<NodeId> core;   // nodes this group computes for everyone, in topological order
+  std::vector<NodeId> nodes;  // and those it computes for itself: changes of index it reads through
+  std::vector<ValueId> inputs, outputs;
+  te::Formula formula;
+  Choice choice;
+  Dim bytes_in, bytes_out;
+  std::string reason;
+  bool alive = true;
+};
+
+class Drafts {
+ public:
+  Drafts(const Pieces& pieces, const Target& target, const FusionOptions& options);
+
+  using Index = std::size_t;
+  static constexpr Index kNone = SIZE_MAX;
+
+  const std::vector<Draft>& all() const { return drafts_; }
+  Index of(NodeId node) const { return owner_[node.index]; }  // the group that computes it for everyone
+
+  // A new group of these nodes, which must have none yet; null with a reason when no schedule takes them.
+  tl::expected<Index, std::string> make(std::vector<NodeId> core, std::string reason);
+  // The producer's group and its reader's become one, if that is legal and pays.
+  tl::expected<Index, std::string> merge(Index producer, Index reader);
+  // Groups whose values a group reads, through changes of index.
+  std::vector<Index> producers(Index reader) const;
+  // Whether a node must be computed by a group of its own, although it only moves values.
+  bool materialised(NodeId node) const { return materialised_[node.index]; }
+  bool depends(Index reader, Index on) const;  // directly or through other groups
+
+ private:
+  using NodeSet = std::set<NodeId>;
+  tl::expected<Draft, std::string> drafted(std::vector<NodeId> core, bool merged) const;
+  void gather(NodeId node, const NodeSet& core, NodeSet& taken, Draft& draft) const;
+  bool needed_outside(ValueId value, const NodeSet& core) const;
+  bool path_around(Index from, Index to) const;
+  void count_bytes(Draft& draft) const;
+  Index add(Draft draft);
+
+  const Pieces& pieces_;
+  const Target& target_;
+  const FusionOptions& options_;
+  std::vector<Draft> drafts_;
+  std::vector<Index> owner_;       // by node
+  std::vector<bool> materialised_;  // by node
+};
+
+}  // namespace xyntra

@@ -1,0 +1,143 @@
+#include "fusion/execute.h"
+
+#include "fusion/compose.h"
+#include "interp/execute.h"
+#include "support/threads.h"
+
+namespace xyntra {
+
+class PlanRunner::State {
+ public:
+  State(const Plan& plan, Pieces pieces, EvaluatorOptions options)
+      : plan_(plan),
+        pieces_(std::move(pieces)),
+        options_(std::move(options)),
+        pool_(options_.threads > 0 ? options_.threads : available_threads()) {}
+
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
+    const Graph& graph = plan_.graph;
+    if (inputs.size() != graph.inputs.size()) return usage_error("wrong number of inputs");
+    values_.assign(graph.value_count(), Datum());
+    bindings_.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
+    for (std::size_t v = 0; v < graph.value_count(); ++v) {
+      const Value& value = graph.value(ValueId(v));
+      if (value.is_constant()) values_[v] = Datum::of(value.constant.aligned());
+    }
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
+      const Group& group = plan_.groups[g];
+      auto done = group.hero == Hero::Host ? run_host(group) : run_formula(group);
+      if (!done) {
+        const Node& node = graph.node(group.nodes.back());
+        return failure(std::move(done).error().at_node(node.origin, node.op));
+      }
+      if (options_.progress) options_.progress(g + 1, plan_.groups.size());
+    }
+    std::vector<Datum> outputs;
+    for (ValueId output : graph.outputs) outputs.push_back(values_[output.index]);
+    return outputs;
+  }
+
+ private:
+  // Keeps a value and learns the sizes that its declared shape names.
+  Status store(ValueId id, Datum datum) {
+    const Type& type = plan_.graph.value(id).type;
+    if (datum.kind == Datum::Kind::Tensor && type.is_tensor() && type.shape) {
+      const auto& dims = datum.tensor.dims();
+      if (dims.size() != type.shape->size()) return bad_model("a value has another rank than the plan says");
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const Dim& dim = (*type.shape)[d];
+        if (dim.is_symbol()) bindings_.try_emplace(dim.to_string(), dims[d]);
+      }
+    }
+    values_[id.index] = std::move(datum);
+    return {};
+  }
+
+  Status run_host(const Group& group) {
+    const Node& node = plan_.graph.node(group.nodes.front());
+    Graph single;
+    std::vector<Datum> arguments;
+    std::vector<ValueId> operands;
+    std::map<ValueId, ValueId> copies;
+    for (ValueId input : node.inputs) {
+      if (!input.valid()) {
+        operands.push_back({});
+        continue;
+      }
+      auto [found, fresh] = copies.try_emplace(input);
+      if (fresh) {
+        const Value& value = plan_.graph.value(input);
+        found->second = value.is_constant() ? single.add_constant(value.name, value.constant)
+                                            : single.add_input(value.name, value.type);
+        if (!value.is_constant()) arguments.push_back(values_[input.index]);
+      }
+      operands.push_back(found->second);
+    }
+    std::vector<std::string> names;
+    for (ValueId output : node.outputs) names.push_back(output.valid() ? plan_.graph.value(output).name : "");
+    NodeId copy = single.add_node(node.op, operands, names, node.attributes, node.origin);
+    for (ValueId output : single.node(copy).outputs) {
+      if (output.valid()) single.outputs.push_back(output);
+    }
+    EvaluatorOptions options = options_;
+    options.progress = nullptr;
+    for (ValueId input : single.inputs) loosen(single.value(input).type);
+    XYNTRA_TRY(Evaluator evaluator, Evaluator::create(single, options));
+    XYNTRA_TRY(std::vector<Datum> results, evaluator.run(arguments));
+    std::size_t next = 0;
+    for (ValueId output : node.outputs) {
+      if (output.valid()) XYNTRA_CHECK_OK(store(output, std::move(results[next++])));
+    }
+    return {};
+  }
+
+  // Sizes were checked when the values were made.
+  static void loosen(Type& type) {
+    if (type.is_tensor()) type.shape.reset();
+  }
+
+  Status run_formula(const Group& group) {
+    te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    XYNTRA_TRY(formula, bound(std::move(formula), bindings_));
+    XYNTRA_CHECK_OK(te::verify(formula));
+    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
+    std::vector<Tensor> tensors;
+    for (ValueId input : group.inputs) tensors.push_back(values_[input.index].tensor);
+    XYNTRA_TRY(auto results, compiled.run(tensors, group.outputs.size(), pool_, options_.budget));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      XYNTRA_CHECK_OK(store(group.outputs[i], Datum::of(std::move(results[i]))));
+    }
+    return {};
+  }
+
+  const Plan& plan_;
+  Pieces pieces_;
+  EvaluatorOptions options_;
+  ThreadPool pool_;
+  std::vector<Datum> values_;
+  SymbolBindings bindings_;
+};
+
+PlanRunner::PlanRunner(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PlanRunner::~PlanRunner() = default;
+PlanRunner::PlanRunner(PlanRunner&&) noexcept = default;
+PlanRunner& PlanRunner::operator=(PlanRunner&&) noexcept = default;
+
+Result<PlanRunner> PlanRunner::create(const Plan& plan, EvaluatorOptions options) {
+  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
+  return PlanRunner(std::make_unique<State>(plan, std::move(pieces), std::move(options)));
+}
+
+Result<std::vector<Datum>> PlanRunner::run(std::span<const Datum> inputs) {
+  try {
+    return state_->run(inputs);
+  } catch (const InternalError& error) {
+    return failure(ErrorClass::Internal, error.message());
+  } catch (const std::bad_alloc&) {
+    return limit_error("out of memory");
+  }
+}
+
+}  // namespace xyntra

@@ -1,0 +1,202 @@
+#include "fusion/groups.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "fusion/attention.h"
+#include "fusion/drafts.h"
+
+namespace xyntra {
+namespace {
+
+// How much a producer's group gains by what follows it: heroes take their epilogue first.
+int rank_of(Hero hero) {
+  switch (hero) {
+    case Hero::Attention:
+    case Hero::Contraction:
+    case Hero::Window: return 2;
+    case Hero::RowReduction: return 1;
+    default: return 0;
+  }
+}
+
+class Grouper {
+ public:
+  Grouper(const Pieces& pieces, const Target& target, const FusionOptions& options)
+      : pieces_(pieces), options_(options), drafts_(pieces, target, options) {}
+
+  Result<Grouping> run() {
+    if (options_.enabled) seed_attention();
+    for (NodeId node : pieces_.order()) {
+      if (options_.budget != nullptr) XYNTRA_CHECK_OK(options_.budget->check_time());
+      if (!drafts_.materialised(node)) continue;
+      Drafts::Index group = drafts_.of(node);
+      if (group == Drafts::kNone) {
+        group = *drafts_.make({node}, "");
+      } else if (drafts_.all()[group].core.back() != node) {
+        continue;  // a seeded group is grown when its last node is reached
+      }
+      if (options_.enabled) grow(group);
+    }
+    return finished();
+  }
+
+ private:
+  void seed_attention() {
+    for (const AttentionNodes& found : find_attention(pieces_)) {
+      bool free = std::all_of(found.nodes.begin(), found.nodes.end(),
+                              [this](NodeId node) { return drafts_.of(node) == Drafts::kNone; });
+      if (!free) continue;
+      auto made = drafts_.make(found.nodes, "scores, softmax and weighted sum are one attention");
+      if (!made) note(found.scores, found.weighted, made.error());
+    }
+  }
+
+  void note(NodeId from, NodeId to, const std::string& reason) { refused_[{from, to}] = reason; }
+
+  // Merges the group with its producers, best first, until none is left that it can take.
+  void grow(Drafts::Index group) {
+    std::set<std::pair<Drafts::Index, Drafts::Index>> tried;
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      std::vector<Drafts::Index> producers = drafts_.producers(group);
+      std::stable_sort(producers.begin(), producers.end(), [this](Drafts::Index a, Drafts::Index b) {
+        const Draft &x = drafts_.all()[a], &y = drafts_.all()[b];
+        if (rank_of(x.choice.hero) != rank_of(y.choice.hero))
+          return rank_of(x.choice.hero) > rank_of(y.choice.hero);
+        return pieces_.position(x.core.back()) > pieces_.position(y.core.back());
+      });
+      for (Drafts::Index producer : producers) {
+        if (!tried.insert({producer, group}).second) continue;
+        auto merged = drafts_.merge(producer, group);
+        if (merged) {
+          group = *merged;
+          changed = true;
+          break;
+        }
+        for (NodeId from : drafts_.all()[producer].core) {
+          for (NodeId to : drafts_.all()[group].core) note(from, to, merged.error());
+        }
+      }
+    }
+  }
+
+  // ---- launch order and verdicts
+
+  Result<Grouping> finished() {
+    Grouping result;
+    std::vector<Drafts::Index> order = launch_order();
+    for (Drafts::Index index : order) {
+      const Draft& draft = drafts_.all()[index];
+      Group group;
+      group.hero = draft.choice.hero;
+      group.nodes = draft.nodes;
+      group.inputs = draft.inputs;
+      group.outputs = draft.outputs;
+      group.schedule = draft.choice.schedule;
+      group.bytes_in = draft.bytes_in;
+      group.bytes_out = draft.bytes_out;
+      group.flops = draft.choice.flops;
+      group.scratch_bytes = draft.choice.scratch_bytes;
+      group.predicted_ns = draft.choice.predicted_ns;
+      group.reason = reason_of(draft);
+      result.groups.push_back(std::move(group));
+    }
+    for (NodeId to : pieces_.order()) {
+      if (!pieces_[to].live) continue;
+      for (ValueId value : pieces_[to].reads) {
+        NodeId from = pieces_.graph().value(value).producer;
+        if (from.valid()) result.edges.push_back(verdict(from, to, value));
+      }
+    }
+    return result;
+  }
+
+  std::string reason_of(const Draft& draft) const {
+    if (draft.choice.hero == Hero::Host) return pieces_[draft.core.front()].why_host;
+    if (!draft.reason.empty()) return draft.reason;
+    if (draft.nodes.size() == 1) return "nothing beside it can share its launch";
+    if (draft.core.size() == 1) return "changes of index read through by one node";
+    return std::string("grown around ") +
+           (draft.choice.hero == Hero::None ? "element-wise work" : name_of(draft.choice.hero));
+  }
+
+  // Producers before readers; among those ready, the one whose first node comes first.
+  std::vector<Drafts::Index> launch_order() const {
+    std::vector<Drafts::Index> living;
+    for (Drafts::Index i = 0; i < drafts_.all().size(); ++i) {
+      if (drafts_.all()[i].alive) living.push_back(i);
+    }
+    std::map<Drafts::Index, std::size_t> waiting_for;
+    std::map<Drafts::Index, std::vector<Drafts::Index>> readers;
+    using Entry = std::pair<std::size_t, Drafts::Index>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    auto entry = [this](Drafts::Index i) { return Entry{pieces_.position(drafts_.all()[i].core.back()), i}; };
+    for (Drafts::Index i : living) {
+      auto producers = drafts_.producers(i);
+      waiting_for[i] = producers.size();
+      for (Drafts::Index producer : producers) readers[producer].push_back(i);
+      if (producers.empty()) ready.push(entry(i));
+    }
+    std::vector<Drafts::Index> order;
+    while (!ready.empty()) {
+      Drafts::Index next = ready.top().second;
+      ready.pop();
+      order.push_back(next);
+      for (Drafts::Index reader : readers[next]) {
+        if (--waiting_for[reader] == 0) ready.push(entry(reader));
+      }
+    }
+    require(order.size() == living.size(), "fusion: groups depend on one another in a circle");
+    return order;
+  }
+
+  EdgeVerdict verdict(NodeId from, NodeId to, ValueId value) const {
+    EdgeVerdict edge;
+    edge.from = from, edge.to = to, edge.value = value;
+    const Type& type = pieces_.graph().value(value).type;
+    if (type.is_tensor() && type.shape)
+      edge.bytes = floor_div(product(*type.shape) * bits_of(type.dtype) + 7, 8);
+    Drafts::Index a = drafts_.of(from), b = drafts_.of(to);
+    bool from_free = pieces_[from].transparent && options_.enabled,
+         to_free = pieces_[to].transparent && options_.enabled;
+    if (a != Drafts::kNone && a == b) {
+      edge.verdict = from_free || to_free ? Verdict::Free : Verdict::Fused;
+      edge.reason = drafts_.all()[a].choice.hero == Hero::None
+                        ? "one loop computes both"
+                        : "both are part of one " + std::string(name_of(drafts_.all()[a].choice.hero));
+      return edge;
+    }
+    bool read_through = from_free && !pieces_[to].is_host();
+    if (read_through || (to_free && b == Drafts::kNone)) {
+      edge.verdict = Verdict::Free;
+      edge.reason = std::string(read_through ? pieces_.graph().node(from).op : pieces_.graph().node(to).op) +
+                    " is a change of index in whoever reads it";
+      return edge;
+    }
+    edge.verdict = Verdict::Materialised;
+    auto found = refused_.find({from, to});
+    if (pieces_[from].is_host() || pieces_[to].is_host()) {
+      edge.reason = pieces_[pieces_[from].is_host() ? from : to].why_host;
+    } else if (found != refused_.end()) {
+      edge.reason = found->second;
+    } else {
+      edge.reason = options_.enabled ? "their groups were complete" : "fusion is off";
+    }
+    return edge;
+  }
+
+  const Pieces& pieces_;
+  const FusionOptions& options_;
+  Drafts drafts_;
+  std::map<std::pair<NodeId, NodeId>, std::string> refused_;
+};
+
+}  // namespace
+
+Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options) {
+  return Grouper(pieces, target, options).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,26 @@
+// Grouping: which nodes become one launch. Groups grow around heroes: what computes element by element before and
+// after a contraction, a row reduction, a window or attention joins it, as long as a schedule takes the
+// composed formula and the cost model expects no loss. Every edge gets a verdict with its reason.
+#pragma once
+
+#include "fusion/pieces.h"
+#include "plan/plan.h"
+#include "schedule/choose.h"
+
+namespace xyntra {
+
+struct FusionOptions {
+  bool enabled = true;  // false: a group for each node
+  ChooseOptions choose;
+  std::size_t max_nodes = 64;  // of one group
+  const Budget* budget = nullptr;
+};
+
+struct Grouping {
+  std::vector<Group> groups;  // in launch order
+  std::vector<EdgeVerdict> edges;
+};
+
+Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options);
+
+}  // namespace xyntra

@@ -1,0 +1,168 @@
+#include "fusion/pieces.h"
+
+#include <algorithm>
+
+#include "ops/formula_context.h"
+#include "ops/infer.h"
+#include "support/limits.h"
+#include "te/walk.h"
+
+namespace xyntra {
+namespace {
+
+bool only_moves_one_operand(const te::Formula& formula, te::WorkShape shape) {
+  if (shape != te::WorkShape::Movement) return false;
+  std::set<std::uint32_t> targets, sources;
+  for (const te::Stage& stage : formula.stages) {
+    if (!targets.insert(stage.target.index).second) return false;  // parts side by side: a concatenation
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      if (te::is_load(node) && !formula.buffer(node.buffer).shape.empty()) sources.insert(node.buffer.index);
+    });
+  }
+  return sources.size() <= 1;
+}
+
+Result<te::Formula> copy_of(const Type& type) {
+  te::Builder builder("identity");
+  te::Buffer x = builder.input(0, "x", type.dtype, *type.shape),
+             y = builder.output(0, "y", type.dtype, *type.shape);
+  te::Axes axes = builder.axes(*type.shape);
+  builder.write(y, axes, x(axes));
+  return std::move(builder).finish();
+}
+
+bool is_known_tensor(const Value& value) { return value.type.is_tensor() && value.type.shape.has_value(); }
+
+}  // namespace
+
+std::string label_of(const Graph& graph, NodeId node) {
+  const Node& it = graph.node(node);
+  return it.origin.empty() ? it.op : it.origin;
+}
+
+Status Pieces::make_piece(NodeId id) {
+  const Node& node = graph_->node(id);
+  Piece& piece = pieces_[id.index];
+  piece.node = id;
+  auto read = [&piece](ValueId value) {
+    if (value.valid() && std::find(piece.reads.begin(), piece.reads.end(), value) == piece.reads.end())
+      piece.reads.push_back(value);
+  };
+  auto as_host = [&](std::string why) {
+    piece.why_host = std::move(why);
+    piece.reads.clear();
+    for (ValueId input : node.inputs) read(input);
+  };
+  const OpDef* def = find_op(node.op);
+  if (def == nullptr) {
+    return failure(
+        std::move(unsupported("this operator is not defined").value()).at_node(node.origin, node.op));
+  }
+  std::vector<ValueFacts> inputs, outputs;
+  auto facts = [this](ValueId value) {
+    ValueFacts absent;
+    absent.present = false;
+    return value.valid() ? facts_of(*graph_, value) : absent;
+  };
+  for (ValueId input : node.inputs) {
+    inputs.push_back(facts(input));
+    if (input.valid() && !is_known_tensor(graph_->value(input))) {
+      as_host("the rank of an operand is known only when it runs");
+      return {};
+    }
+  }
+  for (ValueId output : node.outputs) {
+    outputs.push_back(facts(output));
+    if (output.valid() && !is_known_tensor(graph_->value(output))) {
+      as_host("the rank of a result is known only when it runs");
+      return {};
+    }
+  }
+  bool copies = node.op == "Identity";  // of sequences too, hence a host op, but a tensor is a change of name
+  if (def->formula == nullptr && !copies) {
+    as_host(node.op + " has no formula");
+    return {};
+  }
+  auto formula = copies ? copy_of(outputs[0].type) : formula_of(*def, node, inputs, outputs);
+  if (!formula) {
+    as_host("its formula follows from contents known only when it runs: " + formula.error().message);
+    return {};
+  }
+  for (const te::BufferInfo& buffer : formula->buffers) {
+    for (const Dim& dim : buffer.shape) {
+      if (!sizes_known(dim)) {
+        as_host("the size " + dim.to_string() + " is known only when it runs");
+        return {};
+      }
+    }
+  }
+  piece.formula = std::move(*formula);
+  piece.shape = te::classify(piece.formula);
+  std::vector<bool> loaded(piece.formula.buffers.size(), false);
+  for (const te::Stage& stage : piece.formula.stages) {
+    te::for_each_node(stage, [&](const te::ExprNode& part) {
+      if (te::is_load(part)) loaded[part.buffer.index] = true;
+    });
+  }
+  for (const te::BufferInfo& buffer : piece.formula.buffers) {
+    if (buffer.role == te::BufferRole::Input && loaded[buffer.id.index])
+      read(node.inputs.at(static_cast<std::size_t>(buffer.position)));
+  }
+  piece.transparent = only_moves_one_operand(piece.formula, piece.shape);
+  return {};
+}
+
+bool Pieces::sizes_known(const Dim& dim) const {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [this](const std::string& s) { return known_.count(s) != 0; });
+}
+
+// A size that stands alone in the shape of a value is known once that value is.
+void Pieces::learn_sizes(ValueId value) {
+  if (!value.valid() || !is_known_tensor(graph_->value(value))) return;
+  for (const Dim& dim : *graph_->value(value).type.shape) {
+    if (dim.is_symbol()) known_.insert(dim.to_string());
+  }
+}
+
+void Pieces::find_live() {
+  std::vector<ValueId> waiting(graph_->outputs.begin(), graph_->outputs.end());
+  for (ValueId output : graph_->outputs) is_output_[output.index] = true;
+  while (!waiting.empty()) {
+    ValueId value = waiting.back();
+    waiting.pop_back();
+    NodeId producer = graph_->value(value).producer;
+    if (!producer.valid() || pieces_[producer.index].live) continue;
+    pieces_[producer.index].live = true;
+    for (ValueId read : pieces_[producer.index].reads) waiting.push_back(read);
+  }
+  for (NodeId id : order_) {
+    if (!pieces_[id.index].live) continue;
+    for (ValueId read : pieces_[id.index].reads) readers_[read.index].push_back(id);
+  }
+}
+
+Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
+  Pieces pieces;
+  pieces.graph_ = &graph;
+  XYNTRA_TRY(pieces.order_, graph.topological_order());
+  pieces.positions_.resize(graph.node_count());
+  for (std::size_t i = 0; i < pieces.order_.size(); ++i) pieces.positions_[pieces.order_[i].index] = i;
+  pieces.pieces_.resize(graph.node_count());
+  pieces.readers_.resize(graph.value_count());
+  pieces.is_output_.resize(graph.value_count());
+  for (ValueId input : graph.inputs) pieces.learn_sizes(input);
+  for (NodeId id : pieces.order_) {
+    if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());
+    XYNTRA_CHECK_OK(pieces.make_piece(id));
+    for (ValueId output : graph.node(id).outputs) {
+      if (pieces.pieces_[id.index].is_host()) pieces.learn_sizes(output);
+    }
+  }
+  pieces.find_live();
+  return pieces;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,54 @@
+// The nodes of a graph as fusion sees them: each with its formula, who reads it, and what it is free to do.
+#pragma once
+
+#include <set>
+
+#include "ops/op.h"
+#include "te/classify.h"
+#include "te/formula.h"
+
+namespace xyntra {
+
+struct Piece {
+  NodeId node;
+  std::string
+      why_host;  // not empty: it has no formula, or its formula follows from contents known only when run
+  te::Formula formula;
+  te::WorkShape shape = te::WorkShape::Movement;
+  std::vector<ValueId> reads;  // operands that are read, each once; a shape that is known is not read
+  bool live = false;
+  bool transparent = false;  // a change of index of one operand: vanishes into whoever reads it
+  bool is_host() const { return !why_host.empty(); }
+};
+
+class Pieces {
+ public:
+  // The graph must have its types inferred, and outlive the pieces.
+  static Result<Pieces> of(const Graph& graph, const Budget* budget = nullptr);
+
+  const Graph& graph() const { return *graph_; }
+  const std::vector<NodeId>& order() const { return order_; }
+  std::size_t position(NodeId node) const { return positions_[node.index]; }
+  const Piece& operator[](NodeId node) const { return pieces_[node.index]; }
+  const std::vector<NodeId>& readers(ValueId value) const { return readers_[value.index]; }  // live ones
+  bool is_output(ValueId value) const { return is_output_[value.index]; }
+
+ private:
+  Status make_piece(NodeId id);
+  void find_live();
+  bool sizes_known(const Dim& dim) const;
+  void learn_sizes(ValueId value);
+
+  const Graph* graph_ = nullptr;
+  std::vector<NodeId> order_;
+  std::vector<std::size_t> positions_;
+  std::vector<Piece> pieces_;
+  std::vector<std::vector<NodeId>> readers_;
+  std::vector<bool> is_output_;
+  std::set<std::string> known_;  // symbolic sizes that inputs and host operations tell
+};
+
+// The node as a person knows it: the model's own name, or the operator.
+std::string label_of(const Graph& graph, NodeId node);
+
+}  // namespace xyntra

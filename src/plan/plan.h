@@ -1,0 +1,118 @@
+// The Plan: every decision about a model and nothing else. What follows it (kernels, code, running) decides
+// nothing again, so the same plan gives the same artifact. Its text form is the lockfile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace xyntra {
+
+using GroupId = Id<struct GroupTag>;
+
+// How much a rewrite or a schedule may change the digits of a result.
+enum class Exactness : std::uint8_t { Exact, Reassociating, PrecisionChanging };
+const char* name_of(Exactness exactness);  // "exact", "reassociating", "precision-changing"
+
+// What a group is built around.
+enum class Hero : std::uint8_t {
+  None,  // element by element
+  Movement,
+  RowReduction,
+  Contraction,
+  Attention,
+  Window,
+  Scan,
+  Scatter,
+  Host  // not a kernel: an operation without a formula
+};
+const char* name_of(Hero hero);  // "row reduction"
+
+struct Knob {
+  std::string name;
+  std::int64_t value = 0;
+  bool operator==(const Knob&) const = default;
+};
+
+// Which schedule makes a kernel of the group, and with which parameters.
+struct Schedule {
+  std::string name;  // "row"
+  Exactness exactness = Exactness::Exact;
+  std::vector<Knob> knobs;  // sorted by name
+  bool operator==(const Schedule&) const = default;
+};
+
+// Sizes are expressions of the model's symbolic dimensions.
+struct Group {
+  Hero hero = Hero::None;
+  std::vector<NodeId> nodes;  // in topological order; a node that is recomputed stands in several groups
+  std::vector<ValueId> inputs;  // read from memory, constants included
+  std::vector<ValueId> outputs;  // written to memory
+  Schedule schedule;
+  Dim bytes_in, bytes_out, flops;
+  Dim scratch_bytes;  // on-chip memory of one work item
+  std::string reason;  // why these nodes are one group
+  std::int64_t predicted_ns = 0;  // at the sizes the plan was made for
+};
+
+enum class Verdict : std::uint8_t {
+  Fused,  // both ends are in one group; the value never reaches memory
+  Inlined,  // the producer is computed again where it is read
+  Free,  // a change of index: no instruction, no memory
+  Materialised,  // the value goes through memory
+};
+const char* name_of(Verdict verdict);
+
+struct EdgeVerdict {
+  NodeId from, to;
+  ValueId value;
+  Verdict verdict = Verdict::Materialised;
+  std::string reason;
+  Dim bytes;  // that fusing it saves, or would save
+};
+
+// One application of a rule or a named pass on the way from the model to the plan's graph.
+struct RuleUse {
+  std::string rule;
+  Exactness exactness = Exactness::Exact;
+  std::vector<std::string> origins;  // the model's names of the nodes it read
+  std::string result;  // the value it ended in
+};
+
+// Where a value lives while the program runs.
+struct Home {
+  enum class Kind : std::uint8_t { Input, Output, Constant, Arena, View };
+  Kind kind = Kind::Arena;
+  ValueId value;
+  std::uint32_t slot = 0;  // Arena: index into MemoryPlan::slots
+  ValueId of;  // View: the value whose bytes it shows
+  Dim offset;  // View: in bytes
+};
+
+// A piece of the arena; offsets follow at bind time from sizes and the order of assignment.
+struct Slot {
+  Dim bytes;
+  std::uint32_t first = 0, last = 0;  // groups during which it is in use, inclusive
+  std::int64_t alignment = 64;
+};
+
+struct MemoryPlan {
+  std::vector<Home> homes;  // in order of value ids
+  std::vector<Slot> slots;
+  std::vector<std::uint32_t> order;  // in which slots are given their offsets
+};
+
+struct Plan {
+  Graph graph;  // extracted: what the groups speak of
+  std::vector<RuleUse> certificate;
+  std::vector<Group> groups;  // in launch order
+  std::vector<EdgeVerdict> edges;
+  MemoryPlan memory;
+  std::string target;  // name in target/'s table
+  std::string model_hash, target_hash, configuration_hash;
+  SymbolBindings nominal;  // sizes that costs were counted at
+};
+
+}  // namespace xyntra

@@ -1,0 +1,441 @@
+#include "schedule/choose.h"
+
+#include <algorithm>
+
+#include "schedule/alignment.h"
+#include "te/classify.h"
+#include "te/compose.h"
+
+namespace xyntra {
+
+using te::BufferId;
+using te::BufferInfo;
+using te::BufferRole;
+using te::Formula;
+using te::Reducer;
+using te::Stage;
+using te::VarId;
+using te::WorkShape;
+
+namespace {
+
+constexpr std::int64_t kSmallWork = 1 << 15;  // turns below which a lack of parallel rows does not matter
+
+tl::unexpected<Refusal> refuse(std::string reason) { return tl::make_unexpected(Refusal{std::move(reason)}); }
+
+bool takes_exponent(const te::Expr& body) {
+  bool found = false;
+  te::for_each_node(body, [&](const te::ExprNode& node) { found = found || node.op == te::ExprOp::Exp; });
+  return found;
+}
+
+bool is_map(const Stage& stage) {
+  return stage.kind == Stage::Kind::MapReduce && stage.reducer == Reducer::None;
+}
+
+class Chooser {
+ public:
+  Chooser(const Formula& formula, const Target& target, const ChooseOptions& options)
+      : formula_(formula), target_(target), options_(options) {
+    for (const Stage& stage : formula.stages) shapes_.push_back(te::classify(formula, stage));
+  }
+
+  Decision decide() {
+    if (count(WorkShape::Scan) > 0)
+      return refuse("a scan carries state from step to step and runs by itself");
+    if (count(WorkShape::Scatter) > 0) return refuse("a scatter writes in a fixed order and runs by itself");
+    std::size_t buffers = 0;
+    for (const BufferInfo& buffer : formula_.buffers) buffers += buffer.role != BufferRole::Temporary;
+    if (static_cast<std::int64_t>(buffers) > target_.storage_buffers) {
+      return refuse("it would need " + std::to_string(buffers) + " buffers, and the target takes " +
+                    std::to_string(target_.storage_buffers));
+    }
+    std::size_t contractions = count(WorkShape::Contraction), windows = count(WorkShape::Window);
+    if (contractions + windows > 2 || (windows > 0 && contractions + windows > 1)) {
+      return refuse("it would hold " + std::to_string(contractions + windows) +
+                    " contractions or windows, and no schedule runs these in one launch");
+    }
+    Alignment alignment(formula_);
+    if (contractions == 2) return attention(alignment);
+    if (contractions == 1) return around(alignment, WorkShape::Contraction, Hero::Contraction, "contraction");
+    if (windows == 1) return around(alignment, WorkShape::Window, Hero::Window, "window");
+    return rows(alignment);
+  }
+
+  Choice alone() {
+    if (auto fitting = decide()) return *fitting;
+    Choice choice;
+    choice.hero = hero_of(*std::max_element(shapes_.begin(), shapes_.end()));
+    choice.schedule.name = "stages";
+    choice.flops = flops();
+    return predicted(std::move(choice));
+  }
+
+ private:
+  std::size_t count(WorkShape shape) const {
+    return static_cast<std::size_t>(std::count(shapes_.begin(), shapes_.end(), shape));
+  }
+  std::size_t stage_of(WorkShape shape) const {
+    return static_cast<std::size_t>(std::find(shapes_.begin(), shapes_.end(), shape) - shapes_.begin());
+  }
+
+  static Hero hero_of(WorkShape shape) {
+    switch (shape) {
+      case WorkShape::Movement: return Hero::Movement;
+      case WorkShape::Pointwise:
+      case WorkShape::Gather: return Hero::None;
+      case WorkShape::RowReduction: return Hero::RowReduction;
+      case WorkShape::Window: return Hero::Window;
+      case WorkShape::Contraction: return Hero::Contraction;
+      case WorkShape::Scatter: return Hero::Scatter;
+      case WorkShape::Scan: return Hero::Scan;
+    }
+    return Hero::None;
+  }
+
+  // ---- rows: independent work items, each a row of every stage
+
+  using Classes = std::set<Alignment::Class>;
+
+  // Independent classes that have an axis in each of the stages; those of one turn do not matter.
+  Classes shared_rows(const Alignment& alignment, const std::vector<std::size_t>& stages) const {
+    Classes rows;
+    for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
+      bool everywhere = std::all_of(stages.begin(), stages.end(),
+                                    [&](std::size_t s) { return alignment.axis_of(s, id).valid(); });
+      if (alignment.independent(id) && everywhere && !alignment.extent(id).is(1)) rows.insert(id);
+    }
+    return rows;
+  }
+
+  Dim turns(const Alignment& alignment, const Classes& classes) const {
+    Dim product = 1;
+    for (Alignment::Class id : classes) product = product * alignment.extent(id);
+    return product;
+  }
+
+  // Bytes of the values between the stages that one work item holds.
+  Dim held_bytes(const Alignment& alignment, const Classes& rows, const std::set<BufferId>& of) const {
+    Dim total = 0;
+    for (BufferId id : of) {
+      const BufferInfo& buffer = formula_.buffer(id);
+      Dim elements = 1;
+      for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+        auto along = alignment.written_along(id, d);
+        if (!along || !rows.count(*along)) elements = elements * buffer.shape[d];
+      }
+      total = total + elements * ((bits_of(buffer.dtype) + 7) / 8);
+    }
+    return total;
+  }
+
+  // Buffers written by a stage and read by a later one.
+  std::set<BufferId> between() const {
+    std::set<BufferId> written, found;
+    for (const Stage& stage : formula_.stages) {
+      te::for_each_node(stage, [&](const te::ExprNode& node) {
+        if (te::is_load(node) && written.count(node.buffer)) found.insert(node.buffer);
+      });
+      written.insert(stage.target);
+    }
+    return found;
+  }
+
+  std::int64_t room() const {
+    return target_.kind == TargetKind::Cpu ? target_.l2_bytes / 4 : target_.group_shared_bytes;
+  }
+
+  Decision rows(const Alignment& alignment) {
+    Choice choice;
+    bool reduces = count(WorkShape::RowReduction) > 0 ||
+                   std::any_of(formula_.stages.begin(), formula_.stages.end(),
+                               [](const Stage& stage) { return !stage.reduction.empty(); });
+    bool moves = count(WorkShape::Movement) == formula_.stages.size();
+    choice.hero = reduces ? Hero::RowReduction : moves ? Hero::Movement : Hero::None;
+    choice.schedule.name = reduces ? "row" : moves ? "movement" : "pointwise";
+    choice.flops = flops();
+    std::set<BufferId> held = between();
+    if (!held.empty()) {
+      Classes common = shared_rows(alignment, all_stages());
+      choice.scratch_bytes = held_bytes(alignment, common, held);
+      std::int64_t bytes = size(choice.scratch_bytes), items = size(turns(alignment, common));
+      if (bytes > room()) {
+        return refuse("what lies between its steps takes " + std::to_string(bytes) +
+                      " bytes for one independent row, and the target has room for " +
+                      std::to_string(room()));
+      }
+      if (items < target_.cores && size(most_turns()) > kSmallWork) {
+        return refuse("its steps share only " + std::to_string(items) +
+                      " independent rows, too few to keep the target busy");
+      }
+      if (!reduces && bytes > 0) choice.schedule.name = "row";
+    } else if (!same_space()) {
+      return refuse("its results have nothing in common that one loop could walk");
+    }
+    return predicted(std::move(choice));
+  }
+
+  // Without values in between, the stages are independent results of one loop: they must have equal turns.
+  bool same_space() const {
+    for (const Stage& stage : formula_.stages) {
+      if (turns_of(stage) != turns_of(formula_.stages.front())) {
+        bool one_target =
+            stage.target == formula_.stages.front().target;  // parts of one result, side by side
+        if (!one_target) return false;
+      }
+    }
+    return true;
+  }
+
+  // ---- one contraction or window, with what comes before and after it
+
+  Decision around(const Alignment& alignment, WorkShape shape, Hero hero, const char* name) {
+    std::size_t center = stage_of(shape);
+    const Stage& main = formula_.stages[center];
+    Choice choice;
+    choice.hero = hero;
+    choice.schedule.name = name;
+    std::vector<std::size_t> before;
+    std::set<BufferId> prepared;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      const Stage& stage = formula_.stages[s];
+      if (s < center) {
+        if (formula_.buffer(stage.target).role == BufferRole::Output) {
+          return refuse("a value that its main loop reads is also needed elsewhere");
+        }
+        before.push_back(s);
+        prepared.insert(stage.target);
+      } else if (s > center && !follows(alignment, center, s)) {
+        return refuse("what follows its main loop is not computed element by element from its result");
+      }
+    }
+    std::int64_t repeats = 1;
+    if (!before.empty()) {
+      if (shape == WorkShape::Window)
+        return refuse("windows overlap, so what comes before would be computed again");
+      std::vector<std::size_t> stages = before;
+      stages.push_back(center);
+      Classes rows = shared_rows(alignment, stages);
+      if (rows.empty()) return refuse("what comes before the contraction is not made row by row");
+      for (BufferId id : prepared) {
+        if (read_after(id, center))
+          return refuse("a value prepared for the contraction is read after it too");
+      }
+      std::int64_t panel = target_.kind == TargetKind::Cpu ? 12 : target_.kind == TargetKind::Gpu ? 16 : 4;
+      choice.scratch_bytes = held_bytes(alignment, rows, prepared) * panel;
+      if (size(choice.scratch_bytes) > room() * 2) {
+        return refuse("a panel of " + std::to_string(panel) + " prepared rows takes " +
+                      std::to_string(size(choice.scratch_bytes)) + " bytes, and the target has room for " +
+                      std::to_string(room() * 2));
+      }
+      choice.schedule.knobs.push_back({"panel", panel});
+      if (target_.kind != TargetKind::Cpu)
+        repeats = std::max<std::int64_t>(1, columns(main, alignment, rows) / 128);
+    }
+    choice.flops = flops();
+    std::int64_t extra = 0;
+    for (std::size_t s : before) extra += size(flops_of(formula_.stages[s]));
+    add_tile_knobs(choice.schedule, main);
+    Choice made = predicted(std::move(choice), ArithmeticUnit::Matrix);
+    made.predicted_ns += target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
+    return made;
+  }
+
+  std::int64_t columns(const Stage& main, const Alignment& alignment, const Classes& rows) const {
+    std::int64_t product = 1;
+    std::size_t center = static_cast<std::size_t>(&main - formula_.stages.data());
+    for (VarId axis : main.axes) {
+      if (!rows.count(alignment.class_of(center, axis))) product *= size(formula_.variable(axis).extent);
+    }
+    return product;
+  }
+
+  bool follows(const Alignment& alignment, std::size_t center, std::size_t s) const {
+    const Stage &main = formula_.stages[center], &stage = formula_.stages[s];
+    if (!is_map(stage) || turns_of(stage) != points_of(main)) return false;
+    for (VarId axis : main.axes) {
+      if (formula_.variable(axis).extent.is(1)) continue;
+      Alignment::Class own = alignment.class_of(center, axis);
+      if (!alignment.independent(own) || !alignment.axis_of(s, own).valid()) return false;
+    }
+    return true;
+  }
+
+  bool read_after(BufferId id, std::size_t center) const {
+    bool found = false;
+    for (std::size_t s = center + 1; s < formula_.stages.size(); ++s) {
+      te::for_each_node(formula_.stages[s], [&](const te::ExprNode& node) {
+        found = found || (te::is_load(node) && node.buffer == id);
+      });
+    }
+    te::Expr finish = formula_.stages[center].finish;
+    te::for_each_node(
+        finish, [&](const te::ExprNode& node) { found = found || (te::is_load(node) && node.buffer == id); });
+    return found && !formula_.buffer(id).shape.empty();
+  }
+
+  // The register tile: about three quarters of the registers hold sums, in 2 or 3 vectors across.
+  void add_tile_knobs(Schedule& schedule, const Stage& main) const {
+    std::int64_t lanes =
+        std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
+    if (target_.kind == TargetKind::Cpu) {
+      std::int64_t across = lanes >= 16 ? 2 : 3;
+      schedule.knobs.push_back({"tile_columns", across * lanes});
+      schedule.knobs.push_back({"tile_rows", target_.vector_registers * 3 / 4 / across});
+    } else {
+      schedule.knobs.push_back({"tile_columns", 128});
+      schedule.knobs.push_back({"tile_rows", 128});
+    }
+    std::sort(schedule.knobs.begin(), schedule.knobs.end(),
+              [](const Knob& a, const Knob& b) { return a.name < b.name; });
+  }
+
+  // ---- attention: scores, softmax along the keys, weighted sum of values
+
+  Decision attention(const Alignment& alignment) {
+    std::size_t first = stage_of(WorkShape::Contraction), second = first + 1;
+    while (shapes_[second] != WorkShape::Contraction) ++second;
+    const Stage &scores = formula_.stages[first], &weighted = formula_.stages[second];
+    const char* kNot =
+        "two contractions share a launch only as attention: scores, softmax over keys, weighted sum; ";
+    if (first != 0) return refuse(std::string(kNot) + "here something must be computed before the scores");
+    Classes rows = shared_rows(alignment, all_stages());
+    if (rows.empty()) return refuse(std::string(kNot) + "here no rows are independent of one another");
+    std::set<Alignment::Class> keys;
+    for (VarId axis : scores.axes) {
+      Alignment::Class own = alignment.class_of(0, axis);
+      if (!rows.count(own) && !alignment.extent(own).is(1)) keys.insert(own);
+    }
+    bool sums_keys = keys.size() == 1 &&
+                     std::any_of(weighted.reduction.begin(), weighted.reduction.end(),
+                                 [&](VarId k) { return keys.count(alignment.class_of(second, k)) != 0; });
+    if (!sums_keys)
+      return refuse(std::string(kNot) + "here the second does not sum along the first one's keys");
+    bool has_maximum = false, has_sum = false;
+    for (std::size_t s = first + 1; s < formula_.stages.size(); ++s) {
+      const Stage& stage = formula_.stages[s];
+      if (s > second && !follows(alignment, second, s)) {
+        return refuse(std::string(kNot) + "here what follows is not computed element by element");
+      }
+      if (s >= second || stage.reduction.empty()) continue;
+      for (VarId k : stage.reduction) {
+        if (!keys.count(alignment.class_of(s, k))) {
+          return refuse(std::string(kNot) + "here a reduction between them does not run along the keys");
+        }
+      }
+      // Online softmax corrects its sums when a larger score comes along; nothing else can be corrected so.
+      if (stage.reducer == Reducer::Max) {
+        has_maximum = true;
+      } else if (stage.reducer == Reducer::Sum && takes_exponent(stage.body)) {
+        has_sum = true;
+      } else {
+        return refuse(std::string(kNot) + "here what is reduced along the keys is no softmax");
+      }
+    }
+    if (!has_maximum || !has_sum)
+      return refuse(std::string(kNot) + "here nothing takes a softmax of the scores");
+    Choice choice;
+    choice.hero = Hero::Attention;
+    choice.schedule.name = "attention";
+    choice.flops = flops();
+    std::int64_t query_block = target_.kind == TargetKind::Cpu ? 16 : 64, key_block = 64;
+    if (options_.allow_reassociating) {
+      choice.schedule.exactness = Exactness::Reassociating;
+      choice.scratch_bytes = Dim(query_block * key_block * 4);
+      choice.schedule.knobs = {{"key_block", key_block}, {"query_block", query_block}};
+    } else {
+      choice.scratch_bytes = held_bytes(alignment, rows, between());
+      if (size(choice.scratch_bytes) > room()) {
+        return refuse("a whole row of scores takes " + std::to_string(size(choice.scratch_bytes)) +
+                      " bytes; online softmax would need none, but reassociation is forbidden");
+      }
+      choice.schedule.knobs = {{"query_block", 1}};
+    }
+    return predicted(std::move(choice), ArithmeticUnit::Matrix);
+  }
+
+  // ---- counting
+
+  std::vector<std::size_t> all_stages() const {
+    std::vector<std::size_t> all(formula_.stages.size());
+    for (std::size_t s = 0; s < all.size(); ++s) all[s] = s;
+    return all;
+  }
+
+  std::int64_t size(const Dim& dim) const { return nominal(dim, options_); }
+
+  Dim points_of(const Stage& stage) const {
+    Dim product = 1;
+    for (VarId axis : stage.axes) product = product * formula_.variable(axis).extent;
+    return product;
+  }
+  Dim turns_of(const Stage& stage) const {
+    Dim product = points_of(stage);
+    for (VarId axis : stage.reduction) product = product * formula_.variable(axis).extent;
+    return product;
+  }
+  Dim most_turns() const {
+    Dim most = 0;
+    for (const Stage& stage : formula_.stages) {
+      if (size(turns_of(stage)) > size(most)) most = turns_of(stage);
+    }
+    return most;
+  }
+
+  Dim flops_of(const Stage& stage) const {
+    if (stage.kind == Stage::Kind::Scan) {
+      Dim inner = 0;
+      for (const Stage& one : stage.stages) inner = inner + flops_of(one);
+      return inner * formula_.variable(stage.step).extent;
+    }
+    Dim total = turns_of(stage) * (te::work_of(stage.body) + (stage.reducer == Reducer::None ? 0 : 1));
+    if (stage.finish.defined()) total = total + points_of(stage) * te::work_of(stage.finish);
+    return total;
+  }
+  Dim flops() const {
+    Dim total = 0;
+    for (const Stage& stage : formula_.stages) total = total + flops_of(stage);
+    return total;
+  }
+
+  Choice predicted(Choice choice, ArithmeticUnit unit = ArithmeticUnit::Vector) const {
+    Dim bytes = 0;
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (buffer.role != BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
+    }
+    DType dtype = formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype;
+    choice.predicted_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);
+    return choice;
+  }
+
+  const Formula& formula_;
+  const Target& target_;
+  const ChooseOptions& options_;
+  std::vector<WorkShape> shapes_;
+};
+
+}  // namespace
+
+std::int64_t nominal(const Dim& dim, const ChooseOptions& options) {
+  if (dim.is_constant()) return dim.constant();
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  SymbolBindings bindings = options.nominal;
+  for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kNominalSize);
+  Dim bound = dim.substitute(bindings);
+  return bound.is_constant() ? bound.constant() : kNominalSize;
+}
+
+Dim bytes_of(const BufferInfo& buffer) {
+  return floor_div(product(buffer.shape) * bits_of(buffer.dtype) + 7, 8);
+}
+
+Decision choose_schedule(const Formula& formula, const Target& target, const ChooseOptions& options) {
+  return Chooser(formula, target, options).decide();
+}
+
+Choice choose_for_one(const Formula& formula, const Target& target, const ChooseOptions& options) {
+  return Chooser(formula, target, options).alone();
+}
+
+}  // namespace xyntra

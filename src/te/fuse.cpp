@@ -1,0 +1,366 @@
+#include <algorithm>
+
+#include "te/classify.h"
+#include "te/compose.h"
+#include "te/index.h"
+
+namespace xyntra::te {
+namespace {
+
+constexpr std::int64_t kCheapWork = 4;     // recomputed rather than kept, even where it is read many times
+constexpr std::int64_t kMathWork = 16;     // an exp or an erf against an addition
+constexpr std::size_t kCheapReaders = 4;
+
+std::int64_t work_of_node(const ExprNode& node) {
+  switch (kind_of(node.op)) {
+    case ExprKind::Arithmetic: return node.op == ExprOp::Div || node.op == ExprOp::Sqrt ? 4 : 1;
+    case ExprKind::Compare: return 1;
+    case ExprKind::Math: return kMathWork;
+    default: return node.op == ExprOp::Select || node.op == ExprOp::Cast ? 1 : 0;
+  }
+}
+
+// Like for_each_node, but not into the indices of loads.
+template <class Visit>
+void for_each_value_node(const Expr& root, Visit visit) {
+  std::unordered_set<const ExprNode*> seen;
+  std::vector<const ExprNode*> waiting{root.address()};
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node).second) continue;
+    visit(*node);
+    if (node->op == ExprOp::Load) continue;
+    std::size_t count = node->op == ExprOp::LoadOr ? 1 : node->operands.size();
+    for (std::size_t i = 0; i < count; ++i) waiting.push_back(node->operands[i].address());
+  }
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Formula& formula) : formula_(formula) {}
+
+  void run() {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (std::size_t b = 0; b < formula_.buffers.size(); ++b)
+        changed = inline_buffer(BufferId(b)) || changed;
+      for (std::size_t b = 0; b < formula_.buffers.size(); ++b) changed = sink_buffer(BufferId(b)) || changed;
+    }
+    drop_dead_stages();
+    simplify();
+    drop_unused();
+  }
+
+ private:
+  struct Readers {
+    std::vector<std::size_t> stages;  // that load the buffer
+    std::vector<const ExprNode*> loads;  // different ones
+    bool in_scan = false;
+  };
+
+  Readers readers_of(BufferId buffer) const {
+    Readers readers;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      std::size_t before = readers.loads.size();
+      for_each_node(formula_.stages[s], [&](const ExprNode& node) {
+        if (is_load(node) && node.buffer == buffer) readers.loads.push_back(&node);
+      });
+      if (readers.loads.size() == before) continue;
+      readers.stages.push_back(s);
+      readers.in_scan = readers.in_scan || formula_.stages[s].kind == Stage::Kind::Scan;
+    }
+    return readers;
+  }
+
+  static bool writes(const Stage& stage, BufferId buffer) {
+    if (stage.target == buffer) return true;
+    for (const Carried& carried : stage.carried) {
+      if (carried.state == buffer || carried.next == buffer) return true;
+    }
+    return std::any_of(stage.stages.begin(), stage.stages.end(),
+                       [buffer](const Stage& inner) { return writes(inner, buffer); });
+  }
+
+  std::vector<std::size_t> writers_of(BufferId buffer) const {
+    std::vector<std::size_t> writers;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      if (writes(formula_.stages[s], buffer)) writers.push_back(s);
+    }
+    return writers;
+  }
+
+  // Whether what the stage reads is still the same when stage `later` runs.
+  bool reads_stay(std::size_t stage, std::size_t later) const {
+    bool stay = true;
+    for_each_node(formula_.stages[stage], [&](const ExprNode& node) {
+      if (!is_load(node)) return;
+      for (std::size_t s = stage; s < later; ++s) stay = stay && !writes(formula_.stages[s], node.buffer);
+    });
+    return stay;
+  }
+
+  static bool is_map(const Stage& stage) {
+    return stage.kind == Stage::Kind::MapReduce && stage.reducer == Reducer::None;
+  }
+
+  // ---- inline
+
+  bool inline_buffer(BufferId id) {
+    if (formula_.buffer(id).role == BufferRole::Input) return false;
+    Readers readers = readers_of(id);
+    if (readers.stages.empty()) return false;
+    std::vector<std::size_t> writers = writers_of(id);
+    if (writers.empty() || readers.stages.front() <= writers.back()) return false;
+    std::vector<PositionMap> maps;
+    for (std::size_t s : writers) {
+      const Stage& stage = formula_.stages[s];
+      auto map = is_map(stage) ? PositionMap::of(formula_, stage.store, stage.axes) : std::nullopt;
+      if (!map || !reads_stay(s, readers.stages.back())) return false;
+      maps.push_back(std::move(*map));
+    }
+    if (!cover_together(maps, formula_.buffer(id).shape)) return false;
+    if (!worth_inlining(id, writers, readers)) return false;
+    for (std::size_t s : readers.stages) inline_into(formula_.stages[s], id, writers, maps);
+    if (formula_.buffer(id).role == BufferRole::Temporary) {
+      for (std::size_t i = writers.size(); i-- > 0;) {
+        formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(writers[i]));
+      }
+    }
+    return true;
+  }
+
+  // One that covers the buffer, or several side by side along one dimension, first to last.
+  static bool cover_together(const std::vector<PositionMap>& maps, const Shape& shape) {
+    if (maps.size() == 1) return maps[0].covers(shape);
+    std::optional<std::size_t> along;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      bool whole = std::all_of(maps.begin(), maps.end(), [&](const PositionMap& map) {
+        return map.offset(d).is(0) && map.extent(d) == shape[d];
+      });
+      if (whole) continue;
+      if (along) return false;
+      along = d;
+    }
+    if (!along) return false;
+    Dim next = 0;
+    for (const PositionMap& map : maps) {
+      if (map.offset(*along) != next) return false;
+      next = next + map.extent(*along);
+    }
+    return next == shape[*along];
+  }
+
+  // Turns of all loops of a stage.
+  Dim turns_of(const Stage& stage) const {
+    Dim turns = 1;
+    for (VarId axis : stage.axes) turns = turns * formula_.variable(axis).extent;
+    for (VarId axis : stage.reduction) turns = turns * formula_.variable(axis).extent;
+    return turns;
+  }
+
+  bool worth_inlining(BufferId id, const std::vector<std::size_t>& writers, const Readers& readers) const {
+    const BufferInfo& buffer = formula_.buffer(id);
+    // A position that is data must be checked against this buffer's bounds, not its sources'.
+    for (const ExprNode* load : readers.loads) {
+      for (const Expr& index : index_of(*load)) {
+        if (reads_data(index)) return false;
+      }
+    }
+    std::int64_t work = 0;
+    for (std::size_t s : writers) work = std::max(work, work_of(formula_.stages[s].body));
+    bool joined = writers.size() > 1;
+    for (std::size_t s : readers.stages) {
+      // A choice per element inside the innermost loop of a product costs more than a copy.
+      if (joined && classify(formula_, formula_.stages[s]) >= WorkShape::Window) return false;
+    }
+    if (work == 0) return !readers.in_scan || !joined;
+    if (readers.in_scan || buffer.role == BufferRole::Output) return false;
+    if (work <= kCheapWork && readers.loads.size() <= kCheapReaders) return true;
+    if (readers.loads.size() != 1) return false;
+    return turns_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
+  }
+
+  void inline_into(Stage& stage, BufferId id, const std::vector<std::size_t>& writers,
+                   const std::vector<PositionMap>& maps) {
+    const BufferInfo buffer = formula_.buffer(id);
+    Rewriter rewriter([&](const Expr& expr) {
+      if (!is_load(*expr) || expr->buffer != id) return Expr();
+      std::vector<Expr> index = index_of(*expr);
+      Expr value;
+      for (std::size_t i = 0; i < writers.size(); ++i) {
+        const Stage& writer = formula_.stages[writers[i]];
+        Substitution axes = maps[i].axes_at(index);
+        for (auto& [variable, position] : axes) position = simplified(position);
+        Expr part = simplified_loads(cast(buffer.dtype, substituted(writer.body, axes)));
+        if (!value.defined()) {
+          value = std::move(part);
+          continue;
+        }
+        for (std::size_t d = 0; d < index.size(); ++d) {
+          if (maps[i].offset(d).is(0)) continue;
+          value = select(index[d] < Expr::size(maps[i].offset(d)), value, part);
+        }
+      }
+      if (expr->op == ExprOp::Load) return value;
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        if (IndexAlgebra(formula_).within(index[d], 0, buffer.shape[d])) continue;
+        Expr inside = (index[d] >= 0) & (index[d] < Expr::size(buffer.shape[d]));
+        value = select(inside, value, expr->operands[0]);
+      }
+      return value;
+    });
+    rewriter(stage);
+  }
+
+  // ---- sink
+
+  // A reduced value that one later stage reads, at one place, element by element: that stage becomes its finish.
+  bool sink_buffer(BufferId id) {
+    if (formula_.buffer(id).role != BufferRole::Temporary) return false;
+    std::vector<std::size_t> writers = writers_of(id);
+    if (writers.size() != 1) return false;
+    const Stage& reducing = formula_.stages[writers[0]];
+    if (reducing.kind != Stage::Kind::MapReduce || reducing.reducer == Reducer::None) return false;
+    Readers readers = readers_of(id);
+    if (readers.stages.size() != 1 || readers.in_scan) return false;
+    std::size_t reader = readers.stages[0];
+    const Stage& reading = formula_.stages[reader];
+    if (!is_map(reading) || reader < writers[0] || !reads_stay(writers[0], reader)) return false;
+    std::vector<Expr> index = index_of(*readers.loads[0]);
+    for (const ExprNode* load : readers.loads) {
+      std::vector<Expr> other = index_of(*load);
+      bool plain = load->op == ExprOp::Load && std::equal(index.begin(), index.end(), other.begin(), same);
+      if (!plain) return false;
+    }
+    auto positions = PositionMap::of(formula_, index, reading.axes);
+    if (!positions || !positions->covers(formula_.buffer(id).shape)) return false;
+    // Every turn of the reader must be told by a position that the reduction stores to.
+    auto stored = PositionMap::of(formula_, reducing.store, reducing.axes);
+    if (!stored || !stored->covers(formula_.buffer(id).shape)) return false;
+    Stage merged = reducing;
+    Substitution axes = positions->axes_at(reducing.store);
+    for (auto& [variable, position] : axes) position = simplified(position);
+    Expr value = reducing.finish.defined() ? reducing.finish : Expr::accumulator(reducing.body.dtype());
+    value = cast(formula_.buffer(id).dtype, value);
+    Rewriter place([&](const Expr& expr) { return is_load(*expr) && expr->buffer == id ? value : Expr(); });
+    merged.finish = simplified_loads(place(substituted(reading.body, axes)));
+    if (merged.finish->op == ExprOp::Accumulator) merged.finish = {};  // nothing to do
+    merged.target = reading.target;
+    merged.store.clear();
+    for (const Expr& position : reading.store)
+      merged.store.push_back(simplified(substituted(position, axes)));
+    formula_.stages[reader] = std::move(merged);
+    formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(writers[0]));
+    return true;
+  }
+
+  // ---- tidying
+
+  Expr simplified(const Expr& index) const { return IndexAlgebra(formula_).simplified(index); }
+
+  Expr simplified_loads(const Expr& expr) const {
+    Rewriter rewriter([this](const Expr& e) {
+      if (!is_load(*e)) return Expr();
+      std::vector<Expr> operands;
+      for (const Expr& index : index_of(*e)) operands.push_back(simplified(index));
+      if (e->op == ExprOp::LoadOr) operands.insert(operands.begin(), e->operands[0]);
+      return with_operands(e, std::move(operands));
+    });
+    return rewriter(expr);
+  }
+
+  void simplify() {
+    auto tidy = [this](Stage& stage, const auto& self) -> void {
+      for (Expr& index : stage.store) index = simplified(index);
+      for (Expr* expr : {&stage.body, &stage.finish, &stage.guard}) {
+        if (expr->defined()) *expr = simplified_loads(*expr);
+      }
+      for (Stage& inner : stage.stages) self(inner, self);
+    };
+    for (Stage& stage : formula_.stages) tidy(stage, tidy);
+  }
+
+  // Stages whose results nobody reads.
+  void drop_dead_stages() {
+    for (std::size_t s = formula_.stages.size(); s-- > 0;) {
+      const Stage& stage = formula_.stages[s];
+      if (stage.kind == Stage::Kind::Scan || formula_.buffer(stage.target).role != BufferRole::Temporary)
+        continue;
+      if (!readers_of(stage.target).stages.empty()) continue;
+      formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(s));
+    }
+  }
+
+  // Buffers and variables that nothing mentions any more; the rest is numbered anew.
+  void drop_unused() {
+    std::vector<bool> buffers(formula_.buffers.size(), false), variables(formula_.variables.size(), false);
+    auto mark = [&](const Stage& stage, const auto& self) -> void {
+      if (stage.target.valid()) buffers[stage.target.index] = true;
+      for (VarId axis : stage.axes) variables[axis.index] = true;
+      for (VarId axis : stage.reduction) variables[axis.index] = true;
+      if (stage.step.valid()) variables[stage.step.index] = true;
+      for (const Carried& carried : stage.carried)
+        buffers[carried.state.index] = buffers[carried.next.index] = true;
+      for (const Stage& inner : stage.stages) self(inner, self);
+    };
+    for (const Stage& stage : formula_.stages) {
+      mark(stage, mark);
+      for_each_node(stage, [&](const ExprNode& node) {
+        if (is_load(node)) buffers[node.buffer.index] = true;
+      });
+    }
+    std::vector<BufferId> new_buffers(buffers.size());
+    std::vector<VarId> new_variables(variables.size());
+    Formula kept;
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      bool boundary = formula_.buffers[b].role != BufferRole::Temporary;
+      if (!buffers[b] && !boundary) continue;
+      new_buffers[b] = BufferId(kept.buffers.size());
+      kept.buffers.push_back(formula_.buffers[b]);
+      kept.buffers.back().id = new_buffers[b];
+    }
+    for (std::size_t v = 0; v < variables.size(); ++v) {
+      if (!variables[v]) continue;
+      new_variables[v] = VarId(kept.variables.size());
+      kept.variables.push_back({"i" + std::to_string(kept.variables.size()), formula_.variables[v].extent});
+    }
+    Rewriter rename([&](const Expr& expr) {
+      if (expr->op == ExprOp::Var) return Expr::variable(new_variables[expr->var.index]);
+      if (!is_load(*expr)) return Expr();
+      BufferId buffer = new_buffers[expr->buffer.index];
+      if (expr->op == ExprOp::Load) return Expr::load(buffer, expr->dtype, expr->operands);
+      return Expr::load_or(expr->operands[0], buffer, index_of(*expr));
+    });
+    auto renumber = [&](Stage& stage, const auto& self) -> void {
+      if (stage.target.valid()) stage.target = new_buffers[stage.target.index];
+      for (VarId& axis : stage.axes) axis = new_variables[axis.index];
+      for (VarId& axis : stage.reduction) axis = new_variables[axis.index];
+      if (stage.step.valid()) stage.step = new_variables[stage.step.index];
+      for (Carried& carried : stage.carried)
+        carried = {new_buffers[carried.state.index], new_buffers[carried.next.index]};
+      for (Stage& inner : stage.stages) self(inner, self);
+    };
+    for (Stage& stage : formula_.stages) {
+      rename(stage);
+      renumber(stage, renumber);
+    }
+    formula_.buffers = std::move(kept.buffers);
+    formula_.variables = std::move(kept.variables);
+  }
+
+  Formula& formula_;
+};
+
+}  // namespace
+
+std::int64_t work_of(const Expr& body) {
+  std::int64_t work = 0;
+  for_each_value_node(body, [&](const ExprNode& node) { work += work_of_node(node); });
+  return work;
+}
+
+void fuse(Formula& formula) { Fuser(formula).run(); }
+
+}  // namespace xyntra::te

@@ -1,0 +1,83 @@
+// Index arithmetic: what a position is made of, and how to undo it.
+//
+// An index is a sum of coefficient * atom, where an atom is a loop variable or something opaque (a value
+// read from memory, a division that does not come out even):
+//   (b * 12 + h) * 64 + d                     768 b + 64 h + d
+//   (768 b + 64 h + d) floordiv 64 mod 12     h, since h < 12 and d < 64
+// Loop variables run from 0 to their extent less one; a loop without a turn makes any claim about it true.
+#pragma once
+
+#include <optional>
+
+#include "te/walk.h"
+
+namespace xyntra::te {
+
+struct LinearIndex {
+  struct Term {
+    Expr atom;
+    Dim coefficient;
+  };
+  std::vector<Term> terms;  // atoms differ; in order of first appearance
+  Dim constant = 0;
+
+  const Term* find(VarId variable) const;
+  bool is_constant() const { return terms.empty(); }
+};
+
+class IndexAlgebra {
+ public:
+  explicit IndexAlgebra(const Formula& formula) : formula_(formula) {}
+
+  LinearIndex linear(const Expr& index) const;
+  Expr expr(const LinearIndex& linear) const;
+  Expr simplified(const Expr& index) const { return expr(linear(index)); }
+
+  // Whether low <= index < high at every turn of the loops; false when that cannot be shown.
+  bool within(const Expr& index, const Dim& low, const Dim& high) const;
+
+ private:
+  struct Bounds {
+    Dim low, high;  // both inclusive
+  };
+  std::optional<Bounds> bounds(const LinearIndex& linear) const;
+  std::optional<Bounds> bounds_of_atom(const Expr& atom) const;
+  struct Split {
+    LinearIndex quotient, remainder;
+  };
+  std::optional<Split> divide(const LinearIndex& dividend, const Dim& divisor) const;
+  LinearIndex quotient(LinearIndex dividend, const Dim& divisor) const;
+  LinearIndex remainder(LinearIndex dividend, const Dim& divisor) const;
+
+  const Formula& formula_;
+};
+
+// Positions of a buffer as mixed-radix numbers over axes: dimension d is
+//   offset + a0 * stride0 + a1 * stride1 + …   with stride0 = 1, stride1 = stride0 * extent of a0, …
+// Every axis stands in one dimension, so a position tells the axes.
+class PositionMap {
+ public:
+  // Nothing when an index is of another form, or an axis with more than one turn is missing.
+  static std::optional<PositionMap> of(const Formula& formula, const std::vector<Expr>& index,
+                                       const std::vector<VarId>& axes);
+
+  // The axes at a position.
+  Substitution axes_at(const std::vector<Expr>& position) const;
+  const Dim& offset(std::size_t dimension) const { return dimensions_[dimension].offset; }
+  const Dim& extent(std::size_t dimension) const { return dimensions_[dimension].extent; }
+  bool covers(const Shape& shape) const;  // every position of a buffer of this shape
+
+ private:
+  struct Digit {
+    VarId axis;
+    Dim stride, extent;
+  };
+  struct Dimension {
+    std::vector<Digit> digits;  // innermost first
+    Dim offset = 0, extent = 1;
+  };
+  std::vector<Dimension> dimensions_;
+  std::vector<VarId> single_;  // axes of one turn that stand nowhere
+};
+
+}  // namespace xyntra::te

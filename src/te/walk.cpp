@@ -1,0 +1,82 @@
+#include "te/walk.h"
+
+#include <algorithm>
+
+namespace xyntra::te {
+
+std::vector<Expr> index_of(const ExprNode& load) {
+  return {load.operands.begin() + (load.op == ExprOp::LoadOr ? 1 : 0), load.operands.end()};
+}
+
+std::set<VarId> variables_of(const Expr& expr) {
+  std::set<VarId> variables;
+  for_each_node(expr, [&](const ExprNode& node) {
+    if (node.op == ExprOp::Var) variables.insert(node.var);
+  });
+  return variables;
+}
+
+bool reads_data(const Expr& expr) {
+  bool found = false;
+  for_each_node(expr, [&](const ExprNode& node) { found = found || is_load(node); });
+  return found;
+}
+
+bool same(const Expr& a, const Expr& b) {
+  if (a.address() == b.address()) return true;
+  if (!a.defined() || !b.defined()) return false;
+  bool equal_node =
+      a->op == b->op && a->dtype == b->dtype && a->int_value == b->int_value &&
+      std::bit_cast<std::uint64_t>(a->float_value) == std::bit_cast<std::uint64_t>(b->float_value) &&
+      a->size == b->size && a->var == b->var && a->buffer == b->buffer && a->cast == b->cast;
+  return equal_node && std::equal(a->operands.begin(), a->operands.end(), b->operands.begin(),
+                                  b->operands.end(), [](const Expr& x, const Expr& y) { return same(x, y); });
+}
+
+Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
+  switch (expr->op) {
+    case ExprOp::Load: return Expr::load(expr->buffer, expr->dtype, std::move(operands));
+    case ExprOp::LoadOr: {
+      Expr fallback = std::move(operands.front());
+      operands.erase(operands.begin());
+      return Expr::load_or(std::move(fallback), expr->buffer, std::move(operands));
+    }
+    case ExprOp::Cast: return cast(expr->dtype, std::move(operands[0]), expr->cast);
+    case ExprOp::Bitcast: return bitcast(expr->dtype, std::move(operands[0]));
+    default: return operands.empty() ? expr : Expr::make(expr->op, std::move(operands));
+  }
+}
+
+Expr Rewriter::operator()(const Expr& expr) {
+  auto found = done_.find(expr.address());
+  if (found != done_.end()) return found->second;
+  std::vector<Expr> operands;
+  bool changed = false;
+  for (const Expr& operand : expr->operands) {
+    operands.push_back((*this)(operand));
+    changed = changed || operands.back().address() != operand.address();
+  }
+  Expr rebuilt = changed ? with_operands(expr, std::move(operands)) : expr;
+  if (Expr other = replace_(rebuilt); other.defined()) rebuilt = std::move(other);
+  kept_.push_back(expr);
+  return done_.emplace(expr.address(), std::move(rebuilt)).first->second;
+}
+
+void Rewriter::operator()(Stage& stage) {
+  for (Expr& index : stage.store) index = (*this)(index);
+  for (Expr* expr : {&stage.body, &stage.finish, &stage.guard}) {
+    if (expr->defined()) *expr = (*this)(*expr);
+  }
+  for (Stage& inner : stage.stages) (*this)(inner);
+}
+
+Expr substituted(const Expr& expr, const Substitution& variables) {
+  Rewriter rewriter([&variables](const Expr& e) {
+    if (e->op != ExprOp::Var) return Expr();
+    auto found = variables.find(e->var.index);
+    return found == variables.end() ? Expr() : found->second;
+  });
+  return rewriter(expr);
+}
+
+}  // namespace xyntra::te

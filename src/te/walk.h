@@ -1,0 +1,72 @@
+// Walking and rebuilding expressions. Expressions share their parts, so every walk looks at a part once.
+#pragma once
+
+#include <bit>
+#include <functional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "te/formula.h"
+
+namespace xyntra::te {
+
+inline bool is_load(const ExprNode& node) { return node.op == ExprOp::Load || node.op == ExprOp::LoadOr; }
+
+// Every node of an expression once, however often it is shared.
+template <class Visit>
+void for_each_node(const Expr& root, Visit visit) {
+  std::unordered_set<const ExprNode*> seen;
+  std::vector<const ExprNode*> waiting;
+  if (root.defined()) waiting.push_back(root.address());
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node).second) continue;
+    visit(*node);
+    for (const Expr& operand : node->operands) waiting.push_back(operand.address());
+  }
+}
+
+// The expressions of a stage, its inner stages' included: store, body, finish, guard.
+template <class Visit>
+void for_each_expr(const Stage& stage, Visit visit) {
+  for (const Expr& index : stage.store) visit(index);
+  for (const Expr* expr : {&stage.body, &stage.finish, &stage.guard}) {
+    if (expr->defined()) visit(*expr);
+  }
+  for (const Stage& inner : stage.stages) for_each_expr(inner, visit);
+}
+
+template <class Visit>
+void for_each_node(const Stage& stage, Visit visit) {
+  for_each_expr(stage, [&](const Expr& expr) { for_each_node(expr, visit); });
+}
+
+std::vector<Expr> index_of(const ExprNode& load);  // the index part of a load's operands
+std::set<VarId> variables_of(const Expr& expr);
+bool reads_data(const Expr& expr);  // whether it loads anything
+bool same(const Expr& a, const Expr& b);  // equal in structure
+
+// The expression with other operands in their place.
+Expr with_operands(const Expr& expr, std::vector<Expr> operands);
+
+// Rebuilds expressions from the leaves up. `replace` sees each node with its operands already rebuilt and
+// returns what stands in its place, or an undefined Expr to keep it. One Rewriter keeps what is shared shared.
+class Rewriter {
+ public:
+  using Replace = std::function<Expr(const Expr&)>;
+  explicit Rewriter(Replace replace) : replace_(std::move(replace)) {}
+  Expr operator()(const Expr& expr);
+  void operator()(Stage& stage);  // every expression of a stage, its inner stages' included
+
+ private:
+  Replace replace_;
+  std::unordered_map<const ExprNode*, Expr> done_;
+  std::vector<Expr> kept_;  // so that addresses in done_ stay those of living nodes
+};
+
+using Substitution = std::unordered_map<std::uint32_t, Expr>;  // by variable
+Expr substituted(const Expr& expr, const Substitution& variables);
+
+}  // namespace xyntra::te

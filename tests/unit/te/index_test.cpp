@@ -1,0 +1,114 @@
+#include "te/index.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace xyntra::te {
+namespace {
+
+class IndexTest : public testing::Test {
+ protected:
+  IndexTest() : builder("f"), b(builder.axis(2, "b")), h(builder.axis(12, "h")), d(builder.axis(64, "d")) {}
+  std::string simplified(const Expr& index) {
+    const Formula& formula = builder.formula();
+    return to_string(formula, IndexAlgebra(formula).simplified(index));
+  }
+  Builder builder;
+  Axis b, h, d;
+};
+
+TEST_F(IndexTest, SumsAreCollected) {
+  EXPECT_EQ(simplified((b * 12 + h.expr()) * 64 + d.expr()), "b * 768 + h * 64 + d");
+  EXPECT_EQ(simplified(h.expr() - h.expr()), "0");
+  EXPECT_EQ(simplified(h * 3 + 2 - h * 2), "h + 2");
+}
+
+TEST_F(IndexTest, DivisionByWhatIsMultipliedVanishes) {
+  Expr linear = (b * 12 + h.expr()) * 64 + d.expr();
+  EXPECT_EQ(simplified(floor_div(linear, 64)), "b * 12 + h");
+  EXPECT_EQ(simplified(mod(linear, 64)), "d");
+  EXPECT_EQ(simplified(mod(floor_div(linear, 64), 12)), "h");
+  EXPECT_EQ(simplified(floor_div(linear, 768)), "b");
+  EXPECT_EQ(simplified(floor_div(floor_div(linear, 32), 2)), "b * 12 + h");
+  EXPECT_EQ(simplified(mod(linear, 128)), "d + mod(h, 2) * 64") << "h and d make up the remainder";
+}
+
+TEST_F(IndexTest, SymbolicSizesDivideToo) {
+  Dim n = Dim::symbol("n");
+  Axis i = builder.axis(Dim::symbol("m"), "i"), j = builder.axis(n, "j");
+  Expr linear = i * Expr::size(n) + j.expr();
+  EXPECT_EQ(simplified(floor_div(linear, Expr::size(n))), "i");
+  EXPECT_EQ(simplified(mod(linear, Expr::size(n))), "j");
+}
+
+// Whatever is simplified has the same value at every point.
+TEST_F(IndexTest, RandomIndicesKeepTheirValue) {
+  std::mt19937_64 random(7);
+  auto evaluate = [&](const Expr& expr, const std::map<std::uint32_t, std::int64_t>& at,
+                      const auto& self) -> std::int64_t {
+    auto operand = [&](std::size_t i) { return self(expr->operands[i], at, self); };
+    auto floored = [](std::int64_t a, std::int64_t c) {
+      return c == 0 ? 0 : a / c - (a % c != 0 && (a < 0) != (c < 0));
+    };
+    switch (expr->op) {
+      case ExprOp::Const: return expr->int_value;
+      case ExprOp::Var: return at.at(expr->var.index);
+      case ExprOp::Add: return operand(0) + operand(1);
+      case ExprOp::Sub: return operand(0) - operand(1);
+      case ExprOp::Mul: return operand(0) * operand(1);
+      case ExprOp::FloorDiv: return floored(operand(0), operand(1));
+      case ExprOp::Mod:
+        return operand(1) == 0 ? 0 : operand(0) - floored(operand(0), operand(1)) * operand(1);
+      default: ADD_FAILURE() << "unexpected operation"; return 0;
+    }
+  };
+  auto number = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
+  const std::int64_t kFactors[] = {1, 2, 3, 4, 6, 12, 64};
+  for (int round = 0; round < 500; ++round) {
+    std::vector<Expr> pool{b.expr(), h.expr(), d.expr()};
+    for (int step = 0; step < 6; ++step) {
+      Expr x = pool[static_cast<std::size_t>(number(static_cast<std::int64_t>(pool.size())))];
+      Expr y = pool[static_cast<std::size_t>(number(static_cast<std::int64_t>(pool.size())))];
+      Expr factor = Expr::index(kFactors[number(7)]);
+      switch (number(5)) {
+        case 0: pool.push_back(x + y); break;
+        case 1: pool.push_back(x - y); break;
+        case 2: pool.push_back(x * factor); break;
+        case 3: pool.push_back(floor_div(x, factor)); break;
+        default: pool.push_back(mod(x, factor)); break;
+      }
+    }
+    Expr simple = IndexAlgebra(builder.formula()).simplified(pool.back());
+    for (int point = 0; point < 20; ++point) {
+      std::map<std::uint32_t, std::int64_t> at{
+          {b.id.index, number(2)}, {h.id.index, number(12)}, {d.id.index, number(64)}};
+      ASSERT_EQ(evaluate(pool.back(), at, evaluate), evaluate(simple, at, evaluate))
+          << to_string(builder.formula(), pool.back()) << " as " << to_string(builder.formula(), simple);
+    }
+  }
+}
+
+TEST_F(IndexTest, PositionsTellTheirAxes) {
+  auto map = PositionMap::of(builder.formula(), {b.expr(), h * 64 + d.expr()}, {b.id, h.id, d.id});
+  ASSERT_TRUE(map.has_value());
+  EXPECT_TRUE(map->covers({2, 768}));
+  EXPECT_FALSE(map->covers({2, 769}));
+  Axis p = builder.axis(768, "p");
+  Substitution axes = map->axes_at({Expr::index(1), p.expr()});
+  EXPECT_EQ(simplified(axes.at(h.id.index)), "floordiv(p, 64)");
+  EXPECT_EQ(simplified(axes.at(d.id.index)), "mod(p, 64)");
+}
+
+TEST_F(IndexTest, NoPositionMapWithoutAnInverse) {
+  const Formula& formula = builder.formula();
+  EXPECT_FALSE(PositionMap::of(formula, {h * 2}, {h.id})) << "a stride leaves holes";
+  EXPECT_FALSE(PositionMap::of(formula, {h.expr() + d.expr()}, {h.id, d.id})) << "positions meet";
+  EXPECT_FALSE(PositionMap::of(formula, {h.expr()}, {h.id, d.id})) << "an axis is missing";
+  EXPECT_FALSE(PositionMap::of(formula, {h.expr(), h.expr()}, {h.id})) << "a diagonal";
+}
+
+}  // namespace
+}  // namespace xyntra::te
