@@ -192,7 +192,7 @@ TEST(VerifyLifetimes, WhatIsPlannedPassesAndRuns) {
 
 TEST(VerifyLifetimes, WhatPassesRunsRightHoweverItWasBroken) {
   int refused = 0, wrong = 0;
-  for (std::uint32_t seed = 0; seed < 250; ++seed) {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
     RandomProgram program(seed);
     const BufferLifetimes good = plan_lifetimes(program.buffers, program.launches, 8).value();
     if (good.requests.empty()) continue;
@@ -234,7 +234,7 @@ TEST(VerifyLifetimes, WhatPassesRunsRightHoweverItWasBroken) {
     }
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_GT(refused, 3000);
+  EXPECT_GT(refused, 1500);
 }
 
 TEST(VerifyLifetimes, NamesWhatIsWrong) {
