@@ -201,10 +201,11 @@ std::vector<ClassId> EGraph::classes() const {
 std::span<const ENode> EGraph::nodes(ClassId id, Head head) const {
   const std::span<const ENode> all = nodes(id);
   const auto less = [](const ENode& node, Head value) { return node.head < value; };
-  const auto begin = std::lower_bound(all.begin(), all.end(), head, less);
-  auto end = begin;
-  while (end != all.end() && end->head == head) ++end;
-  return {begin, end};
+  const auto begin =
+      static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), head, less) - all.begin());
+  std::size_t end = begin;
+  while (end < all.size() && all[end].head == head) ++end;
+  return all.subspan(begin, end - begin);
 }
 
 ENode EGraph::node(TermId term) const {

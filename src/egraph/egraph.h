@@ -82,7 +82,7 @@ class EGraph {
 
   TermId add(Head head, Payload payload, std::span<const TermId> children);
   TermId add(Head head, Payload payload, std::initializer_list<TermId> children) {
-    return add(head, payload, std::span<const TermId>(children.begin(), children.size()));
+    return add(head, payload, std::vector<TermId>(children));
   }
   // Says that two terms are equal; false when that was known. Classes merge at once, congruence waits for rebuild().
   bool unite(TermId a, TermId b, Justification why);

@@ -27,13 +27,14 @@ void Choices::order_candidates(ClassId id) {
   const std::span<const ENode> nodes = graph_.nodes(id);
   const std::span<Candidate> all = std::span(candidates_).subspan(first_[id.index], counts_[id.index]);
   const std::uint32_t chosen = all[chosen_[id.index]].node;
-  const auto end = std::stable_partition(all.begin(), all.end(), [&](const Candidate& candidate) {
+  const auto end = std::partition(all.begin(), all.end(), [&](const Candidate& candidate) {
     const auto children = nodes[candidate.node].children;
     return candidate.cost != kImpossible &&
            std::all_of(children.begin(), children.end(), [&](ClassId child) { return has(child); });
   });
-  std::stable_sort(all.begin(), end, [&](const Candidate& a, const Candidate& b) {
-    return compare(nodes[a.node], nodes[b.node]) < 0;
+  std::sort(all.begin(), end, [&](const Candidate& a, const Candidate& b) {
+    const int order = a.node == b.node ? 0 : compare(nodes[a.node], nodes[b.node]);
+    return order != 0 ? order < 0 : a.node < b.node;
   });
   counts_[id.index] = static_cast<std::uint32_t>(end - all.begin());
   while (all[chosen_[id.index]].node != chosen)

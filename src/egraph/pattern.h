@@ -66,7 +66,7 @@ class Pattern {
               std::uint32_t bind = kNoVariable);
   PartId node(Head head, PayloadMatch payload, std::initializer_list<PartId> children,
               Order order = Order::Given, std::uint32_t bind = kNoVariable) {
-    return node(head, payload, std::span<const PartId>(children.begin(), children.size()), order, bind);
+    return node(head, payload, std::vector<PartId>(children), order, bind);
   }
 
   bool empty() const { return parts_.empty(); }
