@@ -139,9 +139,19 @@ void explain_program(benchmark::State& state) {
   state.SetComplexityN(state.range(0));
 }
 
-BENCHMARK(saturate)->RangeMultiplier(2)->Range(3, 192)->Complexity()->Unit(benchmark::kMillisecond);
-BENCHMARK(extract_program)->RangeMultiplier(2)->Range(3, 192)->Complexity()->Unit(benchmark::kMillisecond);
-BENCHMARK(explain_program)->RangeMultiplier(2)->Range(3, 192)->Complexity()->Unit(benchmark::kMillisecond);
+void layers(benchmark::internal::Benchmark* family) {
+  family->ArgName("layers")
+      ->Arg(12)
+      ->Arg(24)
+      ->Arg(48)
+      ->Arg(96)
+      ->Arg(192)
+      ->Complexity(benchmark::oN)
+      ->Unit(benchmark::kMillisecond);
+}
+BENCHMARK(saturate)->Apply(layers);
+BENCHMARK(extract_program)->Apply(layers);
+BENCHMARK(explain_program)->Apply(layers);
 
 }  // namespace
 }  // namespace xyntra::egraph
