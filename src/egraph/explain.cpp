@@ -92,12 +92,14 @@ class Prover {
 
   Instance instance(Justification why, const Pattern& pattern, TermId root) {
     const Application& application = graph_.application(why);
+    require(application.nodes.size() == pattern.node_count() && application.nodes.back() == root &&
+                application.variables.size() == pattern.variable_count(),
+            "an explanation was asked for with other rules than those applied");
     std::vector<Instance> made(pattern.size());
     for (std::size_t p = 0; p < pattern.size(); ++p) {
       const Part& part = pattern[PartId(p)];
       if (part.kind == Part::Kind::Node) made[p] = instance_of_node(application, pattern, part, made);
     }
-    require(application.nodes.back() == root, "a rule's edge does not start at the node it matched");
     return std::move(made.back());
   }
 

@@ -7,9 +7,10 @@
 //      cost plus that of its dearest child (the sum over children would count shared parts once per path, which
 //      in a chain of residual blocks doubles with each of them);
 //   2. a better choice for every class on its own: alternatives are compared by the classes that only one of
-//      them needs, looking no further than kLookahead classes;
-//   3. for the program of the roots: classes are switched to another node one by one wherever that frees more than
-//      it adds, counting references exactly, until no switch helps or kSweeps sweeps were made.
+//      them needs, looking no further than a few dozen classes (extract_local.h);
+//   3. for the program of the roots, moves that free more than they add, counting references exactly: one class
+//      switches to another node, with the classes that this brings into use; or several switch together to a class
+//      that they can share (extract_program.h). It ends when no move pays, or after a few sweeps.
 // Choices never close a cycle: a topological order of all of them is kept (Pearce and Kelly).
 //
 // Equal costs are settled by the canonical order of terms: the client's key of head and payload, then the

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "egraph/search.h"
@@ -20,6 +22,10 @@ const char* name_of(StopReason reason) {
 }
 
 Runner::Runner(std::span<const Rule> rules, RunLimits limits) : rules_(rules), limits_(limits) {
+  std::set<std::string_view> names;
+  for (const Rule& rule : rules) {
+    if (!names.insert(rule.name).second) internal_error("two rules are called '" + rule.name + "'");
+  }
   matchers_.reserve(rules.size());
   for (const Rule& rule : rules) matchers_.emplace_back(rule.left);
 }

@@ -53,7 +53,8 @@ struct RunReport {
 
 class Runner {
  public:
-  // Rules are checked by the client (Rule::check); names must be unique for explanations to be replayed.
+  // The rules are those of Rule::check, and outlive the runner; no two have the same name, by which explanations
+  // find them again.
   explicit Runner(std::span<const Rule> rules, RunLimits limits = {});
 
   // Looked at now and then; true ends the run with Cancelled.
