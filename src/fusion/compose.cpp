@@ -47,7 +47,7 @@ te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
     auto [found, fresh] = wires.try_emplace(value, te::WireId(wire_infos.size()));
     if (fresh) {
       const Type& type = graph.value(value).type;
-      wire_infos.push_back({"v" + std::to_string(wire_infos.size()), type.dtype, *type.shape});
+      wire_infos.push_back({"t" + std::to_string(wire_infos.size()), type.dtype, *type.shape});
     }
     return found->second;
   };

@@ -1,11 +1,9 @@
 #include "te/classify.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 
-#include "te/walk.h"
+#include "te/index.h"
 
 namespace xyntra::te {
 
@@ -38,54 +36,15 @@ bool contains_any(const std::set<VarId>& variables, const std::vector<VarId>& wa
   return std::any_of(wanted.begin(), wanted.end(), [&](VarId id) { return variables.count(id) != 0; });
 }
 
-// An index as sum of coefficient * variable plus a constant; nothing when it is not linear.
-struct Linear {
-  std::map<VarId, Dim> terms;
-  Dim constant = 0;
-};
-
-std::optional<Linear> linear_of(const Expr& expr);
-
-std::optional<Linear> linear_product(const Linear& a, const Linear& b) {
-  const Linear& factor = a.terms.empty() ? a : b;
-  Linear result = a.terms.empty() ? b : a;
-  if (!factor.terms.empty()) return std::nullopt;
-  for (auto& [variable, coefficient] : result.terms) coefficient = coefficient * factor.constant;
-  result.constant = result.constant * factor.constant;
-  return result;
-}
-
-std::optional<Linear> linear_of(const Expr& expr) {
-  const ExprNode& node = *expr;
-  switch (node.op) {
-    case ExprOp::Const: return Linear{{}, node.int_value};
-    case ExprOp::Size: return Linear{{}, node.size};
-    case ExprOp::Var: return Linear{{{node.var, 1}}, 0};
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Mul: break;
-    default: return std::nullopt;
-  }
-  auto a = linear_of(node.operands[0]), b = linear_of(node.operands[1]);
-  if (!a || !b) return std::nullopt;
-  if (node.op == ExprOp::Mul) return linear_product(*a, *b);
-  Dim sign = node.op == ExprOp::Add ? 1 : -1;
-  for (const auto& [variable, coefficient] : b->terms) {
-    Dim& own = a->terms.try_emplace(variable, 0).first->second;
-    own = own + sign * coefficient;
-  }
-  a->constant = a->constant + sign * b->constant;
-  return a;
-}
-
 // Whether a linear index is an axis split into several: i * m + j with j < m visits each position once.
-bool is_split_axis(const Formula& formula, Linear linear) {
+bool is_split_axis(const Formula& formula, LinearIndex linear) {
   Dim stride = 1;
   while (!linear.terms.empty()) {
-    auto next = std::find_if(linear.terms.begin(), linear.terms.end(),
-                             [&](const auto& term) { return term.second == stride; });
+    auto next = std::find_if(linear.terms.begin(), linear.terms.end(), [&](const LinearIndex::Term& term) {
+      return term.atom->op == ExprOp::Var && term.coefficient == stride;
+    });
     if (next == linear.terms.end()) return false;
-    stride = stride * formula.variable(next->first).extent;
+    stride = stride * formula.variable(next->atom->var).extent;
     linear.terms.erase(next);
   }
   return true;
@@ -99,8 +58,7 @@ bool reads_window(const Formula& formula, const Stage& stage) {
     for (const Expr& index : index_of(node)) {
       std::set<VarId> variables = variables_of(index);
       if (!contains_any(variables, stage.axes) || !contains_any(variables, stage.reduction)) continue;
-      auto linear = linear_of(index);
-      if (reads_data(index) || (linear && is_split_axis(formula, *linear))) continue;
+      if (reads_data(index) || is_split_axis(formula, IndexAlgebra(formula).linear(index))) continue;
       found = true;
     }
   });

@@ -3,6 +3,7 @@
 #include "te/classify.h"
 #include "te/compose.h"
 #include "te/index.h"
+#include "te/split.h"
 
 namespace xyntra::te {
 namespace {
@@ -36,6 +37,11 @@ void for_each_value_node(const Expr& root, Visit visit) {
   }
 }
 
+bool same_operands(const ExprNode& a, const ExprNode& b) {
+  return a.op == b.op &&
+         std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(), same);
+}
+
 class Fuser {
  public:
   explicit Fuser(Formula& formula) : formula_(formula) {}
@@ -50,13 +56,14 @@ class Fuser {
     }
     drop_dead_stages();
     simplify();
+    while (split_axes(formula_)) simplify();
     drop_unused();
   }
 
  private:
   struct Readers {
     std::vector<std::size_t> stages;  // that load the buffer
-    std::vector<const ExprNode*> loads;  // different ones
+    std::vector<const ExprNode*> loads;  // different ones of each stage
     bool in_scan = false;
   };
 
@@ -65,7 +72,11 @@ class Fuser {
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       std::size_t before = readers.loads.size();
       for_each_node(formula_.stages[s], [&](const ExprNode& node) {
-        if (is_load(node) && node.buffer == buffer) readers.loads.push_back(&node);
+        if (!is_load(node) || node.buffer != buffer) return;
+        bool known =
+            std::any_of(readers.loads.begin() + static_cast<std::ptrdiff_t>(before), readers.loads.end(),
+                        [&](const ExprNode* other) { return same_operands(*other, node); });
+        if (!known) readers.loads.push_back(&node);
       });
       if (readers.loads.size() == before) continue;
       readers.stages.push_back(s);
@@ -185,33 +196,43 @@ class Fuser {
   void inline_into(Stage& stage, BufferId id, const std::vector<std::size_t>& writers,
                    const std::vector<PositionMap>& maps) {
     const BufferInfo buffer = formula_.buffer(id);
+    std::vector<std::pair<Expr, Expr>> done;  // so that equal loads become one value
     Rewriter rewriter([&](const Expr& expr) {
       if (!is_load(*expr) || expr->buffer != id) return Expr();
-      std::vector<Expr> index = index_of(*expr);
-      Expr value;
-      for (std::size_t i = 0; i < writers.size(); ++i) {
-        const Stage& writer = formula_.stages[writers[i]];
-        Substitution axes = maps[i].axes_at(index);
-        for (auto& [variable, position] : axes) position = simplified(position);
-        Expr part = simplified_loads(cast(buffer.dtype, substituted(writer.body, axes)));
-        if (!value.defined()) {
-          value = std::move(part);
-          continue;
-        }
-        for (std::size_t d = 0; d < index.size(); ++d) {
-          if (maps[i].offset(d).is(0)) continue;
-          value = select(index[d] < Expr::size(maps[i].offset(d)), value, part);
-        }
+      for (const auto& [load, value] : done) {
+        if (same_operands(*load, *expr)) return value;
       }
-      if (expr->op == ExprOp::Load) return value;
-      for (std::size_t d = 0; d < index.size(); ++d) {
-        if (IndexAlgebra(formula_).within(index[d], 0, buffer.shape[d])) continue;
-        Expr inside = (index[d] >= 0) & (index[d] < Expr::size(buffer.shape[d]));
-        value = select(inside, value, expr->operands[0]);
-      }
-      return value;
+      done.emplace_back(expr, inlined(expr, buffer, writers, maps));
+      return done.back().second;
     });
     rewriter(stage);
+  }
+
+  Expr inlined(const Expr& expr, const BufferInfo& buffer, const std::vector<std::size_t>& writers,
+               const std::vector<PositionMap>& maps) {
+    std::vector<Expr> index = index_of(*expr);
+    Expr value;
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+      const Stage& writer = formula_.stages[writers[i]];
+      Substitution axes = maps[i].axes_at(index);
+      for (auto& [variable, position] : axes) position = simplified(position);
+      Expr part = simplified_loads(cast(buffer.dtype, substituted(writer.body, axes)));
+      if (!value.defined()) {
+        value = std::move(part);
+        continue;
+      }
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        if (maps[i].offset(d).is(0)) continue;
+        value = select(index[d] < Expr::size(maps[i].offset(d)), value, part);
+      }
+    }
+    if (expr->op == ExprOp::Load) return value;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (IndexAlgebra(formula_).within(index[d], 0, buffer.shape[d])) continue;
+      Expr inside = (index[d] >= 0) & (index[d] < Expr::size(buffer.shape[d]));
+      value = select(inside, value, expr->operands[0]);
+    }
+    return value;
   }
 
   // ---- sink
@@ -260,13 +281,22 @@ class Fuser {
 
   Expr simplified(const Expr& index) const { return IndexAlgebra(formula_).simplified(index); }
 
+  bool always_inside(BufferId buffer, const std::vector<Expr>& index) const {
+    const Shape& shape = formula_.buffer(buffer).shape;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!IndexAlgebra(formula_).within(index[d], 0, shape[d])) return false;
+    }
+    return true;
+  }
+
   Expr simplified_loads(const Expr& expr) const {
     Rewriter rewriter([this](const Expr& e) {
       if (!is_load(*e)) return Expr();
       std::vector<Expr> operands;
       for (const Expr& index : index_of(*e)) operands.push_back(simplified(index));
-      if (e->op == ExprOp::LoadOr) operands.insert(operands.begin(), e->operands[0]);
-      return with_operands(e, std::move(operands));
+      if (e->op == ExprOp::Load) return with_operands(e, std::move(operands));
+      if (always_inside(e->buffer, operands)) return Expr::load(e->buffer, e->dtype, std::move(operands));
+      return Expr::load_or(e->operands[0], e->buffer, std::move(operands));
     });
     return rewriter(expr);
   }
