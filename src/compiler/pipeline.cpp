@@ -4,7 +4,14 @@ namespace xyntra {
 
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
   Plan plan;
-  plan.graph = graph;
+  RewriteOptions rewriting = options.rewrite;
+  rewriting.budget = options.budget.get();
+  XYNTRA_TRY(RewriteResult rewritten, rewrite(graph, rewriting));
+  plan.graph = std::move(rewritten.graph);
+  for (RuleUse& use : rewritten.certificate) {
+    plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
+                                std::move(use.origins), std::move(use.result)});
+  }
   plan.target = options.target->name;
   plan.nominal = options.fusion.choose.nominal;
   FusionOptions fusion = options.fusion;

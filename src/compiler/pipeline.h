@@ -3,11 +3,13 @@
 
 #include "fusion/groups.h"
 #include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 namespace xyntra {
 
 struct CompileOptions {
   const Target* target = nullptr;
+  RewriteOptions rewrite;
   FusionOptions fusion;
   std::shared_ptr<Budget> budget;
 };

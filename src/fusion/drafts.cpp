@@ -20,11 +20,11 @@ std::string in_units(std::int64_t ns) {
   return std::to_string(ns / 1000) + " us";
 }
 
-bool runs_alone(const Draft& draft) { return draft.choice.schedule.name == "stages"; }
+bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == "stages"; }
 
 }  // namespace
 
-Drafts::Drafts(const Pieces& pieces, const Target& target, const FusionOptions& options)
+GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options)
     : pieces_(pieces),
       target_(target),
       options_(options),
@@ -43,13 +43,13 @@ Drafts::Drafts(const Pieces& pieces, const Target& target, const FusionOptions& 
 }
 
 // The node and, before it, the changes of index it reads through; what else it reads is an input.
-void Drafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, Draft& draft) const {
+void GroupDrafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, GroupDraft& draft) const {
   if (!taken.insert(node).second) return;
   for (ValueId value : pieces_[node].reads) {
     if (is_number(pieces_.graph(), value) && !pieces_[node].is_host()) continue;
     NodeId producer = pieces_.graph().value(value).producer;
-    bool through =
-        producer.valid() && options_.enabled && pieces_[producer].transparent && !pieces_[node].is_host();
+    // One that is in memory anyway is read from there: its source may never be.
+    bool through = producer.valid() && pieces_[producer].transparent && !materialised_[producer.index];
     if (producer.valid() && (core.count(producer) || through)) {
       gather(producer, core, taken, draft);
     } else if (std::find(draft.inputs.begin(), draft.inputs.end(), value) == draft.inputs.end()) {
@@ -59,7 +59,7 @@ void Drafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, Draft& dra
   draft.nodes.push_back(node);
 }
 
-bool Drafts::needed_outside(ValueId value, const NodeSet& core) const {
+bool GroupDrafts::needed_outside(ValueId value, const NodeSet& core) const {
   if (pieces_.is_output(value)) return true;
   for (NodeId reader : pieces_.readers(value)) {
     if (core.count(reader)) continue;
@@ -72,7 +72,7 @@ bool Drafts::needed_outside(ValueId value, const NodeSet& core) const {
 }
 
 // Bytes that really move: a slice of a buffer is not the buffer.
-void Drafts::count_bytes(Draft& draft) const {
+void GroupDrafts::count_bytes(GroupDraft& draft) const {
   std::map<std::uint32_t, Dim> touched;
   for (const te::Stage& stage : draft.formula.stages) {
     std::set<std::vector<std::uint32_t>> seen;
@@ -109,8 +109,8 @@ void Drafts::count_bytes(Draft& draft) const {
   }
 }
 
-tl::expected<Draft, std::string> Drafts::drafted(std::vector<NodeId> core, bool merged) const {
-  Draft draft;
+tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> core, bool merged) const {
+  GroupDraft draft;
   std::sort(core.begin(), core.end(),
             [this](NodeId a, NodeId b) { return pieces_.position(a) < pieces_.position(b); });
   draft.core = std::move(core);
@@ -141,7 +141,7 @@ tl::expected<Draft, std::string> Drafts::drafted(std::vector<NodeId> core, bool 
   return draft;
 }
 
-Drafts::Index Drafts::add(Draft draft) {
+GroupDrafts::Index GroupDrafts::add(GroupDraft draft) {
   Index index = drafts_.size();
   for (NodeId node : draft.core) {
     if (owner_[node.index] != kNone) drafts_[owner_[node.index]].alive = false;
@@ -151,7 +151,8 @@ Drafts::Index Drafts::add(Draft draft) {
   return index;
 }
 
-tl::expected<Drafts::Index, std::string> Drafts::make(std::vector<NodeId> core, std::string reason) {
+tl::expected<GroupDrafts::Index, std::string> GroupDrafts::make(std::vector<NodeId> core,
+                                                                std::string reason) {
   bool merged = core.size() > 1;
   auto draft = drafted(std::move(core), merged);
   if (!draft) return no(std::move(draft.error()));
@@ -159,7 +160,7 @@ tl::expected<Drafts::Index, std::string> Drafts::make(std::vector<NodeId> core, 
   return add(std::move(*draft));
 }
 
-std::vector<Drafts::Index> Drafts::producers(Index reader) const {
+std::vector<GroupDrafts::Index> GroupDrafts::producers(Index reader) const {
   std::vector<Index> found;
   for (ValueId input : drafts_[reader].inputs) {
     NodeId producer = pieces_.graph().value(input).producer;
@@ -173,7 +174,7 @@ std::vector<Drafts::Index> Drafts::producers(Index reader) const {
 }
 
 // Whether a group other than the two lies on a way from one to the other: then they cannot become one.
-bool Drafts::path_around(Index from, Index to) const {
+bool GroupDrafts::path_around(Index from, Index to) const {
   std::size_t last = pieces_.position(drafts_[to].core.back());
   std::set<Index> seen{from};
   std::vector<Index> waiting{from};
@@ -205,7 +206,7 @@ bool Drafts::path_around(Index from, Index to) const {
   return false;
 }
 
-bool Drafts::depends(Index reader, Index on) const {
+bool GroupDrafts::depends(Index reader, Index on) const {
   std::set<Index> seen{reader};
   std::vector<Index> waiting{reader};
   std::size_t first = pieces_.position(drafts_[on].core.front());
@@ -221,8 +222,8 @@ bool Drafts::depends(Index reader, Index on) const {
   return false;
 }
 
-tl::expected<Drafts::Index, std::string> Drafts::merge(Index producer, Index reader) {
-  const Draft &a = drafts_[producer], &b = drafts_[reader];
+tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer, Index reader) {
+  const GroupDraft &a = drafts_[producer], &b = drafts_[reader];
   if (a.choice.hero == Hero::Host) return no(pieces_[a.core.front()].why_host);
   if (b.choice.hero == Hero::Host) return no(pieces_[b.core.front()].why_host);
   if (a.core.size() + b.core.size() > options_.max_nodes) {

@@ -8,7 +8,7 @@
 
 namespace xyntra {
 
-struct Draft {
+struct GroupDraft {
   std::vector<NodeId> core;   // nodes this group computes for everyone, in topological order
   std::vector<NodeId> nodes;  // and those it computes for itself: changes of index it reads through
   std::vector<ValueId> inputs, outputs;
@@ -19,14 +19,14 @@ struct Draft {
   bool alive = true;
 };
 
-class Drafts {
+class GroupDrafts {
  public:
-  Drafts(const Pieces& pieces, const Target& target, const FusionOptions& options);
+  GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options);
 
   using Index = std::size_t;
   static constexpr Index kNone = SIZE_MAX;
 
-  const std::vector<Draft>& all() const { return drafts_; }
+  const std::vector<GroupDraft>& all() const { return drafts_; }
   Index of(NodeId node) const { return owner_[node.index]; }  // the group that computes it for everyone
 
   // A new group of these nodes, which must have none yet; null with a reason when no schedule takes them.
@@ -41,17 +41,17 @@ class Drafts {
 
  private:
   using NodeSet = std::set<NodeId>;
-  tl::expected<Draft, std::string> drafted(std::vector<NodeId> core, bool merged) const;
-  void gather(NodeId node, const NodeSet& core, NodeSet& taken, Draft& draft) const;
+  tl::expected<GroupDraft, std::string> drafted(std::vector<NodeId> core, bool merged) const;
+  void gather(NodeId node, const NodeSet& core, NodeSet& taken, GroupDraft& draft) const;
   bool needed_outside(ValueId value, const NodeSet& core) const;
   bool path_around(Index from, Index to) const;
-  void count_bytes(Draft& draft) const;
-  Index add(Draft draft);
+  void count_bytes(GroupDraft& draft) const;
+  Index add(GroupDraft draft);
 
   const Pieces& pieces_;
   const Target& target_;
   const FusionOptions& options_;
-  std::vector<Draft> drafts_;
+  std::vector<GroupDraft> drafts_;
   std::vector<Index> owner_;       // by node
   std::vector<bool> materialised_;  // by node
 };

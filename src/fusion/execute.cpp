@@ -102,12 +102,28 @@ class PlanRunner::State {
     te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
     XYNTRA_TRY(formula, bound(std::move(formula), bindings_));
     XYNTRA_CHECK_OK(te::verify(formula));
-    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
     std::vector<Tensor> tensors;
-    for (ValueId input : group.inputs) tensors.push_back(values_[input.index].tensor);
+    for (ValueId input : group.inputs) {
+      const Datum& datum = values_[input.index];
+      if (datum.kind != Datum::Kind::Tensor) internal_error("a group reads a value that no group has made");
+      tensors.push_back(datum.tensor);
+    }
+    XYNTRA_CHECK_OK(check_shapes(formula, tensors));
+    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
     XYNTRA_TRY(auto results, compiled.run(tensors, group.outputs.size(), pool_, options_.budget));
     for (std::size_t i = 0; i < results.size(); ++i) {
       XYNTRA_CHECK_OK(store(group.outputs[i], Datum::of(std::move(results[i]))));
+    }
+    return {};
+  }
+
+  static Status check_shapes(const te::Formula& formula, const std::vector<Tensor>& tensors) {
+    for (const te::BufferInfo& buffer : formula.buffers) {
+      if (buffer.role != te::BufferRole::Input) continue;
+      const Tensor& tensor = tensors.at(static_cast<std::size_t>(buffer.position));
+      if (tensor.dtype() == buffer.dtype && static_dims(buffer.shape) == tensor.dims()) continue;
+      return bad_model("a value is " + Type::tensor(tensor.dtype(), shape_of(tensor.dims())).to_string() +
+                       ", but the model says " + Type::tensor(buffer.dtype, buffer.shape).to_string());
     }
     return {};
   }

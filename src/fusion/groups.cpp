@@ -30,8 +30,8 @@ class Grouper {
     for (NodeId node : pieces_.order()) {
       if (options_.budget != nullptr) XYNTRA_CHECK_OK(options_.budget->check_time());
       if (!drafts_.materialised(node)) continue;
-      Drafts::Index group = drafts_.of(node);
-      if (group == Drafts::kNone) {
+      GroupDrafts::Index group = drafts_.of(node);
+      if (group == GroupDrafts::kNone) {
         group = *drafts_.make({node}, "");
       } else if (drafts_.all()[group].core.back() != node) {
         continue;  // a seeded group is grown when its last node is reached
@@ -45,7 +45,7 @@ class Grouper {
   void seed_attention() {
     for (const AttentionNodes& found : find_attention(pieces_)) {
       bool free = std::all_of(found.nodes.begin(), found.nodes.end(),
-                              [this](NodeId node) { return drafts_.of(node) == Drafts::kNone; });
+                              [this](NodeId node) { return drafts_.of(node) == GroupDrafts::kNone; });
       if (!free) continue;
       auto made = drafts_.make(found.nodes, "scores, softmax and weighted sum are one attention");
       if (!made) note(found.scores, found.weighted, made.error());
@@ -55,19 +55,20 @@ class Grouper {
   void note(NodeId from, NodeId to, const std::string& reason) { refused_[{from, to}] = reason; }
 
   // Merges the group with its producers, best first, until none is left that it can take.
-  void grow(Drafts::Index group) {
-    std::set<std::pair<Drafts::Index, Drafts::Index>> tried;
+  void grow(GroupDrafts::Index group) {
+    std::set<std::pair<GroupDrafts::Index, GroupDrafts::Index>> tried;
     bool changed = true;
     while (changed) {
       changed = false;
-      std::vector<Drafts::Index> producers = drafts_.producers(group);
-      std::stable_sort(producers.begin(), producers.end(), [this](Drafts::Index a, Drafts::Index b) {
-        const Draft &x = drafts_.all()[a], &y = drafts_.all()[b];
-        if (rank_of(x.choice.hero) != rank_of(y.choice.hero))
-          return rank_of(x.choice.hero) > rank_of(y.choice.hero);
-        return pieces_.position(x.core.back()) > pieces_.position(y.core.back());
-      });
-      for (Drafts::Index producer : producers) {
+      std::vector<GroupDrafts::Index> producers = drafts_.producers(group);
+      std::stable_sort(producers.begin(), producers.end(),
+                       [this](GroupDrafts::Index a, GroupDrafts::Index b) {
+                         const GroupDraft &x = drafts_.all()[a], &y = drafts_.all()[b];
+                         if (rank_of(x.choice.hero) != rank_of(y.choice.hero))
+                           return rank_of(x.choice.hero) > rank_of(y.choice.hero);
+                         return pieces_.position(x.core.back()) > pieces_.position(y.core.back());
+                       });
+      for (GroupDrafts::Index producer : producers) {
         if (!tried.insert({producer, group}).second) continue;
         auto merged = drafts_.merge(producer, group);
         if (merged) {
@@ -86,9 +87,9 @@ class Grouper {
 
   Result<Grouping> finished() {
     Grouping result;
-    std::vector<Drafts::Index> order = launch_order();
-    for (Drafts::Index index : order) {
-      const Draft& draft = drafts_.all()[index];
+    std::vector<GroupDrafts::Index> order = launch_order();
+    for (GroupDrafts::Index index : order) {
+      const GroupDraft& draft = drafts_.all()[index];
       Group group;
       group.hero = draft.choice.hero;
       group.nodes = draft.nodes;
@@ -113,7 +114,7 @@ class Grouper {
     return result;
   }
 
-  std::string reason_of(const Draft& draft) const {
+  std::string reason_of(const GroupDraft& draft) const {
     if (draft.choice.hero == Hero::Host) return pieces_[draft.core.front()].why_host;
     if (!draft.reason.empty()) return draft.reason;
     if (draft.nodes.size() == 1) return "nothing beside it can share its launch";
@@ -123,28 +124,30 @@ class Grouper {
   }
 
   // Producers before readers; among those ready, the one whose first node comes first.
-  std::vector<Drafts::Index> launch_order() const {
-    std::vector<Drafts::Index> living;
-    for (Drafts::Index i = 0; i < drafts_.all().size(); ++i) {
+  std::vector<GroupDrafts::Index> launch_order() const {
+    std::vector<GroupDrafts::Index> living;
+    for (GroupDrafts::Index i = 0; i < drafts_.all().size(); ++i) {
       if (drafts_.all()[i].alive) living.push_back(i);
     }
-    std::map<Drafts::Index, std::size_t> waiting_for;
-    std::map<Drafts::Index, std::vector<Drafts::Index>> readers;
-    using Entry = std::pair<std::size_t, Drafts::Index>;
+    std::map<GroupDrafts::Index, std::size_t> waiting_for;
+    std::map<GroupDrafts::Index, std::vector<GroupDrafts::Index>> readers;
+    using Entry = std::pair<std::size_t, GroupDrafts::Index>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    auto entry = [this](Drafts::Index i) { return Entry{pieces_.position(drafts_.all()[i].core.back()), i}; };
-    for (Drafts::Index i : living) {
+    auto entry = [this](GroupDrafts::Index i) {
+      return Entry{pieces_.position(drafts_.all()[i].core.back()), i};
+    };
+    for (GroupDrafts::Index i : living) {
       auto producers = drafts_.producers(i);
       waiting_for[i] = producers.size();
-      for (Drafts::Index producer : producers) readers[producer].push_back(i);
+      for (GroupDrafts::Index producer : producers) readers[producer].push_back(i);
       if (producers.empty()) ready.push(entry(i));
     }
-    std::vector<Drafts::Index> order;
+    std::vector<GroupDrafts::Index> order;
     while (!ready.empty()) {
-      Drafts::Index next = ready.top().second;
+      GroupDrafts::Index next = ready.top().second;
       ready.pop();
       order.push_back(next);
-      for (Drafts::Index reader : readers[next]) {
+      for (GroupDrafts::Index reader : readers[next]) {
         if (--waiting_for[reader] == 0) ready.push(entry(reader));
       }
     }
@@ -158,18 +161,18 @@ class Grouper {
     const Type& type = pieces_.graph().value(value).type;
     if (type.is_tensor() && type.shape)
       edge.bytes = floor_div(product(*type.shape) * bits_of(type.dtype) + 7, 8);
-    Drafts::Index a = drafts_.of(from), b = drafts_.of(to);
+    GroupDrafts::Index a = drafts_.of(from), b = drafts_.of(to);
     bool from_free = pieces_[from].transparent && options_.enabled,
          to_free = pieces_[to].transparent && options_.enabled;
-    if (a != Drafts::kNone && a == b) {
+    if (a != GroupDrafts::kNone && a == b) {
       edge.verdict = from_free || to_free ? Verdict::Free : Verdict::Fused;
       edge.reason = drafts_.all()[a].choice.hero == Hero::None
                         ? "one loop computes both"
                         : "both are part of one " + std::string(name_of(drafts_.all()[a].choice.hero));
       return edge;
     }
-    bool read_through = from_free && !pieces_[to].is_host();
-    if (read_through || (to_free && b == Drafts::kNone)) {
+    bool read_through = from_free && !drafts_.materialised(from);
+    if (read_through || (to_free && b == GroupDrafts::kNone)) {
       edge.verdict = Verdict::Free;
       edge.reason = std::string(read_through ? pieces_.graph().node(from).op : pieces_.graph().node(to).op) +
                     " is a change of index in whoever reads it";
@@ -189,7 +192,7 @@ class Grouper {
 
   const Pieces& pieces_;
   const FusionOptions& options_;
-  Drafts drafts_;
+  GroupDrafts drafts_;
   std::map<std::pair<NodeId, NodeId>, std::string> refused_;
 };
 

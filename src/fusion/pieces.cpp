@@ -108,6 +108,14 @@ Status Pieces::make_piece(NodeId id) {
     if (buffer.role == te::BufferRole::Input && loaded[buffer.id.index])
       read(node.inputs.at(static_cast<std::size_t>(buffer.position)));
   }
+  // A size that a host operation tells is there once its result is: the piece waits for it as for an operand.
+  for (const te::BufferInfo& buffer : piece.formula.buffers) {
+    for (const Dim& dim : buffer.shape) {
+      std::vector<std::string> symbols;
+      dim.collect_symbols(symbols);
+      for (const std::string& symbol : symbols) read(known_.at(symbol));
+    }
+  }
   piece.transparent = only_moves_one_operand(piece.formula, piece.shape);
   return {};
 }
@@ -123,7 +131,8 @@ bool Pieces::sizes_known(const Dim& dim) const {
 void Pieces::learn_sizes(ValueId value) {
   if (!value.valid() || !is_known_tensor(graph_->value(value))) return;
   for (const Dim& dim : *graph_->value(value).type.shape) {
-    if (dim.is_symbol()) known_.insert(dim.to_string());
+    if (dim.is_symbol())
+      known_.try_emplace(dim.to_string(), graph_->value(value).producer.valid() ? value : ValueId());
   }
 }
 

@@ -1,7 +1,7 @@
 // The nodes of a graph as fusion sees them: each with its formula, who reads it, and what it is free to do.
 #pragma once
 
-#include <set>
+#include <map>
 
 #include "ops/op.h"
 #include "te/classify.h"
@@ -45,7 +45,8 @@ class Pieces {
   std::vector<Piece> pieces_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> is_output_;
-  std::set<std::string> known_;  // symbolic sizes that inputs and host operations tell
+  std::map<std::string, ValueId>
+      known_;  // symbolic sizes; the host's result that tells it, or an input (invalid)
 };
 
 // The node as a person knows it: the model's own name, or the operator.

@@ -74,7 +74,7 @@ struct EdgeVerdict {
 };
 
 // One application of a rule or a named pass on the way from the model to the plan's graph.
-struct RuleUse {
+struct CertificateLine {
   std::string rule;
   Exactness exactness = Exactness::Exact;
   std::vector<std::string> origins;  // the model's names of the nodes it read
@@ -106,7 +106,7 @@ struct MemoryPlan {
 
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
-  std::vector<RuleUse> certificate;
+  std::vector<CertificateLine> certificate;
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
   MemoryPlan memory;

@@ -1,6 +1,9 @@
 #include "schedule/alignment.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "te/index.h"
 
 namespace xyntra {
 
@@ -16,7 +19,30 @@ bool is_axis(const Stage& stage, VarId loop) {
   return std::find(stage.axes.begin(), stage.axes.end(), loop) != stage.axes.end();
 }
 
-VarId plain_variable(const Expr& index) { return index->op == ExprOp::Var ? index->var : VarId(); }
+// The loops of an index that is a mixed-radix number, innermost first: i * 12 + j with j < 12 gives j, i.
+std::optional<std::vector<VarId>> digits_of(const te::Formula& formula, const Expr& index) {
+  te::LinearIndex linear = te::IndexAlgebra(formula).linear(index);
+  if (!linear.constant.is(0)) return std::nullopt;
+  std::vector<VarId> digits;
+  Dim stride = 1;
+  while (!linear.terms.empty()) {
+    auto next =
+        std::find_if(linear.terms.begin(), linear.terms.end(), [&](const te::LinearIndex::Term& term) {
+          return term.atom->op == ExprOp::Var && term.coefficient == stride;
+        });
+    if (next == linear.terms.end()) return std::nullopt;
+    digits.push_back(next->atom->var);
+    stride = stride * formula.variable(next->atom->var).extent;
+    linear.terms.erase(next);
+  }
+  return digits;
+}
+
+bool alike(const te::Formula& formula, const std::vector<VarId>& a, const std::vector<VarId>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](VarId x, VarId y) {
+    return formula.variable(x).extent == formula.variable(y).extent;
+  });
+}
 
 }  // namespace
 
@@ -44,15 +70,13 @@ Alignment::Alignment(const te::Formula& formula) : formula_(formula) {
         if (!te::is_load(node) || node.buffer != stages[w].target) return;
         std::vector<Expr> index = te::index_of(node);
         for (std::size_t d = 0; d < index.size(); ++d) {
-          VarId written = plain_variable(stages[w].store[d]), read = plain_variable(index[d]);
-          bool aligned = written.valid() && read.valid() && node.op == ExprOp::Load;
-          if (aligned) {
-            std::size_t a = members_.at({w, written}), b = members_.at({r, read});
-            if (!is_axis(stages[r], read) || extents[a] != extents[b]) broken.push_back(a);
-            if (extents[a] == extents[b]) {
+          auto written = digits_of(formula, stages[w].store[d]), read = digits_of(formula, index[d]);
+          if (node.op == ExprOp::Load && written && read && alike(formula, *written, *read)) {
+            for (std::size_t k = 0; k < read->size(); ++k) {
+              std::size_t a = members_.at({w, (*written)[k]}), b = members_.at({r, (*read)[k]});
               parents_[root(b)] = root(a);
-              continue;
             }
+            continue;
           }
           for (const auto& [s, expr] : {std::pair{w, stages[w].store[d]}, std::pair{r, index[d]}}) {
             for (VarId loop : te::variables_of(expr)) broken.push_back(members_.at({s, loop}));
@@ -93,15 +117,17 @@ VarId Alignment::axis_of(std::size_t stage, Class id) const {
   return {};
 }
 
-std::optional<Alignment::Class> Alignment::written_along(te::BufferId buffer, std::size_t dimension) const {
+std::vector<Alignment::Class> Alignment::written_along(te::BufferId buffer, std::size_t dimension) const {
   for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
     const Stage& stage = formula_.stages[s];
     if (stage.target != buffer) continue;
-    VarId axis = plain_variable(stage.store[dimension]);
-    if (axis.valid()) return members_.at({s, axis});
-    return std::nullopt;
+    std::vector<Class> classes;
+    for (VarId axis : digits_of(formula_, stage.store[dimension]).value_or(std::vector<VarId>())) {
+      classes.push_back(members_.at({s, axis}));
+    }
+    return classes;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace xyntra

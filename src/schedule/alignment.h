@@ -26,8 +26,8 @@ class Alignment {
   // The class's axis of a stage; invalid when it has none.
   te::VarId axis_of(std::size_t stage, Class id) const;
   const Dim& extent(Class id) const { return extents_[id]; }
-  // The class along which a dimension of a buffer is written, or none.
-  std::optional<Class> written_along(te::BufferId buffer, std::size_t dimension) const;
+  // The classes along which a dimension of a buffer is written: several where it is a merged axis.
+  std::vector<Class> written_along(te::BufferId buffer, std::size_t dimension) const;
 
  private:
   using Loop = std::pair<std::size_t, te::VarId>;

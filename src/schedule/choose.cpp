@@ -121,8 +121,11 @@ class Chooser {
       const BufferInfo& buffer = formula_.buffer(id);
       Dim elements = 1;
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-        auto along = alignment.written_along(id, d);
-        if (!along || !rows.count(*along)) elements = elements * buffer.shape[d];
+        Dim held = buffer.shape[d];
+        for (Alignment::Class along : alignment.written_along(id, d)) {
+          if (rows.count(along)) held = floor_div(held, alignment.extent(along));
+        }
+        elements = elements * held;
       }
       total = total + elements * ((bits_of(buffer.dtype) + 7) / 8);
     }

@@ -46,24 +46,60 @@ std::optional<std::vector<Dim>> chain_of(std::vector<Dim> divisors, const Dim& e
   return chain;
 }
 
+// Loops that walk a value between two stages together are split alike, so that they go on walking together.
+class Companions {
+ public:
+  explicit Companions(const Formula& formula) : parents_(formula.variables.size()) {
+    for (std::size_t v = 0; v < parents_.size(); ++v) parents_[v] = v;
+    for (const Stage& writer : formula.stages) {
+      if (writer.kind != Stage::Kind::MapReduce) continue;
+      for (const Stage& reader : formula.stages) {
+        for_each_node(reader, [&](const ExprNode& node) {
+          if (!is_load(node) || node.buffer != writer.target) return;
+          std::vector<Expr> index = index_of(node);
+          for (std::size_t d = 0; d < index.size(); ++d) unite(formula, writer.store[d], index[d]);
+        });
+      }
+    }
+  }
+
+  VarId leader(VarId loop) {
+    std::size_t v = loop.index;
+    while (parents_[v] != v) v = parents_[v] = parents_[parents_[v]];
+    return VarId(v);
+  }
+
+ private:
+  void unite(const Formula& formula, const Expr& a, const Expr& b) {
+    if (a->op != ExprOp::Var || b->op != ExprOp::Var) return;
+    if (formula.variable(a->var).extent != formula.variable(b->var).extent) return;
+    parents_[leader(b->var).index] = leader(a->var).index;
+  }
+  std::vector<std::size_t> parents_;
+};
+
 }  // namespace
 
 bool split_axes(Formula& formula) {
+  Companions companions(formula);
   std::map<VarId, std::vector<Dim>> divisors;
   for (const Stage& stage : formula.stages) {
     for_each_node(stage, [&](const ExprNode& node) {
       auto division = division_of(node);
       if (!division) return;
-      std::vector<Dim>& known = divisors[division->first];
+      std::vector<Dim>& known = divisors[companions.leader(division->first)];
       if (std::find(known.begin(), known.end(), division->second) == known.end())
         known.push_back(division->second);
     });
   }
   Substitution replaced;
   std::map<VarId, std::vector<VarId>> parts;  // outermost first
-  for (const auto& [loop, found] : divisors) {
+  for (std::size_t v = 0, count = formula.variables.size(); v < count; ++v) {
+    VarId loop(v);
+    auto found = divisors.find(companions.leader(loop));
+    if (found == divisors.end()) continue;
     const Dim extent = formula.variable(loop).extent;
-    auto chain = chain_of(found, extent);
+    auto chain = chain_of(found->second, extent);
     if (!chain) continue;
     Expr whole;
     Dim inner_stride = extent;
