@@ -175,6 +175,67 @@ bool same_last_size(Arguments a) {
   return x.shaped() && y.shaped() && x.rank() > 0 && y.rank() > 0 && x.shape().back() == y.shape().back();
 }
 
+bool is_boolean(Arguments a) { return a[0].facts->is_tensor() && is_bool(a[0].facts->dtype()); }
+bool is_one(Arguments a) { return number_of(a[0]) == 1.0; }
+bool is_zero(Arguments a) { return number_of(a[0]) == 0.0; }
+
+bool are_inverse(Arguments a) {
+  const auto p = integers_of(a[0]), q = integers_of(a[1]);
+  if (!p || !q || p->size() != q->size()) return false;
+  for (std::size_t i = 0; i < q->size(); ++i) {
+    if ((*p)[static_cast<std::size_t>((*q)[i])] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+// All indices are 0 and the axis has no other.
+bool takes_all(Arguments a) {
+  const auto indices = integers_of(a[0]);
+  const auto axis = integer_of(a[2]);
+  if (!indices || indices->size() != 1 || (*indices)[0] != 0 || !axis || !a[1].facts->shaped()) return false;
+  const auto rank = static_cast<std::int64_t>(a[1].facts->rank());
+  const std::int64_t position = *axis < 0 ? *axis + rank : *axis;
+  return position < rank && a[1].facts->shape()[static_cast<std::size_t>(position)].is(1);
+}
+
+bool inverse_count(Arguments a) {
+  const auto axes = integers_of(a[2]);
+  const auto number = number_of(a[0]);
+  if (!axes || !number || !a[1].facts->shaped() || !is_float(a[1].facts->dtype())) return false;
+  std::int64_t count = 1;
+  for (std::int64_t axis : *axes) {
+    const auto position = static_cast<std::size_t>(axis);
+    if (axis < 0 || position >= a[1].facts->rank() || !a[1].facts->shape()[position].is_constant())
+      return false;
+    count *= a[1].facts->shape()[position].constant();
+  }
+  return count > 0 && about(a[1].facts->dtype(), *number, 1.0 / static_cast<double>(count));
+}
+
+bool are_units(Arguments a) {
+  const auto axes = integers_of(a[0]);
+  if (!axes || axes->empty() || !a[1].facts->shaped()) return false;
+  return std::ranges::all_of(*axes, [&](std::int64_t axis) {
+    const auto position = static_cast<std::size_t>(axis);
+    return axis >= 0 && position < a[1].facts->rank() && a[1].facts->shape()[position].is(1);
+  });
+}
+
+// [batch, groups, rest] of a value with that batch whose channels the groups divide.
+bool splits_channels(Arguments a) {
+  const auto shape = integers_of(a[0]);
+  if (!shape || shape->size() != 3 || !a[1].facts->shaped() || a[1].facts->rank() < 3) return false;
+  const Dim &batch = a[1].facts->shape()[0], &channels = a[1].facts->shape()[1];
+  const bool keeps_batch = (*shape)[0] == 0 ? !batch.is(0) : batch.is((*shape)[0]);
+  return keeps_batch && (*shape)[1] > 0 && channels.is_constant() && channels.constant() % (*shape)[1] == 0;
+}
+
+bool is_last(Arguments a) {
+  const auto axis = integer_of(a[0]);
+  if (!axis || !a[1].facts->shaped()) return false;
+  return *axis == -1 || *axis + 1 == static_cast<std::int64_t>(a[1].facts->rank());
+}
+
 bool all_zero(Arguments a) {
   const auto integers = integers_of(a[0]);
   return integers && std::ranges::all_of(*integers, [](std::int64_t i) { return i == 0; });
@@ -205,6 +266,16 @@ constexpr std::array kGuards = {
                   "per_channel(c, x): c has one element per channel of x, or one"},
     GuardFunction{"moves_units", "nv", moves_units, "moves_units(perm, x): only axes of size 1 move"},
     GuardFunction{"same_last_size", "vv", same_last_size, "the last axes of both have one size"},
+    GuardFunction{"boolean", "v", is_boolean, "has the dtype bool"},
+    GuardFunction{"one", "n", is_one, "a constant of ones"},
+    GuardFunction{"zero", "n", is_zero, "a constant of zeros"},
+    GuardFunction{"inverse", "nn", are_inverse, "inverse(p, q): permutations that undo one another"},
+    GuardFunction{"takes_all", "nvn", takes_all, "takes_all(i, x, axis): index 0 of an axis of size 1"},
+    GuardFunction{"inverse_count", "nvn", inverse_count, "inverse_count(c, x, axes): c is 1 / that number"},
+    GuardFunction{"units", "nv", are_units, "units(axes, x): axes of size 1"},
+    GuardFunction{"splits_channels", "nv", splits_channels,
+                  "splits_channels(s, x): s is [batch, groups, rest] of x"},
+    GuardFunction{"last", "nv", is_last, "last(axis, x): the last axis of x"},
     GuardFunction{"all_zero", "n", all_zero, "a constant list of zeros"},
 };
 

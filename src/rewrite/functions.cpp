@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "rewrite/einsum.h"
 #include "rewrite/fold.h"
 #include "rewrite/normalize.h"
 
@@ -39,10 +40,20 @@ std::optional<Attribute> from_back(Arguments a) {
   return axis == rank - 1 ? std::int64_t{-1} : axis;
 }
 
+std::optional<Attribute> second(Arguments a) {
+  const auto integers = integers_of(a[0]);
+  if (!integers || integers->size() < 2) return std::nullopt;
+  return (*integers)[1];
+}
+
 std::optional<Attribute> value(Arguments a) {
   const auto number = number_of(a[0]);
   if (!number) return std::nullopt;
-  return static_cast<float>(*number);
+  // Attributes are f32: what an f64 operand holds beyond that would be lost.
+  const auto held = static_cast<float>(*number);
+  const bool is_double = a[0].facts != nullptr && a[0].facts->dtype() == DType::F64;
+  if (is_double && static_cast<double>(held) != *number) return std::nullopt;
+  return held;
 }
 
 // Pads of a convolution over a padded operand: those of its spatial axes together.
@@ -64,6 +75,7 @@ std::optional<Attribute> padded(Arguments a) {
 constexpr std::array kAttributes = {
     AttributeFunction{"compose", "nn", compose, "compose(p, q): the permutation p, then q"},
     AttributeFunction{"first", "n", first, "first(axes): the first of a constant list"},
+    AttributeFunction{"second", "n", second, "second(shape): the second of a constant list"},
     AttributeFunction{"from_back", "nv", from_back,
                       "from_back(axes, x): the first axis, -1 for the last of x"},
     AttributeFunction{"value", "n", value, "value(c): the number that a constant holds"},
@@ -150,13 +162,27 @@ std::optional<TermId> as_scale(Program& program, const ClassFacts&, Arguments a)
   return trailing(program, a[0].term, *a[1].facts, a[1].facts->rank() - covered);
 }
 
-// A value with one element per channel of x, or one element, as a vector over the channels.
-std::optional<TermId> channels(Program& program, const ClassFacts&, Arguments a) {
-  const ClassFacts &value = *a[0].facts, &x = *a[1].facts;
-  if (!value.shaped() || !x.shaped() || x.rank() < 2 || !x.shape()[1].is_constant()) return std::nullopt;
+// A value with one element per channel of the result, or one element, as a vector over the channels.
+std::optional<TermId> channels(Program& program, const ClassFacts& root, Arguments a) {
+  const ClassFacts& value = *a[0].facts;
+  if (!value.shaped() || !root.shaped() || root.rank() < 2 || value.rank() > root.rank()) return std::nullopt;
+  const Dim& count = root.shape()[1];
+  const std::size_t skipped = root.rank() - value.rank();
+  for (std::size_t i = 0; i < value.rank(); ++i) {
+    const bool channel = i + skipped == 1;
+    if (!value.shape()[i].is(1) && !(channel && value.shape()[i] == count)) return std::nullopt;
+  }
+  if (!count.is_constant()) return std::nullopt;
   const bool is_one = product(value.shape()).is(1);
-  auto vector = reshape(program, a[0].term, is_one ? Shape{1} : Shape{x.shape()[1]});
-  return vector ? expand(program, *vector, {x.shape()[1]}) : std::nullopt;
+  auto vector = reshape(program, a[0].term, is_one ? Shape{1} : Shape{count});
+  return vector ? expand(program, *vector, {count}) : std::nullopt;
+}
+std::optional<TermId> channel_fill(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts& x = *a[0].facts;
+  const auto held = number_of(a[1]);
+  if (!held || !x.shaped() || x.rank() < 2 || !x.shape()[1].is_constant()) return std::nullopt;
+  if (x.shape()[1].constant() > kLargestFilled) return std::nullopt;
+  return program.add_constant(splat(x.dtype(), {x.shape()[1].constant()}, *held));
 }
 
 // A vector along axis `axis` of something with x's rank.
@@ -172,6 +198,23 @@ std::optional<TermId> along_first(Program& program, const ClassFacts&, Arguments
 }
 std::optional<TermId> along_second(Program& program, const ClassFacts&, Arguments a) {
   return along(program, a[0], *a[1].facts, 1);
+}
+
+// A value along the rows of a matrix: one element per row, or one element.
+std::optional<TermId> along_rows(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts &value = *a[0].facts, &matrix = *a[1].facts;
+  if (!value.shaped() || !matrix.shaped() || matrix.rank() != 2) return std::nullopt;
+  const Dim count = product(value.shape());
+  if (!count.is(1) &&
+      (value.rank() == 0 || !(value.shape().back() == matrix.shape()[0]) || !(count == matrix.shape()[0]))) {
+    return std::nullopt;
+  }
+  return reshape(program, a[0].term, {count, 1});
+}
+
+std::optional<TermId> einsum(Program& program, const ClassFacts&, Arguments a) {
+  const auto* equation = a[2].attribute == nullptr ? nullptr : std::get_if<std::string>(a[2].attribute);
+  return equation == nullptr ? std::nullopt : einsum_as_matmul(program, a[0].term, a[1].term, *equation);
 }
 
 // A number of the dtype of x.
@@ -198,7 +241,11 @@ constexpr std::array kValues = {
     ValueFunction{"ones", "vn", ones, "@ones(x, axes): ones along these axes of x"},
     ValueFunction{"as_scale", "vvv", as_scale,
                   "@as_scale(g, x, s): g under the shape of s, along the last axes of x"},
-    ValueFunction{"channels", "vv", channels, "@channels(c, x): a vector over the channels of x"},
+    ValueFunction{"channels", "v", channels, "@channels(c): c as a vector over the channels of the result"},
+    ValueFunction{"channel_fill", "vn", channel_fill,
+                  "@channel_fill(x, n): a vector of n over the channels of x"},
+    ValueFunction{"along_rows", "vv", along_rows, "@along_rows(g, w): g with one element per row of w"},
+    ValueFunction{"einsum", "vvn", einsum, "@einsum(a, b, equation): as a product of matrices"},
     ValueFunction{"along_first", "vv", along_first,
                   "@along_first(v, x): vector v along the first of x's axes"},
     ValueFunction{"along_second", "vv", along_second,

@@ -200,6 +200,7 @@ class Parser {
       XYNTRA_TRY(RuleTerm child, sum());
       children.push_back(std::move(child));
     }
+    while (!children.empty() && children.back().kind == RuleTerm::Kind::Absent) children.pop_back();
     return children;
   }
 

@@ -29,6 +29,30 @@ const std::vector<RuleText>& rows() {
 #define RULE(...) row("algebra", __VA_ARGS__),
 #include "rewrite/algebra.def"
 #undef RULE
+#define RULE(...) row("select", __VA_ARGS__),
+#include "rewrite/select.def"
+#undef RULE
+#define RULE(...) row("cast", __VA_ARGS__),
+#include "rewrite/cast.def"
+#undef RULE
+#define RULE(...) row("shape", __VA_ARGS__),
+#include "rewrite/shape.def"
+#undef RULE
+#define RULE(...) row("reduction", __VA_ARGS__),
+#include "rewrite/reduction.def"
+#undef RULE
+#define RULE(...) row("matmul", __VA_ARGS__),
+#include "rewrite/matmul.def"
+#undef RULE
+#define RULE(...) row("convolution", __VA_ARGS__),
+#include "rewrite/convolution.def"
+#undef RULE
+#define RULE(...) row("activation", __VA_ARGS__),
+#include "rewrite/activation.def"
+#undef RULE
+#define RULE(...) row("normalization", __VA_ARGS__),
+#include "rewrite/normalization.def"
+#undef RULE
   };
   return kRows;
 }
