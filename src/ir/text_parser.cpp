@@ -1,8 +1,11 @@
+#include "ir/text_parser.h"
+
+#include <algorithm>
 #include <set>
 
 #include "ir/text.h"
-#include "ir/text_lexer.h"
 #include "ir/text_literals.h"
+#include "ir/text_reader.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -12,13 +15,15 @@ constexpr int kDeepestNesting = 64;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kHighestRank = 32;
 constexpr std::size_t kLongestDim = 4096;  // characters of one size expression
-
-using Kind = Token::Kind;
+constexpr std::size_t kHashDigits = 64;
 
 // Recursive descent with one token of lookahead. Nesting is counted, so the stack is bounded.
-class Parser {
+class Parser : public TokenReader {
  public:
-  explicit Parser(std::string_view text) : lexer_(text) {}
+  explicit Parser(std::string_view text) : TokenReader(text) {}
+  // In the middle of another text; constants may be named by hash.
+  Parser(const Lexer& lexer, const Token& current, WeightHashes& weights)
+      : TokenReader(lexer, current), weights_(&weights) {}
 
   Result<Module> module() {
     XYNTRA_CHECK_OK(advance());
@@ -34,75 +39,14 @@ class Parser {
     return module;
   }
 
+  Result<Graph> graph_within(Lexer& lexer, Token& current) {
+    XYNTRA_TRY(Graph result, graph(1));
+    lexer = lexer_;
+    current = current_;
+    return result;
+  }
+
  private:
-  // ---- Tokens ----
-  Status advance() {
-    XYNTRA_TRY(current_, lexer_.next());
-    return {};
-  }
-
-  tl::unexpected<Error> error(const std::string& message) const {
-    return lexer_.error_at(current_.offset, message);
-  }
-
-  tl::unexpected<Error> expected(const std::string& what) const {
-    if (current_.kind == Kind::End) return error("expected " + what + ", found the end of the text");
-    constexpr std::size_t kLongestShown = 40;
-    std::string_view shown = cut_at_character(current_.text, kLongestShown);
-    const char* sigil = current_.kind == Kind::ValueName ? "%" : current_.kind == Kind::AtName ? "@" : "";
-    return error("expected " + what + ", found '" + sigil + printable(shown) +
-                 (shown.size() < current_.text.size() ? "…'" : "'"));
-  }
-
-  Result<bool> accept(std::string_view symbol) {
-    if (!current_.is_symbol(symbol)) return false;
-    XYNTRA_CHECK_OK(advance());
-    return true;
-  }
-
-  Status expect(std::string_view symbol, const char* where) {
-    if (!current_.is_symbol(symbol)) return expected("'" + std::string(symbol) + "' " + where);
-    return advance();
-  }
-
-  // The current token's text, unquoted when it is written in quotes; and on to the next token.
-  Result<std::string> take_text() {
-    std::string text(current_.text);
-    if (text.starts_with('"')) {
-      auto plain = unquote(current_.text);
-      if (!plain) return error("bad string: " + plain.error().message);
-      text = std::move(*plain);
-    }
-    XYNTRA_CHECK_OK(advance());
-    return text;
-  }
-
-  Result<std::string> name(Kind kind, const char* what) {
-    if (current_.kind != kind) return expected(what);
-    return take_text();
-  }
-
-  Result<std::string> word(const char* what) {
-    if (current_.kind != Kind::Word && current_.kind != Kind::String) return expected(what);
-    return take_text();
-  }
-
-  // item {',' item} close, or close at once; `open` was taken.
-  template <class Item>
-  Status list_until(std::string_view close, const char* where, Item item) {
-    XYNTRA_TRY(bool done, accept(close));
-    while (!done) {
-      XYNTRA_CHECK_OK(item());
-      XYNTRA_TRY(bool more, accept(","));
-      if (!more) {
-        if (!current_.is_symbol(close)) return expected("',' or '" + std::string(close) + "' " + where);
-        XYNTRA_CHECK_OK(advance());
-        done = true;
-      }
-    }
-    return {};
-  }
-
   // ---- Module header ----
   Status header(Module& module) {
     XYNTRA_CHECK_OK(advance());
@@ -151,13 +95,6 @@ class Parser {
     return {};
   }
 
-  Result<std::int64_t> integer(const char* what) {
-    auto value = current_.kind == Kind::Number ? parse_i64(current_.text) : std::nullopt;
-    if (!value) return expected(std::string(what) + ", an integer of 64 bits");
-    XYNTRA_CHECK_OK(advance());
-    return *value;
-  }
-
   // ---- Types ----
   Result<Type> type(int depth) {
     if (depth > kDeepestNesting) return too_deep("types");
@@ -194,26 +131,10 @@ class Parser {
     }
     Shape dims;
     for (const Lexer::Piece& piece : pieces) {
-      XYNTRA_TRY(Dim dim, size(piece));
+      XYNTRA_TRY(Dim dim, parse_size(lexer_, piece));
       dims.push_back(std::move(dim));
     }
     return dims;
-  }
-
-  Result<Dim> size(const Lexer::Piece& piece) const {
-    const auto too_long = [&] {
-      return lexer_.error_at(piece.offset, "this size expression is too long", ErrorClass::Limit);
-    };
-    if (piece.text.size() > kLongestDim) return too_long();
-    auto dim = Dim::parse(piece.text);
-    if (!dim) return lexer_.error_at(piece.offset, dim.error().message);
-    if (dim->is_constant() && dim->constant() < 0)
-      return lexer_.error_at(piece.offset, "a size cannot be negative");
-    // Multiplied out it can be longer than it was written, and must still be readable when it is printed.
-    const std::string canonical = dim->to_string();
-    if (canonical.size() > kLongestDim || (canonical != piece.text && !Dim::parse(canonical)))
-      return too_long();
-    return *dim;
   }
 
   tl::unexpected<Error> too_deep(const char* what) const {
@@ -222,16 +143,38 @@ class Parser {
   }
 
   // ---- Constants ----
-  // A tensor's type, `separator` where one is given, and its elements.
-  Result<Tensor> tensor(const char* separator) {
-    Token place = current_;
+  // A tensor's type and its elements.
+  Result<Tensor> tensor() {
+    const Token place = current_;
+    XYNTRA_TRY(ConstantType type, constant_type());
+    return elements(type.dtype, std::move(type.dims), place);
+  }
+
+  struct ConstantType {
+    DType dtype = DType::F32;
+    Dims dims;
+  };
+  Result<ConstantType> constant_type() {
+    const Token place = current_;
     XYNTRA_TRY(DType dtype, element_type());
     if (!current_.is_symbol("[")) return expected("'[' and the sizes of the constant");
     XYNTRA_TRY(auto shape, this->shape());
     auto dims = shape ? static_dims(*shape) : std::nullopt;
     if (!dims) return lexer_.error_at(place.offset, "the sizes of a constant are numbers");
-    if (separator != nullptr) XYNTRA_CHECK_OK(expect(separator, "before the elements of a constant"));
-    return elements(dtype, std::move(*dims), place);
+    return ConstantType{dtype, std::move(*dims)};
+  }
+
+  // sha256"…" where the constants of this graph may be named so.
+  bool at_hash(int depth) const { return weights_ != nullptr && depth == 1 && current_.is_word("sha256"); }
+
+  Result<std::string> hash(DType dtype, const Dims& dims, const Token& place) {
+    auto size = byte_size(dtype, dims);
+    if (!size) return lexer_.error_at(place.offset, size.error().message, ErrorClass::Limit);
+    XYNTRA_CHECK_OK(advance());
+    const std::size_t start = current_.offset;
+    XYNTRA_TRY(std::string digits, name(Kind::String, "the hash of a constant in quotes"));
+    if (!is_hash(digits)) return lexer_.error_at(start, "a hash has 64 digits, 0 to 9 and a to f");
+    return digits;
   }
 
   Result<Tensor> elements(DType dtype, Dims dims, const Token& place) {
@@ -295,7 +238,7 @@ class Parser {
     Graph graph;
     XYNTRA_TRY(graph.name, name(Kind::AtName, "the graph's name, such as @main"));
     XYNTRA_CHECK_OK(expect("(", "and the graph's inputs"));
-    XYNTRA_CHECK_OK(list_until(")", "among the graph's inputs", [&] { return input(graph); }));
+    XYNTRA_CHECK_OK(list_until(")", "among the graph's inputs", [&] { return input(graph, depth); }));
     XYNTRA_CHECK_OK(expect("->", "and the graph's outputs"));
     XYNTRA_CHECK_OK(expect("(", "and the names of the graph's outputs"));
     // Outputs stand before the values they name: remember them, look them up at the end.
@@ -309,7 +252,7 @@ class Parser {
     XYNTRA_CHECK_OK(expect("{", "before the body of the graph"));
     while (!current_.is_symbol("}")) {
       if (current_.is_word("const")) {
-        XYNTRA_CHECK_OK(constant(graph));
+        XYNTRA_CHECK_OK(constant(graph, depth));
       } else {
         XYNTRA_CHECK_OK(node(graph, depth));
       }
@@ -345,7 +288,7 @@ class Parser {
     return typed ? type(1) : Result<Type>(Type());
   }
 
-  Status input(Graph& graph) {
+  Status input(Graph& graph, int depth) {
     XYNTRA_TRY(std::string value, fresh_name(graph));
     Token place = current_;
     XYNTRA_TRY(Type value_type, optional_type());
@@ -355,16 +298,31 @@ class Parser {
     const Type& declared = graph.value(id).type;
     if (!declared.has_static_shape())
       return lexer_.error_at(place.offset, "an input with a default needs a fixed shape");
-    XYNTRA_TRY(graph.value(id).constant, elements(declared.dtype, *static_dims(*declared.shape), place));
+    Dims dims = *static_dims(*declared.shape);
+    if (at_hash(depth)) {
+      XYNTRA_TRY((*weights_)[id], hash(declared.dtype, dims, place));
+      return {};
+    }
+    XYNTRA_TRY(graph.value(id).constant, elements(declared.dtype, std::move(dims), place));
     return {};
   }
 
-  Status constant(Graph& graph) {
+  Status constant(Graph& graph, int depth) {
     XYNTRA_CHECK_OK(advance());
     XYNTRA_TRY(std::string value, fresh_name(graph));
     XYNTRA_CHECK_OK(expect(":", "and the type of the constant"));
-    XYNTRA_TRY(Tensor elements, tensor("="));
-    graph.add_constant(std::move(value), std::move(elements));
+    const Token place = current_;
+    XYNTRA_TRY(ConstantType type, constant_type());
+    XYNTRA_CHECK_OK(expect("=", "before the elements of a constant"));
+    if (at_hash(depth)) {
+      XYNTRA_TRY(std::string digits, hash(type.dtype, type.dims, place));
+      ValueId id = graph.add_constant(std::move(value), Tensor());
+      graph.value(id).type = Type::tensor(type.dtype, shape_of(type.dims));
+      weights_->emplace(id, std::move(digits));
+      return {};
+    }
+    XYNTRA_TRY(Tensor contents, elements(type.dtype, std::move(type.dims), place));
+    graph.add_constant(std::move(value), std::move(contents));
     return {};
   }
 
@@ -456,7 +414,7 @@ class Parser {
     }
     if (current_.is_word("tensor")) {
       XYNTRA_CHECK_OK(advance());
-      return tensor(nullptr);
+      return tensor();
     }
     for (const char* kind : {"ints", "floats", "strings"}) {
       if (!current_.is_word(kind)) continue;
@@ -508,12 +466,37 @@ class Parser {
     return elements;
   }
 
-  Lexer lexer_;
-  Token current_;
+  WeightHashes* weights_ = nullptr;  // null: every constant has its elements
   std::size_t nodes_ = 0;
 };
 
 }  // namespace
+
+bool is_hash(std::string_view text) {
+  return text.size() == kHashDigits && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+Result<Dim> parse_size(const Lexer& lexer, const Lexer::Piece& piece) {
+  const auto too_long = [&] {
+    return lexer.error_at(piece.offset, "this size expression is too long", ErrorClass::Limit);
+  };
+  if (piece.text.size() > kLongestDim) return too_long();
+  auto dim = Dim::parse(piece.text);
+  if (!dim) return lexer.error_at(piece.offset, dim.error().message);
+  if (dim->is_constant() && dim->constant() < 0)
+    return lexer.error_at(piece.offset, "a size cannot be negative");
+  // Multiplied out it can be longer than it was written, and must still be readable when it is printed.
+  const std::string canonical = dim->to_string();
+  if (canonical.size() > kLongestDim || (canonical != piece.text && !Dim::parse(canonical)))
+    return too_long();
+  return *dim;
+}
+
+Result<Graph> parse_graph(Lexer& lexer, Token& current, WeightHashes& weights) {
+  return Parser(lexer, current, weights).graph_within(lexer, current);
+}
 
 Result<Module> parse_xir(std::string_view text) { return Parser(text).module(); }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "ir/text.h"
 #include "ir/text_lexer.h"
 #include "ir/text_literals.h"
+#include "ir/text_parser.h"
 #include "support/sha256.h"
 #include "support/text.h"
 
@@ -33,6 +35,7 @@ class Printer {
  public:
   // Hashed leaves out what is not part of what the module says: names of graphs, and where nodes came from.
   explicit Printer(PrintConstants constants) : constants_(constants) {}
+  explicit Printer(const WeightHashes& weights) : constants_(PrintConstants::Full), weights_(&weights) {}
 
   void module(const Module& module) {
     out_ += "xir 1\n";
@@ -55,12 +58,17 @@ class Printer {
   // `indent` is that of the line the graph starts on.
   void graph(const Graph& graph, const std::string& indent) {
     out_ += "graph @" + (constants_ == PrintConstants::Hashed ? "" : spelled_name(graph.name)) + "(";
+    const WeightHashes* weights = std::exchange(weights_, nullptr);  // not those of subgraphs
     print_list(out_, graph.inputs, [&](ValueId id) {
       const Value& input = graph.value(id);
       typed_value(input);
-      if (!input.is_constant()) return;
+      const std::string* hash = hash_of(weights, id);
+      if (!input.is_constant() && hash == nullptr) return;
       out_ += " = ";
-      elements(input.constant);
+      if (hash != nullptr)
+        out_ += hash_text(*hash);
+      else
+        elements(input.constant);
     });
     out_ += ") -> (";
     print_list(out_, graph.outputs, [&](ValueId id) { value_name(graph.value(id)); });
@@ -68,7 +76,7 @@ class Printer {
     const std::string inner = indent + "  ";
     auto sorted = graph.topological_order();
     const std::vector<NodeId> order = sorted ? std::move(*sorted) : graph.node_ids();
-    constants(graph, order, inner);
+    constants(graph, order, weights, inner);
     for (NodeId id : order) node(graph, graph.node(id), inner);
     out_ += indent + "}";
   }
@@ -76,6 +84,13 @@ class Printer {
   std::string take() { return std::move(out_); }
 
  private:
+  static std::string hash_text(const std::string& hash) { return "sha256\"" + hash + "\""; }
+  static const std::string* hash_of(const WeightHashes* weights, ValueId id) {
+    if (weights == nullptr) return nullptr;
+    auto found = weights->find(id);
+    return found == weights->end() ? nullptr : &found->second;
+  }
+
   void value_name(const Value& value) { out_ += "%" + spelled_name(value.name); }
 
   void typed_value(const Value& value) {
@@ -84,17 +99,24 @@ class Printer {
   }
 
   // In the order in which the nodes use them, then those that none uses by name: however the graph was made.
-  void constants(const Graph& graph, const std::vector<NodeId>& order, const std::string& indent) {
+  void constants(const Graph& graph, const std::vector<NodeId>& order, const WeightHashes* weights,
+                 const std::string& indent) {
     std::vector<bool> done(graph.value_count(), false);
     for (ValueId id : graph.inputs) done.at(id.index) = true;
     const auto print_once = [&](ValueId id) {
       const Value& value = graph.value(id);
-      if (done[id.index] || !value.is_constant() || value.producer.valid()) return;
+      const std::string* hash = hash_of(weights, id);
+      if (done[id.index] || value.producer.valid() || (!value.is_constant() && hash == nullptr)) return;
       done[id.index] = true;
       out_ += indent + "const ";
-      value_name(value);
-      out_ += ": ";
-      tensor(value.constant, " = ");
+      if (hash != nullptr) {
+        typed_value(value);
+        out_ += " = " + hash_text(*hash);
+      } else {
+        value_name(value);
+        out_ += ": ";
+        tensor(value.constant, " = ");
+      }
       out_ += "\n";
     };
     for (NodeId node : order) {
@@ -197,11 +219,12 @@ class Printer {
     switch (constants_) {
       case PrintConstants::Full: out_ += "base64\"" + base64_encode(tensor.bytes()) + "\""; break;
       case PrintConstants::Elided: out_ += "..."; break;
-      case PrintConstants::Hashed: out_ += "sha256\"" + tensor.content_hash() + "\""; break;
+      case PrintConstants::Hashed: out_ += hash_text(tensor.content_hash()); break;
     }
   }
 
   PrintConstants constants_;
+  const WeightHashes* weights_ = nullptr;  // of the graph that is printed next
   std::string out_;
 };
 
@@ -215,6 +238,12 @@ std::string print_xir(const Module& module, PrintConstants constants) {
 
 std::string print_xir(const Graph& graph, PrintConstants constants) {
   Printer printer(constants);
+  printer.graph(graph, "");
+  return printer.take() + "\n";
+}
+
+std::string print_graph(const Graph& graph, const WeightHashes& weights) {
+  Printer printer(weights);
   printer.graph(graph, "");
   return printer.take() + "\n";
 }

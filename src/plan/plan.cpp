@@ -36,4 +36,22 @@ const char* name_of(Verdict verdict) {
   return "";
 }
 
+const char* name_of(Home::Kind kind) {
+  switch (kind) {
+    case Home::Kind::Input: return "input";
+    case Home::Kind::Output: return "output";
+    case Home::Kind::Constant: return "constant";
+    case Home::Kind::Arena: return "arena";
+    case Home::Kind::View: return "view";
+  }
+  return "";
+}
+
+ValueId name_of_node(const Graph& graph, NodeId node) {
+  for (ValueId output : graph.node(node).outputs) {
+    if (output.valid()) return output;
+  }
+  return {};
+}
+
 }  // namespace xyntra

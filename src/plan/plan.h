@@ -91,6 +91,8 @@ struct Home {
   Dim offset;  // View: in bytes
 };
 
+const char* name_of(Home::Kind kind);  // "arena"
+
 // A piece of the arena; offsets follow at bind time from sizes and the order of assignment.
 struct Slot {
   Dim bytes;
@@ -106,6 +108,8 @@ struct MemoryPlan {
 
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
+  // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
+  Graph recipes;
   std::vector<CertificateLine> certificate;
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
@@ -114,5 +118,8 @@ struct Plan {
   std::string model_hash, target_hash, configuration_hash;
   SymbolBindings nominal;  // sizes that costs were counted at
 };
+
+// How texts name a node: by its first output that somebody asked for. Invalid where there is none.
+ValueId name_of_node(const Graph& graph, NodeId node);
 
 }  // namespace xyntra

@@ -1,0 +1,137 @@
+#include "plan/text.h"
+
+#include <algorithm>
+
+#include "ir/text_lexer.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+std::string spelled(std::string_view word) { return is_plain_word(word) ? std::string(word) : quote(word); }
+
+template <class Items, class Spell>
+std::string listed(const Items& items, Spell spell) {
+  std::string text = "(";
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) text += ", ";
+    first = false;
+    text += spell(item);
+  }
+  return text + ")";
+}
+
+std::string sized(const Dim& dim) { return "[" + dim.to_string() + "]"; }
+
+class Printer {
+ public:
+  explicit Printer(const Lock& lock) : lock_(lock), plan_(lock.plan), graph_(lock.plan.graph) {}
+
+  std::string run() {
+    header();
+    out_ += print_graph(graph_, lock_.weights);
+    if (!plan_.recipes.outputs.empty()) out_ += print_graph(plan_.recipes, lock_.recipe_weights);
+    for (const CertificateLine& line : plan_.certificate) certificate(line);
+    for (const Group& one : plan_.groups) group(one);
+    for (const EdgeVerdict& one : plan_.edges) edge(one);
+    memory();
+    out_ += "end\n";
+    return std::move(out_);
+  }
+
+ private:
+  std::string value(ValueId id) const {
+    const std::string& name = graph_.value(id).name;
+    return "%" + (is_plain_name(name) ? name : quote(name));
+  }
+  std::string node(NodeId id) const { return value(name_of_node(graph_, id)); }
+
+  void header() {
+    out_ += "xlock 1\n";
+    out_ += "model " + quote(plan_.model_hash) + "\n";
+    out_ += "target " + spelled(plan_.target) + " " + quote(plan_.target_hash) + "\n";
+    out_ += "configuration " + quote(plan_.configuration_hash) + "\n";
+    for (const auto& [symbol, size] : plan_.nominal)
+      out_ += "nominal " + spelled(symbol) + " = " + std::to_string(size) + "\n";
+  }
+
+  void certificate(const CertificateLine& line) {
+    out_ += "rule " + quote(line.rule) + " " + spelled(name_of(line.exactness)) + " from " +
+            listed(line.origins, [](const std::string& origin) { return quote(origin); }) + " to " +
+            quote(line.result) + "\n";
+  }
+
+  void group(const Group& group) {
+    const auto by_value = [this](ValueId id) { return value(id); };
+    out_ += "group " + spelled(name_of(group.hero)) + " {\n";
+    out_ += "  nodes " + listed(group.nodes, [this](NodeId id) { return node(id); }) + "\n";
+    out_ += "  inputs " + listed(group.inputs, by_value) + "\n";
+    out_ += "  outputs " + listed(group.outputs, by_value) + "\n";
+    out_ += "  schedule " + spelled(group.schedule.name) + " " + spelled(name_of(group.schedule.exactness)) +
+            " {";
+    bool first = true;
+    for (const Knob& knob : group.schedule.knobs) {
+      out_ += (first ? "" : ", ") + spelled(knob.name) + " = " + std::to_string(knob.value);
+      first = false;
+    }
+    out_ += "}\n";
+    out_ += "  bytes_in " + sized(group.bytes_in) + "\n";
+    out_ += "  bytes_out " + sized(group.bytes_out) + "\n";
+    out_ += "  flops " + sized(group.flops) + "\n";
+    out_ += "  scratch " + sized(group.scratch_bytes) + "\n";
+    out_ += "  predicted_ns " + std::to_string(group.predicted_ns) + "\n";
+    out_ += "  reason " + quote(group.reason) + "\n";
+    out_ += "}\n";
+  }
+
+  void edge(const EdgeVerdict& edge) {
+    out_ += "edge " + value(edge.value) + " to " + node(edge.to) + " " + spelled(name_of(edge.verdict)) +
+            " " + sized(edge.bytes) + " " + quote(edge.reason) + "\n";
+  }
+
+  void memory() {
+    for (const Home& home : plan_.memory.homes) {
+      out_ += "home " + value(home.value) + " " + name_of(home.kind);
+      if (home.kind == Home::Kind::Arena) out_ += " " + std::to_string(home.slot);
+      if (home.kind == Home::Kind::View) out_ += " of " + value(home.of) + " at " + sized(home.offset);
+      out_ += "\n";
+    }
+    for (const Slot& slot : plan_.memory.slots) {
+      out_ += "slot " + sized(slot.bytes) + " in " + std::to_string(slot.first) + ".." +
+              std::to_string(slot.last) + " aligned " + std::to_string(slot.alignment) + "\n";
+    }
+    if (plan_.memory.order.empty()) return;
+    out_ +=
+        "order " + listed(plan_.memory.order, [](std::uint32_t slot) { return std::to_string(slot); }) + "\n";
+  }
+
+  const Lock& lock_;
+  const Plan& plan_;
+  const Graph& graph_;
+  std::string out_;
+};
+
+}  // namespace
+
+WeightHashes hashes_of_weights(const Graph& graph) {
+  WeightHashes hashes;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Value& value = graph.value(ValueId(i));
+    if (value.is_constant() && value.constant.count() > kInlineElements)
+      hashes.emplace(ValueId(i), value.constant.content_hash());
+  }
+  return hashes;
+}
+
+Lock lock_of(Plan plan) {
+  Lock lock;
+  lock.weights = hashes_of_weights(plan.graph);
+  lock.recipe_weights = hashes_of_weights(plan.recipes);
+  lock.plan = std::move(plan);
+  return lock;
+}
+
+std::string print_lock(const Lock& lock) { return Printer(lock).run(); }
+
+}  // namespace xyntra

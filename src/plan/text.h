@@ -1,0 +1,63 @@
+// The text form of a plan, the lockfile: canonical, so that equal plans are equal bytes.
+//
+//   xlock 1
+//   model "9f86d0…"                                  // hashes of what the plan was made from
+//   target neon "60303a…"
+//   configuration "fd61a0…"
+//   nominal batch = 128                              // sizes that costs were counted at
+//   graph @main(%x: f32[batch, 128]) -> (%y) {       // the extracted graph, as in ir/text.h
+//     const %w: f32[128, 2] = sha256"4e0740…"        // weights by hash; short constants with their elements
+//     %h: f32[batch, 2] = MatMul(%x, %w) @encoder/matmul
+//     %y: f32[batch, 2] = Relu(%h)
+//   }
+//   rule "matmul-bias" exact from ("encoder/matmul") to "h"
+//   group contraction {
+//     nodes (%h, %y)                                 // a node goes by its first output
+//     inputs (%x, %w)
+//     outputs (%y)
+//     schedule contraction exact {tile_columns = 8, tile_rows = 4}
+//     bytes_in [512*batch + 1024]
+//     bytes_out [8*batch]
+//     flops [512*batch]
+//     scratch [0]
+//     predicted_ns 812
+//     reason "grown around contraction"
+//   }
+//   edge %h to %y fused [8*batch] "both are part of one contraction"
+//   home %t arena 0
+//   slot [8*batch] in 0..1 aligned 64
+//   order (0)
+//   end
+//
+// A graph named @recipes may follow the first one: it computes, from weights of the model, those constants that the
+// model does not have. Reading what was printed prints the same bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/text_parser.h"
+#include "plan/plan.h"
+
+namespace xyntra {
+
+// A plan whose weights are known by their hashes; contents come from the model.
+struct Lock {
+  Plan plan;
+  WeightHashes weights;  // of plan.graph
+  WeightHashes recipe_weights;  // of plan.recipes
+};
+
+inline constexpr std::int64_t kInlineElements = 64;  // constants of more elements go by hash
+
+// A lock of a plan whose contents are all there. Takes as long as hashing all weights does.
+Lock lock_of(Plan plan);
+WeightHashes hashes_of_weights(const Graph& graph);
+
+std::string print_lock(const Lock& lock);
+
+// BadModel or Limit error `line 3, column 7: …`. What the text says is not checked beyond its form: names that it uses are
+// defined, numbers are in the range of their type (plan/check.h does the rest).
+Result<Lock> parse_lock(std::string_view text);
+
+}  // namespace xyntra
