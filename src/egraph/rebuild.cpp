@@ -25,11 +25,12 @@ void EGraph::rebuild() {
       revisit_parents(id);
       mark_unsettled(id);
     } else if (!unsettled_.empty()) {
-      tidy();
       const ClassId id = unsettled_.front();
       unsettled_.pop_front();
       classes_[id.index].unsettled = false;
-      if (find(id) == id) analysis_->settled(*this, id);
+      if (find(id) != id) continue;
+      if (classes_[id.index].dirty) tidy_class(classes_[id.index]);  // the others wait: there may be many rounds
+      analysis_->settled(*this, id);
     } else {
       break;
     }
