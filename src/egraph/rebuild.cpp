@@ -29,7 +29,8 @@ void EGraph::rebuild() {
       unsettled_.pop_front();
       classes_[id.index].unsettled = false;
       if (find(id) != id) continue;
-      if (classes_[id.index].dirty) tidy_class(classes_[id.index]);  // the others wait: there may be many rounds
+      if (classes_[id.index].dirty)
+        tidy_class(classes_[id.index]);  // the others wait: there may be many rounds
       analysis_->settled(*this, id);
     } else {
       break;
