@@ -1,5 +1,8 @@
 #include "compiler/pipeline.h"
 
+#include "ir/text_parser.h"
+#include "ops/infer.h"
+
 namespace xyntra {
 
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
@@ -7,7 +10,9 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
   RewriteOptions rewriting = options.rewrite;
   rewriting.budget = options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(graph, rewriting));
-  plan.graph = std::move(rewritten.graph);
+  // As a lock's reader will number it, and with all that its nodes tell about sizes.
+  plan.graph = in_text_order(rewritten.graph);
+  XYNTRA_CHECK_OK(infer_types(plan.graph, options.budget.get()));
   for (RuleUse& use : rewritten.certificate) {
     plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                 std::move(use.origins), std::move(use.result)});

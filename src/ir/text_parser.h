@@ -12,6 +12,10 @@ using WeightHashes = std::map<ValueId, std::string>;
 // The graph by itself; all other constants, and those of subgraphs, with every element.
 std::string print_graph(const Graph& graph, const WeightHashes& weights);
 
+// The same graph, numbered as reading its text would number it, so that whatever follows from the order of nodes and values
+// is the same whether a graph was read or made. The graph must be free of cycles.
+Graph in_text_order(const Graph& graph);
+
 // `current` is the word `graph`; both are left after the graph, `current` being what follows it. Constants of the graph
 // itself may be written as sha256"…": their values have a type, no contents, and an entry in `weights`. Nothing is
 // verified beyond what the text form promises.

@@ -31,6 +31,29 @@ void print_list(std::string& out, const Items& items, Print print_item) {
   }
 }
 
+// In the order in which the nodes use them, then those that none uses by name: however the graph was made.
+std::vector<ValueId> constants_in_text(const Graph& graph, const std::vector<NodeId>& order) {
+  std::vector<ValueId> constants;
+  std::vector<bool> done(graph.value_count(), false);
+  for (ValueId id : graph.inputs) done.at(id.index) = true;
+  const auto add_once = [&](ValueId id) {
+    if (done[id.index] || graph.value(id).producer.valid()) return;
+    done[id.index] = true;
+    constants.push_back(id);
+  };
+  for (NodeId node : order) {
+    for (ValueId input : graph.node(node).inputs) {
+      if (input.valid()) add_once(input);
+    }
+  }
+  std::map<std::string_view, ValueId> unused;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    if (!done[i]) unused.emplace(graph.value(ValueId(i)).name, ValueId(i));
+  }
+  for (const auto& [name, id] : unused) add_once(id);
+  return constants;
+}
+
 class Printer {
  public:
   // Hashed leaves out what is not part of what the module says: names of graphs, and where nodes came from.
@@ -98,16 +121,12 @@ class Printer {
     if (value.type.kind != Type::Kind::Unknown) out_ += ": " + value.type.to_string();
   }
 
-  // In the order in which the nodes use them, then those that none uses by name: however the graph was made.
   void constants(const Graph& graph, const std::vector<NodeId>& order, const WeightHashes* weights,
                  const std::string& indent) {
-    std::vector<bool> done(graph.value_count(), false);
-    for (ValueId id : graph.inputs) done.at(id.index) = true;
-    const auto print_once = [&](ValueId id) {
+    for (ValueId id : constants_in_text(graph, order)) {
       const Value& value = graph.value(id);
       const std::string* hash = hash_of(weights, id);
-      if (done[id.index] || value.producer.valid() || (!value.is_constant() && hash == nullptr)) return;
-      done[id.index] = true;
+      if (!value.is_constant() && hash == nullptr) continue;
       out_ += indent + "const ";
       if (hash != nullptr) {
         typed_value(value);
@@ -118,17 +137,7 @@ class Printer {
         tensor(value.constant, " = ");
       }
       out_ += "\n";
-    };
-    for (NodeId node : order) {
-      for (ValueId input : graph.node(node).inputs) {
-        if (input.valid()) print_once(input);
-      }
     }
-    std::map<std::string_view, ValueId> unused;
-    for (std::size_t i = 0; i < graph.value_count(); ++i) {
-      if (!done[i]) unused.emplace(graph.value(ValueId(i)).name, ValueId(i));
-    }
-    for (const auto& [name, id] : unused) print_once(id);
   }
 
   void node(const Graph& graph, const Node& node, const std::string& indent) {
@@ -246,6 +255,44 @@ std::string print_graph(const Graph& graph, const WeightHashes& weights) {
   Printer printer(weights);
   printer.graph(graph, "");
   return printer.take() + "\n";
+}
+
+Graph in_text_order(const Graph& graph) {
+  auto sorted = graph.topological_order();
+  require(sorted.has_value(), "in_text_order: the graph has a cycle");
+  Graph result;
+  result.name = graph.name;
+  std::vector<ValueId> placed(graph.value_count());
+  const auto keep = [&](ValueId from, ValueId to) {
+    Value& value = result.value(to);
+    value.type = graph.value(from).type;
+    value.constant = graph.value(from).constant;
+    value.elements = graph.value(from).elements;
+    placed[from.index] = to;
+  };
+  for (ValueId id : graph.inputs) keep(id, result.add_input(graph.value(id).name, {}));
+  for (ValueId id : constants_in_text(graph, *sorted)) {
+    keep(id, result.add_constant(graph.value(id).name, graph.value(id).constant));
+  }
+  for (NodeId id : *sorted) {
+    const Node& node = graph.node(id);
+    std::vector<ValueId> operands;
+    for (ValueId input : node.inputs) operands.push_back(input.valid() ? placed[input.index] : ValueId());
+    std::vector<std::string> names;
+    for (ValueId output : node.outputs) names.push_back(output.valid() ? graph.value(output).name : "");
+    Attributes attributes = node.attributes;
+    for (auto& [name, attribute] : attributes) {
+      if (auto* subgraph = std::get_if<std::shared_ptr<const Graph>>(&attribute))
+        *subgraph = std::make_shared<const Graph>(in_text_order(**subgraph));
+    }
+    const NodeId made =
+        result.add_node(node.op, std::move(operands), std::move(names), std::move(attributes), node.origin);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].valid()) keep(node.outputs[i], result.node(made).outputs[i]);
+    }
+  }
+  for (ValueId output : graph.outputs) result.outputs.push_back(placed[output.index]);
+  return result;
 }
 
 std::string content_hash(const Module& module) {

@@ -95,6 +95,23 @@ TEST(LockText, WeightsGoByHashAndShortConstantsByElements) {
   EXPECT_FALSE(lock->plan.graph.value(lock->plan.graph.find("w")).is_constant());
 }
 
+TEST(LockText, NumbersGraphsAsReadingDoes) {
+  Graph graph;
+  ValueId late = graph.add_constant("late", Tensor::scalar_f32(1.0f));
+  ValueId early = graph.add_constant("early", Tensor::scalar_f32(2.0f));
+  ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{Dim::symbol("n")}));
+  NodeId first = graph.add_node("Add", {x, early}, {"a"});
+  NodeId second = graph.add_node("Mul", {graph.output_of(first), late}, {"b"});
+  graph.outputs = {graph.output_of(second)};
+  const Graph ordered = in_text_order(graph);
+  auto read = parse_xir("xir 1\n" + print_xir(graph));
+  ASSERT_TRUE(read) << read.error().to_string();
+  ASSERT_EQ(ordered.value_count(), read->graph.value_count());
+  for (std::size_t i = 0; i < ordered.value_count(); ++i)
+    EXPECT_EQ(ordered.value(ValueId(i)).name, read->graph.value(ValueId(i)).name);
+  EXPECT_EQ(print_xir(ordered), print_xir(graph));
+}
+
 // Whatever part of the text is missing, the answer is an error or a lock that prints itself.
 TEST(LockText, EveryPrefixIsRefused) {
   for (std::size_t length = 0; length + 1 < kLock.size(); ++length) {
