@@ -31,12 +31,10 @@ std::string tensor_key(const Tensor& tensor) {
 bool about(DType dtype, double value, double number) {
   if (value == number) return std::signbit(value) == std::signbit(number);
   if (!is_float(dtype)) return false;
-  // A number that the dtype can hold must be held; others may be rounded, and have been computed in a few steps.
-  Tensor rounded = splat(dtype, {}, number);
-  const double nearest = rounded.element_as_f64(0);
-  if (nearest == number) return false;
   const double spacing = dtype == DType::F64 ? 0x1p-52 : dtype == DType::F32 ? 0x1p-23 : 0x1p-9;
-  return std::abs(value - number) <= 2 * spacing * std::abs(number);
+  if (std::abs(value - number) > 2 * spacing * std::abs(number)) return false;
+  // A number that the dtype can hold must be held; others may be rounded, and have been computed in a few steps.
+  return splat(dtype, {}, number).element_as_f64(0) != number;
 }
 
 egraph::Head Program::head_of(const OpDef& def) {

@@ -266,6 +266,13 @@ std::optional<TermId> CompiledRule::build(Bindings& bindings, const RuleTerm& te
 std::optional<TermId> CompiledRule::apply(EGraph& graph, const Match& match) const {
   Program& program = program_of(graph);
   const ClassFacts& root = program.facts(match.root);
+  if (root.constant) return std::nullopt;  // it will be folded, however it is written
+  // A node that is equal to its own operand does nothing, and could be taken in again without end.
+  for (TermId term : match.nodes) {
+    for (TermId child : graph.children(term)) {
+      if (graph.equal(term, child)) return std::nullopt;
+    }
+  }
   if (!root.is_tensor() || !classes_.allow(class_on(rule_->text, root.dtype()))) return std::nullopt;
   Bindings bindings{program, match, root, {}, {}};
   bindings.attributes.resize(rule_->attributes.size());
