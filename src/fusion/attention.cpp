@@ -67,8 +67,6 @@ std::vector<AttentionNodes> find_attention(const Pieces& pieces) {
       bool normalises = std::any_of(candidate.nodes.begin(), candidate.nodes.end(), [&](NodeId node) {
         return pieces[node].shape == WorkShape::RowReduction;
       });
-      // Changes of index on the way are read through; the group owns the others.
-      std::erase_if(candidate.nodes, [&](NodeId node) { return pieces[node].transparent; });
       if (normalises && candidate.nodes.back() == weighted) found.push_back(std::move(candidate));
     }
   }

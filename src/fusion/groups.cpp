@@ -43,7 +43,9 @@ class Grouper {
 
  private:
   void seed_attention() {
-    for (const AttentionNodes& found : find_attention(pieces_)) {
+    for (AttentionNodes& found : find_attention(pieces_)) {
+      // Changes of index on the way are read through; the group owns the others.
+      std::erase_if(found.nodes, [this](NodeId node) { return !drafts_.materialised(node); });
       bool free = std::all_of(found.nodes.begin(), found.nodes.end(),
                               [this](NodeId node) { return drafts_.of(node) == GroupDrafts::kNone; });
       if (!free) continue;

@@ -27,8 +27,8 @@ constexpr std::int64_t kLeastTiledWork = 64;  // rows × lanes; below it packing
 
 class StageCompiler {
  public:
-  StageCompiler(const te::Formula& formula, const Stage& stage, bool float64)
-      : formula_(formula), stage_(stage), float64_(float64) {}
+  StageCompiler(const te::Formula& formula, const Stage& stage, Mode mode)
+      : formula_(formula), stage_(stage), float64_(mode.float64), in_order_(mode.in_order) {}
 
   Result<StageProgram> run(const std::vector<te::VarId>& enclosing) {
     program_.kind = stage_.kind;
@@ -253,7 +253,7 @@ class StageCompiler {
     DType dtype = effective(stage_.body.dtype(), float64_);
     bool is_sum_of_products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
                               stage_.body->op == ExprOp::Mul && (dtype == DType::F32 || dtype == DType::F64);
-    if (!is_sum_of_products || reduction.empty()) return false;
+    if (!is_sum_of_products || reduction.empty() || in_order_) return false;
     std::array<Access, 2> accesses;
     std::array<double, 2> fallbacks = {0, 0};
     for (std::size_t f = 0; f < 2; ++f) {
@@ -339,6 +339,7 @@ class StageCompiler {
       }
     };
     for (auto slot = axes.rbegin(); slot != axes.rend(); ++slot) consider(*slot, false);
+    if (in_order_) return;
     for (auto slot = reduction.rbegin(); slot != reduction.rend(); ++slot) consider(*slot, true);
   }
 
@@ -584,7 +585,7 @@ class StageCompiler {
 
   const te::Formula& formula_;
   const Stage& stage_;
-  bool float64_;
+  bool float64_, in_order_;
   bool in_finish_ = false;
   std::vector<std::int64_t> extents_;  // of the slots before axes were merged: what bounds are judged by
   StageProgram program_;
@@ -597,8 +598,8 @@ class StageCompiler {
 }  // namespace
 
 Result<StageProgram> compile_stage(const te::Formula& formula, const Stage& stage,
-                                   const std::vector<te::VarId>& enclosing, bool float64) {
-  return StageCompiler(formula, stage, float64).run(enclosing);
+                                   const std::vector<te::VarId>& enclosing, Mode mode) {
+  return StageCompiler(formula, stage, mode).run(enclosing);
 }
 
 }  // namespace xyntra::interp

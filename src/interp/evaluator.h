@@ -13,7 +13,10 @@ namespace xyntra {
 
 struct EvaluatorOptions {
   bool float64 = false;  // every float as f64, math by libm: the oracle
-  int threads = 0;       // 0: as many as this process may use
+  // Every sum one turn after another, as its formula states it: slow, but the same digits however values lie in
+  // memory, so that a fused formula gives the bits of the unfused ones.
+  bool in_order = false;
+  int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
   // Called after each node of the main graph: nodes done, nodes in all.
   std::function<void(std::size_t, std::size_t)> progress;

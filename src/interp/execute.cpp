@@ -104,10 +104,10 @@ DType storage_dtype(DType dtype) {
 
 }  // namespace
 
-Result<CompiledFormula> CompiledFormula::compile(te::Formula formula, bool float64) {
+Result<CompiledFormula> CompiledFormula::compile(te::Formula formula, Mode mode) {
   CompiledFormula compiled;
   compiled.formula_ = std::move(formula);
-  compiled.float64_ = float64;
+  compiled.float64_ = mode.float64;
   for (const te::Stage& stage : compiled.formula_.stages) {
     CompiledStage made;
     if (stage.kind == te::Stage::Kind::Scan) {
@@ -115,11 +115,11 @@ Result<CompiledFormula> CompiledFormula::compile(te::Formula formula, bool float
       made.carried = stage.carried;
       made.steps = compiled.formula_.variable(stage.step).extent.constant();
       for (const te::Stage& inner : stage.stages) {
-        XYNTRA_TRY(StageProgram program, compile_stage(compiled.formula_, inner, {stage.step}, float64));
+        XYNTRA_TRY(StageProgram program, compile_stage(compiled.formula_, inner, {stage.step}, mode));
         made.programs.push_back(std::move(program));
       }
     } else {
-      XYNTRA_TRY(made.program, compile_stage(compiled.formula_, stage, {}, float64));
+      XYNTRA_TRY(made.program, compile_stage(compiled.formula_, stage, {}, mode));
     }
     compiled.stages_.push_back(std::move(made));
   }

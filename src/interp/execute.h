@@ -13,7 +13,7 @@ namespace xyntra::interp {
 // A formula with all its stages compiled; reusable for operands of the same shapes.
 class CompiledFormula {
  public:
-  static Result<CompiledFormula> compile(te::Formula formula, bool float64);
+  static Result<CompiledFormula> compile(te::Formula formula, Mode mode);
 
   // Results by output position; an output nobody asked for is an undefined tensor. In float64 mode operands
   // and results that are floats have dtype f64.

@@ -114,9 +114,14 @@ struct StageProgram {
   DType store_dtype = DType::F32;
 };
 
-// A stage of a formula whose sizes are all constant. `float64` evaluates every float as f64 with libm.
+struct Mode {
+  bool float64 = false;   // evaluates every float as f64 with libm
+  bool in_order = false;  // sums in the order the formula states; else as is fastest
+};
+
+// A stage of a formula whose sizes are all constant.
 Result<StageProgram> compile_stage(const te::Formula& formula, const te::Stage& stage,
-                                   const std::vector<te::VarId>& enclosing, bool float64);
+                                   const std::vector<te::VarId>& enclosing, Mode mode);
 
 // Floats of 16 bits and more are held as f64 by the oracle. Narrower ones stay: converting to them is a
 // quantization, part of what the model means, not a rounding error.

@@ -1,0 +1,29 @@
+// What every plan of a graph must do: give what the unfused graph gives.
+//
+// Fusion moves operations and changes none, so its results have the bits of the reference. Rewriting may change digits: then
+// the error against float64 is at most twice that of the unfused graph, plus 4 ulp, and NaN stands where NaN stood.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "graphs/random_graph.h"
+
+namespace xyntra::graphs {
+
+struct Outcome {
+  bool refused = false;  // the reference does not run it either
+  enum class Kind : std::uint8_t { Agree, NoPlan, DoesNotRun, Differs, Broken } kind = Kind::Agree;
+  std::string failure;  // what is wrong, unless they agree
+  std::size_t groups = 0, nodes = 0;  // of the plan with most fused, for the statistics
+};
+
+Outcome check(const Subject& subject);
+
+// A smaller subject that still fails, made by cutting: values become inputs, outputs go.
+Subject reduced(const Subject& subject, int most_attempts = 400);
+
+// The graph as text, with the contents of small inputs in comments.
+std::string described(const Subject& subject);
+
+}  // namespace xyntra::graphs
