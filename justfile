@@ -38,6 +38,10 @@ random:
 hostile:
     @make --no-print-directory hostile
 
+# CASES random graphs from SEED: fused and rewritten ones give what the reference gives
+graphs:
+    @make --no-print-directory graphs
+
 # the models inside magika, silero-vad and rapidocr against ONNX Runtime
 packages:
     @make --no-print-directory packages

@@ -109,7 +109,8 @@ class PlanRunner::State {
       tensors.push_back(datum.tensor);
     }
     XYNTRA_CHECK_OK(check_shapes(formula, tensors));
-    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
+    XYNTRA_TRY(auto compiled,
+               interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
     XYNTRA_TRY(auto results, compiled.run(tensors, group.outputs.size(), pool_, options_.budget));
     for (std::size_t i = 0; i < results.size(); ++i) {
       XYNTRA_CHECK_OK(store(group.outputs[i], Datum::of(std::move(results[i]))));

@@ -115,7 +115,7 @@ struct StageProgram {
 };
 
 struct Mode {
-  bool float64 = false;   // evaluates every float as f64 with libm
+  bool float64 = false;  // evaluates every float as f64 with libm
   bool in_order = false;  // sums in the order the formula states; else as is fastest
 };
 

@@ -3,18 +3,26 @@
 namespace xyntra::graphs {
 namespace {
 
-constexpr const char* kUnary[] = {"Relu",     "Neg",        "Abs",   "Sqrt",     "Exp",       "Tanh",      "Sigmoid",
-                                  "Erf",      "Reciprocal", "Log",   "Sin",      "Cos",       "Atan",      "Sinh",
-                                  "Cosh",     "Asinh",      "Sign",  "Ceil",     "Floor",     "Round",     "LeakyRelu",
-                                  "Elu",      "Selu",       "Celu",  "HardSwish", "HardSigmoid", "Swish",  "Mish",
-                                  "Gelu",     "Softplus",   "Softsign", "Shrink", "ThresholdedRelu", "Identity"};
+constexpr const char* kUnary[] = {"Relu",      "Neg",         "Abs",
+                                  "Sqrt",      "Exp",         "Tanh",
+                                  "Sigmoid",   "Erf",         "Reciprocal",
+                                  "Log",       "Sin",         "Cos",
+                                  "Atan",      "Sinh",        "Cosh",
+                                  "Asinh",     "Sign",        "Ceil",
+                                  "Floor",     "Round",       "LeakyRelu",
+                                  "Elu",       "Selu",        "Celu",
+                                  "HardSwish", "HardSigmoid", "Swish",
+                                  "Mish",      "Gelu",        "Softplus",
+                                  "Softsign",  "Shrink",      "ThresholdedRelu",
+                                  "Identity"};
 constexpr const char* kBinary[] = {"Add", "Mul", "Sub", "Div", "Add", "Mul", "Max", "Min", "Pow", "PRelu"};
-constexpr const char* kIntegerBinary[] = {"Add", "Mul", "Sub", "Div", "Max", "Min", "Mod",
-                                          "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
+constexpr const char* kIntegerBinary[] = {"Add", "Mul", "Sub",        "Div",       "Max",
+                                          "Min", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
 constexpr const char* kCompare[] = {"Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual"};
 constexpr const char* kLogic[] = {"And", "Or", "Xor"};
 constexpr const char* kVariadic[] = {"Sum", "Mean", "Max", "Min"};
-constexpr DType kCastTargets[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32, DType::I64, DType::Bool};
+constexpr DType kCastTargets[] = {DType::F32, DType::F16, DType::BF16, DType::F64,
+                                  DType::I32, DType::I64, DType::Bool};
 
 void unary(GraphMaker& m) {
   ValueId x = m.any_float();

@@ -32,7 +32,8 @@ double special_value(Decisions& decide, DType dtype) {
 
 GraphMaker::GraphMaker(Decisions& decisions) : decide(decisions) {
   special_values_ = decide.chance(25);
-  for (const char* symbol : kSymbols) bindings[symbol] = decide.chance(15) ? decide.below(2) : decide.between(2, 7);
+  for (const char* symbol : kSymbols)
+    bindings[symbol] = decide.chance(15) ? decide.below(2) : decide.between(2, 7);
 }
 
 std::string GraphMaker::name() { return "v" + std::to_string(names_++); }
@@ -49,8 +50,8 @@ std::optional<Sizes> GraphMaker::sizes(ValueId value) const {
   return sizes;
 }
 
-std::vector<ValueId> GraphMaker::add(const std::string& op, std::vector<ValueId> operands, Attributes attributes,
-                                     std::size_t outputs) {
+std::vector<ValueId> GraphMaker::add(const std::string& op, std::vector<ValueId> operands,
+                                     Attributes attributes, std::size_t outputs) {
   const OpDef* def = find_op(op);
   if (def == nullptr) internal_error("random graphs: no operator " + op);
   Node node;
@@ -95,7 +96,8 @@ ValueId GraphMaker::one(const std::string& op, std::vector<ValueId> operands, At
 ValueId GraphMaker::any() {
   const auto count = static_cast<std::int64_t>(graph.value_count());
   for (int attempt = 0; attempt < 20 && count > 0; ++attempt) {
-    std::int64_t back = decide.chance(40) ? decide.below(count) : decide.below(std::min<std::int64_t>(count, 6));
+    std::int64_t back =
+        decide.chance(40) ? decide.below(count) : decide.below(std::min<std::int64_t>(count, 6));
     ValueId value(static_cast<std::size_t>(count - 1 - back));
     if (usable(value)) return value;
   }
@@ -143,7 +145,8 @@ Tensor GraphMaker::contents(DType dtype, const Sizes& sizes) {
     if (is_bool(dtype)) {
       tensor.set_element_i64(i, elements.below(2));
     } else if (!is_float(dtype)) {
-      tensor.set_element_i64(i, elements.chance(5) ? elements.between(-100000, 100000) : elements.between(-4, 9));
+      tensor.set_element_i64(
+          i, elements.chance(5) ? elements.between(-100000, 100000) : elements.between(-4, 9));
     } else if (specials && elements.chance(15)) {
       tensor.set_element_f64(i, special_value(elements, dtype));
     } else {

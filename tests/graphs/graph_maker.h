@@ -19,7 +19,7 @@ class GraphMaker {
   Decisions& decide;
   Graph graph;
   std::vector<Datum> inputs;  // in the order of the graph's
-  SymbolBindings bindings;    // what symbolic sizes are
+  SymbolBindings bindings;  // what symbolic sizes are
 
   // Adds the node, or nothing when its operands do not suit it: then the result is empty.
   std::vector<ValueId> add(const std::string& op, std::vector<ValueId> operands, Attributes attributes = {},
@@ -46,7 +46,7 @@ class GraphMaker {
   const Shape& shape(ValueId value) const { return *graph.value(value).type.shape; }
   std::size_t rank(ValueId value) const { return shape(value).size(); }
   std::optional<Sizes> sizes(ValueId value) const;  // nothing when only running tells
-  std::int64_t axis_of(ValueId value);              // some axis, counted from either end
+  std::int64_t axis_of(ValueId value);  // some axis, counted from either end
   Shape some_shape();
   Dim some_size();
   DType some_dtype();

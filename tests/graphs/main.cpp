@@ -66,7 +66,8 @@ int main(int argc, char** argv) {
   if (only >= 0) totals.next = only, end = only + 1;
   if (print) {
     for (std::int64_t i = totals.next; i < end; ++i) {
-      if (auto subject = case_of(seed, i)) std::cout << "// case " << i << "\n" << described(*subject) << "\n";
+      if (auto subject = case_of(seed, i))
+        std::cout << "// case " << i << "\n" << described(*subject) << "\n";
     }
     return 0;
   }
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
   }
   for (std::thread& worker : workers) worker.join();
   std::cout << totals.nodes << " nodes in " << totals.groups << " groups\n";
-  std::cout << totals.passed << " passed, " << totals.failed << " failed, " << totals.skipped << " skipped" << std::endl;
+  std::cout << totals.passed << " passed, " << totals.failed << " failed, " << totals.skipped << " skipped"
+            << std::endl;
   return totals.failed == 0 ? 0 : 1;
 }

@@ -42,7 +42,8 @@ void attention(GraphMaker& m) {
   ValueId turned = m.one("Transpose", {k}, {{"perm", last_two_swapped(4)}});
   ValueId scores = m.one("MatMul", {q, turned});
   if (!scores.valid()) return;
-  if (m.decide.chance(70)) scores = m.one(m.decide.chance(50) ? "Mul" : "Div", {scores, m.number(DType::F32, 1.75)});
+  if (m.decide.chance(70))
+    scores = m.one(m.decide.chance(50) ? "Mul" : "Div", {scores, m.number(DType::F32, 1.75)});
   if (m.decide.chance(20)) scores = m.one("Mul", {m.one("Tanh", {scores}), m.number(DType::F32, 3)});
   if (m.decide.chance(40)) {
     ValueId allowed = m.fresh(DType::Bool, {queries, k == q ? queries : keys});
@@ -69,7 +70,8 @@ void layer_norm_by_hand(GraphMaker& m) {
   ValueId axes = m.integers({-1});
   ValueId centred = m.one("Sub", {x, m.one("ReduceMean", {x, axes})});
   if (!centred.valid()) return;
-  ValueId squared = m.decide.chance(50) ? m.one("Pow", {centred, m.number(dtype, 2)}) : m.one("Mul", {centred, centred});
+  ValueId squared =
+      m.decide.chance(50) ? m.one("Pow", {centred, m.number(dtype, 2)}) : m.one("Mul", {centred, centred});
   ValueId variance = m.one("ReduceMean", {squared, axes});
   ValueId deviation = m.one("Sqrt", {m.one("Add", {variance, m.number(dtype, 1e-5)})});
   ValueId y = m.one("Div", {centred, deviation});
@@ -128,9 +130,11 @@ void convolution_block(GraphMaker& m) {  // convolution, batch norm, activation,
   Dim batch = m.decide.chance(50) ? Dim::symbol("n") : Dim(1);
   ValueId x = m.fresh(DType::F32, {batch, channels, m.decide.between(2, 6), m.decide.between(2, 6)});
   ValueId y = m.add("Conv", {x, m.constant(DType::F32, {channels, channels, 3, 3})},
-                    {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}).at(0);
+                    {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}})
+                  .at(0);
   auto each = [&] { return m.constant(DType::F32, {channels}); };
-  if (m.decide.chance(70)) y = m.one("BatchNormalization", {y, each(), each(), each(), m.one("Abs", {each()})});
+  if (m.decide.chance(70))
+    y = m.one("BatchNormalization", {y, each(), each(), each(), m.one("Abs", {each()})});
   if (m.decide.chance(60)) y = m.one("Add", {y, x});
   y = m.one("Relu", {y});
   if (y.valid() && m.decide.chance(30)) m.one("Flatten", {m.one("GlobalAveragePool", {y})});
@@ -144,7 +148,8 @@ void rotary(GraphMaker& m) {  // x cos + rotate_half(x) sin
   auto part = [&](std::int64_t from, std::int64_t to) {
     return m.one("Slice", {x, m.integers({from}), m.integers({to}), m.integers({-1})});
   };
-  ValueId turned = m.one("Concat", {m.one("Neg", {part(half, INT64_MAX)}), part(0, half)}, {{"axis", std::int64_t{-1}}});
+  ValueId turned =
+      m.one("Concat", {m.one("Neg", {part(half, INT64_MAX)}), part(0, half)}, {{"axis", std::int64_t{-1}}});
   m.one("Add", {m.one("Mul", {x, cosine}), m.one("Mul", {turned, sine})});
 }
 

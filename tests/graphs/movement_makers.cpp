@@ -23,7 +23,8 @@ Sizes factored(Decisions& decide, std::int64_t count) {
     count /= part;
   }
   if (count == 0) sizes.push_back(0);
-  if (sizes.size() < 5 && decide.chance(25)) sizes.insert(sizes.begin() + decide.below(static_cast<std::int64_t>(sizes.size()) + 1), 1);
+  if (sizes.size() < 5 && decide.chance(25))
+    sizes.insert(sizes.begin() + decide.below(static_cast<std::int64_t>(sizes.size()) + 1), 1);
   return sizes;
 }
 
@@ -167,7 +168,8 @@ void split(GraphMaker& m) {
   ValueId x = m.any_ranked(1, false);
   std::int64_t axis = m.axis_of(x);
   Sizes sizes = *m.sizes(x);
-  std::int64_t size = sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
+  std::int64_t size =
+      sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
   if (m.decide.chance(50)) {
     auto parts = m.decide.between(2, 3);
     m.add("Split", {x}, {{"axis", axis}, {"num_outputs", parts}}, static_cast<std::size_t>(parts));
@@ -184,7 +186,8 @@ ValueId indices_below(GraphMaker& m, std::int64_t size, const Shape& shape) {
     Sizes sizes;
     for (const Dim& dim : shape) sizes.push_back(*dim.evaluate(m.bindings));
     Tensor values = std::move(*Tensor::allocate(DType::I64, sizes));
-    for (std::int64_t i = 0; i < values.count(); ++i) values.set_element_i64(i, m.decide.between(-size, size - 1));
+    for (std::int64_t i = 0; i < values.count(); ++i)
+      values.set_element_i64(i, m.decide.between(-size, size - 1));
     ValueId id = m.graph.add_constant(m.graph.unique_name("indices"), values);
     m.graph.value(id).type = Type::tensor(DType::I64, shape_of(sizes));
     return id;
@@ -198,7 +201,8 @@ void gather(GraphMaker& m) {
   ValueId x = m.any_ranked(1, false);
   std::int64_t axis = m.axis_of(x);
   Sizes sizes = *m.sizes(x);
-  std::int64_t size = sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
+  std::int64_t size =
+      sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
   Shape shape(static_cast<std::size_t>(m.decide.below(3)));
   for (Dim& dim : shape) dim = m.decide.between(1, 4);
   ValueId indices = indices_below(m, size, shape);
@@ -239,7 +243,8 @@ void scatter_elements(GraphMaker& m) {
   ValueId indices = indices_below(m, sizes[at], shape);
   std::string reduction = is_bool(m.dtype(x)) || m.decide.chance(50) ? "none" : "add";
   if (indices.valid())
-    m.one("ScatterElements", {x, indices, m.fresh(m.dtype(x), shape)}, {{"axis", axis}, {"reduction", reduction}});
+    m.one("ScatterElements", {x, indices, m.fresh(m.dtype(x), shape)},
+          {{"axis", axis}, {"reduction", reduction}});
 }
 
 void triangle(GraphMaker& m) {
@@ -248,12 +253,15 @@ void triangle(GraphMaker& m) {
 }
 
 void depth_to_space(GraphMaker& m) {
-  ValueId x = m.fresh(DType::F32, {m.decide.between(1, 2), 4 * m.decide.between(1, 2), m.some_size(), m.decide.between(1, 4)});
-  m.one("DepthToSpace", {x}, {{"blocksize", std::int64_t{2}}, {"mode", std::string(m.decide.chance(50) ? "CRD" : "DCR")}});
+  ValueId x = m.fresh(DType::F32, {m.decide.between(1, 2), 4 * m.decide.between(1, 2), m.some_size(),
+                                   m.decide.between(1, 4)});
+  m.one("DepthToSpace", {x},
+        {{"blocksize", std::int64_t{2}}, {"mode", std::string(m.decide.chance(50) ? "CRD" : "DCR")}});
 }
 
 void space_to_depth(GraphMaker& m) {
-  ValueId x = m.fresh(DType::F32, {1, m.decide.between(1, 3), 2 * m.decide.between(1, 3), 2 * m.decide.between(1, 3)});
+  ValueId x = m.fresh(DType::F32,
+                      {1, m.decide.between(1, 3), 2 * m.decide.between(1, 3), 2 * m.decide.between(1, 3)});
   m.one("SpaceToDepth", {x}, {{"blocksize", std::int64_t{2}}});
 }
 
@@ -270,13 +278,15 @@ void constant_of_shape(GraphMaker& m) {
 void range(GraphMaker& m) {
   ValueId count = m.number(DType::I64, static_cast<double>(m.decide.between(0, 7)));
   ValueId positions = m.one("Range", {m.number(DType::I64, 0), count, m.number(DType::I64, 1)});
-  if (positions.valid() && m.decide.chance(50)) m.one("Cast", {positions}, {{"to", std::int64_t{onnx_code_of(DType::F32)}}});
+  if (positions.valid() && m.decide.chance(50))
+    m.one("Cast", {positions}, {{"to", std::int64_t{onnx_code_of(DType::F32)}}});
 }
 
 void one_hot(GraphMaker& m) {
   ValueId x = m.any_of(DType::I64);
   if (!x.valid() || m.rank(x) > 4) return;
-  m.one("OneHot", {x, m.number(DType::I64, static_cast<double>(m.decide.between(1, 5))), m.constant(DType::F32, {2})});
+  m.one("OneHot",
+        {x, m.number(DType::I64, static_cast<double>(m.decide.between(1, 5))), m.constant(DType::F32, {2})});
 }
 
 }  // namespace

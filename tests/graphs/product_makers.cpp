@@ -35,7 +35,8 @@ void gemm(GraphMaker& m) {
   Dim depth = m.shape(a)[turn_a ? 0 : 1], columns = m.some_size();
   ValueId b = m.fresh(m.dtype(a), turn_b ? Shape{columns, depth} : Shape{depth, columns});
   std::vector<ValueId> operands{a, b};
-  if (m.decide.chance(60)) operands.push_back(m.fresh(m.dtype(a), m.decide.chance(80) ? Shape{columns} : Shape{}));
+  if (m.decide.chance(60))
+    operands.push_back(m.fresh(m.dtype(a), m.decide.chance(80) ? Shape{columns} : Shape{}));
   Attributes attributes{{"transA", std::int64_t{turn_a}}, {"transB", std::int64_t{turn_b}}};
   if (m.decide.chance(30)) attributes["alpha"] = 0.5f;
   if (m.decide.chance(30)) attributes["beta"] = 1.5f;
@@ -47,9 +48,10 @@ void einsum(GraphMaker& m) {
     const char* equation;
     const char* operands[2];
   };
-  constexpr Form kForms[] = {{"ij,jk->ik", {"ij", "jk"}}, {"ij,kj->ki", {"ij", "kj"}}, {"bij,bjk->bik", {"bij", "bjk"}},
-                             {"bhqd,bhkd->bhqk", {"bhqd", "bhkd"}}, {"ij,ij->", {"ij", "ij"}}, {"ij,ij->i", {"ij", "ij"}},
-                             {"i,j->ij", {"i", "j"}}, {"bqhd,bkhd->bhqk", {"bqhd", "bkhd"}}};
+  constexpr Form kForms[] = {{"ij,jk->ik", {"ij", "jk"}},      {"ij,kj->ki", {"ij", "kj"}},
+                             {"bij,bjk->bik", {"bij", "bjk"}}, {"bhqd,bhkd->bhqk", {"bhqd", "bhkd"}},
+                             {"ij,ij->", {"ij", "ij"}},        {"ij,ij->i", {"ij", "ij"}},
+                             {"i,j->ij", {"i", "j"}},          {"bqhd,bkhd->bhqk", {"bqhd", "bkhd"}}};
   const Form& form = m.decide.one_of(kForms);
   std::map<char, Dim> letters;
   auto operand = [&](std::string_view text) {

@@ -147,7 +147,8 @@ std::string described(const Subject& subject) {
   for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
     const Tensor& tensor = subject.inputs[i].tensor;
     if (tensor.count() > 64) continue;
-    text += "// %" + subject.graph.value(subject.graph.inputs[i]).name + " " + to_string(shape_of(tensor.dims())) + " =";
+    text += "// %" + subject.graph.value(subject.graph.inputs[i]).name + " " +
+            to_string(shape_of(tensor.dims())) + " =";
     for (std::int64_t k = 0; k < tensor.count(); ++k) text += " " + element_text(tensor, k);
     text += "\n";
   }

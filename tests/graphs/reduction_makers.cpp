@@ -3,8 +3,9 @@
 namespace xyntra::graphs {
 namespace {
 
-constexpr const char* kReductions[] = {"ReduceSum", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceL1",
-                                       "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
+constexpr const char* kReductions[] = {"ReduceSum",       "ReduceMax",      "ReduceMean", "ReduceMin",
+                                       "ReduceProd",      "ReduceL1",       "ReduceL2",   "ReduceLogSum",
+                                       "ReduceLogSumExp", "ReduceSumSquare"};
 constexpr const char* kSoftmaxes[] = {"Softmax", "LogSoftmax", "Softmax", "Hardmax"};
 
 void reduce(GraphMaker& m) {
@@ -28,7 +29,8 @@ void arg_extreme(GraphMaker& m) {
 
 void cumulative(GraphMaker& m) {
   ValueId x = m.any_ranked(1, true);
-  m.one(m.decide.chance(80) ? "CumSum" : "CumProd", {x, m.number(DType::I64, static_cast<double>(m.axis_of(x)))},
+  m.one(m.decide.chance(80) ? "CumSum" : "CumProd",
+        {x, m.number(DType::I64, static_cast<double>(m.axis_of(x)))},
         {{"exclusive", m.decide.below(2)}, {"reverse", m.decide.below(2)}});
 }
 
@@ -84,8 +86,10 @@ void top_k(GraphMaker& m) {
   ValueId x = m.any_ranked(1, true);
   std::int64_t axis = m.axis_of(x);
   Sizes sizes = *m.sizes(x);
-  std::int64_t size = sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
-  m.add("TopK", {x, m.integers({m.decide.between(0, size)})}, {{"axis", axis}, {"largest", m.decide.below(2)}}, 2);
+  std::int64_t size =
+      sizes[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis)];
+  m.add("TopK", {x, m.integers({m.decide.between(0, size)})},
+        {{"axis", axis}, {"largest", m.decide.below(2)}}, 2);
 }
 
 // What is not zero, and something computed from it: sizes that only running tells.
@@ -95,7 +99,8 @@ void non_zero(GraphMaker& m) {
   ValueId wide = m.one("Cast", {found}, {{"to", std::int64_t{onnx_code_of(DType::F32)}}});
   if (!wide.valid() || m.decide.chance(30)) return;
   ValueId moved = m.one("Transpose", {m.one("Add", {wide, m.number(DType::F32, 1)})});
-  if (moved.valid() && m.decide.chance(60)) m.one("ReduceSum", {moved, m.integers({0})}, {{"keepdims", std::int64_t{0}}});
+  if (moved.valid() && m.decide.chance(60))
+    m.one("ReduceSum", {moved, m.integers({0})}, {{"keepdims", std::int64_t{0}}});
 }
 
 }  // namespace
