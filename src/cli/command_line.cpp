@@ -39,6 +39,10 @@ constexpr Verb kVerbs[] = {
      "xyntra ops\n"
      "xyntra ops Softmax --json",
      declare_ops, true},
+    {"rules", "list the rewrite rules with their class, and check them by machine",
+     "xyntra rules activation\n"
+     "xyntra rules gelu-erf-half-last --instances 100 --json",
+     declare_rules, true},
     {"config", "print the settings in effect, and where each came from", "xyntra config --config fusion.toml",
      declare_config, true},
     {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},

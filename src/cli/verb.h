@@ -60,6 +60,7 @@ VerbAction declare_check(CLI::App& app, Session& session);
 VerbAction declare_export(CLI::App& app, Session& session);
 VerbAction declare_conformance(CLI::App& app, Session& session);
 VerbAction declare_ops(CLI::App& app, Session& session);
+VerbAction declare_rules(CLI::App& app, Session& session);
 VerbAction declare_config(CLI::App& app, Session& session);
 VerbAction declare_devices(CLI::App& app, Session& session);
 

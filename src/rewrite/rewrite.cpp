@@ -1,5 +1,6 @@
 #include "rewrite/rewrite.h"
 
+#include "rewrite/merge_products.h"
 #include "rewrite/normalize.h"
 #include "rewrite/saturate.h"
 #include "support/text.h"
@@ -60,7 +61,17 @@ class Rewriter {
     XYNTRA_TRY(Saturation chosen,
                saturate(normal, outputs, rules_, options_.limits, options_.budget, again, cheapest, report));
     for (RuleUse& use : chosen.uses) certificate_.push_back(std::move(use));
-    Graph result = cheapest.finish(graph, chosen.outputs);
+    Graph result;
+    if (options_.allow_reassociating) {
+      Draft merged(fold, options_.budget);
+      Normalizer last(merged, untouched);
+      inputs_of(graph, merged);
+      XYNTRA_TRY(Merged products, merge_products(cheapest, chosen.outputs, last, merged));
+      for (RuleUse& use : products.uses) certificate_.push_back(std::move(use));
+      result = merged.finish(graph, products.outputs);
+    } else {
+      result = cheapest.finish(graph, chosen.outputs);
+    }
     report.nodes_after = result.node_count();
     return result;
   }

@@ -164,6 +164,35 @@ graph @main(%x: f32[2]) -> (%y) {
   EXPECT_EQ(ops_of(result.graph), "Relu");
 }
 
+TEST(Rewrite, ProductsOfOneOperandAreMerged) {
+  const std::string body = R"(
+graph @main(%x: f32[n, 2]) -> (%q, %s) {
+  const %a: f32[2, 1] = [1.0, 2.0]
+  const %b: f32[2, 2] = [3.0, 4.0, 5.0, 6.0]
+  const %p: f32[1] = [7.0]
+  const %r: f32[2] = [8.0, 9.0]
+  %y: f32[n, 1] = MatMul(%x, %a) @query
+  %q: f32[n, 1] = Add(%y, %p) @query_bias
+  %z: f32[n, 2] = MatMul(%x, %b) @key
+  %k: f32[n, 2] = Add(%r, %z) @key_bias
+  %s: f32[n, 2] = Relu(%k) @relu
+}
+)";
+  const auto result = rewritten(body);
+  EXPECT_EQ(ops_of(result.graph), "MatMul Add Split Relu");
+  const std::string text = print_xir(result.graph);
+  EXPECT_NE(text.find("[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]"), std::string::npos) << text;
+  EXPECT_NE(text.find("[7.0, 8.0, 9.0]"), std::string::npos) << text;
+  ASSERT_EQ(result.certificate.size(), 1u);
+  EXPECT_EQ(result.certificate[0].rule, "merge-products");
+  EXPECT_EQ(result.certificate[0].origins,
+            (std::vector<std::string>{"query", "query_bias", "key", "key_bias"}));
+  EXPECT_EQ(result.certificate[0].result, "q, k");
+  RewriteOptions options;
+  options.allow_reassociating = false;
+  EXPECT_EQ(ops_of(rewritten(body, options).graph), "MatMul Add MatMul Add Relu");
+}
+
 TEST(Rewrite, UsersMayAddRules) {
   RewriteOptions options;
   options.user_rules.push_back(

@@ -1,0 +1,111 @@
+// xyntra rules: the rewrite rules, what they claim, and whether that holds.
+#include <CLI/CLI.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/verb.h"
+#include "rewrite/check.h"
+#include "rewrite/rule_set.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct RulesFlags {
+  std::string name;
+  int instances = 4;  // enough to see that each rule holds, in about a second; the tests take more
+};
+
+struct Row {
+  const ParsedRule* rule;
+  std::optional<RuleCheck> check;
+};
+
+Json to_json(const Row& row) {
+  const RuleText& text = row.rule->text;
+  Json json{{"name", text.name}, {"family", text.family}, {"class", name_of(text.rule_class)},
+            {"left", text.left}, {"right", text.right},   {"guard", text.guard}};
+  if (row.check) {
+    json["instances"] = row.check->instances;
+    json["comparisons"] = row.check->comparisons;
+    json["holds"] = row.check->failure.empty();
+  }
+  return json;
+}
+
+std::string table_of(const std::vector<Row>& rows) {
+  std::vector<TextTable::Align> columns(4, TextTable::Align::Left);
+  const bool checked = rows.front().check.has_value();
+  if (checked) columns.push_back(TextTable::Align::Right);
+  TextTable table(columns);
+  std::vector<std::string> header{"rule", "family", "class", "left => right"};
+  if (checked) header.emplace_back("checks");
+  table.header(header);
+  std::map<RuleClass, std::size_t> counts;
+  for (const Row& row : rows) {
+    const RuleText& text = row.rule->text;
+    ++counts[text.rule_class];
+    std::string sides = text.left + " => " + text.right;
+    if (!text.guard.empty()) sides += "  when " + text.guard;
+    std::vector<std::string> cells{text.name, text.family, name_of(text.rule_class), sides};
+    if (checked) cells.push_back(std::to_string(row.check->comparisons));
+    table.row(cells);
+  }
+  std::string text = table.to_string() + std::to_string(rows.size()) + " rules";
+  for (const auto& [rule_class, count] : counts)
+    text += ", " + std::to_string(count) + " " + name_of(rule_class);
+  return text + "\n";
+}
+
+Result<ExitCode> list_rules(const RulesFlags& flags, Session& session) {
+  std::vector<Row> rows;
+  std::vector<std::string> names;
+  for (const ParsedRule& rule : RuleSet::built_in().rules()) {
+    names.push_back(rule.text.name);
+    if (flags.name.empty() || rule.text.name == flags.name || rule.text.family == flags.name)
+      rows.push_back({&rule, {}});
+  }
+  if (rows.empty()) {
+    const auto nearest = nearest_word(flags.name, names);
+    Error error;
+    error.error_class = ErrorClass::Usage;
+    error.message = "there is no rule or family '" + flags.name + "'";
+    error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra rules lists them";
+    return failure(std::move(error));
+  }
+  std::string failures;
+  const auto budget = session.budget();
+  for (Row& row : rows) {
+    if (flags.instances == 0) break;
+    XYNTRA_CHECK_OK(budget->check_time());
+    CheckOptions options;
+    options.instances = flags.instances;
+    row.check = check_rule(*row.rule, options);
+    if (!row.check->failure.empty()) failures += row.rule->text.name + ": " + row.check->failure + "\n";
+  }
+  if (session.json) {
+    Json json{{"count", rows.size()}, {"rules", Json::array()}};
+    for (const Row& row : rows) json["rules"].push_back(to_json(row));
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    session.out = table_of(rows) + failures;
+  }
+  return failures.empty() ? ExitCode::Done : ExitCode::No;
+}
+
+}  // namespace
+
+VerbAction declare_rules(CLI::App& app, Session&) {
+  auto flags = std::make_shared<RulesFlags>();
+  app.add_option("RULE", flags->name, "only this rule, or the rules of this family");
+  app.add_option("--instances", flags->instances,
+                 "random instances on which each rule is checked; 0: only list them")
+      ->type_name("N")
+      ->check(CLI::Range(0, 100'000).description(""))
+      ->capture_default_str();
+  return [flags](Session& running) { return list_rules(*flags, running); };
+}
+
+}  // namespace xyntra
