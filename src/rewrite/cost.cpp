@@ -88,13 +88,17 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node) {
   if (def == nullptr || facts.constant) return 0;
   const Cost written = bytes(facts);
   if (def->has(kView)) return kPresence / 4;
+  if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
   if (def->has(kElementwise)) return kPresence + effort(*def) + written * effort(*def) / kFusedShare;
   if (only_moves(*def)) return 2 * kPresence + written / kFusedShare;
-  Cost moved = written;
-  for (ClassId child : node.children) moved += bytes(program.facts(child));
+  Cost moved = written / kFusedShare;  // what it writes may be read within its own kernel
+  for (ClassId child : node.children) {
+    if (!program.facts(child).constant) moved += bytes(program.facts(child));
+  }
   Cost total = kLaunch + moved + flops(program, *def, node, facts) / kFlopsPerUnit;
   // Composites that fuse better as their parts.
   if (def->name == "Gemm" || def->name.starts_with("com.microsoft.")) total += kLaunch / 2 + written;
+  if (def->name == "Einsum") total *= 16;
   return std::min(total, kMost);
 }
 

@@ -36,6 +36,7 @@ class Terms {
     const bool original = term.index < made_for_.size() && made_for_[term.index].valid();
     return original ? &draft_.node(made_for_[term.index]) : nullptr;
   }
+  bool is_original(TermId term) const { return term.index <= root_.index; }
   std::string name_of(TermId term) const { return term.index < names_.size() ? names_[term.index] : ""; }
 
  private:
@@ -87,16 +88,19 @@ class Terms {
   std::vector<std::string> names_;   // by term
 };
 
-// Which of the model's nodes each chosen node stands for: those between the value it computes and its operands. A node
+// Which of the model's nodes each chosen node stands for: those between the value it computes and the next ones
+// that are computed too. A node
 // that computes what the model never did stands for the same ones as its first user.
 class Origins {
  public:
   Origins(Terms& terms, const egraph::Extraction& chosen) : terms_(terms), graph_(terms.program().graph()) {
     of_class_.resize(graph_.class_limit());
+    used_.resize(graph_.class_limit(), false);
     const auto& order = chosen.order();
+    for (ClassId id : order) used_[id.index] = true;
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       const ENode& node = chosen.choice(*id);
-      if (Program::op_of(node.head) != nullptr) collect(*id, node);
+      if (Program::op_of(node.head) != nullptr) collect(*id);
       for (ClassId child : node.children) {
         std::vector<std::string>& inherited = of_class_[child.index];
         if (inherited.empty()) inherited = of_class_[id->index];
@@ -106,7 +110,7 @@ class Origins {
   const std::vector<std::string>& of(ClassId id) const { return of_class_[id.index]; }
 
  private:
-  void collect(ClassId id, const ENode& node) {
+  void collect(ClassId id) {
     const TermId original = graph_.representative(id);
     if (terms_.node_of(original) == nullptr) return;
     std::vector<std::string> found;
@@ -119,9 +123,8 @@ class Origins {
       const Draft::NodeEntry* made = terms_.node_of(term);
       if (made != nullptr) append_origins(found, made->origins);
       for (TermId child : graph_.children(term)) {
-        const bool operand = std::ranges::find(node.children, graph_.class_of(child)) != node.children.end();
         const bool walks = terms_.node_of(child) != nullptr || graph_.head(child) == Program::kProjection;
-        if (!operand && walks) open.push_back(child);
+        if (walks && !used_[graph_.class_of(child).index]) open.push_back(child);
       }
     }
     of_class_[id.index] = std::move(found);
@@ -131,6 +134,7 @@ class Origins {
   Terms& terms_;
   const EGraph& graph_;
   std::vector<std::vector<std::string>> of_class_;
+  std::vector<bool> used_;  // by class: computed by a node of its own
 };
 
 // Adds what was chosen to the new draft.
@@ -143,7 +147,7 @@ class Lowering {
 
   Result<std::vector<DraftValue>> run() {
     std::vector<DraftValue> outputs;
-    for (ClassId id : chosen_.order()) {
+    for (ClassId id : model_order()) {
       XYNTRA_CHECK_OK(lower(id));
       if (chosen_.choice(id).head == Program::kOutputs) outputs = values_[id.index];
     }
@@ -151,6 +155,38 @@ class Lowering {
   }
 
  private:
+  // Operands first, otherwise as the model has them; what the model does not have comes when it is needed.
+  std::vector<ClassId> model_order() const {
+    const EGraph& graph = terms_.program().graph();
+    const auto& order = chosen_.order();
+    std::vector<std::size_t> place(graph.class_limit(), SIZE_MAX), waiting(graph.class_limit(), 0);
+    std::vector<std::vector<ClassId>> users(graph.class_limit());
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const TermId oldest = graph.representative(*id);
+      if (terms_.is_original(oldest)) place[id->index] = oldest.index;
+      for (ClassId child : chosen_.choice(*id).children) {
+        const ClassId operand = graph.find(child);
+        place[operand.index] = std::min(place[operand.index], place[id->index]);
+        users[operand.index].push_back(*id);
+        ++waiting[id->index];
+      }
+    }
+    std::set<std::pair<std::size_t, ClassId>> ready;
+    for (ClassId id : order) {
+      if (waiting[id.index] == 0) ready.insert({place[id.index], id});
+    }
+    std::vector<ClassId> sorted;
+    while (!ready.empty()) {
+      const ClassId id = ready.begin()->second;
+      ready.erase(ready.begin());
+      sorted.push_back(id);
+      for (ClassId user : users[id.index]) {
+        if (--waiting[user.index] == 0) ready.insert({place[user.index], user});
+      }
+    }
+    return sorted;
+  }
+
   Status lower(ClassId id) {
     const ENode& node = chosen_.choice(id);
     Program& program = terms_.program();
