@@ -159,7 +159,10 @@ class StageCompiler {
         break;
       }
       access.index[d] = std::move(*affine);
-      stride *= extent;
+      if (__builtin_mul_overflow(stride, extent, &stride) && d > 0) {
+        access.affine = false;  // a buffer that nothing can hold
+        break;
+      }
     }
     return access;
   }
@@ -199,7 +202,9 @@ class StageCompiler {
       Access access = make_access(buffer, index, true);
       if (!access.affine || !access.in_bounds) return false;
       const auto& walk = access.offset.coefficients;
-      if (walk[outer] != walk[inner] * program_.slots[inner].extent) return false;
+      std::int64_t whole = 0;
+      if (__builtin_mul_overflow(walk[inner], program_.slots[inner].extent, &whole)) return false;
+      if (walk[outer] != whole) return false;
     }
     return true;
   }
