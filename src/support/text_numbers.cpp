@@ -77,8 +77,9 @@ std::optional<std::uint64_t> parse_u64(std::string_view text) { return parse_who
 
 std::optional<std::uint64_t> parse_hexadecimal(std::string_view digits) {
   std::uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, problem] = std::from_chars(digits.data(), end, value, 16);
+  const char* const begin = digits.data();
+  const char* const end = begin + digits.size();
+  const auto [stop, problem] = std::from_chars(begin, end, value, 16);
   if (problem != std::errc() || stop != end) return std::nullopt;
   return value;
 }
