@@ -18,14 +18,19 @@ Expr number_of(const Tensor& tensor) {
   return Expr::integer(tensor.dtype(), tensor.element_as_i64(0));
 }
 
-// Loads of a buffer that holds one known element become that number.
+// Loads of a buffer that holds one known element become that number; outside of it there is the fallback.
 void place_numbers(te::Formula& formula, const std::map<int, Expr>& by_position) {
   te::Rewriter rewriter([&](const Expr& expr) {
-    if (expr->op != ExprOp::Load) return Expr();
+    if (!te::is_load(*expr)) return Expr();
     const te::BufferInfo& buffer = formula.buffer(expr->buffer);
     if (buffer.role != te::BufferRole::Input) return Expr();
     auto found = by_position.find(buffer.position);
-    return found == by_position.end() ? Expr() : found->second;
+    if (found == by_position.end()) return Expr();
+    Expr value = found->second;
+    if (expr->op == ExprOp::Load) return value;
+    for (const Expr& index : te::index_of(*expr))
+      value = te::select(equal(index, 0), value, expr->operands[0]);
+    return value;
   });
   for (te::Stage& stage : formula.stages) rewriter(stage);
 }

@@ -170,6 +170,18 @@ bool moves_units(Arguments a) {
   return true;
 }
 
+// Broadcasting to these sizes repeats nothing. A size that is not known might be 1 and be repeated.
+bool adds_units(Arguments a) {
+  const auto sizes = integers_of(a[0]);
+  if (!sizes || !a[1].facts->shaped()) return false;
+  const Shape& shape = a[1].facts->shape();
+  for (std::size_t back = 1; back <= sizes->size(); ++back) {
+    const std::int64_t size = (*sizes)[sizes->size() - back];
+    if (size != 1 && (back > shape.size() || !shape[shape.size() - back].is(size))) return false;
+  }
+  return true;
+}
+
 bool same_last_size(Arguments a) {
   const ClassFacts &x = *a[0].facts, &y = *a[1].facts;
   return x.shaped() && y.shaped() && x.rank() > 0 && y.rank() > 0 && x.shape().back() == y.shape().back();
@@ -264,6 +276,8 @@ constexpr std::array kGuards = {
                   "lossless(x, to): the dtype of that code holds every value of x's"},
     GuardFunction{"per_channel", "vv", per_channel,
                   "per_channel(c, x): c has one element per channel of x, or one"},
+    GuardFunction{"adds_units", "nv", adds_units,
+                  "adds_units(sizes, x): broadcasting x to them repeats nothing"},
     GuardFunction{"moves_units", "nv", moves_units, "moves_units(perm, x): only axes of size 1 move"},
     GuardFunction{"same_last_size", "vv", same_last_size, "the last axes of both have one size"},
     GuardFunction{"boolean", "v", is_boolean, "has the dtype bool"},

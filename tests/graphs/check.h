@@ -13,7 +13,7 @@ namespace xyntra::graphs {
 
 struct Outcome {
   bool refused = false;  // the reference does not run it either
-  enum class Kind : std::uint8_t { Agree, NoPlan, DoesNotRun, Differs, Broken } kind = Kind::Agree;
+  enum class Kind : std::uint8_t { Agree, NoPlan, DoesNotRun, Differs, TooFar, Broken } kind = Kind::Agree;
   std::string failure;  // what is wrong, unless they agree
   std::size_t groups = 0, nodes = 0;  // of the plan with most fused, for the statistics
 };
