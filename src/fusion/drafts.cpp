@@ -1,6 +1,7 @@
 #include "fusion/drafts.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "fusion/compose.h"
@@ -103,7 +104,7 @@ void GroupDrafts::count_bytes(GroupDraft& draft) const {
       continue;
     }
     auto found = touched.find(buffer.id.index);
-    Dim part = found == touched.end() ? Dim(0) : floor_div(found->second * bits_of(buffer.dtype) + 7, 8);
+    Dim part = found == touched.end() ? Dim(0) : bytes_of(found->second, buffer.dtype);
     bool less = nominal(part, options_.choose) < nominal(whole, options_.choose);
     draft.bytes_in = draft.bytes_in + (less ? part : whole);
   }
@@ -129,16 +130,50 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
     draft.choice.schedule.name = "host";
     return draft;
   }
-  draft.formula = compose(pieces_, draft.nodes, draft.inputs, draft.outputs);
-  if (merged) {
-    auto decision = choose_schedule(draft.formula, target_, options_.choose);
-    if (!decision) return no(decision.error().reason);
-    draft.choice = std::move(*decision);
-  } else {
-    draft.choice = choose_for_one(draft.formula, target_, options_.choose);
+  auto [entry, fresh] = found_.try_emplace(key_of(draft, merged));
+  Found& found = entry->second;
+  if (fresh) {
+    draft.formula = compose(pieces_, draft.nodes, draft.inputs, draft.outputs);
+    found.decision = merged ? choose_schedule(draft.formula, target_, options_.choose)
+                            : Decision(choose_for_one(draft.formula, target_, options_.choose));
+    if (found.decision) count_bytes(draft);
+    found.formula = std::move(draft.formula);
+    found.bytes_in = draft.bytes_in, found.bytes_out = draft.bytes_out;
   }
-  count_bytes(draft);
+  if (!found.decision) return no(found.decision.error().reason);
+  draft.choice = *found.decision;
+  draft.formula = found.formula;
+  draft.bytes_in = found.bytes_in, draft.bytes_out = found.bytes_out;
   return draft;
+}
+
+// Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.
+GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
+  const Graph& graph = pieces_.graph();
+  std::map<ValueId, std::uint64_t> numbers;  // of values within the draft
+  auto number_of = [&numbers](ValueId value) {
+    return numbers.try_emplace(value, numbers.size()).first->second;
+  };
+  Key key{merged, draft.inputs.size(), draft.outputs.size()};
+  for (ValueId input : draft.inputs) key.push_back(number_of(input));
+  for (NodeId node : draft.nodes) {
+    key.push_back(std::uint64_t{1} << 32 | pieces_[node].kind);
+    for (ValueId input : graph.node(node).inputs) {
+      if (input.valid() && is_number(graph, input)) {
+        const Tensor& number = graph.value(input).constant;
+        bool real = is_float(number.dtype());
+        key.push_back(std::uint64_t{2} << 32);
+        key.push_back(real ? std::bit_cast<std::uint64_t>(number.element_as_f64(0))
+                           : static_cast<std::uint64_t>(number.element_as_i64(0)));
+      } else {
+        key.push_back(input.valid() ? number_of(input) : UINT64_MAX);
+      }
+    }
+    for (ValueId output : graph.node(node).outputs)
+      key.push_back(output.valid() ? number_of(output) : UINT64_MAX);
+  }
+  for (ValueId output : draft.outputs) key.push_back(number_of(output));
+  return key;
 }
 
 GroupDrafts::Index GroupDrafts::add(GroupDraft draft) {

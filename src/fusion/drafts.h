@@ -46,6 +46,8 @@ class GroupDrafts {
   bool needed_outside(ValueId value, const NodeSet& core) const;
   bool path_around(Index from, Index to) const;
   void count_bytes(GroupDraft& draft) const;
+  using Key = std::vector<std::uint64_t>;
+  Key key_of(const GroupDraft& draft, bool merged) const;
   Index add(GroupDraft draft);
 
   const Pieces& pieces_;
@@ -54,6 +56,13 @@ class GroupDrafts {
   std::vector<GroupDraft> drafts_;
   std::vector<Index> owner_;       // by node
   std::vector<bool> materialised_;  // by node
+  // What was found for groups of the same make: composing and choosing is most of the work, and layers repeat.
+  struct Found {
+    te::Formula formula;
+    Decision decision;
+    Dim bytes_in, bytes_out;
+  };
+  mutable std::map<Key, Found> found_;
 };
 
 }  // namespace xyntra

@@ -161,8 +161,7 @@ class Grouper {
     EdgeVerdict edge;
     edge.from = from, edge.to = to, edge.value = value;
     const Type& type = pieces_.graph().value(value).type;
-    if (type.is_tensor() && type.shape)
-      edge.bytes = floor_div(product(*type.shape) * bits_of(type.dtype) + 7, 8);
+    if (type.is_tensor() && type.shape) edge.bytes = bytes_of(product(*type.shape), type.dtype);
     GroupDrafts::Index a = drafts_.of(from), b = drafts_.of(to);
     bool from_free = pieces_[from].transparent && options_.enabled,
          to_free = pieces_[to].transparent && options_.enabled;

@@ -1,6 +1,7 @@
 #include "fusion/pieces.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "ops/formula_context.h"
 #include "ops/infer.h"
@@ -20,6 +21,18 @@ bool only_moves_one_operand(const te::Formula& formula, te::WorkShape shape) {
     });
   }
   return sources.size() <= 1;
+}
+
+std::string attributes_text(const Node& node) {
+  std::string text;
+  for (const auto& [name, attribute] : node.attributes) {
+    text += "|" + name + "=";
+    if (const auto* number = std::get_if<std::int64_t>(&attribute)) text += std::to_string(*number);
+    if (const auto* real = std::get_if<float>(&attribute))
+      text += std::to_string(std::bit_cast<std::uint32_t>(*real));
+    if (const auto* word = std::get_if<std::string>(&attribute)) text += *word;
+  }
+  return text + "|";
 }
 
 Result<te::Formula> copy_of(const Type& type) {
@@ -116,6 +129,9 @@ Status Pieces::make_piece(NodeId id) {
       for (const std::string& symbol : symbols) read(known_.at(symbol));
     }
   }
+  // The printed formula leaves out how conversions round, which attributes decide.
+  std::string text = node.op + attributes_text(node) + te::to_string(piece.formula);
+  piece.kind = kinds_.try_emplace(std::move(text), static_cast<std::uint32_t>(kinds_.size())).first->second;
   piece.transparent = only_moves_one_operand(piece.formula, piece.shape);
   return {};
 }

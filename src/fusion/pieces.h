@@ -16,6 +16,7 @@ struct Piece {
   te::Formula formula;
   te::WorkShape shape = te::WorkShape::Movement;
   std::vector<ValueId> reads;  // operands that are read, each once; a shape that is known is not read
+  std::uint32_t kind = 0;  // equal for nodes whose formulas are equal: layers of a model repeat
   bool live = false;
   bool transparent = false;  // a change of index of one operand: vanishes into whoever reads it
   bool is_host() const { return !why_host.empty(); }
@@ -45,6 +46,7 @@ class Pieces {
   std::vector<Piece> pieces_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> is_output_;
+  std::map<std::string, std::uint32_t> kinds_;
   std::map<std::string, ValueId>
       known_;  // symbolic sizes; the host's result that tells it, or an input (invalid)
 };

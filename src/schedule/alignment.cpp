@@ -64,11 +64,12 @@ Alignment::Alignment(const te::Formula& formula) : formula_(formula) {
     }
   }
   std::vector<std::size_t> broken;  // members whose class is not independent
-  for (std::size_t w = 0; w < stages.size(); ++w) {
-    for (std::size_t r = w + 1; r < stages.size(); ++r) {
-      te::for_each_node(stages[r], [&](const ExprNode& node) {
-        if (!te::is_load(node) || node.buffer != stages[w].target) return;
-        std::vector<Expr> index = te::index_of(node);
+  std::vector<std::vector<std::size_t>> writers(formula.buffers.size());
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    te::for_each_node(stages[r], [&](const ExprNode& node) {
+      if (!te::is_load(node) || writers[node.buffer.index].empty()) return;
+      std::vector<Expr> index = te::index_of(node);
+      for (std::size_t w : writers[node.buffer.index]) {
         for (std::size_t d = 0; d < index.size(); ++d) {
           auto written = digits_of(formula, stages[w].store[d]), read = digits_of(formula, index[d]);
           if (node.op == ExprOp::Load && written && read && alike(formula, *written, *read)) {
@@ -82,8 +83,9 @@ Alignment::Alignment(const te::Formula& formula) : formula_(formula) {
             for (VarId loop : te::variables_of(expr)) broken.push_back(members_.at({s, loop}));
           }
         }
-      });
-    }
+      }
+    });
+    writers[stages[r].target.index].push_back(r);
   }
   std::map<std::size_t, Class> classes;
   for (auto& [loop, member] : members_) {

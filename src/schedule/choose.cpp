@@ -429,9 +429,12 @@ std::int64_t nominal(const Dim& dim, const ChooseOptions& options) {
   return bound.is_constant() ? bound.constant() : kNominalSize;
 }
 
-Dim bytes_of(const BufferInfo& buffer) {
-  return floor_div(product(buffer.shape) * bits_of(buffer.dtype) + 7, 8);
+Dim bytes_of(const Dim& elements, DType dtype) {
+  int bits = bits_of(dtype);
+  return bits % 8 == 0 ? elements * (bits / 8) : floor_div(elements * bits + 7, 8);
 }
+
+Dim bytes_of(const BufferInfo& buffer) { return bytes_of(product(buffer.shape), buffer.dtype); }
 
 Decision choose_schedule(const Formula& formula, const Target& target, const ChooseOptions& options) {
   return Chooser(formula, target, options).decide();

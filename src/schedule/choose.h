@@ -36,5 +36,6 @@ Choice choose_for_one(const te::Formula& formula, const Target& target, const Ch
 // A size at the sizes costs are counted with.
 std::int64_t nominal(const Dim& dim, const ChooseOptions& options);
 Dim bytes_of(const te::BufferInfo& buffer);
+Dim bytes_of(const Dim& elements, DType dtype);
 
 }  // namespace xyntra

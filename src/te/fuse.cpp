@@ -44,7 +44,9 @@ bool same_operands(const ExprNode& a, const ExprNode& b) {
 
 class Fuser {
  public:
-  explicit Fuser(Formula& formula) : formula_(formula) {}
+  explicit Fuser(Formula& formula) : formula_(formula), loads_(formula.stages.size()) {
+    for (std::size_t s = 0; s < loads_.size(); ++s) note_loads(s);
+  }
 
   void run() {
     bool changed = true;
@@ -67,17 +69,31 @@ class Fuser {
     bool in_scan = false;
   };
 
+  // The loads of a stage, equal ones once: kept, since most questions are about them.
+  void note_loads(std::size_t s) {
+    std::vector<const ExprNode*>& loads = loads_[s];
+    loads.clear();
+    for_each_node(formula_.stages[s], [&](const ExprNode& node) {
+      if (!is_load(node)) return;
+      bool known = std::any_of(loads.begin(), loads.end(), [&](const ExprNode* other) {
+        return other->buffer == node.buffer && same_operands(*other, node);
+      });
+      if (!known) loads.push_back(&node);
+    });
+  }
+
+  void erase_stage(std::size_t s) {
+    formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(s));
+    loads_.erase(loads_.begin() + static_cast<std::ptrdiff_t>(s));
+  }
+
   Readers readers_of(BufferId buffer) const {
     Readers readers;
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       std::size_t before = readers.loads.size();
-      for_each_node(formula_.stages[s], [&](const ExprNode& node) {
-        if (!is_load(node) || node.buffer != buffer) return;
-        bool known =
-            std::any_of(readers.loads.begin() + static_cast<std::ptrdiff_t>(before), readers.loads.end(),
-                        [&](const ExprNode* other) { return same_operands(*other, node); });
-        if (!known) readers.loads.push_back(&node);
-      });
+      for (const ExprNode* load : loads_[s]) {
+        if (load->buffer == buffer) readers.loads.push_back(load);
+      }
       if (readers.loads.size() == before) continue;
       readers.stages.push_back(s);
       readers.in_scan = readers.in_scan || formula_.stages[s].kind == Stage::Kind::Scan;
@@ -105,10 +121,9 @@ class Fuser {
   // Whether what the stage reads is still the same when stage `later` runs.
   bool reads_stay(std::size_t stage, std::size_t later) const {
     bool stay = true;
-    for_each_node(formula_.stages[stage], [&](const ExprNode& node) {
-      if (!is_load(node)) return;
-      for (std::size_t s = stage; s < later; ++s) stay = stay && !writes(formula_.stages[s], node.buffer);
-    });
+    for (const ExprNode* load : loads_[stage]) {
+      for (std::size_t s = stage; s < later; ++s) stay = stay && !writes(formula_.stages[s], load->buffer);
+    }
     return stay;
   }
 
@@ -133,11 +148,12 @@ class Fuser {
     }
     if (!cover_together(maps, formula_.buffer(id).shape)) return false;
     if (!worth_inlining(id, writers, readers)) return false;
-    for (std::size_t s : readers.stages) inline_into(formula_.stages[s], id, writers, maps);
+    for (std::size_t s : readers.stages) {
+      inline_into(formula_.stages[s], id, writers, maps);
+      note_loads(s);
+    }
     if (formula_.buffer(id).role == BufferRole::Temporary) {
-      for (std::size_t i = writers.size(); i-- > 0;) {
-        formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(writers[i]));
-      }
+      for (std::size_t i = writers.size(); i-- > 0;) erase_stage(writers[i]);
     }
     return true;
   }
@@ -273,7 +289,8 @@ class Fuser {
     for (const Expr& position : reading.store)
       merged.store.push_back(simplified(substituted(position, axes)));
     formula_.stages[reader] = std::move(merged);
-    formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(writers[0]));
+    note_loads(reader);
+    erase_stage(writers[0]);
     return true;
   }
 
@@ -319,7 +336,7 @@ class Fuser {
       if (stage.kind == Stage::Kind::Scan || formula_.buffer(stage.target).role != BufferRole::Temporary)
         continue;
       if (!readers_of(stage.target).stages.empty()) continue;
-      formula_.stages.erase(formula_.stages.begin() + static_cast<std::ptrdiff_t>(s));
+      erase_stage(s);
     }
   }
 
@@ -381,6 +398,7 @@ class Fuser {
   }
 
   Formula& formula_;
+  std::vector<std::vector<const ExprNode*>> loads_;  // by stage
 };
 
 }  // namespace

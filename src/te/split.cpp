@@ -51,15 +51,15 @@ class Companions {
  public:
   explicit Companions(const Formula& formula) : parents_(formula.variables.size()) {
     for (std::size_t v = 0; v < parents_.size(); ++v) parents_[v] = v;
-    for (const Stage& writer : formula.stages) {
-      if (writer.kind != Stage::Kind::MapReduce) continue;
-      for (const Stage& reader : formula.stages) {
-        for_each_node(reader, [&](const ExprNode& node) {
-          if (!is_load(node) || node.buffer != writer.target) return;
-          std::vector<Expr> index = index_of(node);
-          for (std::size_t d = 0; d < index.size(); ++d) unite(formula, writer.store[d], index[d]);
-        });
-      }
+    std::vector<const Stage*> writers(formula.buffers.size(), nullptr);  // of each buffer, the last one
+    for (const Stage& stage : formula.stages) {
+      for_each_node(stage, [&](const ExprNode& node) {
+        if (!is_load(node) || writers[node.buffer.index] == nullptr) return;
+        std::vector<Expr> index = index_of(node);
+        for (std::size_t d = 0; d < index.size(); ++d)
+          unite(formula, writers[node.buffer.index]->store[d], index[d]);
+      });
+      if (stage.kind == Stage::Kind::MapReduce) writers[stage.target.index] = &stage;
     }
   }
 

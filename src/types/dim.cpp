@@ -257,8 +257,32 @@ Dim modulo(const Dim& a, const Dim& b) {
 }
 
 Dim max(const Dim& a, const Dim& b) {
-  Dim difference = a - b;
-  if (difference.is_constant()) return difference.constant_ >= 0 ? a : b;
+  // Whether x <= y follows from what they are made of: min(512, n) <= n whatever n is.
+  struct Compare {
+    static const Dim::Atom* only_atom(const Dim& dim) {
+      const Dim::Terms& terms = dim.terms();
+      bool one =
+          dim.constant_ == 0 && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atoms.size() == 1;
+      return one ? terms[0].atoms[0].get() : nullptr;
+    }
+    static bool never_above(const Dim& x, const Dim& y, int depth) {
+      Dim difference = y - x;
+      if (difference.is_constant()) return difference.constant_ >= 0;
+      if (depth == 0) return false;
+      auto below = [depth](const Dim& low, const Dim& high) { return never_above(low, high, depth - 1); };
+      if (const Dim::Atom* low = only_atom(x)) {
+        if (low->kind == AtomKind::Min && (below(*low->left, y) || below(*low->right, y))) return true;
+        if (low->kind == AtomKind::Max && below(*low->left, y) && below(*low->right, y)) return true;
+      }
+      const Dim::Atom* high = only_atom(y);
+      if (high == nullptr) return false;
+      if (high->kind == AtomKind::Max) return below(x, *high->left) || below(x, *high->right);
+      return high->kind == AtomKind::Min && below(x, *high->left) && below(x, *high->right);
+    }
+  };
+  constexpr int kDepth = 3;
+  if (Compare::never_above(a, b, kDepth)) return b;
+  if (Compare::never_above(b, a, kDepth)) return a;
   Dim::Atom atom;
   atom.kind = AtomKind::Max;
   bool ordered = a.to_string() <= b.to_string();
@@ -268,8 +292,9 @@ Dim max(const Dim& a, const Dim& b) {
 }
 
 Dim min(const Dim& a, const Dim& b) {
-  Dim difference = a - b;
-  if (difference.is_constant()) return difference.constant_ <= 0 ? a : b;
+  Dim larger = max(a, b);
+  if (larger == b) return a;
+  if (larger == a) return b;
   Dim::Atom atom;
   atom.kind = AtomKind::Min;
   bool ordered = a.to_string() <= b.to_string();

@@ -32,6 +32,10 @@ TEST(Dim, MaxAndMinDecideWhenTheDifferenceIsKnown) {
   EXPECT_EQ(max(n, n + 1), n + 1);
   EXPECT_EQ(min(n, n + 1), n);
   EXPECT_EQ(max(n, m), max(m, n));
+  EXPECT_EQ(max(n, min(Dim(512), n)), n) << "a slice of what there is, beside the whole";
+  EXPECT_EQ(min(max(n, m), n), n);
+  EXPECT_EQ(max(max(n, m), n), max(n, m));
+  EXPECT_NE(max(n, min(m, Dim(512))), n);
 }
 
 TEST(Dim, SaturatesInsteadOfWrapping) {
