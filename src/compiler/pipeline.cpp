@@ -1,9 +1,28 @@
 #include "compiler/pipeline.h"
 
+#include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
 
 namespace xyntra {
+
+namespace {
+
+// Sizes to count with where the user names none: one element in a batch, and the usual length of everything else.
+SymbolBindings nominal_sizes(const Graph& graph, SymbolBindings given) {
+  for (ValueId input : graph.inputs) {
+    const Type& type = graph.value(input).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (std::size_t d = 0; d < type.shape->size(); ++d) {
+      const Dim& dim = (*type.shape)[d];
+      bool is_batch = d == 0 && type.shape->size() > 1;
+      if (dim.is_symbol()) given.try_emplace(dim.to_string(), is_batch ? 1 : kNominalSize);
+    }
+  }
+  return given;
+}
+
+}  // namespace
 
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
   Plan plan;
@@ -18,11 +37,14 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
                                 std::move(use.origins), std::move(use.result)});
   }
   plan.target = options.target->name;
-  plan.nominal = options.fusion.choose.nominal;
   FusionOptions fusion = options.fusion;
+  fusion.choose.nominal = plan.nominal = nominal_sizes(plan.graph, options.fusion.choose.nominal);
   fusion.budget = options.budget.get();
   XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
   XYNTRA_TRY(Grouping grouping, group_nodes(pieces, *options.target, fusion));
+  XYNTRA_TRY(PlannedMemory memory, plan_memory(plan.graph, memory_needs(pieces, grouping, plan.nominal,
+                                                                        options.target->buffer_alignment)));
+  plan.memory = std::move(memory.plan);
   plan.groups = std::move(grouping.groups);
   plan.edges = std::move(grouping.edges);
   return plan;

@@ -105,6 +105,7 @@ class Grouper {
       group.predicted_ns = draft.choice.predicted_ns;
       group.reason = reason_of(draft);
       result.groups.push_back(std::move(group));
+      result.formulas.push_back(draft.formula);
     }
     for (NodeId to : pieces_.order()) {
       if (!pieces_[to].live) continue;

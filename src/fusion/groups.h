@@ -18,6 +18,7 @@ struct FusionOptions {
 
 struct Grouping {
   std::vector<Group> groups;  // in launch order
+  std::vector<te::Formula> formulas;  // of each; empty for a host group
   std::vector<EdgeVerdict> edges;
 };
 

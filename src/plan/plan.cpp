@@ -42,6 +42,7 @@ const char* name_of(Home::Kind kind) {
     case Home::Kind::Output: return "output";
     case Home::Kind::Constant: return "constant";
     case Home::Kind::Arena: return "arena";
+    case Home::Kind::Own: return "own";
     case Home::Kind::View: return "view";
   }
   return "";

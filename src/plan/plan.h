@@ -83,7 +83,14 @@ struct CertificateLine {
 
 // Where a value lives while the program runs.
 struct Home {
-  enum class Kind : std::uint8_t { Input, Output, Constant, Arena, View };
+  enum class Kind : std::uint8_t {
+    Input,
+    Output,
+    Constant,
+    Arena,
+    Own,  // memory of its own: its size is known only when a host operation has run
+    View
+  };
   Kind kind = Kind::Arena;
   ValueId value;
   std::uint32_t slot = 0;  // Arena: index into MemoryPlan::slots

@@ -1,6 +1,8 @@
 #include "report/groups.h"
 
 #include "fusion/compose.h"
+#include "memory/plan_memory.h"
+#include "schedule/choose.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -24,7 +26,16 @@ std::string groups_table(const Plan& plan) {
     table.row({std::to_string(g), name_of(group.hero), group.schedule.name, group.bytes_in.to_string(),
                group.bytes_out.to_string(), group.flops.to_string(), ops_of(plan.graph, group)});
   }
-  return table.to_string();
+  std::string text = table.to_string();
+  SymbolBindings bindings = plan.nominal;
+  std::vector<std::string> symbols;
+  for (const Slot& slot : plan.memory.slots) slot.bytes.collect_symbols(symbols);
+  for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kNominalSize);
+  if (auto figures = bind_memory(plan.memory, bindings)) {
+    text += "arena " + std::to_string(figures->peak) + " bytes, lower bound " +
+            std::to_string(figures->lower_bound) + "\n";
+  }
+  return text;
 }
 
 Result<std::string> groups_as_formulas(const Plan& plan) {

@@ -1,0 +1,182 @@
+#include "fusion/memory_needs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "schedule/choose.h"
+#include "te/index.h"
+
+namespace xyntra {
+
+using te::BufferInfo;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Formula;
+using te::Stage;
+
+namespace {
+
+Expr row_major(const std::vector<Expr>& index, const Shape& shape) {
+  Expr position = Expr::index(0);
+  for (std::size_t d = 0; d < index.size(); ++d) position = position * Expr::size(shape[d]) + index[d];
+  return position;
+}
+
+// How far behind its source a copied element lies, the same for all of them; nothing when it is no plain copy.
+std::optional<Dim> distance(const Formula& formula, const Stage& stage) {
+  bool copies = stage.kind == Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
+                stage.body->op == ExprOp::Load &&
+                formula.buffer(stage.body->buffer).role == te::BufferRole::Input;
+  if (!copies || formula.buffer(stage.body->buffer).dtype != formula.buffer(stage.target).dtype)
+    return std::nullopt;
+  te::IndexAlgebra algebra(formula);
+  te::LinearIndex to = algebra.linear(row_major(stage.store, formula.buffer(stage.target).shape));
+  te::LinearIndex from =
+      algebra.linear(row_major(stage.body->operands, formula.buffer(stage.body->buffer).shape));
+  if (to.terms.size() != from.terms.size()) return std::nullopt;
+  for (const auto& term : to.terms) {
+    auto same_term = [&](const te::LinearIndex::Term& other) {
+      return te::same(term.atom, other.atom) && term.coefficient == other.coefficient;
+    };
+    if (term.atom->op != ExprOp::Var || std::none_of(from.terms.begin(), from.terms.end(), same_term))
+      return std::nullopt;
+  }
+  return to.constant - from.constant;
+}
+
+class Needs {
+ public:
+  Needs(const Pieces& pieces, Grouping& grouping)
+      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas) {}
+
+  MemoryNeeds run() {
+    for (const Group& group : groups_) {
+      for (ValueId output : group.outputs) made_.insert(output);
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      Group& group = groups_[g];
+      GroupMemory memory;
+      memory.reads = group.inputs;
+      memory.writes = group.outputs;
+      if (group.hero != Hero::Host) {
+        const Formula& formula = formulas_[g];
+        if (group.hero == Hero::Movement && becomes_view(group, formula)) {
+          group.schedule = {"view", Exactness::Exact, {}};
+          memory.writes.clear();
+        } else {
+          memory.in_place = in_place_pairs(group, formula);
+        }
+      }
+      result_.groups.push_back(std::move(memory));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // A copy of consecutive bytes is a view of its source; a concatenation of such parts is where they are written.
+  bool becomes_view(const Group& group, const Formula& formula) {
+    if (group.outputs.size() != 1) return false;
+    ValueId output = group.outputs[0];
+    int bits = bits_of(pieces_.graph().value(output).type.dtype);
+    if (bits % 8 != 0) return false;
+    std::vector<ValueView> views;
+    std::set<ValueId> sources;
+    for (const Stage& stage : formula.stages) {
+      auto behind = distance(formula, stage);
+      if (!behind) return false;
+      ValueId source = group.inputs.at(static_cast<std::size_t>(formula.buffer(stage.body->buffer).position));
+      if (!sources.insert(source).second) return false;
+      Dim offset = *behind * (bits / 8);
+      if (formula.stages.size() == 1) {
+        // The source stays what it is, and the output is part of it.
+        if (pieces_.is_output(output) || views_.count(output)) return false;
+        views.push_back({output, source, Dim(0) - offset});
+      } else {
+        // The part must be whole, ours to place, and placed nowhere else.
+        bool whole = product(formula.buffer(stage.body->buffer).shape) == turns(formula, stage);
+        if (!whole || !made_.count(source) || views_.count(source) || pieces_.is_output(source)) return false;
+        views.push_back({source, output, offset});
+      }
+    }
+    for (const ValueView& view : views) {
+      views_.insert(view.value);
+      result_.views.push_back(view);
+    }
+    return true;
+  }
+
+  static Dim turns(const Formula& formula, const Stage& stage) {
+    Dim product = 1;
+    for (te::VarId axis : stage.axes) product = product * formula.variable(axis).extent;
+    return product;
+  }
+
+  // An operand of the same size that is read only where, and when, the result of that element is stored.
+  std::vector<std::pair<ValueId, ValueId>> in_place_pairs(const Group& group, const Formula& formula) const {
+    std::vector<std::pair<ValueId, ValueId>> pairs;
+    for (const BufferInfo& target : formula.buffers) {
+      if (target.role != te::BufferRole::Output) continue;
+      for (const BufferInfo& source : formula.buffers) {
+        bool fits = source.role == te::BufferRole::Input && bits_of(source.dtype) == bits_of(target.dtype) &&
+                    source.shape == target.shape;
+        if (!fits || !read_where_stored(formula, source, target)) continue;
+        pairs.emplace_back(group.inputs.at(static_cast<std::size_t>(source.position)),
+                           group.outputs.at(static_cast<std::size_t>(target.position)));
+      }
+    }
+    return pairs;
+  }
+
+  static bool read_where_stored(const Formula& formula, const BufferInfo& source, const BufferInfo& target) {
+    std::size_t writers = 0;
+    bool aligned = true, read = false;
+    for (const Stage& stage : formula.stages) {
+      if (stage.kind != Stage::Kind::MapReduce) return false;
+      bool stores = stage.target == target.id;
+      writers += stores;
+      auto look = [&](const Expr& expr, bool at_the_end) {
+        if (!expr.defined()) return;
+        te::for_each_node(expr, [&](const ExprNode& node) {
+          if (!te::is_load(node) || node.buffer != source.id) return;
+          read = true;
+          std::vector<Expr> index = te::index_of(node);
+          aligned = aligned && stores && at_the_end &&
+                    std::equal(index.begin(), index.end(), stage.store.begin(), stage.store.end(), te::same);
+        });
+      };
+      look(stage.body, stage.reducer == te::Reducer::None);
+      look(stage.finish, true);
+    }
+    return writers == 1 && aligned && read;
+  }
+
+  const Pieces& pieces_;
+  std::vector<Group>& groups_;
+  const std::vector<Formula>& formulas_;
+  MemoryNeeds result_;
+  std::set<ValueId> made_;  // by a group
+  std::set<ValueId> views_;  // placed already
+};
+
+}  // namespace
+
+MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const SymbolBindings& nominal,
+                         std::int64_t alignment) {
+  MemoryNeeds needs = Needs(pieces, grouping).run();
+  needs.alignment = alignment;
+  // Sizes that inputs tell are known when the program starts; the others are not.
+  for (ValueId input : pieces.graph().inputs) {
+    const Type& type = pieces.graph().value(input).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (const Dim& dim : *type.shape) {
+      if (!dim.is_symbol()) continue;
+      auto given = nominal.find(dim.to_string());
+      needs.nominal.emplace(dim.to_string(), given == nominal.end() ? kNominalSize : given->second);
+    }
+  }
+  return needs;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,14 @@
+// What memory may do with the values of groups: which are bytes of another value, which may be written over an operand.
+// Both follow from the groups' formulas.
+#pragma once
+
+#include "fusion/groups.h"
+#include "memory/plan_memory.h"
+
+namespace xyntra {
+
+// Groups that turn out to copy nothing get the schedule "view": they are no launch.
+MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const SymbolBindings& nominal,
+                         std::int64_t alignment);
+
+}  // namespace xyntra

@@ -1,0 +1,178 @@
+#include "memory/plan_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "memory/arena.h"
+#include "memory/verify_lifetimes.h"
+
+namespace xyntra {
+namespace {
+
+std::optional<Dim> bytes_of(const Value& value) {
+  if (!value.type.is_tensor() || !value.type.shape) return std::nullopt;
+  int bits = bits_of(value.type.dtype);
+  Dim elements = product(*value.type.shape);
+  return bits % 8 == 0 ? elements * (bits / 8) : floor_div(elements * bits + 7, 8);
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const MemoryNeeds& needs) : graph_(graph), needs_(needs) {}
+
+  Result<PlannedMemory> run() {
+    collect_values();
+    collect_launches();
+    XYNTRA_TRY(BufferLifetimes lifetimes, plan_lifetimes(buffers_, launches_, needs_.alignment));
+    XYNTRA_TRY(ArenaPlan arena, plan_arena(lifetimes.requests, needs_.nominal));
+    XYNTRA_TRY(ArenaPlacement placement, assign_offsets(lifetimes.requests, arena.order, needs_.nominal));
+    XYNTRA_CHECK_OK(verify_lifetimes(buffers_, launches_, lifetimes, placement, needs_.nominal));
+    PlannedMemory result;
+    for (const ArenaRequest& request : lifetimes.requests) {
+      result.plan.slots.push_back({request.size, static_cast<std::uint32_t>(request.first),
+                                   static_cast<std::uint32_t>(request.last), request.alignment});
+    }
+    for (std::size_t slot : arena.order) result.plan.order.push_back(static_cast<std::uint32_t>(slot));
+    for (const auto& [value, buffer] : numbers_)
+      result.plan.homes.push_back(home_of(value, buffer, lifetimes));
+    for (ValueId value : unsized_) {
+      auto view = viewed_.find(value);
+      bool shown = view != viewed_.end();
+      result.plan.homes.push_back(shown
+                                      ? Home{Home::Kind::View, value, 0, view->second.of, view->second.offset}
+                                      : Home{Home::Kind::Own, value, 0, {}, 0});
+    }
+    std::sort(result.plan.homes.begin(), result.plan.homes.end(),
+              [](const Home& a, const Home& b) { return a.value < b.value; });
+    result.figures = {placement.peak, arena.samples.front().lower_bound, taken(lifetimes),
+                      needs_.views.size()};
+    return result;
+  }
+
+ private:
+  bool is_sized(ValueId value) const {
+    auto bytes = bytes_of(graph_.value(value));
+    return bytes && bytes->substitute(needs_.nominal).is_constant();
+  }
+
+  // What shows bytes of a value without a size, or is shown in one, has none here either.
+  void find_unsized_views() {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (const ValueView& view : needs_.views) {
+        bool sized = is_sized(view.value) && is_sized(view.of) && !unsized_.count(view.value) &&
+                     !unsized_.count(view.of);
+        if (sized) continue;
+        changed = unsized_.insert(view.value).second || changed;
+        changed = unsized_.insert(view.of).second || changed;
+      }
+    }
+  }
+
+  void add(ValueId value) {
+    if (!value.valid() || numbers_.count(value)) return;
+    if (!is_sized(value)) unsized_.insert(value);
+    if (unsized_.count(value)) return;
+    auto bytes = bytes_of(graph_.value(value));
+    BufferSpec spec;
+    spec.bytes = *bytes;
+    bool is_input = std::find(graph_.inputs.begin(), graph_.inputs.end(), value) != graph_.inputs.end();
+    bool is_output = std::find(graph_.outputs.begin(), graph_.outputs.end(), value) != graph_.outputs.end();
+    spec.role = graph_.value(value).is_constant() ? BufferRole::Constant
+                : is_input                        ? BufferRole::Input
+                : is_output                       ? BufferRole::Output
+                                                  : BufferRole::Intermediate;
+    spec.donated = std::find(needs_.donated.begin(), needs_.donated.end(), value) != needs_.donated.end();
+    numbers_.emplace(value, buffers_.size());
+    buffers_.push_back(std::move(spec));
+  }
+
+  void collect_values() {
+    find_unsized_views();
+    for (const GroupMemory& group : needs_.groups) {
+      for (ValueId value : group.reads) add(value);
+      for (ValueId value : group.writes) add(value);
+    }
+    for (const ValueView& view : needs_.views) {
+      viewed_.emplace(view.value, view);
+      auto value = numbers_.find(view.value), of = numbers_.find(view.of);
+      if (value == numbers_.end() || of == numbers_.end()) continue;
+      buffers_[value->second].view = BufferSpec::View{of->second, view.offset};
+    }
+  }
+
+  void collect_launches() {
+    for (const GroupMemory& group : needs_.groups) {
+      LaunchSpec launch;
+      for (ValueId value : group.reads) {
+        if (auto found = numbers_.find(value); found != numbers_.end()) launch.reads.push_back(found->second);
+      }
+      for (ValueId value : group.writes) {
+        if (auto found = numbers_.find(value); found != numbers_.end())
+          launch.writes.push_back(found->second);
+      }
+      for (const auto& [read, write] : group.in_place) {
+        if (numbers_.count(read) && numbers_.count(write))
+          launch.in_place.push_back({numbers_.at(read), numbers_.at(write)});
+      }
+      launches_.push_back(std::move(launch));
+    }
+  }
+
+  Home home_of(ValueId value, std::size_t buffer, const BufferLifetimes& lifetimes) const {
+    Home home;
+    home.value = value;
+    if (auto view = viewed_.find(value); view != viewed_.end()) {
+      home.kind = Home::Kind::View;
+      home.of = view->second.of;
+      home.offset = view->second.offset;
+      return home;
+    }
+    const BufferPlace& place = lifetimes.places[buffer];
+    switch (place.storage) {
+      case BufferStorage::Input: home.kind = Home::Kind::Input; break;
+      case BufferStorage::Constant: home.kind = Home::Kind::Constant; break;
+      case BufferStorage::Output: home.kind = Home::Kind::Output; break;
+      case BufferStorage::Unused:
+      case BufferStorage::Arena:
+        home.kind = Home::Kind::Arena;
+        home.slot = static_cast<std::uint32_t>(place.index);
+    }
+    return home;
+  }
+
+  static std::size_t taken(const BufferLifetimes& lifetimes) {
+    std::size_t count = 0;
+    for (const auto& launch : lifetimes.in_place) {
+      count += static_cast<std::size_t>(std::count(launch.begin(), launch.end(), InPlaceVerdict::Taken));
+    }
+    return count;
+  }
+
+  const Graph& graph_;
+  const MemoryNeeds& needs_;
+  std::map<ValueId, std::size_t> numbers_;  // of buffers
+  std::set<ValueId> unsized_;
+  std::map<ValueId, ValueView> viewed_;
+  std::vector<BufferSpec> buffers_;
+  std::vector<LaunchSpec> launches_;
+};
+
+}  // namespace
+
+Result<PlannedMemory> plan_memory(const Graph& graph, const MemoryNeeds& needs) {
+  return Planner(graph, needs).run();
+}
+
+Result<MemoryFigures> bind_memory(const MemoryPlan& plan, const SymbolBindings& bindings) {
+  std::vector<ArenaRequest> requests;
+  for (const Slot& slot : plan.slots) requests.push_back({slot.bytes, slot.first, slot.last, slot.alignment});
+  std::vector<std::size_t> order(plan.order.begin(), plan.order.end());
+  XYNTRA_TRY(ArenaPlacement placement, assign_offsets(requests, order, bindings));
+  XYNTRA_TRY(std::int64_t lower_bound, largest_live_set(requests, bindings));
+  return MemoryFigures{placement.peak, lower_bound, 0, 0};
+}
+
+}  // namespace xyntra
