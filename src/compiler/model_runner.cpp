@@ -18,7 +18,7 @@ class NodeByNode : public ModelRunner {
 class GroupByGroup : public ModelRunner {
  public:
   static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, EvaluatorOptions options) {
-    auto runner = std::make_unique<GroupByGroup>();
+    auto runner = std::make_unique<GroupByGroup>(graph, options);
     CompileOptions compile;
     XYNTRA_TRY(compile.target, find_target("generic"));
     compile.budget = options.budget;
@@ -27,9 +27,18 @@ class GroupByGroup : public ModelRunner {
     runner->runner_ = std::make_unique<PlanRunner>(std::move(made));
     return runner;
   }
-  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override { return runner_->run(inputs); }
+  GroupByGroup(const Graph& graph, EvaluatorOptions options) : graph_(graph), options_(std::move(options)) {}
+
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override {
+    if (plan_.assumptions.empty() || runner_->takes(inputs)) return runner_->run(inputs);
+    // Sizes that the plan took for equal are not: the model broadcasts, and runs as it was written.
+    XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph_, options_));
+    return evaluator.run(inputs);
+  }
 
  private:
+  const Graph& graph_;
+  EvaluatorOptions options_;
   Plan plan_;
   std::unique_ptr<PlanRunner> runner_;
 };

@@ -1,5 +1,6 @@
 #include "compiler/pipeline.h"
 
+#include "compiler/assume.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
@@ -28,7 +29,8 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
   Plan plan;
   RewriteOptions rewriting = options.rewrite;
   rewriting.budget = options.budget.get();
-  XYNTRA_TRY(RewriteResult rewritten, rewrite(graph, rewriting));
+  XYNTRA_TRY(Graph settled, with_equal_sizes(graph, plan.assumptions, options.budget.get()));
+  XYNTRA_TRY(RewriteResult rewritten, rewrite(settled, rewriting));
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   plan.graph = in_text_order(rewritten.graph);
   XYNTRA_CHECK_OK(infer_types(plan.graph, options.budget.get()));

@@ -283,4 +283,26 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
   return add(std::move(*draft));
 }
 
+tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b) {
+  const GroupDraft &first = drafts_[a], &second = drafts_[b];
+  if (first.core.size() + second.core.size() > options_.max_nodes) return no("the group would be too large");
+  if (depends(b, a) || depends(a, b)) return no("one needs a value of the other");
+  std::vector<NodeId> core = first.core;
+  core.insert(core.end(), second.core.begin(), second.core.end());
+  auto draft = drafted(std::move(core), false);
+  if (!draft) return no(std::move(draft.error()));
+  std::size_t buffers = draft->inputs.size() + draft->outputs.size();
+  if (static_cast<std::int64_t>(buffers) > target_.storage_buffers)
+    return no("it would need too many buffers");
+  draft->choice = first.choice;
+  if (second.choice.hero == Hero::None) draft->choice.hero = Hero::None;
+  draft->choice.schedule = {"side by side", Exactness::Exact, {}};
+  draft->choice.flops = first.choice.flops + second.choice.flops;
+  draft->choice.predicted_ns = first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns;
+  draft->bytes_in = first.bytes_in + second.bytes_in;
+  draft->bytes_out = first.bytes_out + second.bytes_out;
+  draft->reason = "independent loops side by side in one launch";
+  return add(std::move(*draft));
+}
+
 }  // namespace xyntra

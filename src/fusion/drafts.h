@@ -33,6 +33,9 @@ class GroupDrafts {
   tl::expected<Index, std::string> make(std::vector<NodeId> core, std::string reason);
   // The producer's group and its reader's become one, if that is legal and pays.
   tl::expected<Index, std::string> merge(Index producer, Index reader);
+  // Two groups of simple loops that do not depend on one another share a launch, side by side.
+  tl::expected<Index, std::string> join(Index a, Index b);
+
   // Groups whose values a group reads, through changes of index.
   std::vector<Index> producers(Index reader) const;
   // Whether a node must be computed by a group of its own, although it only moves values.

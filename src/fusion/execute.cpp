@@ -16,9 +16,9 @@ class PlanRunner::State {
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
     const Graph& graph = plan_.graph;
-    if (inputs.size() != graph.inputs.size()) return usage_error("wrong number of inputs");
     values_.assign(graph.value_count(), Datum());
     bindings_.clear();
+    XYNTRA_CHECK_OK(takes(inputs));
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
@@ -37,6 +37,38 @@ class PlanRunner::State {
     std::vector<Datum> outputs;
     for (ValueId output : graph.outputs) outputs.push_back(values_[output.index]);
     return outputs;
+  }
+
+  Status takes(std::span<const Datum> inputs) const {
+    const Graph& graph = plan_.graph;
+    if (inputs.size() != graph.inputs.size()) {
+      return usage_error("the model has " + std::to_string(graph.inputs.size()) + " inputs, " +
+                         std::to_string(inputs.size()) + " were given");
+    }
+    SymbolBindings sizes;
+    auto for_each_size = [&](auto visit) -> Status {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Value& value = graph.value(graph.inputs[i]);
+        if (inputs[i].kind != Datum::Kind::Tensor || !value.type.is_tensor() || !value.type.shape) continue;
+        const auto& dims = inputs[i].tensor.dims();
+        bool same_type =
+            dims.size() == value.type.shape->size() && inputs[i].tensor.dtype() == value.type.dtype;
+        for (std::size_t d = 0; same_type && d < dims.size(); ++d)
+          same_type = visit((*value.type.shape)[d], dims[d]);
+        if (!same_type) {
+          return usage_error("input '" + value.name + "' is " + value.type.to_string() + ", given " +
+                             Type::tensor(inputs[i].tensor.dtype(), shape_of(dims)).to_string());
+        }
+      }
+      return {};
+    };
+    XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
+      return !dim.is_symbol() || sizes.try_emplace(dim.to_string(), size).first->second == size;
+    }));
+    return for_each_size([&sizes](const Dim& dim, std::int64_t size) {
+      Dim bound = dim.substitute(sizes);
+      return !bound.is_constant() || bound.constant() == size;
+    });
   }
 
  private:
@@ -146,6 +178,8 @@ Result<PlanRunner> PlanRunner::create(const Plan& plan, EvaluatorOptions options
   XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
   return PlanRunner(std::make_unique<State>(plan, std::move(pieces), std::move(options)));
 }
+
+Status PlanRunner::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }
 
 Result<std::vector<Datum>> PlanRunner::run(std::span<const Datum> inputs) {
   try {

@@ -15,6 +15,8 @@ class PlanRunner {
   PlanRunner(PlanRunner&&) noexcept;
   PlanRunner& operator=(PlanRunner&&) noexcept;
 
+  // Whether the plan was made for inputs of these sizes; the error says which differ.
+  Status takes(std::span<const Datum> inputs) const;
   Result<std::vector<Datum>> run(std::span<const Datum> inputs);
 
  private:

@@ -38,6 +38,7 @@ class Grouper {
       }
       if (options_.enabled) grow(group);
     }
+    if (options_.enabled) join_side_by_side();
     return finished();
   }
 
@@ -82,6 +83,22 @@ class Grouper {
           for (NodeId to : drafts_.all()[group].core) note(from, to, merged.error());
         }
       }
+    }
+  }
+
+  // Copies and element-wise loops whose results nobody in this launch order waits for between them. A copy that
+  // memory may turn into a view stays by itself.
+  void join_side_by_side() {
+    auto simple = [this](const GroupDraft& draft) {
+      if (draft.choice.hero == Hero::None) return draft.choice.schedule.name == "pointwise";
+      bool all_outputs = std::all_of(draft.outputs.begin(), draft.outputs.end(),
+                                     [this](ValueId value) { return pieces_.is_output(value); });
+      return draft.choice.hero == Hero::Movement && all_outputs;
+    };
+    std::vector<GroupDrafts::Index> order = launch_order();
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+      if (!simple(drafts_.all()[order[i]]) || !simple(drafts_.all()[order[i + 1]])) continue;
+      if (auto joined = drafts_.join(order[i], order[i + 1])) order[i + 1] = *joined;
     }
   }
 

@@ -113,11 +113,18 @@ struct MemoryPlan {
   std::vector<std::uint32_t> order;  // in which slots are given their offsets
 };
 
+// Two sizes that the model leaves apart and the plan takes for one; whoever runs it checks its inputs' sizes.
+struct Assumption {
+  std::string symbol;
+  Dim equals;
+};
+
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
   // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
   Graph recipes;
   std::vector<CertificateLine> certificate;
+  std::vector<Assumption> assumptions;
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
   MemoryPlan memory;

@@ -391,7 +391,18 @@ class Chooser {
       for (const Stage& one : stage.stages) inner = inner + flops_of(one);
       return inner * formula_.variable(stage.step).extent;
     }
-    Dim total = turns_of(stage) * (te::work_of(stage.body) + (stage.reducer == Reducer::None ? 0 : 1));
+    Dim total = 0;
+    if (stage.reducer == Reducer::Sum && stage.body->op == te::ExprOp::Mul) {
+      // What only one factor needs is computed once for each of its elements, when a panel of them is prepared.
+      total = turns_of(stage) * 2;
+      for (const te::Expr& factor : stage.body->operands) {
+        Dim elements = 1;
+        for (VarId loop : te::variables_of(factor)) elements = elements * formula_.variable(loop).extent;
+        total = total + elements * te::work_of(factor);
+      }
+    } else {
+      total = turns_of(stage) * (te::work_of(stage.body) + (stage.reducer == Reducer::None ? 0 : 1));
+    }
     if (stage.finish.defined()) total = total + points_of(stage) * te::work_of(stage.finish);
     return total;
   }

@@ -73,25 +73,39 @@ void collect_factors(const Expr& expr, std::vector<Expr>& factors) {
   }
 }
 
-std::set<std::uint32_t> buffers_of(const Expr& expr) {
-  std::set<std::uint32_t> buffers;
-  for_each_node(expr, [&](const ExprNode& node) {
-    if (is_load(node)) buffers.insert(node.buffer.index);
-  });
-  return buffers;
+// Whether every element that one factor reads, the other reads too: x * (x - m) is no product of two operands.
+bool reads_the_same(const Expr& a, const Expr& b) {
+  auto contains = [](const Expr& outer, const ExprNode& load) {
+    bool found = false;
+    for_each_node(outer, [&](const ExprNode& other) {
+      if (!is_load(other) || other.buffer != load.buffer || found) return;
+      std::vector<Expr> x = index_of(other), y = index_of(load);
+      found = std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
+    });
+    return found;
+  };
+  auto covers = [&contains](const Expr& outer, const Expr& inner) {
+    bool all = true;
+    for_each_node(inner,
+                  [&](const ExprNode& node) { all = all && (!is_load(node) || contains(outer, node)); });
+    return all;
+  };
+  return covers(a, b) || covers(b, a);
 }
 
-// A sum of products in which two factors run along the reduction and read different buffers.
+// A sum of products in which two factors run along the reduction and read different elements.
 bool is_contraction(const Stage& stage) {
   if (stage.reducer != Reducer::Sum) return false;
-  std::vector<Expr> factors;
+  std::vector<Expr> factors, different;
   collect_factors(stage.body, factors);
-  std::set<std::set<std::uint32_t>> sources;
   for (const Expr& factor : factors) {
     bool runs_along = contains_any(variables_of(factor), stage.reduction);
-    if (runs_along && reads_data(factor) && !has_data_index(factor)) sources.insert(buffers_of(factor));
+    if (!runs_along || !reads_data(factor) || has_data_index(factor)) continue;
+    bool known = std::any_of(different.begin(), different.end(),
+                             [&factor](const Expr& other) { return reads_the_same(factor, other); });
+    if (!known) different.push_back(factor);
   }
-  return sources.size() >= 2;
+  return different.size() >= 2;
 }
 
 // Loads, constants, conversions and choices by position: nothing is computed from data.

@@ -203,7 +203,19 @@ std::optional<Dim> Dim::exact_quotient(const Dim& a, const Dim& b) {
   if (b.is_constant()) {
     divisor.coefficient = b.constant_;
   } else {
-    if (b.constant_ != 0 || b.terms().size() != 1) return a == b ? std::optional<Dim>(1) : std::nullopt;
+    if (b.constant_ != 0 || b.terms().size() != 1) {
+      // By a sum: as on paper, leading term by leading term, until nothing is left.
+      constexpr int kMostSteps = 16;
+      Dim leading = from_terms(0, {b.terms()[0]}), quotient = 0, left = a;
+      for (int step = 0; step < kMostSteps && !left.is(0); ++step) {
+        if (left.is_constant()) return std::nullopt;
+        auto part = exact_quotient(from_terms(0, {left.terms()[0]}), leading);
+        if (!part) return std::nullopt;
+        quotient = quotient + *part;
+        left = left - *part * b;
+      }
+      return left.is(0) ? std::optional<Dim>(quotient) : std::nullopt;
+    }
     divisor = b.terms()[0];
   }
   if (divisor.coefficient == 0) return std::nullopt;
