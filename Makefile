@@ -43,7 +43,7 @@ conformance: ## the ONNX backend tests against the checked-in list
 graphs: ## CASES random graphs from SEED: fused and rewritten ones give what the reference gives
 	@scripts/setup build
 	@scripts/build release xyntra_graphs
-	@build/release/xyntra_graphs --cases $(CASES) --seed $(SEED)
+	@build/release/xyntra_graphs --all-targets --cases $(CASES) --seed $(SEED)
 
 random: ## every operator against ONNX Runtime on 50 random cases
 	@scripts/setup build conformance peers

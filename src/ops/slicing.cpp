@@ -41,6 +41,7 @@ bool holds_list_lengths(const OpContext& c, std::size_t count) {
 
 std::optional<AxisSlice> resolve_slice(const Dim& extent, const Dim& start, const Dim& end, const Dim& step) {
   if (!step.is_constant() || step.is(0)) return std::nullopt;
+  if (extent.is(0)) return AxisSlice{0, step, 0};
   bool forward = step.constant() > 0;
   Dim low = forward ? Dim(0) : Dim(-1), high = forward ? extent : extent - 1;
   auto first = resolve_bound(extent, start, 0, high);

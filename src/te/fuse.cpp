@@ -233,13 +233,10 @@ class Fuser {
       Substitution axes = maps[i].axes_at(index);
       for (auto& [variable, position] : axes) position = simplified(position);
       Expr part = simplified_loads(cast(buffer.dtype, substituted(writer.body, axes)));
-      if (!value.defined()) {
-        value = std::move(part);
-        continue;
-      }
+      Expr before = std::exchange(value, part);  // nothing lies before a part that begins at the start
       for (std::size_t d = 0; d < index.size(); ++d) {
-        if (maps[i].offset(d).is(0)) continue;
-        value = select(index[d] < Expr::size(maps[i].offset(d)), value, part);
+        if (!before.defined() || maps[i].offset(d).is(0)) continue;
+        value = select(index[d] < Expr::size(maps[i].offset(d)), before, value);
       }
     }
     if (expr->op == ExprOp::Load) return value;

@@ -18,7 +18,13 @@ struct Outcome {
   std::size_t groups = 0, nodes = 0;  // of the plan with most fused, for the statistics
 };
 
-Outcome check(const Subject& subject);
+// Plans for all targets, or for one of them, chosen by `turn`: half the time.
+struct Effort {
+  bool all_targets = true;
+  std::size_t turn = 0;
+};
+
+Outcome check(const Subject& subject, Effort effort = {});
 
 // A smaller subject that still fails, made by cutting: values become inputs, outputs go.
 Subject reduced(const Subject& subject, int most_attempts = 400);

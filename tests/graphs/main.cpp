@@ -27,13 +27,13 @@ std::optional<Subject> case_of(std::int64_t seed, std::int64_t index) {
   return random_graph(decisions);
 }
 
-void run_case(std::int64_t seed, std::int64_t index, Totals& totals) {
+void run_case(std::int64_t seed, std::int64_t index, bool all_targets, Totals& totals) {
   auto subject = case_of(seed, index);
   if (!subject) {
     ++totals.skipped;
     return;
   }
-  Outcome outcome = check(*subject);
+  Outcome outcome = check(*subject, {all_targets, static_cast<std::size_t>(index)});
   totals.nodes += static_cast<std::int64_t>(outcome.nodes);
   totals.groups += static_cast<std::int64_t>(outcome.groups);
   if (outcome.kind == Outcome::Kind::Agree) {
@@ -52,12 +52,13 @@ void run_case(std::int64_t seed, std::int64_t index, Totals& totals) {
 int main(int argc, char** argv) {
   std::int64_t cases = 2000, seed = 1, only = -1;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool print = false;
+  bool print = false, all_targets = false;
   CLI::App app("Random graphs: what is fused gives what the reference gives");
   app.add_option("--cases", cases, "how many graphs");
   app.add_option("--seed", seed, "another seed, other graphs");
   app.add_option("--case", only, "this one alone");
   app.add_option("--threads", threads, "checked at the same time");
+  app.add_flag("--all-targets", all_targets, "plans for every target, not for one in turn");
   app.add_flag("--print", print, "show the graphs instead of checking them");
   CLI11_PARSE(app, argc, argv);
 
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
   std::vector<std::thread> workers;
   for (unsigned t = 0; t < threads; ++t) {
     workers.emplace_back([&] {
-      for (std::int64_t i = totals.next++; i < end; i = totals.next++) run_case(seed, i, totals);
+      for (std::int64_t i = totals.next++; i < end; i = totals.next++) run_case(seed, i, all_targets, totals);
     });
   }
   for (std::thread& worker : workers) worker.join();

@@ -129,9 +129,8 @@ void convolution_block(GraphMaker& m) {  // convolution, batch norm, activation,
   std::int64_t channels = m.decide.between(1, 4);
   Dim batch = m.decide.chance(50) ? Dim::symbol("n") : Dim(1);
   ValueId x = m.fresh(DType::F32, {batch, channels, m.decide.between(2, 6), m.decide.between(2, 6)});
-  ValueId y = m.add("Conv", {x, m.constant(DType::F32, {channels, channels, 3, 3})},
-                    {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}})
-                  .at(0);
+  ValueId y = m.one("Conv", {x, m.constant(DType::F32, {channels, channels, 3, 3})},
+                    {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
   auto each = [&] { return m.constant(DType::F32, {channels}); };
   if (m.decide.chance(70))
     y = m.one("BatchNormalization", {y, each(), each(), each(), m.one("Abs", {each()})});

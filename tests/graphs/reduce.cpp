@@ -89,11 +89,8 @@ std::optional<std::vector<Datum>> all_values(const Subject& subject) {
   return values;
 }
 
-}  // namespace
-
-Subject reduced(const Subject& subject, int most_attempts) {
-  Subject smallest = subject;
-  const Outcome::Kind kind = check(subject).kind;
+void reduce(Subject& smallest, int most_attempts) {
+  const Outcome::Kind kind = check(smallest).kind;
   auto accept = [&](std::optional<Subject> candidate) {
     --most_attempts;
     if (!candidate || check(*candidate).kind != kind) return false;
@@ -138,6 +135,17 @@ Subject reduced(const Subject& subject, int most_attempts) {
       }
       if (changed || most_attempts <= 0) break;
     }
+  }
+}
+
+}  // namespace
+
+Subject reduced(const Subject& subject, int most_attempts) {
+  Subject smallest = subject;
+  try {
+    reduce(smallest, most_attempts);
+  } catch (const std::exception&) {  // what fails may also fail here: then this is as small as it gets
+  } catch (const InternalError&) {
   }
   return smallest;
 }
