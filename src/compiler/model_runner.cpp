@@ -20,7 +20,7 @@ class GroupByGroup : public ModelRunner {
   static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, EvaluatorOptions options) {
     auto runner = std::make_unique<GroupByGroup>(graph, options);
     CompileOptions compile;
-    XYNTRA_TRY(compile.target, find_target("generic"));
+    XYNTRA_TRY(compile.target, find_target("avx512"));
     compile.budget = options.budget;
     XYNTRA_TRY(runner->plan_, make_plan(graph, compile));
     XYNTRA_TRY(PlanRunner made, PlanRunner::create(runner->plan_, std::move(options)));

@@ -4,6 +4,7 @@
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
+#include "schedule/layouts.h"
 
 namespace xyntra {
 
@@ -44,8 +45,10 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
   fusion.budget = options.budget.get();
   XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
   XYNTRA_TRY(Grouping grouping, group_nodes(pieces, *options.target, fusion));
-  XYNTRA_TRY(PlannedMemory memory, plan_memory(plan.graph, memory_needs(pieces, grouping, plan.nominal,
-                                                                        options.target->buffer_alignment)));
+  plan.layouts = choose_layouts(plan.graph, grouping.groups, grouping.formulas, *options.target);
+  XYNTRA_TRY(PlannedMemory memory,
+             plan_memory(plan.graph, memory_needs(pieces, grouping, plan.layouts, plan.nominal,
+                                                  options.target->buffer_alignment)));
   plan.memory = std::move(memory.plan);
   plan.groups = std::move(grouping.groups);
   plan.edges = std::move(grouping.edges);

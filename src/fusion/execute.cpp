@@ -3,6 +3,8 @@
 #include "fusion/compose.h"
 #include "interp/execute.h"
 #include "support/threads.h"
+#include "te/compose.h"
+#include "te/layout.h"
 
 namespace xyntra {
 
@@ -12,7 +14,9 @@ class PlanRunner::State {
       : plan_(plan),
         pieces_(std::move(pieces)),
         options_(std::move(options)),
-        pool_(options_.threads > 0 ? options_.threads : available_threads()) {}
+        pool_(options_.threads > 0 ? options_.threads : available_threads()) {
+    for (const ValueLayout& one : plan.layouts) layouts_.emplace(one.value, one.layout);
+  }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
     const Graph& graph = plan_.graph;
@@ -22,7 +26,11 @@ class PlanRunner::State {
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
-      if (value.is_constant()) values_[v] = Datum::of(value.constant.aligned());
+      if (!value.is_constant()) continue;
+      values_[v] = Datum::of(value.constant.aligned());
+      auto layout = layouts_.find(ValueId(v));
+      if (layout != layouts_.end())
+        XYNTRA_TRY(values_[v].tensor, laid_out(values_[v].tensor, layout->second));
     }
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
@@ -130,8 +138,30 @@ class PlanRunner::State {
     if (type.is_tensor()) type.shape.reset();
   }
 
+  Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) {
+    te::Formula formula = te::relayout(tensor.dtype(), shape_of(tensor.dims()), {}, layout);
+    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
+    XYNTRA_TRY(auto results, compiled.run(std::vector<Tensor>{tensor}, 1, pool_, options_.budget));
+    return std::move(results[0]);
+  }
+
+  void apply_layouts(const Group& group, te::Formula& formula) const {
+    bool any = false;
+    for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
+      const te::BufferInfo& buffer = formula.buffers[b];
+      if (buffer.role == te::BufferRole::Temporary) continue;
+      const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
+      auto layout = layouts_.find(values.at(static_cast<std::size_t>(buffer.position)));
+      if (layout == layouts_.end()) continue;
+      te::lay_out(formula, buffer.id, layout->second);
+      any = true;
+    }
+    if (any) te::fuse(formula);
+  }
+
   Status run_formula(const Group& group) {
     te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    apply_layouts(group, formula);
     XYNTRA_TRY(formula, bound(std::move(formula), bindings_));
     XYNTRA_CHECK_OK(te::verify(formula));
     std::vector<Tensor> tensors;
@@ -145,7 +175,7 @@ class PlanRunner::State {
                interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
     XYNTRA_TRY(auto results, compiled.run(tensors, group.outputs.size(), pool_, options_.budget));
     for (std::size_t i = 0; i < results.size(); ++i) {
-      XYNTRA_CHECK_OK(store(group.outputs[i], Datum::of(std::move(results[i]))));
+      values_[group.outputs[i].index] = Datum::of(std::move(results[i]));
     }
     return {};
   }
@@ -165,7 +195,8 @@ class PlanRunner::State {
   Pieces pieces_;
   EvaluatorOptions options_;
   ThreadPool pool_;
-  std::vector<Datum> values_;
+  std::map<ValueId, Layout> layouts_;
+  std::vector<Datum> values_;  // laid out as the plan says
   SymbolBindings bindings_;
 };
 

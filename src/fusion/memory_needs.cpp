@@ -48,8 +48,10 @@ std::optional<Dim> distance(const Formula& formula, const Stage& stage) {
 
 class Needs {
  public:
-  Needs(const Pieces& pieces, Grouping& grouping)
-      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas) {}
+  Needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts)
+      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas) {
+    for (const ValueLayout& one : layouts) layouts_.emplace(one.value, one.layout);
+  }
 
   MemoryNeeds run() {
     for (const Group& group : groups_) {
@@ -87,7 +89,8 @@ class Needs {
       auto behind = distance(formula, stage);
       if (!behind) return false;
       ValueId source = group.inputs.at(static_cast<std::size_t>(formula.buffer(stage.body->buffer).position));
-      if (!sources.insert(source).second) return false;
+      if (!sources.insert(source).second || !layout_of(source).empty() || !layout_of(output).empty())
+        return false;
       Dim offset = *behind * (bits / 8);
       if (formula.stages.size() == 1) {
         // The source stays what it is, and the output is part of it.
@@ -122,8 +125,9 @@ class Needs {
         bool fits = source.role == te::BufferRole::Input && bits_of(source.dtype) == bits_of(target.dtype) &&
                     source.shape == target.shape;
         if (!fits || !read_where_stored(formula, source, target)) continue;
-        pairs.emplace_back(group.inputs.at(static_cast<std::size_t>(source.position)),
-                           group.outputs.at(static_cast<std::size_t>(target.position)));
+        ValueId read = group.inputs.at(static_cast<std::size_t>(source.position));
+        ValueId written = group.outputs.at(static_cast<std::size_t>(target.position));
+        if (layout_of(read) == layout_of(written)) pairs.emplace_back(read, written);
       }
     }
     return pairs;
@@ -162,9 +166,9 @@ class Needs {
 
 }  // namespace
 
-MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const SymbolBindings& nominal,
-                         std::int64_t alignment) {
-  MemoryNeeds needs = Needs(pieces, grouping).run();
+MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
+                         const SymbolBindings& nominal, std::int64_t alignment) {
+  MemoryNeeds needs = Needs(pieces, grouping, layouts).run();
   needs.alignment = alignment;
   // Sizes that inputs tell are known when the program starts; the others are not.
   for (ValueId input : pieces.graph().inputs) {

@@ -8,7 +8,7 @@
 namespace xyntra {
 
 // Groups that turn out to copy nothing get the schedule "view": they are no launch.
-MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const SymbolBindings& nominal,
-                         std::int64_t alignment);
+MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
+                         const SymbolBindings& nominal, std::int64_t alignment);
 
 }  // namespace xyntra

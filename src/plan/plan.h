@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "types/layout.h"
 
 namespace xyntra {
 
@@ -81,6 +82,12 @@ struct CertificateLine {
   std::string result;  // the value it ended in
 };
 
+// A value that is not row-major in memory. Constants are laid out when the model is compiled.
+struct ValueLayout {
+  ValueId value;
+  Layout layout;
+};
+
 // Where a value lives while the program runs.
 struct Home {
   enum class Kind : std::uint8_t {
@@ -127,6 +134,7 @@ struct Plan {
   std::vector<Assumption> assumptions;
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
+  std::vector<ValueLayout> layouts;  // in order of value ids; values not named are row-major
   MemoryPlan memory;
   std::string target;  // name in target/'s table
   std::string model_hash, target_hash, configuration_hash;

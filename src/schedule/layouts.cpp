@@ -1,0 +1,181 @@
+#include "schedule/layouts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "te/walk.h"
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Formula;
+using te::Stage;
+using te::VarId;
+
+namespace {
+
+constexpr std::size_t kChannels = 1;  // the axis of channels in N, C, spatial…
+
+bool contains(const std::vector<VarId>& loops, VarId loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
+bool is_main(const Group& group) { return group.hero == Hero::Contraction || group.hero == Hero::Window; }
+
+std::int64_t knob(const Group& group, std::string_view name) {
+  for (const Knob& one : group.schedule.knobs) {
+    if (one.name == name) return one.value;
+  }
+  return 0;
+}
+
+class LayoutChooser {
+ public:
+  LayoutChooser(const Graph& graph, const std::vector<Group>& groups, const std::vector<Formula>& formulas,
+                const Target& target)
+      : graph_(graph), groups_(groups), formulas_(formulas), target_(target) {}
+
+  std::vector<ValueLayout> run() {
+    if (target_.kind != TargetKind::Cpu)
+      return {};  // a GPU's tiles are gathered in shared memory, row-major serves
+    for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
+    std::vector<ValueLayout> chosen;
+    for (const auto& [value, wish] : wishes_) {
+      if (wish && (graph_.value(value).is_constant() || convolved_.count(value)))
+        chosen.push_back({value, *wish});
+    }
+    return chosen;
+  }
+
+ private:
+  using Wish = std::optional<Layout>;  // nothing: row-major, for whatever reason
+
+  void look_at(std::size_t g) {
+    const Group& group = groups_[g];
+    const Formula& formula = formulas_[g];
+    if (group.hero == Hero::Window || has_convolution(group)) {
+      convolved_.insert(group.inputs.begin(), group.inputs.end());
+      convolved_.insert(group.outputs.begin(), group.outputs.end());
+    }
+    for (std::size_t i = 0; i < group.inputs.size(); ++i)
+      wish(group.inputs[i], wish_for(g, te::BufferRole::Input, i));
+    for (std::size_t i = 0; i < group.outputs.size(); ++i) {
+      wish(group.outputs[i], formula.stages.empty() ? Wish() : wish_for(g, te::BufferRole::Output, i));
+    }
+  }
+
+  // Everybody who touches a value must want the same.
+  void wish(ValueId value, Wish layout) {
+    auto [found, fresh] = wishes_.try_emplace(value, layout);
+    if (!fresh && found->second != layout) found->second.reset();
+  }
+
+  Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
+    const Group& group = groups_[g];
+    if (group.hero == Hero::Host || group.schedule.name == "stages") return {};
+    for (const te::BufferInfo& buffer : formulas_[g].buffers) {
+      if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
+      ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
+      if (graph_.value(value).is_constant()) return is_main(group) ? packed(g, buffer) : Wish();
+      return is_between(value) ? blocked(g, buffer) : Wish();
+    }
+    return {};
+  }
+
+  bool is_between(ValueId value) const {
+    auto in = [value](const std::vector<ValueId>& list) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    return !in(graph_.inputs) && !in(graph_.outputs);
+  }
+
+  // Every index that a buffer is loaded or stored at.
+  std::vector<std::pair<const Stage*, std::vector<Expr>>> accesses(const Formula& formula,
+                                                                   te::BufferId buffer) const {
+    std::vector<std::pair<const Stage*, std::vector<Expr>>> found;
+    for (const Stage& stage : formula.stages) {
+      if (stage.target == buffer) found.emplace_back(&stage, stage.store);
+      te::for_each_node(stage, [&](const ExprNode& node) {
+        if (te::is_load(node) && node.buffer == buffer) found.emplace_back(&stage, te::index_of(node));
+      });
+    }
+    return found;
+  }
+
+  // A weight: one axis runs along the vector lanes of the result, the others along the sum.
+  Wish packed(std::size_t g, const te::BufferInfo& buffer) const {
+    std::int64_t tile = knob(groups_[g], "tile_columns");
+    auto uses = accesses(formulas_[g], buffer.id);
+    if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
+    std::optional<std::size_t> columns;
+    for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+      const Expr& index = uses[0].second[d];
+      if (index->op == ExprOp::Var && contains(uses[0].first->axes, index->var)) {
+        if (columns) return {};
+        columns = d;
+        continue;
+      }
+      for (VarId loop : te::variables_of(index)) {
+        if (!contains(uses[0].first->reduction, loop)) return {};
+      }
+    }
+    if (!columns || !buffer.shape[*columns].is_constant()) return {};
+    std::int64_t count = buffer.shape[*columns].constant();
+    std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
+    for (std::int64_t width : {tile, lanes}) {
+      if (width < 2 || count % width != 0 || count == width) continue;
+      Layout layout{{*columns, width, 0}};
+      for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+        if (d != *columns) layout.push_back({d, 1, 0});
+      }
+      layout.push_back({*columns, 1, width});
+      return layout;
+    }
+    return {};
+  }
+
+  // A picture between convolutions: channels in blocks of a vector.
+  Wish blocked(std::size_t g, const te::BufferInfo& buffer) const {
+    std::int64_t block = target_.channel_block;
+    if (buffer.shape.size() < 4 || !buffer.shape[kChannels].is_constant()) return {};
+    std::int64_t channels = buffer.shape[kChannels].constant();
+    if (channels % block != 0 || channels == block || block < 2) return {};
+    for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
+      if (index[kChannels]->op != ExprOp::Var) return {};
+    }
+    // Whole rows of pixels are walked by windows, their epilogues and pools; attention and products of matrices are not.
+    bool walks_pictures = groups_[g].hero == Hero::Window || groups_[g].hero == Hero::None ||
+                          groups_[g].hero == Hero::RowReduction || has_convolution(groups_[g]);
+    if (!walks_pictures) return {};
+    Layout layout{{0, 1, 0}, {kChannels, block, 0}};
+    for (std::size_t d = 2; d < buffer.shape.size(); ++d) layout.push_back({d, 1, 0});
+    layout.push_back({kChannels, 1, block});
+    return layout;
+  }
+
+  bool has_convolution(const Group& group) const {
+    return std::any_of(group.nodes.begin(), group.nodes.end(), [this](NodeId node) {
+      return graph_.node(node).op.find("Conv") != std::string::npos;
+    });
+  }
+
+  const Graph& graph_;
+  const std::vector<Group>& groups_;
+  const std::vector<Formula>& formulas_;
+  const Target& target_;
+  std::map<ValueId, Wish> wishes_;
+  std::set<ValueId> convolved_;  // touched by a convolution: only those gain by blocks
+};
+
+}  // namespace
+
+std::vector<ValueLayout> choose_layouts(const Graph& graph, const std::vector<Group>& groups,
+                                        const std::vector<Formula>& formulas, const Target& target) {
+  return LayoutChooser(graph, groups, formulas, target).run();
+}
+
+}  // namespace xyntra
