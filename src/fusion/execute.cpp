@@ -29,8 +29,8 @@ class PlanRunner::State {
       if (!value.is_constant()) continue;
       values_[v] = Datum::of(value.constant.aligned());
       auto layout = layouts_.find(ValueId(v));
-      if (layout != layouts_.end())
-        XYNTRA_TRY(values_[v].tensor, laid_out(values_[v].tensor, layout->second));
+      if (layout == layouts_.end()) continue;
+      XYNTRA_TRY(values_[v].tensor, laid_out(values_[v].tensor, layout->second));
     }
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
@@ -140,7 +140,8 @@ class PlanRunner::State {
 
   Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) {
     te::Formula formula = te::relayout(tensor.dtype(), shape_of(tensor.dims()), {}, layout);
-    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), options_.float64));
+    XYNTRA_TRY(auto compiled,
+               interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
     XYNTRA_TRY(auto results, compiled.run(std::vector<Tensor>{tensor}, 1, pool_, options_.budget));
     return std::move(results[0]);
   }

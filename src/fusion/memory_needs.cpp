@@ -156,10 +156,16 @@ class Needs {
     return writers == 1 && aligned && read;
   }
 
+  Layout layout_of(ValueId value) const {
+    auto found = layouts_.find(value);
+    return found == layouts_.end() ? Layout() : found->second;
+  }
+
   const Pieces& pieces_;
   std::vector<Group>& groups_;
   const std::vector<Formula>& formulas_;
   MemoryNeeds result_;
+  std::map<ValueId, Layout> layouts_;
   std::set<ValueId> made_;  // by a group
   std::set<ValueId> views_;  // placed already
 };

@@ -29,11 +29,12 @@ void lay_out(Formula& formula, BufferId buffer, const Layout& layout) {
   Rewriter rewriter([&](const Expr& expr) {
     if (!is_load(*expr) || expr->buffer != buffer) return Expr();
     std::vector<Expr> index = index_of(*expr);
-    Expr value = Expr::load(buffer, expr->dtype, physical(index, layout));
-    if (expr->op == ExprOp::Load) return value;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (algebra.within(index[d], 0, logical[d])) continue;
-      Expr inside = (index[d] >= 0) & (index[d] < Expr::size(logical[d]));
+    if (expr->op == ExprOp::Load) return Expr::load(buffer, expr->dtype, physical(index, layout));
+    // Outside along a whole axis is outside its physical one; along an axis in parts it would be another place.
+    Expr value = Expr::load_or(expr->operands[0], buffer, physical(index, layout));
+    for (const LayoutPart& part : layout) {
+      if (part.modulus == 0 || algebra.within(index[part.axis], 0, logical[part.axis])) continue;
+      Expr inside = (index[part.axis] >= 0) & (index[part.axis] < Expr::size(logical[part.axis]));
       value = select(inside, value, expr->operands[0]);
     }
     return value;

@@ -7,7 +7,7 @@
 namespace xyntra::te {
 
 // The same formula with a buffer laid out so: its shape is the physical one, and so are the indices of its loads and
-// stores. A position outside the logical shape must not be loaded with load_or any more; such loads become choices.
+// stores.
 void lay_out(Formula& formula, BufferId buffer, const Layout& layout);
 
 // y = x with x row-major and y laid out so, or the other way round.
