@@ -1,0 +1,175 @@
+#include "fusion/groups.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "ops/infer.h"
+
+namespace xyntra {
+namespace {
+
+struct Planned {
+  Graph graph;
+  Grouping grouping;
+
+  // "contraction: MatMul Add | row reduction: Softmax"
+  std::string text() const {
+    std::string all;
+    for (const Group& group : grouping.groups) {
+      all += (all.empty() ? "" : " | ") + std::string(name_of(group.hero)) + ":";
+      for (NodeId node : group.nodes) all += " " + graph.node(node).op;
+    }
+    return all;
+  }
+  std::string reason(std::string_view from, std::string_view to) const {
+    for (const EdgeVerdict& edge : grouping.edges) {
+      if (graph.node(edge.from).op == from && graph.node(edge.to).op == to) return edge.reason;
+    }
+    return "no such edge";
+  }
+};
+
+Planned planned(const std::string& body, const char* target_name = "avx512") {
+  auto module = parse_xir("xir 1\ngraph @main" + body);
+  EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().to_string());
+  Planned result{std::move(module->graph), {}};
+  EXPECT_TRUE(infer_types(result.graph).has_value());
+  auto pieces = Pieces::of(result.graph);
+  EXPECT_TRUE(pieces.has_value());
+  auto grouping = group_nodes(*pieces, **find_target(target_name), {});
+  EXPECT_TRUE(grouping.has_value());
+  result.grouping = std::move(*grouping);
+  return result;
+}
+
+TEST(GroupsTest, WhatFollowsAProductJoinsIt) {
+  EXPECT_EQ(planned(R"((%x: f32[128, 64], %w: f32[64, 256], %b: f32[256]) -> (%y) {
+    %p = MatMul(%x, %w)
+    %q = Add(%p, %b)
+    %y = Gelu(%q)
+  })")
+                .text(),
+            "contraction: MatMul Add Gelu");
+}
+
+TEST(GroupsTest, ReshapesAndTransposesCostNothing) {
+  EXPECT_EQ(planned(R"((%x: f32[2, 128, 64], %w: f32[64, 256]) -> (%y) {
+    const %heads: i64[4] = [2, 128, 8, 32]
+    %p = MatMul(%x, %w)
+    %r = Reshape(%p, %heads)
+    %t = Transpose(%r) {perm = [0, 2, 1, 3]}
+    %y = Exp(%t)
+  })")
+                .text(),
+            "contraction: MatMul Reshape Transpose Exp");
+}
+
+TEST(GroupsTest, AttentionIsFoundHoweverItIsSpelt) {
+  Planned plan = planned(
+      R"((%q: f32[2, 8, 64, 32], %k: f32[2, 8, 64, 32], %v: f32[2, 8, 64, 32], %mask: bool[64, 64]) -> (%y) {
+    const %scale: f32[] = 0.17677669
+    const %cap: f32[] = 30.0
+    const %low: f32[] = -10000.0
+    %kt = Transpose(%k) {perm = [0, 1, 3, 2]}
+    %s = MatMul(%q, %kt)
+    %scaled = Mul(%s, %scale)
+    %small = Div(%scaled, %cap)
+    %bent = Tanh(%small)
+    %capped = Mul(%bent, %cap)
+    %masked = Where(%mask, %capped, %low)
+    %p = Softmax(%masked)
+    %y = MatMul(%p, %v)
+  })");
+  EXPECT_EQ(plan.text(), "attention: Transpose MatMul Mul Div Tanh Mul Where Softmax MatMul");
+  EXPECT_EQ(plan.grouping.groups[0].schedule.exactness, Exactness::Reassociating) << "online softmax";
+}
+
+TEST(GroupsTest, TwoProductsInARowAreNoAttention) {
+  Planned plan = planned(R"((%x: f32[128, 64], %a: f32[64, 256], %b: f32[256, 64]) -> (%y) {
+    %h = MatMul(%x, %a)
+    %r = Relu(%h)
+    %y = MatMul(%r, %b)
+  })");
+  EXPECT_EQ(plan.text(), "contraction: MatMul Relu | contraction: MatMul");
+  EXPECT_NE(plan.reason("Relu", "MatMul").find("two contractions"), std::string::npos)
+      << plan.reason("Relu", "MatMul");
+}
+
+TEST(GroupsTest, ANormIsPreparedForTheProductThatReadsIt) {
+  EXPECT_EQ(planned(R"((%x: f32[128, 64], %g: f32[64], %b: f32[64], %w: f32[64, 256]) -> (%y) {
+    %n = LayerNormalization(%x, %g, %b)
+    %y = MatMul(%n, %w)
+  })")
+                .text(),
+            "contraction: LayerNormalization MatMul");
+}
+
+TEST(GroupsTest, ANormThatIsAlsoAResultIsMadeOnce) {
+  Planned plan = planned(R"((%x: f32[128, 64], %g: f32[64], %b: f32[64], %w: f32[64, 256]) -> (%n, %y) {
+    %n = LayerNormalization(%x, %g, %b)
+    %y = MatMul(%n, %w)
+  })");
+  EXPECT_EQ(plan.text(), "row reduction: LayerNormalization | contraction: MatMul");
+  EXPECT_EQ(plan.reason("LayerNormalization", "MatMul"),
+            "a value that its main loop reads is also needed elsewhere");
+}
+
+TEST(GroupsTest, AResidualIsWrittenBesideTheNormItFeeds) {
+  Planned plan = planned(R"((%x: f32[128, 64], %r: f32[128, 64], %g: f32[64], %b: f32[64]) -> (%s, %n) {
+    %s = Add(%x, %r)
+    %n = LayerNormalization(%s, %g, %b)
+  })");
+  EXPECT_EQ(plan.text(), "row reduction: Add LayerNormalization");
+  EXPECT_EQ(plan.grouping.groups[0].outputs.size(), 2u);
+}
+
+TEST(GroupsTest, NoGroupClosesACircle) {
+  // The two ends of the chain could share a loop, but what lies between them is a host operation.
+  Planned plan = planned(R"((%x: f32[64]) -> (%y) {
+    const %k: i64[1] = [64]
+    %a = Exp(%x)
+    %s, _ = TopK(%a, %k)
+    %y = Add(%a, %s)
+  })");
+  EXPECT_EQ(plan.text(), "none: Exp | host: TopK | none: Add");
+  EXPECT_EQ(plan.reason("Exp", "Add"), "a value goes from one to the other through a third group");
+}
+
+TEST(GroupsTest, IndependentCopiesShareALaunch) {
+  Planned plan = planned(
+      R"((%k: f32[1, 8, 16, 64], %v: f32[1, 8, 16, 64], %a: f32[1, 8, 1, 64], %b: f32[1, 8, 1, 64]) -> (%x, %y) {
+    %x = Concat(%k, %a) {axis = 2}
+    %y = Concat(%v, %b) {axis = 2}
+  })");
+  EXPECT_EQ(plan.text(), "movement: Concat Concat");
+}
+
+TEST(GroupsTest, TheTargetDecidesToo) {
+  const char* body =
+      R"((%a: f32[64], %b: f32[64], %c: f32[64], %d: f32[64], %e: f32[64], %f: f32[64], %g: f32[64], %h: f32[64]) -> (%y) {
+    %1 = Add(%a, %b)
+    %2 = Add(%1, %c)
+    %3 = Add(%2, %d)
+    %4 = Add(%3, %e)
+    %5 = Add(%4, %f)
+    %6 = Add(%5, %g)
+    %y = Add(%6, %h)
+  })";
+  EXPECT_EQ(planned(body, "avx512").grouping.groups.size(), 1u);
+  EXPECT_EQ(planned(body, "webgpu").grouping.groups.size(), 2u)
+      << "nine buffers, and a WebGPU kernel has eight";
+}
+
+TEST(GroupsTest, EveryEdgeHasAVerdictWithAReason) {
+  Planned plan = planned(R"((%x: f32[128, 64], %w: f32[64, 64]) -> (%y) {
+    %t = Transpose(%x)
+    %e = Exp(%t)
+    %p = MatMul(%x, %w)
+    %y = MatMul(%e, %p)
+  })");
+  EXPECT_EQ(plan.grouping.edges.size(), 3u);
+  for (const EdgeVerdict& edge : plan.grouping.edges) EXPECT_FALSE(edge.reason.empty());
+}
+
+}  // namespace
+}  // namespace xyntra
