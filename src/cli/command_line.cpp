@@ -86,7 +86,7 @@ void declare_shared_flags(CLI::App& app, Session& session, bool has_json) {
 }
 
 Status load_settings(Session& session) {
-  XYNTRA_TRY(session.config, load_config(known_settings(), session.config_path));
+  XYNTRA_TRY(session.config, load_config(known_settings(), session.config_path, known_records()));
   for (const auto& [setting, flag] : session.flags) {
     if (!flag.value.empty()) XYNTRA_CHECK_OK(session.config->set_flag(setting, flag.value, flag.flag));
   }

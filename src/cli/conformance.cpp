@@ -5,6 +5,7 @@
 
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "rewrite/user_rules.h"
 #include "support/text.h"
 #include "verify/conformance.h"
 
@@ -61,7 +62,9 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   Progress progress("tests");
   ConformanceOptions options;
   options.backend = backend;
-  options.rewrite = flags.rewrite;
+  if (flags.rewrite) {
+    XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
+  }
   options.filter = flags.filter;
   options.threads = session.threads();
   options.time_per_test = std::chrono::milliseconds(static_cast<std::int64_t>(flags.seconds_per_test * 1000));

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "report/groups.h"
 #include "rewrite/rewrite.h"
+#include "rewrite/user_rules.h"
 #include "support/file.h"
 #include "support/text.h"
 
@@ -46,7 +47,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   const auto budget = session.budget();
   XYNTRA_TRY(Module module, load_model(flags.model, {.keep_undefined_ops = !rewritten, .budget = budget}));
   if (rewritten) {
-    RewriteOptions options;
+    XYNTRA_TRY(RewriteOptions options, rewrite_options_of(*session.config));
     options.budget = budget.get();
     XYNTRA_TRY(RewriteResult result, rewrite(module.graph, options));
     module.graph = std::move(result.graph);
@@ -59,6 +60,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   if (flags.stage == "fused") {
     CompileOptions options;
     XYNTRA_TRY(options.target, find_target("generic"));
+    XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
     options.budget = session.budget();
     XYNTRA_TRY(const Plan plan, make_plan(module.graph, options));
     XYNTRA_TRY(text, groups_as_formulas(plan));
@@ -76,17 +78,20 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_export(CLI::App& app, Session&) {
+VerbAction declare_export(CLI::App& app, Session& session) {
   auto flags = std::make_shared<ExportFlags>();
   app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
   app.add_option("--to", flags->format,
                  "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
       ->type_name("FORMAT")
       ->capture_default_str();
-  app.add_option("--stage", flags->stage, "import: the graph as it was read; rewritten: after the rules")
+  app.add_option("--stage", flags->stage,
+                 "import: the graph as it was read; rewritten: after the rules; fused: as groups")
       ->type_name("STAGE")
       ->capture_default_str();
   app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");
+  declare_setting(app, session, "--forbid", "rewrite.forbid", "CLASS",
+                  "rules that are not applied: reassociating, precision-changing and none");
   app.add_flag("--elide", flags->elide, "leave long constants out of xir");
   return [flags](Session& running) { return export_model(*flags, running); };
 }

@@ -53,7 +53,8 @@ std::string table_of(const std::vector<Row>& rows) {
     if (checked) cells.push_back(std::to_string(row.check->comparisons));
     table.row(cells);
   }
-  std::string text = table.to_string() + std::to_string(rows.size()) + " rules";
+  std::string text =
+      table.to_string() + std::to_string(rows.size()) + (rows.size() == 1 ? " rule" : " rules");
   for (const auto& [rule_class, count] : counts)
     text += ", " + std::to_string(count) + " " + name_of(rule_class);
   return text + "\n";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "support/config_values.h"
@@ -47,7 +48,13 @@ Status set_from(Config::Entry& entry, std::string_view text, Origin origin) {
 
 }  // namespace
 
-Config::Config(std::vector<Setting> known) {
+const std::string& Record::field(std::string_view name) const {
+  static const std::string kNone;
+  const auto found = fields.find(name);
+  return found == fields.end() ? kNone : found->second;
+}
+
+Config::Config(std::vector<Setting> known, std::vector<RecordKind> records) : record_kinds_(std::move(records)) {
   std::set<std::string> keys;
   for (Setting& setting : known) {
     if (!keys.insert(setting.key).second) internal_error("Config: two settings '" + setting.key + "'");
@@ -68,8 +75,9 @@ Status Config::read_file(const std::string& path) {
 Status Config::read_text(std::string_view toml, const std::string& file_name) {
   std::vector<Setting> settings;
   for (const Entry& entry : entries_) settings.push_back(entry.setting);
-  XYNTRA_TRY(std::vector<FileValue> values, read_toml(toml, file_name, settings));
-  for (FileValue& value : values) {
+  XYNTRA_TRY(FileContents contents, read_toml(toml, file_name, settings, record_kinds_));
+  records_ = std::move(contents.records);
+  for (FileValue& value : contents.values) {
     Origin origin{Origin::Kind::File, file_name + ":" + std::to_string(value.line)};
     store(entries_[value.setting], std::move(value.read), std::move(origin));
   }
@@ -115,8 +123,15 @@ std::int64_t Config::integer(std::string_view key) const { return value_as<std::
 double Config::number(std::string_view key) const { return value_as<double>(find(key)); }
 const std::string& Config::text(std::string_view key) const { return value_as<std::string>(find(key)); }
 
-Result<Config> load_config(std::vector<Setting> known, const std::optional<std::string>& config_flag) {
-  Config config(std::move(known));
+std::vector<Record> Config::records(std::string_view key) const {
+  std::vector<Record> found;
+  std::ranges::copy_if(records_, std::back_inserter(found), [&](const Record& record) { return record.key == key; });
+  return found;
+}
+
+Result<Config> load_config(std::vector<Setting> known, const std::optional<std::string>& config_flag,
+                           std::vector<RecordKind> records) {
+  Config config(std::move(known), std::move(records));
   const char* named = std::getenv("XYNTRA_CONFIG");
   if (config_flag) {
     XYNTRA_CHECK_OK(config.read_file(*config_flag));

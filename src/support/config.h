@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,10 +54,27 @@ struct Origin {
   std::string to_string() const { return kind == Kind::Default ? "default" : place; }
 };
 
+// A list of records in a file, each a table of texts:
+//
+//     [[rules]]
+//     name = "halve"
+struct RecordKind {
+  std::string key;                    // "rules"
+  std::vector<std::string> required;  // fields that each record has
+  std::vector<std::string> optional;
+};
+struct Record {
+  std::string key;
+  std::map<std::string, std::string, std::less<>> fields;
+  std::string place;  // "fusion.toml:4"
+
+  const std::string& field(std::string_view name) const;  // empty when it was not given
+};
+
 class Config {
  public:
   // Broken tables (two settings of one name, a default that is not valid) are internal errors.
-  explicit Config(std::vector<Setting> known);
+  explicit Config(std::vector<Setting> known, std::vector<RecordKind> records = {});
 
   // The whole file or nothing of it.
   Status read_file(const std::string& path);
@@ -81,16 +99,20 @@ class Config {
   };
   std::span<const Entry> entries() const { return entries_; }
   const std::optional<std::string>& file() const { return file_; }  // the file that was read
+  std::vector<Record> records(std::string_view key) const;         // of the file, in its order
 
  private:
   const Entry& find(std::string_view key) const;
 
   std::vector<Entry> entries_;
+  std::vector<RecordKind> record_kinds_;
+  std::vector<Record> records_;
   std::optional<std::string> file_;
 };
 
 // Defaults, then the file, then the environment. The file is `config_flag` (of --config) where given, else what
 // XYNTRA_CONFIG names, else ./fusion.toml where there is one.
-Result<Config> load_config(std::vector<Setting> known, const std::optional<std::string>& config_flag);
+Result<Config> load_config(std::vector<Setting> known, const std::optional<std::string>& config_flag,
+                           std::vector<RecordKind> records = {});
 
 }  // namespace xyntra

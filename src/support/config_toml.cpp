@@ -42,8 +42,8 @@ const char* wanted_name(SettingType type) {
 
 class TomlReader {
  public:
-  TomlReader(const std::string& file_name, std::span<const Setting> settings)
-      : file_name_(file_name), settings_(settings) {}
+  TomlReader(const std::string& file_name, std::span<const Setting> settings, std::span<const RecordKind> records)
+      : file_name_(file_name), settings_(settings), record_kinds_(records) {}
 
   // Every setting of the table; sections lie at most a few levels deep, since unknown ones are not entered.
   void read_section(const toml::table& table, const std::string& section) {
@@ -51,6 +51,11 @@ class TomlReader {
       const std::string path =
           section.empty() ? std::string(key.str()) : section + "." + std::string(key.str());
       const auto known = std::ranges::find(settings_, path, &Setting::key);
+      const auto kind = std::ranges::find(record_kinds_, path, &RecordKind::key);
+      if (kind != record_kinds_.end()) {
+        read_records(*kind, node);
+        continue;
+      }
       if (known != settings_.end()) {
         read_value(static_cast<std::size_t>(known - settings_.begin()), node);
       } else if (is_section(path)) {
@@ -68,9 +73,9 @@ class TomlReader {
     }
   }
 
-  Result<std::vector<FileValue>> finish() && {
+  Result<FileContents> finish() && {
     if (first_error_) return failure(std::move(first_error_->second));
-    return std::move(values_);
+    return FileContents{std::move(values_), std::move(records_)};
   }
 
   void fail(toml::source_position place, const std::string& message, const std::string& hint = "") {
@@ -103,6 +108,42 @@ class TomlReader {
     }
     if (const auto near = nearest_word(name, siblings)) return "did you mean '" + *near + "'?";
     return "known here: " + joined(siblings, ", ");
+  }
+
+  void read_records(const RecordKind& kind, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      fail(node.source().begin, "'" + kind.key + "' must be a list, written [[" + kind.key + "]]");
+      return;
+    }
+    for (const toml::node& item : *list) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) {
+        fail(item.source().begin, "'" + kind.key + "' must be a list of sections, written [[" + kind.key + "]]");
+        continue;
+      }
+      read_record(kind, *table);
+    }
+  }
+
+  void read_record(const RecordKind& kind, const toml::table& table) {
+    std::vector<std::string> known = kind.required;
+    known.insert(known.end(), kind.optional.begin(), kind.optional.end());
+    Record record{kind.key, {}, file_name_ + ":" + std::to_string(table.source().begin.line)};
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (std::ranges::find(known, name) == known.end()) {
+        fail(node.source().begin, "unknown key '" + name + "' in [[" + kind.key + "]]", "known here: " + joined(known, ", "));
+      } else if (const auto* text = node.as_string()) {
+        record.fields[name] = text->get();
+      } else {
+        fail(node.source().begin, "'" + name + "' must be a string, not " + type_name(node));
+      }
+    }
+    for (const std::string& name : kind.required) {
+      if (!record.fields.contains(name)) fail(table.source().begin, "'" + name + "' is missing in [[" + kind.key + "]]");
+    }
+    records_.push_back(std::move(record));
   }
 
   void read_value(std::size_t index, const toml::node& node) {
@@ -140,15 +181,17 @@ class TomlReader {
 
   const std::string& file_name_;
   std::span<const Setting> settings_;
+  std::span<const RecordKind> record_kinds_;
   std::vector<FileValue> values_;
+  std::vector<Record> records_;
   std::optional<std::pair<Place, Error>> first_error_;
 };
 
 }  // namespace
 
-Result<std::vector<FileValue>> read_toml(std::string_view text, const std::string& file_name,
-                                         std::span<const Setting> settings) {
-  TomlReader reader(file_name, settings);
+Result<FileContents> read_toml(std::string_view text, const std::string& file_name,
+                               std::span<const Setting> settings, std::span<const RecordKind> records) {
+  TomlReader reader(file_name, settings, records);
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     reader.fail(parsed.error().source().begin, std::string(parsed.error().description()));

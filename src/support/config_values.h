@@ -29,8 +29,12 @@ struct FileValue {
 };
 
 Result<std::string> read_config_file(const std::string& path);
+struct FileContents {
+  std::vector<FileValue> values;
+  std::vector<Record> records;
+};
 // All values of the file, or the first error in it as "file:line:column: …".
-Result<std::vector<FileValue>> read_toml(std::string_view text, const std::string& file_name,
-                                         std::span<const Setting> settings);
+Result<FileContents> read_toml(std::string_view text, const std::string& file_name,
+                               std::span<const Setting> settings, std::span<const RecordKind> records);
 
 }  // namespace xyntra

@@ -1,6 +1,7 @@
 #include "types/settings.h"
 
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "support/text.h"
@@ -73,6 +74,14 @@ std::vector<Setting> known_settings() {
     table.push_back({tolerance_key(dtype, "absolute"), Number, format_float(tolerance.absolute),
                      "allowed |difference|, added to the relative part", 0, kMost});
   }
+  table.push_back({"rewrite.enabled", Boolean, "true", "apply rewrite rules; off: only fold constants and drop dead nodes"});
+  table.push_back({"rewrite.forbid",
+                   Text,
+                   "precision-changing",
+                   "rules of this class and beyond are not applied",
+                   -std::numeric_limits<double>::infinity(),
+                   std::numeric_limits<double>::infinity(),
+                   {"reassociating", "precision-changing", "none"}});
   table.push_back({"run.backend", Text, "reference", "where models run when no --backend is given"});
   table.push_back({"run.threads",
                    Integer,
@@ -85,6 +94,10 @@ std::vector<Setting> known_settings() {
                    std::int64_t{available_threads()}});
   table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});
   return table;
+}
+
+std::vector<RecordKind> known_records() {
+  return {{"rules", {"name", "left", "right"}, {"guard", "class", "example"}}, {"patterns", {"name", "ops"}, {}}};
 }
 
 Tolerance tolerance_of(const Config& config, DType dtype) {

@@ -18,6 +18,7 @@
 namespace xyntra {
 
 std::vector<Setting> known_settings();
+std::vector<RecordKind> known_records();  // [[rules]], [[patterns]]
 
 // Values a and b agree when |a - b| <= absolute + relative * |b|, b being the expected one.
 struct Tolerance {

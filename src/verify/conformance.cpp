@@ -179,7 +179,7 @@ Status check(const Test& test, const ConformanceOptions& options) {
   evaluation.budget =
       std::make_shared<Budget>(options.bytes_per_test, Clock::now() + options.time_per_test, options.cancel);
   if (options.rewrite) {
-    RewriteOptions rewriting;
+    RewriteOptions rewriting = *options.rewrite;
     rewriting.budget = evaluation.budget.get();
     XYNTRA_TRY(RewriteResult rewritten, rewrite(module.graph, rewriting));
     XYNTRA_CHECK_OK(verify(rewritten.graph));

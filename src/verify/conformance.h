@@ -9,9 +9,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "rewrite/rewrite.h"
 #include "support/limits.h"
 #include "support/result.h"
 
@@ -19,7 +21,7 @@ namespace xyntra {
 
 struct ConformanceOptions {
   std::string backend = "reference";  // float64: results are rounded to the model's dtypes
-  bool rewrite = false;  // evaluate what rewriting makes of the model
+  std::optional<RewriteOptions> rewrite;  // evaluate what rewriting makes of the model
   std::string filter;  // only tests whose name contains this
   int threads = 0;  // tests at the same time; 0: as many as this process may use
   std::chrono::milliseconds time_per_test{60'000};

@@ -8,7 +8,7 @@ namespace {
 
 void expect_all_pass(const std::string& folder) {
   ConformanceOptions options;
-  options.rewrite = true;
+  options.rewrite.emplace();
   const auto results = run_conformance(std::string(XYNTRA_SOURCE_DIR) + folder, options);
   ASSERT_TRUE(results) << results.error().to_string();
   for (const ConformanceResult& result : *results) {

@@ -1,0 +1,110 @@
+#include "rewrite/user_rules.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "ops/op.h"
+#include "rewrite/check.h"
+#include "rewrite/rule_set.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr CheckOptions kChecks{.instances = 8, .attempts = 2000, .seed = 1};
+
+Result<RuleText> rule_of(const Record& record) {
+  RuleText rule;
+  rule.name = record.field("name");
+  rule.left = record.field("left");
+  rule.right = record.field("right");
+  rule.guard = record.field("guard");
+  rule.example = record.field("example");
+  rule.family = "user";
+  rule.place = record.place;
+  if (!record.field("class").empty()) {
+    const auto named = rule_class_named(record.field("class"));
+    if (!named) {
+      return usage_error("rule " + quote(rule.name) + " (" + rule.place + "): there is no class '" +
+                         record.field("class") + "': it is exact, reassociating or precision-changing");
+    }
+    rule.rule_class = *named;
+  }
+  return rule;
+}
+
+Status check_user_rule(const RuleText& text) {
+  XYNTRA_TRY(const ParsedRule parsed, parse_rule(text));
+  const RuleCheck check = check_rule(parsed, kChecks);
+  if (check.failure.empty()) return {};
+  Error error;
+  error.error_class = ErrorClass::Usage;
+  error.message = "rule " + quote(text.name) + " (" + text.place + "): ";
+  if (check.instances == 0) {
+    error.message += check.failure;
+    error.hint = "give shapes on which it does: example = \"x[n,3] w[3,m]\"";
+  } else {
+    error.message += "it is not " + std::string(name_of(text.rule_class)) + ": " + check.failure;
+  }
+  return failure(std::move(error));
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool is_step(const std::string& name) {
+  if (name == "bias") return true;
+  return std::ranges::any_of(all_ops(), [&](const OpDef& op) {
+    const std::string known = lower(op.name);
+    return known == name || known == "com.microsoft." + name;
+  });
+}
+
+}  // namespace
+
+Result<RewriteOptions> rewrite_options_of(const Config& config) {
+  RewriteOptions options;
+  options.enabled = config.boolean("rewrite.enabled");
+  options.fold_limit = config.integer("limits.folded_constant");
+  const std::string& forbidden = config.text("rewrite.forbid");
+  options.allow_reassociating = forbidden != "reassociating";
+  options.allow_precision_changing = forbidden == "none";
+  for (const Record& record : config.records("rules")) {
+    XYNTRA_TRY(RuleText rule, rule_of(record));
+    const ParsedRule* same = RuleSet::built_in().find(rule.name);
+    const auto other = std::ranges::find(options.user_rules, rule.name, &RuleText::name);
+    if (same != nullptr || other != options.user_rules.end()) {
+      return usage_error("rule " + quote(rule.name) + " (" + rule.place +
+                         "): there is one of this name already (" +
+                         (same != nullptr ? same->text.place : other->place) + ")");
+    }
+    XYNTRA_CHECK_OK(check_user_rule(rule));
+    options.user_rules.push_back(std::move(rule));
+  }
+  return options;
+}
+
+Result<std::vector<UserPattern>> user_patterns_of(const Config& config) {
+  std::vector<UserPattern> patterns;
+  for (const Record& record : config.records("patterns")) {
+    UserPattern pattern{record.field("name"), {}, record.place};
+    std::string_view rest = record.field("ops");
+    while (true) {
+      const std::size_t arrow = rest.find("->");
+      pattern.ops.emplace_back(trimmed(rest.substr(0, arrow)));
+      if (!is_step(pattern.ops.back())) {
+        return usage_error("pattern " + quote(pattern.name) + " (" + pattern.place + "): '" +
+                           pattern.ops.back() + "' is no operator; write them as matmul -> bias -> gelu");
+      }
+      if (arrow == rest.npos) break;
+      rest = rest.substr(arrow + 2);
+    }
+    patterns.push_back(std::move(pattern));
+  }
+  return patterns;
+}
+
+}  // namespace xyntra
