@@ -261,8 +261,14 @@ class StageCompiler {
     if (!is_sum_of_products || reduction.empty() || in_order_) return false;
     std::array<Access, 2> accesses;
     std::array<double, 2> fallbacks = {0, 0};
+    std::array<std::optional<double>, 2> numbers;
     for (std::size_t f = 0; f < 2; ++f) {
-      const ExprNode* load = direct_load(stage_.body->operands[f]);
+      const Expr& factor = stage_.body->operands[f];
+      if (factor->op == ExprOp::Const) {
+        numbers[f] = factor->float_value;
+        continue;
+      }
+      const ExprNode* load = direct_load(factor);
       if (load == nullptr) return false;
       std::size_t first = load->op == ExprOp::LoadOr ? 1 : 0;
       accesses[f] = make_access(load->buffer, std::span(load->operands).subspan(first), false);
@@ -272,10 +278,11 @@ class StageCompiler {
     std::array<std::vector<int>, 2> own;
     for (int slot : axes) {
       for (std::size_t f = 0; f < 2; ++f) {
-        if (depends(accesses[f], slot) && !depends(accesses[1 - f], slot)) own[f].push_back(slot);
+        bool may = numbers[f] || depends(accesses[f], slot);
+        if (may && !depends(accesses[1 - f], slot)) own[f].push_back(slot);
       }
     }
-    if (own[0].empty() || own[1].empty()) return false;
+    if (own[0].empty() || own[1].empty() || (numbers[0] && numbers[1])) return false;
     auto longer = [this](int a, int b) { return extent(a) < extent(b); };
     std::array<int, 2> longest{};
     for (std::size_t f = 0; f < 2; ++f) longest[f] = *std::max_element(own[f].begin(), own[f].end(), longer);
@@ -297,6 +304,8 @@ class StageCompiler {
     }
     plan.row_access = std::move(accesses[1 - lanes]);
     plan.lane_access = std::move(accesses[lanes]);
+    plan.row_number = numbers[1 - lanes];
+    plan.lane_number = numbers[lanes];
     plan.row_fallback = fallbacks[1 - lanes];
     plan.lane_fallback = fallbacks[lanes];
     program_.contraction = std::move(plan);

@@ -80,6 +80,7 @@ struct Contraction {
   std::vector<int> reduction;  // the other reduction axes
   Access row_access, lane_access;
   double row_fallback = 0, lane_fallback = 0;  // of padded loads
+  std::optional<double> row_number, lane_number;  // instead of an access: a weight tensor of one value
 };
 
 struct StageProgram {

@@ -421,7 +421,9 @@ class Worker {
 
   // `count` elements along one axis from where the variables stand, as lanes of type T.
   template <class T>
-  void pack_line(const Access& access, double fallback, int along, T* lanes, int count) const {
+  void pack_line(const Access& access, const std::optional<double>& number, double fallback, int along,
+                 T* lanes, int count) const {
+    if (number) return std::fill(lanes, lanes + count, static_cast<T>(*number));
     const Memory& memory = run_.memory[access.buffer.index];
     int first = 0, last = count;
     if (!access.in_bounds) {
@@ -460,13 +462,13 @@ class Worker {
           int depth = static_cast<int>(std::min<std::int64_t>(kTileDepth, depth_extent - from));
           for (int k = 0; k < depth; ++k) {
             variables_[depth_slot] = from + k;
-            pack_line(plan.lane_access, plan.lane_fallback, program_.strip,
+            pack_line(plan.lane_access, plan.lane_number, plan.lane_fallback, program_.strip,
                       &b[static_cast<std::size_t>(k * kTileLanes)], lanes);
           }
           variables_[depth_slot] = from;
           for (int r = 0; r < rows; ++r) {
             set_point(plan.rows, top + r);
-            pack_line(plan.row_access, plan.row_fallback, plan.depth,
+            pack_line(plan.row_access, plan.row_number, plan.row_fallback, plan.depth,
                       &a[static_cast<std::size_t>(r * kTileDepth)], depth);
           }
           multiply_tile(sum.data(), a.data(), b.data(), padded_rows, depth);
