@@ -314,7 +314,10 @@ class Chooser {
                                  [&](VarId k) { return keys.count(alignment.class_of(second, k)) != 0; });
     if (!sums_keys)
       return refuse(std::string(kNot) + "here the second does not sum along the first one's keys");
-    bool has_maximum = false, has_sum = false;
+    // What is reduced along the keys so far. A sum of exponents less a maximum is corrected when a larger score comes
+    // along, and one that needs no maximum needs no correction; nothing else can be summed while keys pass by.
+    std::set<BufferId> reduced;
+    bool has_sum = false;
     for (std::size_t s = first + 1; s < formula_.stages.size(); ++s) {
       const Stage& stage = formula_.stages[s];
       if (s > second && !follows(alignment, second, s)) {
@@ -326,17 +329,16 @@ class Chooser {
           return refuse(std::string(kNot) + "here a reduction between them does not run along the keys");
         }
       }
-      // Online softmax corrects its sums when a larger score comes along; nothing else can be corrected so.
-      if (stage.reducer == Reducer::Max) {
-        has_maximum = true;
-      } else if (stage.reducer == Reducer::Sum && takes_exponent(stage.body)) {
-        has_sum = true;
-      } else {
+      bool corrected = takes_exponent(stage.body) || !reads_any(stage.body, reduced);
+      if (stage.reducer != Reducer::Max && !(stage.reducer == Reducer::Sum && corrected)) {
         return refuse(std::string(kNot) + "here what is reduced along the keys is no softmax");
       }
+      has_sum = has_sum || stage.reducer == Reducer::Sum;
+      reduced.insert(stage.target);
     }
-    if (!has_maximum || !has_sum)
+    if (!has_sum || !divides_by(reduced, first, second)) {
       return refuse(std::string(kNot) + "here nothing takes a softmax of the scores");
+    }
     Choice choice;
     choice.hero = Hero::Attention;
     choice.schedule.name = "attention";
@@ -355,6 +357,25 @@ class Chooser {
       choice.schedule.knobs = {{"query_block", 1}};
     }
     return predicted(std::move(choice), ArithmeticUnit::Matrix);
+  }
+
+  static bool reads_any(const te::Expr& expr, const std::set<BufferId>& buffers) {
+    bool found = false;
+    te::for_each_node(expr, [&](const te::ExprNode& node) {
+      found = found || (te::is_load(node) && buffers.count(node.buffer));
+    });
+    return found;
+  }
+
+  // Whether the weights are something divided by a sum along the keys, which can be done at the end.
+  bool divides_by(const std::set<BufferId>& reduced, std::size_t first, std::size_t second) const {
+    bool found = false;
+    for (std::size_t s = first + 1; s <= second; ++s) {
+      te::for_each_node(formula_.stages[s].body, [&](const te::ExprNode& node) {
+        found = found || (node.op == te::ExprOp::Div && reads_any(node.operands[1], reduced));
+      });
+    }
+    return found;
   }
 
   // ---- counting
