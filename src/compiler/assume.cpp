@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ops/infer.h"
+#include "support/limits.h"
 
 namespace xyntra {
 namespace {
@@ -52,7 +53,8 @@ std::optional<Assumption> needed(const Graph& graph, const Names& names) {
         std::size_t shared = std::min(a.shape->size(), b.shape->size());
         for (std::size_t d = 1; d <= shared; ++d) {
           const Dim &x = (*a.shape)[a.shape->size() - d], &y = (*b.shape)[b.shape->size() - d];
-          if (x == y || y.is(1) || !x.is_symbol() || !names.count(x.to_string())) continue;
+          // A number may well be what a size of one is broadcast to.
+          if (x == y || y.is_constant() || !x.is_symbol() || !names.count(x.to_string())) continue;
           if (!told_by(y, names) || mentions(y, x.to_string())) continue;
           return Assumption{x.to_string(), y};
         }
@@ -66,10 +68,11 @@ std::optional<Assumption> needed(const Graph& graph, const Names& names) {
 
 Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assumptions,
                                const Budget* budget) {
-  Graph result = graph;
+  Graph settled = graph;
   for (int round = 0; round < kMostAssumptions; ++round) {
-    auto assumption = needed(result, symbols_of_inputs(result));
+    auto assumption = needed(settled, symbols_of_inputs(settled));
     if (!assumption) break;
+    Graph result = settled;
     for (std::size_t v = 0; v < result.value_count(); ++v) {
       Value& value = result.value(ValueId(v));
       if (value.is_constant()) continue;
@@ -82,10 +85,12 @@ Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assu
         }
       }
     }
-    XYNTRA_CHECK_OK(infer_types(result, budget));
+    if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());
+    if (!infer_types(result, budget)) break;  // it contradicts something else the model says
+    settled = std::move(result);
     assumptions.push_back(std::move(*assumption));
   }
-  return result;
+  return settled;
 }
 
 }  // namespace xyntra

@@ -24,7 +24,7 @@ std::optional<Dim> resolve_bound(const Dim& extent, const Dim& bound, const Dim&
     if (value >= kBeyondAnySize) return high;
     if (value <= -kBeyondAnySize) return low;
     if (value < 0) return max(extent + bound, low);
-    return value == 0 && low.is(0) ? Dim(0) : min(bound, high);
+    return value == 0 && low.is(0) && high == extent ? Dim(0) : min(bound, high);
   }
   if (bound.range({}).low >= 0) return min(bound, high);
   return std::nullopt;
