@@ -55,6 +55,7 @@ std::optional<AxisSlice> resolve_slice(const Dim& extent, const Dim& start, cons
   Dim stride = forward ? step : Dim(0) - step;
   Dim length = ceil_div(span, stride);
   if (length.range({}).low < 0 && !(first->is(0) && forward)) length = max(length, 0);
+  if (!forward && !extent.is_constant()) length = min(length, extent);  // it may be empty
   return AxisSlice{*first, step, length};
 }
 

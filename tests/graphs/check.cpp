@@ -154,6 +154,11 @@ class Checker {
                    : runner ? runner->run(inputs)
                             : failure(runner.error());
     if (results) return std::move(*results);
+    // A size that is only known when it runs is taken to be the one it meets; a plan may refuse inputs that differ.
+    if (results.error().error_class == ErrorClass::Usage) {
+      outcome_.refused = true;
+      return std::nullopt;
+    }
     fail(Outcome::Kind::DoesNotRun, what, results.error().to_string());
     return std::nullopt;
   }

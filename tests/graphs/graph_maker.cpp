@@ -198,8 +198,9 @@ ValueId GraphMaker::beside(ValueId value, DType dtype) {
     Sizes theirs = *sizes(other);
     bool fits = true;
     for (std::size_t d = 0; d < std::min(own.size(), theirs.size()); ++d) {
-      std::int64_t a = own[own.size() - 1 - d], b = theirs[theirs.size() - 1 - d];
-      fits = fits && (a == b || a == 1 || b == 1);
+      // A plan takes a size that meets another to be that one: only what is known to be 1 is repeated.
+      const Dim &a = this->shape(value)[own.size() - 1 - d], &b = this->shape(other)[theirs.size() - 1 - d];
+      fits = fits && (own[own.size() - 1 - d] == theirs[theirs.size() - 1 - d] || a.is(1) || b.is(1));
     }
     if (fits) return other;
   }
