@@ -94,7 +94,8 @@ class Needs {
       Dim offset = *behind * (bits / 8);
       if (formula.stages.size() == 1) {
         // The source stays what it is, and the output is part of it.
-        if (pieces_.is_output(output) || views_.count(output)) return false;
+        Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - turns(formula, stage);
+        if (pieces_.is_output(output) || views_.count(output) || beyond.range({}).low < 0) return false;
         views.push_back({output, source, Dim(0) - offset});
       } else {
         // The part must be whole, ours to place, and placed nowhere else.
