@@ -263,18 +263,43 @@ std::optional<std::vector<std::int64_t>> reshape_operand(const Shape& from, cons
   return operand;
 }
 
+Result<std::vector<ValueFacts>> Normalizer::inferred(const Addition& addition) const {
+  std::vector<ValueFacts> operands;
+  for (DraftValue input : addition.inputs) {
+    operands.push_back(input.valid() ? draft_->facts(input) : ValueFacts{{}, {}, {}, false});
+  }
+  Node node;
+  node.op = addition.def->name;
+  node.attributes = addition.form.attributes;
+  for (bool wanted : addition.form.outputs) node.outputs.push_back(wanted ? ValueId(0) : ValueId());
+  return infer_node(*addition.def, node, operands, "rewritten" + std::to_string(draft_->node_count()));
+}
+
+// Sizes that were not known to the importer, because contents were not, may follow now.
+void Normalizer::refine(Addition& addition) const {
+  const auto is_known = [](const ValueFacts& facts) {
+    const bool contents = !facts.elements || std::ranges::all_of(*facts.elements, &Dim::is_constant);
+    return facts.type.has_static_shape() && contents;
+  };
+  if (std::ranges::all_of(addition.facts, is_known)) return;
+  const auto better = inferred(addition);
+  if (!better) return;
+  for (std::size_t i = 0; i < addition.facts.size(); ++i) {
+    ValueFacts& own = addition.facts[i];
+    const ValueFacts& other = (*better)[i];
+    if (!own.type.is_tensor() || !other.type.is_tensor() || !other.type.shape) continue;
+    if (other.elements) own.elements = other.elements;
+    if (!own.type.shape) own.type.shape = other.type.shape;
+    if (own.type.shape->size() != other.type.shape->size()) continue;
+    for (std::size_t d = 0; d < own.type.shape->size(); ++d) {
+      if ((*other.type.shape)[d].is_constant()) (*own.type.shape)[d] = (*other.type.shape)[d];
+    }
+  }
+}
+
 Result<std::vector<DraftValue>> Normalizer::add(Addition addition) {
   if (addition.facts.empty()) {
-    std::vector<ValueFacts> operands;
-    for (DraftValue input : addition.inputs) {
-      operands.push_back(input.valid() ? draft_->facts(input) : ValueFacts{{}, {}, {}, false});
-    }
-    Node node;
-    node.op = addition.def->name;
-    node.attributes = addition.form.attributes;
-    for (bool wanted : addition.form.outputs) node.outputs.push_back(wanted ? ValueId(0) : ValueId());
-    XYNTRA_TRY(addition.facts,
-               infer_node(*addition.def, node, operands, "rewritten" + std::to_string(draft_->node_count())));
+    XYNTRA_TRY(addition.facts, inferred(addition));
   }
   if (auto found = simplifiers().find(addition.def->name); found != simplifiers().end()) {
     Simplification simplification{*draft_, addition};
@@ -323,6 +348,13 @@ Result<std::vector<DraftValue>> Normalizer::add_graph(const Graph& graph, std::v
       addition.names.push_back(output.valid() && !infer ? graph.value(output).name : "");
       if (!infer) addition.facts.push_back(output.valid() ? facts_of(graph, output) : ValueFacts());
     }
+    const bool learned = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      if (!input.valid()) return false;
+      const ValueFacts& now = draft_->facts(placed[input.index]);
+      return !(now.type == graph.value(input).type) ||
+             (now.constant.defined() && !graph.value(input).is_constant());
+    });
+    if (learned && !infer) refine(addition);
     std::vector<DraftValue> results;
     const bool branches = node.op == "If" && draft_->constant(addition.inputs[0]).defined();
     if (branches) {

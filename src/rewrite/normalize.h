@@ -25,6 +25,9 @@ class Normalizer {
   Result<std::vector<DraftValue>> add(Draft::Addition addition);
 
  private:
+  Result<std::vector<ValueFacts>> inferred(const Draft::Addition& addition) const;
+  void refine(Draft::Addition& addition) const;
+
   Draft* draft_;
   const SubgraphRewrite* subgraphs_;
 };
