@@ -163,6 +163,10 @@ RuleCheck check_rule(const ParsedRule& rule, const CheckOptions& options) {
     const auto instance = draw_instance(rule, *example, random);
     if (!instance) continue;
     ++result.instances;
+    if (instance->endless) {
+      result.failure = "it applies to its own result without end\n" + print_xir(instance->left);
+      return result;
+    }
     for (const Values values : {Values::Ordinary, Values::Special, Values::Special}) {
       Comparison comparison(rule.text, *instance, values);
       const std::string wrong = comparison.run(random);

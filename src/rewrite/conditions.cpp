@@ -189,6 +189,7 @@ bool same_last_size(Arguments a) {
 
 bool is_boolean(Arguments a) { return a[0].facts->is_tensor() && is_bool(a[0].facts->dtype()); }
 bool is_one(Arguments a) { return number_of(a[0]) == 1.0; }
+bool is_scaled(Arguments a) { return number_of(a[0]) != 1.0 || number_of(a[1]) != 1.0; }
 bool is_zero(Arguments a) { return number_of(a[0]) == 0.0; }
 
 bool are_inverse(Arguments a) {
@@ -282,6 +283,7 @@ constexpr std::array kGuards = {
     GuardFunction{"same_last_size", "vv", same_last_size, "the last axes of both have one size"},
     GuardFunction{"boolean", "v", is_boolean, "has the dtype bool"},
     GuardFunction{"one", "n", is_one, "a constant of ones"},
+    GuardFunction{"scaled", "nn", is_scaled, "scaled(s, t): one of two numbers is not 1"},
     GuardFunction{"zero", "n", is_zero, "a constant of zeros"},
     GuardFunction{"inverse", "nn", are_inverse, "inverse(p, q): permutations that undo one another"},
     GuardFunction{"takes_all", "nvn", takes_all, "takes_all(i, x, axis): index 0 of an axis of size 1"},

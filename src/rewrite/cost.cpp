@@ -85,7 +85,8 @@ Cost effort(const OpDef& def) {
 Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node) {
   const OpDef* def = Program::op_of(node.head);
   const ClassFacts& facts = program.facts(id);
-  if (def == nullptr || facts.constant) return 0;
+  if (def == nullptr) return 0;
+  if (facts.constant) return 1;  // of equal constants, the one that takes fewer steps to fold
   const Cost written = bytes(facts);
   if (def->has(kView)) return kPresence / 4;
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;

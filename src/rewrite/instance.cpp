@@ -1,11 +1,13 @@
 #include "rewrite/instance.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "egraph/rule.h"
+#include "egraph/runner.h"
 #include "rewrite/fold.h"
 #include "rewrite/rule_set.h"
 #include "support/text.h"
@@ -65,6 +67,12 @@ class Drawing {
       instance.left = graph_of_term(program_, *left, inputs_);
       instance.right = graph_of_term(program_, *right, inputs_);
       instance.dtype = program_.facts(*left).dtype();
+      const std::array rules{rule};
+      egraph::RunLimits limits;
+      limits.iterations = 12;
+      limits.nodes = 2000;
+      const egraph::RunReport run = egraph::Runner(rules, limits).run(graph);
+      instance.endless = run.stop != egraph::StopReason::Saturated;
       return instance;
     }
     return std::nullopt;

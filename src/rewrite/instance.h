@@ -21,6 +21,7 @@ struct Instance {
   Graph left;
   Graph right;
   DType dtype = DType::F32;  // of the result
+  bool endless = false;      // the rule applies to its own result again and again
 };
 
 // Shapes and contents that a rule's `example` asks for: "x[n,c,3] axes=[2] e=0.5".

@@ -43,6 +43,11 @@ TEST(CheckRule, FindsRulesThatDoNotHold) {
       check_text({.left = "Erf(x)", .right = "Tanh(x)", .rule_class = RuleClass::Reassociating}).failure, "");
 }
 
+TEST(CheckRule, FindsRulesWithoutEnd) {
+  const RuleCheck check = check_text({.left = "Abs(x)", .right = "Abs(x * 1)"});
+  EXPECT_TRUE(check.failure.starts_with("it applies to its own result without end")) << check.failure;
+}
+
 TEST(CheckRule, FindsRulesThatNeverFire) {
   EXPECT_EQ(check_text({.left = "Relu(x)", .right = "x", .guard = "integer(x), float(x)"}).failure,
             "it never fires");

@@ -35,7 +35,8 @@ std::string refusal(const std::string& toml) {
 }
 
 TEST(UserRules, AreRefusedWithTheirLine) {
-  EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\n"), "fusion.toml:1:1: 'right' is missing in [[rules]]");
+  EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\n"),
+            "fusion.toml:1:1: 'right' is missing in [[rules]]");
   EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\nright = 'y'\n"),
             "rule \"a\" (fusion.toml:1): right: variable 'y' does not stand on the left side");
   EXPECT_EQ(refusal("[[rules]]\nname = 'silu'\nleft = 'Relu(x)'\nright = 'x'\n"),
@@ -43,7 +44,8 @@ TEST(UserRules, AreRefusedWithTheirLine) {
   EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\nright = 'x'\nguard = 'all_true(x)'\n"),
             "rule \"a\" (fusion.toml:1): it never fires");
   EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\nright = 'x'\nclass = 'odd'\n"),
-            "rule \"a\" (fusion.toml:1): there is no class 'odd': it is exact, reassociating or precision-changing");
+            "rule \"a\" (fusion.toml:1): there is no class 'odd': it is exact, reassociating or "
+            "precision-changing");
   EXPECT_EQ(refusal("[[rules]]\nname = 'a'\nleft = 'Relu(x)'\nright = 'x'\n")
                 .starts_with("rule \"a\" (fusion.toml:1): it is not exact: element"),
             true);
@@ -51,7 +53,8 @@ TEST(UserRules, AreRefusedWithTheirLine) {
 
 TEST(UserRules, PatternsAreReadAsSteps) {
   Config config(known_settings(), known_records());
-  ASSERT_TRUE(config.read_text("[[patterns]]\nname = 'p'\nops = 'matmul -> bias -> gelu -> dropout'\n", "fusion.toml"));
+  ASSERT_TRUE(config.read_text("[[patterns]]\nname = 'p'\nops = 'matmul -> bias -> gelu -> dropout'\n",
+                               "fusion.toml"));
   const auto patterns = user_patterns_of(config);
   ASSERT_TRUE(patterns) << patterns.error().to_string();
   EXPECT_EQ(patterns->at(0).ops, (std::vector<std::string>{"matmul", "bias", "gelu", "dropout"}));
