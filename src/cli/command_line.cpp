@@ -29,8 +29,14 @@ constexpr Verb kVerbs[] = {
      "xyntra check model.onnx --backend reference", declare_check, true},
     {"export", "write a model as xir, dot, json or onnx",
      "xyntra export model.onnx --to xir\n"
-     "xyntra export model.onnx --to onnx --output snapshot.onnx",
+     "xyntra export model.onnx --to onnx --output snapshot.onnx\n"
+     "xyntra export model.onnx --stage fused --to dot | dot -Tsvg > groups.svg",
      declare_export, false},
+    {"explain", "show how a model is cut into kernels, and why; or why two of its nodes are not one kernel",
+     "xyntra explain model.onnx --target avx512 --dim seq=128\n"
+     "xyntra explain model.onnx /encoder/MatMul /encoder/Softmax\n"
+     "xyntra explain model.onnx --max-kernels 90 --no-fallback --json",
+     declare_explain, true},
     {"conformance", "run ONNX's backend tests: passed, failed and skipped, with reasons",
      "xyntra conformance\n"
      "xyntra conformance path/to/onnx/backend/test/data --filter test_softmax --json",
@@ -43,6 +49,10 @@ constexpr Verb kVerbs[] = {
      "xyntra rules activation\n"
      "xyntra rules gelu-erf-half-last --instances 100 --json",
      declare_rules, true},
+    {"passes", "list the steps from a model to its plan; with a model, what each did and how long it took",
+     "xyntra passes\n"
+     "xyntra passes model.onnx --no-rewrite",
+     declare_passes, true},
     {"config", "print the settings in effect, and where each came from", "xyntra config --config fusion.toml",
      declare_config, true},
     {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},
@@ -164,6 +174,12 @@ void declare_setting(CLI::App& app, Session& session, const char* flag, const ch
   Session::FlagValue& target = session.flags[setting];
   target.flag = flag;
   app.add_option(flag, target.value, help)->type_name(type_name);
+}
+
+void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting, const std::string& help) {
+  Session::FlagValue& target = session.flags[setting];
+  target.flag = flag;
+  app.add_flag_callback(flag, [&target] { target.value = "true"; }, help);
 }
 
 int run_command_line(std::span<const std::string> arguments) {

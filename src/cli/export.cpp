@@ -1,22 +1,24 @@
-// xyntra export: a model in another form.
+// xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/model_file.h"
-#include "cli/verb.h"
-#include "compiler/pipeline.h"
+#include "cli/plan_flags.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"
 #include "exporters/onnx.h"
 #include "ir/text.h"
+#include "report/explain.h"
 #include "report/groups.h"
-#include "rewrite/rewrite.h"
-#include "rewrite/user_rules.h"
 #include "support/file.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct ExportFlags {
   std::string model;
@@ -24,50 +26,83 @@ struct ExportFlags {
   std::string stage = "import";
   std::string output;
   bool elide = false;
+  PlanFlags plan;
 };
 
-Result<std::string> text_of(const Module& module, const ExportFlags& flags) {
-  if (flags.format == "xir")
-    return print_xir(module, flags.elide ? PrintConstants::Elided : PrintConstants::Full);
-  if (flags.format == "dot") return export_dot(module);
-  if (flags.format == "json") return export_json(module);
-  if (flags.format == "formulas") return export_formulas(module);
-  if (flags.format == "hash") return content_hash(module) + "\n";
-  return usage_error("there is no format '" + flags.format +
-                     "': it is xir, dot, json, onnx, formulas or hash");
+constexpr const char* kFormats[] = {"xir", "dot", "json", "onnx", "formulas", "hash"};
+constexpr const char* kStages[] = {"import", "rewritten", "fused"};
+constexpr const char* kLaterStages[] = {"kernels", "code"};
+
+Status check_choice(std::span<const char* const> choices, const std::string& given, const char* what) {
+  std::vector<std::string> names(choices.begin(), choices.end());
+  if (std::ranges::find(names, given) != names.end()) return {};
+  const std::string last = names.back();
+  names.pop_back();
+  return usage_error("there is no " + std::string(what) + " '" + given + "': it is " + joined(names, ", ") + " or " +
+                     last);
 }
 
-Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
-  if (flags.stage != "import" && flags.stage != "fused" && flags.stage != "rewritten")
+Status check_flags(const ExportFlags& flags) {
+  if (std::ranges::find(kLaterStages, flags.stage) != std::end(kLaterStages))
     return unsupported("the stage '" + flags.stage + "' is not part of this version");
+  XYNTRA_CHECK_OK(check_choice(kStages, flags.stage, "stage"));
+  XYNTRA_CHECK_OK(check_choice(kFormats, flags.format, "format"));
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
   }
-  const bool rewritten = flags.stage == "rewritten";
-  const auto budget = session.budget();
-  XYNTRA_TRY(Module module, load_model(flags.model, {.keep_undefined_ops = !rewritten, .budget = budget}));
-  if (rewritten) {
-    XYNTRA_TRY(RewriteOptions options, rewrite_options_of(*session.config));
-    options.budget = budget.get();
-    XYNTRA_TRY(RewriteResult result, rewrite(module.graph, options));
-    module.graph = std::move(result.graph);
+  return {};
+}
+
+PrintConstants constants_of(const ExportFlags& flags) {
+  return flags.elide ? PrintConstants::Elided : PrintConstants::Full;
+}
+
+Result<std::string> graph_text(const Module& module, const ExportFlags& flags) {
+  if (flags.format == "xir") return print_xir(module, constants_of(flags));
+  if (flags.format == "dot") return export_dot(module);
+  if (flags.format == "json") return export_json(module);
+  if (flags.format == "formulas") return export_formulas(module);
+  return content_hash(module) + "\n";
+}
+
+Result<std::string> plan_as_json(const Module& model, const Module& planned, const Plan& plan,
+                                 const CompileOptions& options) {
+  XYNTRA_TRY(const PlanFigures figures, figures_of(model.graph, plan, options));
+  Json json = Json::parse(export_json(planned));
+  json["format"] = "xyntra plan";
+  json.update(plan_json(plan, figures));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::string> fused_text(const Module& model, const Module& planned, const Plan& plan,
+                               const CompileOptions& options, const ExportFlags& flags) {
+  if (flags.format == "xir") return print_xir(planned, constants_of(flags), group_comments(plan));
+  if (flags.format == "dot") return export_dot(planned, clusters_of(plan, false));
+  if (flags.format == "json") return plan_as_json(model, planned, plan, options);
+  if (flags.format == "formulas") return groups_as_formulas(plan);
+  return content_hash(planned) + "\n";
+}
+
+Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
+  XYNTRA_CHECK_OK(check_flags(flags));
+  const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
+  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
+  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  Plan plan;
+  Module planned;  // the graph of the plan, with what came with the model
+  if (!as_read) {
+    XYNTRA_TRY(plan, make_plan(module.graph, options));
+    planned = Module{plan.graph, module.metadata, module.symbols};
   }
+  const Module& written = as_read ? module : planned;
   if (flags.format == "onnx") {
-    XYNTRA_CHECK_OK(write_onnx(module, flags.output));
+    OnnxExportOptions onnx_options;
+    if (fused) onnx_options.functions = clusters_of(plan, true);
+    XYNTRA_CHECK_OK(write_onnx(written, flags.output, onnx_options));
     return ExitCode::Done;
   }
-  std::string text;
-  if (flags.stage == "fused") {
-    CompileOptions options;
-    XYNTRA_TRY(options.target, find_target("generic"));
-    XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
-    options.budget = session.budget();
-    XYNTRA_TRY(const Plan plan, make_plan(module.graph, options));
-    XYNTRA_TRY(text, groups_as_formulas(plan));
-    text += groups_table(plan);
-  } else {
-    XYNTRA_TRY(text, text_of(module, flags));
-  }
+  XYNTRA_TRY(std::string text,
+             fused ? fused_text(module, planned, plan, options, flags) : graph_text(written, flags));
   if (flags.output.empty()) {
     session.out = std::move(text);
   } else {
@@ -85,14 +120,12 @@ VerbAction declare_export(CLI::App& app, Session& session) {
                  "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
       ->type_name("FORMAT")
       ->capture_default_str();
-  app.add_option("--stage", flags->stage,
-                 "import: the graph as it was read; rewritten: after the rules; fused: as groups")
+  app.add_option("--stage", flags->stage, "import: the graph as it was read; rewritten; fused: with its groups")
       ->type_name("STAGE")
       ->capture_default_str();
   app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");
-  declare_setting(app, session, "--forbid", "rewrite.forbid", "CLASS",
-                  "rules that are not applied: reassociating, precision-changing and none");
   app.add_flag("--elide", flags->elide, "leave long constants out of xir");
+  declare_plan_flags(app, session, flags->plan);
   return [flags](Session& running) { return export_model(*flags, running); };
 }
 

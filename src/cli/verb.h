@@ -54,6 +54,9 @@ using VerbAction = std::function<Result<ExitCode>(Session&)>;
 void declare_setting(CLI::App& app, Session& session, const char* flag, const char* setting,
                      const char* type_name, const std::string& help);
 
+// The same for a flag without a value, which sets it to true.
+void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting, const std::string& help);
+
 // Declare the flags on the subcommand, and return what runs once they are parsed.
 VerbAction declare_run(CLI::App& app, Session& session);
 VerbAction declare_check(CLI::App& app, Session& session);
@@ -63,6 +66,8 @@ VerbAction declare_ops(CLI::App& app, Session& session);
 VerbAction declare_rules(CLI::App& app, Session& session);
 VerbAction declare_config(CLI::App& app, Session& session);
 VerbAction declare_devices(CLI::App& app, Session& session);
+VerbAction declare_explain(CLI::App& app, Session& session);
+VerbAction declare_passes(CLI::App& app, Session& session);
 
 void declare_backend(CLI::App& app, Session& session);
 

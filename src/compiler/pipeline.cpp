@@ -1,13 +1,16 @@
 #include "compiler/pipeline.h"
 
 #include "compiler/assume.h"
+#include "compiler/plan_dump.h"
+#include "compiler/verify_groups.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
 #include "schedule/layouts.h"
+#include "support/text.h"
+#include "support/text_diff.h"
 
 namespace xyntra {
-
 namespace {
 
 // Sizes to count with where the user names none: one element in a batch, and the usual length of everything else.
@@ -17,42 +20,124 @@ SymbolBindings nominal_sizes(const Graph& graph, SymbolBindings given) {
     if (!type.is_tensor() || !type.shape) continue;
     for (std::size_t d = 0; d < type.shape->size(); ++d) {
       const Dim& dim = (*type.shape)[d];
-      bool is_batch = d == 0 && type.shape->size() > 1;
+      const bool is_batch = d == 0 && type.shape->size() > 1;
       if (dim.is_symbol()) given.try_emplace(dim.to_string(), is_batch ? 1 : kNominalSize);
     }
   }
   return given;
 }
 
+Status assume_step(Compilation& work) {
+  XYNTRA_TRY(work.plan.graph,
+             with_equal_sizes(work.plan.graph, work.plan.assumptions, work.options.budget.get()));
+  return {};
+}
+
+Status rewrite_step(Compilation& work) {
+  RewriteOptions options = work.options.rewrite;
+  options.budget = work.options.budget.get();
+  XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
+  // As a lock's reader will number it, and with all that its nodes tell about sizes.
+  work.plan.graph = in_text_order(rewritten.graph);
+  XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
+  work.plan.nominal = nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
+  for (RuleUse& use : rewritten.certificate) {
+    work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
+                                     std::move(use.origins), std::move(use.result)});
+  }
+  return {};
+}
+
+Status fuse_step(Compilation& work) {
+  FusionOptions options = work.options.fusion;
+  options.choose.nominal = work.plan.nominal;
+  options.budget = work.options.budget.get();
+  XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
+  XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
+  work.plan.groups = work.grouping.groups;
+  work.plan.edges = work.grouping.edges;
+  return {};
+}
+
+Status layout_step(Compilation& work) {
+  work.plan.layouts =
+      choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target);
+  return {};
+}
+
+Status memory_step(Compilation& work) {
+  const MemoryNeeds needs = memory_needs(*work.pieces, work.grouping, work.plan.layouts, work.plan.nominal,
+                                         work.options.target->buffer_alignment);
+  XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
+  work.plan.memory = std::move(memory.plan);
+  work.plan.groups = std::move(work.grouping.groups);  // some turned out to be views
+  return {};
+}
+
+bool always(const CompileOptions&) { return true; }
+
+Status verify_graph(const Plan& plan) { return verify(plan.graph); }
+
+constexpr PipelineStep kSteps[] = {
+    {"assume", "sizes that must be equal for the model to make sense are taken for one, and written down", nullptr,
+     always, nullptr, assume_step, verify_graph},
+    {"rewrite", "the cheapest graph found that computes the same, by rule tables over an e-graph",
+     "constants are folded and dead nodes dropped, nothing else",
+     [](const CompileOptions& options) { return options.rewrite.enabled; },
+     [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step,
+     verify_graph},
+    {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
+     "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
+     [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, verify_groups},
+    {"layout", "which values are not row-major: packed weights, blocked channels, transposed operands", nullptr, always,
+     nullptr, layout_step, verify_groups},
+    {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always, nullptr,
+     memory_step, verify_groups},
+};
+
+void keep_dump(PipelineLog& log, const PipelineStep& step, const std::string& before, const Plan& plan) {
+  const std::string after = dump_text(plan);
+  log.dump = after + "\n// what " + step.name + " changed\n" + line_diff(before, after);
+}
+
 }  // namespace
 
-Result<Plan> make_plan(const Graph& graph, const CompileOptions& options) {
-  Plan plan;
-  RewriteOptions rewriting = options.rewrite;
-  rewriting.budget = options.budget.get();
-  XYNTRA_TRY(Graph settled, with_equal_sizes(graph, plan.assumptions, options.budget.get()));
-  XYNTRA_TRY(RewriteResult rewritten, rewrite(settled, rewriting));
-  // As a lock's reader will number it, and with all that its nodes tell about sizes.
-  plan.graph = in_text_order(rewritten.graph);
-  XYNTRA_CHECK_OK(infer_types(plan.graph, options.budget.get()));
-  for (RuleUse& use : rewritten.certificate) {
-    plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
-                                std::move(use.origins), std::move(use.result)});
+std::span<const PipelineStep> pipeline_steps() { return kSteps; }
+
+Result<const PipelineStep*> find_step(std::string_view name) {
+  std::vector<std::string> names;
+  for (const PipelineStep& step : kSteps) {
+    if (name == step.name) return &step;
+    names.emplace_back(step.name);
   }
+  Error error;
+  error.error_class = ErrorClass::Usage;
+  error.message = "there is no step '" + std::string(name) + "'; there are " + joined(names, ", ");
+  if (const auto nearest = nearest_word(name, names)) error.hint = "did you mean '" + *nearest + "'?";
+  return failure(std::move(error));
+}
+
+Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
+  Compilation work{.options = options, .plan = {}};
+  Plan& plan = work.plan;
+  plan.graph = graph;
   plan.target = options.target->name;
-  FusionOptions fusion = options.fusion;
-  fusion.choose.nominal = plan.nominal = nominal_sizes(plan.graph, options.fusion.choose.nominal);
-  fusion.budget = options.budget.get();
-  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
-  XYNTRA_TRY(Grouping grouping, group_nodes(pieces, *options.target, fusion));
-  plan.layouts = choose_layouts(plan.graph, grouping.groups, grouping.formulas, *options.target);
-  XYNTRA_TRY(PlannedMemory memory,
-             plan_memory(plan.graph, memory_needs(pieces, grouping, plan.layouts, plan.nominal,
-                                                  options.target->buffer_alignment)));
-  plan.memory = std::move(memory.plan);
-  plan.groups = std::move(grouping.groups);
-  plan.edges = std::move(grouping.edges);
-  return plan;
+  for (const PipelineStep& step : kSteps) {
+    const bool dumped = log != nullptr && log->dump_after == step.name;
+    const std::string before = dumped ? dump_text(plan) : "";
+    const auto started = std::chrono::steady_clock::now();
+    XYNTRA_CHECK_OK(step.run(work));
+    const auto ended = std::chrono::steady_clock::now();
+    if (Status found = step.verify(plan); !found) {
+      return failure(ErrorClass::Internal,
+                     "after the step '" + std::string(step.name) + "': " + found.error().message);
+    }
+    if (log == nullptr) continue;
+    log->steps.push_back(
+        {&step, step.is_on(options), ended - started, plan.graph.node_count(), plan.groups.size()});
+    if (dumped) keep_dump(*log, step, before, plan);
+  }
+  return std::move(plan);
 }
 
 }  // namespace xyntra

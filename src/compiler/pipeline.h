@@ -1,5 +1,12 @@
 // The one list of steps from a graph to a plan.
+//
+// Every step has a name, a line that says what it does, a switch, and a verifier that looks at what it leaves behind;
+// the pipeline times it and keeps the plan's text for who asks to see it.
 #pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
 
 #include "fusion/groups.h"
 #include "plan/plan.h"
@@ -14,7 +21,40 @@ struct CompileOptions {
   std::shared_ptr<Budget> budget;
 };
 
+// What the steps work on.
+struct Compilation {
+  const CompileOptions& options;
+  Plan plan;
+  std::optional<Pieces> pieces = {};  // of the plan's graph, once there is one to fuse
+  Grouping grouping = {};
+};
+
+struct PipelineStep {
+  const char* name;
+  const char* summary;
+  const char* when_off;  // what happens then; null: it cannot be turned off
+  bool (*is_on)(const CompileOptions& options);
+  void (*turn_off)(CompileOptions& options);
+  Status (*run)(Compilation& compilation);
+  Status (*verify)(const Plan& plan);
+};
+std::span<const PipelineStep> pipeline_steps();  // in order
+Result<const PipelineStep*> find_step(std::string_view name);  // Usage error with the nearest name
+
+// What happened while a plan was made.
+struct StepRecord {
+  const PipelineStep* step = nullptr;
+  bool on = true;
+  std::chrono::nanoseconds time{0};
+  std::size_t nodes = 0, groups = 0;  // of the plan after the step
+};
+struct PipelineLog {
+  std::string dump_after;  // a step's name, or empty
+  std::vector<StepRecord> steps;
+  std::string dump;  // the plan's text after that step, and what the step changed in it
+};
+
 // The graph must have its types inferred.
-Result<Plan> make_plan(const Graph& graph, const CompileOptions& options);
+Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log = nullptr);
 
 }  // namespace xyntra

@@ -33,13 +33,29 @@ class DotWriter {
       if (!constant.is_constant() || constant.producer.valid() || drawn[i]) continue;
       value(graph, ValueId(i), prefix, indent, "shape=note, fontcolor=\"#666666\"");
     }
-    for (NodeId id : graph.node_ids()) node(graph, id, prefix, indent);
+    for (NodeId id : graph.node_ids()) {
+      if (!boxed(prefix, id)) node(graph, id, prefix, indent);
+      node_edges(graph, id, prefix, indent);
+    }
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
       const std::string name = prefix + "out" + std::to_string(i);
       const Value& output = graph.value(graph.outputs[i]);
       out_ += indent + name + " [label=\"" + label_line(output.name) +
               "\", shape=ellipse, style=filled, fillcolor=\"#f8cecc\"];\n";
       edge(graph, graph.outputs[i], name, prefix, indent);
+    }
+  }
+
+  void clusters(const Graph& graph, const std::vector<NodeCluster>& clusters) {
+    boxed_.resize(graph.node_count(), false);
+    for (std::size_t c = 0; c < clusters.size(); ++c) {
+      out_ += "  subgraph cluster_" + std::to_string(c) + " {\n    label=\"" + label_line(clusters[c].label) +
+              "\"; style=\"rounded,filled\"; color=\"#b0b0b0\"; fillcolor=\"#f5f5f5\";\n";
+      for (NodeId id : clusters[c].nodes) {
+        if (!boxed_[id.index]) node(graph, id, "", "    ");
+        boxed_[id.index] = true;
+      }
+      out_ += "  }\n";
     }
   }
 
@@ -59,6 +75,15 @@ class DotWriter {
     std::string label = label_line(node.op);
     if (!node.origin.empty()) label += "\\n" + label_line(node.origin);
     out_ += indent + name + " [label=\"" + label + "\", shape=box, style=rounded];\n";
+  }
+
+  bool boxed(const std::string& prefix, NodeId id) const {
+    return prefix.empty() && id.index < boxed_.size() && boxed_[id.index];
+  }
+
+  void node_edges(const Graph& graph, NodeId id, const std::string& prefix, const std::string& indent) {
+    const Node& node = graph.node(id);
+    const std::string name = prefix + "n" + std::to_string(id.index);
     for (ValueId input : node.inputs) {
       if (input.valid()) edge(graph, input, name, prefix, indent);
     }
@@ -90,12 +115,14 @@ class DotWriter {
   }
 
   std::string out_;
+  std::vector<bool> boxed_;  // nodes of the main graph that were drawn in a cluster
 };
 
 }  // namespace
 
-std::string export_dot(const Module& module) {
+std::string export_dot(const Module& module, const std::vector<NodeCluster>& clusters) {
   DotWriter writer;
+  writer.clusters(module.graph, clusters);
   writer.graph(module.graph, "", "  ");
   return "digraph \"" + label_line(module.graph.name) +
          "\" {\n  node [fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", "

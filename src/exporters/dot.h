@@ -3,10 +3,11 @@
 
 #include <string>
 
-#include "ir/graph.h"
+#include "exporters/clusters.h"
 
 namespace xyntra {
 
-std::string export_dot(const Module& module);
+// Each cluster is a box around its nodes; a node of several is drawn in the first.
+std::string export_dot(const Module& module, const std::vector<NodeCluster>& clusters = {});
 
 }  // namespace xyntra

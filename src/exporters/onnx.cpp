@@ -5,6 +5,7 @@
 #include <protozero/pbf_writer.hpp>
 #include <set>
 
+#include "exporters/onnx_calls.h"
 #include "exporters/onnx_fields.h"
 #include "exporters/onnx_versions.h"
 #include "support/file.h"
@@ -15,6 +16,8 @@ namespace {
 namespace field = onnx_field;
 using Writer = protozero::pbf_writer;
 
+constexpr const char* kFunctionDomain = "xyntra";
+constexpr std::int64_t kLargestInFunction = 16;  // elements; larger constants are operands of a function
 constexpr std::int64_t kSmallestExternal = 1024;  // bytes; smaller constants stay where they are used
 
 // How many operands of a control-flow node are its own; the rest are captures. Negative: no control flow.
@@ -45,8 +48,8 @@ bool same_contents(const Tensor& a, const Tensor& b) {
 
 class OnnxWriter {
  public:
-  OnnxWriter(const Module& module, std::string data_name, bool external)
-      : module_(module), data_name_(std::move(data_name)), external_(external) {
+  OnnxWriter(const Module& module, std::string data_name, bool external, const std::vector<NodeCluster>& functions)
+      : module_(module), data_name_(std::move(data_name)), external_(external), functions_(functions) {
     std::vector<std::string> symbols;
     for (ValueId input : module.graph.inputs) collect_symbols(module.graph.value(input).type, symbols);
     input_symbols_.insert(symbols.begin(), symbols.end());
@@ -54,23 +57,27 @@ class OnnxWriter {
 
   Result<OnnxFile> write() {
     const int opset = lowest_opset(module_.graph);
+    if (!functions_.empty()) {
+      XYNTRA_TRY(calls_, order_calls(module_.graph, functions_));
+    }
     OnnxFile file;
     Writer model(file.model);
     model.add_int64(field::model::kIrVersion, ir_version_of(opset));
     write_metadata(model);
+    Scope scope;
+    name_values(module_.graph, scope, {});
     {
       Writer graph(model, field::model::kGraph);
-      Scope scope;
-      name_values(module_.graph, scope, {});
       XYNTRA_CHECK_OK(write_graph(graph, module_.graph, module_.graph.inputs.size(), scope));
       write_text(graph, field::graph::kDocString, "graph_doc_string");
     }
-    domains_.insert("");
-    for (const std::string& domain : domains_) {
-      Writer import(model, field::model::kOpsetImport);
-      import.add_string(field::opset::kDomain, domain);
-      import.add_int64(field::opset::kVersion, domain.empty() ? opset : version_of_domain(domain));
+    for (const OnnxCall& call : calls_) {
+      if (call.node.valid()) continue;
+      Writer function(model, field::model::kFunctions);
+      XYNTRA_CHECK_OK(write_function(function, call.cluster, opset, scope));
     }
+    domains_.insert("");
+    write_imports(model, field::model::kOpsetImport, opset);
     file.external = std::move(external_tensors_);
     return file;
   }
@@ -85,6 +92,83 @@ class OnnxWriter {
     std::set<std::string> taken;       // all names in use here
     std::set<std::string> node_names;  // ONNX Runtime wants these unique within a graph
   };
+
+  void write_imports(Writer& out, field::Tag tag, int opset) const {
+    for (const std::string& domain : domains_) {
+      Writer import(out, tag);
+      import.add_string(field::opset::kDomain, domain);
+      import.add_int64(field::opset::kVersion, domain.empty() ? opset : version_of_domain(domain));
+    }
+  }
+
+  // ---- Functions. Names are those of the main graph: a function sees none of it, so they cannot clash.
+  static std::string function_name(std::size_t cluster) { return "group_" + std::to_string(cluster); }
+
+  static bool fits_in_function(const Value& value) {
+    return value.is_constant() && value.constant.count() <= kLargestInFunction;
+  }
+
+  // What is given to the function, and what it holds itself: small constants, which then show where they are used.
+  std::vector<ValueId> operands_of_call(std::size_t cluster, bool constants) const {
+    std::vector<ValueId> operands = operands_of(module_.graph, functions_[cluster]);
+    std::erase_if(operands, [&](ValueId id) { return fits_in_function(module_.graph.value(id)) != constants; });
+    return operands;
+  }
+
+  void write_call(Writer& writer, std::size_t cluster, Scope& scope) {
+    Writer out(writer, field::graph::kNode);
+    for (ValueId id : operands_of_call(cluster, false)) out.add_string(field::node::kInput, scope.names[id.index]);
+    for (ValueId id : functions_[cluster].outputs) out.add_string(field::node::kOutput, scope.names[id.index]);
+    out.add_string(field::node::kName, fresh_node_name(scope, functions_[cluster].label));
+    out.add_string(field::node::kOpType, function_name(cluster));
+    out.add_string(field::node::kDomain, kFunctionDomain);
+    domains_.insert(kFunctionDomain);
+  }
+
+  Status write_function(Writer& function, std::size_t cluster, int opset, const Scope& around) {
+    Scope scope = around;
+    scope.node_names.clear();
+    function.add_string(field::function::kName, function_name(cluster));
+    for (ValueId id : operands_of_call(cluster, false)) {
+      function.add_string(field::function::kInput, scope.names[id.index]);
+    }
+    for (ValueId id : functions_[cluster].outputs) {
+      function.add_string(field::function::kOutput, scope.names[id.index]);
+    }
+    for (ValueId id : operands_of_call(cluster, true)) {
+      Writer node(function, field::function::kNode);
+      node.add_string(field::node::kOutput, scope.names[id.index]);
+      node.add_string(field::node::kOpType, "Constant");
+      Writer attribute(node, field::node::kAttribute);
+      attribute.add_string(field::attribute::kName, "value");
+      write_attribute(attribute, module_.graph.value(id).constant);
+    }
+    for (NodeId id : functions_[cluster].nodes) {
+      XYNTRA_CHECK_OK(write_node(function, field::function::kNode, module_.graph.node(id), scope));
+    }
+    function.add_string(field::function::kDocString, functions_[cluster].label);
+    domains_.insert("");
+    write_imports(function, field::function::kOpsetImport, opset);
+    function.add_string(field::function::kDomain, kFunctionDomain);
+    return {};
+  }
+
+  // The nodes of the main graph, or the calls that stand for them.
+  Status write_nodes(Writer& writer, const Graph& graph, Scope& scope) {
+    if (calls_.empty() || scope.around != nullptr) {
+      XYNTRA_TRY(const auto order, graph.topological_order());
+      for (NodeId id : order) XYNTRA_CHECK_OK(write_node(writer, field::graph::kNode, graph.node(id), scope));
+      return {};
+    }
+    for (const OnnxCall& call : calls_) {
+      if (call.node.valid()) {
+        XYNTRA_CHECK_OK(write_node(writer, field::graph::kNode, graph.node(call.node), scope));
+      } else {
+        write_call(writer, call.cluster, scope);
+      }
+    }
+    return {};
+  }
 
   static void collect_symbols(const Type& type, std::vector<std::string>& symbols) {
     if (type.element) collect_symbols(*type.element, symbols);
@@ -155,8 +239,7 @@ class OnnxWriter {
   // ---- Graphs
   // The first `own_inputs` inputs are inputs in the file, too; the rest are captures.
   Status write_graph(Writer& writer, const Graph& graph, std::size_t own_inputs, Scope& scope) {
-    XYNTRA_TRY(const auto order, graph.topological_order());
-    for (NodeId id : order) XYNTRA_CHECK_OK(write_node(writer, graph.node(id), scope));
+    XYNTRA_CHECK_OK(write_nodes(writer, graph, scope));
     std::vector<std::string> outputs;
     std::set<std::string> seen;
     for (ValueId id : graph.outputs) {
@@ -188,7 +271,7 @@ class OnnxWriter {
     std::vector<bool> is_output(graph.value_count(), false);
     for (ValueId id : graph.outputs) is_output[id.index] = true;
     for (std::size_t i = 0; i < graph.value_count(); ++i) {
-      if (!told[i] || is_output[i]) continue;
+      if (!told[i] || is_output[i] || (in_main_graph_ && !calls_.empty())) continue;
       write_value_info(writer, field::graph::kValueInfo, scope.names[i], graph.value(ValueId(i)).type);
     }
     in_main_graph_ = false;
@@ -224,8 +307,8 @@ class OnnxWriter {
     return output;
   }
 
-  Status write_node(Writer& writer, const Node& node, Scope& scope) {
-    Writer out(writer, field::graph::kNode);
+  Status write_node(Writer& writer, field::Tag tag, const Node& node, Scope& scope) {
+    Writer out(writer, tag);
     const std::int64_t own = own_operands(node);
     const std::size_t operands =
         own < 0 ? node.inputs.size() : std::min<std::size_t>(own, node.inputs.size());
@@ -418,6 +501,8 @@ class OnnxWriter {
   const Module& module_;
   std::string data_name_;
   bool external_;
+  const std::vector<NodeCluster>& functions_;
+  std::vector<OnnxCall> calls_;  // empty when there are no functions
   std::set<std::string> input_symbols_;
   bool in_main_graph_ = false;  // while its inputs and outputs are written
   std::set<std::string> domains_;
@@ -459,7 +544,8 @@ Status write_external(const std::string& path, const std::vector<Tensor>& tensor
 
 Result<OnnxFile> export_onnx(const Module& module, const std::string& data_name,
                              const OnnxExportOptions& options) {
-  return OnnxWriter(module, data_name, bytes_of_constants(module.graph) > options.largest_inline).write();
+  const bool external = bytes_of_constants(module.graph) > options.largest_inline;
+  return OnnxWriter(module, data_name, external, options.functions).write();
 }
 
 Status write_onnx(const Module& module, const std::string& path, const OnnxExportOptions& options) {

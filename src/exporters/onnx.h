@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/clusters.h"
 #include "ir/graph.h"
 
 namespace xyntra {
@@ -15,6 +16,8 @@ namespace xyntra {
 struct OnnxExportOptions {
   // A file of more constants than this keeps them in a second file, `MODEL.onnx.data`: protobuf ends at 2 GB.
   std::int64_t largest_inline = 1'900'000'000;
+  // Nodes that become functions of the model, each called once: viewers show them as one node that opens.
+  std::vector<NodeCluster> functions = {};
 };
 
 struct OnnxFile {

@@ -9,7 +9,7 @@ using Tag = protozero::pbf_tag_type;
 
 namespace model {
 inline constexpr Tag kIrVersion = 1, kProducerName = 2, kProducerVersion = 3, kDomain = 4, kModelVersion = 5,
-                     kDocString = 6, kGraph = 7, kOpsetImport = 8, kMetadata = 14;
+                     kDocString = 6, kGraph = 7, kOpsetImport = 8, kMetadata = 14, kFunctions = 25;
 }
 namespace opset {
 inline constexpr Tag kDomain = 1, kVersion = 2;
@@ -20,6 +20,9 @@ inline constexpr Tag kKey = 1, kValue = 2;
 namespace graph {
 inline constexpr Tag kNode = 1, kName = 2, kInitializer = 5, kDocString = 10, kInput = 11, kOutput = 12,
                      kValueInfo = 13;
+}
+namespace function {
+inline constexpr Tag kName = 1, kInput = 4, kOutput = 5, kNode = 7, kDocString = 8, kOpsetImport = 9, kDomain = 10;
 }
 namespace node {
 inline constexpr Tag kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7;

@@ -100,8 +100,17 @@ class Printer {
     auto sorted = graph.topological_order();
     const std::vector<NodeId> order = sorted ? std::move(*sorted) : graph.node_ids();
     constants(graph, order, weights, inner);
-    for (NodeId id : order) node(graph, graph.node(id), inner);
+    for (NodeId id : order) {
+      node(graph, graph.node(id), inner);
+      comment(graph, id);
+    }
     out_ += indent + "}";
+  }
+
+  // Comments after the nodes of this graph, by node.
+  void comment_on(const Graph& graph, const std::vector<std::string>& node_comments) {
+    commented_ = &graph;
+    comments_ = &node_comments;
   }
 
   std::string take() { return std::move(out_); }
@@ -112,6 +121,11 @@ class Printer {
     if (weights == nullptr) return nullptr;
     auto found = weights->find(id);
     return found == weights->end() ? nullptr : &found->second;
+  }
+
+  void comment(const Graph& graph, NodeId id) {
+    if (commented_ != &graph || id.index >= comments_->size() || comments_->at(id.index).empty()) return;
+    out_.insert(out_.size() - 1, "  // " + comments_->at(id.index));
   }
 
   void value_name(const Value& value) { out_ += "%" + spelled_name(value.name); }
@@ -234,6 +248,8 @@ class Printer {
 
   PrintConstants constants_;
   const WeightHashes* weights_ = nullptr;  // of the graph that is printed next
+  const Graph* commented_ = nullptr;
+  const std::vector<std::string>* comments_ = nullptr;
   std::string out_;
 };
 
@@ -241,6 +257,13 @@ class Printer {
 
 std::string print_xir(const Module& module, PrintConstants constants) {
   Printer printer(constants);
+  printer.module(module);
+  return printer.take();
+}
+
+std::string print_xir(const Module& module, PrintConstants constants, const std::vector<std::string>& node_comments) {
+  Printer printer(constants);
+  printer.comment_on(module.graph, node_comments);
   printer.module(module);
   return printer.take();
 }

@@ -1,57 +1,69 @@
 #include "report/groups.h"
 
 #include "fusion/compose.h"
-#include "memory/plan_memory.h"
-#include "schedule/choose.h"
+#include "report/figures.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-std::string ops_of(const Graph& graph, const Group& group) {
+constexpr std::size_t kLabelWidth = 60;
+
+std::string label_of_group(const Plan& plan, std::size_t g) {
   std::vector<std::string> ops;
-  for (NodeId node : group.nodes) ops.push_back(graph.node(node).op);
-  return joined(ops, " ");
+  for (NodeId node : plan.groups[g].nodes) ops.push_back(plan.graph.node(node).op);
+  return "group " + std::to_string(g) + ", " + name_of(plan.groups[g].hero) + ": " + compressed(ops, kLabelWidth);
 }
 
-}  // namespace
-
-std::string groups_table(const Plan& plan) {
-  using Align = TextTable::Align;
-  TextTable table(
-      {Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left});
-  table.header({"group", "hero", "schedule", "bytes in", "bytes out", "flops", "ops"});
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const Group& group = plan.groups[g];
-    table.row({std::to_string(g), name_of(group.hero), group.schedule.name, group.bytes_in.to_string(),
-               group.bytes_out.to_string(), group.flops.to_string(), ops_of(plan.graph, group)});
-  }
-  std::string text = table.to_string();
-  SymbolBindings bindings = plan.nominal;
-  std::vector<std::string> symbols;
-  for (const Slot& slot : plan.memory.slots) slot.bytes.collect_symbols(symbols);
-  for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kNominalSize);
-  if (auto figures = bind_memory(plan.memory, bindings)) {
-    text += "arena " + std::to_string(figures->peak) + " bytes, lower bound " +
-            std::to_string(figures->lower_bound) + "\n";
+// Which of the model's values the buffers of a formula are.
+std::string buffers_text(const Plan& plan, const Group& group, const te::Formula& formula) {
+  std::string text;
+  for (const te::BufferInfo& buffer : formula.buffers) {
+    if (buffer.role == te::BufferRole::Temporary) continue;
+    const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
+    text += "//   " + buffer.name + " is " + quote(plan.graph.value(values.at(static_cast<std::size_t>(buffer.position))).name) +
+            "\n";
   }
   return text;
 }
+
+}  // namespace
 
 Result<std::string> groups_as_formulas(const Plan& plan) {
   XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph));
   std::string text;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
-    text += "// group " + std::to_string(g) + ", " + name_of(group.hero) + ": " + ops_of(plan.graph, group) +
-            "\n";
+    text += "// " + printable(label_of_group(plan, g)) + "\n";
     if (group.hero == Hero::Host) {
-      text += "  runs on the host\n";
+      text += "  runs on the host: " + printable(group.reason) + "\n";
       continue;
     }
-    text += te::to_string(compose(pieces, group.nodes, group.inputs, group.outputs));
+    const te::Formula formula = compose(pieces, group.nodes, group.inputs, group.outputs);
+    text += buffers_text(plan, group, formula) + te::to_string(formula);
   }
   return text;
+}
+
+std::vector<NodeCluster> clusters_of(const Plan& plan, bool kernels_only) {
+  std::vector<NodeCluster> clusters;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (kernels_only && plan.groups[g].hero == Hero::Host) continue;
+    clusters.push_back({label_of_group(plan, g), plan.groups[g].nodes, plan.groups[g].outputs});
+  }
+  return clusters;
+}
+
+std::vector<std::string> group_comments(const Plan& plan) {
+  std::vector<std::string> comments(plan.graph.node_count());
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    for (NodeId node : plan.groups[g].nodes) {
+      std::string& comment = comments[node.index];
+      if (comment.starts_with("group ")) comment.insert(5, "s");
+      comment += (comment.empty() ? "group " : ", ") + std::to_string(g);
+    }
+  }
+  return comments;
 }
 
 }  // namespace xyntra

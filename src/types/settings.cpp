@@ -37,6 +37,7 @@ std::string tolerance_key(DType dtype, const char* name) {
 
 // Stands for "no limit" in the table; limits_of makes it an empty optional.
 constexpr double kNoTimeout = 0;
+constexpr std::int64_t kNoLimit = -1;  // of a contract
 
 }  // namespace
 
@@ -78,7 +79,7 @@ std::vector<Setting> known_settings() {
   table.push_back({"rewrite.forbid",
                    Text,
                    "precision-changing",
-                   "rules of this class and beyond are not applied",
+                   "rules and schedules of this class and beyond are not used",
                    -std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity(),
                    {"reassociating", "precision-changing", "none"}});
@@ -93,6 +94,11 @@ std::vector<Setting> known_settings() {
                    "auto",
                    std::int64_t{available_threads()}});
   table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});
+  table.push_back({"plan.target", Text, "host", "the table of xyntra devices that plans are made for"});
+  table.push_back({"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});
+  table.push_back(
+      {"contract.max_bytes", Bytes, "none", "bytes a plan's kernels may move", 0, kMost, {}, "none", kNoLimit});
+  table.push_back({"contract.no_fallback", Boolean, "false", "whether every operation must be part of a kernel"});
   return table;
 }
 
@@ -113,6 +119,14 @@ LimitSettings limits_of(const Config& config) {
   limits.rank = config.integer("limits.rank");
   limits.folded_constant = config.integer("limits.folded_constant");
   return limits;
+}
+
+ContractSettings contract_of(const Config& config) {
+  const auto limit = [&config](std::string_view key) {
+    const std::int64_t value = config.integer(key);
+    return value == kNoLimit ? std::nullopt : std::optional(value);
+  };
+  return {limit("contract.max_kernels"), limit("contract.max_bytes"), config.boolean("contract.no_fallback")};
 }
 
 std::shared_ptr<Budget> make_budget(const LimitSettings& limits, std::shared_ptr<CancelToken> token) {

@@ -3,6 +3,8 @@
 //     [limits]          max_memory = "4GB"   timeout = 30   nodes = 1_000_000
 //     [tolerance.f16]   relative = 5e-3      absolute = 1e-3
 //     [run]             backend = "reference"   threads = 2   seed = 7
+//     [plan]            target = "avx512"
+//     [contract]        max_kernels = 90     max_bytes = "250MB"   no_fallback = true
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,14 @@ struct LimitSettings {
   std::int64_t folded_constant = 0;  // bytes
 };
 LimitSettings limits_of(const Config& config);
+
+// What a plan must keep to; a plan that does not is an answer "no".
+struct ContractSettings {
+  std::optional<std::int64_t> max_kernels;
+  std::optional<std::int64_t> max_bytes;  // read and written by all kernels together
+  bool no_fallback = false;  // no operation may run on the host
+};
+ContractSettings contract_of(const Config& config);
 
 // The budget of one piece of work that begins now.
 std::shared_ptr<Budget> make_budget(const LimitSettings& limits,

@@ -1,0 +1,93 @@
+// xyntra explain: how a model is cut into kernels, and why.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/model_file.h"
+#include "cli/plan_flags.h"
+#include "cli/terminal.h"
+#include "report/contract.h"
+#include "report/explain.h"
+#include "report/why.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExplainFlags {
+  std::string model;
+  std::string from, to;
+  std::size_t rows = SIZE_MAX;
+  PlanFlags plan;
+};
+
+std::string heading(const ExplainFlags& flags, const CompileOptions& options, const Plan& plan,
+                    const PlanFigures& figures) {
+  std::string text = bold("model") + "   " + printable(flags.model) + "\n" + bold("target") + "  " +
+                     std::string(options.target->name) + ": " + std::string(options.target->summary) + "\n";
+  if (const std::string sizes = sizes_line(figures); !sizes.empty()) text += bold("sizes") + "   " + sizes + "\n";
+  if (const std::string assumed = assumptions_line(plan); !assumed.empty())
+    text += bold("equal") + "   " + assumed + "\n";
+  return text + bold("found") + "   " + recognised_line(figures) + "\n";
+}
+
+Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, const Plan& plan,
+                              const CompileOptions& options, Session& session) {
+  XYNTRA_TRY(const PlanFigures figures, figures_of(module.graph, plan, options));
+  const std::vector<std::string> broken = broken_parts(contract_of(*session.config), plan, figures);
+  if (session.json) {
+    Json json{{"model", flags.model}};
+    json.update(plan_json(plan, figures));
+    json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) + "\n" + totals_table(figures);
+    for (const std::string& part : broken) session.out += "contract broken: " + part + "\n";
+  }
+  return broken.empty() ? ExitCode::Done : ExitCode::No;
+}
+
+Result<ExitCode> explain_two(const ExplainFlags& flags, const Module& module, const Plan& plan,
+                             const CompileOptions& options, Session& session) {
+  XYNTRA_TRY(const Why why, why_not_one(module.graph, plan, options, flags.from, flags.to));
+  session.out = session.json ? why_json(plan, why).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
+                             : why_text(plan, why);
+  return ExitCode::Done;
+}
+
+Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
+  if (flags.from.empty() != flags.to.empty()) {
+    return usage_error("two nodes are needed, or none: xyntra explain MODEL A B");
+  }
+  PipelineLog log;
+  log.dump_after = flags.plan.dump_after;
+  if (!log.dump_after.empty()) XYNTRA_CHECK_OK(find_step(log.dump_after));
+  XYNTRA_TRY(const Module module,
+             load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(const Plan plan, make_plan(module.graph, options, &log));
+  if (!log.dump_after.empty()) {
+    session.out = log.dump;
+    return ExitCode::Done;
+  }
+  return flags.from.empty() ? explain_plan(flags, module, plan, options, session)
+                            : explain_two(flags, module, plan, options, session);
+}
+
+}  // namespace
+
+VerbAction declare_explain(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<ExplainFlags>();
+  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
+  app.add_option("A", flags->from, "a node or value, by the model's own name");
+  app.add_option("B", flags->to, "another one: why are the two not one kernel?");
+  app.add_option("--rows", flags->rows, "show only the first N groups")->type_name("N");
+  declare_plan_flags(app, session, flags->plan);
+  declare_contract_flags(app, session);
+  app.add_option("--dump-after", flags->plan.dump_after, "print the plan after this step, and what the step changed")
+      ->type_name("STEP");
+  return [flags](Session& running) { return explain(*flags, running); };
+}
+
+}  // namespace xyntra

@@ -1,0 +1,78 @@
+// xyntra passes: the steps from a model to its plan.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/model_file.h"
+#include "cli/plan_flags.h"
+#include "report/explain.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Align = TextTable::Align;
+using Json = nlohmann::ordered_json;
+
+struct PassesFlags {
+  std::string model;
+  PlanFlags plan;
+};
+
+Json to_json(const PipelineStep& step, bool on) {
+  Json json{{"name", step.name}, {"on", on}, {"summary", step.summary}};
+  json["when_off"] = step.when_off == nullptr ? Json() : Json(step.when_off);
+  return json;
+}
+
+void list_steps(const CompileOptions& options, Session& session) {
+  TextTable table({Align::Left, Align::Left, Align::Left, Align::Left});
+  table.header({"step", "on", "what it does", "without it (--no-STEP)"});
+  Json json{{"passes", Json::array()}};
+  for (const PipelineStep& step : pipeline_steps()) {
+    const bool on = step.is_on(options);
+    table.row({step.name, on ? "yes" : "no", step.summary, step.when_off == nullptr ? "-" : step.when_off});
+    json["passes"].push_back(to_json(step, on));
+  }
+  session.out = session.json ? json.dump(2) + "\n" : table.to_string();
+}
+
+void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
+  TextTable table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
+  table.header({"step", "on", "nodes", "groups", "time"});
+  table.row({"import", "yes", std::to_string(nodes), "-"});
+  Json json{{"nodes", nodes}, {"passes", Json::array()}};
+  for (const StepRecord& record : log.steps) {
+    table.row({record.step->name, record.on ? "yes" : "no", std::to_string(record.nodes),
+               record.groups == 0 ? "-" : std::to_string(record.groups), time_text(record.time.count())});
+    Json entry = to_json(*record.step, record.on);
+    entry.update({{"nodes", record.nodes}, {"groups", record.groups}, {"time_ns", record.time.count()}});
+    json["passes"].push_back(std::move(entry));
+  }
+  session.out = session.json ? json.dump(2) + "\n" : table.to_string();
+}
+
+Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
+  if (flags.model.empty()) {
+    XYNTRA_TRY(const CompileOptions options, compile_options(Graph{}, flags.plan, session));
+    list_steps(options, session);
+    return ExitCode::Done;
+  }
+  XYNTRA_TRY(const Module module,
+             load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  PipelineLog log;
+  XYNTRA_CHECK_OK(make_plan(module.graph, options, &log));
+  list_records(log, module.graph.node_count(), session);
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+VerbAction declare_passes(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<PassesFlags>();
+  app.add_option("MODEL", flags->model, "a .onnx or .xir file: what each step did to it");
+  declare_plan_flags(app, session, flags->plan);
+  return [flags](Session& running) { return passes(*flags, running); };
+}
+
+}  // namespace xyntra

@@ -1,0 +1,185 @@
+#include "report/explain.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "report/names.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Align = TextTable::Align;
+
+constexpr std::size_t kOpsWidth = 44;  // of a cell that lists operators
+
+struct Unit {
+  std::int64_t size;
+  const char* name;
+};
+
+// Three digits or so: "999 ns", "1.2 us", "34 us", "5.6 ms".
+std::string scaled(std::int64_t value, std::span<const Unit> units) {
+  for (const Unit& unit : units) {
+    if (value < unit.size) continue;
+    const std::int64_t tenths = (value / unit.size * 10) + (value % unit.size * 10 / unit.size);
+    const bool whole = unit.size == 1 || tenths >= 1000 || tenths % 10 == 0;
+    return std::to_string(tenths / 10) + (whole ? "" : "." + std::to_string(tenths % 10)) + " " + unit.name;
+  }
+  return "0 " + std::string(units.back().name);
+}
+
+constexpr std::array kTimes = std::to_array<Unit>({{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}, {1, "ns"}});
+constexpr std::array kFlops = std::to_array<Unit>({{1'000'000'000'000, "Tflop"},
+                                                   {1'000'000'000, "Gflop"},
+                                                   {1'000'000, "Mflop"},
+                                                   {1'000, "kflop"},
+                                                   {1, "flop"}});
+
+std::string share_of(std::int64_t part, std::int64_t whole) {
+  return whole <= 0 ? "" : std::to_string(part * 100 / whole) + "%";
+}
+
+Json names(const Graph& graph, const std::vector<NodeId>& nodes) {
+  Json list = Json::array();
+  for (NodeId node : nodes) list.push_back(title_of(graph, node));
+  return list;
+}
+
+Json group_json(const Plan& plan, const PlanFigures& figures, std::size_t g) {
+  const Group& group = plan.groups[g];
+  const GroupFigures& figure = figures.groups[g];
+  Json knobs = Json::object();
+  for (const Knob& knob : group.schedule.knobs) knobs[knob.name] = knob.value;
+  return {{"id", g},
+          {"hero", name_of(group.hero)},
+          {"ops", figure.ops},
+          {"index_changes", figure.index_changes},
+          {"nodes", names(plan.graph, group.nodes)},
+          {"bytes_in", figure.bytes_in},
+          {"bytes_out", figure.bytes_out},
+          {"bytes_saved", figure.bytes_saved},
+          {"flops", figure.flops},
+          {"predicted_ns", figure.predicted_ns},
+          {"schedule",
+           {{"name", group.schedule.name},
+            {"class", name_of(group.schedule.exactness)},
+            {"knobs", std::move(knobs)}}},
+          {"reason", group.reason}};
+}
+
+Json totals_json(const PlanFigures& figures) {
+  Json totals{{"ops", figures.model.ops},
+              {"kernels", figures.kernels},
+              {"host_calls", figures.host_calls},
+              {"index_changes", figures.index_changes},
+              {"ops_rewritten", figures.rewritten.ops},
+              {"bytes_unfused", figures.model.bytes},
+              {"bytes_fused", figures.bytes},
+              {"predicted_ns_unfused", figures.model.predicted_ns},
+              {"predicted_ns_fused", figures.predicted_ns}};
+  totals["arena_bytes"] = figures.arena ? Json(figures.arena->bytes) : Json();
+  totals["arena_lower_bound"] = figures.arena ? Json(figures.arena->lower_bound) : Json();
+  return totals;
+}
+
+}  // namespace
+
+std::string time_text(std::int64_t nanoseconds) { return scaled(nanoseconds, kTimes); }
+std::string flops_text(std::int64_t flops) { return scaled(flops, kFlops); }
+
+std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most) {
+  TextTable table({Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right,
+                   Align::Right, Align::Left});
+  table.header({"group", "hero", "ops", "in", "out", "saved", "work", "time", "index changes, free"});
+  const std::size_t shown = std::min(most, plan.groups.size());
+  for (std::size_t g = 0; g < shown; ++g) {
+    const GroupFigures& figure = figures.groups[g];
+    if (!is_kernel(plan.groups[g])) {
+      table.row({std::to_string(g), plan.groups[g].schedule.name, printable(compressed(figure.ops, kOpsWidth))});
+      continue;
+    }
+    table.row({std::to_string(g), name_of(plan.groups[g].hero), printable(compressed(figure.ops, kOpsWidth)),
+               human_bytes(figure.bytes_in), human_bytes(figure.bytes_out), human_bytes(figure.bytes_saved),
+               flops_text(figure.flops), time_text(figure.predicted_ns),
+               printable(compressed(figure.index_changes, kOpsWidth))});
+  }
+  std::string text = table.to_string();
+  if (shown < plan.groups.size()) text += "… " + std::to_string(plan.groups.size() - shown) + " more\n";
+  return text;
+}
+
+std::string totals_table(const PlanFigures& figures) {
+  const auto count = [](std::size_t number) { return std::to_string(number); };
+  TextTable table({Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
+  table.header({"", "the model", "rewritten", "fused", "of before"});
+  table.row({"operations", count(figures.model.ops), count(figures.rewritten.ops)});
+  table.row({"kernels", count(figures.model.kernels), count(figures.rewritten.kernels), count(figures.kernels),
+             share_of(static_cast<std::int64_t>(figures.kernels), static_cast<std::int64_t>(figures.model.kernels))});
+  if (figures.model.host_calls + figures.host_calls > 0) {
+    table.row({"host calls", count(figures.model.host_calls), count(figures.rewritten.host_calls),
+               count(figures.host_calls)});
+  }
+  table.row({"bytes moved", human_bytes(figures.model.bytes), human_bytes(figures.rewritten.bytes),
+             human_bytes(figures.bytes), share_of(figures.bytes, figures.model.bytes)});
+  table.row({"predicted time", time_text(figures.model.predicted_ns), time_text(figures.rewritten.predicted_ns),
+             time_text(figures.predicted_ns), share_of(figures.predicted_ns, figures.model.predicted_ns)});
+  std::string text = table.to_string();
+  if (figures.arena) {
+    text += "arena: " + human_bytes(figures.arena->bytes) + ", at least " + human_bytes(figures.arena->lower_bound) +
+            " must live at once\n";
+  }
+  return text;
+}
+
+std::string recognised_line(const PlanFigures& figures) {
+  std::string text;
+  for (const auto& [words, times] : figures.recognised) {
+    text += (text.empty() ? "" : ", ") + words + " ×" + std::to_string(times);
+  }
+  return text.empty() ? "nothing by name" : text;
+}
+
+std::string sizes_line(const PlanFigures& figures) {
+  std::string text;
+  for (const auto& [name, size] : figures.sizes) {
+    text += (text.empty() ? "" : " ") + printable(name) + "=" + std::to_string(size);
+  }
+  if (figures.assumed.empty()) return text;
+  std::vector<std::string> names;
+  for (const std::string& name : figures.assumed) names.push_back(printable(name));
+  return text + "  (assumed: " + joined(names, ", ") + "; --dim NAME=SIZE decides)";
+}
+
+std::string assumptions_line(const Plan& plan) {
+  std::string text;
+  for (const Assumption& assumption : plan.assumptions) {
+    text += (text.empty() ? "" : ", ") + printable(assumption.symbol) + " = " + printable(assumption.equals.to_string());
+  }
+  return text;
+}
+
+nlohmann::ordered_json plan_json(const Plan& plan, const PlanFigures& figures) {
+  Json json{{"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) json["groups"].push_back(group_json(plan, figures, g));
+  ChooseOptions choose;
+  choose.nominal = plan.nominal;
+  for (const EdgeVerdict& edge : plan.edges) {
+    json["edges"].push_back({{"from", title_of(plan.graph, edge.from)},
+                             {"to", title_of(plan.graph, edge.to)},
+                             {"value", plan.graph.value(edge.value).name},
+                             {"verdict", name_of(edge.verdict)},
+                             {"reason", edge.reason},
+                             {"bytes", nominal(edge.bytes, choose)}});
+  }
+  json["assumptions"] = Json::object();
+  for (const Assumption& assumption : plan.assumptions) {
+    json["assumptions"][assumption.symbol] = assumption.equals.to_string();
+  }
+  json["totals"] = totals_json(figures);
+  json["recognised"] = figures.recognised;
+  return json;
+}
+
+}  // namespace xyntra

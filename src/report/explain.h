@@ -1,0 +1,24 @@
+// What `xyntra explain` prints: the groups of a plan, what they save, and what every edge was told.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "report/figures.h"
+
+namespace xyntra {
+
+// The first `most` groups, and how many more there are.
+std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most = SIZE_MAX);
+std::string totals_table(const PlanFigures& figures);
+std::string recognised_line(const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"
+std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed
+std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
+
+// One object: groups, edges, totals. Names are the model's own, unescaped: JSON is.
+nlohmann::ordered_json plan_json(const Plan& plan, const PlanFigures& figures);
+
+// "1.2 us"; "3.4 Mflop"
+std::string time_text(std::int64_t nanoseconds);
+std::string flops_text(std::int64_t flops);
+
+}  // namespace xyntra

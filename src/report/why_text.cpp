@@ -1,0 +1,83 @@
+#include <nlohmann/json.hpp>
+
+#include "report/explain.h"
+#include "report/why.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string subject(const Plan& plan, const Whereabouts& place) {
+  std::string text = printable(place.name);
+  if (!place.remark.empty()) return text + " " + printable(place.remark);
+  std::vector<std::string> ops;
+  for (NodeId node : place.nodes) ops.push_back(plan.graph.node(node).op);
+  return text + " (" + printable(compressed(ops)) + ")";
+}
+
+std::string way_text(const Plan& plan, const Why& why) {
+  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left,
+                   TextTable::Align::Left});
+  for (std::size_t e = 0; e < why.way.size(); ++e) {
+    const EdgeVerdict& edge = why.way[e];
+    table.row({why.cut == e ? ">" : " ", printable(title_of(plan.graph, edge.from)),
+               "→ " + printable(title_of(plan.graph, edge.to)), name_of(edge.verdict), printable(edge.reason)});
+  }
+  return table.to_string();
+}
+
+std::string verdict_text(const Plan& plan, const Why& why) {
+  if (why.from.nodes.empty() || why.to.nodes.empty()) return "not one kernel: one of them is not computed\n";
+  if (why.group) {
+    const Group& group = plan.groups[*why.group];
+    return "one kernel: group " + std::to_string(*why.group) + ", " + name_of(group.hero) + ", schedule " +
+           group.schedule.name + "; " + printable(group.reason) + "\n";
+  }
+  if (why.way.empty()) return "not one kernel: nothing flows from one to the other\n";
+  if (!why.cut) return "not one kernel: what lies between them is computed again where it is read\n";
+  const EdgeVerdict& edge = why.way[*why.cut];
+  std::string text = "not one kernel: cut between " + printable(title_of(plan.graph, edge.from)) + " and " +
+                     printable(title_of(plan.graph, edge.to)) + "\n  why     " + printable(edge.reason) + "\n";
+  if (why.bytes_saved > 0) {
+    text += "  saves   " + human_bytes(why.bytes_saved) + " of traffic and one launch, about " +
+            time_text(why.ns_saved) + "\n";
+  }
+  for (const std::string& change : why.changes) text += "  change  " + change + "\n";
+  return text;
+}
+
+Json place_json(const Plan& plan, const Whereabouts& place) {
+  Json nodes = Json::array();
+  for (NodeId node : place.nodes) nodes.push_back(title_of(plan.graph, node));
+  return {{"name", place.name}, {"nodes", std::move(nodes)}, {"remark", place.remark}};
+}
+
+}  // namespace
+
+std::string why_text(const Plan& plan, const Why& why) {
+  std::string text = "A  " + subject(plan, why.from) + "\nB  " + subject(plan, why.to) + "\n\n" +
+                     verdict_text(plan, why);
+  if (why.way.empty()) return text;
+  return text + "\n" + (why.backwards ? "the way from B to A\n" : "the way from A to B\n") + way_text(plan, why);
+}
+
+nlohmann::ordered_json why_json(const Plan& plan, const Why& why) {
+  Json json{{"from", place_json(plan, why.from)}, {"to", place_json(plan, why.to)}, {"one_kernel", why.group.has_value()}};
+  json["group"] = why.group ? Json(*why.group) : Json();
+  json["way"] = Json::array();
+  for (const EdgeVerdict& edge : why.way) {
+    json["way"].push_back({{"from", title_of(plan.graph, edge.from)},
+                           {"to", title_of(plan.graph, edge.to)},
+                           {"verdict", name_of(edge.verdict)},
+                           {"reason", edge.reason}});
+  }
+  json["cut"] = why.cut ? Json(*why.cut) : Json();
+  json["bytes_saved"] = why.bytes_saved;
+  json["ns_saved"] = why.ns_saved;
+  json["changes"] = why.changes;
+  return json;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,115 @@
+#include "compiler/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/verify_groups.h"
+#include "ir/text.h"
+#include "ops/infer.h"
+
+namespace xyntra {
+namespace {
+
+Graph graph_of(const char* text) {
+  auto module = parse_xir(text);
+  EXPECT_TRUE(module.has_value()) << module.error().message;
+  EXPECT_TRUE(infer_types(*module).has_value());
+  return std::move(module->graph);
+}
+
+Graph chain() {
+  return graph_of(R"(xir 1
+graph @main(%x: f32[8, 4]) -> (%y) {
+  %e: f32[8, 4] = Exp(%x)
+  %s: f32[8, 4] = Softmax(%e)
+  %y: f32[8, 4] = Relu(%s)
+})");
+}
+
+CompileOptions options_for(const char* target) {
+  CompileOptions options;
+  options.target = *find_target(target);
+  return options;
+}
+
+TEST(Pipeline, EveryStepIsRecordedInOrder) {
+  PipelineLog log;
+  const auto plan = make_plan(chain(), options_for("avx512"), &log);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  ASSERT_EQ(log.steps.size(), pipeline_steps().size());
+  for (std::size_t i = 0; i < log.steps.size(); ++i) {
+    EXPECT_EQ(log.steps[i].step, &pipeline_steps()[i]);
+    EXPECT_TRUE(log.steps[i].on);
+  }
+  EXPECT_EQ(log.steps.back().groups, plan->groups.size());
+}
+
+TEST(Pipeline, StepsThatCanBeTurnedOffAre) {
+  CompileOptions options = options_for("avx512");
+  for (const PipelineStep& step : pipeline_steps()) {
+    if (step.when_off != nullptr) step.turn_off(options);
+  }
+  PipelineLog log;
+  const auto plan = make_plan(chain(), options, &log);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  for (const StepRecord& record : log.steps) EXPECT_EQ(record.on, record.step->when_off == nullptr);
+  EXPECT_EQ(plan->groups.size(), 3U);
+}
+
+TEST(Pipeline, ADumpShowsThePlanAndWhatChanged) {
+  PipelineLog log;
+  log.dump_after = "fuse";
+  ASSERT_TRUE(make_plan(chain(), options_for("avx512"), &log).has_value());
+  EXPECT_NE(log.dump.find("\n// what fuse changed\n"), std::string::npos);
+  EXPECT_NE(log.dump.find("\n+group 0: "), std::string::npos);
+}
+
+TEST(Pipeline, AnUnknownStepGetsTheNearestName) {
+  const auto found = find_step("fus");
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().hint, "did you mean 'fuse'?");
+}
+
+class VerifyGroups : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = make_plan(graph_of(R"(xir 1
+graph @main(%x: f32[8, 4], %w: f32[4, 4]) -> (%y) {
+  %a: f32[8, 4] = MatMul(%x, %w)
+  %y: f32[8, 4] = MatMul(%a, %w)
+})"),
+                          options_for("avx512"));
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    plan = std::move(*made);
+    ASSERT_EQ(plan.groups.size(), 2U);
+  }
+  std::string problem() const {
+    const Status found = verify_groups(plan);
+    return found ? "" : found.error().message;
+  }
+  Plan plan;
+};
+
+TEST_F(VerifyGroups, AcceptsWhatFusionMakes) { EXPECT_EQ(problem(), ""); }
+
+TEST_F(VerifyGroups, GroupsInTheWrongOrder) {
+  std::swap(plan.groups[0], plan.groups[1]);
+  EXPECT_EQ(problem(), "group 0 reads what no group has written: 'a'");
+}
+
+TEST_F(VerifyGroups, AnOutputThatNobodyWrites) {
+  plan.groups.pop_back();
+  EXPECT_EQ(problem(), "no group writes the output 'y'");
+}
+
+TEST_F(VerifyGroups, AGroupThatWritesWhatItDoesNotCompute) {
+  plan.groups[0].outputs.push_back(plan.groups[1].outputs[0]);
+  EXPECT_EQ(problem(), "group 0 does not compute what it writes, 'y'");
+}
+
+TEST_F(VerifyGroups, AGroupWithoutNodes) {
+  plan.groups[0].nodes.clear();
+  EXPECT_EQ(problem(), "group 0 has no nodes");
+}
+
+}  // namespace
+}  // namespace xyntra
