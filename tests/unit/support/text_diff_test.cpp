@@ -37,7 +37,8 @@ TEST(LineDiff, RandomTextsCanBeRebuilt) {
     for (int i = static_cast<int>(random() % 12); i > 0; --i) after += std::string(1, "abc"[random() % 3]) + "\n";
     if (before == after) continue;
     std::string old_text, new_text;
-    for (std::string_view line : split(line_diff(before, after, 100), '\n')) {
+    const std::string script = line_diff(before, after, 100);
+    for (std::string_view line : split(script, '\n')) {
       if (line.empty() || line[0] == '@') continue;
       if (line[0] != '+') old_text += std::string(line.substr(1)) + "\n";
       if (line[0] != '-') new_text += std::string(line.substr(1)) + "\n";
