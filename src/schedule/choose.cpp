@@ -167,7 +167,9 @@ class Chooser {
                       " bytes for one independent row, and the target has room for " +
                       std::to_string(room()));
       }
-      if (items < target_.cores && size(most_turns()) > kSmallWork) {
+      // A GPU that is half full is still faster than two launches.
+      std::int64_t enough = target_.kind == TargetKind::Cpu ? target_.cores : target_.cores / 2;
+      if (items < enough && size(most_turns()) > kSmallWork) {
         return refuse("its steps share only " + std::to_string(items) +
                       " independent rows, too few to keep the target busy");
       }
