@@ -176,7 +176,8 @@ void declare_setting(CLI::App& app, Session& session, const char* flag, const ch
   app.add_option(flag, target.value, help)->type_name(type_name);
 }
 
-void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting, const std::string& help) {
+void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting,
+                    const std::string& help) {
   Session::FlagValue& target = session.flags[setting];
   target.flag = flag;
   app.add_flag_callback(flag, [&target] { target.value = "true"; }, help);

@@ -26,7 +26,8 @@ std::string heading(const ExplainFlags& flags, const CompileOptions& options, co
                     const PlanFigures& figures) {
   std::string text = bold("model") + "   " + printable(flags.model) + "\n" + bold("target") + "  " +
                      std::string(options.target->name) + ": " + std::string(options.target->summary) + "\n";
-  if (const std::string sizes = sizes_line(figures); !sizes.empty()) text += bold("sizes") + "   " + sizes + "\n";
+  if (const std::string sizes = sizes_line(figures); !sizes.empty())
+    text += bold("sizes") + "   " + sizes + "\n";
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += bold("equal") + "   " + assumed + "\n";
   return text + bold("found") + "   " + recognised_line(figures) + "\n";
@@ -42,7 +43,8 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
     session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   } else {
-    session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) + "\n" + totals_table(figures);
+    session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) +
+                  "\n" + totals_table(figures);
     for (const std::string& part : broken) session.out += "contract broken: " + part + "\n";
   }
   return broken.empty() ? ExitCode::Done : ExitCode::No;
@@ -85,7 +87,8 @@ VerbAction declare_explain(CLI::App& app, Session& session) {
   app.add_option("--rows", flags->rows, "show only the first N groups")->type_name("N");
   declare_plan_flags(app, session, flags->plan);
   declare_contract_flags(app, session);
-  app.add_option("--dump-after", flags->plan.dump_after, "print the plan after this step, and what the step changed")
+  app.add_option("--dump-after", flags->plan.dump_after,
+                 "print the plan after this step, and what the step changed")
       ->type_name("STEP");
   return [flags](Session& running) { return explain(*flags, running); };
 }

@@ -38,8 +38,8 @@ Status check_choice(std::span<const char* const> choices, const std::string& giv
   if (std::ranges::find(names, given) != names.end()) return {};
   const std::string last = names.back();
   names.pop_back();
-  return usage_error("there is no " + std::string(what) + " '" + given + "': it is " + joined(names, ", ") + " or " +
-                     last);
+  return usage_error("there is no " + std::string(what) + " '" + given + "': it is " + joined(names, ", ") +
+                     " or " + last);
 }
 
 Status check_flags(const ExportFlags& flags) {
@@ -86,7 +86,8 @@ Result<std::string> fused_text(const Module& model, const Module& planned, const
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   XYNTRA_CHECK_OK(check_flags(flags));
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
+  XYNTRA_TRY(const Module module,
+             load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
   XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
   Plan plan;
   Module planned;  // the graph of the plan, with what came with the model
@@ -120,7 +121,8 @@ VerbAction declare_export(CLI::App& app, Session& session) {
                  "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
       ->type_name("FORMAT")
       ->capture_default_str();
-  app.add_option("--stage", flags->stage, "import: the graph as it was read; rewritten; fused: with its groups")
+  app.add_option("--stage", flags->stage,
+                 "import: the graph as it was read; rewritten; fused: with its groups")
       ->type_name("STAGE")
       ->capture_default_str();
   app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");

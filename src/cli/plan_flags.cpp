@@ -30,14 +30,16 @@ Result<SymbolBindings> sizes_of(const Graph& graph, const std::vector<std::strin
   SymbolBindings sizes;
   for (const std::string& text : dims) {
     const std::size_t at = text.rfind('=');
-    const auto value = at == std::string::npos ? std::nullopt : parse_i64(std::string_view(text).substr(at + 1));
+    const auto value =
+        at == std::string::npos ? std::nullopt : parse_i64(std::string_view(text).substr(at + 1));
     if (!value || *value < 0) return usage_error("--dim " + text + ": expected NAME=SIZE, such as seq=128");
     const std::string name = text.substr(0, at);
     if (std::ranges::find(symbols, name) == symbols.end()) {
       return usage_error("--dim " + text + ": the inputs have no size of this name; they have " +
                          (symbols.empty() ? "only fixed ones" : joined(symbols, ", ")));
     }
-    if (!sizes.emplace(name, *value).second) return usage_error("--dim " + text + ": the size was given already");
+    if (!sizes.emplace(name, *value).second)
+      return usage_error("--dim " + text + ": the size was given already");
   }
   return sizes;
 }
@@ -45,7 +47,8 @@ Result<SymbolBindings> sizes_of(const Graph& graph, const std::vector<std::strin
 }  // namespace
 
 void declare_plan_flags(CLI::App& app, Session& session, PlanFlags& flags) {
-  declare_setting(app, session, "--target", "plan.target", "NAME", "plan for this target of xyntra devices, or host");
+  declare_setting(app, session, "--target", "plan.target", "NAME",
+                  "plan for this target of xyntra devices, or host");
   app.add_option("--dim", flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable")
       ->type_name("SIZE")
       ->expected(1)
@@ -55,16 +58,19 @@ void declare_plan_flags(CLI::App& app, Session& session, PlanFlags& flags) {
   for (const PipelineStep& step : pipeline_steps()) {
     if (step.when_off == nullptr) continue;
     const std::string name = step.name;
-    app.add_flag_callback("--no-" + name, [&flags, name] { flags.off.insert(name); },
-                          "leave out the step " + name + ": " + step.when_off);
+    app.add_flag_callback(
+        "--no-" + name, [&flags, name] { flags.off.insert(name); },
+        "leave out the step " + name + ": " + step.when_off);
   }
 }
 
 void declare_contract_flags(CLI::App& app, Session& session) {
-  declare_setting(app, session, "--max-kernels", "contract.max_kernels", "N", "exit code 1 if there are more kernels");
+  declare_setting(app, session, "--max-kernels", "contract.max_kernels", "N",
+                  "exit code 1 if there are more kernels");
   declare_setting(app, session, "--max-bytes", "contract.max_bytes", "BYTES",
                   "exit code 1 if the kernels move more, such as 250MB");
-  declare_switch(app, session, "--no-fallback", "contract.no_fallback", "exit code 1 if anything runs on the host");
+  declare_switch(app, session, "--no-fallback", "contract.no_fallback",
+                 "exit code 1 if anything runs on the host");
 }
 
 Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session) {

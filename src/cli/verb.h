@@ -55,7 +55,8 @@ void declare_setting(CLI::App& app, Session& session, const char* flag, const ch
                      const char* type_name, const std::string& help);
 
 // The same for a flag without a value, which sets it to true.
-void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting, const std::string& help);
+void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting,
+                    const std::string& help);
 
 // Declare the flags on the subcommand, and return what runs once they are parsed.
 VerbAction declare_run(CLI::App& app, Session& session);

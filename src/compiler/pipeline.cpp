@@ -79,20 +79,19 @@ bool always(const CompileOptions&) { return true; }
 Status verify_graph(const Plan& plan) { return verify(plan.graph); }
 
 constexpr PipelineStep kSteps[] = {
-    {"assume", "sizes that must be equal for the model to make sense are taken for one, and written down", nullptr,
-     always, nullptr, assume_step, verify_graph},
+    {"assume", "sizes that must be equal for the model to make sense are taken for one, and written down",
+     nullptr, always, nullptr, assume_step, verify_graph},
     {"rewrite", "the cheapest graph found that computes the same, by rule tables over an e-graph",
      "constants are folded and dead nodes dropped, nothing else",
      [](const CompileOptions& options) { return options.rewrite.enabled; },
-     [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step,
-     verify_graph},
+     [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step, verify_graph},
     {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, verify_groups},
-    {"layout", "which values are not row-major: packed weights, blocked channels, transposed operands", nullptr, always,
-     nullptr, layout_step, verify_groups},
-    {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always, nullptr,
-     memory_step, verify_groups},
+    {"layout", "which values are not row-major: packed weights, blocked channels, transposed operands",
+     nullptr, always, nullptr, layout_step, verify_groups},
+    {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
+     nullptr, memory_step, verify_groups},
 };
 
 void keep_dump(PipelineLog& log, const PipelineStep& step, const std::string& before, const Plan& plan) {

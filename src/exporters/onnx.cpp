@@ -48,7 +48,8 @@ bool same_contents(const Tensor& a, const Tensor& b) {
 
 class OnnxWriter {
  public:
-  OnnxWriter(const Module& module, std::string data_name, bool external, const std::vector<NodeCluster>& functions)
+  OnnxWriter(const Module& module, std::string data_name, bool external,
+             const std::vector<NodeCluster>& functions)
       : module_(module), data_name_(std::move(data_name)), external_(external), functions_(functions) {
     std::vector<std::string> symbols;
     for (ValueId input : module.graph.inputs) collect_symbols(module.graph.value(input).type, symbols);
@@ -111,14 +112,17 @@ class OnnxWriter {
   // What is given to the function, and what it holds itself: small constants, which then show where they are used.
   std::vector<ValueId> operands_of_call(std::size_t cluster, bool constants) const {
     std::vector<ValueId> operands = operands_of(module_.graph, functions_[cluster]);
-    std::erase_if(operands, [&](ValueId id) { return fits_in_function(module_.graph.value(id)) != constants; });
+    std::erase_if(operands,
+                  [&](ValueId id) { return fits_in_function(module_.graph.value(id)) != constants; });
     return operands;
   }
 
   void write_call(Writer& writer, std::size_t cluster, Scope& scope) {
     Writer out(writer, field::graph::kNode);
-    for (ValueId id : operands_of_call(cluster, false)) out.add_string(field::node::kInput, scope.names[id.index]);
-    for (ValueId id : functions_[cluster].outputs) out.add_string(field::node::kOutput, scope.names[id.index]);
+    for (ValueId id : operands_of_call(cluster, false))
+      out.add_string(field::node::kInput, scope.names[id.index]);
+    for (ValueId id : functions_[cluster].outputs)
+      out.add_string(field::node::kOutput, scope.names[id.index]);
     out.add_string(field::node::kName, fresh_node_name(scope, functions_[cluster].label));
     out.add_string(field::node::kOpType, function_name(cluster));
     out.add_string(field::node::kDomain, kFunctionDomain);

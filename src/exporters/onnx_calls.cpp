@@ -55,7 +55,8 @@ class CallOrder {
       for (ValueId operand : operands) {
         const std::size_t needed = operand.valid() ? unit_of(operand) : kNone;
         if (needed == kNone || states_[needed] == State::Done) continue;
-        if (states_[needed] == State::Open) return unsupported("groups that need one another cannot be functions");
+        if (states_[needed] == State::Open)
+          return unsupported("groups that need one another cannot be functions");
         stack.push_back(needed);
       }
     }

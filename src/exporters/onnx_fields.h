@@ -22,7 +22,8 @@ inline constexpr Tag kNode = 1, kName = 2, kInitializer = 5, kDocString = 10, kI
                      kValueInfo = 13;
 }
 namespace function {
-inline constexpr Tag kName = 1, kInput = 4, kOutput = 5, kNode = 7, kDocString = 8, kOpsetImport = 9, kDomain = 10;
+inline constexpr Tag kName = 1, kInput = 4, kOutput = 5, kNode = 7, kDocString = 8, kOpsetImport = 9,
+                     kDomain = 10;
 }
 namespace node {
 inline constexpr Tag kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7;

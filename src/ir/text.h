@@ -37,7 +37,8 @@ enum class PrintConstants : std::uint8_t {
 
 std::string print_xir(const Module& module, PrintConstants constants = PrintConstants::Full);
 // With a comment, which must be on one line, after each node of the main graph that has one.
-std::string print_xir(const Module& module, PrintConstants constants, const std::vector<std::string>& node_comments);
+std::string print_xir(const Module& module, PrintConstants constants,
+                      const std::vector<std::string>& node_comments);
 std::string print_xir(const Graph& graph, PrintConstants constants = PrintConstants::Full);
 
 // BadModel or Limit error `line 3, column 7: expected ',' or ')', found '{'`. The result is verified.

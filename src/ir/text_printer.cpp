@@ -261,7 +261,8 @@ std::string print_xir(const Module& module, PrintConstants constants) {
   return printer.take();
 }
 
-std::string print_xir(const Module& module, PrintConstants constants, const std::vector<std::string>& node_comments) {
+std::string print_xir(const Module& module, PrintConstants constants,
+                      const std::vector<std::string>& node_comments) {
   Printer printer(constants);
   printer.comment_on(module.graph, node_comments);
   printer.module(module);

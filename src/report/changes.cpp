@@ -33,7 +33,8 @@ class CutJudge {
     why.ns_saved = options_.target->estimate_ns(why.bytes_saved, 0, DType::F32, 1);
     if (writer_->hero == Hero::Host || reader_->hero == Hero::Host) {
       const NodeId host = writer_->hero == Hero::Host ? writer_->nodes.front() : reader_->nodes.front();
-      why.changes.push_back("a formula for " + printable(graph_.node(host).op) + ", so that a kernel could compute it");
+      why.changes.push_back("a formula for " + printable(graph_.node(host).op) +
+                            ", so that a kernel could compute it");
     } else if (const std::string third = group_between(); !third.empty()) {
       why.changes.push_back("nothing may go from the one to the other through " + third);
     } else {
@@ -52,7 +53,7 @@ class CutJudge {
     if (pieces_.is_output(cut_.value)) others_.push_back("the model's outputs");
     for (NodeId reader : pieces_.readers(cut_.value)) {
       if (std::ranges::find(reader_->nodes, reader) == reader_->nodes.end()) {
-        others_.push_back(printable(title_of(graph_, reader)));
+        others_.push_back(printable(short_title_of(graph_, reader)));
       }
     }
   }
@@ -65,7 +66,8 @@ class CutJudge {
       if (&group == writer_ || &group == reader_) continue;
       if (std::ranges::none_of(group.inputs, [&](ValueId value) { return after.contains(value); })) continue;
       for (ValueId output : group.outputs) {
-        if (std::ranges::find(reader_->inputs, output) != reader_->inputs.end()) return "group " + std::to_string(g);
+        if (std::ranges::find(reader_->inputs, output) != reader_->inputs.end())
+          return "group " + std::to_string(g);
         after.insert(output);
       }
     }
@@ -100,8 +102,9 @@ class CutJudge {
     const te::Formula formula = together(!others_.empty());
     const ChooseOptions& choose = options_.fusion.choose;
     if (fits(formula, *options_.target, choose)) {
-      changes.push_back(options_.fusion.enabled ? "nothing is missing: a schedule for both exists, but it is not expected to pay"
-                                                : "fusion would have to be on");
+      changes.push_back(options_.fusion.enabled
+                            ? "nothing is missing: a schedule for both exists, but it is not expected to pay"
+                            : "fusion would have to be on");
       return;
     }
     if (!others_.empty() && fits(together(false), *options_.target, choose)) {
@@ -122,7 +125,8 @@ class CutJudge {
     for (const Target& target : targets()) {
       if (fits(formula, target, options_.fusion.choose)) names.emplace_back(target.name);
     }
-    if (!names.empty()) changes.push_back("another target: " + joined(names, ", ") + " would run both in one kernel");
+    if (!names.empty())
+      changes.push_back("another target: " + joined(names, ", ") + " would run both in one kernel");
   }
 
   void try_sizes(const te::Formula& formula, std::vector<std::string>& changes) const {
@@ -137,7 +141,8 @@ class CutJudge {
         ChooseOptions smaller = options_.fusion.choose;
         smaller.nominal[symbol] = size;
         if (!fits(formula, *options_.target, smaller)) continue;
-        changes.push_back("a smaller size: with " + printable(symbol) + "=" + std::to_string(size) + " they would fit");
+        changes.push_back("a smaller size: with " + printable(symbol) + "=" + std::to_string(size) +
+                          " they would fit");
         break;
       }
     }

@@ -18,20 +18,22 @@ class ContractChecker {
     if (contract.max_kernels && kernels > *contract.max_kernels) {
       const std::int64_t over = kernels - *contract.max_kernels;
       broken_.push_back("max_kernels: " + std::to_string(kernels) + " kernels, " + std::to_string(over) +
-                        " more than the " + std::to_string(*contract.max_kernels) + " allowed; the shortest is " +
+                        " more than the " + std::to_string(*contract.max_kernels) +
+                        " allowed; the shortest is " +
                         group_text(kernel_with_least(&GroupFigures::predicted_ns)));
     }
     if (contract.max_bytes && figures_.bytes > *contract.max_bytes) {
       const std::size_t most = kernel_with_most_bytes();
       broken_.push_back("max_bytes: " + human_bytes(figures_.bytes) + " moved, " +
                         human_bytes(figures_.bytes - *contract.max_bytes) + " more than the " +
-                        human_bytes(*contract.max_bytes) + " allowed; most by " + group_text(most) + " with " +
-                        human_bytes(bytes_of_group(most)));
+                        human_bytes(*contract.max_bytes) + " allowed; most by " + group_text(most) +
+                        " with " + human_bytes(bytes_of_group(most)));
     }
     if (contract.no_fallback) {
       for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
         if (plan_.groups[g].hero != Hero::Host) continue;
-        broken_.push_back("no_fallback: " + group_text(g) + " runs on the host: " + printable(plan_.groups[g].reason));
+        broken_.push_back("no_fallback: " + group_text(g) +
+                          " runs on the host: " + printable(plan_.groups[g].reason));
       }
     }
     return std::move(broken_);
@@ -39,7 +41,8 @@ class ContractChecker {
 
  private:
   std::string group_text(std::size_t g) const {
-    return "group " + std::to_string(g) + " (" + printable(compressed(figures_.groups[g].ops, kLabelWidth)) + ")";
+    return "group " + std::to_string(g) + " (" + printable(compressed(figures_.groups[g].ops, kLabelWidth)) +
+           ")";
   }
 
   std::int64_t bytes_of_group(std::size_t g) const {
@@ -70,7 +73,8 @@ class ContractChecker {
 
 }  // namespace
 
-std::vector<std::string> broken_parts(const ContractSettings& contract, const Plan& plan, const PlanFigures& figures) {
+std::vector<std::string> broken_parts(const ContractSettings& contract, const Plan& plan,
+                                      const PlanFigures& figures) {
   return ContractChecker(plan, figures).check(contract);
 }
 

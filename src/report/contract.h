@@ -7,6 +7,7 @@
 namespace xyntra {
 
 // One sentence for each part that is broken: by how much, and through which group. Empty: it is kept.
-std::vector<std::string> broken_parts(const ContractSettings& contract, const Plan& plan, const PlanFigures& figures);
+std::vector<std::string> broken_parts(const ContractSettings& contract, const Plan& plan,
+                                      const PlanFigures& figures);
 
 }  // namespace xyntra

@@ -30,7 +30,8 @@ std::string scaled(std::int64_t value, std::span<const Unit> units) {
   return "0 " + std::string(units.back().name);
 }
 
-constexpr std::array kTimes = std::to_array<Unit>({{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}, {1, "ns"}});
+constexpr std::array kTimes =
+    std::to_array<Unit>({{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}, {1, "ns"}});
 constexpr std::array kFlops = std::to_array<Unit>({{1'000'000'000'000, "Tflop"},
                                                    {1'000'000'000, "Gflop"},
                                                    {1'000'000, "Mflop"},
@@ -90,14 +91,15 @@ std::string time_text(std::int64_t nanoseconds) { return scaled(nanoseconds, kTi
 std::string flops_text(std::int64_t flops) { return scaled(flops, kFlops); }
 
 std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most) {
-  TextTable table({Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right,
-                   Align::Right, Align::Left});
+  TextTable table({Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right,
+                   Align::Right, Align::Right, Align::Left});
   table.header({"group", "hero", "ops", "in", "out", "saved", "work", "time", "index changes, free"});
   const std::size_t shown = std::min(most, plan.groups.size());
   for (std::size_t g = 0; g < shown; ++g) {
     const GroupFigures& figure = figures.groups[g];
     if (!is_kernel(plan.groups[g])) {
-      table.row({std::to_string(g), plan.groups[g].schedule.name, printable(compressed(figure.ops, kOpsWidth))});
+      table.row(
+          {std::to_string(g), plan.groups[g].schedule.name, printable(compressed(figure.ops, kOpsWidth))});
       continue;
     }
     table.row({std::to_string(g), name_of(plan.groups[g].hero), printable(compressed(figure.ops, kOpsWidth)),
@@ -105,7 +107,7 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
                flops_text(figure.flops), time_text(figure.predicted_ns),
                printable(compressed(figure.index_changes, kOpsWidth))});
   }
-  std::string text = table.to_string();
+  std::string text = shown == 0 ? "" : table.to_string();
   if (shown < plan.groups.size()) text += "… " + std::to_string(plan.groups.size() - shown) + " more\n";
   return text;
 }
@@ -115,20 +117,23 @@ std::string totals_table(const PlanFigures& figures) {
   TextTable table({Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
   table.header({"", "the model", "rewritten", "fused", "of before"});
   table.row({"operations", count(figures.model.ops), count(figures.rewritten.ops)});
-  table.row({"kernels", count(figures.model.kernels), count(figures.rewritten.kernels), count(figures.kernels),
-             share_of(static_cast<std::int64_t>(figures.kernels), static_cast<std::int64_t>(figures.model.kernels))});
+  table.row({"kernels", count(figures.model.kernels), count(figures.rewritten.kernels),
+             count(figures.kernels),
+             share_of(static_cast<std::int64_t>(figures.kernels),
+                      static_cast<std::int64_t>(figures.model.kernels))});
   if (figures.model.host_calls + figures.host_calls > 0) {
     table.row({"host calls", count(figures.model.host_calls), count(figures.rewritten.host_calls),
                count(figures.host_calls)});
   }
   table.row({"bytes moved", human_bytes(figures.model.bytes), human_bytes(figures.rewritten.bytes),
              human_bytes(figures.bytes), share_of(figures.bytes, figures.model.bytes)});
-  table.row({"predicted time", time_text(figures.model.predicted_ns), time_text(figures.rewritten.predicted_ns),
-             time_text(figures.predicted_ns), share_of(figures.predicted_ns, figures.model.predicted_ns)});
+  table.row({"predicted time", time_text(figures.model.predicted_ns),
+             time_text(figures.rewritten.predicted_ns), time_text(figures.predicted_ns),
+             share_of(figures.predicted_ns, figures.model.predicted_ns)});
   std::string text = table.to_string();
   if (figures.arena) {
-    text += "arena: " + human_bytes(figures.arena->bytes) + ", at least " + human_bytes(figures.arena->lower_bound) +
-            " must live at once\n";
+    text += "arena: " + human_bytes(figures.arena->bytes) + ", at least " +
+            human_bytes(figures.arena->lower_bound) + " must live at once\n";
   }
   return text;
 }
@@ -155,13 +160,15 @@ std::string sizes_line(const PlanFigures& figures) {
 std::string assumptions_line(const Plan& plan) {
   std::string text;
   for (const Assumption& assumption : plan.assumptions) {
-    text += (text.empty() ? "" : ", ") + printable(assumption.symbol) + " = " + printable(assumption.equals.to_string());
+    text += (text.empty() ? "" : ", ") + printable(assumption.symbol) + " = " +
+            printable(assumption.equals.to_string());
   }
   return text;
 }
 
 nlohmann::ordered_json plan_json(const Plan& plan, const PlanFigures& figures) {
-  Json json{{"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
+  Json json{
+      {"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
   for (std::size_t g = 0; g < plan.groups.size(); ++g) json["groups"].push_back(group_json(plan, figures, g));
   ChooseOptions choose;
   choose.nominal = plan.nominal;

@@ -10,7 +10,8 @@ namespace xyntra {
 // The first `most` groups, and how many more there are.
 std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most = SIZE_MAX);
 std::string totals_table(const PlanFigures& figures);
-std::string recognised_line(const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"
+std::string recognised_line(
+    const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"
 std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed
 std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
 

@@ -11,7 +11,8 @@ namespace xyntra {
 
 struct GroupFigures {
   std::vector<std::string> ops;  // in order
-  std::vector<std::string> index_changes;  // reshapes, transposes and slices that cost nothing inside the group
+  std::vector<std::string>
+      index_changes;  // reshapes, transposes and slices that cost nothing inside the group
   std::int64_t bytes_in = 0, bytes_out = 0;
   std::int64_t bytes_saved = 0;  // against a kernel for each of its nodes
   std::int64_t flops = 0;

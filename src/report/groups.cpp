@@ -12,7 +12,8 @@ constexpr std::size_t kLabelWidth = 60;
 std::string label_of_group(const Plan& plan, std::size_t g) {
   std::vector<std::string> ops;
   for (NodeId node : plan.groups[g].nodes) ops.push_back(plan.graph.node(node).op);
-  return "group " + std::to_string(g) + ", " + name_of(plan.groups[g].hero) + ": " + compressed(ops, kLabelWidth);
+  return "group " + std::to_string(g) + ", " + name_of(plan.groups[g].hero) + ": " +
+         compressed(ops, kLabelWidth);
 }
 
 // Which of the model's values the buffers of a formula are.
@@ -21,8 +22,8 @@ std::string buffers_text(const Plan& plan, const Group& group, const te::Formula
   for (const te::BufferInfo& buffer : formula.buffers) {
     if (buffer.role == te::BufferRole::Temporary) continue;
     const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
-    text += "//   " + buffer.name + " is " + quote(plan.graph.value(values.at(static_cast<std::size_t>(buffer.position))).name) +
-            "\n";
+    text += "//   " + buffer.name + " is " +
+            quote(plan.graph.value(values.at(static_cast<std::size_t>(buffer.position))).name) + "\n";
   }
   return text;
 }

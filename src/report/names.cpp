@@ -7,9 +7,10 @@
 namespace xyntra {
 namespace {
 
+constexpr std::string_view kSeparator = ", ";
+
 // A node that stands for several of the model has their names, separated by commas, and perhaps "and 3 more".
 bool stands_for(std::string_view origin, std::string_view name) {
-  constexpr std::string_view kSeparator = ", ";
   if (origin == name) return true;
   while (true) {
     const std::size_t at = origin.find(kSeparator);
@@ -26,6 +27,19 @@ std::vector<NodeId> nodes_named(const Graph& graph, const std::string& name) {
     if (!graph.node(id).origin.empty() && stands_for(graph.node(id).origin, name)) found.push_back(id);
   }
   return found;
+}
+
+// Of several nodes that came of one, those that do what it did: a product merged with others is still a product, and
+// the split after it only hands out the parts.
+std::vector<NodeId> main_ones(const Graph& model, const Graph& graph, std::vector<NodeId> nodes,
+                              const std::string& name) {
+  std::vector<NodeId> same;
+  for (NodeId original : nodes_named(model, name)) {
+    for (NodeId node : nodes) {
+      if (graph.node(node).op == model.node(original).op) same.push_back(node);
+    }
+  }
+  return same.empty() ? nodes : same;
 }
 
 NodeId producer_of(const Graph& graph, const std::string& value) {
@@ -72,12 +86,19 @@ std::string title_of(const Graph& graph, NodeId id) {
   return node.op;
 }
 
+std::string short_title_of(const Graph& graph, NodeId id) {
+  std::string title = title_of(graph, id);
+  const std::size_t end = title.find(kSeparator);
+  return end == std::string::npos ? title : title.substr(0, end) + " …";
+}
+
 Result<Whereabouts> find_in_plan(const Graph& model, const Plan& plan, const std::string& name) {
-  Whereabouts found{name, nodes_named(plan.graph, name), {}};
+  Whereabouts found{name, main_ones(model, plan.graph, nodes_named(plan.graph, name), name), {}};
   if (!found.nodes.empty()) return found;
   const ValueId in_model = model.find(name);
   if (in_model.valid() && !model.value(in_model).producer.valid()) {
-    return usage_error("'" + name + "' is " + (model.value(in_model).is_constant() ? "a constant" : "an input") +
+    return usage_error("'" + name + "' is " +
+                       (model.value(in_model).is_constant() ? "a constant" : "an input") +
                        " of the model: no kernel computes it");
   }
   const std::vector<NodeId> model_nodes = nodes_named(model, name);

@@ -9,6 +9,9 @@ namespace xyntra {
 // The node as the model names it: its own name, else that of its first result.
 std::string title_of(const Graph& graph, NodeId node);
 
+// The same on one short line: the first of several names.
+std::string short_title_of(const Graph& graph, NodeId node);
+
 // What became of a node or value of the model.
 struct Whereabouts {
   std::string name;  // as asked for

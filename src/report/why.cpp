@@ -74,8 +74,8 @@ class WayFinder {
 
 }  // namespace
 
-Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options, const std::string& from,
-                        const std::string& to) {
+Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options,
+                        const std::string& from, const std::string& to) {
   Why why;
   XYNTRA_TRY(why.from, find_in_plan(model, plan, from));
   XYNTRA_TRY(why.to, find_in_plan(model, plan, to));

@@ -20,8 +20,8 @@ struct Why {
   std::vector<std::string> changes;  // each of them would make one kernel of the cut edge's two groups
 };
 
-Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options, const std::string& from,
-                        const std::string& to);
+Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options,
+                        const std::string& from, const std::string& to);
 
 std::string why_text(const Plan& plan, const Why& why);
 nlohmann::ordered_json why_json(const Plan& plan, const Why& why);

@@ -18,12 +18,13 @@ std::string subject(const Plan& plan, const Whereabouts& place) {
 }
 
 std::string way_text(const Plan& plan, const Why& why) {
-  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left,
-                   TextTable::Align::Left});
+  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left,
+                   TextTable::Align::Left, TextTable::Align::Left});
   for (std::size_t e = 0; e < why.way.size(); ++e) {
     const EdgeVerdict& edge = why.way[e];
-    table.row({why.cut == e ? ">" : " ", printable(title_of(plan.graph, edge.from)),
-               "→ " + printable(title_of(plan.graph, edge.to)), name_of(edge.verdict), printable(edge.reason)});
+    table.row({why.cut == e ? ">" : " ", printable(short_title_of(plan.graph, edge.from)),
+               "→ " + printable(short_title_of(plan.graph, edge.to)), name_of(edge.verdict),
+               printable(edge.reason)});
   }
   return table.to_string();
 }
@@ -38,8 +39,9 @@ std::string verdict_text(const Plan& plan, const Why& why) {
   if (why.way.empty()) return "not one kernel: nothing flows from one to the other\n";
   if (!why.cut) return "not one kernel: what lies between them is computed again where it is read\n";
   const EdgeVerdict& edge = why.way[*why.cut];
-  std::string text = "not one kernel: cut between " + printable(title_of(plan.graph, edge.from)) + " and " +
-                     printable(title_of(plan.graph, edge.to)) + "\n  why     " + printable(edge.reason) + "\n";
+  std::string text = "not one kernel: cut between " + printable(short_title_of(plan.graph, edge.from)) +
+                     " and " + printable(short_title_of(plan.graph, edge.to)) + "\n  why     " +
+                     printable(edge.reason) + "\n";
   if (why.bytes_saved > 0) {
     text += "  saves   " + human_bytes(why.bytes_saved) + " of traffic and one launch, about " +
             time_text(why.ns_saved) + "\n";
@@ -57,14 +59,17 @@ Json place_json(const Plan& plan, const Whereabouts& place) {
 }  // namespace
 
 std::string why_text(const Plan& plan, const Why& why) {
-  std::string text = "A  " + subject(plan, why.from) + "\nB  " + subject(plan, why.to) + "\n\n" +
-                     verdict_text(plan, why);
+  std::string text =
+      "A  " + subject(plan, why.from) + "\nB  " + subject(plan, why.to) + "\n\n" + verdict_text(plan, why);
   if (why.way.empty()) return text;
-  return text + "\n" + (why.backwards ? "the way from B to A\n" : "the way from A to B\n") + way_text(plan, why);
+  return text + "\n" + (why.backwards ? "the way from B to A\n" : "the way from A to B\n") +
+         way_text(plan, why);
 }
 
 nlohmann::ordered_json why_json(const Plan& plan, const Why& why) {
-  Json json{{"from", place_json(plan, why.from)}, {"to", place_json(plan, why.to)}, {"one_kernel", why.group.has_value()}};
+  Json json{{"from", place_json(plan, why.from)},
+            {"to", place_json(plan, why.to)},
+            {"one_kernel", why.group.has_value()}};
   json["group"] = why.group ? Json(*why.group) : Json();
   json["way"] = Json::array();
   for (const EdgeVerdict& edge : why.way) {

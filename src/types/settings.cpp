@@ -75,7 +75,8 @@ std::vector<Setting> known_settings() {
     table.push_back({tolerance_key(dtype, "absolute"), Number, format_float(tolerance.absolute),
                      "allowed |difference|, added to the relative part", 0, kMost});
   }
-  table.push_back({"rewrite.enabled", Boolean, "true", "apply rewrite rules; off: only fold constants and drop dead nodes"});
+  table.push_back({"rewrite.enabled", Boolean, "true",
+                   "apply rewrite rules; off: only fold constants and drop dead nodes"});
   table.push_back({"rewrite.forbid",
                    Text,
                    "precision-changing",
@@ -95,15 +96,25 @@ std::vector<Setting> known_settings() {
                    std::int64_t{available_threads()}});
   table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});
   table.push_back({"plan.target", Text, "host", "the table of xyntra devices that plans are made for"});
-  table.push_back({"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});
   table.push_back(
-      {"contract.max_bytes", Bytes, "none", "bytes a plan's kernels may move", 0, kMost, {}, "none", kNoLimit});
-  table.push_back({"contract.no_fallback", Boolean, "false", "whether every operation must be part of a kernel"});
+      {"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});
+  table.push_back({"contract.max_bytes",
+                   Bytes,
+                   "none",
+                   "bytes a plan's kernels may move",
+                   0,
+                   kMost,
+                   {},
+                   "none",
+                   kNoLimit});
+  table.push_back(
+      {"contract.no_fallback", Boolean, "false", "whether every operation must be part of a kernel"});
   return table;
 }
 
 std::vector<RecordKind> known_records() {
-  return {{"rules", {"name", "left", "right"}, {"guard", "class", "example"}}, {"patterns", {"name", "ops"}, {}}};
+  return {{"rules", {"name", "left", "right"}, {"guard", "class", "example"}},
+          {"patterns", {"name", "ops"}, {}}};
 }
 
 Tolerance tolerance_of(const Config& config, DType dtype) {

@@ -54,7 +54,8 @@ Planned planned(const char* text, bool fusion = true) {
 TEST(Figures, BytesOfTheUnfusedModelAreThoseOfEveryNode) {
   const Planned made = planned(kLayer);
   const std::int64_t hidden = 16 * 32 * 4;
-  const std::int64_t matmul = (16 * 64 + 64 * 32) * 4 + hidden, add = hidden + 32 * 4 + hidden, relu = 2 * hidden;
+  const std::int64_t matmul = (16 * 64 + 64 * 32) * 4 + hidden, add = hidden + 32 * 4 + hidden,
+                     relu = 2 * hidden;
   const std::int64_t project = hidden + (32 * 8 + 16 * 8) * 4;  // the reshape only renames bytes
   EXPECT_EQ(made.figures.model.bytes, matmul + add + relu + project);
   EXPECT_EQ(made.figures.model.ops, 6U);
@@ -108,13 +109,15 @@ TEST(Explain, UnitsAreChosenBySize) {
 TEST(Explain, TheJsonHasWhatIsPromised) {
   const Planned made = planned(kLayer);
   const auto json = plan_json(made.plan, made.figures);
-  for (const char* key : {"id", "hero", "ops", "nodes", "bytes_in", "bytes_out", "flops", "schedule", "reason"}) {
+  for (const char* key :
+       {"id", "hero", "ops", "nodes", "bytes_in", "bytes_out", "flops", "schedule", "reason"}) {
     for (const auto& group : json["groups"]) EXPECT_TRUE(group.contains(key)) << key;
   }
   for (const char* key : {"from", "to", "verdict", "reason"}) {
     for (const auto& edge : json["edges"]) EXPECT_TRUE(edge.contains(key)) << key;
   }
-  for (const char* key : {"ops", "kernels", "bytes_unfused", "bytes_fused", "arena_bytes", "arena_lower_bound"}) {
+  for (const char* key :
+       {"ops", "kernels", "bytes_unfused", "bytes_fused", "arena_bytes", "arena_lower_bound"}) {
     EXPECT_TRUE(json["totals"].contains(key)) << key;
   }
   EXPECT_EQ(json["totals"]["ops"], 6);
@@ -165,6 +168,17 @@ TEST(Why, TwoContractionsAreCutWithAReason) {
 TEST(Why, ValuesAreNamesToo) {
   const Planned made = planned(kLayer);
   EXPECT_EQ(why(made, "m", "a").group, why(made, "layer/matmul", "layer/add").group);
+}
+
+// Parallel products become one and a split: the name of one of them is the product, not the split.
+TEST(Why, AMergedNodeIsWhatDoesItsWork) {
+  Planned made = planned(kLayer);
+  const NodeId matmul = find_in_plan(made.module.graph, made.plan, "layer/matmul")->nodes.at(0);
+  const NodeId relu = find_in_plan(made.module.graph, made.plan, "layer/relu")->nodes.at(0);
+  made.plan.graph.node(matmul).origin = "layer/other, layer/matmul";
+  made.plan.graph.node(relu).origin = "layer/other, layer/matmul and 3 more";
+  EXPECT_EQ(find_in_plan(made.module.graph, made.plan, "layer/matmul")->nodes, std::vector<NodeId>{matmul});
+  EXPECT_EQ(short_title_of(made.plan.graph, relu), "layer/other …");
 }
 
 TEST(Why, NothingFlowsBetweenThem) {

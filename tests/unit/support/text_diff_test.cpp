@@ -15,7 +15,8 @@ TEST(LineDiff, NothingChanged) {
 }
 
 TEST(LineDiff, OneLineInTheMiddle) {
-  EXPECT_EQ(line_diff("1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nfour\n5\n6\n7\n", 1), "@@ -3 +3 @@\n 3\n-4\n+four\n 5\n");
+  EXPECT_EQ(line_diff("1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nfour\n5\n6\n7\n", 1),
+            "@@ -3 +3 @@\n 3\n-4\n+four\n 5\n");
 }
 
 TEST(LineDiff, FarChangesAreTwoParts) {
@@ -33,8 +34,10 @@ TEST(LineDiff, RandomTextsCanBeRebuilt) {
   std::mt19937 random(5);
   for (int turn = 0; turn < 500; ++turn) {
     std::string before, after;
-    for (int i = static_cast<int>(random() % 12); i > 0; --i) before += std::string(1, "abc"[random() % 3]) + "\n";
-    for (int i = static_cast<int>(random() % 12); i > 0; --i) after += std::string(1, "abc"[random() % 3]) + "\n";
+    for (int i = static_cast<int>(random() % 12); i > 0; --i)
+      before += std::string(1, "abc"[random() % 3]) + "\n";
+    for (int i = static_cast<int>(random() % 12); i > 0; --i)
+      after += std::string(1, "abc"[random() % 3]) + "\n";
     if (before == after) continue;
     std::string old_text, new_text;
     const std::string script = line_diff(before, after, 100);
@@ -50,8 +53,10 @@ TEST(LineDiff, RandomTextsCanBeRebuilt) {
 
 TEST(LineDiff, AllDifferentIsStillAnAnswer) {
   std::string before, after;
-  for (int i = 0; i < 4000; ++i) before += "a" + std::to_string(i) + "\n", after += "b" + std::to_string(i) + "\n";
-  EXPECT_EQ(line_diff(before, after).size(), before.size() + after.size() + 8000 + std::string("@@ -1 +1 @@\n").size());
+  for (int i = 0; i < 4000; ++i)
+    before += "a" + std::to_string(i) + "\n", after += "b" + std::to_string(i) + "\n";
+  EXPECT_EQ(line_diff(before, after).size(),
+            before.size() + after.size() + 8000 + std::string("@@ -1 +1 @@\n").size());
 }
 
 }  // namespace
