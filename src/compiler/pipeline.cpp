@@ -14,7 +14,9 @@ namespace xyntra {
 namespace {
 
 // Sizes to count with where the user names none: one element in a batch, and the usual length of everything else.
+// One that something is taken off, such as a convolution's borders, is no batch.
 SymbolBindings nominal_sizes(const Graph& graph, SymbolBindings given) {
+  const SymbolBindings asked = given;
   for (ValueId input : graph.inputs) {
     const Type& type = graph.value(input).type;
     if (!type.is_tensor() || !type.shape) continue;
@@ -22,6 +24,19 @@ SymbolBindings nominal_sizes(const Graph& graph, SymbolBindings given) {
       const Dim& dim = (*type.shape)[d];
       const bool is_batch = d == 0 && type.shape->size() > 1;
       if (dim.is_symbol()) given.try_emplace(dim.to_string(), is_batch ? 1 : kNominalSize);
+    }
+  }
+  for (std::size_t v = 0; v < graph.value_count(); ++v) {
+    const Type& type = graph.value(ValueId(v)).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (const Dim& dim : *type.shape) {
+      auto size = dim.evaluate(given);
+      if (!size || *size >= 0) continue;
+      std::vector<std::string> symbols;
+      dim.collect_symbols(symbols);
+      for (const std::string& symbol : symbols) {
+        if (!asked.count(symbol)) given[symbol] = kNominalSize;
+      }
     }
   }
   return given;

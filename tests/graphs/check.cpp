@@ -33,6 +33,30 @@ Result<std::vector<Datum>> run_unfused(const Subject& subject, const EvaluatorOp
   return evaluator.run(subject.inputs);
 }
 
+// Which outputs follow from floats that are known before it runs: folding sums them as is fastest, not in order.
+std::vector<bool> outputs_that_fold(const Graph& graph) {
+  std::vector<bool> known(graph.value_count(), false), folds(graph.value_count(), false);
+  for (std::size_t v = 0; v < known.size(); ++v) known[v] = graph.value(ValueId(v)).is_constant();
+  const std::vector<NodeId> order = *graph.topological_order();
+  for (NodeId id : order) {
+    const Node& node = graph.node(id);
+    bool all = true, any = false;
+    for (ValueId input : node.inputs) {
+      if (!input.valid()) continue;
+      all = all && known[input.index];
+      any = any || folds[input.index];
+    }
+    for (ValueId output : node.outputs) {
+      if (!output.valid()) continue;
+      known[output.index] = all;
+      folds[output.index] = any || (all && is_float(graph.value(output).type.dtype));
+    }
+  }
+  std::vector<bool> result;
+  for (ValueId output : graph.outputs) result.push_back(folds[output.index]);
+  return result;
+}
+
 // Which outputs follow from an operation that jumps, fed by floats.
 std::vector<bool> outputs_that_jump(const Graph& graph) {
   std::vector<bool> jumps(graph.value_count(), false);
@@ -200,7 +224,9 @@ class Checker {
     outcome_.nodes = std::max(outcome_.nodes, plan->graph.node_count());
     if (fused && !rewritten) outcome_.groups = plan->groups.size();
     auto actual = results_of(*plan, what, true, subject.inputs);
+    const std::vector<bool> folds = outputs_that_fold(subject.graph);
     for (std::size_t i = 0; actual && i < expected_.size(); ++i) {
+      if (rewritten && folds[i]) continue;
       auto difference = difference_in_bits((*actual)[i].tensor, expected_[i].tensor);
       if (difference) return fail(Outcome::Kind::Differs, what, name_of_output(i) + *difference);
     }
