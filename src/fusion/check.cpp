@@ -1,0 +1,143 @@
+#include "fusion/check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/compose.h"
+#include "schedule/choose.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::int64_t kLargestKnob = 1 << 24;
+
+class LegalityChecker {
+ public:
+  LegalityChecker(const Plan& plan, const Target& target, const Pieces& pieces, const Budget* budget)
+      : plan_(plan), target_(target), pieces_(pieces), budget_(budget) {}
+
+  Status run() {
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
+      if (Status checked = group(plan_.groups[g]); !checked) {
+        Error error = std::move(checked).error();
+        error.message = "group " + std::to_string(g) + ": " + error.message;
+        return failure(std::move(error));
+      }
+    }
+    return edges();
+  }
+
+ private:
+  std::string value_text(ValueId id) const { return "%" + printable(plan_.graph.value(id).name); }
+
+  Status group(const Group& group) const {
+    XYNTRA_CHECK_OK(operands(group));
+    const bool on_host = std::ranges::any_of(group.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+    if (!on_host) return formula(group);
+    if (group.nodes.size() != 1) return bad_model("an operation without a formula shares its launch");
+    if (group.hero != Hero::Host || group.schedule.name != "host" || !group.schedule.knobs.empty())
+      return bad_model("an operation without a formula runs on the host");
+    return {};
+  }
+
+  // What its nodes read and do not compute is exactly what the group reads.
+  Status operands(const Group& group) const {
+    std::set<ValueId> computed, read;
+    for (NodeId id : group.nodes) {
+      for (ValueId value : pieces_[id].reads) {
+        if (computed.contains(value) || (is_number(plan_.graph, value) && !pieces_[id].is_host())) continue;
+        if (std::ranges::find(group.inputs, value) == group.inputs.end())
+          return bad_model("it needs " + value_text(value) + ", which is not among its inputs");
+        read.insert(value);
+      }
+      for (ValueId output : plan_.graph.node(id).outputs) {
+        if (output.valid()) computed.insert(output);
+      }
+    }
+    for (ValueId input : group.inputs) {
+      if (!read.contains(input)) return bad_model("nothing in it reads its input " + value_text(input));
+    }
+    return {};
+  }
+
+  Status formula(const Group& group) const {
+    const te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
+    ChooseOptions options;
+    options.nominal = plan_.nominal;
+    options.allow_reassociating = group.schedule.exactness != Exactness::Exact;
+    Choice choice;
+    if (auto decision = choose_schedule(formula, target_, options)) {
+      choice = std::move(*decision);
+    } else if (runs_in_stages(group, formula)) {
+      choice = choose_for_one(formula, target_, options);
+    } else {
+      return bad_model("no schedule takes it: " + decision.error().reason);
+    }
+    return compare(group, choice);
+  }
+
+  // Stage after stage, for one operation; others join only when they vanish into its stages.
+  bool runs_in_stages(const Group& group, const te::Formula& formula) const {
+    std::size_t most = 0;
+    for (NodeId id : group.nodes) most = std::max(most, pieces_[id].formula.stages.size());
+    return group.nodes.size() == 1 || formula.stages.size() <= most;
+  }
+
+  static Status compare(const Group& group, const Choice& choice) {
+    const Schedule& named = group.schedule;
+    if (group.hero != choice.hero)
+      return bad_model("it is said to be built around '" + std::string(name_of(group.hero)) +
+                       "', but it is '" + name_of(choice.hero) + "'");
+    if (named.name != choice.schedule.name)
+      return bad_model("the schedule '" + printable(named.name) + "' does not take it; '" +
+                       choice.schedule.name + "' does");
+    if (named.exactness != choice.schedule.exactness)
+      return bad_model(std::string("its schedule is said to be ") + name_of(named.exactness) +
+                       ", but it is " + name_of(choice.schedule.exactness));
+    if (group.scratch_bytes != choice.scratch_bytes)
+      return bad_model("its scratch memory is said to be " + group.scratch_bytes.to_string() +
+                       " bytes, but it is " + choice.scratch_bytes.to_string());
+    const bool same_knobs =
+        std::ranges::equal(named.knobs, choice.schedule.knobs, {}, &Knob::name, &Knob::name);
+    if (!same_knobs) return bad_model("its schedule has other knobs");
+    for (const Knob& knob : named.knobs) {
+      if (knob.value < 1 || knob.value > kLargestKnob)
+        return bad_model("the knob '" + printable(knob.name) + "' is out of range");
+    }
+    return {};
+  }
+
+  Status edges() const {
+    std::set<std::pair<ValueId, NodeId>> known;
+    for (const EdgeVerdict& edge : plan_.edges) known.insert({edge.value, edge.to});
+    for (NodeId to : pieces_.order()) {
+      if (!pieces_[to].live) continue;
+      for (ValueId value : pieces_[to].reads) {
+        if (plan_.graph.value(value).producer.valid() && known.erase({value, to}) == 0)
+          return bad_model("there is no verdict on the edge from " + value_text(value) + " to " +
+                           value_text(name_of_node(plan_.graph, to)));
+      }
+    }
+    if (known.empty()) return {};
+    return bad_model("there is a verdict on an edge from " + value_text(known.begin()->first) + " to " +
+                     value_text(name_of_node(plan_.graph, known.begin()->second)) +
+                     ", but it is not read there");
+  }
+
+  const Plan& plan_;
+  const Target& target_;
+  const Pieces& pieces_;
+  const Budget* budget_;
+};
+
+}  // namespace
+
+Status check_groups(const Plan& plan, const Target& target, const Budget* budget) {
+  XYNTRA_TRY(const Pieces pieces, Pieces::of(plan.graph, budget));
+  return LegalityChecker(plan, target, pieces, budget).run();
+}
+
+}  // namespace xyntra
