@@ -2,6 +2,7 @@
 
 #include "compiler/assume.h"
 #include "compiler/plan_dump.h"
+#include "compiler/recipes.h"
 #include "compiler/verify_groups.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
@@ -53,8 +54,9 @@ Status rewrite_step(Compilation& work) {
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
-  work.plan.graph = in_text_order(rewritten.graph);
+  const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
+  work.plan.recipes = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
   work.plan.nominal = nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
   for (RuleUse& use : rewritten.certificate) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),

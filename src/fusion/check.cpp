@@ -79,11 +79,15 @@ class LegalityChecker {
     return compare(group, choice);
   }
 
-  // Stage after stage, for one operation; others join only when they vanish into its stages.
+  // Stage after stage, for one operation and the changes of index that it reads through; others join only when they
+  // vanish into its stages.
   bool runs_in_stages(const Group& group, const te::Formula& formula) const {
-    std::size_t most = 0;
-    for (NodeId id : group.nodes) most = std::max(most, pieces_[id].formula.stages.size());
-    return group.nodes.size() == 1 || formula.stages.size() <= most;
+    std::size_t most = 0, operations = 0;
+    for (NodeId id : group.nodes) {
+      most = std::max(most, pieces_[id].formula.stages.size());
+      operations += pieces_[id].transparent ? 0 : 1;
+    }
+    return operations <= 1 || formula.stages.size() <= most;
   }
 
   static Status compare(const Group& group, const Choice& choice) {

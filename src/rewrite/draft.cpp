@@ -139,6 +139,7 @@ Result<bool> Draft::fold(Addition& addition, std::vector<DraftValue>& results) {
     auto evaluated = evaluate_node(*addition.def, addition.form, operands);
     if (!evaluated) return false;
     contents = std::move(*evaluated);
+    if (log_ != nullptr) log_->push_back({addition.def, addition.form, std::move(operands), contents});
   }
   for (std::size_t i = 0; i < contents.size(); ++i) {
     const bool wanted = addition.form.outputs[i];

@@ -10,6 +10,7 @@
 
 #include "ops/op.h"
 #include "rewrite/attributes.h"
+#include "rewrite/fold.h"
 #include "support/limits.h"
 
 namespace xyntra {
@@ -48,7 +49,9 @@ class Draft {
     std::vector<ValueFacts> facts;  // of its outputs; empty: they are inferred
   };
 
-  explicit Draft(FoldLimits limits = {}, const Budget* budget = nullptr) : limits_(limits), budget_(budget) {}
+  // What is folded is added to `log` where there is one.
+  explicit Draft(FoldLimits limits = {}, const Budget* budget = nullptr, FoldLog* log = nullptr)
+      : limits_(limits), budget_(budget), log_(log) {}
 
   DraftValue add_input(std::string name, Type type);
   // The same contents are one constant.
@@ -79,6 +82,7 @@ class Draft {
 
   FoldLimits limits_;
   const Budget* budget_ = nullptr;
+  FoldLog* log_ = nullptr;
   AttributeTable forms_;
   std::vector<NodeEntry> nodes_;
   std::vector<ValueEntry> values_;

@@ -14,6 +14,14 @@ namespace xyntra {
 Result<std::vector<Tensor>> evaluate_node(const OpDef& def, const NodeForm& form,
                                           std::span<const Tensor> operands);
 
+// A node that was evaluated, with what it read and made: how a constant that the model does not have came to be.
+struct FoldedNode {
+  const OpDef* def = nullptr;
+  NodeForm form;
+  std::vector<Tensor> operands, results;  // absent ones are not defined
+};
+using FoldLog = std::vector<FoldedNode>;  // what a node reads stands before it
+
 // The one value that all elements have, as a scalar of the tensor's dtype; nothing when they differ or there are none.
 std::optional<double> splat_value(const Tensor& tensor);
 

@@ -45,7 +45,8 @@ class Rewriter {
     fold.bytes = options_.fold_limit;
 
     report.nodes_before = graph.node_count();
-    Draft normal(fold, options_.budget);
+    FoldLog* log = depth_ == 1 ? &folded_ : nullptr;
+    Draft normal(fold, options_.budget, log);
     Normalizer normalizer(normal, subgraphs);
     XYNTRA_TRY(auto outputs, normalizer.add_graph(graph, inputs_of(graph, normal), false));
     report.nodes_normalized = normal.live_nodes(outputs).size();
@@ -55,7 +56,7 @@ class Rewriter {
       return result;
     }
 
-    Draft cheapest(fold, options_.budget);
+    Draft cheapest(fold, options_.budget, log);
     Normalizer again(cheapest, untouched);
     inputs_of(graph, cheapest);
     XYNTRA_TRY(Saturation chosen,
@@ -77,6 +78,7 @@ class Rewriter {
   }
 
   std::vector<RuleUse>& certificate() { return certificate_; }
+  FoldLog& folded() { return folded_; }
 
  private:
   static std::vector<DraftValue> inputs_of(const Graph& graph, Draft& draft) {
@@ -91,6 +93,7 @@ class Rewriter {
   RuleSet user_rules_;
   std::vector<egraph::Rule> rules_;
   std::vector<RuleUse> certificate_;
+  FoldLog folded_;
   int depth_ = 0;
 };
 
@@ -102,6 +105,7 @@ Result<RewriteResult> rewrite(const Graph& graph, const RewriteOptions& options)
   RewriteResult result;
   XYNTRA_TRY(result.graph, rewriter.run(graph, result.report));
   result.certificate = std::move(rewriter.certificate());
+  result.folded = std::move(rewriter.folded());
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "rewrite/fold.h"
 #include "rewrite/rule.h"
 #include "support/limits.h"
 
@@ -59,6 +60,7 @@ struct RewriteReport {
 struct RewriteResult {
   Graph graph;
   std::vector<RuleUse> certificate;
+  FoldLog folded;  // in `graph` itself, not in its subgraphs
   RewriteReport report;
 };
 

@@ -249,6 +249,11 @@ std::optional<Dim> Dim::exact_quotient(const Dim& a, const Dim& b) {
 Dim floor_div(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return floor_quotient(a.constant_, b.constant_);
   if (auto quotient = Dim::exact_quotient(a, b)) return *quotient;
+  // (n*32 + 7) / 8 is n*4: only the number is rounded.
+  if (b.is_constant() && a.constant_ != 0) {
+    if (auto quotient = Dim::exact_quotient(a - Dim(a.constant_), b))
+      return *quotient + Dim(floor_quotient(a.constant_, b.constant_));
+  }
   Dim::Atom atom;
   atom.kind = AtomKind::FloorDiv;
   atom.left = std::make_shared<const Dim>(a);

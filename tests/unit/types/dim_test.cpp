@@ -22,6 +22,8 @@ TEST(Dim, DivisionIsExactWhereItCanBe) {
   EXPECT_EQ(floor_div(n * m * 768, n * m), Dim(768));
   EXPECT_EQ(floor_div(n * 768, n * m * 0 + n), Dim(768));
   EXPECT_EQ(floor_div(Dim(-7), Dim(2)), Dim(-4));
+  EXPECT_EQ(floor_div(n * 32 + 7, Dim(8)), n * 4);
+  EXPECT_EQ(floor_div(n * 8 - 1, Dim(8)), n - 1);
   EXPECT_EQ(modulo(Dim(-7), Dim(2)), Dim(1));
   EXPECT_EQ(modulo(n * 4, Dim(2)), Dim(0));
   EXPECT_EQ(floor_div(n + 1, Dim(2)).to_string(), "floordiv(n + 1, 2)");

@@ -1,0 +1,252 @@
+#include "compiler/lock.h"
+
+#include <set>
+
+#include "fusion/check.h"
+#include "interp/evaluator.h"
+#include "ops/infer.h"
+#include "plan/check.h"
+#include "support/file.h"
+#include "support/sha256.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using WeightsByHash = std::map<std::string, Tensor>;
+
+WeightsByHash weights_of(const Graph& graph) {
+  WeightsByHash weights;
+  for (const auto& [id, hash] : hashes_of_weights(graph)) weights.emplace(hash, graph.value(id).constant);
+  return weights;
+}
+
+// A long constant that neither the model nor a recipe gives is written with all its elements.
+void keep_what_can_be_found(WeightHashes& hashes, const WeightsByHash& model, const std::set<ValueId>& made) {
+  std::erase_if(hashes, [&](const auto& entry) {
+    return !model.contains(entry.second) && !made.contains(entry.first);
+  });
+}
+
+class Loader {
+ public:
+  Loader(Lock lock, const Module& model, const LockOptions& options)
+      : lock_(std::move(lock)), plan_(lock_.plan), model_(model), options_(options) {}
+
+  Result<Plan> run() {
+    XYNTRA_CHECK_OK(made_for_this());
+    XYNTRA_CHECK_OK(keeps_the_digits());
+    XYNTRA_CHECK_OK(supply_weights());
+    XYNTRA_CHECK_OK(settle_types());
+    XYNTRA_CHECK_OK(has_the_interface());
+    XYNTRA_CHECK_OK(check_plan(plan_));
+    XYNTRA_CHECK_OK(check_groups(plan_, *target_, options_.budget.get()));
+    return std::move(plan_);
+  }
+
+ private:
+  Status made_for_this() {
+    auto known = find_target(plan_.target);
+    if (!known)
+      return usage_error("the lock was made for the target '" + printable(plan_.target) +
+                         "', which there is not");
+    target_ = *known;
+    if (options_.target != nullptr && options_.target->name != target_->name) {
+      return usage_error("the lock was made for the target '" + plan_.target + "', not for '" +
+                         std::string(options_.target->name) + "'");
+    }
+    if (plan_.target_hash != target_->hash()) {
+      return failure(with_hint(
+          ErrorClass::Usage,
+          "the lock was made for another state of the target '" + plan_.target + "': its table has changed",
+          "make it again with xyntra lock"));
+    }
+    if (plan_.model_hash != content_hash(model_)) {
+      return failure(with_hint(ErrorClass::Usage, "the lock was made for another model",
+                               "make it again with xyntra lock"));
+    }
+    return {};
+  }
+
+  static Error with_hint(ErrorClass error_class, std::string message, std::string hint) {
+    Error error;
+    error.error_class = error_class;
+    error.message = std::move(message);
+    error.hint = std::move(hint);
+    return error;
+  }
+
+  Status keeps_the_digits() const {
+    const auto forbidden = [this](Exactness exactness) {
+      return (exactness == Exactness::Reassociating && !options_.allow_reassociating) ||
+             (exactness == Exactness::PrecisionChanging && !options_.allow_precision_changing);
+    };
+    const auto refuse = [](const std::string& what, Exactness exactness) {
+      return usage_error("the lock " + what + " is " + name_of(exactness) + ", which is forbidden here");
+    };
+    for (const CertificateLine& line : plan_.certificate) {
+      if (forbidden(line.exactness))
+        return refuse("uses the rule '" + printable(line.rule) + "', which", line.exactness);
+    }
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      const Exactness exactness = plan_.groups[g].schedule.exactness;
+      if (forbidden(exactness))
+        return refuse("has a schedule, that of group " + std::to_string(g) + ", which", exactness);
+    }
+    return {};
+  }
+
+  // ---- Weights
+  Status give(Graph& graph, ValueId id, const Tensor& tensor) const {
+    Value& value = graph.value(id);
+    const Type type = Type::tensor(tensor.dtype(), shape_of(tensor.dims()));
+    if (!(value.type == type)) {
+      return bad_model("the lock says that %" + printable(value.name) + " is " + value.type.to_string() +
+                       ", but this weight is " + type.to_string());
+    }
+    value.constant = tensor;
+    return {};
+  }
+
+  Status supply_weights() {
+    const WeightsByHash given = weights_of(model_.graph);
+    XYNTRA_TRY(const WeightsByHash made, follow_recipes(given));
+    for (const auto& [id, hash] : lock_.weights) {
+      const bool in_model = given.contains(hash);
+      const auto found = in_model ? given.find(hash) : made.find(hash);
+      if (!in_model && found == made.end()) {
+        return bad_model("the weight %" + printable(plan_.graph.value(id).name) +
+                         " is neither in the model nor made by a recipe of the lock");
+      }
+      XYNTRA_CHECK_OK(give(plan_.graph, id, found->second));
+    }
+    return {};
+  }
+
+  Result<WeightsByHash> follow_recipes(const WeightsByHash& given) {
+    WeightsByHash made;
+    Graph& recipes = plan_.recipes;
+    if (recipes.outputs.empty()) return made;
+    if (!recipes.inputs.empty()) return bad_model("the recipes of the lock have inputs");
+    for (const auto& [id, hash] : lock_.recipe_weights) {
+      auto found = given.find(hash);
+      if (found == given.end())
+        return bad_model("a recipe needs the weight %" + printable(recipes.value(id).name) +
+                         ", which the model does not have");
+      XYNTRA_CHECK_OK(give(recipes, id, found->second));
+    }
+    XYNTRA_CHECK_OK(verify(recipes));
+    XYNTRA_CHECK_OK(infer_types(recipes, options_.budget.get()));
+    EvaluatorOptions evaluating;
+    evaluating.threads = options_.threads;
+    evaluating.budget = options_.budget;
+    XYNTRA_TRY(Evaluator evaluator, Evaluator::create(recipes, evaluating));
+    XYNTRA_TRY(const std::vector<Datum> results, evaluator.run({}));
+    for (const Datum& result : results) {
+      if (result.kind != Datum::Kind::Tensor) return bad_model("a recipe of the lock makes no tensor");
+      made.emplace(result.tensor.content_hash(), result.tensor);
+    }
+    return made;
+  }
+
+  // ---- Types
+  Status settle_types() {
+    Graph& graph = plan_.graph;
+    XYNTRA_CHECK_OK(verify(graph));
+    std::vector<Type> written;
+    for (std::size_t i = 0; i < graph.value_count(); ++i) written.push_back(graph.value(ValueId(i)).type);
+    XYNTRA_CHECK_OK(infer_types(graph, options_.budget.get()));
+    for (std::size_t i = 0; i < graph.value_count(); ++i) {
+      const Value& value = graph.value(ValueId(i));
+      if (value.type == written[i]) continue;
+      return bad_model("the lock says that %" + printable(value.name) + " is " + written[i].to_string() +
+                       ", but it is " + value.type.to_string());
+    }
+    return {};
+  }
+
+  Status has_the_interface() const {
+    const auto same = [this](const std::vector<ValueId>& ours, const std::vector<ValueId>& theirs,
+                             bool types) {
+      if (ours.size() != theirs.size()) return false;
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        const Value &own = plan_.graph.value(ours[i]), &other = model_.graph.value(theirs[i]);
+        if (own.name != other.name || (types && !(own.type == other.type))) return false;
+        if (own.type.kind != other.type.kind || own.type.dtype != other.type.dtype) return false;
+      }
+      return true;
+    };
+    if (!same(plan_.graph.inputs, model_.graph.inputs, true))
+      return bad_model("the lock has other inputs than the model");
+    if (!same(plan_.graph.outputs, model_.graph.outputs, false))
+      return bad_model("the lock has other outputs than the model");
+    return {};
+  }
+
+  Lock lock_;
+  Plan& plan_;
+  const Module& model_;
+  const LockOptions& options_;
+  const Target* target_ = nullptr;
+};
+
+}  // namespace
+
+std::string configuration_text(const CompileOptions& options) {
+  const auto line = [](const char* name, std::int64_t value) {
+    return std::string(name) + " = " + std::to_string(value) + "\n";
+  };
+  const RewriteOptions& rewrite = options.rewrite;
+  std::string text =
+      line("rewrite.enabled", rewrite.enabled) + line("rewrite.reassociating", rewrite.allow_reassociating) +
+      line("rewrite.precision_changing", rewrite.allow_precision_changing) +
+      line("rewrite.iterations", rewrite.limits.iterations) + line("rewrite.nodes", rewrite.limits.nodes) +
+      line("rewrite.nodes_per_node", rewrite.limits.nodes_per_node) +
+      line("rewrite.matches_per_rule", rewrite.limits.matches_per_rule) +
+      line("rewrite.fold_limit", rewrite.fold_limit);
+  for (const UserRule& rule : rewrite.user_rules) {
+    text += "rule " + quote(rule.name) + " " + quote(rule.left) + " => " + quote(rule.right) + " if " +
+            quote(rule.guard) + " " + std::to_string(static_cast<int>(rule.rule_class)) + "\n";
+  }
+  return text + line("fusion.enabled", options.fusion.enabled) +
+         line("fusion.max_nodes", static_cast<std::int64_t>(options.fusion.max_nodes)) +
+         line("fusion.reassociating", options.fusion.choose.allow_reassociating);
+}
+
+Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
+  MadeLock made;
+  XYNTRA_TRY(made.plan, make_plan(model.graph, options));
+  made.plan.model_hash = content_hash(model);
+  made.plan.target_hash = options.target->hash();
+  made.plan.configuration_hash = sha256_hex(std::string_view(configuration_text(options)));
+  Lock lock = lock_of(made.plan);
+  const WeightsByHash weights = weights_of(model.graph);
+  std::set<ValueId> made_by_recipe;
+  for (ValueId output : lock.plan.recipes.outputs)
+    made_by_recipe.insert(lock.plan.graph.find(lock.plan.recipes.value(output).name));
+  keep_what_can_be_found(lock.weights, weights, made_by_recipe);
+  keep_what_can_be_found(lock.recipe_weights, weights, {});
+  made.text = print_lock(lock);
+  return made;
+}
+
+Result<Plan> load_lock(std::string_view text, const Module& model, const LockOptions& options) {
+  XYNTRA_TRY(Lock lock, parse_lock(text));
+  return Loader(std::move(lock), model, options).run();
+}
+
+Result<Plan> load_lock_file(const std::string& path, const Module& model, const LockOptions& options) {
+  XYNTRA_TRY(const auto file, MappedFile::open(path));
+  auto plan = load_lock(file->text(), model, options);
+  if (!plan) return failure(std::move(plan).error().in_file(path));
+  return plan;
+}
+
+Result<Lock> read_lock_file(const std::string& path) {
+  XYNTRA_TRY(const auto file, MappedFile::open(path));
+  auto lock = parse_lock(file->text());
+  if (!lock) return failure(std::move(lock).error().in_file(path));
+  return lock;
+}
+
+}  // namespace xyntra
