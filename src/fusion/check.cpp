@@ -4,6 +4,8 @@
 #include <set>
 
 #include "fusion/compose.h"
+#include "fusion/memory_needs.h"
+#include "memory/check_memory.h"
 #include "schedule/choose.h"
 #include "support/text.h"
 
@@ -18,24 +20,42 @@ class LegalityChecker {
       : plan_(plan), target_(target), pieces_(pieces), budget_(budget) {}
 
   Status run() {
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+    Grouping grouping{plan_.groups, {}, {}};
+    for (const Group& one : plan_.groups) {
+      if (Status checked = operands(one); !checked)
+        return in_group(grouping.formulas.size(), std::move(checked));
+      const bool on_host = std::ranges::any_of(one.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+      if (on_host != (one.hero == Hero::Host))
+        return in_group(grouping.formulas.size(), bad_model("exactly what has no formula runs on the host"));
+      grouping.formulas.push_back(on_host ? te::Formula()
+                                          : compose(pieces_, one.nodes, one.inputs, one.outputs));
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
-      if (Status checked = group(plan_.groups[g]); !checked) {
-        Error error = std::move(checked).error();
-        error.message = "group " + std::to_string(g) + ": " + error.message;
-        return failure(std::move(error));
-      }
     }
-    return edges();
+    // Which groups only show bytes of others follows from their formulas, as does what may share memory.
+    const MemoryNeeds needs = memory_needs(pieces_, grouping, plan_.nominal, target_.buffer_alignment);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      const bool is_view =
+          grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";
+      Status checked = is_view ? Status() : group(plan_.groups[g], grouping.formulas[g]);
+      if (!checked) return in_group(g, std::move(checked));
+      if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
+    }
+    XYNTRA_CHECK_OK(edges());
+    return check_memory(plan_.graph, plan_.memory, needs);
   }
 
  private:
   std::string value_text(ValueId id) const { return "%" + printable(plan_.graph.value(id).name); }
 
-  Status group(const Group& group) const {
-    XYNTRA_CHECK_OK(operands(group));
+  static tl::unexpected<Error> in_group(std::size_t g, Status checked) {
+    Error error = std::move(checked).error();
+    error.message = "group " + std::to_string(g) + ": " + error.message;
+    return failure(std::move(error));
+  }
+
+  Status group(const Group& group, const te::Formula& composed) const {
     const bool on_host = std::ranges::any_of(group.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
-    if (!on_host) return formula(group);
+    if (!on_host) return formula(group, composed);
     if (group.nodes.size() != 1) return bad_model("an operation without a formula shares its launch");
     if (group.hero != Hero::Host || group.schedule.name != "host" || !group.schedule.knobs.empty())
       return bad_model("an operation without a formula runs on the host");
@@ -62,8 +82,7 @@ class LegalityChecker {
     return {};
   }
 
-  Status formula(const Group& group) const {
-    const te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+  Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
     ChooseOptions options;
     options.nominal = plan_.nominal;
@@ -82,12 +101,12 @@ class LegalityChecker {
   // Stage after stage, for one operation and the changes of index that it reads through; others join only when they
   // vanish into its stages.
   bool runs_in_stages(const Group& group, const te::Formula& formula) const {
-    std::size_t most = 0, operations = 0;
+    std::size_t most = 0, changes_of_index = 0;
     for (NodeId id : group.nodes) {
       most = std::max(most, pieces_[id].formula.stages.size());
-      operations += pieces_[id].transparent ? 0 : 1;
+      changes_of_index += pieces_[id].transparent ? 1 : 0;
     }
-    return operations <= 1 || formula.stages.size() <= most;
+    return group.nodes.size() == 1 || formula.stages.size() <= most + changes_of_index;
   }
 
   static Status compare(const Group& group, const Choice& choice) {

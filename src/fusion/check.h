@@ -1,4 +1,4 @@
-// Checks that the groups of a plan are legal: each composes to a formula that a schedule takes. What a plan says about
+// Checks that the groups of a plan are legal: each composes to a formula that a schedule takes, in memory that holds. What a plan says about
 // its graph is for plan/check.h, which comes first.
 #pragma once
 
@@ -14,6 +14,7 @@ namespace xyntra {
 //   - the composed formula is well-formed, and the schedule named takes it, with the hero, the scratch memory and the
 //     knobs that it has; knobs may have other values, which are positive
 //   - every operand that is read has its edge
+//   - memory is as memory/check_memory.h wants it
 Status check_groups(const Plan& plan, const Target& target, const Budget* budget = nullptr);
 
 }  // namespace xyntra

@@ -86,6 +86,7 @@ class Planner {
                                                   : BufferRole::Intermediate;
     spec.donated = std::find(needs_.donated.begin(), needs_.donated.end(), value) != needs_.donated.end();
     numbers_.emplace(value, buffers_.size());
+    values_.push_back(value);
     buffers_.push_back(std::move(spec));
   }
 
@@ -96,6 +97,9 @@ class Planner {
       for (ValueId value : group.writes) add(value);
     }
     for (const ValueView& view : needs_.views) {
+      // Nobody may read or write the whole: an output that is written in parts.
+      add(view.of);
+      add(view.value);
       viewed_.emplace(view.value, view);
       auto value = numbers_.find(view.value), of = numbers_.find(view.of);
       if (value == numbers_.end() || of == numbers_.end()) continue;
@@ -132,9 +136,12 @@ class Planner {
     }
     const BufferPlace& place = lifetimes.places[buffer];
     switch (place.storage) {
-      case BufferStorage::Input: home.kind = Home::Kind::Input; break;
+      case BufferStorage::Input:
+      case BufferStorage::Output:
+        home.kind = place.storage == BufferStorage::Input ? Home::Kind::Input : Home::Kind::Output;
+        if (values_[place.index] != value) home.of = values_[place.index];
+        break;
       case BufferStorage::Constant: home.kind = Home::Kind::Constant; break;
-      case BufferStorage::Output: home.kind = Home::Kind::Output; break;
       case BufferStorage::Unused:
       case BufferStorage::Arena:
         home.kind = Home::Kind::Arena;
@@ -154,6 +161,7 @@ class Planner {
   const Graph& graph_;
   const MemoryNeeds& needs_;
   std::map<ValueId, std::size_t> numbers_;  // of buffers
+  std::vector<ValueId> values_;  // by buffer
   std::set<ValueId> unsized_;
   std::map<ValueId, ValueView> viewed_;
   std::vector<BufferSpec> buffers_;

@@ -260,9 +260,12 @@ class Reader : public TokenReader {
     if (home.kind == Home::Kind::Arena) {
       XYNTRA_TRY(home.slot, index("the number of a slot"));
     }
-    if (home.kind == Home::Kind::View) {
+    const bool shared = home.kind == Home::Kind::Input || home.kind == Home::Kind::Output;
+    if (home.kind == Home::Kind::View || (shared && current_.is_word("of"))) {
       XYNTRA_CHECK_OK(keyword("of"));
       XYNTRA_TRY(home.of, value("a value"));
+    }
+    if (home.kind == Home::Kind::View) {
       XYNTRA_CHECK_OK(keyword("at"));
       XYNTRA_TRY(home.offset, size());
     }

@@ -101,7 +101,8 @@ struct Home {
   Kind kind = Kind::Arena;
   ValueId value;
   std::uint32_t slot = 0;  // Arena: index into MemoryPlan::slots
-  ValueId of;  // View: the value whose bytes it shows
+  // View: the value whose bytes it shows. Input, Output: the value whose memory it is written to, when not its own.
+  ValueId of;
   Dim offset;  // View: in bytes
 };
 

@@ -94,7 +94,8 @@ class Printer {
     for (const Home& home : plan_.memory.homes) {
       out_ += "home " + value(home.value) + " " + name_of(home.kind);
       if (home.kind == Home::Kind::Arena) out_ += " " + std::to_string(home.slot);
-      if (home.kind == Home::Kind::View) out_ += " of " + value(home.of) + " at " + sized(home.offset);
+      if (home.of.valid()) out_ += " of " + value(home.of);
+      if (home.kind == Home::Kind::View) out_ += " at " + sized(home.offset);
       out_ += "\n";
     }
     for (const Slot& slot : plan_.memory.slots) {

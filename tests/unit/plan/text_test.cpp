@@ -57,7 +57,7 @@ edge %h to %"a b" materialised [8*batch] "their groups were complete"
 home %x input
 home %w constant
 home %h arena 0
-home %y output
+home %y output of %"a b"
 home %"a b" view of %h at [0]
 slot [8*batch] in 0..1 aligned 64
 slot [64] in 1..1 aligned 128
