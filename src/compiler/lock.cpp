@@ -165,13 +165,24 @@ class Loader {
     return {};
   }
 
+  // The model's type of an input, with sizes that the lock takes for one.
+  Type assumed(Type type) const {
+    if (!type.is_tensor() || !type.shape) return type;
+    for (Dim& dim : *type.shape) {
+      for (const Assumption& assumption : plan_.assumptions) {
+        if (dim.is_symbol() && dim.to_string() == assumption.symbol) dim = assumption.equals;
+      }
+    }
+    return type;
+  }
+
   Status has_the_interface() const {
     const auto same = [this](const std::vector<ValueId>& ours, const std::vector<ValueId>& theirs,
                              bool types) {
       if (ours.size() != theirs.size()) return false;
       for (std::size_t i = 0; i < ours.size(); ++i) {
         const Value &own = plan_.graph.value(ours[i]), &other = model_.graph.value(theirs[i]);
-        if (own.name != other.name || (types && !(own.type == other.type))) return false;
+        if (own.name != other.name || (types && !(own.type == assumed(other.type)))) return false;
         if (own.type.kind != other.type.kind || own.type.dtype != other.type.dtype) return false;
       }
       return true;

@@ -22,6 +22,7 @@ class PlanChecker {
     for (ValueId output : graph_.outputs) {
       if (!in_memory_[output.index]) return bad_model("no group writes the output " + value_text(output));
     }
+    XYNTRA_CHECK_OK(layouts());
     return edges();
   }
 
@@ -99,6 +100,23 @@ class PlanChecker {
       in_memory_[output.index] = true;
     }
     if (group.outputs.empty()) return wrong(g, "writes nothing");
+    return {};
+  }
+
+  Status layouts() const {
+    std::set<ValueId> callers(graph_.outputs.begin(), graph_.outputs.end());
+    callers.insert(graph_.inputs.begin(), graph_.inputs.end());
+    ValueId last;
+    for (const ValueLayout& one : plan_.layouts) {
+      if (!exists(one.value)) return bad_model("there is a layout of a value that does not exist");
+      if (last.valid() && !(last < one.value))
+        return bad_model("layouts are given twice or not in the order of values");
+      last = one.value;
+      const Type& type = graph_.value(one.value).type;
+      if (callers.contains(one.value) || !type.is_tensor() || !type.shape || one.layout.empty())
+        return bad_model("the value " + value_text(one.value) + " cannot have a layout of its own");
+      XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape));
+    }
     return {};
   }
 

@@ -29,8 +29,10 @@ class Reader : public TokenReader {
     XYNTRA_CHECK_OK(header());
     XYNTRA_CHECK_OK(graphs());
     XYNTRA_CHECK_OK(records("rule", &Reader::certificate));
+    XYNTRA_CHECK_OK(records("assume", &Reader::assumption));
     XYNTRA_CHECK_OK(records("group", &Reader::group));
     XYNTRA_CHECK_OK(records("edge", &Reader::edge));
+    XYNTRA_CHECK_OK(records("layout", &Reader::layout));
     XYNTRA_CHECK_OK(records("home", &Reader::home));
     XYNTRA_CHECK_OK(records("slot", &Reader::slot));
     if (current_.is_word("order")) XYNTRA_CHECK_OK(order());
@@ -110,7 +112,8 @@ class Reader : public TokenReader {
   std::string next_sections() const {
     std::string text;
     bool later = false;
-    for (const char* section : {"rule", "group", "edge", "home", "slot", "order", "end"}) {
+    for (const char* section :
+         {"rule", "assume", "group", "edge", "layout", "home", "slot", "order", "end"}) {
       later = later || section_ == section;
       if (later) text += (text.empty() ? "'" : ", '") + std::string(section) + "'";
     }
@@ -188,6 +191,27 @@ class Reader : public TokenReader {
     XYNTRA_CHECK_OK(keyword("to"));
     XYNTRA_TRY(line.result, text("the name of a value in quotes"));
     plan().certificate.push_back(std::move(line));
+    return {};
+  }
+
+  Status assumption() {
+    Assumption assumption;
+    XYNTRA_TRY(assumption.symbol, word("the name of a symbolic size"));
+    XYNTRA_CHECK_OK(expect("=", "after the name of a size"));
+    XYNTRA_TRY(assumption.equals, size());
+    plan().assumptions.push_back(std::move(assumption));
+    return {};
+  }
+
+  Status layout() {
+    ValueLayout layout;
+    XYNTRA_TRY(layout.value, value("a value"));
+    const std::size_t place = current_.offset;
+    XYNTRA_TRY(const std::string spelling, text("a layout in quotes"));
+    auto parsed = parse_layout(spelling);
+    if (!parsed) return lexer_.error_at(place, parsed.error().message);
+    layout.layout = std::move(*parsed);
+    plan().layouts.push_back(std::move(layout));
     return {};
   }
 

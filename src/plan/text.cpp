@@ -33,8 +33,12 @@ class Printer {
     out_ += print_graph(graph_, lock_.weights);
     if (!plan_.recipes.outputs.empty()) out_ += print_graph(plan_.recipes, lock_.recipe_weights);
     for (const CertificateLine& line : plan_.certificate) certificate(line);
+    for (const Assumption& one : plan_.assumptions)
+      out_ += "assume " + spelled(one.symbol) + " = " + sized(one.equals) + "\n";
     for (const Group& one : plan_.groups) group(one);
     for (const EdgeVerdict& one : plan_.edges) edge(one);
+    for (const ValueLayout& one : plan_.layouts)
+      out_ += "layout " + value(one.value) + " " + quote(to_string(one.layout)) + "\n";
     memory();
     out_ += "end\n";
     return std::move(out_);

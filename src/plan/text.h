@@ -11,6 +11,7 @@
 //     %y: f32[batch, 2] = Relu(%h)
 //   }
 //   rule "matmul-bias" exact from ("encoder/matmul") to "h"
+//   assume total = [past + seq]                      // sizes taken for one, which the inputs must bear out
 //   group contraction {
 //     nodes (%h, %y)                                 // a node goes by its first output
 //     inputs (%x, %w)
@@ -24,7 +25,8 @@
 //     reason "grown around contraction"
 //   }
 //   edge %h to %y fused [8*batch] "both are part of one contraction"
-//   home %t arena 0
+//   layout %w "[1/8, 0, 1%8]"                        // what is not row-major
+//   home %h arena 0
 //   slot [8*batch] in 0..1 aligned 64
 //   order (0)
 //   end

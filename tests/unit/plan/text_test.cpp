@@ -28,6 +28,7 @@ graph @recipes() -> (%w) {
 }
 rule "matmul-bias" exact from ("encoder/matmul", "b \"q\"") to "h"
 rule "sum-order" reassociating from () to "y"
+assume total = [batch + 1]
 group contraction {
   nodes (%h, %y)
   inputs (%x, %w)
@@ -54,6 +55,7 @@ group "row reduction" {
 }
 edge %h to %y fused [8*batch] "both are part of one contraction"
 edge %h to %"a b" materialised [8*batch] "their groups were complete"
+layout %w "[1/2, 0, 1%2]"
 home %x input
 home %w constant
 home %h arena 0
@@ -144,20 +146,20 @@ std::string error_of(std::string text, const std::string& from, const std::strin
 TEST(LockText, ErrorsSayWhere) {
   EXPECT_EQ(error_of(kLock, "xlock 1", "xlock 2"),
             "line 1, column 7: expected version 1, the only one there is, found '2'");
-  EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%q"), "line 21, column 10: the graph has no value %q");
-  EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%x"), "line 21, column 10: no node computes %x");
+  EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%q"), "line 22, column 10: the graph has no value %q");
+  EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%x"), "line 22, column 10: no node computes %x");
   EXPECT_EQ(error_of(kLock, "tile_rows", "b"),
-            "line 24, column 57: knobs are sorted by name, each given once");
+            "line 25, column 57: knobs are sorted by name, each given once");
   EXPECT_EQ(error_of(kLock, "group contraction", "group fusion"),
-            "line 20, column 7: expected what the group is built around: none, movement, row reduction, "
+            "line 21, column 7: expected what the group is built around: none, movement, row reduction, "
             "contraction, "
             "attention, window, scan, scatter, host; found 'fusion'");
   EXPECT_EQ(error_of(kLock, "predicted_ns 812", "predicted_ns -1"),
-            "line 29, column 16: a time cannot be negative");
+            "line 30, column 16: a time cannot be negative");
   EXPECT_EQ(error_of(kLock, "arena 0", "arena 99999999999"),
-            "line 48, column 15: the number of a slot is too large");
+            "line 50, column 15: the number of a slot is too large");
   EXPECT_EQ(error_of(kLock, "flops [512*batch]", "flops [1, 2]"),
-            "line 27, column 9: there is one size in these brackets");
+            "line 28, column 9: there is one size in these brackets");
 }
 
 }  // namespace
