@@ -37,6 +37,11 @@ constexpr Verb kVerbs[] = {
      "xyntra explain model.onnx /encoder/MatMul /encoder/Softmax\n"
      "xyntra explain model.onnx --max-kernels 90 --no-fallback --json",
      declare_explain, true},
+    {"lock", "write the plan of a model to a file, for replaying it; or tell what changed between two",
+     "xyntra lock model.onnx -o model.lock --target avx512\n"
+     "xyntra lock diff before.lock after.lock\n"
+     "xyntra run model.onnx --backend fused --lock model.lock",
+     declare_lock, true},
     {"conformance", "run ONNX's backend tests: passed, failed and skipped, with reasons",
      "xyntra conformance\n"
      "xyntra conformance path/to/onnx/backend/test/data --filter test_softmax --json",

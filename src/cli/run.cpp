@@ -9,6 +9,7 @@
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "compiler/lock.h"
 #include "compiler/model_runner.h"
 #include "support/text.h"
 #include "types/npy.h"
@@ -25,6 +26,7 @@ struct RunFlags {
   std::string model;
   InputRequest inputs;
   std::string output_dir;
+  std::string lock;
 };
 
 // One line of the result: an output, or an element of one that is a sequence.
@@ -149,6 +151,17 @@ Status write_outputs(const std::string& folder, const std::vector<ResultLine>& l
   return {};
 }
 
+Result<std::unique_ptr<ModelRunner>> runner_for(const Module& module, const std::string& backend,
+                                                const RunFlags& flags, const EvaluatorOptions& options) {
+  if (flags.lock.empty()) return make_runner(module.graph, backend, options);
+  if (backend != "fused") return usage_error("a lock is replayed by the backend fused, not by " + backend);
+  LockOptions locking;
+  locking.threads = options.threads;
+  locking.budget = options.budget;
+  XYNTRA_TRY(Plan plan, load_lock_file(flags.lock, module, locking));
+  return make_runner(module.graph, std::move(plan), options);
+}
+
 Result<ExitCode> run(const RunFlags& flags, Session& session) {
   XYNTRA_TRY(const std::string backend, session.backend());
   const auto budget = session.budget();
@@ -162,7 +175,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   options.threads = session.threads();
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
-  XYNTRA_TRY(const auto runner, make_runner(module.graph, backend, options));
+  XYNTRA_TRY(const auto runner, runner_for(module, backend, flags, options));
   std::vector<Datum> data;
   for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
   auto results = runner->run(data);
@@ -223,6 +236,8 @@ VerbAction declare_run(CLI::App& app, Session& session) {
       ->take_all();
   declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(app, session);
+  app.add_option("--lock", flags->lock, "replay the plan of this lock; with --backend fused")
+      ->type_name("FILE");
   app.add_option("--output-dir", flags->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
   return [flags](Session& running) { return run(*flags, running); };
 }

@@ -17,12 +17,9 @@ class NodeByNode : public ModelRunner {
 
 class GroupByGroup : public ModelRunner {
  public:
-  static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, EvaluatorOptions options) {
+  static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, Plan plan, EvaluatorOptions options) {
     auto runner = std::make_unique<GroupByGroup>(graph, options);
-    CompileOptions compile;
-    XYNTRA_TRY(compile.target, find_target("avx512"));
-    compile.budget = options.budget;
-    XYNTRA_TRY(runner->plan_, make_plan(graph, compile));
+    runner->plan_ = std::move(plan);
     XYNTRA_TRY(PlanRunner made, PlanRunner::create(runner->plan_, std::move(options)));
     runner->runner_ = std::make_unique<PlanRunner>(std::move(made));
     return runner;
@@ -47,10 +44,20 @@ class GroupByGroup : public ModelRunner {
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options) {
-  if (backend == "fused") return GroupByGroup::make(graph, std::move(options));
+  if (backend == "fused") {
+    CompileOptions compile;
+    XYNTRA_TRY(compile.target, find_target("avx512"));
+    compile.budget = options.budget;
+    XYNTRA_TRY(Plan plan, make_plan(graph, compile));
+    return make_runner(graph, std::move(plan), std::move(options));
+  }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));
   return std::make_unique<NodeByNode>(std::move(evaluator));
+}
+
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, EvaluatorOptions options) {
+  return GroupByGroup::make(graph, std::move(plan), std::move(options));
 }
 
 }  // namespace xyntra

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "interp/evaluator.h"
+#include "plan/plan.h"
 
 namespace xyntra {
 
@@ -17,5 +18,7 @@ class ModelRunner {
 // formulas. The graph must outlive the runner.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options);
+// The groups of a plan that was made of this graph before.
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, EvaluatorOptions options);
 
 }  // namespace xyntra

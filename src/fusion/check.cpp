@@ -85,6 +85,7 @@ class LegalityChecker {
 
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
+    if (group.schedule == Schedule{"side by side", Exactness::Exact, {}}) return side_by_side(group, formula);
     ChooseOptions options;
     options.nominal = plan_.nominal;
     options.allow_reassociating = group.schedule.exactness != Exactness::Exact;
@@ -108,6 +109,19 @@ class LegalityChecker {
       changes_of_index += pieces_[id].transparent ? 1 : 0;
     }
     return group.nodes.size() == 1 || formula.stages.size() <= most + changes_of_index;
+  }
+
+  // Simple loops that share nothing but the launch.
+  Status side_by_side(const Group& group, const te::Formula& formula) const {
+    const bool simple = std::ranges::all_of(formula.stages, [](const te::Stage& stage) {
+      return stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None;
+    });
+    if (!simple || (group.hero != Hero::None && group.hero != Hero::Movement))
+      return bad_model("only copies and element-wise loops run side by side");
+    if (static_cast<std::int64_t>(group.inputs.size() + group.outputs.size()) > target_.storage_buffers)
+      return bad_model("it needs more buffers than the target takes");
+    if (!group.scratch_bytes.is(0)) return bad_model("loops side by side take no scratch memory");
+    return {};
   }
 
   static Status compare(const Group& group, const Choice& choice) {

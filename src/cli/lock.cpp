@@ -1,0 +1,100 @@
+// xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/model_file.h"
+#include "cli/plan_flags.h"
+#include "cli/verb.h"
+#include "compiler/lock.h"
+#include "report/lock_diff.h"
+#include "support/file.h"
+#include "support/sha256.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct LockFlags {
+  std::vector<std::string> arguments;  // MODEL, or diff A B
+  std::string output;
+  PlanFlags plan;
+};
+
+std::string default_path(const std::string& model) {
+  const std::size_t dot = model.rfind('.');
+  return (dot == std::string::npos ? model : model.substr(0, dot)) + ".lock";
+}
+
+Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
+  const std::string& path = flags.arguments[0];
+  XYNTRA_TRY(const Module module,
+             load_model(path, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  auto made = make_lock(module, options);
+  if (!made) return failure(std::move(made).error().in_file(path));
+  const std::string output = flags.output.empty() ? default_path(path) : flags.output;
+  XYNTRA_CHECK_OK(write_file_atomically(output, std::string_view(made->text)));
+  const Plan& plan = made->plan;
+  if (session.json) {
+    const Json json{{"lock", output},
+                    {"sha256", sha256_hex(std::string_view(made->text))},
+                    {"bytes", made->text.size()},
+                    {"model", plan.model_hash},
+                    {"target", plan.target},
+                    {"target_hash", plan.target_hash},
+                    {"configuration", plan.configuration_hash},
+                    {"nodes", plan.graph.node_count()},
+                    {"rules", plan.certificate.size()},
+                    {"groups", plan.groups.size()},
+                    {"slots", plan.memory.slots.size()}};
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return ExitCode::Done;
+  }
+  session.out = printable(output) + ": " + std::to_string(plan.graph.node_count()) + " nodes in " +
+                std::to_string(plan.groups.size()) + " groups for " + plan.target + ", " +
+                human_bytes(static_cast<std::int64_t>(made->text.size())) + "\n";
+  return ExitCode::Done;
+}
+
+Result<ExitCode> compare_locks(const std::string& before, const std::string& after, Session& session) {
+  XYNTRA_TRY(const Lock a, read_lock_file(before));
+  XYNTRA_TRY(const Lock b, read_lock_file(after));
+  const std::vector<LockChange> changes = changes_between(a, b);
+  if (session.json) {
+    Json json{{"same", changes.empty()}, {"changes", Json::array()}};
+    for (const LockChange& change : changes)
+      json["changes"].push_back({{"kind", name_of(change.kind)}, {"text", change.text}});
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    for (const LockChange& change : changes)
+      session.out += std::string(name_of(change.kind)) + ": " + change.text + "\n";
+    if (changes.empty()) session.out = "no difference\n";
+  }
+  return changes.empty() ? ExitCode::Done : ExitCode::No;
+}
+
+Result<ExitCode> run_lock(const LockFlags& flags, Session& session) {
+  if (flags.arguments[0] != "diff") {
+    if (flags.arguments.size() == 1) return write_lock(flags, session);
+    return usage_error("one model is locked at a time; to compare two locks: xyntra lock diff A B");
+  }
+  if (flags.arguments.size() != 3) return usage_error("two locks are needed: xyntra lock diff A B");
+  return compare_locks(flags.arguments[1], flags.arguments[2], session);
+}
+
+}  // namespace
+
+VerbAction declare_lock(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<LockFlags>();
+  app.add_option("MODEL", flags->arguments, "a .onnx or .xir file; or: diff LOCK LOCK")
+      ->required()
+      ->expected(1, 3);
+  app.add_option("-o,--output", flags->output, "where to write it; else beside the model, ending in .lock")
+      ->type_name("FILE");
+  declare_plan_flags(app, session, flags->plan);
+  return [flags](Session& running) { return run_lock(*flags, running); };
+}
+
+}  // namespace xyntra
