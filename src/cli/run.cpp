@@ -6,6 +6,7 @@
 
 #include "cli/inputs.h"
 #include "cli/model_file.h"
+#include "cli/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -152,7 +153,13 @@ Status write_outputs(const std::string& folder, const std::vector<ResultLine>& l
 }
 
 Result<std::unique_ptr<ModelRunner>> runner_for(const Module& module, const std::string& backend,
-                                                const RunFlags& flags, const EvaluatorOptions& options) {
+                                                const RunFlags& flags, const Session& session,
+                                                const EvaluatorOptions& options) {
+  if (flags.lock.empty() && backend == "fused") {
+    XYNTRA_TRY(const CompileOptions compile, compile_options(module.graph, {}, session));
+    XYNTRA_TRY(Plan plan, make_plan(module.graph, compile));
+    return make_runner(module.graph, std::move(plan), options);
+  }
   if (flags.lock.empty()) return make_runner(module.graph, backend, options);
   if (backend != "fused") return usage_error("a lock is replayed by the backend fused, not by " + backend);
   LockOptions locking;
@@ -175,7 +182,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   options.threads = session.threads();
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
-  XYNTRA_TRY(const auto runner, runner_for(module, backend, flags, options));
+  XYNTRA_TRY(const auto runner, runner_for(module, backend, flags, session, options));
   std::vector<Datum> data;
   for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
   auto results = runner->run(data);
