@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "report/contract.h"
 #include "report/explain.h"
+#include "report/patterns.h"
 #include "report/why.h"
 #include "support/text.h"
 
@@ -36,7 +37,9 @@ std::string heading(const ExplainFlags& flags, const CompileOptions& options, co
 Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, const Plan& plan,
                               const CompileOptions& options, Session& session) {
   XYNTRA_TRY(const PlanFigures figures, figures_of(module.graph, plan, options));
-  const std::vector<std::string> broken = broken_parts(contract_of(*session.config), plan, figures);
+  std::vector<std::string> broken = broken_parts(contract_of(*session.config), plan, figures);
+  XYNTRA_TRY(const std::vector<UserPattern> patterns, user_patterns_of(*session.config));
+  for (std::string& part : broken_patterns(patterns, plan)) broken.push_back(std::move(part));
   if (session.json) {
     Json json{{"model", flags.model}};
     json.update(plan_json(plan, figures));
