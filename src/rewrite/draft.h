@@ -52,6 +52,10 @@ class Draft {
   // What is folded is added to `log` where there is one.
   explicit Draft(FoldLimits limits = {}, const Budget* budget = nullptr, FoldLog* log = nullptr)
       : limits_(limits), budget_(budget), log_(log) {}
+  // Notes how a constant came to be that was made by other means than folding a node.
+  void record(FoldedNode made) {
+    if (log_ != nullptr) log_->push_back(std::move(made));
+  }
 
   DraftValue add_input(std::string name, Type type);
   // The same contents are one constant.

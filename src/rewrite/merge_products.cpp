@@ -148,6 +148,10 @@ class Merging {
         written += length;
       }
     }
+    FoldedNode made{find_op("Concat"), {}, {}, {result}};
+    made.form.attributes["axis"] = std::int64_t{whole ? 0 : 1};
+    for (const Tensor* part : parts) made.operands.push_back(*part);
+    into_.record(std::move(made));
     return result;
   }
 

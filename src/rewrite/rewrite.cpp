@@ -64,7 +64,7 @@ class Rewriter {
     for (RuleUse& use : chosen.uses) certificate_.push_back(std::move(use));
     Graph result;
     if (options_.allow_reassociating) {
-      Draft merged(fold, options_.budget);
+      Draft merged(fold, options_.budget, log);
       Normalizer last(merged, untouched);
       inputs_of(graph, merged);
       XYNTRA_TRY(Merged products, merge_products(cheapest, chosen.outputs, last, merged));
