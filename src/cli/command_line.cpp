@@ -42,6 +42,10 @@ constexpr Verb kVerbs[] = {
      "xyntra lock diff before.lock after.lock\n"
      "xyntra run model.onnx --backend fused --lock model.lock",
      declare_lock, true},
+    {"verify", "check that the plan of a model computes what the model computes, group by group and whole",
+     "xyntra verify model.onnx --plan --seed 7\n"
+     "xyntra verify model.onnx --plan --lock model.lock",
+     declare_verify, true},
     {"conformance", "run ONNX's backend tests: passed, failed and skipped, with reasons",
      "xyntra conformance\n"
      "xyntra conformance path/to/onnx/backend/test/data --filter test_softmax --json",

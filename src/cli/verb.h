@@ -67,6 +67,7 @@ VerbAction declare_ops(CLI::App& app, Session& session);
 VerbAction declare_rules(CLI::App& app, Session& session);
 VerbAction declare_config(CLI::App& app, Session& session);
 VerbAction declare_lock(CLI::App& app, Session& session);
+VerbAction declare_verify(CLI::App& app, Session& session);
 VerbAction declare_devices(CLI::App& app, Session& session);
 VerbAction declare_explain(CLI::App& app, Session& session);
 VerbAction declare_passes(CLI::App& app, Session& session);

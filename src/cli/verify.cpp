@@ -1,0 +1,111 @@
+// xyntra verify: does a plan compute what the model computes?
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/inputs.h"
+#include "cli/model_file.h"
+#include "cli/plan_flags.h"
+#include "cli/verb.h"
+#include "compiler/lock.h"
+#include "support/text.h"
+#include "verify/plan.h"
+
+namespace xyntra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct VerifyFlags {
+  std::string model;
+  std::string lock;
+  bool plan = false;
+  PlanFlags planning;
+};
+
+Result<Plan> plan_for(const VerifyFlags& flags, const Module& module, const Session& session) {
+  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.planning, session));
+  if (flags.lock.empty()) return make_plan(module.graph, options);
+  LockOptions locking;
+  locking.threads = session.threads();
+  locking.budget = options.budget;
+  locking.allow_reassociating = options.fusion.choose.allow_reassociating;
+  return load_lock_file(flags.lock, module, locking);
+}
+
+std::string figure(double value) { return format_float(static_cast<float>(value)); }
+
+std::string table_of(const std::vector<PlanFinding::Checked>& rows, const char* title) {
+  using Align = TextTable::Align;
+  TextTable table({Align::Right, Align::Left, Align::Right, Align::Right, Align::Left});
+  table.header({"", title, "error", "unfused", ""});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const PlanError& error = rows[i].error;
+    if (rows[i].skipped) {
+      table.row({std::to_string(i), printable(rows[i].name), "-", "-", "on the host"});
+      continue;
+    }
+    table.row({std::to_string(i), printable(rows[i].name), figure(error.fused), figure(error.unfused),
+               error.problem.empty() ? "ok" : "DIFFERS: " + error.problem});
+  }
+  return table.to_string();
+}
+
+Json to_json(const std::vector<PlanFinding::Checked>& rows) {
+  Json list = Json::array();
+  for (const PlanFinding::Checked& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"skipped", row.skipped},
+                    {"error", row.error.fused},
+                    {"unfused", row.error.unfused},
+                    {"allowed", row.error.allowed},
+                    {"problem", row.error.problem}});
+  }
+  return list;
+}
+
+Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
+  if (!flags.plan) return usage_error("what to verify is missing: --plan");
+  const auto budget = session.budget();
+  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(const Plan plan, plan_for(flags, module, session));
+  InputRequest request;
+  request.dims = flags.planning.dims;
+  request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
+  XYNTRA_TRY(const BoundInputs bound, bind_inputs(module, request, budget));
+  std::vector<Datum> inputs;
+  for (const BoundInput& input : bound.inputs) inputs.push_back(input.datum);
+  EvaluatorOptions options;
+  options.threads = session.threads();
+  options.budget = budget;
+  auto finding = verify_plan(module.graph, plan, inputs, options);
+  if (!finding) return failure(std::move(finding).error().in_file(flags.model));
+  if (session.json) {
+    const Json json{{"model", flags.model},
+                    {"agrees", finding->agrees()},
+                    {"groups", to_json(finding->groups)},
+                    {"outputs", to_json(finding->outputs)},
+                    {"rules", plan.certificate.size()},
+                    {"certificate", finding->certificate}};
+    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    session.out = table_of(finding->groups, "group") + "\n" + table_of(finding->outputs, "output") + "\n";
+    for (const std::string& line : finding->certificate) session.out += line + "\n";
+    session.out += finding->agrees() ? "the plan computes what the model computes\n"
+                                     : "the plan differs from the model\n";
+  }
+  return finding->agrees() ? ExitCode::Done : ExitCode::No;
+}
+
+}  // namespace
+
+VerbAction declare_verify(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<VerifyFlags>();
+  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
+  app.add_flag("--plan", flags->plan, "every group of the plan, and the whole of it, on random inputs");
+  app.add_option("--lock", flags->lock, "the plan of this lock")->type_name("FILE");
+  declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_plan_flags(app, session, flags->planning);
+  return [flags](Session& running) { return verify_model(*flags, running); };
+}
+
+}  // namespace xyntra
