@@ -15,9 +15,10 @@ namespace {
 
 using WeightsByHash = std::map<std::string, Tensor>;
 
-WeightsByHash weights_of(const Graph& graph) {
+WeightsByHash weights_of(const Graph& graph, HashCache* cache = nullptr) {
   WeightsByHash weights;
-  for (const auto& [id, hash] : hashes_of_weights(graph)) weights.emplace(hash, graph.value(id).constant);
+  for (const auto& [id, hash] : hashes_of_weights(graph, cache))
+    weights.emplace(hash, graph.value(id).constant);
   return weights;
 }
 
@@ -230,8 +231,9 @@ Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   made.plan.model_hash = content_hash(model);
   made.plan.target_hash = options.target->hash();
   made.plan.configuration_hash = sha256_hex(std::string_view(configuration_text(options)));
-  Lock lock = lock_of(made.plan);
-  const WeightsByHash weights = weights_of(model.graph);
+  HashCache cache;  // both graphs stay alive
+  const WeightsByHash weights = weights_of(model.graph, &cache);
+  Lock lock = lock_of(made.plan, &cache);
   std::set<ValueId> made_by_recipe;
   for (ValueId output : lock.plan.recipes.outputs)
     made_by_recipe.insert(lock.plan.graph.find(lock.plan.recipes.value(output).name));

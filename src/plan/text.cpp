@@ -119,20 +119,25 @@ class Printer {
 
 }  // namespace
 
-WeightHashes hashes_of_weights(const Graph& graph) {
+WeightHashes hashes_of_weights(const Graph& graph, HashCache* cache) {
+  HashCache own;
+  HashCache& known = cache != nullptr ? *cache : own;
   WeightHashes hashes;
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
-    const Value& value = graph.value(ValueId(i));
-    if (value.is_constant() && value.constant.count() > kInlineElements)
-      hashes.emplace(ValueId(i), value.constant.content_hash());
+    const Tensor& constant = graph.value(ValueId(i)).constant;
+    if (!constant.defined() || constant.count() <= kInlineElements) continue;
+    auto [entry, fresh] =
+        known.try_emplace({constant.bytes().data(), constant.dtype(), constant.dims()}, std::string());
+    if (fresh) entry->second = constant.content_hash();
+    hashes.emplace(ValueId(i), entry->second);
   }
   return hashes;
 }
 
-Lock lock_of(Plan plan) {
+Lock lock_of(Plan plan, HashCache* cache) {
   Lock lock;
-  lock.weights = hashes_of_weights(plan.graph);
-  lock.recipe_weights = hashes_of_weights(plan.recipes);
+  lock.weights = hashes_of_weights(plan.graph, cache);
+  lock.recipe_weights = hashes_of_weights(plan.recipes, cache);
   lock.plan = std::move(plan);
   return lock;
 }

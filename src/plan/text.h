@@ -37,6 +37,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "ir/text_parser.h"
 #include "plan/plan.h"
@@ -52,9 +53,12 @@ struct Lock {
 
 inline constexpr std::int64_t kInlineElements = 64;  // constants of more elements go by hash
 
-// A lock of a plan whose contents are all there. Takes as long as hashing all weights does.
-Lock lock_of(Plan plan);
-WeightHashes hashes_of_weights(const Graph& graph);
+// Hashes by place: weights that a plan shares with its model are hashed once.
+using HashCache = std::map<std::tuple<const std::byte*, DType, Dims>, std::string>;
+
+// A lock of a plan whose contents are all there. Takes as long as hashing all weights that are not in the cache.
+Lock lock_of(Plan plan, HashCache* cache = nullptr);
+WeightHashes hashes_of_weights(const Graph& graph, HashCache* cache = nullptr);
 
 std::string print_lock(const Lock& lock);
 
