@@ -5,6 +5,7 @@
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
+#include "compiler/lock.h"
 #include "report/contract.h"
 #include "report/explain.h"
 #include "report/patterns.h"
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 struct ExplainFlags {
   std::string model;
   std::string from, to;
+  std::string lock;
   std::size_t rows = SIZE_MAX;
   PlanFlags plan;
 };
@@ -70,8 +72,20 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
   if (!log.dump_after.empty()) XYNTRA_CHECK_OK(find_step(log.dump_after));
   XYNTRA_TRY(const Module module,
              load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
-  XYNTRA_TRY(const Plan plan, make_plan(module.graph, options, &log));
+  XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.plan, session));
+  Plan plan;
+  if (flags.lock.empty()) {
+    XYNTRA_TRY(plan, make_plan(module.graph, options, &log));
+  } else {
+    if (!log.dump_after.empty())
+      return usage_error("a lock is replayed without steps: --dump-after shows none");
+    LockOptions locking;
+    locking.threads = session.threads();
+    locking.budget = options.budget;
+    locking.allow_reassociating = options.fusion.choose.allow_reassociating;
+    XYNTRA_TRY(plan, load_lock_file(flags.lock, module, locking));
+    XYNTRA_TRY(options.target, find_target(plan.target));
+  }
   if (!log.dump_after.empty()) {
     session.out = log.dump;
     return ExitCode::Done;
@@ -87,6 +101,7 @@ VerbAction declare_explain(CLI::App& app, Session& session) {
   app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
   app.add_option("A", flags->from, "a node or value, by the model's own name");
   app.add_option("B", flags->to, "another one: why are the two not one kernel?");
+  app.add_option("--lock", flags->lock, "the plan of this lock")->type_name("FILE");
   app.add_option("--rows", flags->rows, "show only the first N groups")->type_name("N");
   declare_plan_flags(app, session, flags->plan);
   declare_contract_flags(app, session);
