@@ -45,6 +45,7 @@ class GroupByGroup : public ModelRunner {
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options) {
   if (backend == "fused") {
+    // Whatever the host, so that what is checked this way is the same everywhere; the table with the most layouts.
     CompileOptions compile;
     XYNTRA_TRY(compile.target, find_target("avx512"));
     compile.budget = options.budget;

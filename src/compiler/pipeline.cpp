@@ -105,8 +105,8 @@ constexpr PipelineStep kSteps[] = {
     {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, verify_groups},
-    {"layout", "which values are not row-major: packed weights, blocked channels, transposed operands",
-     nullptr, always, nullptr, layout_step, verify_groups},
+    {"layout", "which values are not row-major: packed weights, blocked channels", nullptr, always, nullptr,
+     layout_step, verify_groups},
     {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
      nullptr, memory_step, verify_groups},
 };

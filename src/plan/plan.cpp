@@ -29,7 +29,6 @@ const char* name_of(Hero hero) {
 const char* name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::Fused: return "fused";
-    case Verdict::Inlined: return "inlined";
     case Verdict::Free: return "free";
     case Verdict::Materialised: return "materialised";
   }

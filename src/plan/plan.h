@@ -60,7 +60,6 @@ struct Group {
 
 enum class Verdict : std::uint8_t {
   Fused,  // both ends are in one group; the value never reaches memory
-  Inlined,  // the producer is computed again where it is read
   Free,  // a change of index: no instruction, no memory
   Materialised,  // the value goes through memory
 };
