@@ -174,6 +174,7 @@ Stmt with_parts(const Stmt& statement, const std::function<Expr(const Expr&)>& e
 // ---- Text and checks (text.cpp, parse.cpp, verify.cpp) ---------------------------------------------------------------
 
 std::string to_string(const Kernel& kernel);
+std::string to_string(const Kernel& kernel, const Expr& expr);  // one expression, for messages
 Result<Kernel> parse_kernel(std::string_view text, const std::string& file = "<kernel>");
 
 // Types, ranks, bounds, loops where they may stand, barriers that every thread of a work item reaches.

@@ -46,7 +46,7 @@ LinearIndex IndexAlgebra::linear(const Expr& index) const {
     case ExprOp::Const: return {{}, node.int_value};
     case ExprOp::Size: return {{}, node.size};
     case ExprOp::Var:
-      if (formula_.variable(node.var).extent.is(1)) return {{}, 0};
+      if (extent(node.var).is(1)) return {{}, 0};
       return {{{index, 1}}, 0};
     case ExprOp::Neg: return times(operand(0), -1);
     case ExprOp::Add: return plus(operand(0), operand(1), 1);
@@ -80,7 +80,7 @@ Expr IndexAlgebra::expr(const LinearIndex& linear) const {
 }
 
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom) const {
-  if (atom->op == ExprOp::Var) return Bounds{0, formula_.variable(atom->var).extent - 1};
+  if (atom->op == ExprOp::Var) return Bounds{0, extent(atom->var) - 1};
   if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod) return std::nullopt;
   LinearIndex divisor = linear(atom->operands[1]);
   if (!divisor.is_constant() || !at_least(divisor.constant, 1)) return std::nullopt;

@@ -27,7 +27,9 @@ struct LinearIndex {
 
 class IndexAlgebra {
  public:
-  explicit IndexAlgebra(const Formula& formula) : formula_(formula) {}
+  // Keeps a reference: the variables outlive the algebra.
+  explicit IndexAlgebra(const std::vector<Variable>& variables) : variables_(variables) {}
+  explicit IndexAlgebra(const Formula& formula) : IndexAlgebra(formula.variables) {}
 
   LinearIndex linear(const Expr& index) const;
   Expr expr(const LinearIndex& linear) const;
@@ -49,7 +51,9 @@ class IndexAlgebra {
   LinearIndex quotient(LinearIndex dividend, const Dim& divisor) const;
   LinearIndex remainder(LinearIndex dividend, const Dim& divisor) const;
 
-  const Formula& formula_;
+  const Dim& extent(VarId variable) const { return variables_.at(variable.index).extent; }
+
+  const std::vector<Variable>& variables_;
 };
 
 // Positions of a buffer as mixed-radix numbers over axes: dimension d is

@@ -402,6 +402,49 @@ Range Dim::range(const SymbolRanges& ranges) const {
   return total;
 }
 
+bool Dim::never_negative(const SymbolRanges& ranges) const {
+  constexpr int kDepth = 4;
+  return never_negative(ranges, kDepth);
+}
+
+// A factor that is not a symbol is replaced by what bounds it from the harmless side, one after another.
+bool Dim::never_negative(const SymbolRanges& ranges, int depth) const {
+  if (range(ranges).low >= 0) return true;
+  if (depth == 0) return false;
+  for (const Term& term : terms()) {
+    for (std::size_t i = 0; i < term.atoms.size(); ++i) {
+      const Atom& atom = *term.atoms[i];
+      if (atom.kind == AtomKind::Symbol) continue;
+      Dim others(term.coefficient);
+      bool sign_known = true;
+      for (std::size_t j = 0; j < term.atoms.size(); ++j) {
+        if (j == i) continue;
+        Dim factor = from_terms(0, {Term{1, {term.atoms[j]}}});
+        sign_known = sign_known && factor.range(ranges).low >= 0;
+        others = others * factor;
+      }
+      if (!sign_known) continue;
+      const Dim &a = *atom.left, &b = *atom.right, rest = *this - from_terms(0, {term});
+      const bool positive = term.coefficient > 0;
+      auto holds = [&](const Dim& bound) { return (rest + others * bound).never_negative(ranges, depth - 1); };
+      if (atom.kind == AtomKind::Min || atom.kind == AtomKind::Max) {
+        bool either = (atom.kind == AtomKind::Max) == positive;
+        if (either ? holds(a) || holds(b) : holds(a) && holds(b)) return true;
+        continue;
+      }
+      if (!b.is_constant() || b.constant() <= 0) continue;
+      if (atom.kind == AtomKind::Modulo) {
+        if (!positive && a.range(ranges).low >= 0 && holds(a)) return true;
+        continue;
+      }
+      // a - b + 1 <= b * floordiv(a, b) <= a. An integer is 0 or more when b times it is more than -b.
+      Dim scaled = rest * b + others * (positive ? a - b + Dim(1) : a) + b - Dim(1);
+      if (scaled.never_negative(ranges, depth - 1)) return true;
+    }
+  }
+  return false;
+}
+
 Dim Dim::substitute(const SymbolBindings& bindings) const {
   Dim total(constant_);
   for (const Term& term : terms()) {

@@ -58,6 +58,9 @@ class Dim {
   std::size_t product_length(const Dim& other) const;  // characters that *this * other takes at most
 
   Range range(const SymbolRanges& ranges) const;
+  // Whether it is 0 or more for all sizes in these ranges; false when that cannot be shown. Knows what range()
+  // does not: n - 16*floordiv(n, 16) >= 0, and min(a, b) <= a.
+  bool never_negative(const SymbolRanges& ranges = {}) const;
   Dim substitute(const SymbolBindings& bindings) const;  // symbols not bound stay
   Result<std::int64_t> evaluate(const SymbolBindings& bindings) const;
   void collect_symbols(std::vector<std::string>& names) const;  // each once, in order of appearance
@@ -72,6 +75,7 @@ class Dim {
   std::size_t length() const;  // about as many characters as to_string() has
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   const Terms& terms() const;
+  bool never_negative(const SymbolRanges& ranges, int depth) const;
 
   std::int64_t constant_ = 0;
   std::shared_ptr<const Terms> terms_;

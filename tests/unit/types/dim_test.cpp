@@ -95,5 +95,20 @@ TEST(Dim, LongExpressionsBecomeSymbols) {
   EXPECT_FALSE(other == product);
 }
 
+TEST(Dim, KnowsWhatIsNeverNegative) {
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
+  const Dim tiles = floor_div(n, 16), covering = ceil_div(n, 16);
+  EXPECT_TRUE((n - tiles * 16).never_negative());
+  EXPECT_FALSE((n - tiles * 16 - 1).never_negative());
+  EXPECT_TRUE((tiles * 16 + 15 - n).never_negative());
+  EXPECT_FALSE((tiles * 16 + 14 - n).never_negative());
+  EXPECT_TRUE((covering * 16 - n).never_negative());
+  EXPECT_TRUE(((n - tiles * 16) * m).never_negative());
+  EXPECT_TRUE((n - modulo(n, 16)).never_negative());
+  EXPECT_TRUE((n - min(n, m)).never_negative());
+  EXPECT_TRUE((max(n, m) - m).never_negative());
+  EXPECT_FALSE((n - max(n, m)).never_negative());
+}
+
 }  // namespace
 }  // namespace xyntra

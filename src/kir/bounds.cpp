@@ -1,0 +1,279 @@
+#include "kir/bounds.h"
+
+#include <algorithm>
+
+namespace xyntra::kir {
+
+using te::BufferId;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::LinearIndex;
+
+namespace {
+
+constexpr int kDepth = 12;  // replacements in a row
+constexpr int kSteps = 3000;  // replacements tried for one goal
+
+LinearIndex plus(LinearIndex a, const LinearIndex& b, const Dim& scale) {
+  for (const LinearIndex::Term& term : b.terms) {
+    auto found = std::find_if(a.terms.begin(), a.terms.end(), [&](const LinearIndex::Term& other) {
+      return te::same(other.atom, term.atom);
+    });
+    Dim coefficient = term.coefficient * scale;
+    if (found == a.terms.end()) {
+      if (!coefficient.is(0)) a.terms.push_back({term.atom, std::move(coefficient)});
+      continue;
+    }
+    found->coefficient = found->coefficient + coefficient;
+    if (found->coefficient.is(0)) a.terms.erase(found);
+  }
+  a.constant = a.constant + b.constant * scale;
+  return a;
+}
+
+LinearIndex number(const Dim& value) { return {{}, value}; }
+
+// 1, -1, or 0 when it cannot be told.
+int sign_of(const Dim& coefficient) {
+  if (coefficient.never_negative()) return 1;
+  return (Dim(0) - coefficient).never_negative() ? -1 : 0;
+}
+
+bool is_positive_constant(const LinearIndex& sum) {
+  return sum.is_constant() && sum.constant.is_constant() && sum.constant.constant() > 0;
+}
+
+}  // namespace
+
+// Index arithmetic inside a load, a minimum or a cast is brought into one form, so that facts and goals meet.
+BoundsProver::BoundsProver(const std::vector<te::Variable>& variables)
+    : variables_(variables), algebra_(variables), canonical_([this](const Expr& e) {
+        bool arithmetic =
+            e.dtype() == DType::I64 && !e->operands.empty() && te::kind_of(e->op) == te::ExprKind::Arithmetic;
+        return arithmetic ? algebra_.simplified(e) : Expr();
+      }) {}
+
+BoundsProver::~BoundsProver() = default;
+
+LinearIndex BoundsProver::linear(const Expr& number) { return algebra_.linear(canonical_(number)); }
+
+void BoundsProver::add_fact(LinearIndex sum) {
+  Fact fact;
+  for (const LinearIndex::Term& term : sum.terms) {
+    te::for_each_node(term.atom, [&fact](const ExprNode& node) {
+      if (te::is_load(node)) fact.loads.push_back(node.buffer);
+    });
+  }
+  fact.sum = std::move(sum);
+  facts_.push_back(std::move(fact));
+}
+
+void BoundsProver::forget(BufferId buffer) {
+  for (Fact& fact : facts_) {
+    if (std::find(fact.loads.begin(), fact.loads.end(), buffer) != fact.loads.end()) fact.holds = false;
+  }
+}
+
+void BoundsProver::compare(ExprOp op, const Expr& left, const Expr& right, bool holds) {
+  if (!is_integer(left.dtype()) || left.dtype() == DType::U64) return;
+  // A narrower integer keeps its value when widened, so what is known of it is known of its index.
+  auto widened = [](const Expr& e) {
+    return e.is_constant() ? Expr::index(e->int_value) : te::cast(DType::I64, e);
+  };
+  LinearIndex difference = plus(linear(widened(right)), linear(widened(left)), -1);  // right - left
+  auto at_least = [&](std::int64_t scale, std::int64_t offset) {
+    LinearIndex sum = plus({}, difference, scale);
+    sum.constant = sum.constant + Dim(offset);
+    add_fact(std::move(sum));
+  };
+  switch (op) {
+    case ExprOp::Less: holds ? at_least(1, -1) : at_least(-1, 0); return;
+    case ExprOp::LessEqual: holds ? at_least(1, 0) : at_least(-1, -1); return;
+    case ExprOp::Greater: holds ? at_least(-1, -1) : at_least(1, 0); return;
+    case ExprOp::GreaterEqual: holds ? at_least(-1, 0) : at_least(1, -1); return;
+    case ExprOp::Equal:
+    case ExprOp::NotEqual:
+      if (holds != (op == ExprOp::Equal)) return;
+      at_least(1, 0);
+      at_least(-1, 0);
+      return;
+    default: return;
+  }
+}
+
+void BoundsProver::assume(const Expr& condition, bool holds) {
+  const ExprNode& node = *condition;
+  if (node.op == (holds ? ExprOp::And : ExprOp::Or)) {
+    for (const Expr& part : node.operands) assume(part, holds);
+  } else if (node.op == ExprOp::Not) {
+    assume(node.operands[0], !holds);
+  } else if (te::kind_of(node.op) == te::ExprKind::Compare) {
+    compare(node.op, node.operands[0], node.operands[1], holds);
+  }
+}
+
+void BoundsProver::assume_within(const Expr& index, const Dim& extent) {
+  LinearIndex sum = linear(index);
+  add_fact(plus(number(extent - 1), sum, -1));
+  add_fact(std::move(sum));
+}
+
+void BoundsProver::assume_turns(const Dim& extent) {
+  if (!extent.is_constant()) add_fact(number(extent - 1));
+}
+
+bool BoundsProver::never_negative(const Expr& number) {
+  steps_left_ = kSteps;
+  return prove(linear(number), kDepth);
+}
+
+bool BoundsProver::within(const Expr& index, const Dim& extent) {
+  LinearIndex sum = linear(index);
+  steps_left_ = kSteps;
+  if (!prove(sum, kDepth)) return false;
+  steps_left_ = kSteps;
+  return prove(plus(number(extent - 1), sum, -1), kDepth);
+}
+
+// Facts about sizes alone hold beside the symbols' own ranges.
+bool BoundsProver::prove_size(const Dim& size, int depth) const {
+  if (size.never_negative()) return true;
+  constexpr int kDeepest = 2;
+  if (depth == kDeepest || size.is_constant()) return false;
+  for (const Fact& fact : facts_) {
+    if (!fact.holds || !fact.sum.is_constant() || fact.sum.constant.is_constant()) continue;
+    if (prove_size(size - fact.sum.constant, depth + 1)) return true;
+  }
+  return false;
+}
+
+bool BoundsProver::prove(const Goal& goal, int depth) {
+  if (goal.terms.empty()) return prove_size(goal.constant, 0);
+  if (depth == 0 || --steps_left_ < 0) return false;
+  // Atoms that are no loop variable first: what bounds them is said in terms of others.
+  for (std::size_t i = 0; i < goal.terms.size(); ++i) {
+    if (goal.terms[i].atom->op != ExprOp::Var) return eliminate(goal, i, depth);
+  }
+  for (std::size_t i = 0; i < goal.terms.size(); ++i) {
+    if (by_facts(goal, i, depth)) return true;
+  }
+  LinearIndex rest = number(goal.constant);
+  for (const LinearIndex::Term& term : goal.terms) {
+    int sign = sign_of(term.coefficient);
+    if (sign == 0) return false;
+    if (sign < 0) {
+      rest.constant = rest.constant + term.coefficient * (variables_.at(term.atom->var.index).extent - 1);
+    }
+  }
+  return prove_size(rest.constant, 0);
+}
+
+bool BoundsProver::eliminate(const Goal& goal, std::size_t term, int depth) {
+  return by_structure(goal, term, depth) || by_facts(goal, term, depth);
+}
+
+// goal = c*x + …, fact = d*x + … >= 0 with c and d of one sign: |d| * goal - |c| * fact has no x.
+bool BoundsProver::by_facts(const Goal& goal, std::size_t term, int depth) {
+  const Expr& atom = goal.terms[term].atom;
+  const Dim wanted = goal.terms[term].coefficient;
+  int sign = sign_of(wanted);
+  if (sign == 0) return false;
+  const std::size_t count = facts_.size();  // deeper proofs under a condition add facts and take them back
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!facts_[i].holds) continue;
+    const LinearIndex sum = facts_[i].sum;
+    for (const LinearIndex::Term& given : sum.terms) {
+      if (!te::same(given.atom, atom)) continue;
+      if (sign_of(given.coefficient) != sign) break;
+      LinearIndex left = given.coefficient == wanted
+                             ? plus(goal, sum, -1)
+                             : plus(plus({}, goal, given.coefficient * sign), sum, wanted * (-sign));
+      facts_[i].holds = false;  // once in a row is enough
+      bool proved = prove(left, depth - 1);
+      facts_[i].holds = true;
+      if (proved) return true;
+      break;
+    }
+  }
+  return false;
+}
+
+bool BoundsProver::with_bound(const Goal& goal, std::size_t term, const LinearIndex& bound, int depth) {
+  LinearIndex left = goal;
+  Dim coefficient = left.terms[term].coefficient;
+  left.terms.erase(left.terms.begin() + static_cast<std::ptrdiff_t>(term));
+  return prove(plus(std::move(left), bound, coefficient), depth - 1);
+}
+
+// e floordiv d = q:  e - d + 1 <= d*q <= e.   e mod d = r:  0 <= r < d, and r <= e where e >= 0.
+// Truncating division is the same where e is not negative.
+bool BoundsProver::by_division(const Goal& goal, std::size_t term, int depth) {
+  const Expr atom = goal.terms[term].atom;
+  const bool positive = sign_of(goal.terms[term].coefficient) > 0;
+  LinearIndex divisor = linear(atom->operands[1]), dividend = linear(atom->operands[0]);
+  if (!divisor.is_constant() || !prove_size(divisor.constant - 1, 0)) return false;
+  bool truncates = atom->op == ExprOp::Div || atom->op == ExprOp::Rem;
+  if (truncates && !prove(dividend, depth - 1)) return false;
+  if (atom->op == ExprOp::Mod || atom->op == ExprOp::Rem) {
+    if (positive) return with_bound(goal, term, number(0), depth);
+    if (with_bound(goal, term, number(divisor.constant - 1), depth)) return true;
+    return prove(dividend, depth - 1) && with_bound(goal, term, dividend, depth);
+  }
+  if (positive && prove(dividend, depth - 1) && with_bound(goal, term, number(0), depth)) return true;
+  LinearIndex left = goal;
+  Dim coefficient = left.terms[term].coefficient;
+  left.terms.erase(left.terms.begin() + static_cast<std::ptrdiff_t>(term));
+  left = plus({}, left, divisor.constant);
+  left = plus(std::move(left), dividend, coefficient);
+  if (positive) left.constant = left.constant - coefficient * (divisor.constant - 1);
+  // The goal is an integer: d times it being more than -d is enough.
+  if (is_positive_constant(divisor)) left.constant = left.constant + divisor.constant - 1;
+  return prove(left, depth - 1);
+}
+
+bool BoundsProver::by_structure(const Goal& goal, std::size_t term, int depth) {
+  const Expr atom = goal.terms[term].atom;
+  int sign = sign_of(goal.terms[term].coefficient);
+  if (sign == 0) return false;
+  auto operand = [&](std::size_t i) { return with_bound(goal, term, linear(atom->operands[i]), depth); };
+  switch (atom->op) {
+    case ExprOp::Min: return sign > 0 ? operand(0) && operand(1) : operand(0) || operand(1);
+    case ExprOp::Max: return sign > 0 ? operand(0) || operand(1) : operand(0) && operand(1);
+    case ExprOp::Select: {
+      auto branch = [&](std::size_t i) {
+        std::size_t before = mark();
+        assume(atom->operands[0], i == 1);
+        bool proved = operand(i);
+        release(before);
+        return proved;
+      };
+      return branch(1) && branch(2);
+    }
+    case ExprOp::FloorDiv:
+    case ExprOp::Mod:
+    case ExprOp::Div:
+    case ExprOp::Rem: return by_division(goal, term, depth);
+    case ExprOp::Mul:  // of two numbers that are not negative
+      if (sign < 0) return false;
+      return prove(linear(atom->operands[0]), depth - 1) && prove(linear(atom->operands[1]), depth - 1) &&
+             with_bound(goal, term, number(0), depth);
+    case ExprOp::And: {
+      for (const Expr& mask : atom->operands) {
+        if (mask->op != ExprOp::Const || mask->int_value < 0) continue;
+        if (with_bound(goal, term, number(sign > 0 ? Dim(0) : Dim(mask->int_value)), depth)) return true;
+      }
+      return false;
+    }
+    case ExprOp::Cast: {
+      DType from = atom->operands[0].dtype();
+      if (is_float(from) || from == DType::I64 || from == DType::U64) return false;
+      Dim bound =
+          sign > 0 ? Dim(lowest_integer(from)) : Dim(static_cast<std::int64_t>(highest_integer(from)));
+      return with_bound(goal, term, number(bound), depth);
+    }
+    default: return false;
+  }
+}
+
+}  // namespace xyntra::kir

@@ -1,0 +1,67 @@
+#include "kir/intrinsics.h"
+
+#include <array>
+
+namespace xyntra::kir {
+namespace {
+
+using enum PlaceAccess;
+using enum PlaceBox;
+
+constexpr PlaceRule barrier() { return {.access = Barrier, .shared = true, .dtype = DType::U64}; }
+constexpr PlaceRule tile(PlaceAccess access) { return {.access = access, .box = Tile, .registers = true}; }
+constexpr PlaceRule tile(PlaceAccess access, DType dtype) {
+  return {.access = access, .box = Tile, .registers = true, .dtype = dtype};
+}
+constexpr PlaceRule box(PlaceAccess access, int rows, int columns) {
+  return {.access = access, .box = Given, .rows = rows, .columns = columns, .shared = true, .memory = true};
+}
+constexpr PlaceRule shared_box(PlaceAccess access, int rows, int columns) {
+  return {.access = access, .box = Given, .rows = rows, .columns = columns, .shared = true};
+}
+constexpr PlaceRule memory_box(PlaceAccess access, int rows, int columns) {
+  return {
+      .access = access, .box = Given, .rows = rows, .columns = columns, .overhangs = true, .memory = true};
+}
+
+constexpr std::array kBarrier{barrier()};
+constexpr std::array kCopyBox{shared_box(Write, 2, 3), memory_box(Read, 2, 3), barrier()};
+constexpr std::array kStoreBox{memory_box(Write, 2, 3), shared_box(Read, 2, 3)};
+constexpr std::array kTileZero{tile(Write)};
+constexpr std::array kTileLoad{tile(Write), box(Read, 2, 3)};
+constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
+constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
+                                   tile(Read, DType::BF16)};
+constexpr std::array kWarpgroupMultiply{
+    PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
+    shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
+
+}  // namespace
+
+std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
+  switch (intrinsic) {
+    case Intrinsic::MbarrierInit:
+    case Intrinsic::MbarrierArrive:
+    case Intrinsic::MbarrierExpect:
+    case Intrinsic::MbarrierWait: return kBarrier;
+    case Intrinsic::AsyncCopyBox: return kCopyBox;
+    case Intrinsic::AsyncStoreBox: return kStoreBox;
+    case Intrinsic::TileZero: return kTileZero;
+    case Intrinsic::TileLoad: return kTileLoad;
+    case Intrinsic::TileStore: return kTileStore;
+    case Intrinsic::TileMultiplyBf16: return kTileMultiply;
+    case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
+    case Intrinsic::Barrier:
+    case Intrinsic::AsyncStoreWait:
+    case Intrinsic::WarpgroupFence:
+    case Intrinsic::WarpgroupCommit:
+    case Intrinsic::WarpgroupWait: return {};
+  }
+  return {};
+}
+
+bool is_opaque_place(const PlaceRule& rule) {
+  return rule.access == Barrier || (rule.registers && rule.box == Tile);
+}
+
+}  // namespace xyntra::kir

@@ -1,0 +1,38 @@
+// What an intrinsic does with the places it is given: which memory, which elements, reading or writing. One table for the
+// verifier, the simulator and the emitters.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "kir/kernel.h"
+
+namespace xyntra::kir {
+
+enum class PlaceAccess : std::uint8_t { Read, Write, Accumulate, Barrier };
+
+// How many elements of the last two dimensions, from the place on, are touched.
+enum class PlaceBox : std::uint8_t {
+  Element,  // the one element
+  Tile,  // all of the last two dimensions; the place is their first element
+  Row,  // all of the last dimension; the place is its first element
+  Given  // rows and columns are number operands
+};
+
+struct PlaceRule {
+  PlaceAccess access = PlaceAccess::Read;
+  PlaceBox box = PlaceBox::Element;
+  int rows = 0, columns = 0;  // Given: which operands
+  bool overhangs = false;  // parts outside the buffer read as zero, or are not written
+  bool registers = false, shared = false,
+       memory = false;  // scopes it may lie in; memory: global or workspace
+  std::optional<DType> dtype = std::nullopt;
+};
+
+// One rule per place operand, in order.
+std::span<const PlaceRule> places_of(Intrinsic intrinsic);
+
+// Buffers that loads and stores may not touch, since a machine keeps them elsewhere: tiles and barriers.
+bool is_opaque_place(const PlaceRule& rule);
+
+}  // namespace xyntra::kir

@@ -1,0 +1,61 @@
+// The words and operators of `.kir` text, for the printer and the parser alike.
+#pragma once
+
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "kir/kernel.h"
+
+namespace xyntra::kir {
+
+inline constexpr int kTightest = 7;  // what a unary operator's operand binds with
+
+// Binding strength of infix operators; 0 for everything written as a call.
+inline int precedence_of(te::ExprOp op) {
+  using te::ExprOp;
+  switch (op) {
+    case ExprOp::Mul:
+    case ExprOp::Div: return 6;
+    case ExprOp::Add:
+    case ExprOp::Sub: return 5;
+    case ExprOp::ShiftLeft:
+    case ExprOp::ShiftRight: return 4;
+    case ExprOp::Less:
+    case ExprOp::LessEqual:
+    case ExprOp::Greater:
+    case ExprOp::GreaterEqual:
+    case ExprOp::Equal:
+    case ExprOp::NotEqual: return 3;
+    case ExprOp::And: return 2;
+    case ExprOp::Xor:
+    case ExprOp::Or: return 1;
+    default: return 0;
+  }
+}
+
+inline constexpr std::array<std::string_view, 3> kScaleRoundings = {"nearest", "up", "down"};  // CastMode
+
+inline constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32", "64", "128"};
+inline const char* spelling_of(Swizzle swizzle) {
+  return kSwizzles[static_cast<std::size_t>(swizzle)].data();
+}
+
+inline bool is_identifier_start(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+inline bool is_identifier_character(char c) {
+  return is_identifier_start(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+inline bool is_plain_identifier(std::string_view name) {
+  if (name.empty() || !is_identifier_start(name[0])) return false;
+  for (char c : name) {
+    if (!is_identifier_character(c)) return false;
+  }
+  return true;
+}
+
+// Words that mean something in an expression or begin a statement, so that no loop or size is called so.
+bool is_reserved(std::string_view word);
+
+}  // namespace xyntra::kir

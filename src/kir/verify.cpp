@@ -1,0 +1,455 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "kir/bounds.h"
+#include "kir/intrinsics.h"
+#include "kir/kernel.h"
+#include "kir/text_words.h"
+
+namespace xyntra::kir {
+namespace {
+
+using te::ExprNode;
+using te::ExprOp;
+using Kind = StmtNode::Kind;
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& kernel) : kernel_(kernel), prover_(kernel.variables) {}
+
+  Status run() {
+    if (!is_plain_identifier(kernel_.name)) return fail("its name is not an identifier");
+    if (!kernel_.body.defined()) return fail("it has no body");
+    XYNTRA_CHECK_OK(buffers_ok());
+    XYNTRA_CHECK_OK(ids_ok());
+    for (const Phase& phase : phases_of(kernel_)) XYNTRA_CHECK_OK(phase_ok(phase));
+    return {};
+  }
+
+ private:
+  tl::unexpected<Error> fail(const std::string& what) const {
+    return failure(ErrorClass::Internal, "kernel " + kernel_.name + ": " + what);
+  }
+  std::string quoted(VarId id) const { return "'" + kernel_.variable(id).name + "'"; }
+  std::string quoted(BufferId id) const { return "'" + kernel_.buffer(id).name + "'"; }
+
+  // ---- before anything is walked
+
+  Status buffers_ok() const {
+    std::set<std::string> names;
+    for (const Buffer& buffer : kernel_.buffers) {
+      if (!is_plain_identifier(buffer.name)) return fail("the name of a buffer is not an identifier");
+      if (!names.insert(buffer.name).second) return fail("two buffers are named '" + buffer.name + "'");
+      if (buffer.scope == Scope::Register && !is_static(buffer.shape)) {
+        return fail("'" + buffer.name + "' is in registers: its shape must be constant");
+      }
+    }
+    return {};
+  }
+
+  // Ids in range and no statement missing, so that everything after may look them up.
+  Status ids_ok() {
+    Status status;
+    std::unordered_set<const ExprNode*> seen;
+    auto buffer_ok = [&](BufferId id) {
+      if (status && id.index >= kernel_.buffers.size())
+        status = fail("it names a buffer that does not exist");
+    };
+    for_each_statement(kernel_.body, [&](const StmtNode& node) {
+      for (const Stmt& inner : node.body) {
+        if (status && !inner.defined()) status = fail("a statement is missing");
+      }
+      if (node.kind == Kind::Loop && status && node.var.index >= kernel_.variables.size()) {
+        status = fail("a loop has a variable that does not exist");
+      }
+      if (node.kind == Kind::Store || node.kind == Kind::Check) buffer_ok(node.buffer);
+      for (const Operand& operand : node.operands) {
+        if (operand.buffer.valid()) buffer_ok(operand.buffer);
+      }
+      note_writes(node);
+      for_each_expr(node, [&](const Expr& root) {
+        std::vector<const ExprNode*> waiting{root.address()};
+        while (!waiting.empty()) {
+          const ExprNode* expr = waiting.back();
+          waiting.pop_back();
+          if (!seen.insert(expr).second) continue;
+          if (te::is_load(*expr)) buffer_ok(expr->buffer);
+          if (status && expr->op == ExprOp::Var && expr->var.index >= kernel_.variables.size()) {
+            status = fail("it names a variable that does not exist");
+          }
+          if (status && expr->op == ExprOp::Accumulator) status = fail("an accumulator stands in it");
+          for (const Expr& operand : expr->operands) waiting.push_back(operand.address());
+        }
+      });
+    });
+    return status;
+  }
+
+  void note_writes(const StmtNode& node) {
+    if (node.kind != Kind::Call) return;
+    std::size_t place = 0;
+    for (const Operand& operand : node.operands) {
+      if (!operand.buffer.valid() || place >= places_of(node.intrinsic).size()) continue;
+      if (is_opaque_place(places_of(node.intrinsic)[place++])) opaque_.insert(operand.buffer);
+    }
+  }
+
+  static void buffers_written(const StmtNode& node, std::set<BufferId>& written) {
+    if (node.kind == Kind::Store) written.insert(node.buffer);
+    if (node.kind != Kind::Call) return;
+    std::size_t place = 0;
+    for (const Operand& operand : node.operands) {
+      if (!operand.buffer.valid() || place >= places_of(node.intrinsic).size()) continue;
+      if (places_of(node.intrinsic)[place++].access != PlaceAccess::Read) written.insert(operand.buffer);
+    }
+  }
+  static std::set<BufferId> buffers_written(const Stmt& root) {
+    std::set<BufferId> written;
+    for_each_statement(root, [&](const StmtNode& node) { buffers_written(node, written); });
+    return written;
+  }
+
+  // ---- statements
+
+  Status phase_ok(const Phase& phase) {
+    std::size_t before = prover_.mark();
+    for (VarId var : phase.grid) XYNTRA_CHECK_OK(enter(var));
+    std::vector<VarId> entered = phase.grid;
+    Stmt body = phase.body;
+    threads_.clear();
+    while (body->kind == Kind::Loop && body->loop == LoopKind::Thread) {
+      if (phase.grid.empty()) return fail("thread loop " + quoted(body->var) + " stands outside of a grid");
+      XYNTRA_CHECK_OK(constant_extent(*body));
+      XYNTRA_CHECK_OK(enter(body->var));
+      threads_.insert(body->var);
+      entered.push_back(body->var);
+      body = body->body.front();
+    }
+    XYNTRA_CHECK_OK(statement_ok(body));
+    for (VarId var : entered) scope_.erase(var);
+    prover_.release(before);
+    return {};
+  }
+
+  Status enter(VarId var) {
+    if (!scope_.insert(var).second)
+      return fail("two loops, one in the other, share the variable " + quoted(var));
+    prover_.assume_turns(kernel_.variable(var).extent);
+    return {};
+  }
+
+  Status constant_extent(const StmtNode& loop) const {
+    if (kernel_.variable(loop.var).extent.is_constant()) return {};
+    return fail(std::string("the extent of ") + name_of(loop.loop) + " loop " + quoted(loop.var) +
+                " must be constant");
+  }
+
+  Status statement_ok(const Stmt& statement) {
+    const StmtNode& node = *statement;
+    switch (node.kind) {
+      case Kind::Block: return block_ok(node);
+      case Kind::Loop: return loop_ok(node);
+      case Kind::If: return branch_ok(node);
+      case Kind::Store: return store_ok(node);
+      case Kind::Check: return check_ok(node);
+      case Kind::Call: return call_ok(node);
+    }
+    return {};
+  }
+
+  Status block_ok(const StmtNode& node) {
+    std::size_t before = prover_.mark();
+    for (const Stmt& inner : node.body) XYNTRA_CHECK_OK(statement_ok(inner));
+    prover_.release(before);
+    return {};
+  }
+
+  Status loop_ok(const StmtNode& node) {
+    switch (node.loop) {
+      case LoopKind::Grid:
+        return fail("grid loop " + quoted(node.var) +
+                    " must stand at the top, directly inside grid loops alone");
+      case LoopKind::Thread:
+        return fail("thread loop " + quoted(node.var) + " must stand directly inside the grid loops");
+      case LoopKind::Vector:
+        if (in_vector_) return fail("vector loop " + quoted(node.var) + " stands inside another");
+        XYNTRA_CHECK_OK(constant_extent(node));
+        break;
+      case LoopKind::Unrolled: XYNTRA_CHECK_OK(constant_extent(node)); break;
+      case LoopKind::Serial: break;
+    }
+    for (BufferId buffer : buffers_written(node.body.front())) prover_.forget(buffer);
+    std::size_t before = prover_.mark();
+    bool outer_vector = in_vector_;
+    in_vector_ = in_vector_ || node.loop == LoopKind::Vector;
+    XYNTRA_CHECK_OK(enter(node.var));
+    XYNTRA_CHECK_OK(statement_ok(node.body.front()));
+    scope_.erase(node.var);
+    in_vector_ = outer_vector;
+    prover_.release(before);
+    return {};
+  }
+
+  Status branch_ok(const StmtNode& node) {
+    if (node.condition.dtype() != DType::Bool) return fail("the condition of an if must be bool");
+    XYNTRA_CHECK_OK(expr_ok(node.condition));
+    const std::string* outer = divergence_;
+    std::string why = text(node.condition);
+    if (differs_between_threads(node.condition)) divergence_ = &why;
+    for (std::size_t i = 0; i < node.body.size(); ++i) {
+      std::size_t before = prover_.mark();
+      prover_.assume(node.condition, i == 0);
+      XYNTRA_CHECK_OK(statement_ok(node.body[i]));
+      prover_.release(before);
+    }
+    divergence_ = outer;
+    return {};
+  }
+
+  bool differs_between_threads(const Expr& condition) const {
+    if (threads_.empty()) return false;
+    bool differs = false;
+    te::for_each_node(condition, [&](const ExprNode& node) {
+      if (node.op == ExprOp::Var && threads_.count(node.var) != 0) differs = true;
+      if (te::is_load(node) && kernel_.buffer(node.buffer).scope == Scope::Register) differs = true;
+    });
+    return differs;
+  }
+
+  Status store_ok(const StmtNode& node) {
+    const Buffer& buffer = kernel_.buffer(node.buffer);
+    const std::string what = "store to " + quoted(node.buffer);
+    if (buffer.scope == Scope::Global && !buffer.written) return fail(what + ", which is an input");
+    if (opaque_.count(node.buffer) != 0) return fail(what + ", which only intrinsics reach");
+    if (node.value.dtype() != buffer.dtype) {
+      return fail(what + " of " + std::string(name_of(node.value.dtype())) + " where it holds " +
+                  std::string(name_of(buffer.dtype)));
+    }
+    XYNTRA_CHECK_OK(expr_ok(node.value));
+    XYNTRA_CHECK_OK(index_ok(what, node.buffer, node.index));
+    prover_.forget(node.buffer);
+    return {};
+  }
+
+  Status check_ok(const StmtNode& node) {
+    const Buffer& buffer = kernel_.buffer(node.buffer);
+    if (node.dimension >= buffer.shape.size() || node.index.size() != 1) {
+      return fail("check of " + quoted(node.buffer) + " names a dimension that does not exist");
+    }
+    if (node.index[0].dtype() != DType::I64) return fail("an index must be i64");
+    XYNTRA_CHECK_OK(expr_ok(node.index[0]));
+    prover_.assume_within(node.index[0], buffer.shape[node.dimension]);
+    return {};
+  }
+
+  // ---- intrinsics
+
+  Status call_ok(const StmtNode& node) {
+    const std::string name = spelling_of(node.intrinsic), signature = signature_of(node.intrinsic);
+    if (in_vector_) return fail(name + " stands inside a vector loop");
+    if (node.operands.size() != signature.size()) {
+      return fail(name + " takes " + std::to_string(signature.size()) + " operands, not " +
+                  std::to_string(node.operands.size()));
+    }
+    for (std::size_t i = 0; i < signature.size(); ++i) {
+      const Operand& operand = node.operands[i];
+      if (operand.buffer.valid() != (signature[i] == 'p')) {
+        return fail("operand " + std::to_string(i + 1) + " of " + name + " must be a " +
+                    (signature[i] == 'p' ? "place in a buffer" : "number"));
+      }
+      if (signature[i] == 'p') continue;
+      if (!operand.value.defined() || operand.value.dtype() != DType::I64) {
+        return fail("the numbers of " + name + " must be i64");
+      }
+      XYNTRA_CHECK_OK(expr_ok(operand.value));
+    }
+    if (node.intrinsic == Intrinsic::Barrier && divergence_ != nullptr) {
+      return fail("a barrier stands where threads differ: under if " + *divergence_);
+    }
+    std::size_t place = 0;
+    for (const Operand& operand : node.operands) {
+      if (operand.buffer.valid())
+        XYNTRA_CHECK_OK(place_ok(node, operand, places_of(node.intrinsic)[place++]));
+    }
+    if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::MbarrierWait) forget_shared();
+    std::set<BufferId> written;
+    buffers_written(node, written);
+    for (BufferId buffer : written) prover_.forget(buffer);
+    return {};
+  }
+
+  // Other threads may have written what is not this thread's own.
+  void forget_shared() {
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      const Buffer& buffer = kernel_.buffers[i];
+      bool constant = buffer.scope == Scope::Register || (buffer.scope == Scope::Global && !buffer.written);
+      if (!constant) prover_.forget(BufferId(i));
+    }
+  }
+
+  Status place_ok(const StmtNode& call, const Operand& operand, const PlaceRule& rule) {
+    const Buffer& buffer = kernel_.buffer(operand.buffer);
+    const std::string what = std::string(spelling_of(call.intrinsic)) + " at " + quoted(operand.buffer);
+    bool scope_fits = buffer.scope == Scope::Register ? rule.registers
+                      : buffer.scope == Scope::Shared ? rule.shared
+                                                      : rule.memory;
+    if (!scope_fits) return fail(what + ": it does not take a buffer in " + name_of(buffer.scope) + " scope");
+    if (rule.dtype && buffer.dtype != *rule.dtype) {
+      return fail(what + ": it takes " + std::string(name_of(*rule.dtype)) + ", not " +
+                  std::string(name_of(buffer.dtype)));
+    }
+    bool writes = rule.access == PlaceAccess::Write || rule.access == PlaceAccess::Accumulate;
+    if (writes && buffer.scope == Scope::Global && !buffer.written) return fail(what + ", which is an input");
+    if (!is_opaque_place(rule) && opaque_.count(operand.buffer) != 0) {
+      return fail(what + ": the buffer is also used as a tile or a barrier");
+    }
+    std::size_t rank = buffer.shape.size();
+    std::size_t boxed = rule.box == PlaceBox::Element ? 0 : rule.box == PlaceBox::Row ? 1 : 2;
+    if (rank < boxed) return fail(what + ": its rank must be at least " + std::to_string(boxed));
+    XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
+    for (std::size_t d = 0; d < rank; ++d) {
+      XYNTRA_CHECK_OK(expr_ok(operand.index[d]));
+      bool in_box = d + boxed >= rank;
+      if (!in_box) {
+        XYNTRA_CHECK_OK(within_ok(what, operand.buffer, d, operand.index[d]));
+      } else if (rule.box == PlaceBox::Given) {
+        const Expr& count =
+            call.operands[static_cast<std::size_t>(d + 2 == rank ? rule.rows : rule.columns)].value;
+        XYNTRA_CHECK_OK(box_ok(what, operand, d, count, rule.overhangs));
+      } else if (!operand.index[d].is_integer_constant(0)) {
+        return fail(what + ": index " + std::to_string(d) + " must be 0, the first element of the tile");
+      }
+    }
+    return {};
+  }
+
+  Status box_ok(const std::string& what, const Operand& operand, std::size_t dimension, const Expr& count,
+                bool overhangs) {
+    if (overhangs) return {};
+    const Expr& index = operand.index[dimension];
+    Expr room = Expr::size(kernel_.buffer(operand.buffer).shape[dimension]) - index - count;
+    if (prover_.never_negative(index) && prover_.never_negative(count) && prover_.never_negative(room))
+      return {};
+    return out_of_bounds(what, operand.buffer, dimension, text(index) + " with " + text(count) + " elements");
+  }
+
+  // ---- expressions
+
+  Status rank_ok(const std::string& what, BufferId buffer, std::span<const Expr> index) const {
+    if (index.size() != kernel_.buffer(buffer).shape.size()) {
+      return fail(what + " has " + std::to_string(index.size()) + " indices, the buffer " +
+                  std::to_string(kernel_.buffer(buffer).shape.size()) + " dimensions");
+    }
+    for (const Expr& i : index) {
+      if (i.dtype() != DType::I64) return fail(what + ": an index must be i64");
+    }
+    return {};
+  }
+
+  Status index_ok(const std::string& what, BufferId buffer, std::span<const Expr> index) {
+    XYNTRA_CHECK_OK(rank_ok(what, buffer, index));
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      XYNTRA_CHECK_OK(expr_ok(index[d]));
+      XYNTRA_CHECK_OK(within_ok(what, buffer, d, index[d]));
+    }
+    return {};
+  }
+
+  Status within_ok(const std::string& what, BufferId buffer, std::size_t dimension, const Expr& index) {
+    if (prover_.within(index, kernel_.buffer(buffer).shape[dimension])) return {};
+    return out_of_bounds(what, buffer, dimension, text(index));
+  }
+
+  tl::unexpected<Error> out_of_bounds(const std::string& what, BufferId buffer, std::size_t dimension,
+                                      const std::string& index) const {
+    return fail(what + ": dimension " + std::to_string(dimension) + ": index " + index +
+                " is not shown to be within 0 and " + kernel_.buffer(buffer).shape[dimension].to_string());
+  }
+
+  std::string text(const Expr& expr) const { return to_string(kernel_, expr); }
+
+  // Parts that several others share are looked at once per set of facts. What holds without the facts of a select's
+  // condition holds with them, so these are tried only when needed.
+  struct Frame {
+    std::unordered_set<const ExprNode*> good;
+    std::unordered_map<const ExprNode*, Error> bad;
+  };
+
+  Status expr_ok(const Expr& expr) {
+    frames_.assign(1, {});
+    return part_ok(expr);
+  }
+
+  Status part_ok(const Expr& expr) {
+    for (const Frame& frame : frames_) {
+      if (frame.good.count(expr.address()) != 0) return {};
+    }
+    if (auto known = frames_.back().bad.find(expr.address()); known != frames_.back().bad.end()) {
+      return failure(known->second);
+    }
+    Status status = node_ok(expr);
+    if (status) {
+      frames_.back().good.insert(expr.address());
+    } else {
+      frames_.back().bad.emplace(expr.address(), status.error());
+    }
+    return status;
+  }
+
+  Status node_ok(const Expr& expr) {
+    const ExprNode& node = *expr;
+    if (node.op == ExprOp::Var && scope_.count(node.var) == 0) {
+      return fail("variable " + quoted(node.var) + " is used outside its loop");
+    }
+    if (node.op == ExprOp::Select) {
+      XYNTRA_CHECK_OK(part_ok(node.operands[0]));
+      for (std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+        if (part_ok(node.operands[i])) continue;
+        std::size_t before = prover_.mark();
+        prover_.assume(node.operands[0], i == 1);
+        frames_.emplace_back();
+        Status status = part_ok(node.operands[i]);
+        frames_.pop_back();
+        prover_.release(before);
+        XYNTRA_CHECK_OK(status);
+      }
+      return {};
+    }
+    for (const Expr& operand : node.operands) XYNTRA_CHECK_OK(part_ok(operand));
+    return te::is_load(node) ? load_ok(node) : Status();
+  }
+
+  Status load_ok(const ExprNode& node) {
+    const Buffer& buffer = kernel_.buffer(node.buffer);
+    const std::string what = "load of " + quoted(node.buffer);
+    if (buffer.dtype != node.dtype) {
+      return fail(what + " as " + std::string(name_of(node.dtype)) + " where it holds " +
+                  std::string(name_of(buffer.dtype)));
+    }
+    if (opaque_.count(node.buffer) != 0) return fail(what + ", which only intrinsics reach");
+    bool guarded = node.op == ExprOp::LoadOr;
+    std::span<const Expr> index = std::span(node.operands).subspan(guarded ? 1 : 0);
+    XYNTRA_CHECK_OK(rank_ok(what, node.buffer, index));
+    for (std::size_t d = 0; d < index.size() && !guarded; ++d) {
+      XYNTRA_CHECK_OK(within_ok(what, node.buffer, d, index[d]));
+    }
+    return {};
+  }
+
+  const Kernel& kernel_;
+  BoundsProver prover_;
+  std::set<VarId> scope_, threads_;
+  std::set<BufferId> opaque_;
+  bool in_vector_ = false;
+  const std::string* divergence_ = nullptr;  // the condition on which threads have parted
+  std::vector<Frame> frames_;
+};
+
+}  // namespace
+
+Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+
+}  // namespace xyntra::kir

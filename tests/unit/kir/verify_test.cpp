@@ -1,0 +1,198 @@
+// The verifier: each rule of kernel.h, with the kernel that keeps it and the kernel that breaks it.
+#include <gtest/gtest.h>
+
+#include "kir/kernel.h"
+
+namespace xyntra::kir {
+namespace {
+
+using te::select;
+
+// y[index] = x[index] over a grid of `extent`, in buffers of `size`.
+struct Copy {
+  Kernel kernel;
+  BufferId x, y;
+  VarId i;
+  Expr at;
+
+  Copy(const Dim& extent, const Dim& size) {
+    kernel.name = "copy";
+    x = add_buffer(kernel, {.name = "x", .shape = {size}});
+    y = add_buffer(kernel, {.name = "y", .shape = {size}, .written = true});
+    i = add_variable(kernel, "i", extent);
+    at = Expr::variable(i);
+  }
+  Expr load(const Expr& index) const { return Expr::load(x, DType::F32, {index}); }
+  Stmt store(const Expr& index) const { return Stmt::store(y, {index}, load(index)); }
+  Status with(Stmt body) {
+    kernel.body = Stmt::loop(LoopKind::Grid, i, std::move(body));
+    return verify(kernel);
+  }
+};
+
+std::string message(const Status& status) { return status ? "" : status.error().message; }
+
+const Dim kN = Dim::symbol("N");
+
+TEST(KirVerify, AccessesWithinLoopExtentsPass) {
+  Copy copy(kN, kN);
+  EXPECT_EQ(message(copy.with(copy.store(copy.at))), "");
+}
+
+TEST(KirVerify, AnUnprovedAccessNamesKernelBufferDimensionAndIndex) {
+  Copy copy(kN, kN);
+  EXPECT_EQ(message(copy.with(copy.store(copy.at + 1))),
+            "kernel copy: load of 'x': dimension 0: index i + 1 is not shown to be within 0 and N");
+  EXPECT_NE(message(copy.with(copy.store(copy.at - 1))), "");
+}
+
+TEST(KirVerify, TheEnclosingIfCounts) {
+  Copy copy(ceil_div(kN, 16), kN);
+  VarId lane = add_variable(copy.kernel, "l", 16);
+  Expr at = copy.at * 16 + Expr::variable(lane);
+  Stmt guarded = Stmt::branch(at < Expr::size(kN), copy.store(at));
+  EXPECT_EQ(message(copy.with(Stmt::loop(LoopKind::Vector, lane, guarded))), "");
+  EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, copy.store(at)))), "");
+  // A guard on the whole vector.
+  Stmt whole =
+      Stmt::branch(copy.at * 16 + 15 < Expr::size(kN), Stmt::loop(LoopKind::Vector, lane, copy.store(at)));
+  EXPECT_EQ(message(copy.with(whole)), "");
+  Stmt weak =
+      Stmt::branch(copy.at * 16 + 14 < Expr::size(kN), Stmt::loop(LoopKind::Vector, lane, copy.store(at)));
+  EXPECT_NE(message(copy.with(weak)), "");
+  Stmt other = Stmt::branch(at >= Expr::size(kN), copy.store(at), copy.store(at));
+  EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, other))), "");
+  Stmt reversed = Stmt::branch(at >= Expr::size(kN), Stmt::block({}), copy.store(at));
+  EXPECT_EQ(message(copy.with(Stmt::loop(LoopKind::Vector, lane, reversed))), "");
+}
+
+TEST(KirVerify, WholeTilesOfASymbolicSizePass) {
+  Copy copy(floor_div(kN, 16), kN);
+  VarId lane = add_variable(copy.kernel, "l", 16);
+  Expr at = copy.at * 16 + Expr::variable(lane);
+  EXPECT_EQ(message(copy.with(Stmt::loop(LoopKind::Vector, lane, copy.store(at)))), "");
+  // What is left over, from the last whole tile on.
+  Expr tail = Expr::size(kN - modulo(kN, 16)) + copy.at;
+  Copy rest(modulo(kN, 16), kN);
+  EXPECT_EQ(message(rest.with(rest.store(tail))), "");
+  Expr tail_by_division = Expr::size(floor_div(kN, 16) * 16) + copy.at;
+  Copy rest_by_division(kN - floor_div(kN, 16) * 16, kN);
+  EXPECT_EQ(message(rest_by_division.with(rest_by_division.store(tail_by_division))), "");
+}
+
+TEST(KirVerify, ClampedIndicesPass) {
+  Copy copy(kN, kN);
+  Expr last = Expr::size(kN) - 1;
+  EXPECT_EQ(message(copy.with(copy.store(te::min(copy.at + 3, last)))), "");
+  EXPECT_EQ(message(copy.with(copy.store(te::max(copy.at - 3, Expr::index(0))))), "");
+  EXPECT_NE(message(copy.with(copy.store(te::max(copy.at + 3, Expr::index(0))))), "");
+  EXPECT_EQ(message(copy.with(copy.store(te::mod(copy.at + 3, Expr::size(kN))))), "");
+  EXPECT_EQ(message(copy.with(copy.store(te::floor_div(copy.at, 2)))), "");
+  EXPECT_EQ(message(copy.with(copy.store(select(copy.at + 1 < Expr::size(kN), copy.at + 1, copy.at)))), "");
+  EXPECT_NE(message(copy.with(copy.store(select(copy.at + 1 <= Expr::size(kN), copy.at + 1, copy.at)))), "");
+  EXPECT_EQ(message(copy.with(copy.store(last))), "");  // the loop has a turn, so N is at least 1
+}
+
+TEST(KirVerify, SelectReadsOnlyWhereItsConditionHolds) {
+  Copy copy(kN, kN);
+  Expr before = copy.at - 1, zero = Expr::floating(DType::F32, 0);
+  auto stored = [&](Expr value) { return copy.with(Stmt::store(copy.y, {copy.at}, std::move(value))); };
+  EXPECT_EQ(message(stored(select(before >= 0, copy.load(before), zero))), "");
+  EXPECT_NE(message(stored(select(before >= 0, zero, copy.load(before)))), "");
+  EXPECT_EQ(message(stored(select(before < 0, zero, copy.load(before)))), "");
+  Expr far = copy.at + 5;
+  EXPECT_EQ(message(stored(select((far >= 0) & (far < Expr::size(kN)), copy.load(far), zero))), "");
+  EXPECT_NE(message(stored(select((far >= 0) | (far < Expr::size(kN)), copy.load(far), zero))), "");
+  // A part shared by both branches is judged in each.
+  Expr shared = copy.load(before) * 2;
+  EXPECT_NE(message(stored(select(before >= 0, shared, shared + 1))), "");
+}
+
+TEST(KirVerify, CheckedIndicesHoldUntilTheirSourceIsWritten) {
+  Copy copy(kN, kN);
+  BufferId picks = add_buffer(copy.kernel, {.name = "picks", .dtype = DType::I32, .shape = {kN}});
+  BufferId kept =
+      add_buffer(copy.kernel, {.name = "kept", .dtype = DType::I64, .shape = {1}, .scope = Scope::Register});
+  Expr pick = te::cast(DType::I64, Expr::load(picks, DType::I32, {copy.at}));
+  Stmt gather = Stmt::store(copy.y, {copy.at}, copy.load(pick));
+  EXPECT_NE(message(copy.with(gather)), "");
+  EXPECT_EQ(message(copy.with(Stmt::block({Stmt::check(copy.x, 0, pick), gather}))), "");
+  EXPECT_NE(message(copy.with(Stmt::block({gather, Stmt::check(copy.x, 0, pick)}))), "");
+  // Through a register.
+  Expr held = Expr::load(kept, DType::I64, {Expr::index(0)});
+  Stmt hold = Stmt::store(kept, {Expr::index(0)}, pick),
+       use = Stmt::store(copy.y, {copy.at}, copy.load(held));
+  EXPECT_EQ(message(copy.with(Stmt::block({hold, Stmt::check(copy.x, 0, held), use}))), "");
+  EXPECT_NE(message(copy.with(Stmt::block({Stmt::check(copy.x, 0, held), hold, use}))), "");
+  // In a comparison of the narrow value itself.
+  Expr narrow = Expr::load(picks, DType::I32, {copy.at});
+  Expr inside = (narrow >= 0) & (te::cast(DType::I64, narrow) < Expr::size(kN));
+  EXPECT_EQ(message(copy.with(Stmt::branch(inside, gather))), "");
+}
+
+TEST(KirVerify, LoopsStandWhereTheyMay) {
+  Copy copy(8, 8);
+  Stmt store = copy.store(copy.at);
+  VarId j = add_variable(copy.kernel, "j", kN), k = add_variable(copy.kernel, "k", 4);
+  auto nested = [&](LoopKind outer, VarId a, LoopKind inner, VarId b) {
+    return message(copy.with(Stmt::loop(outer, a, Stmt::loop(inner, b, store))));
+  };
+  EXPECT_EQ(nested(LoopKind::Grid, j, LoopKind::Thread, k), "");
+  EXPECT_EQ(nested(LoopKind::Serial, j, LoopKind::Vector, k), "");
+  EXPECT_NE(nested(LoopKind::Serial, j, LoopKind::Grid, k), "");
+  EXPECT_NE(nested(LoopKind::Serial, j, LoopKind::Thread, k), "");
+  EXPECT_NE(nested(LoopKind::Grid, k, LoopKind::Vector, j), "");
+  EXPECT_NE(nested(LoopKind::Serial, k, LoopKind::Serial, k), "");
+  VarId l = add_variable(copy.kernel, "l", 4);
+  EXPECT_NE(nested(LoopKind::Vector, k, LoopKind::Vector, l), "");
+}
+
+TEST(KirVerify, TypesAndScopesAreHeld) {
+  Copy copy(kN, kN);
+  EXPECT_NE(message(copy.with(Stmt::store(copy.x, {copy.at}, copy.load(copy.at)))), "");
+  EXPECT_NE(message(copy.with(Stmt::store(copy.y, {copy.at}, copy.at))), "");
+  EXPECT_NE(message(copy.with(Stmt::store(copy.y, {copy.at, copy.at}, copy.load(copy.at)))), "");
+  EXPECT_NE(message(copy.with(Stmt::store(copy.y, {copy.at}, Expr::load(copy.x, DType::F16, {copy.at})))),
+            "");
+  VarId stray = add_variable(copy.kernel, "j", 1);
+  EXPECT_EQ(message(copy.with(copy.store(copy.at + Expr::variable(stray)))),
+            "kernel copy: variable 'j' is used outside its loop");
+}
+
+TEST(KirVerify, BarriersAreReachedByEveryThread) {
+  Copy copy(8, 8);
+  VarId t = add_variable(copy.kernel, "t", 4);
+  auto threads = [&](Stmt body) {
+    return message(copy.with(Stmt::loop(LoopKind::Thread, t, std::move(body))));
+  };
+  Stmt barrier = Stmt::call(Intrinsic::Barrier, {});
+  EXPECT_EQ(threads(Stmt::block({barrier, copy.store(copy.at)})), "");
+  EXPECT_EQ(threads(Stmt::branch(copy.at < 4, barrier)), "");
+  EXPECT_EQ(threads(Stmt::branch(Expr::variable(t) < 2, barrier)),
+            "kernel copy: a barrier stands where threads differ: under if t < 2");
+}
+
+TEST(KirVerify, BoxesOfIntrinsicsLieInside) {
+  Kernel kernel;
+  kernel.name = "tiles";
+  BufferId x = add_buffer(kernel, {.name = "x", .dtype = DType::BF16, .shape = {kN, 64}});
+  BufferId tile =
+      add_buffer(kernel, {.name = "tile", .dtype = DType::BF16, .shape = {16, 32}, .scope = Scope::Register});
+  VarId i = add_variable(kernel, "i", ceil_div(kN, 16));
+  Expr first = Expr::variable(i) * 16, zero = Expr::index(0);
+  auto load = [&](const Expr& rows, const Expr& column) {
+    kernel.body = Stmt::loop(
+        LoopKind::Grid, i,
+        Stmt::call(
+            Intrinsic::TileLoad,
+            {{tile, {zero, zero}, {}}, {x, {first, column}, {}}, {{}, {}, rows}, {{}, {}, Expr::index(32)}}));
+    return message(verify(kernel));
+  };
+  EXPECT_EQ(load(te::min(Expr::index(16), Expr::size(kN) - first), zero), "");
+  EXPECT_EQ(load(te::min(Expr::index(16), Expr::size(kN) - first), Expr::index(32)), "");
+  EXPECT_NE(load(te::min(Expr::index(16), Expr::size(kN) - first), Expr::index(33)), "");
+  EXPECT_NE(load(Expr::index(16), zero), "");
+}
+
+}  // namespace
+}  // namespace xyntra::kir
