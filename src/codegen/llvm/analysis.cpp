@@ -1,0 +1,159 @@
+#include "codegen/llvm/analysis.h"
+
+#include "te/math.h"
+
+namespace xyntra::cpu_code {
+
+using kir::Scope;
+using kir::StmtNode;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+
+namespace {
+
+kir::Stmt with_math_expanded(const kir::Stmt& statement) {
+  if (!statement.defined()) return statement;
+  return kir::with_parts(statement, te::expand_math, with_math_expanded);
+}
+
+bool is_private(Scope scope) { return scope == Scope::Register || scope == Scope::Shared; }
+
+// What becomes of its operand's NaN depends on the NaN's bits.
+bool moves_bits(ExprOp op) {
+  switch (op) {
+    case ExprOp::Cast:
+    case ExprOp::Bitcast:
+    case ExprOp::Select:
+    case ExprOp::Neg:
+    case ExprOp::Abs:
+    case ExprOp::LoadOr: return true;
+    default: return false;
+  }
+}
+
+bool makes_nan(const ExprNode& node) {
+  return is_float(node.dtype) && te::kind_of(node.op) == te::ExprKind::Arithmetic && !moves_bits(node.op);
+}
+
+}  // namespace
+
+KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel) : kernel_(kernel), algebra_(variables_) {
+  kernel_.body = with_math_expanded(kernel.body);
+  variables_.variables = kernel_.variables;
+  find_buffers_of_results();
+}
+
+Access KernelAnalysis::made(kir::BufferId id, const std::vector<Expr>& index) const {
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  require(index.size() == buffer.shape.size(), "codegen: an access of the wrong rank");
+  Access access;
+  access.in_bounds = true;
+  Expr flat = Expr::index(0);
+  Dim stride = 1;
+  for (std::size_t d = index.size(); d-- > 0;) {
+    flat = flat + index[d] * Expr::size(stride);
+    stride = stride * buffer.shape[d];
+  }
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    access.within.push_back(algebra_.within(index[d], 0, buffer.shape[d]));
+    access.in_bounds = access.in_bounds && access.within.back();
+  }
+  access.flat = algebra_.linear(flat);
+  return access;
+}
+
+const Access& KernelAnalysis::access(const ExprNode& load) {
+  auto known = accesses_.find(&load);
+  if (known != accesses_.end()) return known->second;
+  return accesses_.emplace(&load, made(load.buffer, te::index_of(load))).first->second;
+}
+
+const Access& KernelAnalysis::access(const StmtNode& store) {
+  auto known = accesses_.find(&store);
+  if (known != accesses_.end()) return known->second;
+  return accesses_.emplace(&store, made(store.buffer, store.index)).first->second;
+}
+
+const Access& KernelAnalysis::access(const kir::Operand& operand) {
+  auto known = accesses_.find(&operand);
+  if (known != accesses_.end()) return known->second;
+  return accesses_.emplace(&operand, made(operand.buffer, operand.index)).first->second;
+}
+
+bool KernelAnalysis::needs_guard(const Expr& expr) {
+  auto known = guarded_.find(expr.address());
+  if (known != guarded_.end()) return known->second;
+  bool needed = expr->op == ExprOp::Load && !access(*expr).in_bounds;
+  for (const Expr& operand : expr->operands) needed = needs_guard(operand) || needed;
+  return guarded_[expr.address()] = needed;
+}
+
+bool KernelAnalysis::is_natural(const Expr& index) {
+  auto known = natural_.find(index.address());
+  if (known != natural_.end()) return known->second;
+  return natural_[index.address()] = algebra_.within(index, 0, INT64_MAX / 4);
+}
+
+// ---- NaN
+
+bool KernelAnalysis::carries_arithmetic(const Expr& value) const {
+  std::unordered_set<const ExprNode*> results;
+  settle(value, results);
+  return !results.empty();
+}
+
+void KernelAnalysis::find_buffers_of_results() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
+      if (node.kind == StmtNode::Kind::Call) {  // tiles: what machine arithmetic wrote
+        for (const kir::Operand& operand : node.operands) {
+          if (operand.buffer.valid() && is_private(kernel_.buffer(operand.buffer).scope)) {
+            changed = buffers_of_results_.insert(operand.buffer.index).second || changed;
+          }
+        }
+      }
+      if (node.kind != StmtNode::Kind::Store || !is_private(kernel_.buffer(node.buffer).scope)) return;
+      if (buffers_of_results_.count(node.buffer.index) == 0 && carries_arithmetic(node.value)) {
+        buffers_of_results_.insert(node.buffer.index);
+        changed = true;
+      }
+    });
+  }
+}
+
+void KernelAnalysis::settle(const Expr& seen, std::unordered_set<const ExprNode*>& found) const {
+  std::vector<const Expr*> waiting{&seen};
+  std::unordered_set<const ExprNode*> visited;
+  while (!waiting.empty()) {
+    const Expr& expr = *waiting.back();
+    waiting.pop_back();
+    if (!is_float(expr.dtype()) || !visited.insert(expr.address()).second) continue;
+    const bool of_results = te::is_load(*expr) && buffers_of_results_.count(expr->buffer.index) != 0;
+    if (makes_nan(*expr) || of_results) found.insert(expr.address());
+    if (expr->op == ExprOp::Select) {
+      waiting.push_back(&expr->operands[1]);
+      waiting.push_back(&expr->operands[2]);
+    } else if (moves_bits(expr->op)) {
+      waiting.push_back(&expr->operands[0]);
+    }
+  }
+}
+
+const std::unordered_set<const ExprNode*>& KernelAnalysis::settled(const StmtNode& statement) {
+  auto known = settled_.find(&statement);
+  if (known != settled_.end()) return known->second;
+  auto& found = settled_[&statement];
+  kir::for_each_expr(statement, [&](const Expr& root) {
+    te::for_each_node(root, [&](const ExprNode& node) {
+      if (node.op == ExprOp::Bitcast) settle(node.operands[0], found);
+    });
+  });
+  if (statement.kind == StmtNode::Kind::Store && !is_private(kernel_.buffer(statement.buffer).scope)) {
+    settle(statement.value, found);
+  }
+  return found;
+}
+
+}  // namespace xyntra::cpu_code

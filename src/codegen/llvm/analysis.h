@@ -1,0 +1,55 @@
+// What the emitter asks about a kernel before it writes code: where accesses lie, which loads need a condition around
+// them, where a NaN's bits can be seen. Knows nothing of LLVM.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "kir/kernel.h"
+#include "te/index.h"
+
+namespace xyntra::cpu_code {
+
+struct Access {
+  te::LinearIndex flat;  // which element, counted in row-major order
+  std::vector<bool> within;  // per dimension: shown to be in bounds from the loops alone
+  bool in_bounds = false;  // all of them
+};
+
+class KernelAnalysis {
+ public:
+  explicit KernelAnalysis(const kir::Kernel& kernel);
+  KernelAnalysis(const KernelAnalysis&) = delete;
+  KernelAnalysis& operator=(const KernelAnalysis&) = delete;
+
+  const kir::Kernel& kernel() const { return kernel_; }  // its math functions written out
+
+  const Access& access(const te::ExprNode& load);
+  const Access& access(const kir::StmtNode& store);
+  const Access& access(const kir::Operand& operand);
+
+  // Whether something in it may only be read under the conditions around it.
+  bool needs_guard(const te::Expr& expr);
+  // Whether an index is shown to be at least 0.
+  bool is_natural(const te::Expr& index);
+  // The nodes of a statement whose NaN must be the one that arithmetic makes, since its bits are stored or looked at.
+  // Arithmetic on a NaN gives a NaN whatever its bits, so of a chain of operations only the last settles them.
+  const std::unordered_set<const te::ExprNode*>& settled(const kir::StmtNode& statement);
+
+ private:
+  Access made(kir::BufferId buffer, const std::vector<te::Expr>& index) const;
+  bool carries_arithmetic(const te::Expr& value) const;
+  void find_buffers_of_results();
+  void settle(const te::Expr& seen, std::unordered_set<const te::ExprNode*>& found) const;
+
+  kir::Kernel kernel_;
+  te::Formula variables_;  // for the algebra of indices, which asks for extents
+  te::IndexAlgebra algebra_;
+  std::unordered_set<std::uint32_t>
+      buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
+  std::unordered_map<const void*, Access> accesses_;
+  std::unordered_map<const te::ExprNode*, bool> guarded_, natural_;
+  std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;
+};
+
+}  // namespace xyntra::cpu_code

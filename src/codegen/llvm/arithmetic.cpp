@@ -1,0 +1,364 @@
+#include "codegen/llvm/arithmetic.h"
+
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/SourceMgr.h>
+
+#include "codegen/llvm/helpers.h"
+#include "types/float_formats.h"
+
+namespace xyntra::cpu_code {
+
+using llvm::ArrayRef;
+using llvm::Type;
+using llvm::Value;
+using llvm::Intrinsic::ID;
+using te::ExprOp;
+
+// ---- types and numbers
+
+Type* Arithmetic::like(Value* x, Type* scalar) {
+  if (auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType())) {
+    return llvm::VectorType::get(scalar, vector->getElementCount());
+  }
+  return scalar;
+}
+
+Type* Arithmetic::register_type(DType dtype) const {
+  if (dtype == DType::F64) return b_.getDoubleTy();
+  if (is_float(dtype)) return b_.getFloatTy();
+  if (dtype == DType::Bool) return b_.getInt1Ty();
+  return b_.getIntNTy(static_cast<unsigned>(bits_of(dtype)));
+}
+
+Type* Arithmetic::storage_type(DType dtype) const {
+  if (dtype == DType::F64) return b_.getDoubleTy();
+  if (dtype == DType::F32) return b_.getFloatTy();
+  return b_.getIntNTy(static_cast<unsigned>(bits_of(dtype)));
+}
+
+Value* Arithmetic::number(Value* like_this, std::int64_t value) {
+  return llvm::ConstantInt::get(like_this->getType(), static_cast<std::uint64_t>(value), true);
+}
+
+Value* Arithmetic::real(Value* like_this, double value) {
+  return llvm::ConstantFP::get(like_this->getType(), value);
+}
+
+Value* Arithmetic::constant(const te::ExprNode& node) const {
+  Type* type = register_type(node.dtype);
+  if (node.dtype == DType::F64) return llvm::ConstantFP::get(type, llvm::APFloat(node.float_value));
+  if (is_float(node.dtype)) {
+    return llvm::ConstantFP::get(type,
+                                 llvm::APFloat(round_to(node.dtype, static_cast<float>(node.float_value))));
+  }
+  if (node.dtype == DType::Bool) return b_.getInt1(node.int_value != 0);
+  return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(node.int_value), true);
+}
+
+// ---- operations
+
+Value* Arithmetic::arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o) {
+  if (dtype == DType::Bool) return bool_arithmetic(op, o);
+  if (!is_float(dtype)) return integer_arithmetic(op, dtype, o);
+  Value* result = float_arithmetic(op, o);
+  bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
+  return exact ? result : rounded_to(dtype, result);
+}
+
+Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
+  switch (op) {
+    case ExprOp::Add: return b_.CreateFAdd(o[0], o[1]);
+    case ExprOp::Sub: return b_.CreateFSub(o[0], o[1]);
+    case ExprOp::Mul: return b_.CreateFMul(o[0], o[1]);
+    case ExprOp::Div: return b_.CreateFDiv(o[0], o[1]);
+    case ExprOp::FloorDiv: return rounded(ExprOp::Floor, b_.CreateFDiv(o[0], o[1]));
+    case ExprOp::Rem: return float_remainder(o[0], o[1]);
+    case ExprOp::Mod: {  // takes the divisor's sign
+      Value* remainder = float_remainder(o[0], o[1]);
+      Value* zero = real(remainder, 0);
+      Value* is_zero = b_.CreateFCmpOEQ(remainder, zero);
+      Value* signs_differ = b_.CreateXor(b_.CreateFCmpOLT(remainder, zero), b_.CreateFCmpOLT(o[1], zero));
+      Value* moved = b_.CreateSelect(signs_differ, b_.CreateFAdd(remainder, o[1]), remainder);
+      Value* signed_zero = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, o[1]);
+      return b_.CreateSelect(is_zero, signed_zero, moved);
+    }
+    case ExprOp::Min: return smallest_or_largest(false, o[0], o[1]);
+    case ExprOp::Max: return smallest_or_largest(true, o[0], o[1]);
+    case ExprOp::Fma: return fused(o[0], o[1], o[2]);
+    case ExprOp::Neg: return b_.CreateFNeg(o[0]);
+    case ExprOp::Abs: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, o[0]);
+    case ExprOp::Sqrt: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]);
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return rounded(op, o[0]);
+    default:
+      internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on floats");
+  }
+}
+
+Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o) {
+  const bool is_signed = is_signed_integer(dtype);
+  switch (op) {
+    case ExprOp::Add: return b_.CreateAdd(o[0], o[1]);
+    case ExprOp::Sub: return b_.CreateSub(o[0], o[1]);
+    case ExprOp::Mul: return b_.CreateMul(o[0], o[1]);
+    case ExprOp::Fma: return b_.CreateAdd(b_.CreateMul(o[0], o[1]), o[2]);
+    case ExprOp::Neg: return b_.CreateNeg(o[0]);
+    case ExprOp::Not: return b_.CreateNot(o[0]);
+    case ExprOp::And: return b_.CreateAnd(o[0], o[1]);
+    case ExprOp::Or: return b_.CreateOr(o[0], o[1]);
+    case ExprOp::Xor: return b_.CreateXor(o[0], o[1]);
+    case ExprOp::Min:
+      return b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, o[0], o[1]);
+    case ExprOp::Max:
+      return b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, o[0], o[1]);
+    case ExprOp::Abs:
+      return is_signed ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, o[0], b_.getFalse()) : o[0];
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    case ExprOp::Div:
+    case ExprOp::FloorDiv:
+    case ExprOp::Rem:
+    case ExprOp::Mod: return divided(op, is_signed, o[0], o[1]);
+    case ExprOp::ShiftLeft:
+    case ExprOp::ShiftRight: return shifted(op, is_signed, o[0], o[1]);
+    default:
+      internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on integers");
+  }
+}
+
+// Bool arithmetic is that of 0 and 1 as integers, with every number but 0 made 1.
+Value* Arithmetic::bool_arithmetic(ExprOp op, ArrayRef<Value*> o) {
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Max:
+    case ExprOp::Or: return b_.CreateOr(o[0], o[1]);
+    case ExprOp::Sub:
+    case ExprOp::Xor: return b_.CreateXor(o[0], o[1]);
+    case ExprOp::Mul:
+    case ExprOp::Min:
+    case ExprOp::Div:
+    case ExprOp::FloorDiv:
+    case ExprOp::And: return b_.CreateAnd(o[0], o[1]);
+    case ExprOp::Rem:
+    case ExprOp::Mod: return number(o[0], 0);
+    case ExprOp::Fma: return b_.CreateOr(b_.CreateAnd(o[0], o[1]), o[2]);
+    case ExprOp::Not: return b_.CreateNot(o[0]);
+    case ExprOp::ShiftRight: return b_.CreateAnd(o[0], b_.CreateNot(o[1]));
+    case ExprOp::ShiftLeft:
+    case ExprOp::Neg:
+    case ExprOp::Abs:
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    default:
+      internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on bool");
+  }
+}
+
+namespace {
+// The one number that a constant, or every lane of one, is.
+const llvm::APInt* constant_of(Value* x) {
+  auto* known = llvm::dyn_cast<llvm::Constant>(x);
+  if (known != nullptr && known->getType()->isVectorTy()) known = known->getSplatValue();
+  auto* integer = llvm::dyn_cast_or_null<llvm::ConstantInt>(known);
+  return integer == nullptr ? nullptr : &integer->getValue();
+}
+const llvm::APFloat* real_constant_of(Value* x) {
+  auto* known = llvm::dyn_cast<llvm::Constant>(x);
+  if (known != nullptr && known->getType()->isVectorTy()) known = known->getSplatValue();
+  auto* real = llvm::dyn_cast_or_null<llvm::ConstantFP>(known);
+  return real == nullptr ? nullptr : &real->getValueAPF();
+}
+}  // namespace
+
+// x / 0 = 0 and x / -1 = -x, which wraps; the machine's division faults on both.
+Value* Arithmetic::divided(ExprOp op, bool is_signed, Value* a, Value* b) {
+  const bool quotient = op == ExprOp::Div || op == ExprOp::FloorDiv;
+  const llvm::APInt* known = constant_of(b);
+  Value *zero = number(b, 0), *one = number(b, 1);
+  Value* by_zero = b_.CreateICmpEQ(b, zero);
+  if (!is_signed) {
+    Value* divisor = known != nullptr && !known->isZero() ? b : b_.CreateSelect(by_zero, one, b);
+    Value* result = quotient ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
+    return b_.CreateSelect(by_zero, zero, result);
+  }
+  Value* by_minus_one = b_.CreateICmpEQ(b, number(b, -1));
+  const bool plain = known != nullptr && !known->isZero() && !known->isAllOnes();
+  Value* divisor = plain ? b : b_.CreateSelect(b_.CreateOr(by_zero, by_minus_one), one, b);
+  Value* result = quotient ? b_.CreateSDiv(a, divisor) : b_.CreateSRem(a, divisor);
+  if (op == ExprOp::FloorDiv || op == ExprOp::Mod) {
+    Value* rest = quotient ? b_.CreateSub(a, b_.CreateMul(result, divisor)) : result;
+    Value* below =
+        b_.CreateAnd(b_.CreateICmpNE(rest, zero), b_.CreateICmpSLT(b_.CreateXor(rest, divisor), zero));
+    Value* moved = quotient ? b_.CreateSub(result, one) : b_.CreateAdd(result, divisor);
+    result = b_.CreateSelect(below, moved, result);
+  }
+  if (plain) return result;
+  Value* of_minus_one = quotient ? b_.CreateNeg(a) : zero;
+  return b_.CreateSelect(by_zero, zero, b_.CreateSelect(by_minus_one, of_minus_one, result));
+}
+
+// Shifting by the width or more, or by a negative number, leaves nothing but the sign.
+Value* Arithmetic::shifted(ExprOp op, bool is_signed, Value* x, Value* places) {
+  const auto width = static_cast<std::int64_t>(x->getType()->getScalarSizeInBits());
+  Value* beyond = b_.CreateICmpUGE(places, number(places, width));
+  if (op == ExprOp::ShiftRight && is_signed) {
+    return b_.CreateAShr(x, b_.CreateSelect(beyond, number(places, width - 1), places));
+  }
+  Value* within = b_.CreateSelect(beyond, number(places, 0), places);
+  Value* result = op == ExprOp::ShiftLeft ? b_.CreateShl(x, within) : b_.CreateLShr(x, within);
+  return b_.CreateSelect(beyond, number(x, 0), result);
+}
+
+// NaN wins, and -0 is below +0. With a constant on one side one comparison does most of it.
+Value* Arithmetic::smallest_or_largest(bool largest, Value* a, Value* b) {
+  if (real_constant_of(a) != nullptr) std::swap(a, b);
+  const llvm::APFloat* known = real_constant_of(b);
+  const bool equal_zeros_matter = known != nullptr && known->isZero() && known->isNegative() != largest;
+  const bool needs_negative_zero = equal_zeros_matter && !largest;
+  if (known == nullptr || known->isNaN() || needs_negative_zero) {
+    return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+  }
+  Value* beyond = largest ? b_.CreateFCmpOGT(b, a) : b_.CreateFCmpOLT(b, a);
+  Value* chosen = b_.CreateSelect(beyond, b, a);
+  return equal_zeros_matter ? b_.CreateFAdd(chosen, b) : chosen;  // max(-0, +0): -0 + +0 = +0
+}
+
+Value* Arithmetic::rounded(ExprOp op, Value* x) {
+  if (traits_.rounds) {
+    ID intrinsic = op == ExprOp::Floor   ? llvm::Intrinsic::floor
+                   : op == ExprOp::Ceil  ? llvm::Intrinsic::ceil
+                   : op == ExprOp::Trunc ? llvm::Intrinsic::trunc
+                                         : llvm::Intrinsic::roundeven;
+    return b_.CreateUnaryIntrinsic(intrinsic, x);
+  }
+  // Above 2^23 (2^52) every float is whole. Below, adding that much and taking it away rounds to the nearest.
+  const bool is_double = x->getType()->getScalarType()->isDoubleTy();
+  Value* whole_from = real(x, is_double ? 0x1p52 : 0x1p23);
+  Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* is_small = b_.CreateFCmpOLT(magnitude, whole_from);
+  Value* nearest = b_.CreateFSub(b_.CreateFAdd(magnitude, whole_from), whole_from);
+  Value* one = real(x, 1);
+  auto less_one_where = [&](Value* condition) {
+    return b_.CreateSelect(condition, b_.CreateFSub(nearest, one), nearest);
+  };
+  auto signed_like_x = [&](Value* value) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, value, x);
+  };
+  Value* result = nullptr;
+  if (op == ExprOp::Round) {
+    result = signed_like_x(nearest);
+  } else if (op == ExprOp::Trunc) {
+    result = signed_like_x(less_one_where(b_.CreateFCmpOGT(nearest, magnitude)));
+  } else {
+    Value* near = signed_like_x(nearest);
+    bool down = op == ExprOp::Floor;
+    Value* passed = down ? b_.CreateFCmpOGT(near, x) : b_.CreateFCmpOLT(near, x);
+    Value* moved = down ? b_.CreateFSub(near, one) : b_.CreateFAdd(near, one);
+    result = signed_like_x(b_.CreateSelect(passed, moved, near));  // ceil(-0.5) = -0
+  }
+  return b_.CreateSelect(is_small, result, x);
+}
+
+Value* Arithmetic::fused(Value* a, Value* b, Value* c) {
+  if (traits_.fuses) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+  if (a->getType()->getScalarType()->isDoubleTy()) return each_lane(helper("fma_f64"), {a, b, c});
+  // In double the product is exact, and what the sum loses is known: put into its last bit (rounding to odd) it decides
+  // the one rounding that counts.
+  Type* wide = like(a, b_.getDoubleTy());
+  Value* product = b_.CreateFMul(b_.CreateFPExt(a, wide), b_.CreateFPExt(b, wide));
+  Value* addend = b_.CreateFPExt(c, wide);
+  Value* sum = b_.CreateFAdd(product, addend);
+  Value* part = b_.CreateFSub(sum, product);
+  Value* lost = b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(addend, part));
+  Value* pattern = bits(sum);
+  Value *zero = real(sum, 0), *one = number(pattern, 1);
+  Value* is_even = b_.CreateICmpEQ(b_.CreateAnd(pattern, one), number(pattern, 0));
+  Value* inexact = b_.CreateFCmpONE(lost, zero);  // not where the sum is infinite or NaN: then `lost` is NaN
+  Value* away = b_.CreateICmpEQ(b_.CreateFCmpOGT(lost, zero), b_.CreateFCmpOGT(sum, zero));
+  Value* step = b_.CreateSelect(away, one, number(pattern, -1));
+  Value* odd = b_.CreateSelect(b_.CreateAnd(is_even, inexact), b_.CreateAdd(pattern, step), pattern);
+  return b_.CreateFPTrunc(b_.CreateBitCast(odd, wide), a->getType());
+}
+
+Value* Arithmetic::float_remainder(Value* a, Value* b) {
+  return each_lane(helper(a->getType()->getScalarType()->isDoubleTy() ? "fmod_f64" : "fmod_f32"), {a, b});
+}
+
+// ---- helpers written in LLVM's own language
+
+llvm::Function* Arithmetic::helper(const std::string& name) {
+  llvm::Module& module = *b_.GetInsertBlock()->getModule();
+  if (llvm::Function* known = module.getFunction(name)) return known;
+  llvm::SMDiagnostic problem;
+  llvm::MemoryBufferRef text(kHelpers, "helpers");
+  if (llvm::parseAssemblyInto(text, &module, nullptr, problem)) {
+    internal_error("codegen: helpers, line " + std::to_string(problem.getLineNo()) + ": " +
+                   problem.getMessage().str());
+  }
+  llvm::Function* made = module.getFunction(name);
+  require(made != nullptr, "codegen: no such helper");
+  return made;
+}
+
+Value* Arithmetic::each_lane(llvm::Function* function, ArrayRef<Value*> operands) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(operands.front()->getType());
+  if (vector == nullptr) return b_.CreateCall(function, operands);
+  Value* result =
+      llvm::PoisonValue::get(llvm::VectorType::get(function->getReturnType(), vector->getElementCount()));
+  for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+    llvm::SmallVector<Value*, 3> scalars;
+    for (Value* operand : operands) scalars.push_back(b_.CreateExtractElement(operand, lane));
+    result = b_.CreateInsertElement(result, b_.CreateCall(function, scalars), lane);
+  }
+  return result;
+}
+
+// ---- comparisons
+
+Value* Arithmetic::compare(ExprOp op, DType dtype, Value* a, Value* b) {
+  using P = llvm::CmpInst::Predicate;
+  struct Predicates {
+    P floats, signeds, unsigneds;
+  };
+  auto of = [op]() -> Predicates {
+    switch (op) {
+      case ExprOp::Less: return {P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT};
+      case ExprOp::LessEqual: return {P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE};
+      case ExprOp::Greater: return {P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT};
+      case ExprOp::GreaterEqual: return {P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE};
+      case ExprOp::Equal: return {P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ};
+      case ExprOp::NotEqual: return {P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE};
+      default: internal_error("codegen: not a comparison");
+    }
+  };
+  if (is_float(dtype)) return b_.CreateFCmp(of().floats, a, b);
+  return b_.CreateICmp(is_signed_integer(dtype) ? of().signeds : of().unsigneds, a, b);
+}
+
+Value* Arithmetic::is_nan(Value* x) {
+  if (!x->getType()->isFPOrFPVectorTy()) return llvm::ConstantInt::getFalse(like(x, b_.getInt1Ty()));
+  return b_.CreateFCmpUNO(x, x);
+}
+
+Value* Arithmetic::is_inf(Value* x) {
+  if (!x->getType()->isFPOrFPVectorTy()) return llvm::ConstantInt::getFalse(like(x, b_.getInt1Ty()));
+  Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return b_.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(x->getType()));
+}
+
+// LLVM takes a float's NaN for any NaN, so the choice is made between integers.
+Value* Arithmetic::settled(Value* x) {
+  const bool is_double = x->getType()->getScalarType()->isDoubleTy();
+  Value* pattern = bits(x);
+  Value* quiet = number(pattern, is_double ? 0x7ff8000000000000 : 0x7fc00000);
+  return b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpUNO(x, x), quiet, pattern), x->getType());
+}
+
+}  // namespace xyntra::cpu_code

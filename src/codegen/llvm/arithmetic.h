@@ -1,0 +1,78 @@
+// te's arithmetic in LLVM's instructions. Values are scalars or vectors of them; an operation works alike on both.
+//
+// In registers f64 is a double and every other float a float that its dtype can represent; integers have as many bits as
+// their dtype, bool has one. In memory elements are as dtypes.def says; `to_storage` and `from_storage` go between.
+// Included by the files that talk to LLVM and by nobody else: its headers take seconds to read.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "te/expr.h"
+
+namespace xyntra::cpu_code {
+
+// What the machine does in one instruction, and must otherwise be written out: nothing may become a library call.
+struct MachineTraits {
+  bool rounds = false;  // floor, ceil, trunc, nearest even
+  bool fuses = false;  // fma
+  bool converts_f16 = false;
+};
+
+class Arithmetic {
+ public:
+  Arithmetic(llvm::IRBuilder<>& builder, const MachineTraits& traits) : b_(builder), traits_(traits) {}
+
+  llvm::Type* register_type(DType dtype) const;
+  llvm::Type* storage_type(DType dtype) const;  // dtypes of whole bytes
+  llvm::Value* constant(const te::ExprNode& node) const;
+
+  // Operands and result have this dtype.
+  llvm::Value* arithmetic(te::ExprOp op, DType dtype, llvm::ArrayRef<llvm::Value*> operands);
+  llvm::Value* compare(te::ExprOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* is_nan(llvm::Value* x);
+  llvm::Value* is_inf(llvm::Value* x);
+  llvm::Value* cast(DType from, DType to, te::CastMode mode, llvm::Value* x);
+  llvm::Value* bitcast(DType from, DType to, llvm::Value* x);
+  llvm::Value* settled(llvm::Value* x);  // every NaN made the one that arithmetic makes
+
+  llvm::Value* to_storage(DType dtype, llvm::Value* x);  // iN, or a float of the same width
+  llvm::Value* from_storage(DType dtype, llvm::Value* x);
+
+  // The type of x with other scalars in it.
+  static llvm::Type* like(llvm::Value* x, llvm::Type* scalar);
+  llvm::Value* number(llvm::Value* like_this, std::int64_t value);
+  llvm::Value* real(llvm::Value* like_this, double value);
+
+  // Division whose divisor is known not to be zero and whose operands are not negative.
+  llvm::Value* natural_quotient(llvm::Value* a, llvm::Value* b) { return b_.CreateUDiv(a, b); }
+  llvm::Value* natural_remainder(llvm::Value* a, llvm::Value* b) { return b_.CreateURem(a, b); }
+
+ private:
+  llvm::Value* float_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
+  llvm::Value* integer_arithmetic(te::ExprOp op, DType dtype, llvm::ArrayRef<llvm::Value*> o);
+  llvm::Value* bool_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
+  llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
+  llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
+  llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
+  llvm::Value* fused(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* float_remainder(llvm::Value* a, llvm::Value* b);
+  llvm::Value* each_lane(llvm::Function* function, llvm::ArrayRef<llvm::Value*> operands);
+  llvm::Function* helper(const std::string& name);
+
+  // convert.cpp
+  llvm::Value* rounded_to(DType dtype, llvm::Value* x);
+  llvm::Value* narrowed(DType dtype, te::CastMode mode, llvm::Value* x);  // float to a representable float
+  llvm::Value* encoded(DType dtype, bool saturate, llvm::Value* x);  // float to i32 holding the code
+  llvm::Value* encoded_scale(te::CastMode mode, llvm::Value* x);
+  llvm::Value* decoded(DType dtype, llvm::Value* code);  // i32 holding the code to float
+  llvm::Value* odd_single(
+      llvm::Value* x);  // double to float, rounded to odd: a second rounding is then harmless
+  llvm::Value* bits(llvm::Value* x);  // as the integer of the same width
+  llvm::Value* as_float(llvm::Value* x);  // i32 to float, same bits
+
+  llvm::IRBuilder<>& b_;
+  MachineTraits traits_;
+};
+
+}  // namespace xyntra::cpu_code

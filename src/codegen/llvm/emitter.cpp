@@ -1,0 +1,474 @@
+#include "codegen/llvm/emitter.h"
+
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+namespace xyntra::cpu_code {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::StmtNode;
+using llvm::BasicBlock;
+using llvm::Value;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+
+namespace {
+constexpr std::int64_t kMostLanes = 1024;
+constexpr std::int64_t kMostStatements = 1'000'000;  // after unrolling
+constexpr std::int64_t kMostRegisterBytes = 32 << 10;  // of one buffer; a larger one lies in scratch memory
+constexpr std::int64_t kScratchAlignment = 64;
+
+Dim bytes_of(const kir::Buffer& buffer) {
+  return ceil_div(product(buffer.shape) * Dim(bits_of(buffer.dtype)), Dim(8));
+}
+}  // namespace
+
+KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
+                             const CompileOptions& options)
+    : module_(module),
+      context_(module.getContext()),
+      traits_(traits),
+      options_(options),
+      analysis_(kernel),
+      kernel_(analysis_.kernel()),
+      b_(context_),
+      entry_(context_),
+      arithmetic_(b_, traits) {}
+
+// ---- functions
+
+void KernelEmitter::lay_out_scratch() {
+  for (const kir::Buffer& buffer : kernel_.buffers) {
+    Dim bytes = bytes_of(buffer);
+    const bool too_large =
+        buffer.scope == Scope::Register && !(bytes.is_constant() && bytes.constant() <= kMostRegisterBytes);
+    in_scratch_.push_back(buffer.scope == Scope::Shared || too_large);
+    scratch_offsets_.push_back(made_.scratch_bytes);
+    if (buffer.scope == Scope::Workspace) made_.workspace_bytes.push_back(bytes);
+    if (!in_scratch_.back()) continue;
+    made_.scratch_bytes =
+        made_.scratch_bytes + ceil_div(bytes, Dim(kScratchAlignment)) * Dim(kScratchAlignment);
+  }
+}
+
+Result<CompiledKernel> KernelEmitter::emit(const std::string& prefix) {
+  lay_out_scratch();
+  const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CompiledPhase phase{prefix + "_p" + std::to_string(i), kir::work_items(kernel_, phases[i])};
+    XYNTRA_CHECK_OK(emit_phase(phases[i], phase.symbol));
+    made_.phases.push_back(std::move(phase));
+  }
+  return std::move(made_);
+}
+
+// i32 symbol(call, begin, end, scratch): runtime/kernel_call.h.
+Status KernelEmitter::emit_phase(const kir::Phase& phase, const std::string& symbol) {
+  auto* pointer = b_.getPtrTy();
+  auto* type =
+      llvm::FunctionType::get(b_.getInt32Ty(), {pointer, b_.getInt64Ty(), b_.getInt64Ty(), pointer}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module_);
+  function_->setDoesNotThrow();
+  function_->addFnAttr("no-builtins");
+  function_->addFnAttr("no-jump-tables", "true");
+  function_->addFnAttr("prefer-vector-width", "512");
+  function_->getArg(3)->addAttr(llvm::Attribute::getWithAlignment(context_, llvm::Align(kScratchAlignment)));
+
+  auto* entry = BasicBlock::Create(context_, "entry", function_);
+  auto* body = BasicBlock::Create(context_, "body", function_);
+  entry_.SetInsertPoint(entry);
+  b_.SetInsertPoint(body);
+  fault_ = nullptr;
+  lanes_.reset();
+  mask_ = nullptr;
+  variables_.assign(kernel_.variables.size(), nullptr);
+  bases_.assign(kernel_.buffers.size(), nullptr);
+  sizes_.clear();
+  llvm::MDBuilder metadata(context_);
+  scopes_.clear();
+  others_.clear();
+  if (options_.distinct_buffers) {
+    llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain();
+    std::vector<llvm::Metadata*> all;
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      all.push_back(metadata.createAnonymousAliasScope(domain));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::vector<llvm::Metadata*> rest = all;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+      scopes_.push_back(llvm::MDNode::get(context_, {all[i]}));
+      others_.push_back(llvm::MDNode::get(context_, rest));
+    }
+  }
+  Status status = emit_work_items(phase);
+  entry_.CreateBr(body);
+  return status;
+}
+
+// The grid's variables are the digits of the work item's number. They are found by division once; from one item to the
+// next they are counted up.
+Status KernelEmitter::emit_work_items(const kir::Phase& phase) {
+  Value *begin = function_->getArg(1), *end = function_->getArg(2);
+  BasicBlock* entry = b_.GetInsertBlock();
+  auto* items = BasicBlock::Create(context_, "item", function_);
+  auto* done = BasicBlock::Create(context_, "done", function_);
+  std::vector<Value*> extents, first(phase.grid.size());
+  for (kir::VarId var : phase.grid) extents.push_back(size(kernel_.variable(var).extent));
+  Value* rest = begin;
+  for (std::size_t d = phase.grid.size(); d-- > 0;) {
+    if (d == 0) {
+      first[d] = rest;
+      break;
+    }
+    Value* divisor = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, extents[d], b_.getInt64(1));
+    first[d] = b_.CreateURem(rest, divisor);
+    rest = b_.CreateUDiv(rest, divisor);
+  }
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), items, done);
+
+  b_.SetInsertPoint(items);
+  llvm::PHINode* item = b_.CreatePHI(b_.getInt64Ty(), 2, "work");
+  item->addIncoming(begin, entry);
+  std::vector<llvm::PHINode*> digits;
+  for (std::size_t d = 0; d < phase.grid.size(); ++d) {
+    digits.push_back(b_.CreatePHI(b_.getInt64Ty(), 2));
+    digits.back()->addIncoming(first[d], entry);
+    variables_[phase.grid[d].index] =
+        extents[d] == b_.getInt64(1) ? b_.getInt64(0) : static_cast<Value*>(digits[d]);
+  }
+  XYNTRA_CHECK_OK(statement(phase.body));
+
+  BasicBlock* last = b_.GetInsertBlock();
+  Value* next = b_.CreateNSWAdd(item, b_.getInt64(1));
+  item->addIncoming(next, last);
+  Value* carry = b_.getTrue();
+  for (std::size_t d = phase.grid.size(); d-- > 0;) {
+    Value* counted = b_.CreateAdd(digits[d], b_.CreateZExt(carry, b_.getInt64Ty()));
+    carry = b_.CreateICmpEQ(counted, extents[d]);
+    digits[d]->addIncoming(b_.CreateSelect(carry, b_.getInt64(0), counted), last);
+  }
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), items, done);
+  b_.SetInsertPoint(done);
+  b_.CreateRet(b_.getInt32(0));
+  return {};
+}
+
+// ---- statements
+
+void KernelEmitter::begin_statement(const StmtNode& node) {
+  emitted_.clear();
+  settled_ = &analysis_.settled(node);
+  guard_ = mask_;
+}
+
+Status KernelEmitter::statement(const kir::Stmt& given) {
+  if (!given.defined()) return {};
+  const StmtNode& node = *given;
+  if (++statements_ > kMostStatements)
+    return limit_error("kernel has too many statements once its loops are unrolled");
+  switch (node.kind) {
+    case StmtNode::Kind::Block:
+      for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));
+      return {};
+    case StmtNode::Kind::Loop: return loop(node);
+    case StmtNode::Kind::If: return branch(node);
+    case StmtNode::Kind::Store: store(node); return {};
+    case StmtNode::Kind::Check: return check(node);
+    case StmtNode::Kind::Call: return call(node);
+  }
+  return {};
+}
+
+Status KernelEmitter::loop(const StmtNode& node) {
+  const Dim& extent = kernel_.variable(node.var).extent;
+  const kir::Stmt& body = node.body.front();
+  const bool constant = extent.is_constant();
+  switch (node.loop) {
+    case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Thread:
+    case LoopKind::Serial: return serial_loop(node, extent);
+    case LoopKind::Unrolled:
+      if (!constant) return unsupported("an unrolled loop of unknown extent");
+      for (std::int64_t turn = 0; turn < extent.constant(); ++turn) {
+        variables_[node.var.index] = b_.getInt64(static_cast<std::uint64_t>(turn));
+        XYNTRA_CHECK_OK(statement(body));
+      }
+      return {};
+    case LoopKind::Vector: {
+      if (!constant || extent.constant() > kMostLanes)
+        return unsupported("a vector loop of unknown or large extent");
+      if (lanes_) return unsupported("a vector loop inside another");
+      if (extent.constant() < 1) return {};
+      if (extent.constant() == 1) {
+        variables_[node.var.index] = b_.getInt64(0);
+        return statement(body);
+      }
+      Lanes lanes{node.var, static_cast<unsigned>(extent.constant()), nullptr};
+      llvm::SmallVector<llvm::Constant*, 32> ids;
+      for (unsigned i = 0; i < lanes.count; ++i) ids.push_back(b_.getInt64(i));
+      lanes.ids = llvm::ConstantVector::get(ids);
+      variables_[node.var.index] = lanes.ids;
+      lanes_ = lanes;
+      Status status = statement(body);
+      lanes_.reset();
+      return status;
+    }
+  }
+  return {};
+}
+
+Status KernelEmitter::serial_loop(const StmtNode& node, const Dim& extent) {
+  if (extent.is_constant() && extent.constant() < 1) return {};
+  if (extent.is(1)) {
+    variables_[node.var.index] = b_.getInt64(0);
+    return statement(node.body.front());
+  }
+  Value* turns = size(extent);
+  BasicBlock* before = b_.GetInsertBlock();
+  auto* body = BasicBlock::Create(context_, "loop", function_);
+  auto* after = BasicBlock::Create(context_, "end", function_);
+  if (extent.is_constant()) {
+    b_.CreateBr(body);
+  } else {
+    b_.CreateCondBr(b_.CreateICmpSGT(turns, b_.getInt64(0)), body, after);
+  }
+  b_.SetInsertPoint(body);
+  llvm::PHINode* turn = b_.CreatePHI(b_.getInt64Ty(), 2);
+  turn->addIncoming(b_.getInt64(0), before);
+  variables_[node.var.index] = turn;
+  XYNTRA_CHECK_OK(statement(node.body.front()));
+  Value* next = b_.CreateAdd(turn, b_.getInt64(1), "", true, true);
+  turn->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, turns), body, after);
+  b_.SetInsertPoint(after);
+  return {};
+}
+
+Status KernelEmitter::branch(const StmtNode& node) {
+  begin_statement(node);
+  Value* condition = emit(node.condition);
+  const kir::Stmt otherwise = node.body.size() > 1 ? node.body[1] : kir::Stmt();
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
+    return statement(known->isOne() ? node.body[0] : otherwise);
+  }
+  if (varies(condition)) {
+    Value* outer = mask_;
+    mask_ = both(outer, condition);
+    Status status = statement(node.body[0]);
+    if (status && otherwise.defined()) {
+      mask_ = both(outer, b_.CreateNot(condition));
+      status = statement(otherwise);
+    }
+    mask_ = outer;
+    return status;
+  }
+  auto* then = BasicBlock::Create(context_, "then", function_);
+  auto* after = BasicBlock::Create(context_, "after", function_);
+  auto* other = otherwise.defined() ? BasicBlock::Create(context_, "else", function_) : after;
+  b_.CreateCondBr(condition, then, other);
+  b_.SetInsertPoint(then);
+  XYNTRA_CHECK_OK(statement(node.body[0]));
+  b_.CreateBr(after);
+  if (otherwise.defined()) {
+    b_.SetInsertPoint(other);
+    XYNTRA_CHECK_OK(statement(otherwise));
+    b_.CreateBr(after);
+  }
+  b_.SetInsertPoint(after);
+  return {};
+}
+
+Status KernelEmitter::check(const StmtNode& node) {
+  begin_statement(node);
+  Value* index = emit(node.index.front());
+  Value* bound = size(kernel_.buffer(node.buffer).shape.at(node.dimension));
+  if (varies(index)) bound = spread(bound);
+  Value* outside = b_.CreateICmpUGE(index, bound);
+  if (mask_ != nullptr) {
+    outside = both(outside, mask_);
+    index = spread(index);
+  }
+  auto* faulty = BasicBlock::Create(context_, "outside", function_);
+  auto* after = BasicBlock::Create(context_, "inside", function_);
+  b_.CreateCondBr(any(outside), faulty, after, llvm::MDBuilder(context_).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(faulty);
+  if (varies(outside)) {  // the first lane that is
+    auto* word = b_.getIntNTy(lanes_->count);
+    Value* lane =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateBitCast(outside, word), b_.getTrue());
+    index = b_.CreateExtractElement(index, lane);
+  }
+  auto* pointer = b_.getPtrTy();
+  Value* fault = b_.CreateLoad(pointer, b_.CreateConstGEP1_64(pointer, function_->getArg(0), 2));
+  b_.CreateStore(b_.getInt32(node.buffer.index), fault);
+  b_.CreateStore(b_.getInt32(static_cast<std::uint32_t>(node.dimension)),
+                 b_.CreateConstGEP1_64(b_.getInt32Ty(), fault, 1));
+  b_.CreateStore(index, b_.CreateConstGEP1_64(b_.getInt64Ty(), fault, 1));
+  b_.CreateRet(b_.getInt32(1));
+  b_.SetInsertPoint(after);
+  return {};
+}
+
+Status KernelEmitter::call(const StmtNode& node) {
+  if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
+  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "' on a CPU");
+}
+
+void KernelEmitter::store(const StmtNode& node) {
+  begin_statement(node);
+  Value* value = emit(node.value);
+  guard_ = mask_;
+  store_at(node.buffer, analysis_.access(node), value, mask_);
+}
+
+// ---- expressions
+
+Value* KernelEmitter::spread(Value* x) {
+  if (!lanes_ || varies(x)) return x;
+  return b_.CreateVectorSplat(lanes_->count, x);
+}
+
+void KernelEmitter::spread_alike(llvm::MutableArrayRef<Value*> values) {
+  if (llvm::none_of(values, [](Value* value) { return varies(value); })) return;
+  for (Value*& value : values) value = spread(value);
+}
+
+Value* KernelEmitter::any(Value* condition) {
+  return varies(condition) ? b_.CreateOrReduce(condition) : condition;
+}
+
+Value* KernelEmitter::both(Value* a, Value* b) {
+  if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+  Value* values[] = {a, b};
+  spread_alike(values);
+  return b_.CreateAnd(values[0], values[1]);
+}
+
+// The value of a size, loaded once at the function's entry.
+Value* KernelEmitter::size(const Dim& dim) {
+  if (dim.is_constant()) return b_.getInt64(static_cast<std::uint64_t>(dim.constant()));
+  std::size_t number = 0;
+  while (number < made_.sizes.size() && !(made_.sizes[number] == dim)) ++number;
+  if (number == made_.sizes.size()) made_.sizes.push_back(dim);
+  sizes_.resize(made_.sizes.size(), nullptr);
+  if (sizes_[number] == nullptr) {
+    auto* pointer = entry_.getPtrTy();
+    Value* table = entry_.CreateLoad(pointer, entry_.CreateConstGEP1_64(pointer, function_->getArg(0), 1));
+    auto* loaded =
+        entry_.CreateLoad(entry_.getInt64Ty(), entry_.CreateConstGEP1_64(entry_.getInt64Ty(), table, number));
+    loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    sizes_[number] = loaded;
+  }
+  return sizes_[number];
+}
+
+Value* KernelEmitter::emit(const Expr& expr) {
+  Value* outer = guard_;
+  if (guard_ != nullptr && !analysis_.needs_guard(expr)) guard_ = nullptr;
+  const Key key{expr.address(), guard_};
+  auto known = emitted_.find(key);
+  Value* value = known != emitted_.end() ? known->second : nullptr;
+  if (value == nullptr) {
+    value = emit_node(expr);
+    if (settled_->count(expr.address()) != 0) value = arithmetic_.settled(value);
+    emitted_[key] = value;
+  }
+  guard_ = outer;
+  return value;
+}
+
+Value* KernelEmitter::emit_node(const Expr& expr) {
+  const ExprNode& node = *expr;
+  switch (node.op) {
+    case ExprOp::Const: return arithmetic_.constant(node);
+    case ExprOp::Var: {
+      Value* bound = variables_[node.var.index];
+      require(bound != nullptr, "codegen: a variable outside its loop");
+      return bound;
+    }
+    case ExprOp::Size: return size(node.size);
+    case ExprOp::Accumulator: internal_error("codegen: an accumulator in a kernel");
+    case ExprOp::Load: return load(node.buffer, analysis_.access(node), guard_);
+    case ExprOp::LoadOr: return load_or(node);
+    case ExprOp::Select: return select(node);
+    case ExprOp::Cast:
+      return arithmetic_.cast(node.operands[0].dtype(), node.dtype, node.cast, emit(node.operands[0]));
+    case ExprOp::Bitcast:
+      return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
+    case ExprOp::IsNan: return arithmetic_.is_nan(emit(node.operands[0]));
+    case ExprOp::IsInf: return arithmetic_.is_inf(emit(node.operands[0]));
+    case ExprOp::FloorDiv:
+    case ExprOp::Mod:
+    case ExprOp::Div:
+    case ExprOp::Rem:
+      if (node.dtype == DType::I64) return integer_division(node);
+      break;
+    default: break;
+  }
+  llvm::SmallVector<Value*, 3> operands;
+  for (const Expr& operand : node.operands) operands.push_back(emit(operand));
+  spread_alike(operands);
+  if (te::kind_of(node.op) == te::ExprKind::Compare) {
+    return arithmetic_.compare(node.op, node.operands[0].dtype(), operands[0], operands[1]);
+  }
+  return arithmetic_.arithmetic(node.op, node.dtype, operands);
+}
+
+// Positions are seldom negative, and unsigned division needs no correction.
+Value* KernelEmitter::integer_division(const ExprNode& node) {
+  Value* operands[] = {emit(node.operands[0]), emit(node.operands[1])};
+  spread_alike(operands);
+  const Expr& divisor = node.operands[1];
+  const bool positive =
+      divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
+  const bool natural = positive && analysis_.is_natural(node.operands[0]);
+  return arithmetic_.arithmetic(node.op, natural ? DType::U64 : DType::I64, operands);
+}
+
+// Each side is read only where it is chosen.
+Value* KernelEmitter::select(const ExprNode& node) {
+  Value* condition = emit(node.operands[0]);
+  Value* outer = guard_;
+  Value* chosen[2];
+  for (std::size_t side = 0; side < 2; ++side) {
+    const Expr& operand = node.operands[1 + side];
+    guard_ = nullptr;
+    if (analysis_.needs_guard(operand)) guard_ = both(outer, side == 0 ? condition : b_.CreateNot(condition));
+    chosen[side] = emit(operand);
+  }
+  guard_ = outer;
+  Value* values[] = {condition, chosen[0], chosen[1]};
+  if (varies(condition) || varies(chosen[0]) || varies(chosen[1])) {
+    values[1] = spread(values[1]);
+    values[2] = spread(values[2]);
+  }
+  return b_.CreateSelect(values[0], values[1], values[2]);
+}
+
+Value* KernelEmitter::load_or(const ExprNode& node) {
+  const Access& access = analysis_.access(node);
+  const kir::Buffer& buffer = kernel_.buffer(node.buffer);
+  Value* inside = nullptr;
+  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+    if (access.within[d]) continue;
+    Value* index[] = {emit(node.operands[1 + d]), size(buffer.shape[d])};
+    spread_alike(index);
+    inside = both(inside, b_.CreateICmpULT(index[0], index[1]));
+  }
+  if (inside == nullptr) return load(node.buffer, access, nullptr);
+  Value* outer = guard_;
+  Value* element = load(node.buffer, access, both(outer, inside));
+  guard_ = nullptr;
+  if (analysis_.needs_guard(node.operands[0])) guard_ = both(outer, b_.CreateNot(inside));
+  Value* fallback = emit(node.operands[0]);
+  guard_ = outer;
+  if (varies(inside) || varies(element) || varies(fallback)) {
+    element = spread(element);
+    fallback = spread(fallback);
+  }
+  return b_.CreateSelect(inside, element, fallback);
+}
+
+}  // namespace xyntra::cpu_code

@@ -1,0 +1,145 @@
+// One kernel as LLVM functions, one per phase.
+//
+// The body of a Vector loop is written in vectors: an expression is a scalar where it is the same in every lane, else a
+// vector with one element per lane. A mask says which lanes are on where an If divides them.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "codegen/llvm/analysis.h"
+#include "codegen/llvm/arithmetic.h"
+#include "codegen/llvm/emit.h"
+
+namespace xyntra::cpu_code {
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
+                const CompileOptions& options);
+
+  Result<CompiledKernel> emit(const std::string& prefix);
+
+ private:
+  using Value = llvm::Value;
+
+  // A place in memory: of every lane, `stride` elements apart, or lane by lane at `offsets`.
+  struct Place {
+    Value* pointer = nullptr;
+    std::int64_t stride = 0;
+    Value* offsets = nullptr;  // vector of i64, in elements from `pointer`
+    bool is_uniform() const { return offsets == nullptr && stride == 0; }
+  };
+  struct Lanes {
+    kir::VarId var;
+    unsigned count = 0;
+    Value* ids = nullptr;  // 0, 1, 2, …
+  };
+
+  // emitter.cpp: functions, statements
+  void lay_out_scratch();
+  Status emit_phase(const kir::Phase& phase, const std::string& symbol);
+  Status emit_work_items(const kir::Phase& phase);
+  Status statement(const kir::Stmt& statement);
+  Status loop(const kir::StmtNode& node);
+  Status serial_loop(const kir::StmtNode& node, const Dim& extent);
+  Status branch(const kir::StmtNode& node);
+  Status check(const kir::StmtNode& node);
+  Status call(const kir::StmtNode& node);
+  void store(const kir::StmtNode& node);
+
+  // expressions
+  void begin_statement(const kir::StmtNode& node);
+  Value* emit(const te::Expr& expr);
+  Value* emit_node(const te::Expr& expr);
+  Value* select(const te::ExprNode& node);
+  Value* load_or(const te::ExprNode& node);
+  Value* integer_division(const te::ExprNode& node);
+  Value* size(const Dim& dim);
+  Value* spread(Value* x);  // to every lane
+  void spread_alike(llvm::MutableArrayRef<Value*> values);
+  static bool varies(const Value* x) { return x->getType()->isVectorTy(); }
+  Value* any(Value* condition);  // in any lane
+  Value* both(Value* a, Value* b);  // either may be null: true
+  template <class Make>
+  Value* where(Value* condition, Make make);  // what `make` gives, or zero, by a branch
+
+  // memory.cpp
+  bool in_registers(kir::BufferId buffer) const;
+  bool is_packed(kir::BufferId buffer) const;  // several elements in a byte
+  llvm::Type* element_type(kir::BufferId buffer) const;
+  Value* base(kir::BufferId buffer);
+  Place place(kir::BufferId buffer, const Access& access);
+  Value* pointers(kir::BufferId buffer, const Place& place);  // one per lane
+  Value* load(kir::BufferId buffer, const Access& access, Value* guard);
+  Value* load_elements(kir::BufferId buffer, const Place& place, Value* guard);
+  Value* load_packed(kir::BufferId buffer, const Access& access, Value* guard);
+  void store_at(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
+  void store_vector(kir::BufferId buffer, const Place& place, bool in_bounds, Value* value, Value* mask);
+  void store_packed(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
+  void store_packed_element(kir::BufferId buffer, Value* position, Value* value);
+  Value* position(const Place& place);  // of a packed element; scalar or vector
+  bool fills_bytes(kir::BufferId buffer, const Access& access, const Place& place);
+  Value* from_memory(kir::BufferId buffer, Value* x);
+  Value* to_memory(kir::BufferId buffer, Value* x);
+  template <class Instruction>
+  Instruction* marked(kir::BufferId buffer, Instruction* access);  // with what it cannot overlap
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  MachineTraits traits_;
+  CompileOptions options_;
+  KernelAnalysis analysis_;
+  const kir::Kernel& kernel_;
+  CompiledKernel made_;
+  std::vector<Dim> scratch_offsets_;  // per buffer; Shared ones, and Register ones too large for registers
+  std::vector<bool> in_scratch_;
+  std::int64_t statements_ = 0;
+
+  // of the function being written
+  llvm::IRBuilder<> b_;
+  llvm::IRBuilder<> entry_;  // the end of the entry block
+  Arithmetic arithmetic_;
+  llvm::Function* function_ = nullptr;
+  llvm::BasicBlock* fault_ = nullptr;
+  std::vector<Value*> variables_, bases_, sizes_;
+  std::vector<llvm::MDNode*> scopes_, others_;
+  std::optional<Lanes> lanes_;
+  Value* mask_ = nullptr;  // lanes that are on; null: all
+
+  // of the statement being written
+  const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
+  Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
+  struct Key {
+    const te::ExprNode* node;
+    const Value* guard;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      return std::hash<const void*>()(key.node) * 31 + std::hash<const void*>()(key.guard);
+    }
+  };
+  std::unordered_map<Key, Value*, KeyHash> emitted_;
+};
+
+template <class Make>
+llvm::Value* KernelEmitter::where(Value* condition, Make make) {
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition); known != nullptr && known->isOne())
+    return make();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  auto* then = llvm::BasicBlock::Create(context_, "read", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+  b_.CreateCondBr(condition, then, after);
+  b_.SetInsertPoint(then);
+  Value* value = make();
+  llvm::BasicBlock* end = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* result = b_.CreatePHI(value->getType(), 2);
+  result->addIncoming(value, end);
+  result->addIncoming(llvm::Constant::getNullValue(value->getType()), before);
+  return result;
+}
+
+}  // namespace xyntra::cpu_code

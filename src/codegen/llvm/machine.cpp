@@ -1,0 +1,244 @@
+// LLVM as a whole: processors, the list of passes, objects out of modules.
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/SubtargetFeature.h>
+#include <llvm/TargetParser/Triple.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/DCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/GVN.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <mutex>
+
+#include "codegen/llvm/emitter.h"
+#include "target/target.h"
+
+namespace xyntra {
+namespace {
+
+using cpu_code::MachineTraits;
+
+void start_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+using Machine = std::unique_ptr<llvm::TargetMachine>;
+
+Result<Machine> machine_for(const CpuTarget& cpu, bool optimize) {
+  start_llvm();
+  std::string problem;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(cpu.triple, problem);
+  if (target == nullptr) return unsupported("no code generator for " + cpu.triple);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.NoTrappingFPMath = true;
+  options.UniqueSectionNames = false;
+  Machine machine(target->createTargetMachine(
+      cpu.triple, cpu.cpu, cpu.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+      optimize ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None));
+  if (machine == nullptr) return unsupported("no code generator for " + cpu.cpu);
+  return machine;
+}
+
+MachineTraits traits_of(const llvm::TargetMachine& machine) {
+  MachineTraits traits;
+  if (machine.getTargetTriple().isAArch64()) {
+    traits.rounds = traits.fuses = traits.converts_f16 = true;
+    return traits;
+  }
+  const llvm::MCSubtargetInfo& machine_has = *machine.getMCSubtargetInfo();
+  traits.rounds = machine_has.checkFeatures("+sse4.1");
+  traits.fuses = machine_has.checkFeatures("+fma");
+  traits.converts_f16 = machine_has.checkFeatures("+f16c");
+  return traits;
+}
+
+// Few passes: the emitter writes what it means, and what is left are constants of unrolled loops, registers in memory,
+// and what does not change inside a loop.
+void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::TargetLibraryInfoImpl library(machine.getTargetTriple());
+  library.disableAllFunctions();  // a kernel calls none
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(true));
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(
+      llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true, /*UseBlockFrequencyInfo=*/false));
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  passes.addPass(llvm::GVNPass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::DCEPass());
+  llvm::ModulePassManager whole;
+  whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  whole.addPass(llvm::GlobalDCEPass());
+  whole.run(module, modules);
+}
+
+struct Emitted {
+  std::unique_ptr<llvm::LLVMContext> context;
+  Machine machine;
+  std::unique_ptr<llvm::Module> module;
+  std::vector<CompiledKernel> kernels;
+};
+
+Result<Emitted> emitted(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
+                        const CompileOptions& options) {
+  Emitted made;
+  XYNTRA_TRY(made.machine, machine_for(cpu, options.optimize));
+  made.context = std::make_unique<llvm::LLVMContext>();
+  made.module = std::make_unique<llvm::Module>("kernels", *made.context);
+  made.module->setTargetTriple(cpu.triple);
+  made.module->setDataLayout(made.machine->createDataLayout());
+  made.module->setPICLevel(llvm::PICLevel::SmallPIC);
+  const MachineTraits traits = traits_of(*made.machine);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    cpu_code::KernelEmitter emitter(*made.module, traits, kernels[i], options);
+    auto kernel = emitter.emit("k" + std::to_string(i));
+    if (!kernel) {
+      Error error = std::move(kernel).error();
+      error.message = "kernel " + kernels[i].name + ": " + error.message;
+      return failure(std::move(error));
+    }
+    made.kernels.push_back(std::move(*kernel));
+  }
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  if (llvm::verifyModule(*made.module, &stream)) internal_error("codegen: " + stream.str());
+  if (options.optimize) optimize(*made.module, *made.machine);
+  return made;
+}
+
+Status emit_file(Emitted& made, llvm::CodeGenFileType type, llvm::raw_pwrite_stream& stream) {
+  llvm::legacy::PassManager passes;
+  auto* library = new llvm::TargetLibraryInfoWrapperPass(made.machine->getTargetTriple());
+  passes.add(library);
+  if (made.machine->addPassesToEmitFile(passes, stream, nullptr, type)) {
+    return unsupported("no objects for " + made.machine->getTargetTriple().str());
+  }
+  passes.run(*made.module);
+  return {};
+}
+
+struct NamedCpu {
+  std::string_view name, cpu, features;
+};
+// The tables of target/ in LLVM's words.
+constexpr NamedCpu kX86Cpus[] = {
+    {"generic", "x86-64", ""},
+    {"avx2", "x86-64-v3", ""},
+    {"avx512", "x86-64-v4", ""},
+    {"amx", "x86-64-v4", "+amx-tile,+amx-bf16,+amx-int8,+avx512vnni,+avx512bf16"},
+};
+constexpr NamedCpu kArmCpus[] = {
+    {"generic", "generic", "+neon"},
+    {"neon", "generic", "+neon"},
+    {"neon_bf16", "generic", "+neon,+v8.6a,+bf16,+i8mm"},
+};
+
+}  // namespace
+
+bool has_code_generator() { return true; }
+
+Result<CpuTarget> cpu_target(std::string_view name) {
+  start_llvm();
+  CpuTarget found;
+  found.triple = llvm::sys::getDefaultTargetTriple();
+  const llvm::Triple triple(found.triple);
+  if (name == "native") {
+    found.cpu = llvm::sys::getHostCPUName().str();
+    llvm::SubtargetFeatures features;
+    llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+    std::vector<std::string> names;
+    for (const auto& feature : host) names.push_back((feature.second ? "+" : "-") + feature.first().str());
+    std::sort(names.begin(), names.end());  // the map's order is no order
+    for (const std::string& feature : names) features.AddFeature(feature);
+    found.features = features.getString();
+    return found;
+  }
+  auto known = triple.isAArch64() ? std::span<const NamedCpu>(kArmCpus) : std::span<const NamedCpu>(kX86Cpus);
+  for (const NamedCpu& one : known) {
+    if (one.name != name) continue;
+    found.cpu = one.cpu;
+    found.features = one.features;
+    return found;
+  }
+  found.cpu = name;
+  CpuTarget plain = found;
+  plain.cpu.clear();
+  XYNTRA_TRY(Machine machine, machine_for(plain, false));
+  if (!machine->getMCSubtargetInfo()->isCPUStringValid(found.cpu)) {
+    std::string names = "native";
+    for (const NamedCpu& one : known) names += ", " + std::string(one.name);
+    return usage_error("no processor is called '" + std::string(name) + "'; known are " + names +
+                       ", and those of LLVM such as " +
+                       (triple.isAArch64() ? "neoverse-v1" : "sapphirerapids"));
+  }
+  return found;
+}
+
+Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
+                                        const CompileOptions& options) {
+  XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
+  CompiledKernels compiled;
+  auto object = std::as_bytes(std::span<const char>(bytes.data(), bytes.size()));
+  compiled.object.assign(object.begin(), object.end());
+  compiled.kernels = std::move(made.kernels);
+  return compiled;
+}
+
+Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
+                                 const CompileOptions& options) {
+  XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
+  std::string text;
+  if (form == CodeText::Ir) {
+    llvm::raw_string_ostream stream(text);
+    made.module->print(stream, nullptr);
+    return text;
+  }
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::AssemblyFile, stream));
+  return std::string(bytes.data(), bytes.size());
+}
+
+}  // namespace xyntra

@@ -1,0 +1,341 @@
+// Loads and stores: plain, strided, gathered; under a mask; of elements that share a byte.
+#include <llvm/IR/Module.h>
+
+#include "codegen/llvm/emitter.h"
+
+namespace xyntra::cpu_code {
+
+using kir::BufferId;
+using kir::Scope;
+using llvm::Align;
+using llvm::Type;
+using llvm::Value;
+using te::ExprOp;
+
+// ---- buffers
+
+bool KernelEmitter::in_registers(BufferId buffer) const {
+  return kernel_.buffer(buffer).scope == Scope::Register && !in_scratch_[buffer.index];
+}
+
+bool KernelEmitter::is_packed(BufferId buffer) const {
+  return bits_of(kernel_.buffer(buffer).dtype) < 8 && !in_registers(buffer);
+}
+
+// In registers a narrow float stays the float it is computed as, and what shares bytes in memory has one of its own.
+Type* KernelEmitter::element_type(BufferId buffer) const {
+  const DType dtype = kernel_.buffer(buffer).dtype;
+  if (!in_registers(buffer)) return arithmetic_.storage_type(dtype);
+  Type* type = arithmetic_.register_type(dtype);
+  return type->getScalarSizeInBits() < 8 ? llvm::Type::getInt8Ty(context_) : type;
+}
+
+Value* KernelEmitter::base(BufferId id) {
+  Value*& known = bases_[id.index];
+  if (known != nullptr) return known;
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  auto* pointer = entry_.getPtrTy();
+  if (in_registers(id)) {
+    const Dim count = product(buffer.shape);
+    auto* type = llvm::ArrayType::get(element_type(id), static_cast<std::uint64_t>(count.constant()));
+    auto* memory = entry_.CreateAlloca(type);
+    memory->setAlignment(Align(64));
+    return known = memory;
+  }
+  if (in_scratch_[id.index]) {
+    return known =
+               entry_.CreateGEP(entry_.getInt8Ty(), function_->getArg(3), size(scratch_offsets_[id.index]));
+  }
+  std::uint64_t position = 0;  // arguments first, then workspace
+  for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+    const Scope scope = kernel_.buffers[i].scope;
+    if (scope == Scope::Global && (i < id.index || buffer.scope == Scope::Workspace)) ++position;
+    if (scope == Scope::Workspace && i < id.index && buffer.scope == Scope::Workspace) ++position;
+  }
+  Value* table = entry_.CreateLoad(pointer, function_->getArg(0));
+  auto* loaded = entry_.CreateLoad(pointer, entry_.CreateConstGEP1_64(pointer, table, position));
+  loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+  return known = loaded;
+}
+
+template <class Instruction>
+Instruction* KernelEmitter::marked(BufferId buffer, Instruction* access) {
+  if (scopes_.empty() || in_registers(buffer)) return access;
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes_[buffer.index]);
+  access->setMetadata(llvm::LLVMContext::MD_noalias, others_[buffer.index]);
+  return access;
+}
+
+Value* KernelEmitter::from_memory(BufferId buffer, Value* x) {
+  const DType dtype = kernel_.buffer(buffer).dtype;
+  if (!in_registers(buffer)) return arithmetic_.from_storage(dtype, x);
+  return is_float(dtype) ? x : b_.CreateTrunc(x, Arithmetic::like(x, arithmetic_.register_type(dtype)));
+}
+
+Value* KernelEmitter::to_memory(BufferId buffer, Value* x) {
+  const DType dtype = kernel_.buffer(buffer).dtype;
+  if (!in_registers(buffer)) return arithmetic_.to_storage(dtype, x);
+  return is_float(dtype) ? x : b_.CreateZExt(x, Arithmetic::like(x, element_type(buffer)));
+}
+
+// ---- places
+
+// The constant part goes last, so that neighbouring accesses share one address and differ in the instruction's offset.
+KernelEmitter::Place KernelEmitter::place(BufferId buffer, const Access& access) {
+  Place found;
+  Value *uniform = nullptr, *varying = nullptr;
+  std::int64_t constant = 0;
+  auto add = [&](Value*& sum, Value* term) { sum = sum == nullptr ? term : b_.CreateAdd(sum, term); };
+  for (const te::LinearIndex::Term& term : access.flat.terms) {
+    const bool fixed = term.coefficient.is_constant();
+    if (lanes_ && term.atom->op == ExprOp::Var && term.atom->var == lanes_->var && fixed) {
+      found.stride += term.coefficient.constant();
+      continue;
+    }
+    Value* atom = emit(term.atom);
+    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(atom); known != nullptr && fixed) {
+      constant += known->getSExtValue() * term.coefficient.constant();
+      continue;
+    }
+    Value* factors[] = {atom, size(term.coefficient)};
+    spread_alike(factors);
+    Value* scaled = term.coefficient.is(1) ? atom : b_.CreateMul(factors[0], factors[1]);
+    add(varies(scaled) ? varying : uniform, scaled);
+  }
+  if (access.flat.constant.is_constant()) {
+    constant += access.flat.constant.constant();
+  } else {
+    add(uniform, size(access.flat.constant));
+  }
+  if (is_packed(buffer)) {  // no address: elements are counted from the buffer's start
+    found.pointer = uniform == nullptr
+                        ? b_.getInt64(static_cast<std::uint64_t>(constant))
+                        : b_.CreateAdd(uniform, b_.getInt64(static_cast<std::uint64_t>(constant)));
+  } else {
+    Type* element = element_type(buffer);
+    found.pointer = base(buffer);
+    if (uniform != nullptr) found.pointer = b_.CreateGEP(element, found.pointer, uniform);
+    if (constant != 0) {
+      found.pointer = b_.CreateGEP(element, found.pointer, b_.getInt64(static_cast<std::uint64_t>(constant)));
+    }
+  }
+  if (varying != nullptr) {
+    found.offsets = varying;
+    if (found.stride != 0) {
+      add(found.offsets, b_.CreateMul(lanes_->ids, arithmetic_.number(lanes_->ids, found.stride)));
+    }
+  }
+  return found;
+}
+
+Value* KernelEmitter::pointers(BufferId buffer, const Place& place) {
+  Value* offsets = place.offsets;
+  if (offsets == nullptr) offsets = b_.CreateMul(lanes_->ids, arithmetic_.number(lanes_->ids, place.stride));
+  return b_.CreateGEP(element_type(buffer), place.pointer, offsets);
+}
+
+// ---- loads
+
+Value* KernelEmitter::load(BufferId buffer, const Access& access, Value* guard) {
+  if (access.in_bounds) guard = nullptr;
+  if (is_packed(buffer)) return load_packed(buffer, access, guard);
+  return from_memory(buffer, load_elements(buffer, place(buffer, access), guard));
+}
+
+Value* KernelEmitter::load_elements(BufferId buffer, const Place& place, Value* guard) {
+  Type* element = element_type(buffer);
+  const Align align = Align(element->getScalarSizeInBits() / 8);
+  auto plain = [&](Type* type, Value* pointer) {
+    return marked(buffer, b_.CreateAlignedLoad(type, pointer, align));
+  };
+  if (place.is_uniform()) {
+    if (guard == nullptr) return plain(element, place.pointer);
+    return where(any(guard), [&]() -> Value* { return plain(element, place.pointer); });
+  }
+  auto* vector = llvm::FixedVectorType::get(element, lanes_->count);
+  const bool masked = guard != nullptr && varies(guard);
+  auto in_order = [&](Value* pointer, Value* mask) -> Value* {
+    if (!masked) return plain(vector, pointer);
+    Value* zero = llvm::Constant::getNullValue(vector);
+    return marked(buffer, b_.CreateMaskedLoad(vector, pointer, align, mask, zero));
+  };
+  auto all = [&]() -> Value* {
+    if (place.offsets == nullptr && place.stride == 1) return in_order(place.pointer, guard);
+    if (place.offsets == nullptr && place.stride == -1) {
+      Value* first =
+          b_.CreateGEP(element, place.pointer, b_.getInt64(1 - static_cast<std::uint64_t>(lanes_->count)));
+      return b_.CreateVectorReverse(in_order(first, masked ? b_.CreateVectorReverse(guard) : nullptr));
+    }
+    Value* mask = masked ? guard : nullptr;
+    return marked(buffer, b_.CreateMaskedGather(vector, pointers(buffer, place), align, mask,
+                                                llvm::Constant::getNullValue(vector)));
+  };
+  return guard != nullptr && !masked ? where(guard, all) : all();
+}
+
+// ---- stores
+
+void KernelEmitter::store_at(BufferId buffer, const Access& access, Value* value, Value* mask) {
+  if (is_packed(buffer)) return store_packed(buffer, access, value, mask);
+  Place target = place(buffer, access);
+  Value* element = to_memory(buffer, value);
+  const Align align = Align(element->getType()->getScalarSizeInBits() / 8);
+  if (!target.is_uniform()) return store_vector(buffer, target, access.in_bounds, element, mask);
+  if (mask == nullptr) {  // of all lanes the last one's value stays
+    if (varies(element)) element = b_.CreateExtractElement(element, lanes_->count - 1);
+    marked(buffer, b_.CreateAlignedStore(element, target.pointer, align));
+    return;
+  }
+  Value* everywhere = b_.CreateVectorSplat(lanes_->count, target.pointer);
+  marked(buffer, b_.CreateMaskedScatter(spread(element), everywhere, align, mask));
+}
+
+void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bounds, Value* element,
+                                 Value* mask) {
+  const Align align = Align(element->getType()->getScalarSizeInBits() / 8);
+  element = spread(element);
+  const bool in_order = place.offsets == nullptr && (place.stride == 1 || place.stride == -1);
+  if (!in_order) {
+    marked(buffer, b_.CreateMaskedScatter(element, pointers(buffer, place), align, mask));
+    return;
+  }
+  Value* first = place.pointer;
+  if (place.stride == -1) {
+    first = b_.CreateGEP(element->getType()->getScalarType(), first,
+                         b_.getInt64(1 - static_cast<std::uint64_t>(lanes_->count)));
+    element = b_.CreateVectorReverse(element);
+    if (mask != nullptr) mask = b_.CreateVectorReverse(mask);
+  }
+  if (mask != nullptr && in_bounds && in_registers(buffer)) {  // keeps the buffer in registers
+    Value* before = b_.CreateAlignedLoad(element->getType(), first, align);
+    element = b_.CreateSelect(mask, element, before);
+    mask = nullptr;
+  }
+  if (mask == nullptr) {
+    marked(buffer, b_.CreateAlignedStore(element, first, align));
+  } else {
+    marked(buffer, b_.CreateMaskedStore(element, first, align, mask));
+  }
+}
+
+// ---- elements that share a byte, the first in the low bits
+
+Value* KernelEmitter::position(const Place& place) {
+  if (place.is_uniform()) return place.pointer;
+  Value* offsets = place.offsets;
+  if (offsets == nullptr) offsets = b_.CreateMul(lanes_->ids, arithmetic_.number(lanes_->ids, place.stride));
+  return b_.CreateAdd(spread(place.pointer), offsets);
+}
+
+// Whether the lanes' elements are neighbours that begin and end with a byte.
+bool KernelEmitter::fills_bytes(BufferId buffer, const Access& access, const Place& place) {
+  const std::int64_t per_byte = 8 / bits_of(kernel_.buffer(buffer).dtype);
+  if (place.offsets != nullptr || place.stride != 1 || lanes_->count % per_byte != 0) return false;
+  auto even = [&](const Dim& dim) { return dim.is_constant() && dim.constant() % per_byte == 0; };
+  for (const te::LinearIndex::Term& term : access.flat.terms) {
+    const bool lane = term.atom->op == ExprOp::Var && term.atom->var == lanes_->var;
+    if (!lane && !even(term.coefficient)) return false;
+  }
+  return even(access.flat.constant);
+}
+
+Value* KernelEmitter::load_packed(BufferId buffer, const Access& access, Value* guard) {
+  const DType dtype = kernel_.buffer(buffer).dtype;
+  const int bits = bits_of(dtype), per_byte = 8 / bits;
+  const Place source = place(buffer, access);
+  Type* byte = b_.getInt8Ty();
+  Value *bytes = nullptr, *places = nullptr;
+  if (guard == nullptr && lanes_ && !source.is_uniform() && fills_bytes(buffer, access, source)) {
+    Value* first = b_.CreateGEP(
+        byte, base(buffer), b_.CreateUDiv(source.pointer, b_.getInt64(static_cast<std::uint64_t>(per_byte))));
+    auto* whole = llvm::FixedVectorType::get(byte, lanes_->count / static_cast<unsigned>(per_byte));
+    Value* loaded = marked(buffer, b_.CreateAlignedLoad(whole, first, Align(1)));
+    llvm::SmallVector<int, 32> repeat;
+    llvm::SmallVector<llvm::Constant*, 32> shifts;
+    for (int lane = 0; lane < static_cast<int>(lanes_->count); ++lane) {
+      repeat.push_back(lane / per_byte);
+      shifts.push_back(b_.getInt8(static_cast<std::uint8_t>(lane % per_byte * bits)));
+    }
+    bytes = b_.CreateShuffleVector(loaded, repeat);
+    places = llvm::ConstantVector::get(shifts);
+  } else {
+    Value* element = position(source);
+    Value* offset = b_.CreateLShr(element, arithmetic_.number(element, per_byte == 2 ? 1 : 2));
+    Value* rest = b_.CreateAnd(element, arithmetic_.number(element, per_byte - 1));
+    places = b_.CreateTrunc(b_.CreateMul(rest, arithmetic_.number(rest, bits)), Arithmetic::like(rest, byte));
+    Place where_from{base(buffer), 0, varies(offset) ? offset : nullptr};
+    if (!varies(offset)) where_from.pointer = b_.CreateGEP(byte, where_from.pointer, offset);
+    if (!varies(offset)) {
+      auto one = [&]() -> Value* { return marked(buffer, b_.CreateLoad(byte, where_from.pointer)); };
+      bytes = guard == nullptr ? one() : where(any(guard), one);
+    } else {
+      auto* vector = llvm::FixedVectorType::get(byte, lanes_->count);
+      Value* from = b_.CreateGEP(byte, where_from.pointer, offset);
+      Value* mask = guard == nullptr ? nullptr : spread(guard);
+      bytes = marked(
+          buffer, b_.CreateMaskedGather(vector, from, Align(1), mask, llvm::Constant::getNullValue(vector)));
+    }
+  }
+  Value* moved = b_.CreateLShr(bytes, places);
+  Value* element = b_.CreateTrunc(moved, Arithmetic::like(moved, b_.getIntNTy(static_cast<unsigned>(bits))));
+  return arithmetic_.from_storage(dtype, element);
+}
+
+void KernelEmitter::store_packed_element(BufferId buffer, Value* element, Value* value) {
+  const int bits = bits_of(kernel_.buffer(buffer).dtype), per_byte = 8 / bits;
+  auto n = [&](int number) { return b_.getInt64(static_cast<std::uint64_t>(number)); };
+  Value* address =
+      b_.CreateGEP(b_.getInt8Ty(), base(buffer), b_.CreateLShr(element, n(per_byte == 2 ? 1 : 2)));
+  Value* places =
+      b_.CreateTrunc(b_.CreateMul(b_.CreateAnd(element, n(per_byte - 1)), n(bits)), b_.getInt8Ty());
+  Value* mask = b_.CreateShl(b_.getInt8(static_cast<std::uint8_t>((1 << bits) - 1)), places);
+  Value* before = marked(buffer, b_.CreateLoad(b_.getInt8Ty(), address));
+  Value* kept = b_.CreateAnd(before, b_.CreateNot(mask));
+  Value* added = b_.CreateShl(b_.CreateZExt(value, b_.getInt8Ty()), places);
+  marked(buffer, b_.CreateStore(b_.CreateOr(kept, added), address));
+}
+
+void KernelEmitter::store_packed(BufferId buffer, const Access& access, Value* value, Value* mask) {
+  const int bits = bits_of(kernel_.buffer(buffer).dtype), per_byte = 8 / bits;
+  Value* stored = arithmetic_.to_storage(kernel_.buffer(buffer).dtype, value);
+  const Place target = place(buffer, access);
+  if (!lanes_ || (target.is_uniform() && mask == nullptr)) {
+    if (varies(stored)) stored = b_.CreateExtractElement(stored, lanes_->count - 1);
+    return store_packed_element(buffer, target.pointer, stored);
+  }
+  stored = spread(stored);
+  if (mask == nullptr && fills_bytes(buffer, access, target)) {
+    Value* wide = b_.CreateZExt(stored, Arithmetic::like(stored, b_.getInt8Ty()));
+    Value* bytes = nullptr;
+    for (int part = 0; part < per_byte; ++part) {
+      llvm::SmallVector<int, 32> lanes;
+      for (int lane = part; lane < static_cast<int>(lanes_->count); lane += per_byte) lanes.push_back(lane);
+      Value* some = b_.CreateShuffleVector(wide, lanes);
+      some = b_.CreateShl(some, arithmetic_.number(some, part * bits));
+      bytes = bytes == nullptr ? some : b_.CreateOr(bytes, some);
+    }
+    Value* byte = b_.CreateUDiv(target.pointer, b_.getInt64(static_cast<std::uint64_t>(per_byte)));
+    Value* address = b_.CreateGEP(b_.getInt8Ty(), base(buffer), byte);
+    marked(buffer, b_.CreateAlignedStore(bytes, address, Align(1)));
+    return;
+  }
+  Value* positions = spread(position(target));
+  for (unsigned lane = 0; lane < lanes_->count; ++lane) {
+    Value* element = b_.CreateExtractElement(positions, lane);
+    Value* part = b_.CreateExtractElement(stored, lane);
+    llvm::BasicBlock* after = nullptr;
+    if (mask != nullptr) {
+      auto* then = llvm::BasicBlock::Create(context_, "lane", function_);
+      after = llvm::BasicBlock::Create(context_, "next", function_);
+      b_.CreateCondBr(b_.CreateExtractElement(mask, lane), then, after);
+      b_.SetInsertPoint(then);
+    }
+    store_packed_element(buffer, element, part);
+    if (after != nullptr) {
+      b_.CreateBr(after);
+      b_.SetInsertPoint(after);
+    }
+  }
+}
+
+}  // namespace xyntra::cpu_code

@@ -1,0 +1,48 @@
+// A relocatable ELF object, read with every offset checked. Views into the given bytes; nothing is loaded yet.
+#pragma once
+
+#include <elf.h>
+
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "support/result.h"
+
+namespace xyntra {
+
+struct ObjectSection {
+  std::uint64_t size = 0;
+  std::uint64_t alignment = 1;
+  bool executable = false;
+  std::span<const std::byte> content;
+};
+
+struct ObjectSymbol {
+  std::string_view name;
+  std::size_t section = 0;  // position among `sections`
+  std::uint64_t offset = 0;  // within it
+  bool is_function = false;  // and visible
+};
+
+struct ObjectRelocation {
+  std::size_t section = 0;  // where
+  std::uint64_t offset = 0;
+  std::uint32_t type = 0;
+  std::size_t symbol = 0;  // position among `symbols`
+  std::int64_t addend = 0;
+};
+
+struct ObjectFile {
+  std::vector<ObjectSection> sections;  // those that take memory
+  std::vector<std::optional<ObjectSymbol>>
+      symbols;  // by number; nothing for those that name no memory of ours
+  std::vector<ObjectRelocation> relocations;
+
+  // Of this machine's architecture.
+  static Result<ObjectFile> read(std::span<const std::byte> bytes);
+};
+
+}  // namespace xyntra
