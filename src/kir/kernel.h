@@ -73,6 +73,11 @@ enum class Intrinsic : std::uint8_t {
 #include "kir/intrinsics.def"
 #undef INTRINSIC
 };
+inline constexpr std::size_t kIntrinsicCount = 0
+#define INTRINSIC(enumerator, spelling, signature) +1
+#include "kir/intrinsics.def"
+#undef INTRINSIC
+    ;
 const char* spelling_of(Intrinsic intrinsic);
 const char* signature_of(Intrinsic intrinsic);
 
@@ -121,6 +126,7 @@ struct StmtNode {
   Expr value;  // Store
   Intrinsic intrinsic = {};  // Call
   std::vector<Operand> operands;  // Call
+  std::uint32_t line = 0;  // of the text it was read from; 0 when it was made
 };
 
 struct Kernel {

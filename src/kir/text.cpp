@@ -50,16 +50,9 @@ class Printer {
   explicit Printer(const Kernel& kernel) : kernel_(kernel), names_(kernel.variables.size()) {
     for (const Buffer& buffer : kernel.buffers) taken_.insert(buffer.name);
     std::vector<std::string> sizes;
-    auto note = [&sizes](const Dim& dim) { dim.collect_symbols(sizes); };
-    for (const Buffer& buffer : kernel.buffers) std::for_each(buffer.shape.begin(), buffer.shape.end(), note);
-    for (const te::Variable& variable : kernel.variables) note(variable.extent);
-    for_each_statement(kernel.body, [&](const StmtNode& node) {
-      for_each_expr(node, [&](const Expr& expr) {
-        te::for_each_node(expr, [&](const ExprNode& part) {
-          if (part.op == ExprOp::Size) note(part.size);
-        });
-      });
-    });
+    for (const Buffer& buffer : kernel.buffers) {
+      for (const Dim& dim : buffer.shape) dim.collect_symbols(sizes);
+    }
     sizes_.insert(sizes.begin(), sizes.end());
     for (std::size_t i = 0; i < names_.size(); ++i) names_[i] = kernel.variables[i].name;
   }
@@ -137,8 +130,8 @@ class Printer {
 
   std::string size(const Dim& dim) const {
     std::string text = dim.to_string();
-    bool plain =
-        dim.is_symbol() && is_plain_identifier(text) && !is_reserved(text) && taken_.count(text) == 0;
+    bool plain = dim.is_symbol() && sizes_.count(text) != 0 && is_plain_identifier(text) &&
+                 !is_reserved(text) && taken_.count(text) == 0;
     return plain ? text : "size(" + text + ")";
   }
 
@@ -244,7 +237,7 @@ class Printer {
 
   const Kernel& kernel_;
   std::vector<std::string> names_;  // of loop variables, as entered
-  std::set<std::string> taken_, sizes_;
+  std::set<std::string> taken_, sizes_;  // buffers and loops around; sizes that stand in a shape
   std::unordered_map<const ExprNode*, std::string> shared_;
   int next_shared_ = 0;
 };
@@ -260,12 +253,12 @@ bool is_reserved(std::string_view word) {
     std::set<std::string, std::less<>> words(std::begin(kWords), std::end(kWords));
     for (DType dtype : all_dtypes()) {
       words.insert(std::string(name_of(dtype)));
-      words.insert("bits_" + std::string(name_of(dtype)));
+      for (const char* prefix : {"bits_", "inf_", "nan_"}) words.insert(prefix + std::string(name_of(dtype)));
     }
     for (int op = 0; op <= static_cast<int>(ExprOp::Pow); ++op) {
       words.insert(te::spelling_of(static_cast<ExprOp>(op)));
     }
-    for (int i = 0; i <= static_cast<int>(Intrinsic::WarpgroupWait); ++i) {
+    for (std::size_t i = 0; i < kIntrinsicCount; ++i) {
       words.insert(spelling_of(static_cast<Intrinsic>(i)));
     }
     return words;

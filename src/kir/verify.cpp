@@ -418,8 +418,30 @@ class Verifier {
       }
       return {};
     }
+    if (const char* wanted = wrong_operands(node)) {
+      return fail(std::string("'") + te::spelling_of(node.op) + "' takes " + wanted + ", not " +
+                  std::string(name_of(node.operands[0].dtype())));
+    }
     for (const Expr& operand : node.operands) XYNTRA_CHECK_OK(part_ok(operand));
     return te::is_load(node) ? load_ok(node) : Status();
+  }
+
+  // What an operation takes, when it is given something else.
+  static const char* wrong_operands(const ExprNode& node) {
+    if (node.operands.empty()) return nullptr;
+    const DType dtype = node.operands[0].dtype();
+    switch (node.op) {
+      case ExprOp::And:
+      case ExprOp::Or:
+      case ExprOp::Xor:
+      case ExprOp::Not: return is_float(dtype) ? "integers or bool" : nullptr;
+      case ExprOp::ShiftLeft:
+      case ExprOp::ShiftRight: return is_integer(dtype) ? nullptr : "integers";
+      case ExprOp::Sqrt: return is_float(dtype) ? nullptr : "floats";
+      default: break;
+    }
+    bool math = te::kind_of(node.op) == te::ExprKind::Math;
+    return math && !is_float(dtype) ? "floats" : nullptr;
   }
 
   Status load_ok(const ExprNode& node) {

@@ -24,6 +24,7 @@ const ExprTraits& traits_of(ExprOp op) { return kTraits[static_cast<std::size_t>
 
 const char* spelling_of(ExprOp op) { return traits_of(op).spelling; }
 ExprKind kind_of(ExprOp op) { return traits_of(op).kind; }
+int operand_count_of(ExprOp op) { return traits_of(op).operands; }
 
 struct ExprFactory {
   static Expr wrap(ExprNode node) {

@@ -34,6 +34,7 @@ enum class ExprKind : std::uint8_t { Leaf, Special, Arithmetic, Compare, Math };
 
 const char* spelling_of(ExprOp op);
 ExprKind kind_of(ExprOp op);
+int operand_count_of(ExprOp op);  // -1: as many as the index has
 
 using VarId = Id<struct VarTag>;
 using BufferId = Id<struct BufferTag>;

@@ -159,6 +159,19 @@ TEST(KirVerify, TypesAndScopesAreHeld) {
             "kernel copy: variable 'j' is used outside its loop");
 }
 
+TEST(KirVerify, OperationsTakeWhatTheyAreFor) {
+  Copy copy(kN, kN);
+  Expr value = copy.load(copy.at);
+  auto stored = [&](const Expr& e) {
+    return message(copy.with(Stmt::store(copy.y, {copy.at}, te::cast(DType::F32, e))));
+  };
+  EXPECT_EQ(stored(value & value), "kernel copy: '&' takes integers or bool, not f32");
+  EXPECT_EQ(stored(te::sqrt(copy.at)), "kernel copy: 'sqrt' takes floats, not i64");
+  EXPECT_EQ(stored(te::exp(copy.at)), "kernel copy: 'exp' takes floats, not i64");
+  EXPECT_EQ(stored(value << value), "kernel copy: '<<' takes integers, not f32");
+  EXPECT_EQ(stored((copy.at < 3) & (copy.at > 1)), "");
+}
+
 TEST(KirVerify, BarriersAreReachedByEveryThread) {
   Copy copy(8, 8);
   VarId t = add_variable(copy.kernel, "t", 4);
