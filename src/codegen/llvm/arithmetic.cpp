@@ -62,8 +62,9 @@ Value* Arithmetic::arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o) {
   if (dtype == DType::Bool) return bool_arithmetic(op, o);
   if (!is_float(dtype)) return integer_arithmetic(op, dtype, o);
   Value* result = float_arithmetic(op, o);
-  bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
-  return exact ? result : rounded_to(dtype, result);
+  // Of 8 bits and less the reference rounds these too, which makes an infinity the largest number.
+  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
+  return exact && bits_of(dtype) >= 16 ? result : rounded_to(dtype, result);
 }
 
 Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
