@@ -16,11 +16,6 @@ using te::ExprNode;
 using te::ExprOp;
 using te::Stage;
 
-Lane lane_of(DType dtype) {
-  if (dtype == DType::F64) return Lane::F64;
-  return is_float(dtype) ? Lane::F32 : Lane::I64;
-}
-
 namespace {
 
 constexpr std::int64_t kLeastTiledWork = 64;  // rows × lanes; below it packing costs more than it saves
@@ -555,12 +550,6 @@ class StageCompiler {
 
   // ---- NaN
 
-  static bool makes_nan(const Instruction& instruction) {
-    te::ExprKind kind = te::kind_of(instruction.op);
-    bool computes = kind == te::ExprKind::Arithmetic || kind == te::ExprKind::Math;
-    return computes && is_float(instruction.dtype) && !moves_bits(instruction.op);
-  }
-
   // What becomes of its operand's NaN depends on the NaN's bits.
   static bool moves_bits(ExprOp op) {
     switch (op) {
@@ -590,7 +579,7 @@ class StageCompiler {
     }
     for (auto* code : {&program_.before, &program_.inner, &program_.after}) {
       for (Instruction& instruction : *code) {
-        instruction.settles_nan = seen[instruction.result] && makes_nan(instruction);
+        instruction.settles_nan = seen[instruction.result] && te::makes_nan(instruction);
       }
     }
   }

@@ -20,15 +20,15 @@
 #include <vector>
 
 #include "te/formula.h"
+#include "te/lanes.h"
 #include "types/tensor.h"
 
 namespace xyntra::interp {
 
 inline constexpr int kLanes = 256;
 
-// How lanes hold a dtype: f32 for all floats up to 32 bits, i64 for integers and bool.
-enum class Lane : std::uint8_t { F32, F64, I64 };
-Lane lane_of(DType dtype);
+using te::Lane;
+using te::lane_of;
 
 using Register = std::uint16_t;
 inline constexpr Register kNoRegister = UINT16_MAX;
@@ -50,15 +50,11 @@ struct Access {
   Register fallback = kNoRegister;  // load_or
 };
 
-struct Instruction {
-  te::ExprOp op;
-  DType dtype;  // of the result
-  DType operand_dtype;  // of the first operand, for casts and comparisons
+struct Instruction : te::LaneOperation {
   Register result = kNoRegister;
   std::array<Register, 3> operands = {kNoRegister, kNoRegister, kNoRegister};
   int access = -1;  // Load, LoadOr: index into accesses
   int variable = -1;  // Var: slot
-  te::CastMode cast;
   bool settles_nan = false;  // a NaN it makes may be looked at bit by bit: make it the canonical one
 };
 

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "interp/contraction.h"
-#include "interp/lanes.h"
 #include "interp/program.h"
 #include "support/limits.h"
 
@@ -110,7 +109,7 @@ class Worker {
   T* as(Register r) {
     return static_cast<T*>(own(r));
   }
-  Operand operand(Register r) const {
+  te::LaneOperand operand(Register r) const {
     if (r == kNoRegister) return {};
     return {pointers_[r], program_.registers[r].uniform};
   }
@@ -157,16 +156,16 @@ class Worker {
 
   void combine(int count) {
     if (program_.factors[0] != kNoRegister) {
-      accumulate_product(program_.accumulator_dtype, own(program_.accumulator), operand(program_.factors[0]),
-                         operand(program_.factors[1]), count);
+      te::accumulate_product(program_.accumulator_dtype, own(program_.accumulator),
+                             operand(program_.factors[0]), operand(program_.factors[1]), count);
     } else {
-      accumulate(program_.reducer, program_.accumulator_dtype, own(program_.accumulator),
-                 operand(program_.body), count);
+      te::accumulate(program_.reducer, program_.accumulator_dtype, own(program_.accumulator),
+                     operand(program_.body), count);
     }
   }
 
   void reduce_across(int count) {
-    fill_identity(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), count);
+    te::fill_identity(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), count);
     if (!begin(program_.reduction)) return;
     do {
       execute(program_.inner, count);
@@ -177,7 +176,7 @@ class Worker {
   void reduce_along_strip(std::int64_t extent) {
     execute(program_.before, 1);
     int width = static_cast<int>(std::min<std::int64_t>(kLanes, extent));
-    fill_identity(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), kLanes);
+    te::fill_identity(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), kLanes);
     if (extent > 0 && begin(program_.reduction)) {
       do {
         for (std::int64_t start = 0; start < extent; start += kLanes) {
@@ -189,7 +188,7 @@ class Worker {
         }
       } while (advance(program_.reduction));
     }
-    combine_lanes(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), width);
+    te::combine_lanes(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), width);
   }
 
   void execute(const std::vector<Instruction>& code, int count) {
@@ -203,10 +202,10 @@ class Worker {
         std::int64_t value = variables_[static_cast<std::size_t>(instruction.variable)];
         for (int i = 0; i < lanes; ++i) result[i] = value + i;
       } else {
-        Operand operands[3] = {operand(instruction.operands[0]), operand(instruction.operands[1]),
-                               operand(instruction.operands[2])};
-        compute(instruction, own(instruction.result), operands, lanes);
-        if (instruction.settles_nan) settle_nans(instruction.dtype, own(instruction.result), lanes);
+        te::LaneOperand operands[3] = {operand(instruction.operands[0]), operand(instruction.operands[1]),
+                                       operand(instruction.operands[2])};
+        te::compute(instruction, own(instruction.result), operands, lanes);
+        if (instruction.settles_nan) te::settle_nans(instruction.dtype, own(instruction.result), lanes);
       }
     }
     if (!code.empty()) tick(count);
@@ -269,7 +268,7 @@ class Worker {
                     bytes * static_cast<std::size_t>(last - first));
       return;
     }
-    Operand fallback = operand(access.fallback);
+    te::LaneOperand fallback = operand(access.fallback);
     const auto* source = static_cast<const std::byte*>(fallback.lanes);
     for (int i = first; i < last; ++i) {
       std::memcpy(target + bytes * static_cast<std::size_t>(i),
@@ -289,7 +288,7 @@ class Worker {
 
   void load_affine(Register result, const Access& access, const Memory& memory, int count) {
     std::int64_t offset = value(access.offset), stride = stride_of(access.offset);
-    int bytes = storage_bytes(memory.dtype);
+    int bytes = te::storage_bytes(memory.dtype);
     int first = 0, last = count;
     if (!access.in_bounds) {
       std::tie(first, last) = lanes_inside(access, memory, count, program_.strip);
@@ -316,9 +315,9 @@ class Worker {
     pointers_[result] = own(result);
     if (first >= last) return;
     std::size_t lane_size = lane_bytes(program_.registers[result].lane);
-    load_lanes(memory.dtype,
-               static_cast<std::byte*>(own(result)) + lane_size * static_cast<std::size_t>(first), source,
-               stride, last - first);
+    te::load_lanes(memory.dtype,
+                   static_cast<std::byte*>(own(result)) + lane_size * static_cast<std::size_t>(first), source,
+                   stride, last - first);
   }
 
   // Offset of one lane of a computed index; false when outside.
@@ -326,7 +325,7 @@ class Worker {
                  std::size_t& dimension, std::int64_t& index) const {
     offset = 0;
     for (std::size_t d = 0; d < access.index_registers.size(); ++d) {
-      Operand o = operand(access.index_registers[d]);
+      te::LaneOperand o = operand(access.index_registers[d]);
       index = static_cast<const std::int64_t*>(o.lanes)[o.uniform ? 0 : lane];
       if (index < 0 || index >= memory.dims[d]) {
         dimension = d;
@@ -339,15 +338,15 @@ class Worker {
 
   void gather(Register result, const Access& access, const Memory& memory, int count) {
     std::size_t lane_size = lane_bytes(program_.registers[result].lane);
-    int bytes = storage_bytes(memory.dtype);
+    int bytes = te::storage_bytes(memory.dtype);
     auto* target = static_cast<std::byte*>(own(result));
     pointers_[result] = target;
     for (int i = 0; i < count; ++i) {
       std::int64_t offset = 0, index = 0;
       std::size_t dimension = 0;
       if (offset_of(access, memory, i, offset, dimension, index)) {
-        load_lanes(memory.dtype, target + lane_size * static_cast<std::size_t>(i),
-                   memory.data + offset * bytes, 1, 1);
+        te::load_lanes(memory.dtype, target + lane_size * static_cast<std::size_t>(i),
+                       memory.data + offset * bytes, 1, 1);
       } else if (access.fallback == kNoRegister && !access.guarded) {
         return report_outside(access, dimension, index);
       } else {
@@ -358,25 +357,25 @@ class Worker {
 
   void finish_and_store(int count) {
     if (program_.accumulator != kNoRegister) {
-      settle_nans(program_.accumulator_dtype, own(program_.accumulator), count);
+      te::settle_nans(program_.accumulator_dtype, own(program_.accumulator), count);
     }
     execute(program_.after, count);
     if (run_.stop.set()) return;
     const Memory& memory = run_.memory[program_.store.buffer.index];
-    int bytes = storage_bytes(memory.dtype);
-    Operand source = operand(program_.value);
+    int bytes = te::storage_bytes(memory.dtype);
+    te::LaneOperand source = operand(program_.value);
     if (program_.store.affine && program_.store.in_bounds) {
       std::int64_t offset = value(program_.store.offset);
       if (source.uniform && count > 1) source.lanes = spread(program_.value, source, count);
-      store_lanes(memory.dtype, memory.data + offset * bytes, stride_of(program_.store.offset), source.lanes,
-                  count);
+      te::store_lanes(memory.dtype, memory.data + offset * bytes, stride_of(program_.store.offset),
+                      source.lanes, count);
       return;
     }
     for (int i = 0; i < count && store_one(memory, source, i, te::Combiner::Replace); ++i) {
     }
   }
 
-  const void* spread(Register r, const Operand& source, int count) {
+  const void* spread(Register r, const te::LaneOperand& source, int count) {
     std::size_t bytes = lane_bytes(program_.registers[r].lane);
     spread_.resize(static_cast<std::size_t>(kLanes) * 8);
     for (int i = 0; i < count; ++i)
@@ -384,7 +383,7 @@ class Worker {
     return spread_.data();
   }
 
-  bool store_one(const Memory& memory, const Operand& source, int lane, te::Combiner combiner) {
+  bool store_one(const Memory& memory, const te::LaneOperand& source, int lane, te::Combiner combiner) {
     const Access& access = program_.store;
     std::int64_t offset = 0, index = 0;
     std::size_t dimension = 0;
@@ -400,18 +399,18 @@ class Worker {
     std::size_t lane_size = lane_bytes(lane_of(memory.dtype));
     const std::byte* from = static_cast<const std::byte*>(source.lanes) +
                             (source.uniform ? 0 : lane_size * static_cast<std::size_t>(lane));
-    std::byte* place = memory.data + offset * storage_bytes(memory.dtype);
+    std::byte* place = memory.data + offset * te::storage_bytes(memory.dtype);
     alignas(8) std::byte current[8];
-    load_lanes(memory.dtype, current, place, 1, 1);
-    combine_scalar(combiner, memory.dtype, current, from);
-    store_lanes(memory.dtype, place, 1, current, 1);
+    te::load_lanes(memory.dtype, current, place, 1, 1);
+    te::combine_scalar(combiner, memory.dtype, current, from);
+    te::store_lanes(memory.dtype, place, 1, current, 1);
     return true;
   }
 
   void scatter(int count) {
     if (run_.stop.set()) return;
     const Memory& memory = run_.memory[program_.store.buffer.index];
-    Operand source = operand(program_.value), guard = operand(program_.guard);
+    te::LaneOperand source = operand(program_.value), guard = operand(program_.guard);
     for (int i = 0; i < count; ++i) {
       if (guard.lanes != nullptr && static_cast<const std::int64_t*>(guard.lanes)[guard.uniform ? 0 : i] == 0)
         continue;
@@ -434,8 +433,8 @@ class Worker {
     if (first >= last) return;
     std::int64_t stride = stride_along(access.offset, along);
     const std::byte* source =
-        memory.data + (value(access.offset) + stride * first) * storage_bytes(memory.dtype);
-    load_lanes(memory.dtype, lanes + first, source, stride, last - first);
+        memory.data + (value(access.offset) + stride * first) * te::storage_bytes(memory.dtype);
+    te::load_lanes(memory.dtype, lanes + first, source, stride, last - first);
   }
 
   template <class T>

@@ -1,4 +1,4 @@
-#include "interp/lanes.h"
+#include "te/lanes.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,15 +6,13 @@
 
 #include "types/float_formats.h"
 
-namespace xyntra::interp {
+namespace xyntra::te {
 namespace {
-
-using te::ExprOp;
 
 // ---- loops over lanes, with uniform operands kept out of the inner loop
 
 template <class R, class T, class F>
-void apply(R* __restrict result, const Operand& a, int count, F f) {
+void apply(R* __restrict result, const LaneOperand& a, int count, F f) {
   const T* x = static_cast<const T*>(a.lanes);
   if (a.uniform) {
     const R value = f(x[0]);
@@ -25,7 +23,7 @@ void apply(R* __restrict result, const Operand& a, int count, F f) {
 }
 
 template <class R, class T, class F>
-void apply(R* __restrict result, const Operand& a, const Operand& b, int count, F f) {
+void apply(R* __restrict result, const LaneOperand& a, const LaneOperand& b, int count, F f) {
   const T *x = static_cast<const T*>(a.lanes), *y = static_cast<const T*>(b.lanes);
   if (a.uniform && b.uniform) {
     const R value = f(x[0], y[0]);
@@ -115,7 +113,7 @@ I float_to_integer(DType dtype, T value) {
 // ---- float arithmetic
 
 template <class T>
-bool compute_float_unary(ExprOp op, T* r, const Operand& a, int n) {
+bool compute_float_unary(ExprOp op, T* r, const LaneOperand& a, int n) {
   switch (op) {
     case ExprOp::Neg: apply<T, T>(r, a, n, [](T x) { return -x; }); return true;
     case ExprOp::Abs: apply<T, T>(r, a, n, [](T x) { return std::abs(x); }); return true;
@@ -129,7 +127,7 @@ bool compute_float_unary(ExprOp op, T* r, const Operand& a, int n) {
 }
 
 // libm serves the float64 oracle alone; everything else uses te's own definitions.
-bool compute_oracle(ExprOp op, double* r, const Operand* o, int n) {
+bool compute_oracle(ExprOp op, double* r, const LaneOperand* o, int n) {
   using D = double;
   switch (op) {
     case ExprOp::Exp: apply<D, D>(r, o[0], n, [](D x) { return std::exp(x); }); return true;
@@ -159,7 +157,7 @@ bool compute_oracle(ExprOp op, double* r, const Operand* o, int n) {
 }
 
 template <class T>
-bool compute_float_binary(ExprOp op, T* r, const Operand& a, const Operand& b, int n) {
+bool compute_float_binary(ExprOp op, T* r, const LaneOperand& a, const LaneOperand& b, int n) {
   switch (op) {
     case ExprOp::Add: apply<T, T>(r, a, b, n, [](T x, T y) { return x + y; }); return true;
     case ExprOp::Sub: apply<T, T>(r, a, b, n, [](T x, T y) { return x - y; }); return true;
@@ -175,7 +173,7 @@ bool compute_float_binary(ExprOp op, T* r, const Operand& a, const Operand& b, i
 }
 
 template <class T>
-T lane(const Operand& operand, int i) {
+T lane(const LaneOperand& operand, int i) {
   return static_cast<const T*>(operand.lanes)[operand.uniform ? 0 : i];
 }
 
@@ -185,8 +183,8 @@ void round_lanes(DType dtype, float* lanes, int n) {
 }
 
 template <class T>
-void compute_float(const Instruction& instruction, T* r, const Operand* o, int n) {
-  ExprOp op = instruction.op;
+void compute_float(const LaneOperation& operation, T* r, const LaneOperand* o, int n) {
+  ExprOp op = operation.op;
   if (compute_float_unary<T>(op, r, o[0], n) ||
       (o[1].lanes != nullptr && compute_float_binary<T>(op, r, o[0], o[1], n))) {
     return;
@@ -198,12 +196,12 @@ void compute_float(const Instruction& instruction, T* r, const Operand* o, int n
   if constexpr (std::is_same_v<T, double>) {
     if (compute_oracle(op, r, o, n)) return;
   }
-  internal_error(std::string("interp: '") + te::spelling_of(op) + "' is not defined on floats");
+  internal_error(std::string("te: '") + spelling_of(op) + "' is not defined on floats");
 }
 
 // ---- integer arithmetic
 
-void compute_unsigned(ExprOp op, I* r, const Operand* o, int n) {
+void compute_unsigned(ExprOp op, I* r, const LaneOperand* o, int n) {
   auto binary = [&](auto f) {
     apply<I, I>(r, o[0], o[1], n, [f](I x, I y) { return as_signed(f(as_unsigned(x), as_unsigned(y))); });
   };
@@ -216,7 +214,7 @@ void compute_unsigned(ExprOp op, I* r, const Operand* o, int n) {
     case ExprOp::Max: binary([](U x, U y) { return x > y ? x : y; }); return;
     case ExprOp::ShiftRight: binary([](U x, U y) { return y >= 64 ? 0 : x >> y; }); return;
     case ExprOp::Abs: apply<I, I>(r, o[0], n, [](I x) { return x; }); return;
-    default: internal_error("interp: unsigned operation");
+    default: internal_error("te: unsigned operation");
   }
 }
 
@@ -234,10 +232,10 @@ bool differs_when_unsigned(ExprOp op) {
   }
 }
 
-void compute_integer(const Instruction& instruction, I* r, const Operand* o, int n) {
-  DType dtype = instruction.dtype;
+void compute_integer(const LaneOperation& operation, I* r, const LaneOperand* o, int n) {
+  DType dtype = operation.dtype;
   int bits = bits_of(dtype);
-  ExprOp op = instruction.op;
+  ExprOp op = operation.op;
   auto unary = [&](auto f) { apply<I, I>(r, o[0], n, f); };
   auto binary = [&](auto f) { apply<I, I>(r, o[0], o[1], n, f); };
   if (dtype == DType::U64 && differs_when_unsigned(op)) return compute_unsigned(op, r, o, n);
@@ -278,7 +276,7 @@ void compute_integer(const Instruction& instruction, I* r, const Operand* o, int
         r[i] = wrapping_add(wrapping_mul(lane<I>(o[0], i), lane<I>(o[1], i)), lane<I>(o[2], i));
       }
       break;
-    default: internal_error(std::string("interp: '") + te::spelling_of(op) + "' is not defined on integers");
+    default: internal_error(std::string("te: '") + spelling_of(op) + "' is not defined on integers");
   }
   if (bits == 64) return;
   for (int i = 0; i < n; ++i) r[i] = wrap(dtype, r[i]);
@@ -287,7 +285,7 @@ void compute_integer(const Instruction& instruction, I* r, const Operand* o, int
 // ---- comparisons, selection, conversion
 
 template <class T>
-void compare(ExprOp op, I* r, const Operand* o, int n) {
+void compare(ExprOp op, I* r, const LaneOperand* o, int n) {
   auto with = [&](auto f) { apply<I, T>(r, o[0], o[1], n, [f](T x, T y) { return I{f(x, y)}; }); };
   switch (op) {
     case ExprOp::Less: with([](T x, T y) { return x < y; }); return;
@@ -296,28 +294,28 @@ void compare(ExprOp op, I* r, const Operand* o, int n) {
     case ExprOp::GreaterEqual: with([](T x, T y) { return x >= y; }); return;
     case ExprOp::Equal: with([](T x, T y) { return x == y; }); return;
     case ExprOp::NotEqual: with([](T x, T y) { return x != y; }); return;
-    default: internal_error("interp: not a comparison");
+    default: internal_error("te: not a comparison");
   }
 }
 
 template <class T>
-void choose(T* r, const Operand* o, int n) {
+void choose(T* r, const LaneOperand* o, int n) {
   for (int i = 0; i < n; ++i) r[i] = lane<I>(o[0], i) != 0 ? lane<T>(o[1], i) : lane<T>(o[2], i);
 }
 
-float to_narrow(const Instruction& instruction, float value) {
-  DType dtype = instruction.dtype;
+float to_narrow(const LaneOperation& operation, float value) {
+  DType dtype = operation.dtype;
   if (bits_of(dtype) >= 16) return round_to(dtype, value);
   if (dtype == DType::F8E8M0) {
     constexpr ScaleRounding kRoundings[] = {ScaleRounding::Nearest, ScaleRounding::Up, ScaleRounding::Down};
-    auto rounding = kRoundings[instruction.cast.scale_rounding % 3];
-    return small_float_to_f32(dtype, f32_to_f8e8m0(value, instruction.cast.saturate, rounding));
+    auto rounding = kRoundings[operation.cast.scale_rounding % 3];
+    return small_float_to_f32(dtype, f32_to_f8e8m0(value, operation.cast.saturate, rounding));
   }
-  return small_float_to_f32(dtype, f32_to_small_float(dtype, value, instruction.cast.saturate));
+  return small_float_to_f32(dtype, f32_to_small_float(dtype, value, operation.cast.saturate));
 }
 
-void convert(const Instruction& instruction, void* result, const Operand& operand, int n) {
-  DType to = instruction.dtype, from = instruction.operand_dtype;
+void convert(const LaneOperation& operation, void* result, const LaneOperand& operand, int n) {
+  DType to = operation.dtype, from = operation.operand_dtype;
   Lane to_lane = lane_of(to), from_lane = lane_of(from);
   if (to_lane == Lane::I64) {
     I* r = static_cast<I*>(result);
@@ -361,26 +359,26 @@ void convert(const Instruction& instruction, void* result, const Operand& operan
       break;
   }
   if (to == DType::F32) return;
-  for (int i = 0; i < n; ++i) r[i] = to_narrow(instruction, r[i]);
+  for (int i = 0; i < n; ++i) r[i] = to_narrow(operation, r[i]);
 }
 
 // One lane as it lies in memory, and back: a bitcast goes through the storage format.
-void reinterpret(const Instruction& instruction, void* result, const Operand& operand, int n) {
-  std::size_t lane_bytes = lane_of(instruction.operand_dtype) == Lane::F32 ? 4 : 8;
-  std::size_t result_bytes = lane_of(instruction.dtype) == Lane::F32 ? 4 : 8;
+void reinterpret(const LaneOperation& operation, void* result, const LaneOperand& operand, int n) {
+  std::size_t lane_bytes = lane_of(operation.operand_dtype) == Lane::F32 ? 4 : 8;
+  std::size_t result_bytes = lane_of(operation.dtype) == Lane::F32 ? 4 : 8;
   for (int i = 0; i < n; ++i) {
     std::byte storage[8] = {};
     const std::byte* from = static_cast<const std::byte*>(operand.lanes) +
                             (operand.uniform ? 0 : static_cast<std::size_t>(i) * lane_bytes);
-    store_lanes(instruction.operand_dtype, storage, 1, from, 1);
-    load_lanes(instruction.dtype,
-               static_cast<std::byte*>(result) + static_cast<std::size_t>(i) * result_bytes, storage, 1, 1);
+    store_lanes(operation.operand_dtype, storage, 1, from, 1);
+    load_lanes(operation.dtype, static_cast<std::byte*>(result) + static_cast<std::size_t>(i) * result_bytes,
+               storage, 1, 1);
   }
 }
 
 // The common case of math definitions: 32 and 64 bits wide, straight from lane to lane.
-bool reinterpret_fast(const Instruction& instruction, void* result, const Operand& operand, int n) {
-  DType to = instruction.dtype, from = instruction.operand_dtype;
+bool reinterpret_fast(const LaneOperation& operation, void* result, const LaneOperand& operand, int n) {
+  DType to = operation.dtype, from = operation.operand_dtype;
   if (from == DType::F32 && (to == DType::I32 || to == DType::U32)) {
     bool is_signed = to == DType::I32;
     apply<I, float>(static_cast<I*>(result), operand, n, [is_signed](float x) {
@@ -403,25 +401,25 @@ bool reinterpret_fast(const Instruction& instruction, void* result, const Operan
 }
 
 template <class T>
-T combined(te::Reducer reducer, DType dtype, T a, T b) {
+T combined(Reducer reducer, DType dtype, T a, T b) {
   switch (reducer) {
-    case te::Reducer::None: return b;
-    case te::Reducer::Sum:
+    case Reducer::None: return b;
+    case Reducer::Sum:
       if constexpr (std::is_same_v<T, I>)
         return wrap(dtype, wrapping_add(a, b));
       else
         return a + b;
-    case te::Reducer::Product:
+    case Reducer::Product:
       if constexpr (std::is_same_v<T, I>)
         return wrap(dtype, wrapping_mul(a, b));
       else
         return a * b;
-    case te::Reducer::Max:
+    case Reducer::Max:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::U64 ? (as_unsigned(a) > as_unsigned(b) ? a : b) : (a > b ? a : b);
       else
         return float_max(a, b);
-    case te::Reducer::Min:
+    case Reducer::Min:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::U64 ? (as_unsigned(a) < as_unsigned(b) ? a : b) : (a < b ? a : b);
       else
@@ -431,10 +429,10 @@ T combined(te::Reducer reducer, DType dtype, T a, T b) {
 }
 
 template <class T>
-void accumulate_typed(te::Reducer reducer, DType dtype, T* accumulator, const Operand& value, int n) {
+void accumulate_typed(Reducer reducer, DType dtype, T* accumulator, const LaneOperand& value, int n) {
   const T* x = static_cast<const T*>(value.lanes);
   bool plain = dtype == DType::F32 || dtype == DType::F64;
-  if (reducer == te::Reducer::Sum && plain) {
+  if (reducer == Reducer::Sum && plain) {
     if (value.uniform) {
       for (int i = 0; i < n; ++i) accumulator[i] += x[0];
     } else {
@@ -448,7 +446,7 @@ void accumulate_typed(te::Reducer reducer, DType dtype, T* accumulator, const Op
 }
 
 template <class T>
-void combine_typed(te::Reducer reducer, DType dtype, T* lanes, int n) {
+void combine_typed(Reducer reducer, DType dtype, T* lanes, int n) {
   while (n > 1) {
     int half = (n + 1) / 2;
     for (int i = 0; i + half < n; ++i) lanes[i] = combined(reducer, dtype, lanes[i], lanes[i + half]);
@@ -458,17 +456,17 @@ void combine_typed(te::Reducer reducer, DType dtype, T* lanes, int n) {
 }
 
 template <class T>
-T identity_of(te::Reducer reducer, DType dtype) {
+T identity_of(Reducer reducer, DType dtype) {
   switch (reducer) {
-    case te::Reducer::None:
-    case te::Reducer::Sum: return T{0};
-    case te::Reducer::Product: return T{1};
-    case te::Reducer::Max:
+    case Reducer::None:
+    case Reducer::Sum: return T{0};
+    case Reducer::Product: return T{1};
+    case Reducer::Max:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::Bool ? 0 : lowest_integer(dtype);
       else
         return -std::numeric_limits<T>::infinity();
-    case te::Reducer::Min:
+    case Reducer::Min:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::Bool ? 1 : as_signed(highest_integer(dtype));
       else
@@ -478,13 +476,13 @@ T identity_of(te::Reducer reducer, DType dtype) {
 }
 
 template <class T>
-void combine_one(te::Combiner combiner, DType dtype, T* target, T value) {
+void combine_one(Combiner combiner, DType dtype, T* target, T value) {
   switch (combiner) {
-    case te::Combiner::Replace: *target = value; break;
-    case te::Combiner::Add: *target = combined(te::Reducer::Sum, dtype, *target, value); break;
-    case te::Combiner::Multiply: *target = combined(te::Reducer::Product, dtype, *target, value); break;
-    case te::Combiner::Max: *target = combined(te::Reducer::Max, dtype, *target, value); break;
-    case te::Combiner::Min: *target = combined(te::Reducer::Min, dtype, *target, value); break;
+    case Combiner::Replace: *target = value; break;
+    case Combiner::Add: *target = combined(Reducer::Sum, dtype, *target, value); break;
+    case Combiner::Multiply: *target = combined(Reducer::Product, dtype, *target, value); break;
+    case Combiner::Max: *target = combined(Reducer::Max, dtype, *target, value); break;
+    case Combiner::Min: *target = combined(Reducer::Min, dtype, *target, value); break;
   }
   if constexpr (std::is_same_v<T, float>) round_lanes(dtype, target, 1);
 }
@@ -517,59 +515,71 @@ void write(std::byte* memory, std::int64_t stride, const T* lanes, int n, F f) {
 
 }  // namespace
 
-void compute(const Instruction& instruction, void* result, const Operand* o, int n) {
-  switch (instruction.op) {
-    case ExprOp::Cast: convert(instruction, result, o[0], n); return;
+bool makes_nan(const LaneOperation& operation) {
+  switch (operation.op) {  // these move bits
+    case ExprOp::Cast:
     case ExprOp::Bitcast:
-      if (!reinterpret_fast(instruction, result, o[0], n)) reinterpret(instruction, result, o[0], n);
+    case ExprOp::Select:
+    case ExprOp::Neg:
+    case ExprOp::Abs: return false;
+    default: break;
+  }
+  ExprKind kind = kind_of(operation.op);
+  return is_float(operation.dtype) && (kind == ExprKind::Arithmetic || kind == ExprKind::Math);
+}
+
+void compute(const LaneOperation& operation, void* result, const LaneOperand* o, int n) {
+  switch (operation.op) {
+    case ExprOp::Cast: convert(operation, result, o[0], n); return;
+    case ExprOp::Bitcast:
+      if (!reinterpret_fast(operation, result, o[0], n)) reinterpret(operation, result, o[0], n);
       return;
     case ExprOp::IsNan:
-      with_lane_type(instruction.operand_dtype, [&](auto zero) {
+      with_lane_type(operation.operand_dtype, [&](auto zero) {
         using T = decltype(zero);
         if constexpr (!std::is_same_v<T, I>)
           apply<I, T>(static_cast<I*>(result), o[0], n, [](T x) { return I{std::isnan(x)}; });
       });
       return;
     case ExprOp::IsInf:
-      with_lane_type(instruction.operand_dtype, [&](auto zero) {
+      with_lane_type(operation.operand_dtype, [&](auto zero) {
         using T = decltype(zero);
         if constexpr (!std::is_same_v<T, I>)
           apply<I, T>(static_cast<I*>(result), o[0], n, [](T x) { return I{std::isinf(x)}; });
       });
       return;
     case ExprOp::Select:
-      with_lane_type(instruction.dtype,
-                     [&](auto zero) { choose(static_cast<decltype(zero)*>(result), o, n); });
+      with_lane_type(operation.dtype, [&](auto zero) { choose(static_cast<decltype(zero)*>(result), o, n); });
       return;
     default: break;
   }
-  if (te::kind_of(instruction.op) == te::ExprKind::Compare) {
-    if (instruction.operand_dtype == DType::U64) {
-      compare<U>(instruction.op, static_cast<I*>(result), o, n);
+  if (kind_of(operation.op) == ExprKind::Compare) {
+    if (operation.operand_dtype == DType::U64) {
+      compare<U>(operation.op, static_cast<I*>(result), o, n);
     } else {
-      with_lane_type(instruction.operand_dtype, [&](auto zero) {
-        compare<decltype(zero)>(instruction.op, static_cast<I*>(result), o, n);
+      with_lane_type(operation.operand_dtype, [&](auto zero) {
+        compare<decltype(zero)>(operation.op, static_cast<I*>(result), o, n);
       });
     }
     return;
   }
-  switch (lane_of(instruction.dtype)) {
+  switch (lane_of(operation.dtype)) {
     case Lane::F32:
-      compute_float<float>(instruction, static_cast<float*>(result), o, n);
-      round_lanes(instruction.dtype, static_cast<float*>(result), n);
+      compute_float<float>(operation, static_cast<float*>(result), o, n);
+      round_lanes(operation.dtype, static_cast<float*>(result), n);
       return;
-    case Lane::F64: compute_float<double>(instruction, static_cast<double*>(result), o, n); return;
-    case Lane::I64: compute_integer(instruction, static_cast<I*>(result), o, n); return;
+    case Lane::F64: compute_float<double>(operation, static_cast<double*>(result), o, n); return;
+    case Lane::I64: compute_integer(operation, static_cast<I*>(result), o, n); return;
   }
 }
 
-void accumulate(te::Reducer reducer, DType dtype, void* accumulator, Operand value, int n) {
+void accumulate(Reducer reducer, DType dtype, void* accumulator, LaneOperand value, int n) {
   with_lane_type(dtype, [&](auto zero) {
     accumulate_typed(reducer, dtype, static_cast<decltype(zero)*>(accumulator), value, n);
   });
 }
 
-void accumulate_product(DType dtype, void* accumulator, Operand a, Operand b, int n) {
+void accumulate_product(DType dtype, void* accumulator, LaneOperand a, LaneOperand b, int n) {
   if (b.uniform) std::swap(a, b);
   with_lane_type(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -587,12 +597,12 @@ void accumulate_product(DType dtype, void* accumulator, Operand a, Operand b, in
   });
 }
 
-void combine_lanes(te::Reducer reducer, DType dtype, void* accumulator, int n) {
+void combine_lanes(Reducer reducer, DType dtype, void* accumulator, int n) {
   with_lane_type(
       dtype, [&](auto zero) { combine_typed(reducer, dtype, static_cast<decltype(zero)*>(accumulator), n); });
 }
 
-void fill_identity(te::Reducer reducer, DType dtype, void* accumulator, int n) {
+void fill_identity(Reducer reducer, DType dtype, void* accumulator, int n) {
   with_lane_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     T value = identity_of<T>(reducer, dtype);
@@ -610,12 +620,12 @@ void settle_nans(DType dtype, void* lanes, int n) {
   });
 }
 
-void combine_scalar(te::Combiner combiner, DType dtype, void* target, const void* value) {
+void combine_scalar(Combiner combiner, DType dtype, void* target, const void* value) {
   with_lane_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     combine_one(combiner, dtype, static_cast<T*>(target), *static_cast<const T*>(value));
   });
-  if (combiner != te::Combiner::Replace) settle_nans(dtype, target, 1);
+  if (combiner != Combiner::Replace) settle_nans(dtype, target, 1);
 }
 
 int storage_bytes(DType dtype) { return bits_of(dtype) < 8 ? 1 : bits_of(dtype) / 8; }
@@ -707,4 +717,4 @@ void store_lanes(DType dtype, std::byte* memory, std::int64_t stride, const void
   }
 }
 
-}  // namespace xyntra::interp
+}  // namespace xyntra::te
