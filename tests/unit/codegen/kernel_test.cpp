@@ -136,5 +136,216 @@ TEST(Kernels, TileStaysInRegisters) {
   EXPECT_EQ(0u, count("(%rsp)")) << "nothing is spilled";
 }
 
+// y[i] = x[index[i]], with the index looked at first.
+Kernel gather(std::int64_t n, std::int64_t rows, bool in_vectors) {
+  Kernel kernel{"gather", {}, {}, {}};
+  BufferId x = add_buffer(kernel, global(DType::F32, {rows}));
+  BufferId index = add_buffer(kernel, global(DType::I64, {n}));
+  BufferId y = add_buffer(kernel, global(DType::F32, {n}, true));
+  VarId i = add_variable(kernel, "i", n);
+  Expr at = load(kernel, index, {var(i)});
+  Stmt body = Stmt::block({Stmt::check(x, 0, at), Stmt::store(y, {var(i)}, load(kernel, x, {at}))});
+  kernel.body = Stmt::loop(in_vectors ? LoopKind::Vector : LoopKind::Serial, i, body);
+  return kernel;
+}
+
+TEST(Kernels, ChecksFindTheFirstIndexOutside) {
+  for (bool in_vectors : {false, true}) {
+    KernelRunner runner(gather(20, 5, in_vectors));
+    auto buffers = runner.buffers();
+    std::vector<std::int64_t> index(20);
+    for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<std::int64_t>(i % 5);
+    buffers[0].set<float>({10, 11, 12, 13, 14});
+    buffers[1].set(index);
+    ASSERT_EQ(0, runner.run(buffers));
+    EXPECT_EQ(13, buffers[2].as<float>()[18]);
+    for (std::int64_t outside : {std::int64_t{5}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
+      index[7] = outside;
+      index[9] = 99;
+      buffers[1].set(index);
+      ASSERT_EQ(1, runner.run(buffers));
+      EXPECT_EQ(0, runner.fault.buffer);
+      EXPECT_EQ(0, runner.fault.dimension);
+      EXPECT_EQ(outside, runner.fault.index);
+    }
+  }
+}
+
+// y[i] = select(3 <= i < n + 3, x[i - 3], -1): reads x only where it is.
+TEST(Kernels, SelectReadsOnlyWhatItChooses) {
+  for (std::int64_t n : {0, 1, 20}) {
+    for (LoopKind kind : {LoopKind::Vector, LoopKind::Serial}) {
+      Kernel kernel{"pad", {}, {}, {}};
+      BufferId x = add_buffer(kernel, global(DType::F32, {n}));
+      BufferId y = add_buffer(kernel, global(DType::F32, {32}, true));
+      BufferId z = add_buffer(kernel, global(DType::F32, {32}, true));
+      VarId i = add_variable(kernel, "i", 32);
+      Expr at = var(i) - 3, minus = Expr::floating(DType::F32, -1);
+      Expr inside = (at >= 0) & (at < n);
+      Stmt padded = Stmt::store(y, {var(i)}, te::select(inside, load(kernel, x, {at}), minus));
+      Stmt fallback = Stmt::store(z, {var(i)}, Expr::load_or(minus, x, {at}));
+      kernel.body = Stmt::loop(kind, i, Stmt::block({padded, fallback}));
+      KernelRunner runner(kernel);
+      for (bool guard_before : {false, true}) {
+        auto buffers = runner.buffers({}, guard_before);
+        std::vector<float> values(static_cast<std::size_t>(n), 5), expected(32, -1);
+        for (std::int64_t k = 0; k < n; ++k) expected[static_cast<std::size_t>(k + 3)] = 5;
+        buffers[0].set(values);
+        ASSERT_EQ(0, runner.run(buffers));
+        EXPECT_EQ(expected, buffers[1].as<float>());
+        EXPECT_EQ(expected, buffers[2].as<float>());
+      }
+    }
+  }
+}
+
+// Two phases through a workspace, with a work item's shared memory between: y[j] = sum over i of (x[i] + i), times 2.
+TEST(Kernels, PhasesShareAWorkspace) {
+  const Dim n = Dim::symbol("n");
+  Kernel kernel{"phases", {}, {}, {}};
+  BufferId x = add_buffer(kernel, global(DType::I32, {n}));
+  BufferId y = add_buffer(kernel, global(DType::I32, {1}, true));
+  BufferId space = add_buffer(kernel, scoped(Scope::Workspace, DType::I32, {n}));
+  BufferId shared = add_buffer(kernel, scoped(Scope::Shared, DType::I32, {n + 1}));
+  BufferId other = add_buffer(kernel, scoped(Scope::Shared, DType::I32, {3}));
+  BufferId sum = add_buffer(kernel, scoped(Scope::Register, DType::I32, {}));
+  VarId i = add_variable(kernel, "i", n), j = add_variable(kernel, "j", n);
+  Expr zero = Expr::index(0);
+  Stmt first = Stmt::loop(
+      LoopKind::Grid, i,
+      Stmt::block(
+          {Stmt::store(shared, {var(i)}, load(kernel, x, {var(i)})),
+           Stmt::store(other, {zero}, te::cast(DType::I32, var(i))),
+           Stmt::store(space, {var(i)}, load(kernel, shared, {var(i)}) + load(kernel, other, {zero}))}));
+  Stmt second = Stmt::store(sum, {}, Expr::integer(DType::I32, 0));
+  Stmt third = Stmt::loop(LoopKind::Serial, j,
+                          Stmt::store(sum, {}, load(kernel, sum, {}) + load(kernel, space, {var(j)})));
+  Stmt fourth = Stmt::store(y, {zero}, load(kernel, sum, {}) * 2);
+  VarId once = add_variable(kernel, "once", 1);
+  kernel.body = Stmt::block({first, Stmt::loop(LoopKind::Grid, once, Stmt::block({second, third, fourth}))});
+  KernelRunner runner(kernel);
+  ASSERT_EQ(2u, runner.compiled().phases.size());
+  SymbolBindings sizes{{"n", 10}};
+  auto buffers = runner.buffers(sizes);
+  buffers[0].set(std::vector<std::int32_t>(10, 3));
+  ASSERT_EQ(0, runner.run(buffers, sizes, 4));
+  EXPECT_EQ(2 * (30 + 45), buffers[1].as<std::int32_t>()[0]);
+}
+
+// A transposed copy by strides of every kind: forwards, backwards, constant, unknown.
+TEST(Kernels, ReadsAndWritesAtAnyStride) {
+  const Dim n = Dim::symbol("n");
+  for (DType dtype : {DType::F32, DType::F64, DType::I8, DType::F16, DType::Bool}) {
+    Kernel kernel{"strides", {}, {}, {}};
+    BufferId x = add_buffer(kernel, global(dtype, {16, n}));
+    BufferId y = add_buffer(kernel, global(dtype, {n, 16}, true));
+    BufferId z = add_buffer(kernel, global(dtype, {16, 3}, true));
+    VarId i = add_variable(kernel, "i", n), l = add_variable(kernel, "l", 16);
+    Stmt transposed = Stmt::store(y, {var(i), 15 - var(l)}, load(kernel, x, {var(l), var(i)}));
+    Stmt strided = Stmt::store(z, {var(l), Expr::index(1)}, load(kernel, y, {var(i), var(l)}));
+    Stmt last = Stmt::branch(te::equal(var(i), Expr::size(n) - 1), strided);
+    kernel.body =
+        Stmt::loop(LoopKind::Serial, i, Stmt::loop(LoopKind::Vector, l, Stmt::block({transposed, last})));
+    KernelRunner runner(kernel);
+    SymbolBindings sizes{{"n", 5}};
+    auto buffers = runner.buffers(sizes);
+    const std::size_t width = static_cast<std::size_t>(bits_of(dtype)) / 8;
+    std::vector<std::byte> bytes(80 * width);
+    for (std::size_t e = 0; e < 80; ++e)
+      bytes[e * width] = std::byte(dtype == DType::Bool ? e % 3 == 0 : e + 1);
+    buffers[0].set(bytes);
+    ASSERT_EQ(0, runner.run(buffers, sizes));
+    const std::vector<std::byte> found = buffers[1].as<std::byte>(), column = buffers[2].as<std::byte>();
+    for (std::size_t row = 0; row < 16; ++row) {
+      for (std::size_t c = 0; c < 5; ++c) {
+        ASSERT_EQ(bytes[(row * 5 + c) * width], found[(c * 16 + 15 - row) * width]) << name_of(dtype);
+      }
+      EXPECT_EQ(bytes[(row * 5 + 4) * width], column[((15 - row) * 3 + 1) * width]) << name_of(dtype);
+    }
+  }
+}
+
+// Lanes that an If divides: both sides store, and what is off is left alone.
+TEST(Kernels, DividedLanesStoreTheirOwn) {
+  Kernel kernel{"divided", {}, {}, {}};
+  BufferId x = add_buffer(kernel, global(DType::I32, {16}));
+  BufferId y = add_buffer(kernel, global(DType::I32, {16}, true));
+  BufferId kept = add_buffer(kernel, scoped(Scope::Register, DType::I32, {16}));
+  VarId l = add_variable(kernel, "l", 16), k = add_variable(kernel, "k", 3);
+  Expr value = load(kernel, x, {var(l)});
+  Stmt begin = Stmt::store(kept, {var(l)}, Expr::integer(DType::I32, 7));
+  Stmt odd =
+      Stmt::loop(LoopKind::Serial, k, Stmt::store(kept, {var(l)}, load(kernel, kept, {var(l)}) + value));
+  Stmt even = Stmt::branch(value > 8, Stmt::store(y, {var(l)}, value * 100));
+  Stmt divided = Stmt::branch(te::equal(te::mod(value, 2), Expr::integer(DType::I32, 1)), odd, even);
+  Stmt end =
+      Stmt::branch(load(kernel, kept, {var(l)}) > 7, Stmt::store(y, {var(l)}, load(kernel, kept, {var(l)})));
+  kernel.body = Stmt::loop(LoopKind::Vector, l, Stmt::block({begin, divided, end}));
+  KernelRunner runner(kernel);
+  auto buffers = runner.buffers();
+  std::vector<std::int32_t> values(16), expected(16, -5);
+  for (std::size_t i = 0; i < 16; ++i) values[i] = static_cast<std::int32_t>(i);
+  buffers[0].set(values);
+  buffers[1].set(expected);
+  ASSERT_EQ(0, runner.run(buffers));
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i % 2 == 1) expected[i] = values[i] * 3 + 7;
+    if (i % 2 == 0 && i > 8) expected[i] = values[i] * 100;
+  }
+  EXPECT_EQ(expected, buffers[1].as<std::int32_t>());
+}
+
+// Half bytes from an odd place on, copied in vectors and one by one.
+TEST(Kernels, PackedElementsKeepTheirNeighbours) {
+  for (std::int64_t shift : {0, 1, 2}) {
+    for (LoopKind kind : {LoopKind::Vector, LoopKind::Serial}) {
+      Kernel kernel{"packed", {}, {}, {}};
+      BufferId x = add_buffer(kernel, global(DType::U4, {20}));
+      BufferId y = add_buffer(kernel, global(DType::U4, {20}, true));
+      VarId l = add_variable(kernel, "l", 16);
+      Expr at = var(l) + shift;
+      kernel.body = Stmt::loop(kind, l, Stmt::store(y, {at}, load(kernel, x, {at}) + 1));
+      KernelRunner runner(kernel);
+      auto buffers = runner.buffers();
+      std::vector<std::uint8_t> values(10), before(10, 0xa5);
+      for (std::size_t i = 0; i < 10; ++i) values[i] = static_cast<std::uint8_t>(i * 29);
+      buffers[0].set(values);
+      buffers[1].set(before);
+      ASSERT_EQ(0, runner.run(buffers));
+      const std::vector<std::uint8_t> found = buffers[1].as<std::uint8_t>();
+      for (std::int64_t e = 0; e < 20; ++e) {
+        auto part = [e](const std::vector<std::uint8_t>& from) {
+          return from[static_cast<std::size_t>(e / 2)] >> (e % 2 * 4) & 15;
+        };
+        const bool copied = e >= shift && e < shift + 16;
+        EXPECT_EQ(copied ? (part(values) + 1) % 16 : part(before), part(found)) << e << " from " << shift;
+      }
+    }
+  }
+}
+
+TEST(Kernels, SaysWhatACpuDoesNotHave) {
+  Kernel kernel{"fence", {}, {}, Stmt::call(kir::Intrinsic::WarpgroupFence, {})};
+  auto made = compile_kernels(std::span(&kernel, 1), native_cpu());
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(ErrorClass::Unsupported, made.error().error_class);
+  EXPECT_NE(std::string::npos, made.error().message.find("warpgroup_fence"));
+}
+
+TEST(Kernels, SameKernelsSameBytes) {
+  const Kernel kernels[] = {add_one(Dim::symbol("n")), matmul(24, 64, 100), gather(20, 5, true)};
+  auto first = compile_kernels(kernels, native_cpu()), second = compile_kernels(kernels, native_cpu());
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(first->object, second->object);
+}
+
+TEST(CpuTargets, HaveNames) {
+  EXPECT_TRUE(cpu_target("native").has_value());
+  EXPECT_TRUE(cpu_target("generic").has_value());
+  auto unknown = cpu_target("toaster");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(ErrorClass::Usage, unknown.error().error_class);
+}
+
 }  // namespace
 }  // namespace xyntra
