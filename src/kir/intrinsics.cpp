@@ -52,12 +52,24 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
     case Intrinsic::Barrier:
+    case Intrinsic::AsyncFence:
     case Intrinsic::AsyncStoreWait:
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupCommit:
     case Intrinsic::WarpgroupWait: return {};
   }
   return {};
+}
+
+bool is_asynchronous(Intrinsic intrinsic) {
+  switch (intrinsic) {
+    case Intrinsic::Barrier:
+    case Intrinsic::TileZero:
+    case Intrinsic::TileLoad:
+    case Intrinsic::TileStore:
+    case Intrinsic::TileMultiplyBf16: return false;
+    default: return true;
+  }
 }
 
 bool is_opaque_place(const PlaceRule& rule) {

@@ -32,6 +32,9 @@ struct PlaceRule {
 // One rule per place operand, in order.
 std::span<const PlaceRule> places_of(Intrinsic intrinsic);
 
+// Barrier objects, asynchronous copies, matrix units of warpgroups: what needs more than a count of barriers to order.
+bool is_asynchronous(Intrinsic intrinsic);
+
 // Buffers that loads and stores may not touch, since a machine keeps them elsewhere: tiles and barriers.
 bool is_opaque_place(const PlaceRule& rule);
 

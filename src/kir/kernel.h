@@ -33,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "te/formula.h"
@@ -180,6 +181,8 @@ Stmt with_parts(const Stmt& statement, const std::function<Expr(const Expr&)>& e
 // ---- Text and checks (text.cpp, parse.cpp, verify.cpp) ---------------------------------------------------------------
 
 std::string to_string(const Kernel& kernel);
+// Lines of the statements in the text they were read from, or else in to_string(kernel).
+std::unordered_map<const StmtNode*, std::uint32_t> lines_of(const Kernel& kernel);
 std::string to_string(const Kernel& kernel, const Expr& expr);  // one expression, for messages
 Result<Kernel> parse_kernel(std::string_view text, const std::string& file = "<kernel>");
 

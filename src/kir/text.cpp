@@ -270,4 +270,24 @@ std::string to_string(const Kernel& kernel) { return Printer(kernel).kernel(); }
 
 std::string to_string(const Kernel& kernel, const Expr& expr) { return Printer(kernel).expression(expr); }
 
+std::unordered_map<const StmtNode*, std::uint32_t> lines_of(const Kernel& kernel) {
+  auto statements = [](const Stmt& root) {
+    std::vector<const StmtNode*> found;
+    for_each_statement(root, [&found](const StmtNode& node) {
+      if (node.kind != StmtNode::Kind::Block) found.push_back(&node);
+    });
+    return found;
+  };
+  std::unordered_map<const StmtNode*, std::uint32_t> lines;
+  std::vector<const StmtNode*> own = statements(kernel.body);
+  bool read = std::all_of(own.begin(), own.end(), [](const StmtNode* node) { return node->line != 0; });
+  auto printed = read ? Result<Kernel>(Kernel{}) : parse_kernel(to_string(kernel));
+  std::vector<const StmtNode*> others = printed ? statements(printed->body) : std::vector<const StmtNode*>();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    bool matched = !read && own.size() == others.size();
+    lines.emplace(own[i], matched ? others[i]->line : own[i]->line);
+  }
+  return lines;
+}
+
 }  // namespace xyntra::kir
