@@ -5,6 +5,7 @@
 
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
+#include "compiler/cpu_backend.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"
@@ -30,8 +31,7 @@ struct ExportFlags {
 };
 
 constexpr const char* kFormats[] = {"xir", "dot", "json", "onnx", "formulas", "hash"};
-constexpr const char* kStages[] = {"import", "rewritten", "fused"};
-constexpr const char* kLaterStages[] = {"kernels", "code"};
+constexpr const char* kStages[] = {"import", "rewritten", "fused", "kernels", "code"};
 
 Status check_choice(std::span<const char* const> choices, const std::string& given, const char* what) {
   std::vector<std::string> names(choices.begin(), choices.end());
@@ -43,10 +43,11 @@ Status check_choice(std::span<const char* const> choices, const std::string& giv
 }
 
 Status check_flags(const ExportFlags& flags) {
-  if (std::ranges::find(kLaterStages, flags.stage) != std::end(kLaterStages))
-    return unsupported("the stage '" + flags.stage + "' is not part of this version");
   XYNTRA_CHECK_OK(check_choice(kStages, flags.stage, "stage"));
   XYNTRA_CHECK_OK(check_choice(kFormats, flags.format, "format"));
+  const bool kernels = flags.stage == "kernels" || flags.stage == "code";
+  if (kernels && flags.format != "xir")
+    return usage_error("kernels and code are text of their own: leave --to out");
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
   }
@@ -83,6 +84,15 @@ Result<std::string> fused_text(const Module& model, const Module& planned, const
   return content_hash(planned) + "\n";
 }
 
+Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session& session) {
+  if (flags.output.empty()) {
+    session.out = std::move(text);
+  } else {
+    XYNTRA_CHECK_OK(write_file_atomically(flags.output, std::string_view(text)));
+  }
+  return ExitCode::Done;
+}
+
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   XYNTRA_CHECK_OK(check_flags(flags));
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
@@ -95,6 +105,10 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
     XYNTRA_TRY(plan, make_plan(module.graph, options));
     planned = Module{plan.graph, module.metadata, module.symbols};
   }
+  if (flags.stage == "kernels" || flags.stage == "code") {
+    XYNTRA_TRY(std::string text, flags.stage == "kernels" ? kernels_of(plan) : assembly_of(plan, "native"));
+    return write_text(std::move(text), flags, session);
+  }
   const Module& written = as_read ? module : planned;
   if (flags.format == "onnx") {
     OnnxExportOptions onnx_options;
@@ -104,12 +118,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   }
   XYNTRA_TRY(std::string text,
              fused ? fused_text(module, planned, plan, options, flags) : graph_text(written, flags));
-  if (flags.output.empty()) {
-    session.out = std::move(text);
-  } else {
-    XYNTRA_CHECK_OK(write_file_atomically(flags.output, std::string_view(text)));
-  }
-  return ExitCode::Done;
+  return write_text(std::move(text), flags, session);
 }
 
 }  // namespace
@@ -122,7 +131,9 @@ VerbAction declare_export(CLI::App& app, Session& session) {
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_option("--stage", flags->stage,
-                 "import: the graph as it was read; rewritten; fused: with its groups")
+                 "import: the graph as it was read; rewritten; fused: with its groups; kernels: their loops; "
+                 "code: their "
+                 "assembly for this processor")
       ->type_name("STAGE")
       ->capture_default_str();
   app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");

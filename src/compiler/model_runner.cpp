@@ -1,5 +1,6 @@
 #include "compiler/model_runner.h"
 
+#include "compiler/cpu_backend.h"
 #include "compiler/pipeline.h"
 #include "fusion/execute.h"
 
@@ -40,6 +41,34 @@ class GroupByGroup : public ModelRunner {
   std::unique_ptr<PlanRunner> runner_;
 };
 
+class OnCpu : public ModelRunner {
+ public:
+  static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, Plan plan, EvaluatorOptions options) {
+    CpuOptions cpu;
+    cpu.threads = options.threads;
+    cpu.budget = options.budget;
+    XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
+    return std::make_unique<OnCpu>(graph, std::move(options), std::move(model), plan.assumptions.empty());
+  }
+  OnCpu(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all)
+      : graph_(graph),
+        options_(std::move(options)),
+        context_(model.program, model.host, {options_.threads, options_.budget, options_.progress}),
+        takes_all_(takes_all) {}
+
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override {
+    if (takes_all_ || context_.takes(inputs)) return context_.run(inputs);
+    XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph_, options_));
+    return evaluator.run(inputs);
+  }
+
+ private:
+  const Graph& graph_;
+  EvaluatorOptions options_;
+  RunContext context_;
+  bool takes_all_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
@@ -51,6 +80,13 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     compile.budget = options.budget;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
     return make_runner(graph, std::move(plan), std::move(options));
+  }
+  if (backend == "cpu") {
+    CompileOptions compile;
+    compile.target = &host_target();
+    compile.budget = options.budget;
+    XYNTRA_TRY(Plan plan, make_plan(graph, compile));
+    return OnCpu::make(graph, std::move(plan), std::move(options));
   }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));

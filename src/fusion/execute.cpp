@@ -2,6 +2,7 @@
 
 #include "fusion/compose.h"
 #include "interp/execute.h"
+#include "interp/host_node.h"
 #include "support/threads.h"
 #include "te/compose.h"
 #include "te/layout.h"
@@ -14,9 +15,8 @@ class PlanRunner::State {
       : plan_(plan),
         pieces_(std::move(pieces)),
         options_(std::move(options)),
-        pool_(options_.threads > 0 ? options_.threads : available_threads()) {
-    for (const ValueLayout& one : plan.layouts) layouts_.emplace(one.value, one.layout);
-  }
+        pool_(options_.threads > 0 ? options_.threads : available_threads()),
+        layouts_(layouts_of(plan)) {}
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
     const Graph& graph = plan_.graph;
@@ -96,46 +96,15 @@ class PlanRunner::State {
   }
 
   Status run_host(const Group& group) {
-    const Node& node = plan_.graph.node(group.nodes.front());
-    Graph single;
+    NodeId id = group.nodes.front();
+    const Node& node = plan_.graph.node(id);
     std::vector<Datum> arguments;
-    std::vector<ValueId> operands;
-    std::map<ValueId, ValueId> copies;
-    for (ValueId input : node.inputs) {
-      if (!input.valid()) {
-        operands.push_back({});
-        continue;
-      }
-      auto [found, fresh] = copies.try_emplace(input);
-      if (fresh) {
-        const Value& value = plan_.graph.value(input);
-        found->second = value.is_constant() ? single.add_constant(value.name, value.constant)
-                                            : single.add_input(value.name, value.type);
-        if (!value.is_constant()) arguments.push_back(values_[input.index]);
-      }
-      operands.push_back(found->second);
-    }
-    std::vector<std::string> names;
-    for (ValueId output : node.outputs) names.push_back(output.valid() ? plan_.graph.value(output).name : "");
-    NodeId copy = single.add_node(node.op, operands, names, node.attributes, node.origin);
-    for (ValueId output : single.node(copy).outputs) {
-      if (output.valid()) single.outputs.push_back(output);
-    }
-    EvaluatorOptions options = options_;
-    options.progress = nullptr;
-    for (ValueId input : single.inputs) loosen(single.value(input).type);
-    XYNTRA_TRY(Evaluator evaluator, Evaluator::create(single, options));
-    XYNTRA_TRY(std::vector<Datum> results, evaluator.run(arguments));
-    std::size_t next = 0;
-    for (ValueId output : node.outputs) {
-      if (output.valid()) XYNTRA_CHECK_OK(store(output, std::move(results[next++])));
+    for (ValueId input : node.inputs) arguments.push_back(input.valid() ? values_[input.index] : Datum());
+    XYNTRA_TRY(std::vector<Datum> results, HostNode(plan_.graph, id).run(arguments, options_));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (node.outputs[i].valid()) XYNTRA_CHECK_OK(store(node.outputs[i], std::move(results[i])));
     }
     return {};
-  }
-
-  // Sizes were checked when the values were made.
-  static void loosen(Type& type) {
-    if (type.is_tensor()) type.shape.reset();
   }
 
   Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) {
@@ -146,23 +115,9 @@ class PlanRunner::State {
     return std::move(results[0]);
   }
 
-  void apply_layouts(const Group& group, te::Formula& formula) const {
-    bool any = false;
-    for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
-      const te::BufferInfo& buffer = formula.buffers[b];
-      if (buffer.role == te::BufferRole::Temporary) continue;
-      const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
-      auto layout = layouts_.find(values.at(static_cast<std::size_t>(buffer.position)));
-      if (layout == layouts_.end()) continue;
-      te::lay_out(formula, buffer.id, layout->second);
-      any = true;
-    }
-    if (any) te::fuse(formula);
-  }
-
   Status run_formula(const Group& group) {
     te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
-    apply_layouts(group, formula);
+    lay_out(formula, group, layouts_);
     XYNTRA_TRY(formula, bound(std::move(formula), bindings_));
     XYNTRA_CHECK_OK(te::verify(formula));
     std::vector<Tensor> tensors;
@@ -196,7 +151,7 @@ class PlanRunner::State {
   Pieces pieces_;
   EvaluatorOptions options_;
   ThreadPool pool_;
-  std::map<ValueId, Layout> layouts_;
+  LayoutsByValue layouts_;
   std::vector<Datum> values_;  // laid out as the plan says
   SymbolBindings bindings_;
 };

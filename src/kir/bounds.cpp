@@ -123,12 +123,22 @@ void BoundsProver::assume_turns(const Dim& extent) {
   if (!extent.is_constant()) add_fact(number(extent - 1));
 }
 
+// Facts that cannot be: nothing runs where they are said to hold, and anything may be claimed of it.
+bool BoundsProver::unreachable() const {
+  return std::any_of(facts_.begin(), facts_.end(), [](const Fact& fact) {
+    bool constant = fact.holds && fact.sum.is_constant() && fact.sum.constant.is_constant();
+    return constant && fact.sum.constant.constant() < 0;
+  });
+}
+
 bool BoundsProver::never_negative(const Expr& number) {
+  if (unreachable()) return true;
   steps_left_ = kSteps;
   return prove(linear(number), kDepth);
 }
 
 bool BoundsProver::within(const Expr& index, const Dim& extent) {
+  if (unreachable()) return true;
   LinearIndex sum = linear(index);
   steps_left_ = kSteps;
   if (!prove(sum, kDepth)) return false;

@@ -47,6 +47,7 @@ class BoundsProver {
   te::LinearIndex linear(const te::Expr& number);
   void add_fact(te::LinearIndex sum);
   void compare(te::ExprOp op, const te::Expr& left, const te::Expr& right, bool holds);
+  bool unreachable() const;
   bool prove(const Goal& goal, int depth);
   bool prove_size(const Dim& size, int depth) const;
   bool eliminate(const Goal& goal, std::size_t term, int depth);

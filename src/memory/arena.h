@@ -1,4 +1,4 @@
-// The search for the order in which buffers are stacked in the arena (memory/offsets.h says what an order does).
+// The search for the order in which buffers are stacked in the arena (runtime/offsets.h says what an order does).
 //
 // Several heuristics are tried, then the best order found is improved by moving the blocks at the top of the stack
 // forward; the lowest peak wins, ties go to the one tried first. All of it is counted, nothing is timed or random.
@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 namespace xyntra {
 

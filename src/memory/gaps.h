@@ -1,7 +1,7 @@
 // Placing blocks one by one into the gaps that the blocks before them left: the moves of the search for an order.
 #pragma once
 
-#include "memory/blocks.h"
+#include "runtime/blocks.h"
 
 namespace xyntra {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 namespace xyntra {
 

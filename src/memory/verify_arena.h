@@ -1,7 +1,7 @@
 // Checks a placement, by code that shares nothing with the code that makes one.
 #pragma once
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 namespace xyntra {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 #include "support/text.h"
 
 namespace xyntra {

@@ -29,6 +29,14 @@ bool takes_exponent(const te::Expr& body) {
   return found;
 }
 
+// Sums and products of floats depend on their order.
+bool adds_floats(const std::vector<Stage>& stages) {
+  return std::any_of(stages.begin(), stages.end(), [](const Stage& stage) {
+    bool ordered = stage.reducer == Reducer::Sum || stage.reducer == Reducer::Product;
+    return (ordered && is_float(stage.body.dtype())) || adds_floats(stage.stages);
+  });
+}
+
 bool is_map(const Stage& stage) {
   return stage.kind == Stage::Kind::MapReduce && stage.reducer == Reducer::None;
 }
@@ -441,6 +449,8 @@ class Chooser {
       if (buffer.role != BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
     }
     DType dtype = formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype;
+    if (options_.allow_reassociating && adds_floats(formula_.stages))
+      choice.schedule.exactness = Exactness::Reassociating;
     choice.predicted_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);
     return choice;
   }

@@ -31,7 +31,7 @@ struct CpuTarget {
 // (avx2, avx512, neon, …) or a processor that LLVM knows. Usage error for other names.
 Result<CpuTarget> cpu_target(std::string_view name);
 
-struct CompileOptions {
+struct CodeOptions {
   bool optimize = true;
   // Whether no two buffers of a kernel overlap where one of them is written. In-place operands are one buffer.
   bool distinct_buffers = true;
@@ -56,12 +56,12 @@ struct CompiledKernels {
 
 // Unsupported where this build has no LLVM, or a kernel asks for what a CPU does not have.
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
-                                        const CompileOptions& options = {});
+                                        const CodeOptions& options = {});
 
 // The kernels as text, for people: LLVM IR after optimisation, or assembly.
 enum class CodeText : std::uint8_t { Ir, Assembly };
 Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
-                                 const CompileOptions& options = {});
+                                 const CodeOptions& options = {});
 
 bool has_code_generator();  // whether this build has LLVM
 

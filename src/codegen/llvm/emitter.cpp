@@ -26,7 +26,7 @@ Dim bytes_of(const kir::Buffer& buffer) {
 }  // namespace
 
 KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
-                             const CompileOptions& options)
+                             const CodeOptions& options)
     : module_(module),
       context_(module.getContext()),
       traits_(traits),

@@ -16,7 +16,7 @@ namespace xyntra::cpu_code {
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
-                const CompileOptions& options);
+                const CodeOptions& options);
 
   Result<CompiledKernel> emit(const std::string& prefix);
 
@@ -88,7 +88,7 @@ class KernelEmitter {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   MachineTraits traits_;
-  CompileOptions options_;
+  CodeOptions options_;
   KernelAnalysis analysis_;
   const kir::Kernel& kernel_;
   CompiledKernel made_;

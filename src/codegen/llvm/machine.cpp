@@ -119,7 +119,7 @@ struct Emitted {
 };
 
 Result<Emitted> emitted(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
-                        const CompileOptions& options) {
+                        const CodeOptions& options) {
   Emitted made;
   XYNTRA_TRY(made.machine, machine_for(cpu, options.optimize));
   made.context = std::make_unique<llvm::LLVMContext>();
@@ -214,7 +214,7 @@ Result<CpuTarget> cpu_target(std::string_view name) {
 }
 
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
-                                        const CompileOptions& options) {
+                                        const CodeOptions& options) {
   XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
@@ -227,7 +227,7 @@ Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, co
 }
 
 Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
-                                 const CompileOptions& options) {
+                                 const CodeOptions& options) {
   XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
   std::string text;
   if (form == CodeText::Ir) {

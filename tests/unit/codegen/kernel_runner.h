@@ -62,7 +62,7 @@ inline CpuTarget native_cpu() {
 class KernelRunner {
  public:
   explicit KernelRunner(const kir::Kernel& kernel, const CpuTarget& cpu = native_cpu(),
-                        CompileOptions options = {})
+                        CodeOptions options = {})
       : kernel_(kernel) {
     auto made = compile_kernels(std::span(&kernel_, 1), cpu, options);
     if (!made) {

@@ -95,8 +95,9 @@ TEST(Lock, EveryLieIsFound) {
       {"Relu(%h)", "Neg(%h)", ""},  // another program is not an unsafe one: verify --plan tells
       {"  %r: f32[batch, 16] = Relu", "  %r: f32[batch, 17] = Relu", "is declared as f32[batch, 17]"},
       {"group contraction {\n  nodes (%h", "group contraction {\n  nodes (%m", "order of execution"},
-      {"schedule contraction exact", "schedule window exact", "does not take it"},
-      {"schedule contraction exact", "schedule contraction reassociating", "is said to be reassociating"},
+      {"schedule contraction reassociating", "schedule window reassociating", "does not take it"},
+      {"schedule contraction reassociating", "schedule contraction precision-changing",
+       "is said to be precision-changing"},
       {"predicted_ns", "predicted_ns", ""},
       {"tile_rows = ", "tile_rows = -", "out of range"},
       {"{tile_columns", "{a_knob = 1, tile_columns", "other knobs"},

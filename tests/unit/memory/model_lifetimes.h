@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 namespace xyntra::testing {
 

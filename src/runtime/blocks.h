@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 namespace xyntra {
 

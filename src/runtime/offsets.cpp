@@ -1,9 +1,9 @@
-#include "memory/offsets.h"
+#include "runtime/offsets.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "memory/blocks.h"
+#include "runtime/blocks.h"
 
 namespace xyntra {
 namespace {

@@ -1,0 +1,26 @@
+// The cpu backend: a plan becomes machine code for this processor, or for another of its kind.
+#pragma once
+
+#include "compiler/lower_plan.h"
+
+namespace xyntra {
+
+struct CpuModel {
+  std::shared_ptr<const LaunchProgram> program;
+  std::shared_ptr<const HostCalls> host;
+  std::size_t kernels = 0, code_bytes = 0;
+};
+
+struct CpuOptions {
+  std::string cpu = "native";  // codegen/llvm/emit.h says which names there are
+  int threads = 0;
+  std::shared_ptr<Budget> budget;
+};
+
+Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);
+
+// For people: the kernels of a plan, and their assembly.
+Result<std::string> kernels_of(const Plan& plan);
+Result<std::string> assembly_of(const Plan& plan, std::string_view cpu);
+
+}  // namespace xyntra

@@ -1,0 +1,188 @@
+#include "compiler/lower_plan.h"
+
+#include <map>
+
+#include "fusion/compose.h"
+#include "interp/execute.h"
+#include "interp/host_node.h"
+#include "schedule/lower.h"
+#include "te/layout.h"
+
+namespace xyntra {
+namespace {
+
+class NodesOnHost : public HostCalls {
+ public:
+  explicit NodesOnHost(int threads) { options_.threads = threads; }
+
+  std::uint32_t add(const Graph& graph, NodeId node) {
+    nodes_.emplace_back(graph, node);
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+
+  Result<std::vector<Datum>> call(std::uint32_t number, std::span<const Datum> inputs,
+                                  const std::shared_ptr<Budget>& budget) const override {
+    EvaluatorOptions options = options_;
+    options.budget = budget;
+    return nodes_.at(number).run(inputs, std::move(options));
+  }
+
+ private:
+  EvaluatorOptions options_;
+  std::vector<HostNode> nodes_;
+};
+
+class PlanLowering {
+ public:
+  PlanLowering(const Plan& plan, const Target& target, Pieces pieces, const LowerOptions& options)
+      : plan_(plan),
+        target_(target),
+        pieces_(std::move(pieces)),
+        options_(options),
+        layouts_(layouts_of(plan)),
+        host_(std::make_shared<NodesOnHost>(options.threads)) {}
+
+  Result<LoweredPlan> run() {
+    XYNTRA_CHECK_OK(add_values());
+    for (const Group& group : plan_.groups) {
+      if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
+      auto added = group.hero == Hero::Host ? add_host(group) : add_kernel(group);
+      if (!added) {
+        const Node& node = plan_.graph.node(group.nodes.back());
+        return failure(std::move(added).error().at_node(node.origin, node.op));
+      }
+    }
+    for (const Slot& slot : plan_.memory.slots)
+      lowered_.program.slots.push_back({slot.bytes, slot.first, slot.last, slot.alignment});
+    lowered_.program.order.assign(plan_.memory.order.begin(), plan_.memory.order.end());
+    lowered_.host = host_;
+    return std::move(lowered_);
+  }
+
+ private:
+  static ProgramValueId id_of(ValueId value) {
+    return value.valid() ? static_cast<ProgramValueId>(value.index) : kNoValue;
+  }
+
+  Status add_values() {
+    const Graph& graph = plan_.graph;
+    LaunchProgram& program = lowered_.program;
+    program.values.resize(graph.value_count());
+    for (std::size_t v = 0; v < graph.value_count(); ++v) {
+      const Value& value = graph.value(ValueId(v));
+      ProgramValue& made = program.values[v];
+      made.name = value.name;
+      made.kind = value.type.is_tensor() ? ProgramValue::Kind::Own : ProgramValue::Kind::Datum;
+      if (!value.type.is_tensor()) continue;
+      made.dtype = value.type.dtype;
+      made.has_shape = value.type.shape.has_value();
+      if (made.has_shape) made.shape = *value.type.shape;
+      if (!value.is_constant()) continue;
+      made.kind = ProgramValue::Kind::Constant;
+      made.index = static_cast<std::uint32_t>(program.constants.size());
+      Tensor tensor = value.constant.aligned();
+      if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
+        XYNTRA_TRY(tensor, laid_out(tensor, layout->second));
+      }
+      program.constants.push_back(std::move(tensor));
+    }
+    for (const Home& home : plan_.memory.homes) {
+      ProgramValue& value = program.values.at(home.value.index);
+      if (value.kind == ProgramValue::Kind::Constant || value.kind == ProgramValue::Kind::Datum) continue;
+      static constexpr ProgramValue::Kind kKinds[] = {
+          ProgramValue::Kind::Input, ProgramValue::Kind::Output, ProgramValue::Kind::Constant,
+          ProgramValue::Kind::Arena, ProgramValue::Kind::Own,    ProgramValue::Kind::View};
+      value.kind = kKinds[static_cast<std::size_t>(home.kind)];
+      value.index = home.slot;
+      value.of = id_of(home.of);
+      value.offset = home.offset;
+    }
+    for (ValueId input : graph.inputs) {
+      ProgramValue& value = program.values[input.index];
+      if (value.kind != ProgramValue::Kind::Datum) value.kind = ProgramValue::Kind::Input;
+      program.inputs.push_back(id_of(input));
+    }
+    for (ValueId output : graph.outputs) program.outputs.push_back(id_of(output));
+    return {};
+  }
+
+  Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) const {
+    te::Formula formula = te::relayout(tensor.dtype(), shape_of(tensor.dims()), {}, layout);
+    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), {}));
+    XYNTRA_TRY(auto results,
+               compiled.run(std::vector<Tensor>{tensor}, 1, ThreadPool::shared(), options_.budget));
+    return std::move(results[0]);
+  }
+
+  ProgramStep step_of(const Group& group) const {
+    const Node& node = plan_.graph.node(group.nodes.back());
+    ProgramStep step;
+    step.predicted_ns = group.predicted_ns;
+    step.origin = node.origin;
+    step.op = node.op;
+    return step;
+  }
+
+  Status add_host(const Group& group) {
+    NodeId id = group.nodes.front();
+    const Node& node = plan_.graph.node(id);
+    ProgramStep step = step_of(group);
+    step.kind = ProgramStep::Kind::Host;
+    step.callee = host_->add(plan_.graph, id);
+    for (ValueId input : node.inputs) step.inputs.push_back(id_of(input));
+    for (ValueId output : node.outputs) step.outputs.push_back(id_of(output));
+    lowered_.program.steps.push_back(std::move(step));
+    return {};
+  }
+
+  Status add_kernel(const Group& group) {
+    te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    lay_out(formula, group, layouts_);
+    XYNTRA_CHECK_OK(te::verify(formula));
+    ProgramStep step = step_of(group);
+    std::map<int, ValueId> inputs, outputs;  // the kernel has arguments for what the formula speaks of
+    for (const te::BufferInfo& buffer : formula.buffers) {
+      auto position = static_cast<std::size_t>(buffer.position);
+      if (buffer.role == te::BufferRole::Input) inputs[buffer.position] = group.inputs.at(position);
+      if (buffer.role == te::BufferRole::Output) outputs[buffer.position] = group.outputs.at(position);
+    }
+    for (const auto& [position, value] : inputs) step.inputs.push_back(id_of(value));
+    for (const auto& [position, value] : outputs) step.outputs.push_back(id_of(value));
+    if (group.schedule.name == "view") {
+      step.kind = ProgramStep::Kind::View;
+      lowered_.program.steps.push_back(std::move(step));
+      return {};
+    }
+    std::string key = group.schedule.name + "/" + std::to_string(static_cast<int>(group.schedule.exactness));
+    for (const Knob& knob : group.schedule.knobs) key += " " + knob.name + "=" + std::to_string(knob.value);
+    key += "\n" + te::to_string(formula);
+    auto [found, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(lowered_.kernels.size()));
+    if (fresh) {
+      XYNTRA_TRY(kir::Kernel kernel,
+                 lower(formula, group.schedule, target_, "k" + std::to_string(found->second)));
+      lowered_.kernels.push_back(std::move(kernel));
+    }
+    step.callee = found->second;
+    lowered_.program.steps.push_back(std::move(step));
+    return {};
+  }
+
+  const Plan& plan_;
+  const Target& target_;
+  Pieces pieces_;
+  const LowerOptions& options_;
+  LayoutsByValue layouts_;
+  std::shared_ptr<NodesOnHost> host_;
+  std::map<std::string, std::uint32_t> numbers_;
+  LoweredPlan lowered_;
+};
+
+}  // namespace
+
+Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {
+  XYNTRA_TRY(const Target* target, find_target(plan.target));
+  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
+  return PlanLowering(plan, *target, std::move(pieces), options).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,24 @@
+// From a plan to a program: every group's formula becomes a kernel, equal ones are made once; constants are laid out.
+#pragma once
+
+#include "kir/kernel.h"
+#include "plan/plan.h"
+#include "runtime/executable.h"
+
+namespace xyntra {
+
+struct LoweredPlan {
+  LaunchProgram program;  // its kernels have no code yet
+  std::vector<kir::Kernel> kernels;  // by number of the program's kernel
+  std::shared_ptr<const HostCalls> host;
+};
+
+struct LowerOptions {
+  int threads = 0;
+  std::shared_ptr<Budget> budget;
+};
+
+// The plan may go away afterwards.
+Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options);
+
+}  // namespace xyntra

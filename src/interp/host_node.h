@@ -1,0 +1,22 @@
+// One node of a graph, run by itself on the reference evaluator: what a plan does with operations that no kernel can do.
+#pragma once
+
+#include "interp/evaluator.h"
+
+namespace xyntra {
+
+class HostNode {
+ public:
+  HostNode(const Graph& graph, NodeId node);
+
+  // Arguments by position among the node's inputs; operands that are constants of the graph or not given are ignored.
+  // Results by position among its outputs; Absent where nobody asked for one. May be called from several threads.
+  Result<std::vector<Datum>> run(std::span<const Datum> arguments, EvaluatorOptions options) const;
+
+ private:
+  Graph single_;
+  std::vector<std::size_t> positions_;  // of the single graph's inputs among the node's
+  std::vector<bool> wanted_;  // by output
+};
+
+}  // namespace xyntra

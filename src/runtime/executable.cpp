@@ -1,0 +1,426 @@
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "runtime/float_mode.h"
+#include "support/memory.h"
+
+namespace xyntra {
+
+namespace {
+
+constexpr std::int64_t kInlineNs = 8'000;  // work below this is not worth waking another thread
+constexpr std::int64_t kChunkNs = 5'000'000;  // how long a chunk may run before somebody asks whether to stop
+constexpr std::int64_t kChunksPerThread = 4;
+
+// A worker's scratch memory: grown when a kernel needs more, kept for the next.
+std::byte* scratch_of_this_thread(std::size_t bytes) {
+  thread_local std::shared_ptr<std::byte> memory;
+  thread_local std::size_t size = 0;
+  if (bytes > size) {
+    memory = allocate_zeroed(bytes);
+    size = memory ? bytes : 0;
+  }
+  return memory.get();
+}
+
+bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::Kind::Datum; }
+
+}  // namespace
+
+class RunContext::State {
+ public:
+  State(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host, RunOptions options)
+      : program_(std::move(program)),
+        host_(std::move(host)),
+        options_(std::move(options)),
+        pool_(options_.threads > 0 ? options_.threads : available_threads()),
+        launches_(program_->steps.size()),
+        pointers_(program_->values.size(), nullptr),
+        data_(program_->values.size()) {
+    for (std::size_t v = 0; v < program_->values.size(); ++v) {
+      const ProgramValue& value = program_->values[v];
+      if (value.kind == ProgramValue::Kind::Constant)
+        pointers_[v] = const_cast<std::byte*>(program_->constants[value.index].bytes().data());
+    }
+    for (const ProgramStep& step : program_->steps) {
+      for (ProgramValueId output : step.outputs)
+        if (output != kNoValue) written_.push_back(output);
+    }
+  }
+
+  Status takes(std::span<const Datum> inputs) const {
+    SymbolBindings sizes;
+    return learn(inputs, sizes);
+  }
+
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times) {
+    SymbolBindings sizes;
+    XYNTRA_CHECK_OK(learn(inputs, sizes));
+    if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
+    const LaunchProgram& program = *program_;
+    std::vector<Tensor> kept(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      data_[program.inputs[i]] = inputs[i];
+      if (inputs[i].kind != Datum::Kind::Tensor) continue;
+      kept[i] = inputs[i].tensor.aligned();
+      pointers_[program.inputs[i]] = const_cast<std::byte*>(kept[i].bytes().data());
+    }
+    for (ProgramValueId value : written_) {  // of the caller's memory, and what has no size before it is made
+      if (program.values[value].kind != ProgramValue::Kind::Arena) pointers_[value] = nullptr;
+    }
+    for (std::size_t s = 0; s < program.steps.size(); ++s) {
+      if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
+      const ProgramStep& step = program.steps[s];
+      auto before = std::chrono::steady_clock::now();
+      Status done = step.kind == ProgramStep::Kind::Host     ? call_host(step)
+                    : step.kind == ProgramStep::Kind::Launch ? launch(step, launches_[s])
+                                                             : Status();
+      if (!done) return failure(std::move(done).error().at_node(step.origin, step.op));
+      if (times != nullptr) {
+        auto spent = std::chrono::steady_clock::now() - before;
+        times->push_back({s, std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()});
+      }
+      if (options_.progress) options_.progress(s + 1, program.steps.size());
+    }
+    std::vector<Datum> outputs;
+    for (ProgramValueId output : program.outputs) {
+      XYNTRA_TRY(Datum result, result_of(output));
+      outputs.push_back(std::move(result));
+    }
+    for (Datum& datum : data_) datum = Datum();
+    return outputs;
+  }
+
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+
+ private:
+  struct Launch {
+    std::uint64_t version = 0;  // of the bindings that the rest was computed for
+    std::vector<std::int64_t> sizes, items, workspace;
+    std::int64_t workspace_bytes = 0, scratch_bytes = 0;
+  };
+
+  // ---- sizes
+
+  Status learn(std::span<const Datum> inputs, SymbolBindings& sizes) const {
+    const LaunchProgram& program = *program_;
+    if (inputs.size() != program.inputs.size()) {
+      return usage_error("the model has " + std::to_string(program.inputs.size()) + " inputs, " +
+                         std::to_string(inputs.size()) + " were given");
+    }
+    auto for_each_size = [&](auto visit) -> Status {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const ProgramValue& value = program.values[program.inputs[i]];
+        if (inputs[i].kind != Datum::Kind::Tensor || !value.has_shape) continue;
+        const Dims& dims = inputs[i].tensor.dims();
+        bool same = dims.size() == value.shape.size() && inputs[i].tensor.dtype() == value.dtype;
+        for (std::size_t d = 0; same && d < dims.size(); ++d) same = visit(value.shape[d], dims[d]);
+        if (!same) {
+          return usage_error("input '" + value.name + "' is " + std::string(name_of(value.dtype)) +
+                             to_string(value.shape) + ", given " +
+                             std::string(name_of(inputs[i].tensor.dtype())) + to_string(shape_of(dims)));
+        }
+      }
+      return {};
+    };
+    XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
+      return !dim.is_symbol() || sizes.try_emplace(dim.to_string(), size).first->second == size;
+    }));
+    return for_each_size([&sizes](const Dim& dim, std::int64_t size) {
+      Dim bound = dim.substitute(sizes);
+      return !bound.is_constant() || bound.constant() == size;
+    });
+  }
+
+  // Offsets of the arena for these sizes.
+  Status bind(SymbolBindings sizes) {
+    bound_ = false;
+    bindings_ = entry_bindings_ = std::move(sizes);
+    ++version_;
+    const LaunchProgram& program = *program_;
+    XYNTRA_TRY(ArenaPlacement placement, assign_offsets(program.slots, program.order, bindings_));
+    if (placement.peak > arena_capacity_) {
+      arena_.reset();
+      if (options_.budget) XYNTRA_CHECK_OK(charge(placement.peak));
+      arena_ = allocate_zeroed(static_cast<std::size_t>(placement.peak));
+      if (!arena_)
+        return limit_error("out of memory: the arena takes " + std::to_string(placement.peak) + " bytes");
+      arena_capacity_ = placement.peak;
+    }
+    arena_bytes_ = placement.peak;
+    for (std::size_t v = 0; v < program.values.size(); ++v) {
+      const ProgramValue& value = program.values[v];
+      if (value.kind == ProgramValue::Kind::Arena)
+        pointers_[v] = arena_.get() + placement.offsets[value.index];
+    }
+    bound_ = true;
+    return {};
+  }
+
+  Status charge(std::int64_t bytes) {
+    arena_charge_ = std::make_unique<Charge>(options_.budget);
+    return arena_charge_->grow(bytes);
+  }
+
+  Result<Dims> dims_of(const ProgramValue& value) const {
+    Dims dims;
+    for (const Dim& dim : value.shape) {
+      XYNTRA_TRY(std::int64_t size, dim.evaluate(bindings_));
+      dims.push_back(size);
+    }
+    return dims;
+  }
+
+  // ---- memory
+
+  // Where a value is, or will be: memory for it is made on the way when there is none.
+  Result<std::byte*> address(ProgramValueId id) {
+    if (pointers_[id] != nullptr) return pointers_[id];
+    const ProgramValue& value = program_->values[id];
+    switch (value.kind) {
+      case ProgramValue::Kind::View: {
+        XYNTRA_TRY(std::byte * base, address(value.of));
+        XYNTRA_TRY(std::int64_t offset, value.offset.evaluate(bindings_));
+        pointers_[id] = base + offset;
+        break;
+      }
+      case ProgramValue::Kind::Input:
+      case ProgramValue::Kind::Output:
+      case ProgramValue::Kind::Own: {
+        if (value.of != kNoValue && value.of != id) {
+          XYNTRA_TRY(pointers_[id], address(value.of));
+          break;
+        }
+        XYNTRA_TRY(Dims dims, dims_of(value));
+        XYNTRA_TRY(Tensor tensor, Tensor::allocate(value.dtype, std::move(dims), options_.budget));
+        pointers_[id] = tensor.mutable_bytes().data();
+        data_[id] = Datum::of(std::move(tensor));
+        break;
+      }
+      default: internal_error("runtime: value '" + value.name + "' has no memory");
+    }
+    return pointers_[id];
+  }
+
+  // A value as a tensor that borrows its memory for the time of a call.
+  Result<Datum> as_datum(ProgramValueId id) {
+    const ProgramValue& value = program_->values[id];
+    if (!is_tensor(value) || data_[id].kind != Datum::Kind::Absent) return data_[id];
+    if (value.kind == ProgramValue::Kind::Constant) return Datum::of(program_->constants[value.index]);
+    XYNTRA_TRY(std::byte * memory, address(id));
+    XYNTRA_TRY(Dims dims, dims_of(value));
+    XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
+    XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims),
+                                             {memory, static_cast<std::size_t>(bytes)}, nullptr));
+    return Datum::of(std::move(tensor));
+  }
+
+  // What the caller gets: memory of its own.
+  Result<Datum> result_of(ProgramValueId id) {
+    XYNTRA_TRY(Datum datum, as_datum(id));
+    if (datum.kind != Datum::Kind::Tensor || data_[id].kind != Datum::Kind::Absent) return datum;
+    XYNTRA_TRY(Tensor copy, Tensor::allocate(datum.tensor.dtype(), datum.tensor.dims(), options_.budget));
+    std::ranges::copy(datum.tensor.bytes(), copy.mutable_bytes().begin());
+    return Datum::of(std::move(copy));
+  }
+
+  // ---- steps
+
+  Status call_host(const ProgramStep& step) {
+    std::vector<Datum> arguments;
+    for (ProgramValueId input : step.inputs) {
+      if (input == kNoValue) {
+        arguments.emplace_back();
+        continue;
+      }
+      XYNTRA_TRY(Datum datum, as_datum(input));
+      arguments.push_back(std::move(datum));
+    }
+    XYNTRA_TRY(std::vector<Datum> results, host_->call(step.callee, arguments, options_.budget));
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i] != kNoValue) XYNTRA_CHECK_OK(keep(step.outputs[i], std::move(results.at(i))));
+    }
+    return {};
+  }
+
+  // Keeps the result of a host call and learns the sizes that its declared shape names.
+  Status keep(ProgramValueId id, Datum datum) {
+    const ProgramValue& value = program_->values[id];
+    if (datum.kind != Datum::Kind::Tensor) {
+      data_[id] = std::move(datum);
+      return {};
+    }
+    const Dims& dims = datum.tensor.dims();
+    if (value.has_shape) {
+      if (dims.size() != value.shape.size()) return bad_model("a value has another rank than the plan says");
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const Dim& dim = value.shape[d];
+        if (dim.is_symbol()) {
+          auto [known, fresh] = bindings_.try_emplace(dim.to_string(), dims[d]);
+          if (!fresh && known->second != dims[d] && entry_bindings_.count(known->first) == 0) {
+            known->second = dims[d];
+            fresh = true;
+          }
+          if (fresh) ++version_;
+        }
+      }
+    }
+    if (value.kind == ProgramValue::Kind::Arena) {
+      std::span<const std::byte> bytes = datum.tensor.bytes();
+      XYNTRA_TRY(Dims planned, dims_of(value));
+      if (planned != dims) return bad_model("a value has another size than the plan says");
+      std::copy(bytes.begin(), bytes.end(), pointers_[id]);
+      return {};
+    }
+    datum.tensor = datum.tensor.aligned();
+    pointers_[id] = const_cast<std::byte*>(datum.tensor.bytes().data());
+    data_[id] = std::move(datum);
+    return {};
+  }
+
+  Status prepare(const ProgramKernel& kernel, Launch& launch) const {
+    auto evaluate = [this](const Dim& dim, std::int64_t& into) -> Status {
+      XYNTRA_TRY(into, dim.evaluate(bindings_));
+      return {};
+    };
+    launch.sizes.resize(kernel.sizes.size());
+    for (std::size_t i = 0; i < kernel.sizes.size(); ++i)
+      XYNTRA_CHECK_OK(evaluate(kernel.sizes[i], launch.sizes[i]));
+    launch.items.resize(kernel.phases.size());
+    for (std::size_t i = 0; i < kernel.phases.size(); ++i)
+      XYNTRA_CHECK_OK(evaluate(kernel.phases[i].items, launch.items[i]));
+    launch.workspace.clear();
+    launch.workspace_bytes = 0;
+    for (const Dim& bytes : kernel.workspace_bytes) {
+      std::int64_t size = 0;
+      XYNTRA_CHECK_OK(evaluate(bytes, size));
+      launch.workspace.push_back(launch.workspace_bytes);
+      launch.workspace_bytes += round_to_line(size);
+    }
+    XYNTRA_CHECK_OK(evaluate(kernel.scratch_bytes, launch.scratch_bytes));
+    launch.version = version_;
+    return {};
+  }
+
+  static std::int64_t round_to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  Status launch(const ProgramStep& step, Launch& launch) {
+    const ProgramKernel& kernel = program_->kernels[step.callee];
+    if (launch.version != version_) XYNTRA_CHECK_OK(prepare(kernel, launch));
+    buffers_.clear();
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (ProgramValueId id : *list) {
+        XYNTRA_TRY(std::byte * memory, address(id));
+        buffers_.push_back(memory);
+      }
+    }
+    if (launch.workspace_bytes > workspace_capacity_) {
+      workspace_ = allocate_zeroed(static_cast<std::size_t>(launch.workspace_bytes));
+      if (!workspace_)
+        return limit_error("out of memory: a kernel's workspace takes " +
+                           std::to_string(launch.workspace_bytes) + " bytes");
+      workspace_capacity_ = launch.workspace_bytes;
+    }
+    for (std::int64_t offset : launch.workspace) buffers_.push_back(workspace_.get() + offset);
+    for (std::size_t p = 0; p < kernel.phases.size(); ++p)
+      XYNTRA_CHECK_OK(run_phase(step, kernel.phases[p], launch, launch.items[p]));
+    return {};
+  }
+
+  Status run_phase(const ProgramStep& step, const ProgramKernel::Phase& phase, const Launch& launch,
+                   std::int64_t items) {
+    if (items <= 0) return {};
+    std::mutex mutex;
+    KernelFault first;
+    bool faulted = false, starved = false;
+    auto work = [&](std::int64_t begin, std::int64_t end) {
+      if (options_.budget && options_.budget->stopped()) return;
+      std::byte* scratch = launch.scratch_bytes > 0
+                               ? scratch_of_this_thread(static_cast<std::size_t>(launch.scratch_bytes))
+                               : nullptr;
+      KernelFault fault;
+      bool no_scratch = launch.scratch_bytes > 0 && scratch == nullptr;
+      KernelCall call{buffers_.data(), launch.sizes.data(), &fault};
+      FloatModeGuard modes;
+      if (!no_scratch && phase.function(&call, begin, end, scratch) == 0) return;
+      const std::lock_guard lock(mutex);
+      starved = starved || no_scratch;
+      if (!no_scratch && !faulted) {
+        faulted = true;
+        first = fault;
+      }
+    };
+    std::int64_t share = std::max<std::int64_t>(step.predicted_ns, 1);
+    std::int64_t chunks = std::max(pool_.threads() * kChunksPerThread, share / kChunkNs + 1);
+    if (pool_.threads() == 1) chunks = share / kChunkNs + 1;
+    if (step.predicted_ns < kInlineNs || items == 1) chunks = 1;
+    std::int64_t grain = (items + chunks - 1) / chunks;
+    if (chunks == 1) {
+      work(0, items);
+    } else {
+      pool_.parallel_for(0, items, grain, work);
+    }
+    if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
+    if (starved) return limit_error("out of memory: no room for a kernel's scratch");
+    if (!faulted) return {};
+    return outside(step, first);
+  }
+
+  Status outside(const ProgramStep& step, const KernelFault& fault) const {
+    auto position = static_cast<std::size_t>(fault.buffer);
+    std::string name = "a temporary", size;
+    if (position < step.inputs.size() + step.outputs.size()) {
+      ProgramValueId id =
+          position < step.inputs.size() ? step.inputs[position] : step.outputs[position - step.inputs.size()];
+      const ProgramValue& value = program_->values[id];
+      name = "'" + value.name + "'";
+      auto dims = dims_of(value);
+      auto dimension = static_cast<std::size_t>(fault.dimension);
+      if (dims && dimension < dims->size()) size = ", which has size " + std::to_string((*dims)[dimension]);
+    }
+    return bad_model("index " + std::to_string(fault.index) + " is out of range for axis " +
+                     std::to_string(fault.dimension) + " of " + name + size);
+  }
+
+  std::shared_ptr<const LaunchProgram> program_;
+  std::shared_ptr<const HostCalls> host_;
+  RunOptions options_;
+  ThreadPool pool_;
+  std::vector<Launch> launches_;  // by step
+  std::vector<std::byte*> pointers_;  // by value
+  std::vector<Datum> data_;  // by value: those with memory of their own
+  std::vector<ProgramValueId> written_;
+  std::vector<std::byte*> buffers_;
+  SymbolBindings bindings_, entry_bindings_;
+  std::uint64_t version_ = 0;
+  bool bound_ = false;
+  std::shared_ptr<std::byte> arena_, workspace_;
+  std::unique_ptr<Charge> arena_charge_;
+  std::int64_t arena_capacity_ = -1, arena_bytes_ = 0, workspace_capacity_ = 0;
+};
+
+RunContext::RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
+                       RunOptions options)
+    : state_(std::make_unique<State>(std::move(program), std::move(host), std::move(options))) {}
+RunContext::~RunContext() = default;
+RunContext::RunContext(RunContext&&) noexcept = default;
+
+Status RunContext::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }
+
+Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::vector<LaunchTime>* times) {
+  try {
+    return state_->run(inputs, times);
+  } catch (const InternalError& error) {
+    return failure(ErrorClass::Internal, error.message());
+  } catch (const std::bad_alloc&) {
+    return limit_error("out of memory");
+  }
+}
+
+std::int64_t RunContext::arena_bytes() const { return state_->arena_bytes(); }
+
+}  // namespace xyntra

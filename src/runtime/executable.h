@@ -1,0 +1,51 @@
+// Runs a program. An Executable never changes; each RunContext has its own arena, so contexts run at the same time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "runtime/program.h"
+#include "support/threads.h"
+
+namespace xyntra {
+
+// Operations that are no kernels: what the compiler links in, what a loaded artifact brings along.
+class HostCalls {
+ public:
+  virtual ~HostCalls() = default;
+  virtual Result<std::vector<Datum>> call(std::uint32_t number, std::span<const Datum> inputs,
+                                          const std::shared_ptr<Budget>& budget) const = 0;
+};
+
+struct RunOptions {
+  int threads = 0;  // 0: as many as this process may use
+  std::shared_ptr<Budget> budget;
+  std::function<void(std::size_t, std::size_t)> progress;  // steps done, steps in all
+};
+
+// What a launch cost, for reports.
+struct LaunchTime {
+  std::size_t step = 0;
+  std::int64_t nanoseconds = 0;
+};
+
+class RunContext {
+ public:
+  RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
+             RunOptions options);
+  ~RunContext();
+  RunContext(RunContext&&) noexcept;
+
+  // Whether inputs of these sizes can be run; the error says which differ.
+  Status takes(std::span<const Datum> inputs) const;
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr);
+
+  std::int64_t arena_bytes() const;  // as of the last run
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace xyntra

@@ -1,0 +1,150 @@
+#include "schedule/lower.h"
+
+#include <algorithm>
+
+#include "schedule/alignment.h"
+#include "schedule/lower_contraction.h"
+#include "schedule/lower_stage.h"
+#include "te/merge.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::BufferRole;
+using te::Expr;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+void place_temporaries(Lowering& lowering) {
+  for (const te::BufferInfo& buffer : lowering.formula().buffers) {
+    if (buffer.role == BufferRole::Temporary && !lowering.is_placed(buffer.id))
+      lowering.place(buffer.id, Scope::Workspace);
+  }
+}
+
+// ---- stages: one after another, each a phase of its own
+
+Stmt scan(Lowering& lowering, const Stage& stage, bool keep_order) {
+  const te::Variable& step = lowering.formula().variable(stage.step);
+  VarId turn = lowering.loop(step.name, step.extent);
+  Substitution bound{{stage.step.index, Expr::variable(turn)}};
+  std::vector<Stmt> body;
+  for (const Stage& inner : stage.stages)
+    body.push_back(StageLowering(lowering, inner, inner.axes, keep_order).serial(bound));
+  for (const te::Carried& carried : stage.carried) {  // what was next is now the state
+    const te::BufferInfo& state = lowering.formula().buffer(carried.state);
+    std::vector<VarId> loops;
+    std::vector<Expr> index;
+    for (const Dim& extent : state.shape) {
+      loops.push_back(lowering.loop("c", extent));
+      index.push_back(Expr::variable(loops.back()));
+    }
+    Stmt move = Stmt::store(lowering.placed(carried.state), index,
+                            Expr::load(lowering.placed(carried.next), state.dtype, index));
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      move = Stmt::loop(LoopKind::Serial, *loop, move);
+    body.push_back(move);
+  }
+  return Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body)));
+}
+
+Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
+  place_temporaries(lowering);
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  std::vector<Stmt> phases;
+  for (const Stage& stage : lowering.formula().stages) {
+    if (stage.kind == Stage::Kind::Scan) {
+      phases.push_back(scan(lowering, stage, keep_order));
+      continue;
+    }
+    std::vector<Stmt> made;
+    if (schedule.name == "contraction" || schedule.name == "window")
+      made = lower_contraction(lowering, stage, schedule);
+    if (made.empty()) made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+// ---- rows: work items that do the same turns of every stage
+
+Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  Alignment alignment(formula);
+  std::vector<Alignment::Class> rows;
+  for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
+    bool everywhere = alignment.independent(id) && !alignment.extent(id).is(1);
+    for (std::size_t s = 0; s < formula.stages.size(); ++s)
+      everywhere = everywhere && alignment.axis_of(s, id).valid();
+    if (everywhere) rows.push_back(id);
+  }
+  auto is_row = [&rows](Alignment::Class id) {
+    return std::find(rows.begin(), rows.end(), id) != rows.end();
+  };
+  if (formula.stages.size() < 2 || rows.empty()) return lower_stages(lowering, schedule);
+  // A dimension that is written along rows alone is seen one turn at a time.
+  for (const te::BufferInfo& buffer : formula.buffers) {
+    if (buffer.role != BufferRole::Temporary) continue;
+    std::vector<bool> kept(buffer.shape.size(), true);
+    Dim bytes = (bits_of(buffer.dtype) + 7) / 8;
+    for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+      std::vector<Alignment::Class> along = alignment.written_along(buffer.id, d);
+      bool row = !along.empty() && std::all_of(along.begin(), along.end(), is_row);
+      bool still = along.empty() && buffer.shape[d].is(1);
+      kept[d] = !row && !still;
+      if (kept[d]) bytes = bytes * buffer.shape[d];
+    }
+    bool small = bytes.is_constant() && bytes.constant() <= 64;
+    lowering.place(buffer.id, small ? Scope::Register : Scope::Shared, kept);
+  }
+  std::vector<VarId> grid;
+  for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  std::vector<Stmt> body;
+  for (std::size_t s = 0; s < formula.stages.size(); ++s) {
+    const Stage& stage = formula.stages[s];
+    Substitution bound;
+    std::vector<VarId> free = stage.axes;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      VarId axis = alignment.axis_of(s, rows[r]);
+      bound[axis.index] = Expr::variable(grid[r]);
+      std::erase(free, axis);
+    }
+    body.push_back(StageLowering(lowering, stage, std::move(free), keep_order).serial(std::move(bound)));
+  }
+  Stmt item = Stmt::block(std::move(body));
+  for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop) item = Stmt::loop(LoopKind::Grid, *loop, item);
+  return item;
+}
+
+struct ScheduleEntry {
+  std::string_view name;
+  Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
+};
+constexpr ScheduleEntry kSchedules[] = {
+    {"pointwise", lower_stages},   {"movement", lower_stages},     {"row", lower_rows},
+    {"contraction", lower_stages}, {"window", lower_stages},       {"attention", lower_stages},
+    {"stages", lower_stages},      {"side by side", lower_stages}, {"view", lower_stages},
+};
+
+}  // namespace
+
+Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                          std::string name) {
+  for (const ScheduleEntry& entry : kSchedules) {
+    if (entry.name != schedule.name) continue;
+    te::Formula merged = formula;
+    te::merge_axes(merged);
+    Lowering lowering(merged, target, std::move(name));
+    Stmt body = entry.lower(lowering, schedule);
+    return std::move(lowering).finish(std::move(body));
+  }
+  return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+}
+
+}  // namespace xyntra

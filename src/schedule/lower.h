@@ -1,0 +1,15 @@
+// The lowering half of schedule/: the composed formula of a group and the schedule that its plan names become a kernel.
+// Nothing is decided here that a plan does not say, so equal formulas with equal schedules give equal kernels.
+#pragma once
+
+#include "kir/kernel.h"
+#include "plan/plan.h"
+#include "target/target.h"
+
+namespace xyntra {
+
+// Layouts are applied to the formula already. Unsupported error when no kernel can do this on the target.
+Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                          std::string name);
+
+}  // namespace xyntra

@@ -1,0 +1,342 @@
+#include "schedule/lower_contraction.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "te/compose.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kHeavyFinish =
+    6;  // operations; beyond, the epilogue is a loop and not written out for every register
+constexpr std::int64_t kTailRows = 4;
+
+std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
+  for (const Knob& one : schedule.knobs) {
+    if (one.name == name) return one.value;
+  }
+  return otherwise;
+}
+
+// The shape of one contraction: who depends on what.
+struct Roles {
+  Expr row_factor, lane_factor;
+  VarId lane;
+  std::vector<VarId> rows, columns, batch;  // output axes but the lane, by which factor depends on them
+};
+
+std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
+  if (stage.kind != Stage::Kind::MapReduce || stage.reducer != te::Reducer::Sum ||
+      stage.body->op != ExprOp::Mul || stage.reduction.empty())
+    return std::nullopt;
+  const te::Formula& formula = lowering.formula();
+  std::optional<Roles> best;
+  std::int64_t most = 0;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const Expr &lanes = stage.body->operands[side], &rows = stage.body->operands[1 - side];
+    std::set<VarId> of_lanes = te::variables_of(lanes), of_rows = te::variables_of(rows);
+    for (VarId axis : stage.axes) {
+      if (!of_lanes.count(axis) || of_rows.count(axis)) continue;
+      bool contiguous = true;
+      te::for_each_node(lanes, [&](const ExprNode& node) {
+        if (!te::is_load(node)) return;
+        auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
+        contiguous = contiguous && stride && (stride->is(0) || stride->is(1));
+      });
+      std::int64_t turns = lowering.size(formula.variable(axis).extent);
+      if (!contiguous || turns < 4) continue;
+      auto stored = lowering.stride(stage.target, stage.store, axis);
+      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 4 : 1);
+      if (score <= most) continue;
+      most = score;
+      Roles roles{rows, lanes, axis, {}, {}, {}};
+      for (VarId other : stage.axes) {
+        if (other == axis) continue;
+        bool in_lanes = of_lanes.count(other) != 0, in_rows = of_rows.count(other) != 0;
+        (in_rows && !in_lanes   ? roles.rows
+         : in_lanes && !in_rows ? roles.columns
+                                : roles.batch)
+            .push_back(other);
+      }
+      best = std::move(roles);
+    }
+  }
+  return best;
+}
+
+class TileLowering {
+ public:
+  TileLowering(Lowering& lowering, const Stage& stage, Roles roles, const Schedule& schedule)
+      : lowering_(lowering),
+        stage_(stage),
+        roles_(std::move(roles)),
+        fused_(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())) {
+    choose_tile(schedule);
+  }
+
+  std::vector<Stmt> phases() {
+    Substitution bound;
+    std::vector<VarId> grid;
+    auto over = [&](VarId axis, const Dim& turns) {
+      if (turns.is(1)) return Expr::index(0);
+      grid.push_back(lowering_.loop(name(axis), turns));
+      return Expr::variable(grid.back());
+    };
+    for (VarId axis : roles_.batch) bound[axis.index] = over(axis, extent(axis));
+    for (VarId axis : roles_.columns) {
+      if (second_ != axis) bound[axis.index] = over(axis, extent(axis));
+    }
+    Expr second = second_.valid() ? over(second_, floor_div(extent(second_), vectors_)) : Expr();
+    Dim block = second_.valid() ? Dim(width_) : Dim(width_ * vectors_), columns = extent(roles_.lane);
+    Dim blocks = floor_div(columns, block);
+    bool has_rest = blocks * block != columns;
+    std::vector<Stmt> made;
+    std::vector<VarId> outer = grid;
+    auto rows = [&](const Columns& across) {
+      grid = outer;
+      Columns placed = across;
+      placed.second = second;
+      if (!across.blocks.is(1)) {
+        grid.push_back(lowering_.loop(name(roles_.lane), across.blocks));
+        placed.base = across.base + Expr::variable(grid.back()) * Expr::index(across.width * across.vectors);
+      }
+      Substitution inner = bound;
+      for (VarId axis : roles_.rows) {
+        if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
+      }
+      Stmt body = row_tiles(inner, placed, grid);
+      if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
+      for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+        body = Stmt::loop(LoopKind::Grid, *loop, body);
+      made.push_back(body);
+    };
+    std::int64_t in_lane = second_.valid() ? 1 : vectors_;
+    if (!blocks.is(0)) rows({Expr::index(0), blocks, width_, in_lane, {}});
+    if (has_rest) {
+      Dim done = blocks * block, whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
+      if (!whole.is(0)) rows({Expr::size(done), whole, width_, 1, {}});
+      done = done + whole * width_;
+      if (done != columns) rows({Expr::size(done), columns - done, 1, 1, {}});
+    }
+    return made;
+  }
+
+ private:
+  // A run of columns: `blocks` times `vectors` vectors of `width` lanes from `base` on.
+  struct Columns {
+    Expr base;
+    Dim blocks;
+    std::int64_t width = 1, vectors = 1;
+    Expr second;
+  };
+
+  const Dim& extent(VarId axis) const { return lowering_.formula().variable(axis).extent; }
+  const std::string& name(VarId axis) const { return lowering_.formula().variable(axis).name; }
+
+  void choose_tile(const Schedule& schedule) {
+    std::int64_t lanes = lowering_.size(extent(roles_.lane));
+    width_ = static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
+    vectors_ = std::max<std::int64_t>(1, knob(schedule, "tile_columns", width_) / width_);
+    if (lanes < width_ * vectors_ ||
+        (extent(roles_.lane).is_constant() && lanes % (width_ * vectors_) != 0)) {
+      // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
+      for (VarId axis : roles_.columns) {
+        bool even = extent(axis).is_constant() && extent(axis).constant() % vectors_ == 0;
+        if (even && vectors_ > 1 && lanes % width_ == 0) second_ = axis;
+      }
+      if (!second_.valid() && lanes < width_ * vectors_) vectors_ = std::max<std::int64_t>(1, lanes / width_);
+    }
+    rows_ = knob(schedule, "tile_rows", 4);
+    if (roles_.rows.empty()) {
+      rows_ = 1;
+      return;
+    }
+    tile_ = *std::max_element(roles_.rows.begin(), roles_.rows.end(), [this](VarId a, VarId b) {
+      return lowering_.size(extent(a)) <= lowering_.size(extent(b));
+    });
+    if (!extent(tile_).is_constant()) return;
+    std::int64_t turns = extent(tile_).constant();
+    if (turns == 0) return;
+    std::int64_t tiles = (turns + rows_ - 1) / rows_;
+    rows_ = std::min(rows_, (turns + tiles - 1) / tiles);  // tiles of nearly one size
+  }
+
+  // Tiles along one axis of the rows; the last one is lower.
+  Stmt row_tiles(const Substitution& bound, const Columns& across, std::vector<VarId>& grid) {
+    if (!tile_.valid()) return tile(bound, across, {}, 1);
+    const Dim& turns = extent(tile_);
+    Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
+    auto at = [&](const Dim& first, const Expr& number, std::int64_t rows) {
+      Expr base = number.defined() ? number * Expr::index(rows) : Expr::index(0);
+      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows);
+    };
+    if (rest.is(0)) {
+      if (full.is(1)) return at(0, {}, rows_);
+      grid.push_back(lowering_.loop(name(tile_), full));
+      return at(0, Expr::variable(grid.back()), rows_);
+    }
+    std::vector<Stmt> last;
+    if (rest.is_constant()) {
+      last.push_back(at(turns - rest, {}, rest.constant()));
+    } else {
+      Dim tails = floor_div(turns, kTailRows) - full * (rows_ / kTailRows),
+          singles = rest - tails * kTailRows;
+      if (rows_ > kTailRows && rows_ % kTailRows == 0) {
+        VarId tail = lowering_.loop("t", tails);
+        last.push_back(Stmt::loop(LoopKind::Serial, tail, at(turns - rest, Expr::variable(tail), kTailRows)));
+      } else {
+        singles = rest;
+      }
+      VarId single = lowering_.loop("r", singles);
+      last.push_back(Stmt::loop(LoopKind::Serial, single, at(turns - singles, Expr::variable(single), 1)));
+    }
+    if (full.is(0)) return Stmt::block(std::move(last));
+    VarId number = lowering_.loop(name(tile_), full + 1);
+    grid.push_back(number);
+    return Stmt::branch(Expr::variable(number) < Expr::size(full), at(0, Expr::variable(number), rows_),
+                        Stmt::block(std::move(last)));
+  }
+
+  Stmt unrolled(const char* label, std::int64_t turns, const std::function<Stmt(const Expr&)>& body) {
+    if (turns == 1) return body(Expr::index(0));
+    VarId loop = lowering_.loop(label, turns);
+    return Stmt::loop(LoopKind::Unrolled, loop, body(Expr::variable(loop)));
+  }
+  Stmt lanes(std::int64_t width, const std::function<Stmt(const Expr&)>& body) {
+    if (width == 1) return body(Expr::index(0));
+    VarId lane = lowering_.loop("l", width);
+    return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
+  }
+
+  // One register tile: all of the sum, then the epilogue.
+  Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows) {
+    DType dtype = stage_.body.dtype();
+    const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
+    kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
+    kir::BufferId line = lowering_.scratch("b", dtype, {vectors, width}, Scope::Register);
+    kir::BufferId spread = lowering_.scratch("a", dtype, {}, Scope::Register);
+    auto at_row = [&](Substitution variables, const Expr& row) {
+      if (tile_.valid()) variables[tile_.index] = first_row.defined() ? first_row + row : row;
+      return variables;
+    };
+    auto at_column = [&](Substitution variables, const Expr& vector, const Expr& lane) {
+      if (second_.valid()) {
+        variables[second_.index] = across.second * Expr::index(vectors_) + vector;
+        variables[roles_.lane.index] = across.base + lane;
+      } else {
+        variables[roles_.lane.index] = across.base + vector * Expr::index(width) + lane;
+      }
+      return variables;
+    };
+    auto each = [&](const std::function<Stmt(const Expr&, const Expr&, const Expr&)>& body) {
+      return unrolled("r", rows, [&](const Expr& row) {
+        return unrolled("v", vectors, [&](const Expr& vector) {
+          return lanes(width, [&](const Expr& lane) { return body(row, vector, lane); });
+        });
+      });
+    };
+    auto partial = [&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return Expr::load(sum, dtype, {row, vector, lane});
+    };
+    std::vector<Stmt> statements;
+    statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
+    }));
+    statements.push_back(turns(bound, [&](const Substitution& inner) {
+      std::vector<Stmt> turn;
+      turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+        return lanes(width, [&](const Expr& lane) {
+          Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
+          value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
+          return Stmt::block(std::move(value.checks));
+        });
+      }));
+      turn.push_back(unrolled("r", rows, [&](const Expr& row) {
+        Lowering::Body value = lowering_.body(roles_.row_factor, at_row(inner, row));
+        std::vector<Stmt> one = std::move(value.checks);
+        one.push_back(Stmt::store(spread, {}, value.value));
+        Expr element = Expr::load(spread, dtype, {});
+        one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+          return lanes(width, [&](const Expr& lane) {
+            Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
+            Expr next = fused_ ? te::fma(element, other, so_far) : so_far + element * other;
+            return Stmt::store(sum, {row, vector, lane}, next);
+          });
+        }));
+        return Stmt::block(std::move(one));
+      }));
+      return Stmt::block(std::move(turn));
+    }));
+    auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
+      Substitution variables = at_column(at_row(bound, row), vector, lane);
+      Lowering::Body result{{}, value};
+      if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
+      return lowering_.store(stage_, variables, std::move(result));
+    };
+    bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
+    if (!heavy) {
+      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+        return finished(partial(row, vector, lane), row, vector, lane);
+      }));
+      return Stmt::block(std::move(statements));
+    }
+    kir::BufferId kept = lowering_.scratch("c", dtype, {rows, vectors, width}, Scope::Register);
+    statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return Stmt::store(kept, {row, vector, lane}, partial(row, vector, lane));
+    }));
+    VarId row = lowering_.loop("r", rows), vector = lowering_.loop("v", vectors);
+    Stmt body = lanes(width, [&](const Expr& lane) {
+      Expr value = Expr::load(kept, dtype, {Expr::variable(row), Expr::variable(vector), lane});
+      return finished(value, Expr::variable(row), Expr::variable(vector), lane);
+    });
+    statements.push_back(
+        Stmt::loop(LoopKind::Serial, row, Stmt::loop(LoopKind::Serial, vector, std::move(body))));
+    return Stmt::block(std::move(statements));
+  }
+
+  Stmt turns(Substitution bound, const std::function<Stmt(const Substitution&)>& inner) {
+    std::vector<VarId> loops;
+    for (VarId axis : stage_.reduction) {
+      if (extent(axis).is(1)) {
+        bound[axis.index] = Expr::index(0);
+        continue;
+      }
+      loops.push_back(lowering_.loop(name(axis), extent(axis)));
+      bound[axis.index] = Expr::variable(loops.back());
+    }
+    Stmt body = inner(bound);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    return body;
+  }
+
+  Lowering& lowering_;
+  const Stage& stage_;
+  Roles roles_;
+  bool fused_;
+  VarId tile_, second_;
+  std::int64_t rows_ = 1, vectors_ = 1, width_ = 1;
+};
+
+}  // namespace
+
+std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  auto roles = roles_of(lowering, stage);
+  if (!roles) return {};
+  return TileLowering(lowering, stage, std::move(*roles), schedule).phases();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,23 @@
+// Contractions and convolutions on a CPU: register tiles.
+//
+//   y[m, n] = finish(sum(k) a[m, k] * b[k, n])
+//
+// One work item makes a tile of rows × columns of the result and keeps all of it in vector registers while it walks k:
+// each turn loads the columns of b once, and broadcasts one element of a for each row. Lanes run along an axis of the
+// result that b is contiguous in; weights are packed so by the plan's layouts. What has to be computed before the sum can
+// read it (a norm, a padded picture) is made first, by phases of the same launch.
+#pragma once
+
+#include "plan/plan.h"
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+// The formula with its row operand made ready: a plain load. Nothing when no stage has this form.
+std::optional<te::Formula> prepare_contraction(const te::Formula& formula);
+
+// Phases of the stage; empty when it is of another form after all.
+std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,
+                                         const Schedule& schedule);
+
+}  // namespace xyntra

@@ -1,0 +1,312 @@
+#include "schedule/lower_stage.h"
+
+#include <bit>
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::ExprNode;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kBlock =
+    64;  // vectors of a strip that one work item takes when there are few other loops
+constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
+constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
+
+void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
+
+}  // namespace
+
+StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::vector<VarId> free,
+                             bool keep_order)
+    : lowering_(lowering),
+      stage_(stage),
+      free_(std::move(free)),
+      reduction_(stage.reduction),
+      keep_order_(keep_order) {
+  strip_ = choose_strip();
+  if (!strip_) return;
+  drop(free_, strip_->axis);
+  drop(reduction_, strip_->axis);
+}
+
+// ---- the strip
+
+// What one element costs when this loop runs in lanes, in hundredths of a vector access.
+std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
+  std::int64_t cost = 0;
+  auto access = [&](te::BufferId buffer, std::span<const Expr> index) {
+    auto stride = lowering_.stride(buffer, index, axis);
+    bool still = stride && stride->is(0), next = stride && stride->is(1);
+    cost += still ? 25 : next ? 100 : 100 * kGatherCost;
+  };
+  auto look_at = [&](const Expr& expr) {
+    te::for_each_node(expr, [&](const ExprNode& node) {
+      if (!te::is_load(node)) return;
+      std::vector<Expr> index = te::index_of(node);
+      access(node.buffer, index);
+    });
+  };
+  look_at(stage_.body);
+  if (!reduces && stage_.finish.defined()) look_at(stage_.finish);
+  if (!reduces) access(stage_.target, stage_.store);
+  return cost + 25;
+}
+
+std::optional<Strip> StageLowering::choose_strip() const {
+  if (stage_.kind == te::Stage::Kind::Scatter) return std::nullopt;
+  bool packed = bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
+  te::for_each_node(stage_, [&](const ExprNode& node) {
+    packed = packed || (te::is_load(node) && bits_of(lowering_.formula().buffer(node.buffer).dtype) < 8);
+  });
+  if (packed) return std::nullopt;  // several elements share a byte
+  std::optional<Strip> best;
+  std::int64_t least = 0;
+  auto consider = [&](VarId axis, bool reduces) {
+    const Dim& extent = lowering_.formula().variable(axis).extent;
+    std::int64_t turns = lowering_.size(extent);
+    if (turns < 2) return;
+    std::int64_t width = static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::min(turns, lowering_.lanes()))));
+    // Elements of the tail go one by one; lanes of a sum are added up at the end.
+    std::int64_t steps = turns / width + turns % width + (reduces ? 6 : 0);
+    std::int64_t cost = cost_along(axis, reduces) * steps * 1024 / turns;
+    if (best && cost >= least) return;
+    least = cost;
+    best = Strip{axis, reduces, width};
+  };
+  for (auto axis = free_.rbegin(); axis != free_.rend(); ++axis) consider(*axis, false);
+  if (!keep_order_) {
+    for (auto axis = reduction_.rbegin(); axis != reduction_.rend(); ++axis) consider(*axis, true);
+  }
+  return best;
+}
+
+// ---- loops
+
+Stmt StageLowering::around(const std::vector<VarId>& axes, LoopKind kind, Substitution bound,
+                           const std::function<Stmt(Substitution)>& inner) const {
+  std::vector<VarId> loops;
+  for (VarId axis : axes) {
+    const te::Variable& variable = lowering_.formula().variable(axis);
+    if (variable.extent.is(1)) {
+      bound[axis.index] = Expr::index(0);
+      continue;
+    }
+    loops.push_back(lowering_.loop(variable.name, variable.extent));
+    bound[axis.index] = Expr::variable(loops.back());
+  }
+  Stmt body = inner(std::move(bound));
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) body = Stmt::loop(kind, *loop, body);
+  return body;
+}
+
+Stmt StageLowering::turns(Substitution bound, const std::function<Stmt(Substitution)>& inner) const {
+  return around(reduction_, LoopKind::Serial, std::move(bound), inner);
+}
+
+Stmt StageLowering::serial(Substitution bound) const {
+  return around(free_, LoopKind::Serial, std::move(bound),
+                [this](Substitution inner) { return strips(std::move(inner)); });
+}
+
+Stmt StageLowering::strips(Substitution bound) const {
+  if (!strip_) return point(std::move(bound), {}, 1);
+  if (strip_->reduces) return along_reduction(std::move(bound));
+  return along_output(std::move(bound), 0, lowering_.formula().variable(strip_->axis).extent);
+}
+
+// Elements [first, first + count) of the strip: whole vectors, then the rest one by one.
+Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim& count) const {
+  const std::string& name = lowering_.formula().variable(strip_->axis).name;
+  const std::int64_t width = strip_->width;
+  std::vector<Stmt> parts;
+  Dim end = first + count;  // `first` is a multiple of the width
+  Dim whole = floor_div(end, width) - floor_div(first, width), rest = count - whole * width;
+  if (!whole.is(0)) {
+    VarId block = lowering_.loop(name + "b", whole), lane = lowering_.loop(name + "l", width);
+    bound[strip_->axis.index] =
+        Expr::size(first) + Expr::variable(block) * Expr::index(width) + Expr::variable(lane);
+    Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
+    parts.push_back(Stmt::loop(LoopKind::Serial, block, std::move(vector)));
+  }
+  if (!rest.is(0)) {
+    VarId one = lowering_.loop(name + "r", rest);
+    bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);
+    parts.push_back(Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1)));
+  }
+  return Stmt::block(std::move(parts));
+}
+
+// One element, or one in each of `width` lanes.
+Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t width) const {
+  if (stage_.kind == te::Stage::Kind::Scatter) {
+    Lowering::Body value = lowering_.body(stage_.body, bound);
+    Lowering::Body guard;
+    if (stage_.guard.defined()) guard = lowering_.body(stage_.guard, bound);
+    static constexpr te::Reducer kReducers[] = {te::Reducer::None, te::Reducer::Sum, te::Reducer::Product,
+                                                te::Reducer::Max, te::Reducer::Min};
+    te::Reducer reducer = kReducers[static_cast<std::size_t>(stage_.combiner)];
+    DType dtype = lowering_.formula().buffer(stage_.target).dtype;
+    Expr next = te::cast(dtype, std::move(value.value));
+    if (reducer != te::Reducer::None) next = combined(reducer, lowering_.load_target(stage_, bound), next);
+    Stmt update = lowering_.store(stage_, bound, Lowering::Body{std::move(value.checks), std::move(next)});
+    if (!guard.value.defined()) return update;
+    std::vector<Stmt> statements = std::move(guard.checks);
+    statements.push_back(Stmt::branch(std::move(guard.value), std::move(update)));
+    return Stmt::block(std::move(statements));
+  }
+  if (stage_.reducer == te::Reducer::None) {
+    Lowering::Body value = lowering_.body(stage_.body, bound);
+    if (stage_.finish.defined()) {
+      Lowering::Body finish = lowering_.body(stage_.finish, bound, value.value);
+      value.checks.insert(value.checks.end(), finish.checks.begin(), finish.checks.end());
+      value.value = std::move(finish.value);
+    }
+    return lowering_.store(stage_, bound, std::move(value));
+  }
+  DType dtype = stage_.body.dtype();
+  kir::BufferId sum = lowering_.scratch("a", dtype, lane.defined() ? Shape{width} : Shape{}, Scope::Register);
+  std::vector<Expr> place;
+  if (lane.defined()) place.push_back(lane);
+  std::vector<Stmt> statements;
+  statements.push_back(Stmt::store(sum, place, identity_of(stage_.reducer, dtype)));
+  statements.push_back(turns(bound, [&](Substitution inner) {
+    Lowering::Body body = lowering_.body(stage_.body, inner);
+    body.checks.push_back(
+        Stmt::store(sum, place, combined(stage_.reducer, Expr::load(sum, dtype, place), body.value)));
+    return Stmt::block(std::move(body.checks));
+  }));
+  Expr reduced = Expr::load(sum, dtype, place);
+  Lowering::Body value{{}, reduced};
+  if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, reduced);
+  statements.push_back(lowering_.store(stage_, bound, std::move(value)));
+  return Stmt::block(std::move(statements));
+}
+
+Stmt StageLowering::along_reduction(Substitution bound) const {
+  const te::Variable& variable = lowering_.formula().variable(strip_->axis);
+  const std::int64_t width = strip_->width;
+  const std::int64_t chains = lowering_.size(variable.extent) >= kChains * width ? kChains : 1;
+  DType dtype = stage_.body.dtype();
+  te::Reducer reducer = stage_.reducer;
+  kir::BufferId sum = lowering_.scratch("a", dtype, {chains, width}, Scope::Register);
+  auto vector_of = [&](std::int64_t lanes, auto statement) {
+    VarId lane = lowering_.loop("l", lanes);
+    return Stmt::loop(LoopKind::Vector, lane, statement(Expr::variable(lane)));
+  };
+  auto partial = [&](Expr chain, Expr lane) {
+    return Expr::load(sum, dtype, {std::move(chain), std::move(lane)});
+  };
+  auto add = [&](Substitution inner, const Expr& chain, const Expr& lane) {
+    Lowering::Body body = lowering_.body(stage_.body, inner);
+    body.checks.push_back(
+        Stmt::store(sum, {chain, lane}, combined(reducer, partial(chain, lane), body.value)));
+    return Stmt::block(std::move(body.checks));
+  };
+  std::vector<Stmt> statements;
+  for (std::int64_t chain = 0; chain < chains; ++chain) {
+    statements.push_back(vector_of(width, [&](const Expr& lane) {
+      return Stmt::store(sum, {Expr::index(chain), lane}, identity_of(reducer, dtype));
+    }));
+  }
+  statements.push_back(turns(bound, [&](Substitution inner) {
+    std::vector<Stmt> parts;
+    Dim round = chains * width, rounds = floor_div(variable.extent, round), done = rounds * round;
+    if (!rounds.is(0)) {
+      VarId block = lowering_.loop("b", rounds);
+      std::vector<Stmt> unrolled;
+      for (std::int64_t chain = 0; chain < chains; ++chain) {
+        unrolled.push_back(vector_of(width, [&](const Expr& lane) {
+          inner[strip_->axis.index] =
+              Expr::variable(block) * Expr::size(round) + Expr::index(chain * width) + lane;
+          return add(inner, Expr::index(chain), lane);
+        }));
+      }
+      parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(unrolled))));
+    }
+    Dim blocks = floor_div(variable.extent, width) - rounds * chains;
+    if (chains > 1 && !blocks.is(0)) {
+      VarId block = lowering_.loop("b", blocks);
+      parts.push_back(Stmt::loop(LoopKind::Serial, block, vector_of(width, [&](const Expr& lane) {
+                                   inner[strip_->axis.index] =
+                                       Expr::size(done) + Expr::variable(block) * Expr::index(width) + lane;
+                                   return add(inner, Expr::index(0), lane);
+                                 })));
+    }
+    Dim whole = done + (chains > 1 ? blocks * width : Dim(0)), rest = variable.extent - whole;
+    if (!rest.is(0)) {
+      VarId one = lowering_.loop("r", rest);
+      inner[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);
+      parts.push_back(Stmt::loop(LoopKind::Serial, one, add(inner, Expr::index(0), Expr::index(0))));
+    }
+    return Stmt::block(std::move(parts));
+  }));
+  for (std::int64_t apart = chains / 2; apart >= 1; apart /= 2) {
+    for (std::int64_t chain = 0; chain < apart; ++chain) {
+      statements.push_back(vector_of(width, [&](const Expr& lane) {
+        return Stmt::store(
+            sum, {Expr::index(chain), lane},
+            combined(reducer, partial(Expr::index(chain), lane), partial(Expr::index(chain + apart), lane)));
+      }));
+    }
+  }
+  Expr zero = Expr::index(0);
+  for (std::int64_t apart = width / 2; apart >= 1; apart /= 2) {
+    statements.push_back(vector_of(apart, [&](const Expr& lane) {
+      return Stmt::store(sum, {zero, lane},
+                         combined(reducer, partial(zero, lane), partial(zero, lane + Expr::index(apart))));
+    }));
+  }
+  Lowering::Body value{{}, partial(zero, zero)};
+  if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, partial(zero, zero));
+  statements.push_back(lowering_.store(stage_, bound, std::move(value)));
+  return Stmt::block(std::move(statements));
+}
+
+// ---- phases
+
+// Statements that stand together are one phase, also where there is no loop around them.
+Stmt StageLowering::item(Stmt body) const {
+  if (body->kind == kir::StmtNode::Kind::Loop && body->loop == LoopKind::Grid) return body;
+  return Stmt::loop(LoopKind::Grid, lowering_.loop("g", 1), std::move(body));
+}
+
+std::vector<Stmt> StageLowering::phases() const {
+  std::int64_t items = 1;
+  for (VarId axis : free_) items *= lowering_.size(lowering_.formula().variable(axis).extent);
+  // Updates keep their order; elements that share a byte are written by one work item.
+  bool ordered =
+      stage_.kind == te::Stage::Kind::Scatter || bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
+  LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
+  if (!ordered && strip_ && !strip_->reduces && items < kBlock) {
+    const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+    std::int64_t block = kBlock * strip_->width;
+    if (lowering_.size(extent) >= 2 * block) {
+      std::vector<Stmt> made;
+      made.push_back(around(free_, outer, {}, [&](Substitution bound) {
+        VarId grid = lowering_.loop("g", floor_div(extent, block)), turn = lowering_.loop("b", kBlock),
+              lane = lowering_.loop("l", strip_->width);
+        bound[strip_->axis.index] = Expr::variable(grid) * Expr::index(block) +
+                                    Expr::variable(turn) * Expr::index(strip_->width) + Expr::variable(lane);
+        Stmt body = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), strip_->width));
+        return Stmt::loop(LoopKind::Grid, grid, Stmt::loop(LoopKind::Serial, turn, std::move(body)));
+      }));
+      Dim first = floor_div(extent, block) * block, rest = extent - first;
+      if (!rest.is(0)) {
+        made.push_back(item(
+            around(free_, outer, {}, [&](Substitution bound) { return along_output(bound, first, rest); })));
+      }
+      return made;
+    }
+  }
+  return {item(around(free_, outer, {}, [this](Substitution bound) { return strips(std::move(bound)); }))};
+}
+
+}  // namespace xyntra

@@ -1,0 +1,53 @@
+// One stage of a formula as loops: the part that every schedule without a better idea shares.
+//
+// One loop of the stage, the strip, runs in the lanes of vectors; it is the axis along which most accesses are
+// contiguous. Along an output axis each lane makes an element of its own:
+//
+//   for b < E/16 { vector l < 16 { acc = identity; for k { acc = acc + body }; y[b*16 + l] = finish(acc) } }
+//   for r < E%16 { the same for one element }
+//
+// Along a reduction axis the lanes hold partial sums, which are combined at the end, always in the same order.
+#pragma once
+
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+struct Strip {
+  te::VarId axis;
+  bool reduces = false;
+  std::int64_t width = 1;  // lanes; a power of two
+};
+
+class StageLowering {
+ public:
+  // `free` are the output axes that are loops here; the others are bound by the caller. When sums must keep their
+  // order, no strip runs along one.
+  StageLowering(Lowering& lowering, const te::Stage& stage, std::vector<te::VarId> free, bool keep_order);
+
+  // All loops, one after another, in one work item.
+  kir::Stmt serial(te::Substitution bound) const;
+  // As phases of a kernel: outer loops become the grid.
+  std::vector<kir::Stmt> phases() const;
+
+ private:
+  std::optional<Strip> choose_strip() const;
+  std::int64_t cost_along(te::VarId axis, bool reduces) const;
+  kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
+                   const std::function<kir::Stmt(te::Substitution)>& inner) const;
+  kir::Stmt strips(te::Substitution bound) const;
+  kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
+  kir::Stmt along_reduction(te::Substitution bound) const;
+  kir::Stmt point(te::Substitution bound, const te::Expr& lane, std::int64_t width) const;
+  kir::Stmt item(kir::Stmt body) const;
+  kir::Stmt turns(te::Substitution bound, const std::function<kir::Stmt(te::Substitution)>& inner) const;
+
+  Lowering& lowering_;
+  const te::Stage& stage_;
+  std::vector<te::VarId> free_;  // without the strip
+  std::vector<te::VarId> reduction_;  // without the strip
+  bool keep_order_;
+  std::optional<Strip> strip_;
+};
+
+}  // namespace xyntra

@@ -1,0 +1,263 @@
+#include "schedule/lowering.h"
+
+#include <limits>
+#include <unordered_set>
+
+namespace xyntra {
+
+using te::BufferInfo;
+using te::BufferRole;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+
+namespace {
+
+// Loads that are made whatever happens: not only in one branch of a select.
+std::unordered_set<const ExprNode*> unconditional_loads(const Expr& root) {
+  std::unordered_set<const ExprNode*> found, seen;
+  std::vector<const ExprNode*> waiting{root.address()};
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->op == ExprOp::Load) found.insert(node);
+    std::size_t end = node->op == ExprOp::Select ? 1 : node->operands.size();
+    for (std::size_t i = 0; i < end; ++i) waiting.push_back(node->operands[i].address());
+  }
+  return found;
+}
+
+Expr conjunction(Expr a, Expr b) { return a.defined() ? std::move(a) & std::move(b) : std::move(b); }
+
+}  // namespace
+
+Expr identity_of(te::Reducer reducer, DType dtype) {
+  auto limit = [dtype](bool low) {
+    double infinity = std::numeric_limits<double>::infinity();
+    if (is_float(dtype)) return Expr::floating(dtype, low ? -infinity : infinity);
+    return Expr::integer(dtype,
+                         low ? lowest_integer(dtype) : static_cast<std::int64_t>(highest_integer(dtype)));
+  };
+  switch (reducer) {
+    case te::Reducer::None:
+    case te::Reducer::Sum: return Expr::number(dtype, 0);
+    case te::Reducer::Product: return Expr::number(dtype, 1);
+    case te::Reducer::Max: return limit(true);
+    case te::Reducer::Min: return limit(false);
+  }
+  return {};
+}
+
+Expr combined(te::Reducer reducer, Expr so_far, Expr next) {
+  switch (reducer) {
+    case te::Reducer::None: return next;
+    case te::Reducer::Sum: return std::move(so_far) + std::move(next);
+    case te::Reducer::Product: return std::move(so_far) * std::move(next);
+    case te::Reducer::Max: return max(std::move(so_far), std::move(next));
+    case te::Reducer::Min: return min(std::move(so_far), std::move(next));
+  }
+  return {};
+}
+
+Lowering::Lowering(const te::Formula& formula, const Target& target, std::string name)
+    : formula_(formula), algebra_(formula), lanes_(std::max<std::int64_t>(1, target.vector_bits / 32)) {
+  kernel_.name = std::move(name);
+  auto add_arguments = [this](BufferRole role) {
+    std::vector<const BufferInfo*> found;
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (buffer.role == role) found.push_back(&buffer);
+    }
+    std::sort(found.begin(), found.end(), [](auto* a, auto* b) { return a->position < b->position; });
+    for (const BufferInfo* buffer : found) {
+      kir::Buffer argument;
+      argument.name = "t" + std::to_string(kernel_.buffers.size());
+      argument.dtype = buffer->dtype;
+      argument.shape = buffer->shape;
+      argument.written = role == BufferRole::Output;
+      std::vector<bool> all(buffer->shape.size(), true);
+      places_[buffer->id] = {kir::add_buffer(kernel_, std::move(argument)), std::move(all)};
+    }
+  };
+  add_arguments(BufferRole::Input);
+  add_arguments(BufferRole::Output);
+}
+
+std::int64_t Lowering::size(const Dim& dim) const {
+  if (dim.is_constant()) return dim.constant();
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  SymbolBindings bindings;
+  for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kTypicalSize);
+  Dim bound = dim.substitute(bindings);
+  return bound.is_constant() ? bound.constant() : kTypicalSize;
+}
+
+kir::BufferId Lowering::scratch(std::string name, DType dtype, Shape shape, kir::Scope scope) {
+  kir::Buffer buffer;
+  buffer.name = std::move(name) + std::to_string(kernel_.buffers.size());
+  buffer.dtype = dtype;
+  buffer.shape = std::move(shape);
+  buffer.scope = scope;
+  return kir::add_buffer(kernel_, std::move(buffer));
+}
+
+void Lowering::place(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept) {
+  const BufferInfo& info = formula_.buffer(temporary);
+  Place place;
+  place.kept = kept.empty() ? std::vector<bool>(info.shape.size(), true) : kept;
+  Shape shape;
+  for (std::size_t d = 0; d < info.shape.size(); ++d) {
+    if (place.kept[d]) shape.push_back(info.shape[d]);
+  }
+  place.buffer = scratch("s", info.dtype, std::move(shape), scope);
+  places_[temporary] = std::move(place);
+}
+
+std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> index) const {
+  std::vector<Expr> kept;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (place.kept[d]) kept.push_back(std::move(index[d]));
+  }
+  return kept;
+}
+
+std::size_t Lowering::kept_position(const Place& place, std::size_t dimension) {
+  auto end = place.kept.begin() + static_cast<std::ptrdiff_t>(dimension);
+  return static_cast<std::size_t>(std::count(place.kept.begin(), end, true));
+}
+
+// Comparisons of numbers, and selects that they decide: shape arithmetic leaves them behind.
+Expr Lowering::folded(const Expr& expr) const {
+  const ExprNode& node = *expr;
+  if (node.op == ExprOp::Select && node.operands[0]->op == ExprOp::Const)
+    return node.operands[node.operands[0]->int_value != 0 ? 1 : 2];
+  if (te::kind_of(node.op) != te::ExprKind::Compare) return {};
+  const Expr &a = node.operands[0], &b = node.operands[1];
+  if (a->op != ExprOp::Const || b->op != ExprOp::Const || a.dtype() != DType::I64) return {};
+  std::int64_t x = a->int_value, y = b->int_value;
+  switch (node.op) {
+    case ExprOp::Less: return Expr::boolean(x < y);
+    case ExprOp::LessEqual: return Expr::boolean(x <= y);
+    case ExprOp::Greater: return Expr::boolean(x > y);
+    case ExprOp::GreaterEqual: return Expr::boolean(x >= y);
+    case ExprOp::Equal: return Expr::boolean(x == y);
+    case ExprOp::NotEqual: return Expr::boolean(x != y);
+    default: return {};
+  }
+}
+
+Lowering::Body Lowering::body(const Expr& expr, const te::Substitution& variables, const Expr& accumulator,
+                              const Loads& instead) {
+  te::Rewriter fold([this](const Expr& node) { return folded(node); });
+  Expr source = fold(expr);
+  std::unordered_set<const ExprNode*> unconditional = unconditional_loads(source);
+  Body made;
+  // Rebuilt from the leaves up by hand: what a load becomes depends on the node as the formula has it.
+  std::unordered_map<const ExprNode*, Expr> done;
+  std::function<Expr(const Expr&)> rebuild = [&](const Expr& from) -> Expr {
+    auto found = done.find(from.address());
+    if (found != done.end()) return found->second;
+    const ExprNode& node = *from;
+    Expr result;
+    if (node.op == ExprOp::Var) {
+      auto bound = variables.find(node.var.index);
+      require(bound != variables.end(), "lowering: a loop of the formula has no loop in the kernel");
+      result = bound->second;
+    } else if (node.op == ExprOp::Accumulator) {
+      result = accumulator;
+    } else if (te::is_load(node)) {
+      if (instead) result = instead(node);
+      if (!result.defined()) {
+        const BufferInfo& buffer = formula_.buffer(node.buffer);
+        const Place& place = places_.at(node.buffer);
+        std::vector<Expr> index = te::index_of(node), placed;
+        for (const Expr& one : index) placed.push_back(rebuild(one));
+        Expr inside;
+        for (std::size_t d = 0; d < index.size(); ++d) {
+          if (!place.kept[d] || algebra_.within(index[d], 0, buffer.shape[d])) continue;
+          if (node.op == ExprOp::Load && unconditional.count(&node)) {
+            made.checks.push_back(kir::Stmt::check(place.buffer, kept_position(place, d), placed[d]));
+          } else {
+            inside = conjunction(inside, placed[d] >= 0);
+            inside = conjunction(inside, placed[d] < Expr::size(buffer.shape[d]));
+          }
+        }
+        result = Expr::load(place.buffer, node.dtype, kept_index(place, std::move(placed)));
+        if (inside.defined()) {
+          Expr otherwise =
+              node.op == ExprOp::LoadOr ? rebuild(node.operands[0]) : Expr::number(node.dtype, 0);
+          result = te::select(inside, result, otherwise);
+        }
+      }
+    } else if (node.operands.empty()) {
+      result = from;
+    } else {
+      std::vector<Expr> operands;
+      for (const Expr& operand : node.operands) operands.push_back(rebuild(operand));
+      result = te::with_operands(from, std::move(operands));
+    }
+    done.emplace(from.address(), result);
+    return result;
+  };
+  made.value = rebuild(source);
+  return made;
+}
+
+Expr Lowering::at(const Expr& index, const te::Substitution& variables) {
+  return body(index, variables).value;
+}
+
+kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variables, Body value) {
+  const Place& place = places_.at(stage.target);
+  const BufferInfo& buffer = formula_.buffer(stage.target);
+  std::vector<kir::Stmt> statements = std::move(value.checks);
+  std::vector<Expr> index;
+  for (std::size_t d = 0; d < stage.store.size(); ++d) {
+    Body position = body(stage.store[d], variables);
+    statements.insert(statements.end(), position.checks.begin(), position.checks.end());
+    if (place.kept[d] && !algebra_.within(stage.store[d], 0, buffer.shape[d]))
+      statements.push_back(kir::Stmt::check(place.buffer, kept_position(place, d), position.value));
+    index.push_back(std::move(position.value));
+  }
+  statements.push_back(kir::Stmt::store(place.buffer, kept_index(place, std::move(index)),
+                                        te::cast(buffer.dtype, std::move(value.value))));
+  return kir::Stmt::block(std::move(statements));
+}
+
+kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variables, Expr value) {
+  return store(stage, variables, Body{{}, std::move(value)});
+}
+
+Expr Lowering::load_target(const te::Stage& stage, const te::Substitution& variables) {
+  const Place& place = places_.at(stage.target);
+  std::vector<Expr> index;
+  for (const Expr& position : stage.store) index.push_back(at(position, variables));
+  return Expr::load(place.buffer, formula_.buffer(stage.target).dtype, kept_index(place, std::move(index)));
+}
+
+std::optional<Dim> Lowering::stride(te::BufferId buffer, std::span<const Expr> index, te::VarId along) const {
+  Dim total = 0, step = 1;
+  const Place& place = places_.at(buffer);
+  const Shape& shape = formula_.buffer(buffer).shape;
+  for (std::size_t d = index.size(); d-- > 0;) {
+    if (!place.kept[d]) continue;
+    te::LinearIndex linear = algebra_.linear(index[d]);
+    for (const te::LinearIndex::Term& term : linear.terms) {
+      if (term.atom->op == ExprOp::Var) {
+        if (term.atom->var == along) total = total + term.coefficient * step;
+      } else if (te::variables_of(term.atom).count(along)) {
+        return std::nullopt;
+      }
+    }
+    step = step * shape[d];
+  }
+  return total;
+}
+
+kir::Kernel Lowering::finish(kir::Stmt body) && {
+  kernel_.body = std::move(body);
+  return std::move(kernel_);
+}
+
+}  // namespace xyntra

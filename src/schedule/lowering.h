@@ -1,0 +1,76 @@
+// From a formula to a kernel: what every schedule needs to turn indices and bodies into statements.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "kir/kernel.h"
+#include "target/target.h"
+#include "te/index.h"
+
+namespace xyntra {
+
+// A kernel under construction for one formula.
+class Lowering {
+ public:
+  Lowering(const te::Formula& formula, const Target& target, std::string name);
+
+  const te::Formula& formula() const { return formula_; }
+  const te::IndexAlgebra& algebra() const { return algebra_; }
+  kir::Kernel& kernel() { return kernel_; }
+  std::int64_t lanes() const { return lanes_; }  // of 32 bits
+  std::int64_t size(const Dim& dim) const;  // of a dim, taken for kTypicalSize where it is not known
+
+  // ---- buffers. Inputs and outputs are arguments; a temporary must be placed before it is used.
+  // Dimensions not kept are those that one work item sees one turn of.
+  void place(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept = {});
+  bool is_placed(te::BufferId buffer) const { return places_.count(buffer) != 0; }
+  kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }
+  kir::BufferId scratch(std::string name, DType dtype, Shape shape, kir::Scope scope);
+
+  // ---- variables
+  te::VarId loop(const std::string& name, Dim extent) { return kir::add_variable(kernel_, name, extent); }
+
+  // ---- expressions: those of the formula, over the kernel's variables and buffers.
+  struct Body {
+    std::vector<kir::Stmt> checks;  // of indices that nothing else keeps inside; they come before its use
+    te::Expr value;
+  };
+  using Loads =
+      std::function<te::Expr(const te::ExprNode& load)>;  // what stands for a load, or an undefined Expr
+  Body body(const te::Expr& expr, const te::Substitution& variables, const te::Expr& accumulator = {},
+            const Loads& instead = {});
+  te::Expr at(const te::Expr& index, const te::Substitution& variables);  // of an index that reads no data
+  // Writes to where a stage stores, converted to the target's dtype.
+  kir::Stmt store(const te::Stage& stage, const te::Substitution& variables, te::Expr value);
+  kir::Stmt store(const te::Stage& stage, const te::Substitution& variables, Body value);
+  te::Expr load_target(const te::Stage& stage, const te::Substitution& variables);
+
+  // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.
+  std::optional<Dim> stride(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along) const;
+
+  kir::Kernel finish(kir::Stmt body) &&;
+
+ private:
+  struct Place {
+    kir::BufferId buffer;
+    std::vector<bool> kept;
+  };
+  std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
+  static std::size_t kept_position(const Place& place, std::size_t dimension);
+  te::Expr folded(const te::Expr& expr) const;
+
+  const te::Formula& formula_;
+  te::IndexAlgebra algebra_;
+  kir::Kernel kernel_;
+  std::int64_t lanes_;
+  std::map<te::BufferId, Place> places_;
+};
+
+inline constexpr std::int64_t kTypicalSize = 128;
+
+// The value that a reduction starts from.
+te::Expr identity_of(te::Reducer reducer, DType dtype);
+te::Expr combined(te::Reducer reducer, te::Expr so_far, te::Expr next);
+
+}  // namespace xyntra

@@ -1,0 +1,249 @@
+#include "te/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "te/walk.h"
+
+namespace xyntra::te {
+namespace {
+
+using Pair = std::pair<std::uint32_t, std::uint32_t>;  // loops: outer, inner
+
+// Which neighbours can be one: guessed to be all, then taken back until nothing contradicts.
+class Merger {
+ public:
+  explicit Merger(Formula& formula) : formula_(formula) {
+    for (const Stage& stage : formula.stages) {
+      is_plain_ = is_plain_ && stage.kind == Stage::Kind::MapReduce;
+    }
+  }
+
+  bool run() {
+    if (!is_plain_) return false;
+    collect();
+    bool changed = true;
+    while (changed && !dimensions_.empty()) changed = take_back_dimensions() || take_back_loops();
+    // One component at a time, so that chains of three need no bookkeeping: the caller comes again.
+    for (const Dimension& dimension : dimensions_) {
+      if (std::none_of(loops_.begin(), loops_.end(), [&](const Pair& pair) { return uses(dimension, pair); }))
+        continue;
+      Component component = component_of(dimension);
+      if (!component.is_simple()) continue;
+      merge(component);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  using Dimension =
+      std::pair<std::uint32_t, std::size_t>;  // buffer, the outer of two neighbouring dimensions
+  struct Access {
+    std::uint32_t buffer;
+    std::vector<Expr> index;
+  };
+
+  void collect() {
+    for (const Stage& stage : formula_.stages) {
+      accesses_.push_back({stage.target.index, stage.store});
+      for (const auto* list : {&stage.axes, &stage.reduction}) {
+        for (std::size_t i = 0; i + 1 < list->size(); ++i)
+          loops_.insert({(*list)[i].index, (*list)[i + 1].index});
+      }
+      for_each_node(stage, [&](const ExprNode& node) {
+        if (!is_load(node)) return;
+        accesses_.push_back({node.buffer.index, index_of(node)});
+        if (node.op == ExprOp::LoadOr) spoil_index(accesses_.back().index);
+      });
+      for (const Expr* expr : {&stage.body, &stage.finish, &stage.guard}) {
+        if (expr->defined()) find_bare(*expr);
+      }
+    }
+    // Where an index is data, an error names the dimension: it keeps its number.
+    std::set<std::uint32_t> by_data;
+    for (const Access& access : accesses_) {
+      if (std::any_of(access.index.begin(), access.index.end(), [](const Expr& one) { return reads_data(one); }))
+        by_data.insert(access.buffer);
+    }
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (by_data.count(buffer.id.index)) continue;
+      for (std::size_t d = 0; d + 1 < buffer.shape.size(); ++d) dimensions_.insert({buffer.id.index, d});
+    }
+  }
+
+  // Bounds of a padded load are looked at dimension by dimension.
+  void spoil_index(const std::vector<Expr>& index) {
+    for (const Expr& one : index) {
+      for (VarId var : variables_of(one)) spoiled_.insert(var.index);
+    }
+  }
+
+  // Variables used other than as the whole of an index.
+  void find_bare(const Expr& root) {
+    std::unordered_set<const ExprNode*> seen;
+    std::vector<Expr> waiting{root};
+    while (!waiting.empty()) {
+      Expr expr = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(expr.address()).second) continue;
+      if (expr->op == ExprOp::Var) spoiled_.insert(expr->var.index);
+      std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
+      for (std::size_t i = 0; i < expr->operands.size(); ++i) {
+        const Expr& operand = expr->operands[i];
+        bool index = is_load(*expr) && i >= first;
+        if (index && operand->op == ExprOp::Var) continue;
+        waiting.push_back(operand);
+      }
+    }
+  }
+
+  // The loops that an access walks two neighbouring dimensions with, in full.
+  std::optional<Pair> loops_at(const Access& access, std::size_t d) const {
+    const Expr &outer = access.index[d], &inner = access.index[d + 1];
+    if (outer->op != ExprOp::Var || inner->op != ExprOp::Var) return std::nullopt;
+    const Shape& shape = formula_.buffers[access.buffer].shape;
+    if (formula_.variable(outer->var).extent != shape[d] ||
+        formula_.variable(inner->var).extent != shape[d + 1])
+      return std::nullopt;
+    return Pair{outer->var.index, inner->var.index};
+  }
+
+  bool take_back_dimensions() {
+    return std::erase_if(dimensions_, [this](const Dimension& entry) {
+             const auto& [buffer, d] = entry;
+             for (const Access& access : accesses_) {
+               if (access.buffer != buffer) continue;
+               auto pair = loops_at(access, d);
+               if (!pair || !loops_.count(*pair)) return true;
+             }
+             return false;
+           }) > 0;
+  }
+
+  bool take_back_loops() {
+    return std::erase_if(loops_, [this](const Pair& pair) {
+             if (spoiled_.count(pair.first) || spoiled_.count(pair.second)) return true;
+             for (const Access& access : accesses_) {
+               for (std::size_t d = 0; d < access.index.size(); ++d) {
+                 bool outer = mentions(access.index[d], pair.first),
+                      inner = mentions(access.index[d], pair.second);
+                 if (!outer && !inner) continue;
+                 bool first = outer && d + 1 < access.index.size() && loops_at(access, d) == pair &&
+                              dimensions_.count({access.buffer, d});
+                 bool second = inner && d > 0 && loops_at(access, d - 1) == pair &&
+                               dimensions_.count({access.buffer, d - 1});
+                 if (!first && !second) return true;
+               }
+             }
+             return false;
+           }) > 0;
+  }
+
+  static bool mentions(const Expr& index, std::uint32_t loop) {
+    return variables_of(index).count(VarId(loop)) != 0;
+  }
+
+  bool uses(const Dimension& dimension, const Pair& pair) const {
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& access) {
+      return access.buffer == dimension.first && loops_at(access, dimension.second) == pair;
+    });
+  }
+
+  struct Component {
+    std::set<Dimension> dimensions;
+    std::set<Pair> loops;
+
+    // Whether each buffer and each loop is in it once.
+    bool is_simple() const {
+      std::set<std::uint32_t> buffers, members;
+      for (const Dimension& dimension : dimensions) {
+        if (!buffers.insert(dimension.first).second) return false;
+      }
+      for (const Pair& pair : loops) {
+        if (!members.insert(pair.first).second || !members.insert(pair.second).second) return false;
+      }
+      return true;
+    }
+  };
+
+  // All that must be merged together with one dimension.
+  Component component_of(const Dimension& start) const {
+    Component found;
+    std::vector<Dimension> waiting{start};
+    while (!waiting.empty()) {
+      Dimension dimension = waiting.back();
+      waiting.pop_back();
+      if (!found.dimensions.insert(dimension).second) continue;
+      for (const Access& access : accesses_) {
+        if (access.buffer != dimension.first) continue;
+        Pair pair = *loops_at(access, dimension.second);
+        if (!found.loops.insert(pair).second) continue;
+        for (const Dimension& other : dimensions_) {
+          if (uses(other, pair)) waiting.push_back(other);
+        }
+      }
+    }
+    return found;
+  }
+
+  void merge(const Component& component) {
+    std::map<std::uint32_t, VarId> merged;  // by outer loop
+    std::set<std::uint32_t> gone;  // inner loops
+    for (const Pair& pair : component.loops) {
+      VarId made(formula_.variables.size());
+      Dim extent = formula_.variables[pair.first].extent * formula_.variables[pair.second].extent;
+      formula_.variables.push_back({formula_.variables[pair.second].name, extent});
+      merged.emplace(pair.first, made);
+      gone.insert(pair.second);
+    }
+    std::map<std::uint32_t, std::size_t> at;  // by buffer: the outer dimension
+    for (const Dimension& dimension : component.dimensions) {
+      Shape& shape = formula_.buffers[dimension.first].shape;
+      at[dimension.first] = dimension.second;
+      shape[dimension.second] = shape[dimension.second] * shape[dimension.second + 1];
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension.second) + 1);
+    }
+    auto shorten = [&](std::vector<Expr>& index, std::uint32_t buffer, std::size_t skip) {
+      auto found = at.find(buffer);
+      if (found == at.end()) return;
+      auto place = index.begin() + static_cast<std::ptrdiff_t>(found->second + skip);
+      *place = Expr::variable(merged.at((*place)->var.index));
+      index.erase(place + 1);
+    };
+    Rewriter rewriter([&](const Expr& expr) {
+      if (!is_load(*expr) || !at.count(expr->buffer.index)) return Expr();
+      std::vector<Expr> operands = expr->operands;
+      shorten(operands, expr->buffer.index, expr->op == ExprOp::LoadOr ? 1 : 0);
+      return with_operands(expr, std::move(operands));
+    });
+    for (Stage& stage : formula_.stages) {
+      rewriter(stage);
+      shorten(stage.store, stage.target.index, 0);
+      for (auto* list : {&stage.axes, &stage.reduction}) {
+        std::erase_if(*list, [&](VarId loop) { return gone.count(loop.index) != 0; });
+        for (VarId& loop : *list) {
+          if (auto found = merged.find(loop.index); found != merged.end()) loop = found->second;
+        }
+      }
+    }
+  }
+
+  Formula& formula_;
+  bool is_plain_ = true;
+  std::set<Dimension> dimensions_;
+  std::set<Pair> loops_;
+  std::vector<Access> accesses_;
+  std::set<std::uint32_t> spoiled_;
+};
+
+}  // namespace
+
+void merge_axes(Formula& formula) {
+  while (Merger(formula).run()) {
+  }
+}
+
+}  // namespace xyntra::te
