@@ -38,9 +38,8 @@ bool makes_nan(const ExprNode& node) {
 
 }  // namespace
 
-KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel) : kernel_(kernel), algebra_(variables_) {
+KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel) : kernel_(kernel), algebra_(kernel_.variables) {
   kernel_.body = with_math_expanded(kernel.body);
-  variables_.variables = kernel_.variables;
   find_buffers_of_results();
 }
 
@@ -93,6 +92,17 @@ bool KernelAnalysis::is_natural(const Expr& index) {
   auto known = natural_.find(index.address());
   if (known != natural_.end()) return known->second;
   return natural_[index.address()] = algebra_.within(index, 0, INT64_MAX / 4);
+}
+
+const te::LinearIndex* KernelAnalysis::difference(const Expr& comparison) {
+  auto known = differences_.find(comparison.address());
+  if (known == differences_.end()) {
+    known = differences_.emplace(comparison.address(), std::nullopt).first;
+    const Expr &a = comparison->operands[0], &b = comparison->operands[1];
+    if (a.dtype() == DType::I64 && !te::reads_data(a) && !te::reads_data(b))
+      known->second = algebra_.linear(a - b);
+  }
+  return known->second ? &*known->second : nullptr;
 }
 
 // ---- NaN

@@ -2,6 +2,7 @@
 // them, where a NaN's bits can be seen. Knows nothing of LLVM.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,6 +33,8 @@ class KernelAnalysis {
   bool needs_guard(const te::Expr& expr);
   // Whether an index is shown to be at least 0.
   bool is_natural(const te::Expr& index);
+  // a - b of a comparison of indices made of loop variables and sizes alone; null when there is more in it.
+  const te::LinearIndex* difference(const te::Expr& comparison);
   // The nodes of a statement whose NaN must be the one that arithmetic makes, since its bits are stored or looked at.
   // Arithmetic on a NaN gives a NaN whatever its bits, so of a chain of operations only the last settles them.
   const std::unordered_set<const te::ExprNode*>& settled(const kir::StmtNode& statement);
@@ -43,12 +46,12 @@ class KernelAnalysis {
   void settle(const te::Expr& seen, std::unordered_set<const te::ExprNode*>& found) const;
 
   kir::Kernel kernel_;
-  te::Formula variables_;  // for the algebra of indices, which asks for extents
   te::IndexAlgebra algebra_;
   std::unordered_set<std::uint32_t>
       buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
   std::unordered_map<const void*, Access> accesses_;
   std::unordered_map<const te::ExprNode*, bool> guarded_, natural_;
+  std::unordered_map<const te::ExprNode*, std::optional<te::LinearIndex>> differences_;
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;
 };
 

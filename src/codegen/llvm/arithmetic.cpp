@@ -2,6 +2,7 @@
 
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Linker/Linker.h>
 #include <llvm/Support/SourceMgr.h>
 
 #include "codegen/llvm/helpers.h"
@@ -270,8 +271,23 @@ Value* Arithmetic::rounded(ExprOp op, Value* x) {
 Value* Arithmetic::fused(Value* a, Value* b, Value* c) {
   if (traits_.fuses) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
   if (a->getType()->getScalarType()->isDoubleTy()) return each_lane(helper("fma_f64"), {a, b, c});
-  // In double the product is exact, and what the sum loses is known: put into its last bit (rounding to odd) it decides
-  // the one rounding that counts.
+  return b_.CreateCall(soft_fma(a->getType()), {a, b, c});
+}
+
+// In double the product is exact, and what the sum loses is known: put into its last bit (rounding to odd) it decides the
+// one rounding that counts. A function of its own: math functions have dozens of them.
+llvm::Function* Arithmetic::soft_fma(Type* type) {
+  llvm::Module& module = *b_.GetInsertBlock()->getModule();
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  const std::string name = "fma_f32_" + std::to_string(vector == nullptr ? 1 : vector->getNumElements());
+  if (llvm::Function* known = module.getFunction(name)) return known;
+  auto* signature = llvm::FunctionType::get(type, {type, type, type}, false);
+  auto* made = llvm::Function::Create(signature, llvm::Function::InternalLinkage, name, module);
+  made->setDoesNotThrow();
+  made->setDoesNotAccessMemory();
+  llvm::IRBuilder<>::InsertPointGuard back(b_);
+  b_.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", made));
+  Value *a = made->getArg(0), *b = made->getArg(1), *c = made->getArg(2);
   Type* wide = like(a, b_.getDoubleTy());
   Value* product = b_.CreateFMul(b_.CreateFPExt(a, wide), b_.CreateFPExt(b, wide));
   Value* addend = b_.CreateFPExt(c, wide);
@@ -285,7 +301,8 @@ Value* Arithmetic::fused(Value* a, Value* b, Value* c) {
   Value* away = b_.CreateICmpEQ(b_.CreateFCmpOGT(lost, zero), b_.CreateFCmpOGT(sum, zero));
   Value* step = b_.CreateSelect(away, one, number(pattern, -1));
   Value* odd = b_.CreateSelect(b_.CreateAnd(is_even, inexact), b_.CreateAdd(pattern, step), pattern);
-  return b_.CreateFPTrunc(b_.CreateBitCast(odd, wide), a->getType());
+  b_.CreateRet(b_.CreateFPTrunc(b_.CreateBitCast(odd, wide), type));
+  return made;
 }
 
 Value* Arithmetic::float_remainder(Value* a, Value* b) {
@@ -298,11 +315,19 @@ llvm::Function* Arithmetic::helper(const std::string& name) {
   llvm::Module& module = *b_.GetInsertBlock()->getModule();
   if (llvm::Function* known = module.getFunction(name)) return known;
   llvm::SMDiagnostic problem;
-  llvm::MemoryBufferRef text(kHelpers, "helpers");
-  if (llvm::parseAssemblyInto(text, &module, nullptr, problem)) {
+  auto parsed = llvm::parseAssembly(llvm::MemoryBufferRef(kHelpers, "helpers"), problem, module.getContext());
+  if (parsed == nullptr) {
     internal_error("codegen: helpers, line " + std::to_string(problem.getLineNo()) + ": " +
                    problem.getMessage().str());
   }
+  std::vector<std::string> names;
+  for (const llvm::Function& function : *parsed) {
+    if (!function.isDeclaration()) names.push_back(function.getName().str());
+  }
+  parsed->setTargetTriple(module.getTargetTriple());
+  parsed->setDataLayout(module.getDataLayout());
+  require(!llvm::Linker::linkModules(module, std::move(parsed)), "codegen: helpers do not link");
+  for (const std::string& each : names) module.getFunction(each)->setLinkage(llvm::Function::InternalLinkage);
   llvm::Function* made = module.getFunction(name);
   require(made != nullptr, "codegen: no such helper");
   return made;

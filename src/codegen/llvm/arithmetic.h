@@ -6,6 +6,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/Target/TargetMachine.h>
 
 #include "te/expr.h"
 
@@ -16,6 +17,7 @@ struct MachineTraits {
   bool rounds = false;  // floor, ceil, trunc, nearest even
   bool fuses = false;  // fma
   bool converts_f16 = false;
+  const llvm::TargetMachine* machine = nullptr;
 };
 
 class Arithmetic {
@@ -43,10 +45,6 @@ class Arithmetic {
   llvm::Value* number(llvm::Value* like_this, std::int64_t value);
   llvm::Value* real(llvm::Value* like_this, double value);
 
-  // Division whose divisor is known not to be zero and whose operands are not negative.
-  llvm::Value* natural_quotient(llvm::Value* a, llvm::Value* b) { return b_.CreateUDiv(a, b); }
-  llvm::Value* natural_remainder(llvm::Value* a, llvm::Value* b) { return b_.CreateURem(a, b); }
-
  private:
   llvm::Value* float_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
   llvm::Value* integer_arithmetic(te::ExprOp op, DType dtype, llvm::ArrayRef<llvm::Value*> o);
@@ -56,6 +54,7 @@ class Arithmetic {
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
   llvm::Value* fused(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Function* soft_fma(llvm::Type* type);  // of floats, for machines without
   llvm::Value* float_remainder(llvm::Value* a, llvm::Value* b);
   llvm::Value* each_lane(llvm::Function* function, llvm::ArrayRef<llvm::Value*> operands);
   llvm::Function* helper(const std::string& name);

@@ -70,6 +70,7 @@ Status KernelEmitter::emit_phase(const kir::Phase& phase, const std::string& sym
   auto* type =
       llvm::FunctionType::get(b_.getInt32Ty(), {pointer, b_.getInt64Ty(), b_.getInt64Ty(), pointer}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module_);
+  costs_.emplace(traits_.machine->getTargetTransformInfo(*function_));
   function_->setDoesNotThrow();
   function_->addFnAttr("no-builtins");
   function_->addFnAttr("no-jump-tables", "true");
@@ -407,13 +408,58 @@ Value* KernelEmitter::emit_node(const Expr& expr) {
       break;
     default: break;
   }
+  if (te::kind_of(node.op) == te::ExprKind::Compare) return compare(expr);
   llvm::SmallVector<Value*, 3> operands;
   for (const Expr& operand : node.operands) operands.push_back(emit(operand));
   spread_alike(operands);
-  if (te::kind_of(node.op) == te::ExprKind::Compare) {
-    return arithmetic_.compare(node.op, node.operands[0].dtype(), operands[0], operands[1]);
-  }
   return arithmetic_.arithmetic(node.op, node.dtype, operands);
+}
+
+Value* KernelEmitter::compare(const Expr& expr) {
+  const ExprNode& node = *expr;
+  const bool of_order = node.op != ExprOp::Equal && node.op != ExprOp::NotEqual;
+  if (lanes_ && of_order && node.operands[0].dtype() == DType::I64) {
+    if (const te::LinearIndex* difference = analysis_.difference(expr)) {
+      if (Value* made = compare_with_lane(node, *difference)) return made;
+    }
+  }
+  Value* operands[] = {emit(node.operands[0]), emit(node.operands[1])};
+  spread_alike(operands);
+  return arithmetic_.compare(node.op, node.operands[0].dtype(), operands[0], operands[1]);
+}
+
+// i * 16 + lane < n is lane < n - i * 16: one number to find, and a comparison of small integers. Null when the
+// difference is not of that form.
+Value* KernelEmitter::compare_with_lane(const ExprNode& node, const te::LinearIndex& difference) {
+  const te::LinearIndex::Term* lane = difference.find(lanes_->var);
+  if (lane == nullptr || !lane->coefficient.is_constant()) return nullptr;
+  Value* rest = size(difference.constant);  // difference = step * lane + rest
+  for (const te::LinearIndex::Term& term : difference.terms) {
+    if (&term == lane) continue;
+    Value* atom = emit(term.atom);
+    if (varies(atom)) return nullptr;
+    rest = b_.CreateAdd(rest, b_.CreateMul(atom, size(term.coefficient)));
+  }
+  std::int64_t step = lane->coefficient.constant();
+  const bool reversed = node.op == ExprOp::Greater || node.op == ExprOp::GreaterEqual;
+  if (reversed) {
+    step = -step;
+    rest = b_.CreateNeg(rest);
+  }
+  if (node.op == ExprOp::LessEqual || node.op == ExprOp::GreaterEqual)
+    rest = b_.CreateSub(rest, b_.getInt64(1));
+  // Now: step * lane + rest < 0, so lane < ceil(-rest / step), or, when step < 0, lane > rest / -step.
+  const bool up = step > 0;
+  Value* bound =
+      up ? b_.CreateAdd(b_.CreateNeg(rest), b_.getInt64(static_cast<std::uint64_t>(step - 1))) : rest;
+  Value* by = b_.getInt64(static_cast<std::uint64_t>(up ? step : -step));
+  bound = arithmetic_.arithmetic(ExprOp::FloorDiv, DType::I64, {bound, by});
+  if (!up) bound = b_.CreateAdd(bound, b_.getInt64(1));
+  bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, b_.getInt64(0));
+  bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, b_.getInt64(lanes_->count));
+  Value* small = spread(b_.CreateTrunc(bound, b_.getInt32Ty()));
+  Value* ids = b_.CreateTrunc(lanes_->ids, small->getType());
+  return up ? b_.CreateICmpULT(ids, small) : b_.CreateICmpUGE(ids, small);
 }
 
 // Positions are seldom negative, and unsigned division needs no correction.

@@ -4,6 +4,8 @@
 // vector with one element per lane. A mask says which lanes are on where an If divides them.
 #pragma once
 
+#include <llvm/Analysis/TargetTransformInfo.h>
+
 #include <optional>
 #include <utility>
 
@@ -55,12 +57,16 @@ class KernelEmitter {
   Value* select(const te::ExprNode& node);
   Value* load_or(const te::ExprNode& node);
   Value* integer_division(const te::ExprNode& node);
+  Value* compare(const te::Expr& expr);
+  Value* compare_with_lane(const te::ExprNode& node, const te::LinearIndex& difference);
   Value* size(const Dim& dim);
   Value* spread(Value* x);  // to every lane
   void spread_alike(llvm::MutableArrayRef<Value*> values);
   static bool varies(const Value* x) { return x->getType()->isVectorTy(); }
   Value* any(Value* condition);  // in any lane
   Value* both(Value* a, Value* b);  // either may be null: true
+  template <class Body>
+  void each_active_lane(Value* mask, Body body);  // one after another, by a loop
   template <class Make>
   Value* where(Value* condition, Make make);  // what `make` gives, or zero, by a branch
 
@@ -73,6 +79,10 @@ class KernelEmitter {
   Value* pointers(kir::BufferId buffer, const Place& place);  // one per lane
   Value* load(kir::BufferId buffer, const Access& access, Value* guard);
   Value* load_elements(kir::BufferId buffer, const Place& place, Value* guard);
+  Value* load_lane_by_lane(kir::BufferId buffer, llvm::Type* element, const Place& place, Value* mask);
+  void store_lane_by_lane(kir::BufferId buffer, const Place& place, Value* element, Value* mask);
+  Value* lane_pointer(llvm::Type* element, const Place& place, Value* offsets, Value* lane);
+  Value* kept_in_memory(Value* vector);  // so that one lane can be taken by its number
   Value* load_packed(kir::BufferId buffer, const Access& access, Value* guard);
   void store_at(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
   void store_vector(kir::BufferId buffer, const Place& place, bool in_bounds, Value* value, Value* mask);
@@ -101,6 +111,7 @@ class KernelEmitter {
   llvm::IRBuilder<> entry_;  // the end of the entry block
   Arithmetic arithmetic_;
   llvm::Function* function_ = nullptr;
+  std::optional<llvm::TargetTransformInfo> costs_;  // what the machine has, by type
   llvm::BasicBlock* fault_ = nullptr;
   std::vector<Value*> variables_, bases_, sizes_;
   std::vector<llvm::MDNode*> scopes_, others_;
@@ -122,6 +133,31 @@ class KernelEmitter {
   };
   std::unordered_map<Key, Value*, KeyHash> emitted_;
 };
+
+template <class Body>
+void KernelEmitter::each_active_lane(Value* mask, Body body) {
+  auto* word = b_.getIntNTy(lanes_->count);
+  Value* on = b_.CreateBitCast(mask, word);
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  auto* head = llvm::BasicBlock::Create(context_, "lane", function_);
+  auto* active = llvm::BasicBlock::Create(context_, "active", function_);
+  auto* next = llvm::BasicBlock::Create(context_, "next", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* lane = b_.CreatePHI(b_.getInt64Ty(), 2);
+  lane->addIncoming(b_.getInt64(0), before);
+  Value* bit = b_.CreateTrunc(b_.CreateLShr(on, b_.CreateZExtOrTrunc(lane, word)), b_.getInt1Ty());
+  b_.CreateCondBr(bit, active, next);
+  b_.SetInsertPoint(active);
+  body(lane);
+  b_.CreateBr(next);
+  b_.SetInsertPoint(next);
+  Value* following = b_.CreateAdd(lane, b_.getInt64(1));
+  lane->addIncoming(following, next);
+  b_.CreateCondBr(b_.CreateICmpULT(following, b_.getInt64(lanes_->count)), head, after);
+  b_.SetInsertPoint(after);
+}
 
 template <class Make>
 llvm::Value* KernelEmitter::where(Value* condition, Make make) {

@@ -7,7 +7,6 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
-#include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/SubtargetFeature.h>
 #include <llvm/TargetParser/Triple.h>
@@ -65,6 +64,7 @@ Result<Machine> machine_for(const CpuTarget& cpu, bool optimize) {
 
 MachineTraits traits_of(const llvm::TargetMachine& machine) {
   MachineTraits traits;
+  traits.machine = &machine;
   if (machine.getTargetTriple().isAArch64()) {
     traits.rounds = traits.fuses = traits.converts_f16 = true;
     return traits;

@@ -154,6 +154,11 @@ Value* KernelEmitter::load_elements(BufferId buffer, const Place& place, Value* 
   }
   auto* vector = llvm::FixedVectorType::get(element, lanes_->count);
   const bool masked = guard != nullptr && varies(guard);
+  const bool neighbours = place.offsets == nullptr && (place.stride == 1 || place.stride == -1);
+  if (masked &&
+      !(neighbours ? costs_->isLegalMaskedLoad(vector, align) : costs_->isLegalMaskedGather(vector, align))) {
+    return load_lane_by_lane(buffer, element, place, guard);
+  }
   auto in_order = [&](Value* pointer, Value* mask) -> Value* {
     if (!masked) return plain(vector, pointer);
     Value* zero = llvm::Constant::getNullValue(vector);
@@ -173,7 +178,46 @@ Value* KernelEmitter::load_elements(BufferId buffer, const Place& place, Value* 
   return guard != nullptr && !masked ? where(guard, all) : all();
 }
 
+// Where the machine has no masked load of this kind: LLVM would write a branch for every lane.
+Value* KernelEmitter::load_lane_by_lane(BufferId buffer, Type* element, const Place& place, Value* mask) {
+  auto* vector = llvm::FixedVectorType::get(element, lanes_->count);
+  Value* found = kept_in_memory(llvm::Constant::getNullValue(vector));
+  Value* offsets = place.offsets == nullptr ? nullptr : kept_in_memory(place.offsets);
+  const Align align = Align(element->getScalarSizeInBits() / 8);
+  each_active_lane(mask, [&](Value* lane) {
+    Value* pointer = lane_pointer(element, place, offsets, lane);
+    Value* one = marked(buffer, b_.CreateAlignedLoad(element, pointer, align));
+    b_.CreateStore(one, b_.CreateGEP(element, found, lane));
+  });
+  return b_.CreateLoad(vector, found);
+}
+
+Value* KernelEmitter::kept_in_memory(Value* vector) {
+  auto* memory = entry_.CreateAlloca(vector->getType());
+  memory->setAlignment(Align(64));
+  b_.CreateStore(vector, memory);
+  return memory;
+}
+
+Value* KernelEmitter::lane_pointer(Type* element, const Place& place, Value* offsets, Value* lane) {
+  Value* offset = offsets == nullptr
+                      ? b_.CreateMul(lane, b_.getInt64(static_cast<std::uint64_t>(place.stride)))
+                      : b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), offsets, lane));
+  return b_.CreateGEP(element, place.pointer, offset);
+}
+
 // ---- stores
+
+void KernelEmitter::store_lane_by_lane(BufferId buffer, const Place& place, Value* element, Value* mask) {
+  Type* type = element->getType()->getScalarType();
+  Value* elements = kept_in_memory(element);
+  Value* offsets = place.offsets == nullptr ? nullptr : kept_in_memory(place.offsets);
+  each_active_lane(mask, [&](Value* lane) {
+    Value* one = b_.CreateLoad(type, b_.CreateGEP(type, elements, lane));
+    Value* pointer = lane_pointer(type, place, offsets, lane);
+    marked(buffer, b_.CreateAlignedStore(one, pointer, Align(type->getScalarSizeInBits() / 8)));
+  });
+}
 
 void KernelEmitter::store_at(BufferId buffer, const Access& access, Value* value, Value* mask) {
   if (is_packed(buffer)) return store_packed(buffer, access, value, mask);
@@ -186,8 +230,14 @@ void KernelEmitter::store_at(BufferId buffer, const Access& access, Value* value
     marked(buffer, b_.CreateAlignedStore(element, target.pointer, align));
     return;
   }
-  Value* everywhere = b_.CreateVectorSplat(lanes_->count, target.pointer);
-  marked(buffer, b_.CreateMaskedScatter(spread(element), everywhere, align, mask));
+  if (varies(element)) return store_lane_by_lane(buffer, target, element, mask);
+  auto* then = llvm::BasicBlock::Create(context_, "store", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+  b_.CreateCondBr(any(mask), then, after);
+  b_.SetInsertPoint(then);
+  marked(buffer, b_.CreateAlignedStore(element, target.pointer, align));
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
 }
 
 void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bounds, Value* element,
@@ -195,6 +245,12 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
   const Align align = Align(element->getType()->getScalarSizeInBits() / 8);
   element = spread(element);
   const bool in_order = place.offsets == nullptr && (place.stride == 1 || place.stride == -1);
+  const bool by_select = mask != nullptr && in_order && in_bounds && in_registers(buffer);
+  if (mask != nullptr && !by_select &&
+      !(in_order ? costs_->isLegalMaskedStore(element->getType(), align)
+                 : costs_->isLegalMaskedScatter(element->getType(), align))) {
+    return store_lane_by_lane(buffer, place, element, mask);
+  }
   if (!in_order) {
     marked(buffer, b_.CreateMaskedScatter(element, pointers(buffer, place), align, mask));
     return;
@@ -206,7 +262,7 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
     element = b_.CreateVectorReverse(element);
     if (mask != nullptr) mask = b_.CreateVectorReverse(mask);
   }
-  if (mask != nullptr && in_bounds && in_registers(buffer)) {  // keeps the buffer in registers
+  if (by_select) {  // keeps the buffer in registers
     Value* before = b_.CreateAlignedLoad(element->getType(), first, align);
     element = b_.CreateSelect(mask, element, before);
     mask = nullptr;
@@ -263,17 +319,16 @@ Value* KernelEmitter::load_packed(BufferId buffer, const Access& access, Value* 
     Value* offset = b_.CreateLShr(element, arithmetic_.number(element, per_byte == 2 ? 1 : 2));
     Value* rest = b_.CreateAnd(element, arithmetic_.number(element, per_byte - 1));
     places = b_.CreateTrunc(b_.CreateMul(rest, arithmetic_.number(rest, bits)), Arithmetic::like(rest, byte));
-    Place where_from{base(buffer), 0, varies(offset) ? offset : nullptr};
-    if (!varies(offset)) where_from.pointer = b_.CreateGEP(byte, where_from.pointer, offset);
     if (!varies(offset)) {
-      auto one = [&]() -> Value* { return marked(buffer, b_.CreateLoad(byte, where_from.pointer)); };
+      Value* address = b_.CreateGEP(byte, base(buffer), offset);
+      auto one = [&]() -> Value* { return marked(buffer, b_.CreateLoad(byte, address)); };
       bytes = guard == nullptr ? one() : where(any(guard), one);
+    } else if (guard != nullptr) {
+      bytes = load_lane_by_lane(buffer, byte, {base(buffer), 0, offset}, spread(guard));
     } else {
       auto* vector = llvm::FixedVectorType::get(byte, lanes_->count);
-      Value* from = b_.CreateGEP(byte, where_from.pointer, offset);
-      Value* mask = guard == nullptr ? nullptr : spread(guard);
-      bytes = marked(
-          buffer, b_.CreateMaskedGather(vector, from, Align(1), mask, llvm::Constant::getNullValue(vector)));
+      Value* addresses = b_.CreateGEP(byte, base(buffer), offset);
+      bytes = marked(buffer, b_.CreateMaskedGather(vector, addresses, Align(1)));
     }
   }
   Value* moved = b_.CreateLShr(bytes, places);
@@ -319,23 +374,14 @@ void KernelEmitter::store_packed(BufferId buffer, const Access& access, Value* v
     marked(buffer, b_.CreateAlignedStore(bytes, address, Align(1)));
     return;
   }
-  Value* positions = spread(position(target));
-  for (unsigned lane = 0; lane < lanes_->count; ++lane) {
-    Value* element = b_.CreateExtractElement(positions, lane);
-    Value* part = b_.CreateExtractElement(stored, lane);
-    llvm::BasicBlock* after = nullptr;
-    if (mask != nullptr) {
-      auto* then = llvm::BasicBlock::Create(context_, "lane", function_);
-      after = llvm::BasicBlock::Create(context_, "next", function_);
-      b_.CreateCondBr(b_.CreateExtractElement(mask, lane), then, after);
-      b_.SetInsertPoint(then);
-    }
+  Value* positions = kept_in_memory(spread(position(target)));
+  Value* elements = kept_in_memory(b_.CreateZExt(stored, Arithmetic::like(stored, b_.getInt8Ty())));
+  if (mask == nullptr) mask = llvm::Constant::getAllOnesValue(Arithmetic::like(stored, b_.getInt1Ty()));
+  each_active_lane(mask, [&](Value* lane) {  // neighbours may lie in one byte
+    Value* element = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), positions, lane));
+    Value* part = b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), elements, lane));
     store_packed_element(buffer, element, part);
-    if (after != nullptr) {
-      b_.CreateBr(after);
-      b_.SetInsertPoint(after);
-    }
-  }
+  });
 }
 
 }  // namespace xyntra::cpu_code

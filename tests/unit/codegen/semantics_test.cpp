@@ -167,7 +167,8 @@ kir::Kernel kernel_of(const Operations& operations, std::int64_t width) {
   return kernel;
 }
 
-void expect_same_as_reference(Operations operations, const char* cpu_name = "native") {
+void expect_same_as_reference(Operations operations, const char* cpu_name = "native",
+                              std::int64_t width = 16) {
   auto cpu = cpu_target(cpu_name);
   ASSERT_TRUE(cpu.has_value());
   std::vector<std::vector<std::byte>> operand_bytes;
@@ -177,7 +178,7 @@ void expect_same_as_reference(Operations operations, const char* cpu_name = "nat
         bytes_of(operations.operands[i], patterns(operations.operands[i], static_cast<unsigned>(i))));
     operands.push_back(*Tensor::borrow(operations.operands[i], {kCount}, operand_bytes.back(), nullptr));
   }
-  const std::vector<kir::Kernel> kernels = {kernel_of(operations, 16), kernel_of(operations, 1)};
+  const std::vector<kir::Kernel> kernels = {kernel_of(operations, width), kernel_of(operations, 1)};
   for (std::size_t i = 0; i < operations.cases.size(); ++i) {
     const Expr& body = operations.cases[i].body;
     te::Buffer out =
@@ -283,40 +284,81 @@ class EveryDType : public testing::TestWithParam<DType> {};
 
 TEST_P(EveryDType, ArithmeticIsTheReferences) { expect_same_as_reference(arithmetic_on(GetParam())); }
 
-TEST_P(EveryDType, CastsAreTheReferences) {
-  Operations operations({GetParam()});
+Operations casts_of(DType from) {
+  Operations operations({from});
   const Expr x = operations.operand(0);
   for (DType to : all_dtypes()) {
-    if (to == GetParam()) continue;
+    if (to == from) continue;
     const std::string name = "to " + std::string(name_of(to));
     operations.add(name, te::cast(to, x));
     if (is_float(to) && bits_of(to) <= 8) {
       operations.add(name + " unsaturated", te::cast(to, x, {false, 0}));
       operations.add(name + " down", te::cast(to, x, {true, 2}));
     }
-    if (bits_of(to) == bits_of(GetParam())) operations.add("bits of " + name, te::bitcast(to, x));
+    if (bits_of(to) == bits_of(from)) operations.add("bits of " + name, te::bitcast(to, x));
   }
-  expect_same_as_reference(std::move(operations));
+  return operations;
 }
+
+TEST_P(EveryDType, CastsAreTheReferences) { expect_same_as_reference(casts_of(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Semantics, EveryDType, testing::ValuesIn(all_dtypes().begin(), all_dtypes().end()),
                          [](const auto& name) { return std::string(name_of(name.param)); });
 
 class EveryFloat : public testing::TestWithParam<DType> {};
 
-TEST_P(EveryFloat, MathFunctionsAreTheReferences) {
-  Operations operations({GetParam(), GetParam()});
+std::vector<ExprOp> all_functions() {
+  std::vector<ExprOp> functions;
   for (int op = static_cast<int>(ExprOp::Exp); op <= static_cast<int>(ExprOp::Pow); ++op) {
-    const auto function = static_cast<ExprOp>(op);
+    functions.push_back(static_cast<ExprOp>(op));
+  }
+  return functions;
+}
+
+Operations math_on(DType dtype, const std::vector<ExprOp>& functions = all_functions()) {
+  Operations operations({dtype, dtype});
+  for (ExprOp function : functions) {
     std::vector<Expr> x = {operations.operand(0)};
     if (function == ExprOp::Pow) x.push_back(operations.operand(1));
     operations.add(te::spelling_of(function), Expr::make(function, x));
   }
-  expect_same_as_reference(std::move(operations));
+  return operations;
 }
+
+TEST_P(EveryFloat, MathFunctionsAreTheReferences) { expect_same_as_reference(math_on(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Semantics, EveryFloat, testing::Values(DType::F32, DType::F64, DType::F16),
                          [](const auto& name) { return std::string(name_of(name.param)); });
+
+// Machines that lack instructions for some of it: the same digits, and nothing from a library.
+class EveryCpu : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryCpu, HasTheReferencesArithmetic) {
+  for (DType dtype :
+       {DType::F64, DType::F32, DType::F16, DType::BF16, DType::F8E5M2, DType::I64, DType::U8, DType::I4}) {
+    expect_same_as_reference(arithmetic_on(dtype), GetParam(), 4);
+  }
+}
+
+TEST_P(EveryCpu, HasTheReferencesCasts) {
+  for (DType dtype : {DType::F64, DType::F32, DType::U64, DType::I16})
+    expect_same_as_reference(casts_of(dtype), GetParam(), 4);
+}
+
+TEST_P(EveryCpu, HasTheReferencesMath) {
+  const std::vector<ExprOp> some = {ExprOp::Exp, ExprOp::Log,
+                                    ExprOp::Tanh};  // one call per fma: slow to compile
+  expect_same_as_reference(math_on(DType::F32, some), GetParam(), 4);
+  expect_same_as_reference(math_on(DType::F64, some), GetParam(), 2);
+}
+
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Semantics, EveryCpu, testing::Values("generic", "avx2"),
+                         [](const auto& name) { return std::string(name.param); });
+#else
+INSTANTIATE_TEST_SUITE_P(Semantics, EveryCpu, testing::Values("generic"),
+                         [](const auto& name) { return std::string(name.param); });
+#endif
 
 }  // namespace
 }  // namespace xyntra
