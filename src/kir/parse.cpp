@@ -177,6 +177,7 @@ class Parser {
     XYNTRA_CHECK_OK(lexer_.advance());
     std::size_t offset = current().offset;
     XYNTRA_TRY(std::string name, identifier("the loop's variable"));
+    if (is_function(name)) return lexer_.error_at(offset, "this is the name of a function");
     if (variables_.count(name) != 0 || buffers_.count(name) != 0 || sizes_.count(name) != 0) {
       return lexer_.error_at(offset, "this name is taken");
     }
@@ -410,10 +411,14 @@ class Parser {
     }
     if (buffers_.count(name) != 0) {
       XYNTRA_TRY(BufferId buffer, named_buffer());
+      if (is_function(name) && at("(")) {
+        XYNTRA_TRY(Expr made, called(name, offset));
+        return Value{std::move(made), false, offset, 0};
+      }
       XYNTRA_TRY(auto index, index_list());
       return Value{Expr::load(buffer, kernel_.buffer(buffer).dtype, std::move(index)), false, offset, 0};
     }
-    if (sizes_.count(name) != 0 && !is_reserved(name)) {
+    if (sizes_.count(name) != 0 && !is_reserved(name) && !is_function(name)) {
       XYNTRA_CHECK_OK(lexer_.advance());
       return Value{Expr::size(Dim::symbol(name)), false, offset, 0};
     }
@@ -421,7 +426,7 @@ class Parser {
       XYNTRA_CHECK_OK(lexer_.advance());
       return Value{Expr::boolean(name == "true"), false, offset, 0};
     }
-    if (!is_reserved(name)) return error("nothing is called '" + name + "' here");
+    if (!is_reserved(name) && !is_function(name)) return error("nothing is called '" + name + "' here");
     XYNTRA_CHECK_OK(lexer_.advance());
     XYNTRA_TRY(Expr made, called(name, offset));
     return Value{std::move(made), false, offset, 0};
@@ -441,9 +446,7 @@ class Parser {
     if (auto dtype = dtype_named(name)) return converted(*dtype);
     for (int i = 0; i <= static_cast<int>(ExprOp::Pow); ++i) {
       auto op = static_cast<ExprOp>(i);
-      bool function = te::kind_of(op) != ExprKind::Leaf && precedence_of(op) == 0 && op != ExprOp::Neg &&
-                      op != ExprOp::Not && te::operand_count_of(op) > 0;
-      if (function && name == te::spelling_of(op)) return function_of(op, offset);
+      if (is_function(op) && name == te::spelling_of(op)) return function_of(op, offset);
     }
     return lexer_.error_at(offset, "expected an expression");
   }

@@ -206,6 +206,17 @@ Conflict Storage::write_thread(ThreadTouch& touch, const Toucher& toucher) {
   return {};
 }
 
+bool Storage::all_defined(std::span<const std::int64_t> places) const {
+  bool all = true;
+  for (std::int64_t place : places) all = all && (place < 0 || is_defined(place));
+  return all;
+}
+
+void Storage::define(std::span<const std::int64_t> places) {
+  if (!tracks_defined_) return;
+  for (std::int64_t place : places) defined_[static_cast<std::size_t>(place)] = 1;
+}
+
 bool Storage::stamp(std::int64_t place, std::uint32_t stamp) {
   if (stamps_.size() * element_bytes_ < bytes_.size()) stamps_.resize(bytes_.size() / element_bytes_, 0);
   std::uint32_t& own = stamps_[static_cast<std::size_t>(place)];

@@ -92,6 +92,9 @@ class Storage {
   Conflict read(std::int64_t place, const Toucher& toucher);
   Conflict write(std::int64_t place, const Toucher& toucher);
   bool tracks_reads() const { return watch_items_ || watch_threads_ || tracks_defined_; }
+  bool watches() const { return watch_items_ || watch_threads_; }
+  bool all_defined(std::span<const std::int64_t> places) const;  // negative ones do not count
+  void define(std::span<const std::int64_t> places);
   bool is_defined(std::int64_t place) const { return defined_[static_cast<std::size_t>(place)] != 0; }
 
   // Whether the element was already stamped: two lanes of one vector store to it.

@@ -131,6 +131,7 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   orders_.assign(static_cast<std::size_t>(count),
                  Order(static_cast<std::size_t>(thread_count_), agents, phase_->asynchronous));
 
+  number_threads();
   auto everyone = std::make_shared<LaneSet>();
   everyone->thread.resize(static_cast<std::size_t>(count * thread_count_));
   std::iota(everyone->thread.begin(), everyone->thread.end(), 0U);
@@ -315,25 +316,29 @@ void Runner::read_variable(const Context& context, const Instruction& instructio
     return;
   }
   const LaneSet& set = lanes(context);
-  // A grid or thread variable is a digit of the work item's or the thread's number, the innermost loop the last digit.
-  auto digit = [&](const std::vector<VarId>& loops, auto number) {
+  if (const std::vector<std::int64_t>& known = values_of_[var.index]; !known.empty()) {
+    for (std::size_t lane = 0; lane < set.size(); ++lane) values[lane] = known[set.thread[lane]];
+    return;
+  }
+  for (std::size_t lane = 0; lane < set.size(); ++lane) values[lane] = set.lane[lane];
+}
+
+// A grid or thread variable is a digit of the work item's or the thread's number, the innermost loop the last digit.
+void Runner::number_threads() {
+  values_of_.assign(kernel_.variables.size(), {});
+  auto digits = [&](const std::vector<VarId>& loops, auto number) {
     std::int64_t inner = 1;
     for (std::size_t i = loops.size(); i-- > 0;) {
-      std::int64_t extent = program_.extents[loops[i].index];
-      if (loops[i] == var) {
-        for (std::size_t lane = 0; lane < set.size(); ++lane)
-          values[lane] = number(set.thread[lane]) / inner % extent;
-        return true;
+      const std::int64_t extent = program_.extents[loops[i].index];
+      std::vector<std::int64_t>& values = values_of_[loops[i].index];
+      for (std::int64_t thread = 0; thread < item_count_ * thread_count_; ++thread) {
+        values.push_back(number(thread) / inner % extent);
       }
       inner *= extent;
     }
-    return false;
   };
-  if (digit(phase_->grid, [&](std::uint32_t thread) { return first_item_ + thread / thread_count_; })) return;
-  if (digit(phase_->threads,
-            [&](std::uint32_t thread) { return static_cast<std::int64_t>(thread) % thread_count_; }))
-    return;
-  for (std::size_t lane = 0; lane < set.size(); ++lane) values[lane] = set.lane[lane];
+  digits(phase_->grid, [&](std::int64_t thread) { return first_item_ + thread / thread_count_; });
+  digits(phase_->threads, [&](std::int64_t thread) { return thread % thread_count_; });
 }
 
 Toucher Runner::toucher(std::uint32_t thread) const {
@@ -395,10 +400,14 @@ bool Runner::find_places(const Context& context, const Step& step, const Access&
     }
   }
   Scope scope = kernel_.buffer(access.buffer).scope;
-  if (scope == Scope::Shared || scope == Scope::Register) {
-    std::int64_t elements = program_.buffers[access.buffer.index].elements;
+  const std::int64_t elements = program_.buffers[access.buffer.index].elements;
+  if (scope == Scope::Shared && item_count_ > 1) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (places_[i] >= 0) places_[i] += copy_of(access.buffer, set.thread[i]) * elements;
+      if (places_[i] >= 0) places_[i] += set.thread[i] / thread_count_ * elements;
+    }
+  } else if (scope == Scope::Register) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (places_[i] >= 0) places_[i] += set.thread[i] * elements;
     }
   }
   return true;
@@ -413,7 +422,8 @@ bool Runner::load(const Context& context, const Step& step, const Instruction& i
   const std::size_t count = is_uniform(instruction.result) ? 1 : set.size();
   report_.loads += static_cast<std::int64_t>(count);
   if (!accumulators_.empty() && !accumulators_free(context, step, access.buffer)) return false;
-  if (storage.tracks_reads()) {
+  if (storage.watches() ||
+      (storage.tracks_reads() && !storage.all_defined(std::span(places_).first(count)))) {
     for (std::size_t i = 0; i < count; ++i) {
       if (places_[i] < 0) continue;
       if (!touch_read(context, step, access.buffer, i, places_[i], toucher(set.thread[i]))) return false;
@@ -460,13 +470,25 @@ bool Runner::store(const Context& context, const Step& step) {
   const std::size_t lane_bytes = te::lane_of(storage.dtype()) == Lane::F32 ? 4 : 8;
   const auto* source = static_cast<const std::byte*>(value.lanes);
   const auto bytes = static_cast<std::int64_t>(storage.element_bytes());
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    if (set.vector && storage.stamp(places_[i], stamp_)) {
+  if (set.vector) {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (!storage.stamp(places_[i], stamp_)) continue;
       return conflict(context, step, buffer, i, places_[i], {Conflict::Kind::Lanes, 0, true}, true);
     }
-    if (!touch_write(context, step, buffer, i, places_[i], toucher(set.thread[i]))) return false;
+  }
+  if (storage.watches()) {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (!touch_write(context, step, buffer, i, places_[i], toucher(set.thread[i]))) return false;
+    }
+  } else {
+    storage.define(std::span(places_).first(set.size()));
+  }
+  for (std::size_t i = 0; i < set.size();) {
+    std::size_t end = i + 1;
+    while (!value.uniform && end < set.size() && places_[end] == places_[end - 1] + 1) ++end;
     te::store_lanes(storage.dtype(), storage.data() + places_[i] * bytes, 1,
-                    source + (value.uniform ? 0 : i * lane_bytes), 1);
+                    source + (value.uniform ? 0 : i * lane_bytes), static_cast<int>(end - i));
+    i = end;
   }
   return true;
 }

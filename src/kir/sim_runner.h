@@ -75,6 +75,7 @@ class Runner {
   void* result(Ref ref);
   std::span<std::int64_t> integers(Ref ref);  // lane by lane; spreads what is uniform
   bool evaluate(const Context& context, const Step& step);
+  void number_threads();
   void read_variable(const Context& context, const Instruction& instruction);
   bool load(const Context& context, const Step& step, const Instruction& instruction, const Access& access);
   bool store(const Context& context, const Step& step);
@@ -142,6 +143,7 @@ class Runner {
   const PhaseProgram* phase_ = nullptr;
   std::uint32_t phase_number_ = 0, owner_ = 0, stamp_ = 0;
   std::int64_t first_item_ = 0, item_count_ = 0, thread_count_ = 1;
+  std::vector<std::vector<std::int64_t>> values_of_;  // of grid and thread variables, per thread
   std::vector<Order> orders_;  // per work item
   std::vector<std::unique_ptr<Context>> contexts_;
   std::uint64_t steps_taken_ = 0;

@@ -228,7 +228,8 @@ class Printer {
     std::string wanted = kernel_.variable(var).name;
     if (!is_plain_identifier(wanted)) wanted = "v";
     std::string name = wanted;
-    for (int i = 1; taken_.count(name) != 0 || sizes_.count(name) != 0 || is_reserved(name); ++i) {
+    for (int i = 1;
+         taken_.count(name) != 0 || sizes_.count(name) != 0 || is_reserved(name) || is_function(name); ++i) {
       name = wanted + "_" + std::to_string(i);
     }
     names_[var.index] = name;
@@ -244,19 +245,23 @@ class Printer {
 
 }  // namespace
 
+bool is_function(std::string_view word) {
+  for (int i = 0; i <= static_cast<int>(ExprOp::Pow); ++i) {
+    if (is_function(static_cast<ExprOp>(i)) && word == te::spelling_of(static_cast<ExprOp>(i))) return true;
+  }
+  return false;
+}
+
 bool is_reserved(std::string_view word) {
   constexpr std::string_view kWords[] = {"kernel", "global", "workspace", "shared",   "register", "out",
                                          "for",    "vector", "grid",      "unrolled", "thread",   "if",
                                          "else",   "let",    "check",     "true",     "false",    "inf",
-                                         "nan",    "size",   "acc",       "load_or",  "swizzle"};
+                                         "nan",    "size",   "load_or",   "swizzle"};
   static const std::set<std::string, std::less<>> kReserved = [&] {
     std::set<std::string, std::less<>> words(std::begin(kWords), std::end(kWords));
     for (DType dtype : all_dtypes()) {
       words.insert(std::string(name_of(dtype)));
       for (const char* prefix : {"bits_", "inf_", "nan_"}) words.insert(prefix + std::string(name_of(dtype)));
-    }
-    for (int op = 0; op <= static_cast<int>(ExprOp::Pow); ++op) {
-      words.insert(te::spelling_of(static_cast<ExprOp>(op)));
     }
     for (std::size_t i = 0; i < kIntrinsicCount; ++i) {
       words.insert(spelling_of(static_cast<Intrinsic>(i)));

@@ -55,7 +55,15 @@ inline bool is_plain_identifier(std::string_view name) {
   return true;
 }
 
-// Words that mean something in an expression or begin a statement, so that no loop or size is called so.
+// Words that begin a statement or mean something of their own, so that nothing else is called so.
 bool is_reserved(std::string_view word);
+
+// Operations written as calls. A buffer may be called max, since it is followed by a bracket; a loop or a size may not.
+inline bool is_function(te::ExprOp op) {
+  return te::kind_of(op) != te::ExprKind::Leaf && precedence_of(op) == 0 && op != te::ExprOp::Neg &&
+         op != te::ExprOp::Not && op != te::ExprOp::Cast && op != te::ExprOp::Bitcast &&
+         te::operand_count_of(op) > 0;
+}
+bool is_function(std::string_view word);
 
 }  // namespace xyntra::kir

@@ -42,6 +42,8 @@ class Verifier {
     std::set<std::string> names;
     for (const Buffer& buffer : kernel_.buffers) {
       if (!is_plain_identifier(buffer.name)) return fail("the name of a buffer is not an identifier");
+      if (is_reserved(buffer.name))
+        return fail("'" + buffer.name + "' is a word of its own, not a buffer's name");
       if (!names.insert(buffer.name).second) return fail("two buffers are named '" + buffer.name + "'");
       if (buffer.scope == Scope::Register && !is_static(buffer.shape)) {
         return fail("'" + buffer.name + "' is in registers: its shape must be constant");

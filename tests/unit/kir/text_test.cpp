@@ -59,6 +59,7 @@ kernel all(x: f32[N, 64], idx: i32[N], h: f16[N] global, b: u64[4], y: f32[N, 64
   shared s: bf16[2, 64, 64] swizzle 128
   shared bar: u64[2]
   register r: f32[4]
+  register max: f32[1]
   register t: f32[16, 16]
   grid i < N {  // a comment
     unrolled u < 4 { r[u] = 0 }
@@ -68,6 +69,7 @@ kernel all(x: f32[N, 64], idx: i32[N], h: f16[N] global, b: u64[4], y: f32[N, 64
     } else {
       r[0] = f32(h[i] + 1.5_f16) * f32(b[3] >> 18446744073709551615_u64) - -2.5 / min(r[1], nan)
     }
+    max[0] = max(r[0], max[0])
     r[1] = load_or(x[i - 1, 5], r[0] * (r[0] * 2.0))
     r[2] = exp(r[1]) + bits_f32(idx[i]) + f32(f8e8m0(r[1], overflow, down))
     r[3] = f32(mod(i, 4) - floordiv(i, size(N*3)) + (i - (3 - i)))
