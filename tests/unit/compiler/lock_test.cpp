@@ -96,7 +96,7 @@ TEST(Lock, EveryLieIsFound) {
       {"  %r: f32[batch, 16] = Relu", "  %r: f32[batch, 17] = Relu", "is declared as f32[batch, 17]"},
       {"group contraction {\n  nodes (%h", "group contraction {\n  nodes (%m", "order of execution"},
       {"schedule contraction reassociating", "schedule window reassociating", "does not take it"},
-      {"schedule contraction reassociating", "schedule contraction precision_changing",
+      {"schedule contraction reassociating", "schedule contraction \"precision-changing\"",
        "is said to be precision-changing"},
       {"predicted_ns", "predicted_ns", ""},
       {"tile_rows = ", "tile_rows = -", "out of range"},
