@@ -5,6 +5,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Object/ObjectFile.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
@@ -23,7 +24,8 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
-#include "target/target.h"
+#include "runtime/code/object.h"
+#include "support/threads.h"
 
 namespace xyntra {
 namespace {
@@ -118,7 +120,8 @@ struct Emitted {
   std::vector<CompiledKernel> kernels;
 };
 
-Result<Emitted> emitted(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
+// The kernels in one module; `first` is the number of the first among all.
+Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first, const CpuTarget& cpu,
                         const CodeOptions& options) {
   Emitted made;
   XYNTRA_TRY(made.machine, machine_for(cpu, options.optimize));
@@ -130,7 +133,7 @@ Result<Emitted> emitted(std::span<const kir::Kernel> kernels, const CpuTarget& c
   const MachineTraits traits = traits_of(*made.machine);
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     cpu_code::KernelEmitter emitter(*made.module, traits, kernels[i], options);
-    auto kernel = emitter.emit("k" + std::to_string(i));
+    auto kernel = emitter.emit("k" + std::to_string(first + i));
     if (!kernel) {
       Error error = std::move(kernel).error();
       error.message = "kernel " + kernels[i].name + ": " + error.message;
@@ -154,6 +157,38 @@ Status emit_file(Emitted& made, llvm::CodeGenFileType type, llvm::raw_pwrite_str
   }
   passes.run(*made.module);
   return {};
+}
+
+// A kernel that calls something would fail on the machine of whoever loads it; here it is our own mistake.
+void require_no_undefined_symbols(std::span<const char> bytes) {
+  auto object = llvm::object::ObjectFile::createObjectFile(
+      llvm::MemoryBufferRef(llvm::StringRef(bytes.data(), bytes.size()), "kernels"));
+  if (!object) internal_error("codegen: LLVM made no object: " + llvm::toString(object.takeError()));
+  for (const llvm::object::SymbolRef& symbol : (*object)->symbols()) {
+    auto flags = symbol.getFlags();
+    auto name = symbol.getName();
+    if (!flags || !name) internal_error("codegen: LLVM made a bad symbol table");
+    if ((*flags & llvm::object::SymbolRef::SF_Undefined) != 0 && !name->empty()) {
+      internal_error("codegen: a kernel calls '" + name->str() + "'");
+    }
+  }
+}
+
+constexpr std::size_t kKernelsOfModule = 4;
+
+Result<CompiledKernels> compile_module(std::span<const kir::Kernel> kernels, std::size_t first,
+                                       const CpuTarget& cpu, const CodeOptions& options) {
+  XYNTRA_TRY(Emitted made, emitted(kernels, first, cpu, options));
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
+  std::span<const char> object(bytes.data(), bytes.size());
+  require_no_undefined_symbols(object);
+  CompiledKernels compiled;
+  auto as_bytes = std::as_bytes(object);
+  compiled.object.assign(as_bytes.begin(), as_bytes.end());
+  compiled.kernels = std::move(made.kernels);
+  return compiled;
 }
 
 struct NamedCpu {
@@ -215,20 +250,31 @@ Result<CpuTarget> cpu_target(std::string_view name) {
 
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
                                         const CodeOptions& options) {
-  XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
+  // Modules of a few kernels each, whatever the number of threads: the same kernels give the same bytes.
+  const std::size_t modules = (kernels.size() + kKernelsOfModule - 1) / kKernelsOfModule;
+  std::vector<Result<CompiledKernels>> parts(modules);
+  auto compile = [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m) {
+      const std::size_t first = m * kKernelsOfModule;
+      const std::size_t count = std::min(kKernelsOfModule, kernels.size() - first);
+      parts[m] = compile_module(kernels.subspan(first, count), first, cpu, options);
+    }
+  };
+  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules), 1, compile);
   CompiledKernels compiled;
-  auto object = std::as_bytes(std::span<const char>(bytes.data(), bytes.size()));
-  compiled.object.assign(object.begin(), object.end());
-  compiled.kernels = std::move(made.kernels);
+  std::vector<std::vector<std::byte>> objects;
+  for (Result<CompiledKernels>& part : parts) {
+    if (!part) return failure(std::move(part).error());
+    objects.push_back(std::move(part->object));
+    for (CompiledKernel& kernel : part->kernels) compiled.kernels.push_back(std::move(kernel));
+  }
+  compiled.object = bundle_of(objects);
   return compiled;
 }
 
 Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
                                  const CodeOptions& options) {
-  XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options));
+  XYNTRA_TRY(Emitted made, emitted(kernels, 0, cpu, options));
   std::string text;
   if (form == CodeText::Ir) {
     llvm::raw_string_ostream stream(text);

@@ -14,8 +14,7 @@ tl::unexpected<Error> missing() {
 
 bool has_code_generator() { return false; }
 Result<CpuTarget> cpu_target(std::string_view) { return missing(); }
-Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel>, const CpuTarget&,
-                                        const CodeOptions&) {
+Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel>, const CpuTarget&, const CodeOptions&) {
   return missing();
 }
 Result<std::string> kernels_text(std::span<const kir::Kernel>, const CpuTarget&, CodeText,

@@ -15,6 +15,7 @@ constexpr int kMachine = EM_NONE;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // relative addresses reach twice as far
 constexpr std::uint64_t kMostAlignment = 4096;
+constexpr std::uint64_t kBundleMark = 0x314a424f4e595800;  // "\0XYNOBJ1"
 
 class Reader {
  public:
@@ -163,6 +164,55 @@ class ObjectReader {
 
 }  // namespace
 
-Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) { return ObjectReader(bytes).read(); }
+void ObjectFile::append(ObjectFile other) {
+  const std::size_t section_count = sections.size(), symbol_count = symbols.size();
+  sections.insert(sections.end(), other.sections.begin(), other.sections.end());
+  for (std::optional<ObjectSymbol>& symbol : other.symbols) {
+    if (symbol) symbol->section += section_count;
+    symbols.push_back(symbol);
+  }
+  for (ObjectRelocation& relocation : other.relocations) {
+    relocation.section += section_count;
+    relocation.symbol += symbol_count;
+    relocations.push_back(relocation);
+  }
+}
+
+Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
+  const Reader file(bytes);
+  auto mark = file.at<std::uint64_t>(0);
+  if (!mark || *mark != kBundleMark) return ObjectReader(bytes).read();
+  XYNTRA_TRY(auto count, file.at<std::uint64_t>(8));
+  if (count > bytes.size() / 8) return damaged("a bundle of too many objects");
+  ObjectFile all;
+  std::uint64_t at = (2 + count) * 8, total = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    XYNTRA_TRY(auto size, file.at<std::uint64_t>((2 + i) * 8));
+    at = (at + 15) / 16 * 16;
+    XYNTRA_TRY(auto part, file.within(at, size));
+    at += size;
+    XYNTRA_TRY(ObjectFile object, ObjectReader(part).read());
+    for (const ObjectSection& section : object.sections) total += section.size;
+    if (total > kMostBytes) return damaged("too large");
+    all.append(std::move(object));
+  }
+  return all;
+}
+
+std::vector<std::byte> bundle_of(std::span<const std::vector<std::byte>> objects) {
+  if (objects.size() == 1) return objects[0];
+  std::vector<std::byte> bundle;
+  auto add = [&bundle](std::uint64_t number) {
+    for (int i = 0; i < 8; ++i) bundle.push_back(static_cast<std::byte>(number >> (8 * i)));
+  };
+  add(kBundleMark);
+  add(objects.size());
+  for (const std::vector<std::byte>& object : objects) add(object.size());
+  for (const std::vector<std::byte>& object : objects) {
+    bundle.resize((bundle.size() + 15) / 16 * 16);
+    bundle.insert(bundle.end(), object.begin(), object.end());
+  }
+  return bundle;
+}
 
 }  // namespace xyntra

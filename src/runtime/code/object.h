@@ -41,8 +41,13 @@ struct ObjectFile {
       symbols;  // by number; nothing for those that name no memory of ours
   std::vector<ObjectRelocation> relocations;
 
-  // Of this machine's architecture.
+  // One object of this machine's architecture, or a bundle of them.
   static Result<ObjectFile> read(std::span<const std::byte> bytes);
+  void append(ObjectFile other);
 };
+
+// Several objects as one piece of bytes: a mark, their number, their sizes, then each from a multiple of 16 on. A single
+// object stays what it is.
+std::vector<std::byte> bundle_of(std::span<const std::vector<std::byte>> objects);
 
 }  // namespace xyntra

@@ -339,6 +339,40 @@ TEST(Kernels, SameKernelsSameBytes) {
   EXPECT_EQ(first->object, second->object);
 }
 
+TEST(Kernels, ManyKernelsMakeOneImage) {
+  std::vector<Kernel> kernels;
+  for (std::int64_t n = 1; n <= 11; ++n) kernels.push_back(add_one(n));
+  auto made = compile_kernels(kernels, native_cpu());
+  ASSERT_TRUE(made.has_value()) << made.error().to_string();
+  auto image = CodeImage::load(made->object);
+  ASSERT_TRUE(image.has_value()) << image.error().to_string();
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    ASSERT_EQ(1u, made->kernels[k].phases.size());
+    PhaseFunction function = image->phase_function(made->kernels[k].phases[0].symbol);
+    ASSERT_NE(nullptr, function);
+    std::vector<float> x(k + 1, 4), y(k + 1);
+    std::byte* buffers[] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
+    KernelFault fault;
+    KernelCall call{buffers, nullptr, &fault};
+    EXPECT_EQ(0, function(&call, 0, 1, nullptr));
+    EXPECT_EQ(std::vector<float>(k + 1, 5), y);
+  }
+  auto empty = compile_kernels({}, native_cpu());
+  ASSERT_TRUE(empty.has_value());
+}
+
+// Nothing here can run it, but its object is complete: no call to a library is left in it.
+TEST(Kernels, CompileForArm) {
+  auto cpu = cpu_target("native");
+  ASSERT_TRUE(cpu.has_value());
+  for (const char* features : {"+neon", "+neon,+v8.6a,+bf16,+i8mm"}) {
+    CpuTarget arm{"aarch64-unknown-linux-gnu", "generic", features};
+    const Kernel kernels[] = {add_one(Dim::symbol("n")), matmul(24, 64, 100), gather(20, 5, true)};
+    auto made = compile_kernels(kernels, arm);
+    ASSERT_TRUE(made.has_value()) << made.error().to_string();
+  }
+}
+
 TEST(CpuTargets, HaveNames) {
   EXPECT_TRUE(cpu_target("native").has_value());
   EXPECT_TRUE(cpu_target("generic").has_value());
