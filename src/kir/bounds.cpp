@@ -246,6 +246,9 @@ bool BoundsProver::by_structure(const Goal& goal, std::size_t term, int depth) {
   const Expr atom = goal.terms[term].atom;
   int sign = sign_of(goal.terms[term].coefficient);
   if (sign == 0) return false;
+  if (auto range = algebra_.range(atom)) {
+    if (with_bound(goal, term, number(sign > 0 ? range->low : range->high), depth)) return true;
+  }
   auto operand = [&](std::size_t i) { return with_bound(goal, term, linear(atom->operands[i]), depth); };
   switch (atom->op) {
     case ExprOp::Min: return sign > 0 ? operand(0) && operand(1) : operand(0) || operand(1);

@@ -38,10 +38,12 @@ class IndexAlgebra {
   // Whether low <= index < high at every turn of the loops; false when that cannot be shown.
   bool within(const Expr& index, const Dim& low, const Dim& high) const;
 
- private:
   struct Bounds {
     Dim low, high;  // both inclusive
   };
+  std::optional<Bounds> range(const Expr& index) const { return bounds(linear(index)); }
+
+ private:
   std::optional<Bounds> bounds(const LinearIndex& linear) const;
   std::optional<Bounds> bounds_of_atom(const Expr& atom) const;
   struct Split {

@@ -1,0 +1,193 @@
+#include "unit/kir/cases.h"
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "types/float_formats.h"
+
+namespace xyntra::kir {
+namespace {
+
+// Values that tell neighbours apart: small, of both signs, exact in bf16.
+float value_at(std::size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 16.0F; }
+
+std::vector<float> values(std::size_t count, std::size_t first = 0) {
+  std::vector<float> made(count);
+  for (std::size_t i = 0; i < count; ++i) made[i] = value_at(first + i);
+  return made;
+}
+
+std::vector<std::uint16_t> narrowed(const std::vector<float>& wide) {
+  std::vector<std::uint16_t> made;
+  for (float value : wide) made.push_back(f32_to_bf16(value));
+  return made;
+}
+
+std::string compare(const std::vector<float>& got, const std::vector<double>& wanted, double tolerance) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (std::abs(got[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i]))) continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
+           std::to_string(wanted[i]);
+  }
+  return "";
+}
+
+struct Product {
+  std::size_t m, n, k;
+  std::vector<float> a() const { return values(m * k); }
+  std::vector<float> b() const { return values(k * n, 7); }  // [k, n]
+  std::vector<double> c() const {
+    std::vector<float> left = a(), right = b();
+    std::vector<double> sums(m * n, 0.0);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t p = 0; p < k; ++p) {
+        for (std::size_t j = 0; j < n; ++j) {
+          sums[i * n + j] += static_cast<double>(left[i * k + p]) * static_cast<double>(right[p * n + j]);
+        }
+      }
+    }
+    return sums;
+  }
+  SymbolBindings sizes() const {
+    return {{"M", static_cast<std::int64_t>(m)},
+            {"N", static_cast<std::int64_t>(n)},
+            {"K", static_cast<std::int64_t>(k)}};
+  }
+  std::vector<float> transposed_b() const {
+    std::vector<float> from = b(), made(from.size());
+    for (std::size_t p = 0; p < k; ++p) {
+      for (std::size_t j = 0; j < n; ++j) made[j * k + p] = from[p * n + j];
+    }
+    return made;
+  }
+  std::vector<float> paired_b() const {
+    std::vector<float> from = b(), made(from.size());
+    for (std::size_t p = 0; p < k; ++p) {
+      for (std::size_t j = 0; j < n; ++j) made[p / 2 * 2 * n + 2 * j + p % 2] = from[p * n + j];
+    }
+    return made;
+  }
+};
+
+Case product(const std::string& file, Product shape) {
+  Case made;
+  made.file = file;
+  made.sizes = shape.sizes();
+  made.arguments = [file, shape] {
+    Arguments arguments;
+    if (file == "gemm_amx") {
+      arguments.add(narrowed(shape.a())).add(narrowed(shape.paired_b()));
+    } else if (file == "gemm_warp_specialised") {
+      arguments.add(narrowed(shape.a())).add(narrowed(shape.transposed_b()));
+    } else {
+      arguments.add(shape.a()).add(shape.b());
+    }
+    return arguments.add(std::vector<float>(shape.m * shape.n));
+  };
+  made.wrong = [shape](const Arguments& arguments) {
+    return compare(arguments.get<float>(2), shape.c(), 1e-5);
+  };
+  return made;
+}
+
+Case softmax(std::size_t rows, std::size_t columns) {
+  Case made;
+  made.file = "softmax_rows";
+  made.sizes = {{"R", static_cast<std::int64_t>(rows)}, {"C", static_cast<std::int64_t>(columns)}};
+  made.arguments = [=] {
+    return Arguments().add(values(rows * columns)).add(std::vector<float>(rows * columns));
+  };
+  made.wrong = [=](const Arguments& arguments) {
+    std::vector<float> x = values(rows * columns);
+    std::vector<double> wanted;
+    for (std::size_t i = 0; i < rows; ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < columns; ++j) sum += std::exp(static_cast<double>(x[i * columns + j]));
+      for (std::size_t j = 0; j < columns; ++j)
+        wanted.push_back(std::exp(static_cast<double>(x[i * columns + j])) / sum);
+    }
+    return compare(arguments.get<float>(1), wanted, 1e-6);
+  };
+  return made;
+}
+
+Case gelu(std::size_t count) {
+  Case made;
+  made.file = "gelu";
+  made.sizes = {{"N", static_cast<std::int64_t>(count)}};
+  made.arguments = [=] { return Arguments().add(values(count)).add(std::vector<float>(count)); };
+  made.wrong = [=](const Arguments& arguments) {
+    std::vector<double> wanted;
+    for (float x : values(count)) wanted.push_back(0.5 * x * (1 + std::erf(x * std::sqrt(0.5))));
+    return compare(arguments.get<float>(1), wanted, 1e-6);
+  };
+  return made;
+}
+
+Case gather(std::size_t rows) {
+  constexpr std::size_t kVocabulary = 11, kColumns = 5;
+  auto pick = [](std::size_t i) { return i * 7 % kVocabulary; };
+  Case made;
+  made.file = "gather_rows";
+  made.sizes = {{"V", kVocabulary}, {"D", kColumns}, {"R", static_cast<std::int64_t>(rows)}};
+  made.arguments = [=] {
+    std::vector<std::int64_t> picks;
+    for (std::size_t i = 0; i < rows; ++i) picks.push_back(static_cast<std::int64_t>(pick(i)));
+    return Arguments()
+        .add(values(kVocabulary * kColumns))
+        .add(picks)
+        .add(std::vector<float>(rows * kColumns));
+  };
+  made.wrong = [=](const Arguments& arguments) {
+    std::vector<double> wanted;
+    for (std::size_t i = 0; i < rows * kColumns; ++i) {
+      wanted.push_back(value_at(pick(i / kColumns) * kColumns + i % kColumns));
+    }
+    return compare(arguments.get<float>(2), wanted, 0);
+  };
+  return made;
+}
+
+Case block_sum(std::size_t count) {
+  Case made;
+  made.file = "block_sum";
+  made.sizes = {{"N", static_cast<std::int64_t>(count)}};
+  made.arguments = [=] { return Arguments().add(values(count)).add(std::vector<float>(1)); };
+  made.wrong = [=](const Arguments& arguments) {
+    double sum = 0;
+    for (float x : values(count)) sum += x;
+    return compare(arguments.get<float>(1), {sum}, 1e-5);
+  };
+  return made;
+}
+
+}  // namespace
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kCases = {product("gemm_register_tile", {9, 70, 13}),
+                                           product("gemm_register_tile", {8, 64, 16}),
+                                           product("gemm_amx", {40, 50, 64}),
+                                           product("gemm_amx", {32, 32, 32}),
+                                           product("gemm_shared_tiles", {40, 37, 19}),
+                                           product("gemm_shared_tiles", {32, 64, 16}),
+                                           product("gemm_warp_specialised", {70, 50, 300}),
+                                           product("gemm_warp_specialised", {64, 128, 192}),
+                                           softmax(5, 43),
+                                           softmax(3, 16),
+                                           gelu(200),
+                                           gelu(128),
+                                           gather(9),
+                                           block_sum(150),
+                                           block_sum(128)};
+  return kCases;
+}
+
+std::string kernel_text(const std::string& file) {
+  std::ifstream stream(std::string(XYNTRA_SOURCE_DIR) + "/tests/kir/" + file + ".kir");
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+}  // namespace xyntra::kir
