@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kNever = SIZE_MAX;
 
-std::string named(std::size_t buffer) { return "buffer " + std::to_string(buffer); }
+std::string buffer_name(std::size_t buffer) { return "buffer " + std::to_string(buffer); }
 
 // Where the bytes of a buffer are, views followed to the end.
 struct Rooted {
@@ -22,10 +22,11 @@ Result<std::vector<Rooted>> follow_views(std::span<const BufferSpec> buffers) {
     chain.clear();
     std::size_t at = buffer;
     for (; found[at].root == kNever && buffers[at].view; at = buffers[at].view->parent) {
-      if (buffers[at].view->parent >= buffers.size()) return bad_model(named(at) + " is a view of nothing");
-      if (chain.size() == buffers.size()) return bad_model(named(at) + " is a view of itself");
+      if (buffers[at].view->parent >= buffers.size())
+        return bad_model(buffer_name(at) + " is a view of nothing");
+      if (chain.size() == buffers.size()) return bad_model(buffer_name(at) + " is a view of itself");
       if (buffers[at].role == BufferRole::Input || buffers[at].role == BufferRole::Constant)
-        return bad_model(named(at) + " is the caller's and cannot be a view");
+        return bad_model(buffer_name(at) + " is the caller's and cannot be a view");
       chain.push_back(at);
     }
     if (found[at].root == kNever) found[at] = {at, 0};
@@ -45,10 +46,10 @@ struct Family {
   std::vector<std::size_t> outputs;
 };
 
-class Planner {
+class LifetimePlanner {
  public:
-  Planner(std::span<const BufferSpec> buffers, std::span<const LaunchSpec> launches,
-          std::vector<Rooted> rooted)
+  LifetimePlanner(std::span<const BufferSpec> buffers, std::span<const LaunchSpec> launches,
+                  std::vector<Rooted> rooted)
       : buffers_(buffers),
         launches_(launches),
         rooted_(std::move(rooted)),
@@ -126,10 +127,10 @@ class Planner {
     const std::size_t root = rooted_[buffer].root;
     Family& family = families_[root];
     if (writes && callers(root) && !buffers_[root].donated)
-      return bad_model("launch " + std::to_string(step) + " writes " + named(buffer) +
+      return bad_model("launch " + std::to_string(step) + " writes " + buffer_name(buffer) +
                        ", which is the caller's");
     if (!writes && !callers(root) && family.first == kNever)
-      return bad_model(named(buffer) + " is read before anything writes it");
+      return bad_model(buffer_name(buffer) + " is read before anything writes it");
     if (writes && family.first == kNever) family.first = step;
     family.last = step;
     family.used = true;
@@ -194,7 +195,7 @@ std::string_view reason_of(InPlaceVerdict verdict) {
 Result<BufferLifetimes> plan_lifetimes(std::span<const BufferSpec> buffers,
                                        std::span<const LaunchSpec> launches, std::int64_t alignment) {
   XYNTRA_TRY(auto rooted, follow_views(buffers));
-  Planner planner(buffers, launches, std::move(rooted));
+  LifetimePlanner planner(buffers, launches, std::move(rooted));
   XYNTRA_CHECK_OK(planner.collect_uses());
   BufferLifetimes result;
   XYNTRA_CHECK_OK(planner.merge_in_place(result));

@@ -17,9 +17,9 @@ std::optional<Dim> bytes_of(const Value& value) {
   return bits % 8 == 0 ? elements * (bits / 8) : floor_div(elements * bits + 7, 8);
 }
 
-class Planner {
+class MemoryPlanner {
  public:
-  Planner(const Graph& graph, const MemoryNeeds& needs) : graph_(graph), needs_(needs) {}
+  MemoryPlanner(const Graph& graph, const MemoryNeeds& needs) : graph_(graph), needs_(needs) {}
 
   Result<PlannedMemory> run() {
     collect_values();
@@ -171,7 +171,7 @@ class Planner {
 }  // namespace
 
 Result<PlannedMemory> plan_memory(const Graph& graph, const MemoryNeeds& needs) {
-  return Planner(graph, needs).run();
+  return MemoryPlanner(graph, needs).run();
 }
 
 Result<MemoryFigures> bind_memory(const MemoryPlan& plan, const SymbolBindings& bindings) {

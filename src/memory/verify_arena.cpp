@@ -6,11 +6,7 @@
 namespace xyntra {
 namespace {
 
-tl::unexpected<Error> refuse(std::string what) {
-  return failure(ErrorClass::Internal, "the memory plan is wrong: " + std::move(what));
-}
-
-std::string spell(std::size_t request) { return "request " + std::to_string(request); }
+std::string spell_request(std::size_t request) { return "request " + std::to_string(request); }
 
 struct Extent {
   std::int64_t begin = 0, end = 0;  // bytes
@@ -19,11 +15,11 @@ struct Extent {
 Result<Extent> extent_of(std::size_t index, const ArenaRequest& request, std::int64_t offset,
                          std::int64_t peak, const SymbolBindings& bindings) {
   XYNTRA_TRY(const std::int64_t size, request.size.evaluate(bindings));
-  if (size < 0) return refuse(spell(index) + " has a negative size");
+  if (size < 0) return wrong_plan(spell_request(index) + " has a negative size");
   if (request.alignment <= 0 || offset % request.alignment != 0)
-    return refuse(spell(index) + " is not aligned");
+    return wrong_plan(spell_request(index) + " is not aligned");
   if (offset < 0 || offset > peak || size > peak - offset)
-    return refuse(spell(index) + " does not lie inside the arena");
+    return wrong_plan(spell_request(index) + " does not lie inside the arena");
   return Extent{offset, offset + size};
 }
 
@@ -54,9 +50,13 @@ class LiveExtents {
 
 }  // namespace
 
+tl::unexpected<Error> wrong_plan(std::string what) {
+  return failure(ErrorClass::Internal, "the memory plan is wrong: " + std::move(what));
+}
+
 Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement& placement,
                     const SymbolBindings& bindings) {
-  if (placement.offsets.size() != requests.size()) return refuse("it does not place every request");
+  if (placement.offsets.size() != requests.size()) return wrong_plan("it does not place every request");
   struct Event {
     std::size_t step;
     bool ends;  // a request dies after its last step, so births of a step come before deaths
@@ -67,7 +67,7 @@ Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement
   std::vector<Event> events;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     XYNTRA_TRY(extents[i], extent_of(i, requests[i], placement.offsets[i], placement.peak, bindings));
-    if (requests[i].first > requests[i].last) return refuse(spell(i) + " ends before it begins");
+    if (requests[i].first > requests[i].last) return wrong_plan(spell_request(i) + " ends before it begins");
     if (extents[i].begin == extents[i].end) continue;
     events.push_back({requests[i].first, false, i});
     events.push_back({requests[i].last, true, i});
@@ -78,8 +78,8 @@ Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement
     if (event.ends) {
       live.remove(extents[event.request]);
     } else if (const std::size_t* other = live.add(event.request, extents[event.request])) {
-      return refuse(spell(*other) + " and " + spell(event.request) + " share memory at step " +
-                    std::to_string(event.step));
+      return wrong_plan(spell_request(*other) + " and " + spell_request(event.request) +
+                        " share memory at step " + std::to_string(event.step));
     }
   }
   return {};

@@ -10,4 +10,7 @@ namespace xyntra {
 Status verify_arena(std::span<const ArenaRequest> requests, const ArenaPlacement& placement,
                     const SymbolBindings& bindings);
 
+// What a verifier of memory says, here and in verify_lifetimes.
+tl::unexpected<Error> wrong_plan(std::string what);
+
 }  // namespace xyntra

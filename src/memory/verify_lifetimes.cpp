@@ -4,13 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "memory/verify_arena.h"
+
 namespace xyntra {
 namespace {
 
-tl::unexpected<Error> refuse(std::string what) {
-  return failure(ErrorClass::Internal, "the memory plan is wrong: " + std::move(what));
-}
-std::string spell(std::size_t buffer) { return "buffer " + std::to_string(buffer); }
+std::string spell_buffer(std::size_t buffer) { return "buffer " + std::to_string(buffer); }
 
 // Memory as pieces: [begin, end) was put there by one write, which began at `start`.
 class ByteOrigins {
@@ -84,12 +83,13 @@ class Simulation {
       : buffers_(buffers), lifetimes_(lifetimes), placement_(placement), bindings_(bindings) {}
 
   Status locate_buffers() {
-    if (lifetimes_.places.size() != buffers_.size()) return refuse("it does not place every buffer");
+    if (lifetimes_.places.size() != buffers_.size()) return wrong_plan("it does not place every buffer");
     if (placement_.offsets.size() != lifetimes_.requests.size())
-      return refuse("it does not place every request");
+      return wrong_plan("it does not place every request");
     for (std::size_t buffer = 0; buffer < buffers_.size(); ++buffer) {
       XYNTRA_TRY(const std::int64_t bytes, buffers_[buffer].bytes.evaluate(bindings_));
-      if (bytes < 0 || bytes > kMostBytes) return refuse(spell(buffer) + " has an impossible size");
+      if (bytes < 0 || bytes > kMostBytes)
+        return wrong_plan(spell_buffer(buffer) + " has an impossible size");
       XYNTRA_TRY(const ByteRange meant, meant_range(buffer, bytes));
       meant_.push_back(meant);
       XYNTRA_TRY(const ByteRange real, real_range(buffer, bytes));
@@ -97,7 +97,7 @@ class Simulation {
       if (buffers_[buffer].role != BufferRole::Input && buffers_[buffer].role != BufferRole::Constant)
         continue;
       if (real.memory.second != buffer || real.memory.first == BufferStorage::Arena || real.begin != 0)
-        return refuse(spell(buffer) + " is the caller's and must stay where it is");
+        return wrong_plan(spell_buffer(buffer) + " is the caller's and must stay where it is");
       put(meant, real);
     }
     return {};
@@ -107,14 +107,14 @@ class Simulation {
     for (std::size_t buffer : launch.reads) XYNTRA_CHECK_OK(expect(buffer, "launch " + std::to_string(step)));
     std::vector<ByteRange> taken;
     if (step >= lifetimes_.scratch.size() || lifetimes_.scratch[step].size() != launch.scratch_bytes.size())
-      return refuse("launch " + std::to_string(step) + " lacks scratch");
+      return wrong_plan("launch " + std::to_string(step) + " lacks scratch");
     for (std::size_t i = 0; i < launch.scratch_bytes.size(); ++i) {
       XYNTRA_TRY(const ByteRange scratch,
                  request_range(lifetimes_.scratch[step][i], 0, launch.scratch_bytes[i]));
       XYNTRA_CHECK_OK(take(scratch, kScratch, step, launch, taken));
     }
     for (std::size_t buffer : launch.writes) {
-      if (buffer >= buffers_.size()) return refuse("there is no " + spell(buffer));
+      if (buffer >= buffers_.size()) return wrong_plan("there is no " + spell_buffer(buffer));
       XYNTRA_CHECK_OK(take(real_[buffer], buffer, step, launch, taken));
     }
     for (const ByteRange& range : taken) real_memory_[range.memory].write(range.begin, range.end, ++writes_);
@@ -124,13 +124,13 @@ class Simulation {
 
   // The buffer holds what it should.
   Status expect(std::size_t buffer, const std::string& reader) {
-    if (buffer >= buffers_.size()) return refuse("there is no " + spell(buffer));
+    if (buffer >= buffers_.size()) return wrong_plan("there is no " + spell_buffer(buffer));
     const ByteRange &meant = meant_[buffer], &real = real_[buffer];
     const auto wanted = meant_memory_[meant.memory].read(meant.begin, meant.end);
     if (std::ranges::find(wanted, std::uint64_t{0}, &ByteOrigins::Piece::write) != wanted.end())
-      return refuse(reader + " reads bytes of " + spell(buffer) + " that nothing wrote");
+      return wrong_plan(reader + " reads bytes of " + spell_buffer(buffer) + " that nothing wrote");
     if (wanted != real_memory_[real.memory].read(real.begin, real.end))
-      return refuse(reader + " finds something else in " + spell(buffer));
+      return wrong_plan(reader + " finds something else in " + spell_buffer(buffer));
     return {};
   }
 
@@ -144,13 +144,13 @@ class Simulation {
     std::size_t root = buffer;
     for (std::size_t views = 0; buffers_[root].view; ++views) {
       if (views > buffers_.size() || buffers_[root].view->parent >= buffers_.size())
-        return refuse(spell(buffer) + " is a view of nothing");
+        return wrong_plan(spell_buffer(buffer) + " is a view of nothing");
       XYNTRA_TRY(const std::int64_t step, buffers_[root].view->offset.evaluate(bindings_));
       XYNTRA_TRY(const std::int64_t size, buffers_[root].bytes.evaluate(bindings_));
       root = buffers_[root].view->parent;
       XYNTRA_TRY(const std::int64_t around, buffers_[root].bytes.evaluate(bindings_));
       if (step < 0 || step > around || size > around - step)
-        return refuse(spell(buffer) + " reaches beyond the buffer it is a view of");
+        return wrong_plan(spell_buffer(buffer) + " reaches beyond the buffer it is a view of");
       offset += step;
     }
     return ByteRange{{BufferStorage::Unused, root}, offset, offset + bytes};
@@ -165,44 +165,44 @@ class Simulation {
       case BufferStorage::Constant: return callers_range(place, BufferRole::Constant, buffer, bytes);
       case BufferStorage::Output: return callers_range(place, BufferRole::Output, buffer, bytes);
     }
-    return refuse(spell(buffer) + " has no place");
+    return wrong_plan(spell_buffer(buffer) + " has no place");
   }
 
   Result<ByteRange> callers_range(const BufferPlace& place, BufferRole role, std::size_t buffer,
                                   std::int64_t bytes) const {
     if (place.index >= buffers_.size() || buffers_[place.index].role != role)
-      return refuse(spell(buffer) + " lies in memory that is not there");
+      return wrong_plan(spell_buffer(buffer) + " lies in memory that is not there");
     XYNTRA_TRY(const std::int64_t room, buffers_[place.index].bytes.evaluate(bindings_));
     XYNTRA_TRY(const std::int64_t offset, place.offset.evaluate(bindings_));
     if (offset < 0 || offset > room || bytes > room - offset)
-      return refuse(spell(buffer) + " reaches beyond the memory it lies in");
+      return wrong_plan(spell_buffer(buffer) + " reaches beyond the memory it lies in");
     return ByteRange{{place.storage, place.index}, offset, offset + bytes};
   }
 
   Result<ByteRange> request_range(std::size_t request, const Dim& within, const Dim& bytes) const {
     if (request >= lifetimes_.requests.size())
-      return refuse("there is no request " + std::to_string(request));
+      return wrong_plan("there is no request " + std::to_string(request));
     XYNTRA_TRY(const std::int64_t room, lifetimes_.requests[request].size.evaluate(bindings_));
     XYNTRA_TRY(const std::int64_t offset, within.evaluate(bindings_));
     XYNTRA_TRY(const std::int64_t size, bytes.evaluate(bindings_));
     const std::int64_t base = placement_.offsets[request];
     if (room > kMostBytes || offset < 0 || size < 0 || offset > room || size > room - offset || base < 0 ||
         base > placement_.peak || room > placement_.peak - base)
-      return refuse("request " + std::to_string(request) + " is too small or not inside the arena");
+      return wrong_plan("request " + std::to_string(request) + " is too small or not inside the arena");
     return ByteRange{{BufferStorage::Arena, 0}, base + offset, base + offset + size};
   }
 
   // The launch writes this range: it must be writable, and nobody else's during the launch.
   Status take(const ByteRange& range, std::size_t writer, std::size_t step, const LaunchSpec& launch,
               std::vector<ByteRange>& taken) const {
-    const std::string what =
-        "launch " + std::to_string(step) + (writer == kScratch ? " has scratch" : " writes " + spell(writer));
+    const std::string what = "launch " + std::to_string(step) +
+                             (writer == kScratch ? " has scratch" : " writes " + spell_buffer(writer));
     const auto [storage, index] = range.memory;
     if (storage == BufferStorage::Unused || storage == BufferStorage::Constant ||
         (storage == BufferStorage::Input && !buffers_[index].donated))
-      return refuse(what + " where nothing may be written");
+      return wrong_plan(what + " where nothing may be written");
     for (const ByteRange& other : taken) {
-      if (range.meets(other)) return refuse(what + " over something else it writes");
+      if (range.meets(other)) return wrong_plan(what + " over something else it writes");
     }
     taken.push_back(range);
     for (std::size_t read : launch.reads) {
@@ -210,7 +210,8 @@ class Simulation {
       const bool offered = std::ranges::any_of(launch.in_place, [&](const InPlacePair& pair) {
         return pair.read == read && pair.write == writer;
       });
-      if (!offered || real_[read] != range) return refuse(what + " over " + spell(read) + ", which it reads");
+      if (!offered || real_[read] != range)
+        return wrong_plan(what + " over " + spell_buffer(read) + ", which it reads");
     }
     return {};
   }

@@ -44,7 +44,7 @@ List spatial_part(const OpContext& c, List list) {
   return list;
 }
 
-Result<Window> pooling_window(const OpContext& c) {
+Result<Window> quantized_pooling_window(const OpContext& c) {
   if (c.rank(0) < 3) return c.fail("operand 0 (x) must have batch, channel and spatial dimensions");
   return window_of(c, spatial_part(c, c.shape(0)), shape_of(c.integers("kernel_shape")));
 }
@@ -96,7 +96,7 @@ Status qlinear_global_average_pool(InferenceContext& c) {
 }
 
 Status qlinear_average_pool(InferenceContext& c) {
-  XYNTRA_TRY(Window window, pooling_window(c));
+  XYNTRA_TRY(Window window, quantized_pooling_window(c));
   Shape shape = window.output;
   shape.insert(shape.begin(), c.dim(0, 0));
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(channel_axis(c)), c.dim(0, channel_axis(c)));
@@ -235,7 +235,7 @@ Status qlinear_reduce_mean(FormulaContext& c) {
 // The mean of the taps that lie inside, or of all of them.
 Status qlinear_average_pool(FormulaContext& c) {
   Buffer x = c.in(0);
-  XYNTRA_TRY(Window window, pooling_window(c));
+  XYNTRA_TRY(Window window, quantized_pooling_window(c));
   Axes out = c.axes(c.out_shape()), taps = c.axes(window.kernel);
   Index spatial = window_index(window, spatial_part(c, out), taps), from = to_index(out);
   Shape sizes;

@@ -7,8 +7,6 @@
 namespace xyntra {
 namespace {
 
-constexpr std::size_t kLabelWidth = 60;
-
 class ContractChecker {
  public:
   ContractChecker(const Plan& plan, const PlanFigures& figures) : plan_(plan), figures_(figures) {}
@@ -41,7 +39,7 @@ class ContractChecker {
 
  private:
   std::string group_text(std::size_t g) const {
-    return "group " + std::to_string(g) + " (" + printable(compressed(figures_.groups[g].ops, kLabelWidth)) +
+    return "group " + std::to_string(g) + " (" + printable(compressed(figures_.groups[g].ops, kOpsInLabel)) +
            ")";
   }
 

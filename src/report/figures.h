@@ -47,6 +47,7 @@ Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const Compi
 bool is_kernel(const Group& group);  // not a call of the host, and not only another view of bytes
 
 // "MatMul Add×2 Gelu": neighbours that are equal once, with a count; after `width` characters, how many more there are.
+inline constexpr std::size_t kOpsInLabel = 60;  // characters
 std::string compressed(const std::vector<std::string>& ops, std::size_t width = SIZE_MAX);
 
 }  // namespace xyntra

@@ -7,13 +7,11 @@
 namespace xyntra {
 namespace {
 
-constexpr std::size_t kLabelWidth = 60;
-
 std::string label_of_group(const Plan& plan, std::size_t g) {
   std::vector<std::string> ops;
   for (NodeId node : plan.groups[g].nodes) ops.push_back(plan.graph.node(node).op);
   return "group " + std::to_string(g) + ", " + name_of(plan.groups[g].hero) + ": " +
-         compressed(ops, kLabelWidth);
+         compressed(ops, kOpsInLabel);
 }
 
 // Which of the model's values the buffers of a formula are.

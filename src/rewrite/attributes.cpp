@@ -1,17 +1,11 @@
 #include "rewrite/attributes.h"
 
-#include <bit>
-
 #include "ir/text_literals.h"
+#include "rewrite/keys.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-template <class Number>
-void append_number(std::string& key, Number number) {
-  for (const char byte : std::bit_cast<std::array<char, sizeof(Number)>>(number)) key += byte;
-}
 
 void append_text(std::string& key, std::string_view text) {
   append_number(key, text.size());

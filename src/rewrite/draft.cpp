@@ -1,38 +1,17 @@
 #include "rewrite/draft.h"
 
 #include <algorithm>
-#include <bit>
 #include <set>
 
 #include "ops/infer.h"
 #include "rewrite/fold.h"
+#include "rewrite/keys.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::size_t kNamesInOrigin = 8;
-constexpr std::size_t kComparedBytes =
-    1024;  // constants up to here are shared by content, larger ones by place
-
-template <class Number>
-void append_number(std::string& key, Number number) {
-  for (const char byte : std::bit_cast<std::array<char, sizeof(Number)>>(number)) key += byte;
-}
-
-std::string content_key(const Tensor& tensor) {
-  std::string key(1, static_cast<char>(tensor.dtype()));
-  append_number(key, tensor.dims().size());
-  for (std::int64_t size : tensor.dims()) append_number(key, size);
-  const auto bytes = tensor.bytes();
-  const bool small = bytes.size() <= kComparedBytes;
-  key += small ? 's' : 'p';
-  if (!small) append_number(key, reinterpret_cast<std::uintptr_t>(bytes.data()));
-  if (small) {
-    for (std::byte byte : bytes) key += static_cast<char>(byte);
-  }
-  return key;
-}
 
 std::string structure_key(const OpDef& def, AttributesId form, std::span<const DraftValue> inputs) {
   std::string key = def.name;
@@ -49,7 +28,7 @@ std::optional<std::int64_t> bytes_of(const Type& type) {
 }
 
 // Moves elements and computes nothing: left to the kernel that reads it when it is large.
-bool only_moves(const OpDef& def) {
+bool copies_elements(const OpDef& def) {
   static const std::set<std::string, std::less<>> kMoving = {"Transpose", "Slice", "Split", "Concat",
                                                              "Expand"};
   return kMoving.contains(def.name);
@@ -109,7 +88,7 @@ bool Draft::worth_folding(const Addition& addition) const {
   }
   if (to > limits_.bytes) return false;
   if (to > limits_.growing && to > from) return false;
-  return to <= limits_.rearranged || !only_moves(*addition.def);
+  return to <= limits_.rearranged || !copies_elements(*addition.def);
 }
 
 // Contents that are known already, or that evaluating the node gives. An error of evaluation is left for run time.

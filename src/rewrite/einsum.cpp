@@ -3,7 +3,7 @@
 #include <array>
 
 #include "rewrite/einsum.h"
-#include "rewrite/normalize.h"
+#include "rewrite/functions.h"
 
 namespace xyntra {
 namespace {
@@ -45,14 +45,6 @@ std::optional<TermId> transpose(Program& program, TermId term, const std::string
   NodeForm form;
   form.attributes["perm"] = std::move(order);
   return program.add_op(*find_op("Transpose"), std::move(form), std::array{term});
-}
-
-std::optional<TermId> reshape(Program& program, TermId term, const Shape& shape) {
-  if (program.facts(term).shape() == shape) return term;
-  const auto operand = reshape_operand(program.facts(term).shape(), shape);
-  if (!operand) return std::nullopt;
-  return program.add_op(*find_op("Reshape"), {},
-                        std::array{term, program.add_constant(Tensor::of_integers(*operand))});
 }
 
 // Sizes of the labels: those of the first operand that has one.

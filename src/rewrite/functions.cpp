@@ -85,18 +85,6 @@ constexpr std::array kAttributes = {
 
 // ---- values
 
-std::optional<TermId> reshape(Program& program, TermId term, const Shape& shape) {
-  const ClassFacts& facts = program.facts(term);
-  if (!facts.shaped()) return std::nullopt;
-  if (facts.shape() == shape) return term;
-  const auto operand = reshape_operand(facts.shape(), shape);
-  if (!operand) return std::nullopt;
-  NodeForm form;
-  if (std::ranges::find(shape, Dim(0)) != shape.end()) form.attributes["allowzero"] = std::int64_t{1};
-  const TermId target = program.add_constant(Tensor::of_integers(*operand));
-  return program.add_op(*find_op("Reshape"), std::move(form), std::array{term, target});
-}
-
 std::optional<TermId> expand(Program& program, TermId term, const Shape& shape) {
   if (program.facts(term).shape() == shape) return term;
   const auto dims = static_dims(shape);
@@ -264,6 +252,18 @@ const AttributeFunction* find_attribute_function(std::string_view name) {
 const ValueFunction* find_value_function(std::string_view name) {
   auto found = std::ranges::find(kValues, name, &ValueFunction::name);
   return found == kValues.end() ? nullptr : &*found;
+}
+
+std::optional<TermId> reshape(Program& program, TermId term, const Shape& shape) {
+  const ClassFacts& facts = program.facts(term);
+  if (!facts.shaped()) return std::nullopt;
+  if (facts.shape() == shape) return term;
+  const auto operand = reshape_operand(facts.shape(), shape);
+  if (!operand) return std::nullopt;
+  NodeForm form;
+  if (std::ranges::find(shape, Dim(0)) != shape.end()) form.attributes["allowzero"] = std::int64_t{1};
+  const TermId target = program.add_constant(Tensor::of_integers(*operand));
+  return program.add_op(*find_op("Reshape"), std::move(form), std::array{term, target});
 }
 
 }  // namespace xyntra

@@ -45,5 +45,7 @@ const ValueFunction* find_value_function(std::string_view name);
 std::optional<std::vector<std::int64_t>> integers_of(const Argument& argument);
 std::optional<std::int64_t> integer_of(const Argument& argument);
 std::optional<double> number_of(const Argument& argument);  // of an attribute, or a value that is one number
+// Nothing where the shape cannot be said.
+std::optional<TermId> reshape(Program& program, TermId term, const Shape& shape);
 
 }  // namespace xyntra

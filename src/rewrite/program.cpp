@@ -1,30 +1,17 @@
 #include "rewrite/program.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "ops/infer.h"
 #include "rewrite/fold.h"
+#include "rewrite/keys.h"
 #include "types/float_formats.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::int64_t kEvaluatedElements = 16;  // constants up to here are evaluated as soon as they arise
-constexpr std::size_t kComparedBytes = 1024;  // constants up to here are the same when their contents are
-
-std::string tensor_key(const Tensor& tensor) {
-  std::string key(1, static_cast<char>(tensor.dtype()));
-  for (std::int64_t size : tensor.dims()) key += std::to_string(size) + ",";
-  const auto bytes = tensor.bytes();
-  if (bytes.size() > kComparedBytes) {
-    return key + "@" + std::to_string(reinterpret_cast<std::uintptr_t>(bytes.data()));
-  }
-  key += ":";
-  for (std::byte byte : bytes) key += static_cast<char>(byte);
-  return key;
-}
 
 }  // namespace
 
@@ -65,7 +52,7 @@ TermId Program::add_input(std::size_t position, ValueFacts facts) {
 
 TermId Program::add_constant(Tensor tensor) {
   auto [found, fresh] =
-      tensor_ids_.try_emplace(tensor_key(tensor), static_cast<egraph::Payload>(tensors_.size()));
+      tensor_ids_.try_emplace(content_key(tensor), static_cast<egraph::Payload>(tensors_.size()));
   if (fresh) tensors_.push_back(tensor);
   auto facts = std::make_shared<ClassFacts>();
   facts->outputs.push_back({Type::tensor(tensor.dtype(), shape_of(tensor.dims())), tensor, {}, true});

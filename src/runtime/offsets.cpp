@@ -51,7 +51,7 @@ class Skyline {
   std::vector<std::int64_t> highest_, raised_;
 };
 
-std::string named(std::size_t request) { return "arena request " + std::to_string(request); }
+std::string request_name(std::size_t request) { return "arena request " + std::to_string(request); }
 
 Status check_order(std::span<const std::size_t> order, std::size_t count) {
   if (order.size() != count) return bad_model("the arena's order does not name every request once");
@@ -94,13 +94,13 @@ Result<ArenaBlocks> bind_requests(std::span<const ArenaRequest> requests, const 
   std::int64_t total = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const ArenaRequest& request = requests[i];
-    if (request.first > request.last) return bad_model(named(i) + " ends before it begins");
+    if (request.first > request.last) return bad_model(request_name(i) + " ends before it begins");
     const std::int64_t alignment = request.alignment;
     if (alignment <= 0 || alignment > kLargestAlignment ||
         !std::has_single_bit(static_cast<std::uint64_t>(alignment)))
-      return bad_model(named(i) + " has an alignment that is not a power of two up to 2^30");
+      return bad_model(request_name(i) + " has an alignment that is not a power of two up to 2^30");
     XYNTRA_TRY(const std::int64_t size, request.size.evaluate(bindings));
-    if (size < 0) return bad_model(named(i) + " has the size " + std::to_string(size));
+    if (size < 0) return bad_model(request_name(i) + " has the size " + std::to_string(size));
     total += std::min(size, kMostBytes) + alignment;
     if (total > kMostBytes) return limit_error("the buffers of one run add up to more than 2^56 bytes");
     blocks.list[i].size = size;

@@ -26,11 +26,11 @@ LinearIndex plus(LinearIndex a, const LinearIndex& b, const Dim& scale) {
 LinearIndex times(const LinearIndex& a, const Dim& factor) { return plus({}, a, factor); }
 
 bool at_least(const Dim& a, const Dim& b) { return (a - b).range({}).low >= 0; }
-bool divides(const Dim& divisor, const Dim& x) { return floor_div(x, divisor) * divisor == x; }
-
 Expr scaled(const Expr& atom, const Dim& coefficient) { return atom * Expr::size(coefficient); }
 
 }  // namespace
+
+bool divides(const Dim& divisor, const Dim& x) { return floor_div(x, divisor) * divisor == x; }
 
 const LinearIndex::Term* LinearIndex::find(VarId variable) const {
   for (const Term& term : terms) {

@@ -13,6 +13,8 @@
 
 namespace xyntra::te {
 
+bool divides(const Dim& divisor, const Dim& x);  // whether that can be shown
+
 struct LinearIndex {
   struct Term {
     Expr atom;

@@ -4,6 +4,7 @@
 
 #include "support/result.h"
 #include "te/math_parts.h"
+#include "te/walk.h"
 
 namespace xyntra::te {
 namespace {
@@ -31,21 +32,6 @@ Define definition_of(ExprOp op) {
     case ExprOp::Acosh: return math::define_acosh;
     case ExprOp::Atanh: return math::define_atanh;
     default: internal_error("te: this operation has no definition by others");
-  }
-}
-
-// The same node over other operands.
-Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
-  switch (expr->op) {
-    case ExprOp::Load: return Expr::load(expr->buffer, expr->dtype, std::move(operands));
-    case ExprOp::LoadOr: {
-      Expr fallback = operands.front();
-      operands.erase(operands.begin());
-      return Expr::load_or(std::move(fallback), expr->buffer, std::move(operands));
-    }
-    case ExprOp::Cast: return cast(expr->dtype, std::move(operands[0]), expr->cast);
-    case ExprOp::Bitcast: return bitcast(expr->dtype, std::move(operands[0]));
-    default: return Expr::make(expr->op, std::move(operands));
   }
 }
 

@@ -23,7 +23,6 @@ constexpr Polynomial kAsin{kAsinSingle, kAsinDouble};
 
 constexpr PairConstant kQuarterPi{{0x1.921fb6p-1, -0x1.777a5cp-26},
                                   {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
-constexpr PairConstant kHalfPi{{0x1.921fb6p0, -0x1.777a5cp-25}, {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54}};
 constexpr PairConstant kPi{{0x1.921fb6p1, -0x1.777a5cp-24}, {0x1.921fb54442d18p1, 0x1.1a62633145c07p-53}};
 
 Pair zero_pair(const Expr& x) { return {number(x, 0), number(x, 0)}; }

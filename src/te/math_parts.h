@@ -23,6 +23,9 @@ struct PairConstant {
   std::array<double, 2> f32, f64;
 };
 
+inline constexpr PairConstant kHalfPi{{0x1.921fb6p0, -0x1.777a5cp-25},
+                                      {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54}};
+
 // Coefficients, lowest power first. scripts/minimax.py finds them.
 struct Polynomial {
   std::span<const double> f32;

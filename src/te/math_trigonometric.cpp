@@ -25,8 +25,6 @@ constexpr double kCosDouble[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16b3p-10, 
                                  0x1.9dac499bf940ep-45};
 constexpr Polynomial kCos{kCosSingle, kCosDouble};
 
-constexpr PairConstant kHalfPi{{0x1.921fb6p0, -0x1.777a5cp-25}, {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54}};
-
 // The binary digits of 2/pi after the point.
 constexpr std::uint64_t kTwoOverPi[] = {
     0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,

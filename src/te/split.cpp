@@ -8,8 +8,6 @@
 namespace xyntra::te {
 namespace {
 
-bool divides(const Dim& divisor, const Dim& x) { return floor_div(x, divisor) * divisor == x; }
-
 // The loop and the divisor of floordiv(v, d), mod(v, d), and of the same around floordiv(v, e): d * e then.
 std::optional<std::pair<VarId, Dim>> division_of(const ExprNode& node) {
   if (node.op != ExprOp::FloorDiv && node.op != ExprOp::Mod) return std::nullopt;
