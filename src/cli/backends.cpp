@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 
 #include "cli/backends.h"
 #include "cli/verb.h"
@@ -18,10 +17,10 @@ std::span<const Backend> all_backends() {
   return kBackends;
 }
 
-void declare_backend(CLI::App& app, Session& session) {
+void declare_backend(Flags& syntax, Session& session) {
   std::string names;
   for (const Backend& known : all_backends()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-  declare_setting(app, session, "--backend", "run.backend", "NAME", "where to run: " + names);
+  declare_setting(syntax, session, "--backend", "run.backend", "NAME", "where to run: " + names);
 }
 
 Result<std::string> Session::backend() const {

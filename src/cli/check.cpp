@@ -1,18 +1,15 @@
 // xyntra check: everything a model needs that a backend lacks.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/model_file.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "ops/infer.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Places = std::map<std::string, std::vector<std::string>>;
 
 constexpr std::size_t kShownPlaces = 3;
@@ -56,19 +53,17 @@ Result<ExitCode> check(const std::string& model, Session& session) {
              load_model(model, {.keep_undefined_ops = true, .budget = session.budget()}));
   const Places lacking = undefined_ops(module.graph);
   const GraphSummary summary = summarize(module.graph);
-  session.out = session.json ? report_json(model, backend, summary, lacking)
-                                       .dump(2, ' ', false, Json::error_handler_t::replace) +
-                                   "\n"
+  session.out = session.json ? report_json(model, backend, summary, lacking).dump(2) + "\n"
                              : report_text(model, backend, summary, lacking);
   return lacking.empty() ? ExitCode::Done : ExitCode::No;
 }
 
 }  // namespace
 
-VerbAction declare_check(CLI::App& app, Session& session) {
+VerbAction declare_check(Flags& syntax, Session& session) {
   auto model = std::make_shared<std::string>();
-  app.add_option("MODEL", *model, "a .onnx or .xir file")->required();
-  declare_backend(app, session);
+  syntax.push_back({"MODEL", model.get(), "a .onnx or .xir file", "", Flag::Required});
+  declare_backend(syntax, session);
   return [model](Session& running) { return check(*model, running); };
 }
 

@@ -1,6 +1,6 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
@@ -16,7 +16,7 @@ struct Verb {
   const char* name;
   const char* summary;
   const char* examples;
-  VerbAction (*declare)(CLI::App&, Session&);
+  VerbAction (*declare)(Flags&, Session&);
   bool has_json;
 };
 
@@ -67,6 +67,9 @@ constexpr Verb kVerbs[] = {
     {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},
 };
 
+constexpr const char* kExamples =
+    "xyntra run model.onnx\nxyntra check model.onnx\nxyntra export model.onnx --to xir";
+
 CancelToken* interrupted_token = nullptr;  // what a signal handler may touch: one lock-free atomic
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -94,14 +97,14 @@ std::string examples_text(const char* examples) {
   return text;
 }
 
-void declare_shared_flags(CLI::App& app, Session& session, bool has_json) {
-  if (has_json) app.add_flag("--json", session.json, "print one JSON object");
-  app.add_option("--config", session.config_path, "settings; else $XYNTRA_CONFIG, else ./fusion.toml")
-      ->type_name("FILE");
-  declare_setting(app, session, "--max-memory", "limits.max_memory", "BYTES",
+void declare_shared_flags(Flags& syntax, Session& session, bool has_json) {
+  if (has_json) syntax.push_back({"--json", &session.json, "print one JSON object"});
+  syntax.push_back(
+      {"--config", &session.config_path, "settings; else $XYNTRA_CONFIG, else ./fusion.toml", "FILE"});
+  declare_setting(syntax, session, "--max-memory", "limits.max_memory", "BYTES",
                   "memory for tensors, such as 4GB");
-  declare_setting(app, session, "--timeout", "limits.timeout", "SECONDS", "give up after this time");
-  declare_setting(app, session, "--threads", "run.threads", "N", "threads to use");
+  declare_setting(syntax, session, "--timeout", "limits.timeout", "SECONDS", "give up after this time");
+  declare_setting(syntax, session, "--threads", "run.threads", "N", "threads to use");
 }
 
 Status load_settings(Session& session) {
@@ -178,18 +181,18 @@ std::shared_ptr<Budget> Session::budget() const { return make_budget(limits_of(*
 
 int Session::threads() const { return static_cast<int>(config->integer("run.threads")); }
 
-void declare_setting(CLI::App& app, Session& session, const char* flag, const char* setting,
+void declare_setting(Flags& syntax, Session& session, const char* flag, const char* setting,
                      const char* type_name, const std::string& help) {
   Session::FlagValue& target = session.flags[setting];
   target.flag = flag;
-  app.add_option(flag, target.value, help)->type_name(type_name);
+  syntax.push_back({flag, &target.value, help, type_name});
 }
 
-void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting,
+void declare_switch(Flags& syntax, Session& session, const char* flag, const char* setting,
                     const std::string& help) {
   Session::FlagValue& target = session.flags[setting];
   target.flag = flag;
-  app.add_flag_callback(flag, [&target] { target.value = "true"; }, help);
+  syntax.push_back({flag, [&target] { target.value = "true"; }, help});
 }
 
 int run_command_line(std::span<const std::string> arguments) {
@@ -202,40 +205,23 @@ int run_command_line(std::span<const std::string> arguments) {
     print_error(*error);
     return static_cast<int>(ExitCode::Usage);
   }
-  CLI::App app("Xyntra, an automatic kernel-fusion compiler.", "xyntra");
-  app.set_version_flag("--version", "xyntra " XYNTRA_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(32);
-  app.footer(
-      "xyntra VERB --help says more about a verb.\n\n" +
-      examples_text("xyntra run model.onnx\nxyntra check model.onnx\nxyntra export model.onnx --to xir"));
-  VerbAction action;
+  std::vector<VerbSyntax> verbs;
+  std::vector<VerbAction> actions;
   for (const Verb& verb : kVerbs) {
-    CLI::App* subcommand = app.add_subcommand(verb.name, verb.summary);
-    subcommand->footer(examples_text(verb.examples));
-    VerbAction declared = verb.declare(*subcommand, session);
-    declare_shared_flags(*subcommand, session, verb.has_json);
-    subcommand->callback([&action, declared] { action = declared; });
+    VerbSyntax& syntax =
+        verbs.emplace_back(VerbSyntax{verb.name, verb.summary, examples_text(verb.examples), {}});
+    actions.push_back(verb.declare(syntax.flags, session));
+    declare_shared_flags(syntax.flags, session, verb.has_json);
   }
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) {
-      std::ostringstream text;
-      app.exit(problem, text, text);
-      return static_cast<int>(write_stdout(text.str()) ? ExitCode::Done : ExitCode::Device);
-    }
-    const auto verbs = app.get_subcommands();
-    Error error;
-    error.error_class = ErrorClass::Usage;
-    error.message = problem.what();
-    error.hint = verbs.empty() ? "xyntra --help lists the verbs"
-                               : "xyntra " + verbs[0]->get_name() + " --help lists the flags";
-    print_error(error);
+  const Result<ParsedCommand> parsed = parse_command(
+      verbs, "xyntra VERB --help says more about a verb.\n\n" + examples_text(kExamples), arguments);
+  if (!parsed) {
+    print_error(parsed.error());
     return static_cast<int>(ExitCode::Usage);
   }
+  if (!parsed->verb) return static_cast<int>(write_stdout(parsed->text) ? ExitCode::Done : ExitCode::Device);
   install_interrupt_handler(*session.cancel);
-  return static_cast<int>(run_verb(session, action));
+  return static_cast<int>(run_verb(session, actions[*parsed->verb]));
 }
 
 }  // namespace xyntra

@@ -1,14 +1,10 @@
 // xyntra config: the settings in effect, and where each came from.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/verb.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const SettingValue& value) {
   return std::visit([](const auto& payload) { return Json(payload); }, value);
@@ -22,7 +18,7 @@ Result<ExitCode> print_config(Session& session) {
       json["settings"][entry.setting.key] = {{"value", to_json(entry.value)},
                                              {"from", entry.origin.to_string()}};
     }
-    session.out = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(2) + "\n";
     return ExitCode::Done;
   }
   TextTable table(
@@ -38,9 +34,9 @@ Result<ExitCode> print_config(Session& session) {
 
 }  // namespace
 
-VerbAction declare_config(CLI::App& app, Session& session) {
-  declare_backend(app, session);
-  declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
+VerbAction declare_config(Flags& syntax, Session& session) {
+  declare_backend(syntax, session);
+  declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   return [](Session& running) { return print_config(running); };
 }
 

@@ -1,19 +1,18 @@
 // xyntra conformance: ONNX's backend tests.
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "rewrite/user_rules.h"
+#include "support/json.h"
 #include "support/text.h"
 #include "verify/conformance.h"
 
 namespace xyntra {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Status = ConformanceResult::Status;
+using Outcome = ConformanceResult::Status;
 
 struct ConformanceFlags {
   bool rewrite = false;
@@ -43,7 +42,7 @@ std::string results_text(const std::vector<ConformanceResult>& results, std::siz
                          std::size_t failed, std::size_t skipped) {
   TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
   for (const ConformanceResult& result : results) {
-    if (result.status == Status::Passed) continue;
+    if (result.status == Outcome::Passed) continue;
     const std::string_view reason = result.reason;
     table.row(
         {name_of(result.status), printable(result.name), printable(reason.substr(0, reason.find('\n')))});
@@ -72,11 +71,11 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   options.cancel = session.cancel;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
   XYNTRA_TRY(const auto results, run_conformance(folder, options));
-  const auto count = [&results](Status status) {
+  const auto count = [&results](Outcome status) {
     return static_cast<std::size_t>(std::ranges::count(results, status, &ConformanceResult::status));
   };
-  const std::size_t passed = count(Status::Passed), failed = count(Status::Failed),
-                    skipped = count(Status::Skipped);
+  const std::size_t passed = count(Outcome::Passed), failed = count(Outcome::Failed),
+                    skipped = count(Outcome::Skipped);
   if (session.json) {
     Json json{{"backend", backend},
               {"passed", passed},
@@ -87,7 +86,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
       json["tests"].push_back(
           {{"name", result.name}, {"status", name_of(result.status)}, {"reason", result.reason}});
     }
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
   } else {
     session.out = results_text(results, passed, failed, skipped);
   }
@@ -96,17 +95,15 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_conformance(CLI::App& app, Session& session) {
+VerbAction declare_conformance(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ConformanceFlags>();
-  app.add_option("DIR", flags->folder,
-                 "tests: folders with model.onnx and test_data_set_*; ONNX's own by default");
-  app.add_option("--filter", flags->filter, "only tests whose name contains this")->type_name("TEXT");
-  app.add_option("--test-timeout", flags->seconds_per_test, "seconds one test may take")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""))
-      ->capture_default_str();
-  app.add_flag("--rewrite", flags->rewrite, "run what rewriting makes of each model");
-  declare_backend(app, session);
+  syntax.push_back(
+      {"DIR", &flags->folder, "tests: folders with model.onnx and test_data_set_*; ONNX's own by default"});
+  syntax.push_back({"--filter", &flags->filter, "only tests whose name contains this", "TEXT"});
+  syntax.push_back({"--test-timeout", &flags->seconds_per_test, "seconds one test may take", "SECONDS",
+                    Flag::Defaulted, Flag::Range{0.001, 1e6}});
+  syntax.push_back({"--rewrite", &flags->rewrite, "run what rewriting makes of each model"});
+  declare_backend(syntax, session);
   return [flags](Session& running) { return conformance(*flags, running); };
 }
 

@@ -1,16 +1,12 @@
 // xyntra devices: the backends of this version, what they found, and the targets plans can be made for.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/backends.h"
 #include "cli/verb.h"
+#include "support/json.h"
 #include "support/text.h"
 #include "target/target.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Of the whole device, in units of a thousand a microsecond: GFLOP/s and GB/s.
 std::int64_t f32_gflops(const Target& target) { return target.peak(DType::F32) * target.cores / 1000; }
@@ -73,7 +69,7 @@ Result<ExitCode> list_devices(Session& session) {
 
 }  // namespace
 
-VerbAction declare_devices(CLI::App&, Session&) {
+VerbAction declare_devices(Flags&, Session&) {
   return [](Session& running) { return list_devices(running); };
 }
 

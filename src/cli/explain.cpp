@@ -1,21 +1,17 @@
 // xyntra explain: how a model is cut into kernels, and why.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
+#include "report/explain.h"
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/lock.h"
 #include "report/contract.h"
-#include "report/explain.h"
 #include "report/patterns.h"
 #include "report/why.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ExplainFlags {
   std::string model;
@@ -46,7 +42,7 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
     Json json{{"model", flags.model}};
     json.update(plan_json(plan, figures));
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
   } else {
     session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) +
                   "\n" + totals_table(figures);
@@ -58,8 +54,7 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
 Result<ExitCode> explain_two(const ExplainFlags& flags, const Module& module, const Plan& plan,
                              const CompileOptions& options, Session& session) {
   XYNTRA_TRY(const Why why, why_not_one(module.graph, plan, options, flags.from, flags.to));
-  session.out = session.json ? why_json(plan, why).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
-                             : why_text(plan, why);
+  session.out = session.json ? why_json(plan, why).dump(1) + "\n" : why_text(plan, why);
   return ExitCode::Done;
 }
 
@@ -96,18 +91,17 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_explain(CLI::App& app, Session& session) {
+VerbAction declare_explain(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ExplainFlags>();
-  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
-  app.add_option("A", flags->from, "a node or value, by the model's own name");
-  app.add_option("B", flags->to, "another one: why are the two not one kernel?");
-  app.add_option("--lock", flags->lock, "the plan of this lock")->type_name("FILE");
-  app.add_option("--rows", flags->rows, "show only the first N groups")->type_name("N");
-  declare_plan_flags(app, session, flags->plan);
-  declare_contract_flags(app, session);
-  app.add_option("--dump-after", flags->plan.dump_after,
-                 "print the plan after this step, and what the step changed")
-      ->type_name("STEP");
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"A", &flags->from, "a node or value, by the model's own name"});
+  syntax.push_back({"B", &flags->to, "another one: why are the two not one kernel?"});
+  syntax.push_back({"--lock", &flags->lock, "the plan of this lock", "FILE"});
+  syntax.push_back({"--rows", &flags->rows, "show only the first N groups", "N"});
+  declare_plan_flags(syntax, session, flags->plan);
+  declare_contract_flags(syntax, session);
+  syntax.push_back({"--dump-after", &flags->plan.dump_after,
+                    "print the plan after this step, and what the step changed", "STEP"});
   return [flags](Session& running) { return explain(*flags, running); };
 }
 

@@ -1,7 +1,5 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
@@ -14,12 +12,11 @@
 #include "report/explain.h"
 #include "report/groups.h"
 #include "support/file.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ExportFlags {
   std::string model;
@@ -30,7 +27,7 @@ struct ExportFlags {
   PlanFlags plan;
 };
 
-constexpr const char* kFormats[] = {"xir", "dot", "json", "onnx", "formulas", "hash"};
+constexpr const char* kExportFormats[] = {"xir", "dot", "json", "onnx", "formulas", "hash"};
 constexpr const char* kStages[] = {"import", "rewritten", "fused", "kernels", "code"};
 
 Status check_choice(std::span<const char* const> choices, const std::string& given, const char* what) {
@@ -44,7 +41,7 @@ Status check_choice(std::span<const char* const> choices, const std::string& giv
 
 Status check_flags(const ExportFlags& flags) {
   XYNTRA_CHECK_OK(check_choice(kStages, flags.stage, "stage"));
-  XYNTRA_CHECK_OK(check_choice(kFormats, flags.format, "format"));
+  XYNTRA_CHECK_OK(check_choice(kExportFormats, flags.format, "format"));
   const bool kernels = flags.stage == "kernels" || flags.stage == "code";
   if (kernels && flags.format != "xir")
     return usage_error("kernels and code are text of their own: leave --to out");
@@ -61,7 +58,7 @@ PrintConstants constants_of(const ExportFlags& flags) {
 Result<std::string> graph_text(const Module& module, const ExportFlags& flags) {
   if (flags.format == "xir") return print_xir(module, constants_of(flags));
   if (flags.format == "dot") return export_dot(module);
-  if (flags.format == "json") return export_json(module);
+  if (flags.format == "json") return graph_json(module).dump(2) + "\n";
   if (flags.format == "formulas") return export_formulas(module);
   return content_hash(module) + "\n";
 }
@@ -69,10 +66,10 @@ Result<std::string> graph_text(const Module& module, const ExportFlags& flags) {
 Result<std::string> plan_as_json(const Module& model, const Module& planned, const Plan& plan,
                                  const CompileOptions& options) {
   XYNTRA_TRY(const PlanFigures figures, figures_of(model.graph, plan, options));
-  Json json = Json::parse(export_json(planned));
+  Json json = graph_json(planned);
   json["format"] = "xyntra plan";
   json.update(plan_json(plan, figures));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 Result<std::string> fused_text(const Module& model, const Module& planned, const Plan& plan,
@@ -123,22 +120,20 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_export(CLI::App& app, Session& session) {
+VerbAction declare_export(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ExportFlags>();
-  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
-  app.add_option("--to", flags->format,
-                 "xir, dot, json, onnx, formulas (what each node computes), or hash of the content")
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  app.add_option("--stage", flags->stage,
-                 "import: the graph as it was read; rewritten; fused: with its groups; kernels: their loops; "
-                 "code: their "
-                 "assembly for this processor")
-      ->type_name("STAGE")
-      ->capture_default_str();
-  app.add_option("--output", flags->output, "write here instead of standard output")->type_name("FILE");
-  app.add_flag("--elide", flags->elide, "leave long constants out of xir");
-  declare_plan_flags(app, session, flags->plan);
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"--to", &flags->format,
+                    "xir, dot, json, onnx, formulas (what each node computes), or hash of the content",
+                    "FORMAT", Flag::Defaulted});
+  syntax.push_back(
+      {"--stage", &flags->stage,
+       "import: the graph as it was read; rewritten; fused: with its groups; kernels: their loops; "
+       "code: their assembly for this processor",
+       "STAGE", Flag::Defaulted});
+  syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
+  syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});
+  declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return export_model(*flags, running); };
 }
 

@@ -1,20 +1,16 @@
 // xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
+#include "compiler/lock.h"
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
-#include "compiler/lock.h"
 #include "report/lock_diff.h"
 #include "support/file.h"
+#include "support/json.h"
 #include "support/sha256.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct LockFlags {
   std::vector<std::string> arguments;  // MODEL, or diff A B
@@ -49,7 +45,7 @@ Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
                     {"rules", plan.certificate.size()},
                     {"groups", plan.groups.size()},
                     {"slots", plan.memory.slots.size()}};
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
     return ExitCode::Done;
   }
   session.out = printable(output) + ": " + std::to_string(plan.graph.node_count()) + " nodes in " +
@@ -66,7 +62,7 @@ Result<ExitCode> compare_locks(const std::string& before, const std::string& aft
     Json json{{"same", changes.empty()}, {"changes", Json::array()}};
     for (const LockChange& change : changes)
       json["changes"].push_back({{"kind", name_of(change.kind)}, {"text", change.text}});
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
   } else {
     for (const LockChange& change : changes)
       session.out += std::string(name_of(change.kind)) + ": " + change.text + "\n";
@@ -86,14 +82,13 @@ Result<ExitCode> run_lock(const LockFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_lock(CLI::App& app, Session& session) {
+VerbAction declare_lock(Flags& syntax, Session& session) {
   auto flags = std::make_shared<LockFlags>();
-  app.add_option("MODEL", flags->arguments, "a .onnx or .xir file; or: diff LOCK LOCK")
-      ->required()
-      ->expected(1, 3);
-  app.add_option("-o,--output", flags->output, "where to write it; else beside the model, ending in .lock")
-      ->type_name("FILE");
-  declare_plan_flags(app, session, flags->plan);
+  syntax.push_back(
+      {"MODEL", &flags->arguments, "a .onnx or .xir file; or: diff LOCK LOCK", "", Flag::Required, {}, 3});
+  syntax.push_back(
+      {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .lock", "FILE"});
+  declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return run_lock(*flags, running); };
 }
 

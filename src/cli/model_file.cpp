@@ -26,14 +26,14 @@ struct Format {
   const char* ending;
   Result<Module> (*load)(const std::string&, const LoadOptions&);  // null: known, but not read yet
 };
-constexpr Format kFormats[] = {
+constexpr Format kReadFormats[] = {
     {".onnx", load_onnx}, {".xir", load_xir}, {".pt2", nullptr}, {".pt", nullptr}, {".xyn", nullptr},
 };
 
 }  // namespace
 
 Result<Module> load_model(const std::string& path, const LoadOptions& options) {
-  for (const Format& format : kFormats) {
+  for (const Format& format : kReadFormats) {
     if (!path.ends_with(format.ending)) continue;
     if (format.load != nullptr) return format.load(path, options);
     return unsupported("reading " + std::string(format.ending) + " files is not part of this version");

@@ -1,16 +1,12 @@
 // xyntra ops: the operators, from the one table that defines them.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/verb.h"
 #include "ir/text_literals.h"
 #include "ops/op.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string default_text(const Attribute& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
@@ -79,9 +75,9 @@ Result<ExitCode> list_ops(const std::string& name, Session& session) {
 
 }  // namespace
 
-VerbAction declare_ops(CLI::App& app, Session&) {
+VerbAction declare_ops(Flags& syntax, Session&) {
   auto name = std::make_shared<std::string>();
-  app.add_option("OP", *name, "only this operator");
+  syntax.push_back({"OP", name.get(), "only this operator"});
   return [name](Session& running) { return list_ops(*name, running); };
 }
 

@@ -1,18 +1,14 @@
 // xyntra passes: the steps from a model to its plan.
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
 #include "report/explain.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
 using Align = TextTable::Align;
-using Json = nlohmann::ordered_json;
-
 struct PassesFlags {
   std::string model;
   PlanFlags plan;
@@ -68,10 +64,10 @@ Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_passes(CLI::App& app, Session& session) {
+VerbAction declare_passes(Flags& syntax, Session& session) {
   auto flags = std::make_shared<PassesFlags>();
-  app.add_option("MODEL", flags->model, "a .onnx or .xir file: what each step did to it");
-  declare_plan_flags(app, session, flags->plan);
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file: what each step did to it"});
+  declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return passes(*flags, running); };
 }
 

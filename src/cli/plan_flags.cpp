@@ -1,6 +1,5 @@
 #include "cli/plan_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "rewrite/user_rules.h"
@@ -46,30 +45,27 @@ Result<SymbolBindings> sizes_of(const Graph& graph, const std::vector<std::strin
 
 }  // namespace
 
-void declare_plan_flags(CLI::App& app, Session& session, PlanFlags& flags) {
-  declare_setting(app, session, "--target", "plan.target", "NAME",
+void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
+  declare_setting(syntax, session, "--target", "plan.target", "NAME",
                   "plan for this target of xyntra devices, or host");
-  app.add_option("--dim", flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable")
-      ->type_name("SIZE")
-      ->expected(1)
-      ->take_all();
-  declare_setting(app, session, "--forbid", "rewrite.forbid", "CLASS",
+  syntax.push_back(
+      {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
+  declare_setting(syntax, session, "--forbid", "rewrite.forbid", "CLASS",
                   "rules and schedules not to use: reassociating, precision-changing, none");
   for (const PipelineStep& step : pipeline_steps()) {
     if (step.when_off == nullptr) continue;
     const std::string name = step.name;
-    app.add_flag_callback(
-        "--no-" + name, [&flags, name] { flags.off.insert(name); },
-        "leave out the step " + name + ": " + step.when_off);
+    syntax.push_back({"--no-" + name, [&flags, name] { flags.off.insert(name); },
+                      "leave out the step " + name + ": " + step.when_off});
   }
 }
 
-void declare_contract_flags(CLI::App& app, Session& session) {
-  declare_setting(app, session, "--max-kernels", "contract.max_kernels", "N",
+void declare_contract_flags(Flags& syntax, Session& session) {
+  declare_setting(syntax, session, "--max-kernels", "contract.max_kernels", "N",
                   "exit code 1 if there are more kernels");
-  declare_setting(app, session, "--max-bytes", "contract.max_bytes", "BYTES",
+  declare_setting(syntax, session, "--max-bytes", "contract.max_bytes", "BYTES",
                   "exit code 1 if the kernels move more, such as 250MB");
-  declare_switch(app, session, "--no-fallback", "contract.no_fallback",
+  declare_switch(syntax, session, "--no-fallback", "contract.no_fallback",
                  "exit code 1 if anything runs on the host");
 }
 

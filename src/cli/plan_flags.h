@@ -17,9 +17,9 @@ struct PlanFlags {
 };
 
 // --target, --dim, --forbid, --no-STEP for every step that can be turned off
-void declare_plan_flags(CLI::App& app, Session& session, PlanFlags& flags);
+void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 // --max-kernels, --max-bytes, --no-fallback
-void declare_contract_flags(CLI::App& app, Session& session);
+void declare_contract_flags(Flags& syntax, Session& session);
 
 Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session);
 

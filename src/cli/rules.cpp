@@ -1,17 +1,14 @@
 // xyntra rules: the rewrite rules, what they claim, and whether that holds.
-#include <CLI/CLI.hpp>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "cli/verb.h"
 #include "rewrite/check.h"
 #include "rewrite/rule_set.h"
+#include "support/json.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct RulesFlags {
   std::string name;
@@ -89,7 +86,7 @@ Result<ExitCode> list_rules(const RulesFlags& flags, Session& session) {
   if (session.json) {
     Json json{{"count", rows.size()}, {"rules", Json::array()}};
     for (const Row& row : rows) json["rules"].push_back(to_json(row));
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
   } else {
     session.out = table_of(rows) + failures;
   }
@@ -98,14 +95,12 @@ Result<ExitCode> list_rules(const RulesFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_rules(CLI::App& app, Session&) {
+VerbAction declare_rules(Flags& syntax, Session&) {
   auto flags = std::make_shared<RulesFlags>();
-  app.add_option("RULE", flags->name, "only this rule, or the rules of this family");
-  app.add_option("--instances", flags->instances,
-                 "random instances on which each rule is checked; 0: only list them")
-      ->type_name("N")
-      ->check(CLI::Range(0, 100'000).description(""))
-      ->capture_default_str();
+  syntax.push_back({"RULE", &flags->name, "only this rule, or the rules of this family"});
+  syntax.push_back({"--instances", &flags->instances,
+                    "random instances on which each rule is checked; 0: only list them", "N", Flag::Defaulted,
+                    Flag::Range{0, 100'000}});
   return [flags](Session& running) { return list_rules(*flags, running); };
 }
 

@@ -1,7 +1,5 @@
 // xyntra run: a model on given or random inputs.
-#include <CLI/CLI.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/inputs.h"
@@ -12,13 +10,12 @@
 #include "cli/verb.h"
 #include "compiler/lock.h"
 #include "compiler/model_runner.h"
+#include "support/json.h"
 #include "support/text.h"
 #include "types/npy.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownOps = 12;
 constexpr std::size_t kShownHash = 16;  // characters; the JSON has all of it
@@ -218,34 +215,25 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   }
   json["outputs"] = Json::array();
   for (const ResultLine& line : lines) json["outputs"].push_back(line_to_json(line));
-  session.out = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  session.out = json.dump(2) + "\n";
   return ExitCode::Done;
 }
 
 }  // namespace
 
-VerbAction declare_run(CLI::App& app, Session& session) {
+VerbAction declare_run(Flags& syntax, Session& session) {
   auto flags = std::make_shared<RunFlags>();
-  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
-  app.add_option("--input", flags->inputs.files,
-                 "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable")
-      ->type_name("FILE")
-      ->expected(1)
-      ->take_all();
-  app.add_option("--shape", flags->inputs.shapes,
-                 "INPUT=SIZES of a random input, such as x=1x128; repeatable")
-      ->type_name("SHAPE")
-      ->expected(1)
-      ->take_all();
-  app.add_option("--dim", flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable")
-      ->type_name("SIZE")
-      ->expected(1)
-      ->take_all();
-  declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
-  declare_backend(app, session);
-  app.add_option("--lock", flags->lock, "replay the plan of this lock; with --backend fused")
-      ->type_name("FILE");
-  app.add_option("--output-dir", flags->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"--input", &flags->inputs.files,
+                    "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
+  syntax.push_back({"--shape", &flags->inputs.shapes,
+                    "INPUT=SIZES of a random input, such as x=1x128; repeatable", "SHAPE"});
+  syntax.push_back(
+      {"--dim", &flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
+  declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_backend(syntax, session);
+  syntax.push_back({"--lock", &flags->lock, "replay the plan of this lock; with --backend fused", "FILE"});
+  syntax.push_back({"--output-dir", &flags->output_dir, "write each output to DIR/<name>.npy", "DIR"});
   return [flags](Session& running) { return run(*flags, running); };
 }
 

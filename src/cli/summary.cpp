@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace xyntra {
 namespace {
@@ -38,8 +37,8 @@ GraphSummary summarize(const Graph& graph) {
   return summary;
 }
 
-nlohmann::ordered_json to_json(const GraphSummary& summary) {
-  nlohmann::ordered_json ops = nlohmann::ordered_json::object();
+Json to_json(const GraphSummary& summary) {
+  Json ops = Json::object();
   for (const auto& [op, count] : by_frequency(summary)) ops[op] = count;
   return {{"nodes", summary.nodes},
           {"parameters", summary.parameters},

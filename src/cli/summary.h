@@ -2,10 +2,10 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "ir/graph.h"
+#include "support/json.h"
 
 namespace xyntra {
 
@@ -16,7 +16,7 @@ struct GraphSummary {
   std::int64_t constant_bytes = 0;
 };
 GraphSummary summarize(const Graph& graph);
-nlohmann::ordered_json to_json(const GraphSummary& summary);
+Json to_json(const GraphSummary& summary);
 // "MatMul 8, Add 7, Mul 5": the most frequent first, `most` of them.
 std::string most_frequent_ops(const GraphSummary& summary, std::size_t most);
 

@@ -7,13 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "cli/flags.h"
 #include "support/config.h"
 #include "support/limits.h"
 #include "support/result.h"
-
-namespace CLI {
-class App;
-}
 
 namespace xyntra {
 
@@ -51,27 +48,27 @@ struct Session {
 using VerbAction = std::function<Result<ExitCode>(Session&)>;
 
 // A flag that wins over a setting of the configuration.
-void declare_setting(CLI::App& app, Session& session, const char* flag, const char* setting,
+void declare_setting(Flags& syntax, Session& session, const char* flag, const char* setting,
                      const char* type_name, const std::string& help);
 
 // The same for a flag without a value, which sets it to true.
-void declare_switch(CLI::App& app, Session& session, const char* flag, const char* setting,
+void declare_switch(Flags& syntax, Session& session, const char* flag, const char* setting,
                     const std::string& help);
 
-// Declare the flags on the subcommand, and return what runs once they are parsed.
-VerbAction declare_run(CLI::App& app, Session& session);
-VerbAction declare_check(CLI::App& app, Session& session);
-VerbAction declare_export(CLI::App& app, Session& session);
-VerbAction declare_conformance(CLI::App& app, Session& session);
-VerbAction declare_ops(CLI::App& app, Session& session);
-VerbAction declare_rules(CLI::App& app, Session& session);
-VerbAction declare_config(CLI::App& app, Session& session);
-VerbAction declare_lock(CLI::App& app, Session& session);
-VerbAction declare_verify(CLI::App& app, Session& session);
-VerbAction declare_devices(CLI::App& app, Session& session);
-VerbAction declare_explain(CLI::App& app, Session& session);
-VerbAction declare_passes(CLI::App& app, Session& session);
+// Add the flags of the verb, and return what runs once they are parsed.
+VerbAction declare_run(Flags& syntax, Session& session);
+VerbAction declare_check(Flags& syntax, Session& session);
+VerbAction declare_export(Flags& syntax, Session& session);
+VerbAction declare_conformance(Flags& syntax, Session& session);
+VerbAction declare_ops(Flags& syntax, Session& session);
+VerbAction declare_rules(Flags& syntax, Session& session);
+VerbAction declare_config(Flags& syntax, Session& session);
+VerbAction declare_lock(Flags& syntax, Session& session);
+VerbAction declare_verify(Flags& syntax, Session& session);
+VerbAction declare_devices(Flags& syntax, Session& session);
+VerbAction declare_explain(Flags& syntax, Session& session);
+VerbAction declare_passes(Flags& syntax, Session& session);
 
-void declare_backend(CLI::App& app, Session& session);
+void declare_backend(Flags& syntax, Session& session);
 
 }  // namespace xyntra

@@ -1,19 +1,15 @@
 // xyntra verify: does a plan compute what the model computes?
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "cli/inputs.h"
 #include "cli/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"
+#include "support/json.h"
 #include "support/text.h"
 #include "verify/plan.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct VerifyFlags {
   std::string model;
@@ -86,7 +82,7 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
                     {"outputs", to_json(finding->outputs)},
                     {"rules", plan.certificate.size()},
                     {"certificate", finding->certificate}};
-    session.out = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    session.out = json.dump(1) + "\n";
   } else {
     session.out = table_of(finding->groups, "group") + "\n" + table_of(finding->outputs, "output") + "\n";
     for (const std::string& line : finding->certificate) session.out += line + "\n";
@@ -98,13 +94,14 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
 
 }  // namespace
 
-VerbAction declare_verify(CLI::App& app, Session& session) {
+VerbAction declare_verify(Flags& syntax, Session& session) {
   auto flags = std::make_shared<VerifyFlags>();
-  app.add_option("MODEL", flags->model, "a .onnx or .xir file")->required();
-  app.add_flag("--plan", flags->plan, "every group of the plan, and the whole of it, on random inputs");
-  app.add_option("--lock", flags->lock, "the plan of this lock")->type_name("FILE");
-  declare_setting(app, session, "--seed", "run.seed", "N", "of random inputs");
-  declare_plan_flags(app, session, flags->planning);
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back(
+      {"--plan", &flags->plan, "every group of the plan, and the whole of it, on random inputs"});
+  syntax.push_back({"--lock", &flags->lock, "the plan of this lock", "FILE"});
+  declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_plan_flags(syntax, session, flags->planning);
   return [flags](Session& running) { return verify_model(*flags, running); };
 }
 

@@ -1,25 +1,22 @@
 #include "exporters/json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "ir/text_literals.h"
+#include "support/json.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kLongestList = 64;  // elements; longer constants are named by their hash
 
 Json to_json(const Graph& graph);
 
 // JSON has no bit patterns: numbers stand as the text form spells them, exactly, in strings where they must.
+Json number_or_text(const std::string& text) { return Json::parse(text).value_or(text); }
+
 Json elements_of(const Tensor& tensor) {
   Json elements = Json::array();
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
-    const std::string text = element_text(tensor, i);
-    Json parsed = Json::parse(text, nullptr, false);
-    elements.push_back(parsed.is_discarded() ? Json(text) : std::move(parsed));
+    elements.push_back(number_or_text(element_text(tensor, i)));
   }
   return elements;
 }
@@ -34,20 +31,14 @@ Json to_json(const Tensor& tensor) {
   return json;
 }
 
-Json float_to_json(float value) {
-  const std::string text = float_text(value);
-  Json parsed = Json::parse(text, nullptr, false);
-  return parsed.is_discarded() ? Json(text) : parsed;
-}
-
 struct AttributeToJson {
   Json operator()(std::int64_t value) const { return value; }
-  Json operator()(float value) const { return float_to_json(value); }
+  Json operator()(float value) const { return number_or_text(float_text(value)); }
   Json operator()(const std::string& value) const { return value; }
   Json operator()(const std::vector<std::int64_t>& values) const { return values; }
   Json operator()(const std::vector<float>& values) const {
     Json list = Json::array();
-    for (float value : values) list.push_back(float_to_json(value));
+    for (float value : values) list.push_back(number_or_text(float_text(value)));
     return list;
   }
   Json operator()(const std::vector<std::string>& values) const { return values; }
@@ -92,15 +83,14 @@ Json to_json(const Graph& graph) {
 
 }  // namespace
 
-std::string export_json(const Module& module) {
+Json graph_json(const Module& module) {
   Json json{{"format", "xyntra graph"}, {"version", 1}, {"metadata", module.metadata}};
   json["symbols"] = Json::object();
   for (const auto& [name, range] : module.symbols) {
     json["symbols"][name] = {range.low, range.high == INT64_MAX ? Json() : Json(range.high)};
   }
   json["graph"] = to_json(module.graph);
-  // Names are any bytes; what is not UTF-8 is replaced, as JSON cannot say it.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
 }
 
 }  // namespace xyntra

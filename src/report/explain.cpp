@@ -1,7 +1,6 @@
 #include "report/explain.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "report/names.h"
 #include "support/text.h"
@@ -9,7 +8,6 @@
 namespace xyntra {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Align = TextTable::Align;
 
 constexpr std::size_t kOpsWidth = 44;  // of a cell that lists operators
@@ -166,7 +164,7 @@ std::string assumptions_line(const Plan& plan) {
   return text;
 }
 
-nlohmann::ordered_json plan_json(const Plan& plan, const PlanFigures& figures) {
+Json plan_json(const Plan& plan, const PlanFigures& figures) {
   Json json{
       {"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
   for (std::size_t g = 0; g < plan.groups.size(); ++g) json["groups"].push_back(group_json(plan, figures, g));

@@ -1,9 +1,8 @@
 // What `xyntra explain` prints: the groups of a plan, what they save, and what every edge was told.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "report/figures.h"
+#include "support/json.h"
 
 namespace xyntra {
 
@@ -16,7 +15,7 @@ std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are
 std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
 
 // One object: groups, edges, totals. Names are the model's own, unescaped: JSON is.
-nlohmann::ordered_json plan_json(const Plan& plan, const PlanFigures& figures);
+Json plan_json(const Plan& plan, const PlanFigures& figures);
 
 // "1.2 us"; "3.4 Mflop"
 std::string time_text(std::int64_t nanoseconds);

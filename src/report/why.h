@@ -2,11 +2,11 @@
 // would save, and what would have to change.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "compiler/pipeline.h"
 #include "report/names.h"
+#include "support/json.h"
 
 namespace xyntra {
 
@@ -24,6 +24,6 @@ Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptio
                         const std::string& from, const std::string& to);
 
 std::string why_text(const Plan& plan, const Why& why);
-nlohmann::ordered_json why_json(const Plan& plan, const Why& why);
+Json why_json(const Plan& plan, const Why& why);
 
 }  // namespace xyntra

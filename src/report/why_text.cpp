@@ -1,13 +1,9 @@
-#include <nlohmann/json.hpp>
-
 #include "report/explain.h"
 #include "report/why.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string subject(const Plan& plan, const Whereabouts& place) {
   std::string text = printable(place.name);
@@ -66,7 +62,7 @@ std::string why_text(const Plan& plan, const Why& why) {
          way_text(plan, why);
 }
 
-nlohmann::ordered_json why_json(const Plan& plan, const Why& why) {
+Json why_json(const Plan& plan, const Why& why) {
   Json json{{"from", place_json(plan, why.from)},
             {"to", place_json(plan, why.to)},
             {"one_kernel", why.group.has_value()}};

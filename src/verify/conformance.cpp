@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/model_runner.h"
@@ -12,6 +11,7 @@
 #include "frontends/onnx/tensor.h"
 #include "rewrite/rewrite.h"
 #include "support/file.h"
+#include "support/json.h"
 #include "support/threads.h"
 #include "verify/compare.h"
 
@@ -105,10 +105,13 @@ Tolerance tolerance_of(const Test& test) {
   if (!fs::is_regular_file(test.settings, ignored)) return tolerance;
   auto file = MappedFile::open(test.settings);
   if (!file) return tolerance;
-  const auto json = nlohmann::json::parse((*file)->text(), nullptr, false);
-  if (!json.is_object()) return tolerance;
-  tolerance.relative = json.value("rtol", tolerance.relative);
-  tolerance.absolute = json.value("atol", tolerance.absolute);
+  const std::optional<Json> json = Json::parse((*file)->text());
+  const auto read = [&](const char* key, double& into) {
+    const Json* found = json ? json->find(key) : nullptr;
+    if (found != nullptr) into = found->number().value_or(into);
+  };
+  read("rtol", tolerance.relative);
+  read("atol", tolerance.absolute);
   return tolerance;
 }
 

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "compiler/pipeline.h"
 #include "ir/text.h"
@@ -108,17 +107,17 @@ TEST(Explain, UnitsAreChosenBySize) {
 
 TEST(Explain, TheJsonHasWhatIsPromised) {
   const Planned made = planned(kLayer);
-  const auto json = plan_json(made.plan, made.figures);
+  const Json json = plan_json(made.plan, made.figures);
   for (const char* key :
        {"id", "hero", "ops", "nodes", "bytes_in", "bytes_out", "flops", "schedule", "reason"}) {
-    for (const auto& group : json["groups"]) EXPECT_TRUE(group.contains(key)) << key;
+    for (const Json& group : json["groups"].elements()) EXPECT_TRUE(group.find(key) != nullptr) << key;
   }
   for (const char* key : {"from", "to", "verdict", "reason"}) {
-    for (const auto& edge : json["edges"]) EXPECT_TRUE(edge.contains(key)) << key;
+    for (const Json& edge : json["edges"].elements()) EXPECT_TRUE(edge.find(key) != nullptr) << key;
   }
   for (const char* key :
        {"ops", "kernels", "bytes_unfused", "bytes_fused", "arena_bytes", "arena_lower_bound"}) {
-    EXPECT_TRUE(json["totals"].contains(key)) << key;
+    EXPECT_TRUE(json["totals"].find(key) != nullptr) << key;
   }
   EXPECT_EQ(json["totals"]["ops"], 6);
   EXPECT_EQ(json["edges"].size(), made.plan.edges.size());
