@@ -3,6 +3,7 @@
 set(xyntra_source_root "${PROJECT_SOURCE_DIR}/src")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${xyntra_source_root}/layers.txt")
 set(xyntra_folders_built "")
+set(xyntra_unity_batch 20)  # files compiled together: few enough that several cores share a large folder
 
 # Calls back with the rows of the table as two parallel lists.
 function(xyntra_read_layers ranks_variable folders_variable)
@@ -27,6 +28,8 @@ function(xyntra_add_folder folder below)
   if(sources)
     add_library(xyntra_${folder} STATIC ${sources})
     target_link_libraries(xyntra_${folder} PRIVATE xyntra_options)
+    set_target_properties(xyntra_${folder} PROPERTIES
+      UNITY_BUILD ${XYNTRA_UNITY} UNITY_BUILD_BATCH_SIZE ${xyntra_unity_batch})
     set(scope PUBLIC)
   else()
     add_library(xyntra_${folder} INTERFACE)

@@ -31,6 +31,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
     -Wno-free-nonheap-object -Wno-dangling-pointer)
 endif()
+if(XYNTRA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ takes every file but the one it was given for a header, where a type of an unnamed namespace may not show.
+  target_compile_options(xyntra_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(XYNTRA_SANITIZE)
   target_compile_options(xyntra_options INTERFACE
     -fsanitize=${XYNTRA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
