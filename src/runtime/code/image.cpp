@@ -12,8 +12,6 @@
 namespace xyntra {
 namespace {
 
-tl::unexpected<Error> damaged(const std::string& what) { return bad_model("machine code object: " + what); }
-
 std::uint64_t rounded_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // What a relocation writes: `size` bytes, of which `mask` are replaced, made from symbol (s), addend (a) and place (p).
@@ -37,14 +35,14 @@ Result<Patch> patch_of(std::uint32_t type, std::uint64_t s_plus_a, std::uint64_t
     return Patch{(static_cast<std::uint64_t>(value) & mask) << position, mask << position, 4};
   };
   auto low12 = [&](int scale) -> Result<Patch> {
-    if ((s_plus_a & ((1u << scale) - 1)) != 0) return damaged("a misaligned address");
+    if ((s_plus_a & ((1u << scale) - 1)) != 0) return damaged_object("a misaligned address");
     return field(static_cast<std::int64_t>((s_plus_a & 0xfff) >> scale), 12 - scale, 10);
   };
   auto split21 = [&](std::int64_t value) {
     Patch low = field(value, 2, 29), high = field(value >> 2, 19, 5);
     return Patch{low.bits | high.bits, low.mask | high.mask, 4};
   };
-  auto far = [] { return damaged("a relocation out of reach"); };
+  auto far = [] { return damaged_object("a relocation out of reach"); };
   switch (type) {
     case R_AARCH64_ABS64: return Patch{s_plus_a, ~std::uint64_t{0}, 8};
     case R_AARCH64_PREL64: return Patch{static_cast<std::uint64_t>(distance), ~std::uint64_t{0}, 8};
@@ -74,7 +72,7 @@ Result<Patch> patch_of(std::uint32_t type, std::uint64_t s_plus_a, std::uint64_t
     case R_AARCH64_LDST32_ABS_LO12_NC: return low12(2);
     case R_AARCH64_LDST64_ABS_LO12_NC: return low12(3);
     case R_AARCH64_LDST128_ABS_LO12_NC: return low12(4);
-    default: return damaged("unknown relocation " + std::to_string(type));
+    default: return damaged_object("unknown relocation " + std::to_string(type));
   }
 }
 #else
@@ -85,9 +83,9 @@ Result<Patch> patch_of(std::uint32_t type, std::uint64_t s_plus_a, std::uint64_t
     case R_X86_64_PC64: return Patch{static_cast<std::uint64_t>(distance), ~std::uint64_t{0}, 8};
     case R_X86_64_PC32:
     case R_X86_64_PLT32:
-      if (!fits(distance, 32)) return damaged("a relocation out of reach");
+      if (!fits(distance, 32)) return damaged_object("a relocation out of reach");
       return Patch{static_cast<std::uint32_t>(distance), 0xffffffff, 4};
-    default: return damaged("unknown relocation " + std::to_string(type));
+    default: return damaged_object("unknown relocation " + std::to_string(type));
   }
 }
 #endif
@@ -126,7 +124,7 @@ Status relocate(const ObjectFile& object, const Layout& layout, std::byte* memor
                patch_of(relocation.type, target + static_cast<std::uint64_t>(relocation.addend), place));
     const std::uint64_t size = object.sections[relocation.section].size;
     if (relocation.offset > size || patch.size > size - relocation.offset)
-      return damaged("a relocation outside");
+      return damaged_object("a relocation outside");
     std::byte* at = memory + layout.offsets[relocation.section] + relocation.offset;
     std::uint64_t word = 0;
     std::memcpy(&word, at, patch.size);
@@ -150,7 +148,7 @@ tl::unexpected<Error> refused(const char* what) {
 Result<CodeImage> CodeImage::load(std::span<const std::byte> bytes) {
   XYNTRA_TRY(ObjectFile object, ObjectFile::read(bytes));
   const Layout layout = layout_of(object, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
-  if (layout.code_bytes == 0) return damaged("no code");
+  if (layout.code_bytes == 0) return damaged_object("no code");
   const std::size_t size = layout.total_bytes;
   void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return refused("mmap");

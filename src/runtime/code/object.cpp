@@ -3,8 +3,6 @@
 namespace xyntra {
 namespace {
 
-tl::unexpected<Error> damaged(const std::string& what) { return bad_model("machine code object: " + what); }
-
 #if defined(__x86_64__)
 constexpr int kMachine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -13,7 +11,7 @@ constexpr int kMachine = EM_AARCH64;
 constexpr int kMachine = EM_NONE;
 #endif
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // relative addresses reach twice as far
+constexpr std::uint64_t kMostCodeBytes = std::uint64_t{1} << 30;  // relative addresses reach twice as far
 constexpr std::uint64_t kMostAlignment = 4096;
 constexpr std::uint64_t kBundleMark = 0x314a424f4e595800;  // "\0XYNOBJ1"
 
@@ -30,7 +28,7 @@ class Reader {
   }
 
   Result<std::span<const std::byte>> within(std::uint64_t offset, std::uint64_t size) const {
-    if (offset > bytes_.size() || size > bytes_.size() - offset) return damaged("a part lies outside");
+    if (offset > bytes_.size() || size > bytes_.size() - offset) return damaged_object("a part lies outside");
     return bytes_.subspan(offset, size);
   }
 
@@ -50,7 +48,7 @@ class ObjectReader {
     }
     for (const Elf64_Shdr& header : headers_) {
       if (header.sh_type == SHT_RELA) XYNTRA_CHECK_OK(read_relocations(header));
-      if (header.sh_type == SHT_REL) return damaged("relocations without addends");
+      if (header.sh_type == SHT_REL) return damaged_object("relocations without addends");
     }
     return std::move(object_);
   }
@@ -61,12 +59,12 @@ class ObjectReader {
   Status read_headers() {
     XYNTRA_TRY(auto header, file_.at<Elf64_Ehdr>(0));
     const unsigned char* id = header.e_ident;
-    if (std::memcmp(id, ELFMAG, SELFMAG) != 0) return damaged("not an ELF file");
+    if (std::memcmp(id, ELFMAG, SELFMAG) != 0) return damaged_object("not an ELF file");
     if (id[EI_CLASS] != ELFCLASS64 || id[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL) {
-      return damaged("not a 64-bit little-endian relocatable file");
+      return damaged_object("not a 64-bit little-endian relocatable file");
     }
-    if (header.e_machine != kMachine) return damaged("made for another architecture");
-    if (header.e_shentsize != sizeof(Elf64_Shdr)) return damaged("section headers of an unknown size");
+    if (header.e_machine != kMachine) return damaged_object("made for another architecture");
+    if (header.e_shentsize != sizeof(Elf64_Shdr)) return damaged_object("section headers of an unknown size");
     for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
       XYNTRA_CHECK_OK(file_.within(header.e_shoff, 0));
       XYNTRA_TRY(auto section, file_.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)));
@@ -80,17 +78,17 @@ class ObjectReader {
     for (const Elf64_Shdr& header : headers_) {
       positions_.push_back(kNone);
       if ((header.sh_flags & SHF_ALLOC) == 0 || header.sh_size == 0) continue;
-      if ((header.sh_flags & (SHF_WRITE | SHF_TLS)) != 0) return damaged("writable data");
-      if (header.sh_type != SHT_PROGBITS) return damaged("a section of an unknown kind");
+      if ((header.sh_flags & (SHF_WRITE | SHF_TLS)) != 0) return damaged_object("writable data");
+      if (header.sh_type != SHT_PROGBITS) return damaged_object("a section of an unknown kind");
       ObjectSection section;
       section.size = header.sh_size;
       section.alignment = header.sh_addralign == 0 ? 1 : header.sh_addralign;
       section.executable = (header.sh_flags & SHF_EXECINSTR) != 0;
       const bool power_of_two = (section.alignment & (section.alignment - 1)) == 0;
-      if (!power_of_two || section.alignment > kMostAlignment) return damaged("an odd alignment");
+      if (!power_of_two || section.alignment > kMostAlignment) return damaged_object("an odd alignment");
       XYNTRA_TRY(section.content, file_.within(header.sh_offset, header.sh_size));
       total += header.sh_size;
-      if (total > kMostBytes) return damaged("too large");
+      if (total > kMostCodeBytes) return damaged_object("too large");
       positions_.back() = object_.sections.size();
       object_.sections.push_back(section);
     }
@@ -99,18 +97,18 @@ class ObjectReader {
 
   Result<std::string_view> name(const Elf64_Shdr& strings, std::uint32_t offset) const {
     XYNTRA_TRY(auto table, file_.within(strings.sh_offset, strings.sh_size));
-    if (offset >= table.size()) return damaged("a name lies outside its table");
+    if (offset >= table.size()) return damaged_object("a name lies outside its table");
     std::string_view rest(reinterpret_cast<const char*>(table.data()), table.size());
     rest.remove_prefix(offset);
     const std::size_t end = rest.find('\0');
-    if (end == std::string_view::npos) return damaged("a name without an end");
+    if (end == std::string_view::npos) return damaged_object("a name without an end");
     return rest.substr(0, end);
   }
 
   Status read_symbols(const Elf64_Shdr& header) {
-    if (!object_.symbols.empty()) return damaged("two symbol tables");
+    if (!object_.symbols.empty()) return damaged_object("two symbol tables");
     if (header.sh_entsize != sizeof(Elf64_Sym) || header.sh_link >= headers_.size())
-      return damaged("a bad symbol table");
+      return damaged_object("a bad symbol table");
     XYNTRA_CHECK_OK(file_.within(header.sh_offset, header.sh_size));
     const Elf64_Shdr& strings = headers_[header.sh_link];
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= header.sh_size; at += sizeof(Elf64_Sym)) {
@@ -119,11 +117,12 @@ class ObjectReader {
       if (at == 0 || ELF64_ST_TYPE(entry.st_info) == STT_FILE) continue;
       XYNTRA_TRY(auto text, name(strings, entry.st_name));
       if (entry.st_shndx == SHN_UNDEF)
-        return damaged("undefined symbol '" + std::string(text.substr(0, 100)) + "'");
-      if (entry.st_shndx >= headers_.size()) return damaged("a symbol outside all sections");
+        return damaged_object("undefined symbol '" + std::string(text.substr(0, 100)) + "'");
+      if (entry.st_shndx >= headers_.size()) return damaged_object("a symbol outside all sections");
       const std::size_t section = positions_[entry.st_shndx];
       if (section == kNone) continue;
-      if (entry.st_value > object_.sections[section].size) return damaged("a symbol outside its section");
+      if (entry.st_value > object_.sections[section].size)
+        return damaged_object("a symbol outside its section");
       ObjectSymbol symbol;
       symbol.name = text;
       symbol.section = section;
@@ -138,7 +137,7 @@ class ObjectReader {
 
   Status read_relocations(const Elf64_Shdr& header) {
     if (header.sh_info >= headers_.size() || positions_[header.sh_info] == kNone) return {};
-    if (header.sh_entsize != sizeof(Elf64_Rela)) return damaged("a bad relocation table");
+    if (header.sh_entsize != sizeof(Elf64_Rela)) return damaged_object("a bad relocation table");
     XYNTRA_CHECK_OK(file_.within(header.sh_offset, header.sh_size));
     for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= header.sh_size; at += sizeof(Elf64_Rela)) {
       XYNTRA_TRY(auto entry, file_.at<Elf64_Rela>(header.sh_offset + at));
@@ -149,7 +148,7 @@ class ObjectReader {
       relocation.symbol = ELF64_R_SYM(entry.r_info);
       relocation.addend = entry.r_addend;
       if (relocation.symbol >= object_.symbols.size() || !object_.symbols[relocation.symbol]) {
-        return damaged("a relocation to nothing");
+        return damaged_object("a relocation to nothing");
       }
       object_.relocations.push_back(relocation);
     }
@@ -163,6 +162,10 @@ class ObjectReader {
 };
 
 }  // namespace
+
+tl::unexpected<Error> damaged_object(const std::string& what) {
+  return bad_model("machine code object: " + what);
+}
 
 void ObjectFile::append(ObjectFile other) {
   const std::size_t section_count = sections.size(), symbol_count = symbols.size();
@@ -183,7 +186,7 @@ Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
   auto mark = file.at<std::uint64_t>(0);
   if (!mark || *mark != kBundleMark) return ObjectReader(bytes).read();
   XYNTRA_TRY(auto count, file.at<std::uint64_t>(8));
-  if (count > bytes.size() / 8) return damaged("a bundle of too many objects");
+  if (count > bytes.size() / 8) return damaged_object("a bundle of too many objects");
   ObjectFile all;
   std::uint64_t at = (2 + count) * 8, total = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -193,7 +196,7 @@ Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
     at += size;
     XYNTRA_TRY(ObjectFile object, ObjectReader(part).read());
     for (const ObjectSection& section : object.sections) total += section.size;
-    if (total > kMostBytes) return damaged("too large");
+    if (total > kMostCodeBytes) return damaged_object("too large");
     all.append(std::move(object));
   }
   return all;
