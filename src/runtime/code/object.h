@@ -46,13 +46,10 @@ struct ObjectFile {
   void append(ObjectFile other);
 };
 
-<<<<<<< HEAD
 // Several objects as one piece of bytes: a mark, their number, their sizes, then each from a multiple of 16 on. A single
 // object stays what it is.
 std::vector<std::byte> bundle_of(std::span<const std::vector<std::byte>> objects);
-=======
 tl::unexpected<Error> damaged_object(
     const std::string& what);  // the error for what reading or loading refuses
->>>>>>> c596d3a2 (Tell apart the limits and errors of the runtime's files, so that they compile together)
 
 }  // namespace xyntra
