@@ -1,6 +1,6 @@
 #include "compiler/cpu_backend.h"
 
-#include "codegen/llvm/emit.h"
+#include "compiler/cached_kernels.h"
 #include "runtime/code/image.h"
 
 namespace xyntra {
@@ -11,10 +11,10 @@ Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
   if (lowered.kernels.empty()) {  // views and host operations alone
     return CpuModel{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
   }
-  XYNTRA_TRY(CpuTarget cpu, cpu_target(options.cpu));
   CodeOptions code_options;
   code_options.distinct_buffers = false;  // a plan may write a result over an operand
-  XYNTRA_TRY(CompiledKernels compiled, compile_kernels(lowered.kernels, cpu, code_options));
+  XYNTRA_TRY(CompiledKernels compiled,
+             cached_kernels(lowered.kernels, options.cpu, code_options, options.cache));
   XYNTRA_TRY(CodeImage loaded, CodeImage::load(compiled.object));
   auto code = std::make_shared<CodeImage>(std::move(loaded));
   LaunchProgram& program = lowered.program;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/lower_plan.h"
+#include "compiler/object_cache.h"
 
 namespace xyntra {
 
@@ -15,6 +16,8 @@ struct CpuOptions {
   std::string cpu = "native";  // codegen/llvm/emit.h says which names there are
   int threads = 0;
   std::shared_ptr<Budget> budget;
+  ObjectCache cache =
+      ObjectCache::off();  // where machine code is kept; ObjectCache::standard() is the user's
 };
 
 Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);

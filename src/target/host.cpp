@@ -64,7 +64,36 @@ std::vector<std::string_view> host_features() {
   return found;
 }
 
+std::string_view host_architecture() { return "x86_64"; }
+
+// Vendor, family and model, and every word of features: without what differs between the cores of one machine.
+std::string host_identity() {
+  const Leaf vendor = cpuid(0), basic = cpuid(1), extended = cpuid(7), amd = cpuid(0x80000001);
+  Leaf more;
+  __get_cpuid_count(7, 1, &more.eax, &more.ebx, &more.ecx, &more.edx);
+  std::string identity = "x86_64";
+  for (unsigned word :
+       {vendor.ebx, vendor.ecx, vendor.edx, basic.eax, basic.ecx, basic.edx, extended.ebx, extended.ecx,
+        extended.edx, more.eax, more.edx, amd.ecx, amd.edx, static_cast<unsigned>(saved_states())}) {
+    identity += " " + std::to_string(word);
+  }
+  return identity;
+}
+
 #elif defined(__aarch64__)
+
+std::string_view host_architecture() { return "aarch64"; }
+
+std::string host_identity() {
+  std::string identity = "aarch64";
+#if defined(__linux__)
+  unsigned long id = 0;
+  if ((::getauxval(AT_HWCAP) & HWCAP_CPUID) != 0) __asm__("mrs %0, MIDR_EL1" : "=r"(id));
+  for (unsigned long word : {id, ::getauxval(AT_HWCAP), ::getauxval(AT_HWCAP2)})
+    identity += " " + std::to_string(word);
+#endif
+  return identity;
+}
 
 std::vector<std::string_view> host_features() {
   std::vector<std::string_view> found = {"neon"};  // part of the base architecture
@@ -79,6 +108,8 @@ std::vector<std::string_view> host_features() {
 #else
 
 std::vector<std::string_view> host_features() { return {}; }
+std::string_view host_architecture() { return "unknown"; }
+std::string host_identity() { return "unknown"; }
 
 #endif
 

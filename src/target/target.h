@@ -83,4 +83,8 @@ std::vector<std::string_view> host_features();
 const Target& target_for(std::span<const std::string_view> features);
 const Target& host_target();
 
+std::string_view host_architecture();  // "x86_64", "aarch64"
+// This kind of processor, with everything that code made for it may use: the same text, the same code.
+std::string host_identity();
+
 }  // namespace xyntra

@@ -64,5 +64,6 @@ Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const Cpu
                                  const CodeOptions& options = {});
 
 bool has_code_generator();  // whether this build has LLVM
+std::string code_generator();  // "LLVM 19.1.7": what keys of caches and reports say
 
 }  // namespace xyntra

@@ -1,5 +1,6 @@
 // LLVM as a whole: processors, the list of passes, objects out of modules.
 #include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -210,6 +211,7 @@ constexpr NamedCpu kArmCpus[] = {
 }  // namespace
 
 bool has_code_generator() { return true; }
+std::string code_generator() { return "LLVM " LLVM_VERSION_STRING; }
 
 Result<CpuTarget> cpu_target(std::string_view name) {
   start_llvm();

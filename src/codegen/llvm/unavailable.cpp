@@ -13,6 +13,7 @@ tl::unexpected<Error> missing() {
 }  // namespace
 
 bool has_code_generator() { return false; }
+std::string code_generator() { return "none"; }
 Result<CpuTarget> cpu_target(std::string_view) { return missing(); }
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel>, const CpuTarget&, const CodeOptions&) {
   return missing();
