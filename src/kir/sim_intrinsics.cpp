@@ -129,7 +129,7 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t count = d + 1 == rank ? box.columns : d + 2 == rank ? box.rows : 1;
     bool overhangs = rule.overhangs && d + 2 >= rank;
-    if (overhangs ? count >= 0 : count >= 0 && box.index[d] >= 0 && box.index[d] <= dims[d] - count) continue;
+    if (overhangs ? count > 0 : count > 0 && box.index[d] >= 0 && box.index[d] <= dims[d] - count) continue;
     return fault(context, step, lane,
                  std::to_string(count) + " elements from index " + std::to_string(box.index[d]) +
                      " on leave dimension " + std::to_string(d) + " of '" + kernel_.buffer(box.buffer).name +
@@ -489,6 +489,11 @@ Status Runner::unfinished() const {
   for (const Barrier& object : barriers_) {
     if (object.ready && object.bytes != 0)
       what = "a barrier still expects " + std::to_string(object.bytes) + " bytes";
+    bool waited = object.copies == 0;
+    for (std::int64_t t = 0; !waited && t < thread_count_; ++t) {
+      waited = orders_[0].seen(static_cast<std::size_t>(t), {copy_agent(object), object.copies});
+    }
+    if (!waited) what = "an asynchronous copy is not waited for";
   }
   for (const Warpgroup& unit : warpgroups_) {
     if (unit.open || unit.completed < unit.committed) what = "a multiplication is not waited for";

@@ -330,11 +330,14 @@ class Verifier {
 
   Status box_ok(const std::string& what, const Operand& operand, std::size_t dimension, const Expr& count,
                 bool overhangs) {
+    if (!prover_.never_negative(count - 1)) {
+      return fail(what + ": " + text(count) +
+                  " is not shown to be 1 or more, and no machine moves a box of nothing");
+    }
     if (overhangs) return {};
     const Expr& index = operand.index[dimension];
     Expr room = Expr::size(kernel_.buffer(operand.buffer).shape[dimension]) - index - count;
-    if (prover_.never_negative(index) && prover_.never_negative(count) && prover_.never_negative(room))
-      return {};
+    if (prover_.never_negative(index) && prover_.never_negative(room)) return {};
     return out_of_bounds(what, operand.buffer, dimension, text(index) + " with " + text(count) + " elements");
   }
 

@@ -9,8 +9,8 @@
 namespace xyntra::kir {
 namespace {
 
-// Values that tell neighbours apart: small, of both signs, exact in bf16.
-float value_at(std::size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 16.0F; }
+// Values that tell neighbours apart: small, of both signs, never zero, exact in bf16.
+float value_at(std::size_t i) { return static_cast<float>(2 * static_cast<int>(i * 37 % 101) - 101) / 32.0F; }
 
 std::vector<float> values(std::size_t count, std::size_t first = 0) {
   std::vector<float> made(count);
@@ -112,6 +112,26 @@ Case softmax(std::size_t rows, std::size_t columns) {
   return made;
 }
 
+Case normalise(std::size_t rows, std::size_t columns) {
+  Case made = softmax(rows, columns);
+  made.file = "normalise_rows";
+  made.wrong = [=](const Arguments& arguments) {
+    std::vector<float> x = values(rows * columns);
+    std::vector<double> wanted;
+    const auto count = static_cast<double>(columns);
+    for (std::size_t i = 0; i < rows; ++i) {
+      double sum = 0, squares = 0;
+      for (std::size_t j = 0; j < columns; ++j) sum += x[i * columns + j];
+      for (std::size_t j = 0; j < columns; ++j) squares += std::pow(x[i * columns + j] - sum / count, 2);
+      for (std::size_t j = 0; j < columns; ++j) {
+        wanted.push_back((x[i * columns + j] - sum / count) / std::sqrt(squares / count + 1e-5));
+      }
+    }
+    return compare(arguments.get<float>(1), wanted, 1e-5);
+  };
+  return made;
+}
+
 Case gelu(std::size_t count) {
   Case made;
   made.file = "gelu";
@@ -167,12 +187,14 @@ Case block_sum(std::size_t count) {
 const std::vector<Case>& cases() {
   static const std::vector<Case> kCases = {product("gemm_register_tile", {9, 70, 13}),
                                            product("gemm_register_tile", {8, 64, 16}),
-                                           product("gemm_amx", {40, 50, 64}),
-                                           product("gemm_amx", {32, 32, 32}),
+                                           product("gemm_amx", {33, 65, 64}),
+                                           product("gemm_amx", {32, 64, 32}),
                                            product("gemm_shared_tiles", {40, 37, 19}),
                                            product("gemm_shared_tiles", {32, 64, 16}),
-                                           product("gemm_warp_specialised", {70, 50, 300}),
-                                           product("gemm_warp_specialised", {64, 128, 192}),
+                                           product("gemm_warp_specialised", {150, 50, 300}),
+                                           product("gemm_warp_specialised", {128, 128, 192}),
+                                           normalise(5, 43),
+                                           normalise(3, 16),
                                            softmax(5, 43),
                                            softmax(3, 16),
                                            gelu(200),
