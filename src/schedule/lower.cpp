@@ -5,6 +5,7 @@
 #include "schedule/alignment.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_stage.h"
+#include "schedule/prepare.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -19,13 +20,6 @@ using te::Substitution;
 using te::VarId;
 
 namespace {
-
-void place_temporaries(Lowering& lowering) {
-  for (const te::BufferInfo& buffer : lowering.formula().buffers) {
-    if (buffer.role == BufferRole::Temporary && !lowering.is_placed(buffer.id))
-      lowering.place(buffer.id, Scope::Workspace);
-  }
-}
 
 // ---- stages: one after another, each a phase of its own
 
@@ -54,7 +48,7 @@ Stmt scan(Lowering& lowering, const Stage& stage, bool keep_order) {
 }
 
 Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
-  place_temporaries(lowering);
+  lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
   for (const Stage& stage : lowering.formula().stages) {
@@ -62,10 +56,23 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
       phases.push_back(scan(lowering, stage, keep_order));
       continue;
     }
-    std::vector<Stmt> made;
-    if (schedule.name == "contraction" || schedule.name == "window")
-      made = lower_contraction(lowering, stage, schedule);
-    if (made.empty()) made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
+    std::vector<Stmt> made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  std::vector<Stmt> made = lower_contraction(lowering, stage, schedule);
+  if (!made.empty()) return made;
+  return StageLowering(lowering, stage, stage.axes, schedule.exactness == Exactness::Exact).phases();
+}
+
+Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
+  lowering.place_temporaries(Scope::Workspace);
+  std::vector<Stmt> phases;
+  for (const Stage& stage : lowering.formula().stages) {
+    std::vector<Stmt> made = tiled_or_plain(lowering, stage, schedule);
     phases.insert(phases.end(), made.begin(), made.end());
   }
   return Stmt::block(std::move(phases));
@@ -73,23 +80,28 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
 
 // ---- rows: work items that do the same turns of every stage
 
-Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
-  const te::Formula& formula = lowering.formula();
-  Alignment alignment(formula);
+// The stages [first, last) as work items that share rows; undefined where they share none. Temporaries that are not
+// placed yet live inside one work item.
+Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
+  te::Formula part = lowering.formula();
+  part.stages = {part.stages.begin() + static_cast<std::ptrdiff_t>(first),
+                 part.stages.begin() + static_cast<std::ptrdiff_t>(last)};
+  Alignment alignment(part);
   std::vector<Alignment::Class> rows;
   for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
     bool everywhere = alignment.independent(id) && !alignment.extent(id).is(1);
-    for (std::size_t s = 0; s < formula.stages.size(); ++s)
+    for (std::size_t s = 0; s < part.stages.size(); ++s)
       everywhere = everywhere && alignment.axis_of(s, id).valid();
     if (everywhere) rows.push_back(id);
   }
   auto is_row = [&rows](Alignment::Class id) {
     return std::find(rows.begin(), rows.end(), id) != rows.end();
   };
-  if (formula.stages.size() < 2 || rows.empty()) return lower_stages(lowering, schedule);
+  if (part.stages.size() < 2 || rows.empty()) return {};
   // A dimension that is written along rows alone is seen one turn at a time.
-  for (const te::BufferInfo& buffer : formula.buffers) {
-    if (buffer.role != BufferRole::Temporary) continue;
+  for (const Stage& stage : part.stages) {
+    const te::BufferInfo& buffer = part.buffer(stage.target);
+    if (lowering.is_placed(buffer.id)) continue;
     std::vector<bool> kept(buffer.shape.size(), true);
     Dim bytes = (bits_of(buffer.dtype) + 7) / 8;
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
@@ -104,10 +116,9 @@ Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
   }
   std::vector<VarId> grid;
   for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));
-  bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> body;
-  for (std::size_t s = 0; s < formula.stages.size(); ++s) {
-    const Stage& stage = formula.stages[s];
+  for (std::size_t s = 0; s < part.stages.size(); ++s) {
+    const Stage& stage = lowering.formula().stages[first + s];
     Substitution bound;
     std::vector<VarId> free = stage.axes;
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -122,14 +133,53 @@ Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
   return item;
 }
 
+Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  Stmt items = row_items(lowering, 0, lowering.formula().stages.size(), keep_order);
+  return items.defined() ? items : lower_stages(lowering, schedule);
+}
+
+// ---- one main loop, with what is made ready for it before, and what follows
+
+Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  std::size_t main = 0;
+  std::vector<Stmt> made, phases;
+  // Temporaries of the stages before the main one stay inside their rows, but for what the others read.
+  std::set<te::BufferId> outlive;
+  for (; main < formula.stages.size() && row_factor_of(formula, main, lowering.target()).defined() == false;
+       ++main) {
+  }
+  if (main >= formula.stages.size() || main < 2) return lower_stages_tiled(lowering, schedule);
+  for (std::size_t s = main; s < formula.stages.size(); ++s) {
+    te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
+      if (te::is_load(node)) outlive.insert(node.buffer);
+    });
+    outlive.insert(formula.stages[s].target);
+  }
+  for (te::BufferId id : outlive) {
+    if (formula.buffer(id).role == BufferRole::Temporary) lowering.place(id, Scope::Workspace);
+  }
+  Stmt before = row_items(lowering, 0, main, keep_order);
+  if (!before.defined()) return lower_stages_tiled(lowering, schedule);
+  phases.push_back(before);
+  for (std::size_t s = main; s < formula.stages.size(); ++s) {
+    made = tiled_or_plain(lowering, formula.stages[s], schedule);
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
 struct ScheduleEntry {
   std::string_view name;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
+  bool main_loop = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {"pointwise", lower_stages},   {"movement", lower_stages},     {"row", lower_rows},
-    {"contraction", lower_stages}, {"window", lower_stages},       {"attention", lower_stages},
-    {"stages", lower_stages},      {"side by side", lower_stages}, {"view", lower_stages},
+    {"pointwise", lower_stages},       {"movement", lower_stages},     {"row", lower_rows},
+    {"contraction", lower_main, true}, {"window", lower_main, true},   {"attention", lower_stages},
+    {"stages", lower_stages},          {"side by side", lower_stages}, {"view", lower_stages},
 };
 
 }  // namespace
@@ -140,6 +190,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (entry.name != schedule.name) continue;
     te::Formula merged = formula;
     te::merge_axes(merged);
+    if (entry.main_loop) merged = prepare_main_loop(merged, target);
     Lowering lowering(merged, target, std::move(name));
     Stmt body = entry.lower(lowering, schedule);
     return std::move(lowering).finish(std::move(body));

@@ -34,6 +34,7 @@ std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t 
 struct Roles {
   Expr row_factor, lane_factor;
   VarId lane;
+  bool lane_in_rows = false;  // a product of vectors, lane by lane: depthwise
   std::vector<VarId> rows, columns, batch;  // output axes but the lane, by which factor depends on them
 };
 
@@ -48,20 +49,24 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
     const Expr &lanes = stage.body->operands[side], &rows = stage.body->operands[1 - side];
     std::set<VarId> of_lanes = te::variables_of(lanes), of_rows = te::variables_of(rows);
     for (VarId axis : stage.axes) {
-      if (!of_lanes.count(axis) || of_rows.count(axis)) continue;
+      bool in_rows_too = of_rows.count(axis) != 0;
+      if (!of_lanes.count(axis)) continue;
       bool contiguous = true;
-      te::for_each_node(lanes, [&](const ExprNode& node) {
-        if (!te::is_load(node)) return;
-        auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
-        contiguous = contiguous && stride && (stride->is(0) || stride->is(1));
-      });
+      auto look_at = [&](const Expr& factor) {
+        te::for_each_node(factor, [&](const ExprNode& node) {
+          if (!te::is_load(node)) return;
+          auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
+          contiguous = contiguous && stride && (stride->is(0) || stride->is(1));
+        });
+      };
+      look_at(lanes);
+      if (in_rows_too) look_at(rows);
       std::int64_t turns = lowering.size(formula.variable(axis).extent);
       if (!contiguous || turns < 4) continue;
       auto stored = lowering.stride(stage.target, stage.store, axis);
-      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 4 : 1);
-      if (score <= most) continue;
-      most = score;
-      Roles roles{rows, lanes, axis, {}, {}, {}};
+      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 4 : 1) * 2;
+      if (in_rows_too) score = score / 2;
+      Roles roles{rows, lanes, axis, in_rows_too, {}, {}, {}};
       for (VarId other : stage.axes) {
         if (other == axis) continue;
         bool in_lanes = of_lanes.count(other) != 0, in_rows = of_rows.count(other) != 0;
@@ -70,6 +75,9 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
                                 : roles.batch)
             .push_back(other);
       }
+      if (in_rows_too && roles.rows.empty()) continue;
+      if (score <= most) continue;
+      most = score;
       best = std::move(roles);
     }
   }
@@ -264,17 +272,27 @@ class TileLowering {
           return Stmt::block(std::move(value.checks));
         });
       }));
+      auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
+        Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
+        return Stmt::store(sum, {row, vector, lane},
+                           fused_ ? te::fma(element, other, so_far) : so_far + element * other);
+      };
+      if (roles_.lane_in_rows) {
+        turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+          Lowering::Body value =
+              lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
+          value.checks.push_back(add(value.value, row, vector, lane));
+          return Stmt::block(std::move(value.checks));
+        }));
+        return Stmt::block(std::move(turn));
+      }
       turn.push_back(unrolled("r", rows, [&](const Expr& row) {
         Lowering::Body value = lowering_.body(roles_.row_factor, at_row(inner, row));
         std::vector<Stmt> one = std::move(value.checks);
         one.push_back(Stmt::store(spread, {}, value.value));
         Expr element = Expr::load(spread, dtype, {});
         one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-          return lanes(width, [&](const Expr& lane) {
-            Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
-            Expr next = fused_ ? te::fma(element, other, so_far) : so_far + element * other;
-            return Stmt::store(sum, {row, vector, lane}, next);
-          });
+          return lanes(width, [&](const Expr& lane) { return add(element, row, vector, lane); });
         }));
         return Stmt::block(std::move(one));
       }));
@@ -332,6 +350,13 @@ class TileLowering {
 };
 
 }  // namespace
+
+Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target) {
+  Lowering probe(formula, target, "probe");
+  probe.place_temporaries(Scope::Workspace);
+  auto roles = roles_of(probe, formula.stages[stage]);
+  return roles && !roles->lane_in_rows ? roles->row_factor : Expr();
+}
 
 std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   auto roles = roles_of(lowering, stage);

@@ -13,8 +13,8 @@
 
 namespace xyntra {
 
-// The formula with its row operand made ready: a plain load. Nothing when no stage has this form.
-std::optional<te::Formula> prepare_contraction(const te::Formula& formula);
+// The operand of a stage that is broadcast row by row; undefined when the stage has another form.
+te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target);
 
 // Phases of the stage; empty when it is of another form after all.
 std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,

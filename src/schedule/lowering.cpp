@@ -61,7 +61,10 @@ Expr combined(te::Reducer reducer, Expr so_far, Expr next) {
 }
 
 Lowering::Lowering(const te::Formula& formula, const Target& target, std::string name)
-    : formula_(formula), algebra_(formula), lanes_(std::max<std::int64_t>(1, target.vector_bits / 32)) {
+    : formula_(formula),
+      target_(target),
+      algebra_(formula),
+      lanes_(std::max<std::int64_t>(1, target.vector_bits / 32)) {
   kernel_.name = std::move(name);
   auto add_arguments = [this](BufferRole role) {
     std::vector<const BufferInfo*> found;
@@ -112,6 +115,12 @@ void Lowering::place(te::BufferId temporary, kir::Scope scope, const std::vector
   }
   place.buffer = scratch("s", info.dtype, std::move(shape), scope);
   places_[temporary] = std::move(place);
+}
+
+void Lowering::place_temporaries(kir::Scope scope) {
+  for (const BufferInfo& buffer : formula_.buffers) {
+    if (buffer.role == BufferRole::Temporary && !is_placed(buffer.id)) place(buffer.id, scope);
+  }
 }
 
 std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> index) const {

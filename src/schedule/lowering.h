@@ -17,6 +17,7 @@ class Lowering {
 
   const te::Formula& formula() const { return formula_; }
   const te::IndexAlgebra& algebra() const { return algebra_; }
+  const Target& target() const { return target_; }
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
   std::int64_t size(const Dim& dim) const;  // of a dim, taken for kTypicalSize where it is not known
@@ -24,6 +25,7 @@ class Lowering {
   // ---- buffers. Inputs and outputs are arguments; a temporary must be placed before it is used.
   // Dimensions not kept are those that one work item sees one turn of.
   void place(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept = {});
+  void place_temporaries(kir::Scope scope);  // those that are not placed yet
   bool is_placed(te::BufferId buffer) const { return places_.count(buffer) != 0; }
   kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }
   kir::BufferId scratch(std::string name, DType dtype, Shape shape, kir::Scope scope);
@@ -61,6 +63,7 @@ class Lowering {
   te::Expr folded(const te::Expr& expr) const;
 
   const te::Formula& formula_;
+  const Target& target_;
   te::IndexAlgebra algebra_;
   kir::Kernel kernel_;
   std::int64_t lanes_;
