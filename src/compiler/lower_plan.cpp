@@ -159,7 +159,7 @@ class PlanLowering {
     auto [found, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(lowered_.kernels.size()));
     if (fresh) {
       XYNTRA_TRY(kir::Kernel kernel,
-                 lower(formula, group.schedule, target_, "k" + std::to_string(found->second)));
+                 lower(formula, group.schedule, target_, plan_.nominal, "k" + std::to_string(found->second)));
       lowered_.kernels.push_back(std::move(kernel));
     }
     step.callee = found->second;

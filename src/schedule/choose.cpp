@@ -287,14 +287,18 @@ class Chooser {
     return found && !formula_.buffer(id).shape.empty();
   }
 
-  // The register tile: about three quarters of the registers hold sums, in 2 or 3 vectors across.
+  // The register tile, in 2 or 3 vectors across. Where an operand of an fma can be broadcast from memory, all registers
+  // but those of one line and one spare hold sums; elsewhere about three quarters do. At most so many rows: a kernel
+  // takes fewer where that comes out even.
   void add_tile_knobs(Schedule& schedule, const Stage& main) const {
     std::int64_t lanes =
         std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
     if (target_.kind == TargetKind::Cpu) {
       std::int64_t across = lanes >= 16 ? 2 : 3;
       schedule.knobs.push_back({"tile_columns", across * lanes});
-      schedule.knobs.push_back({"tile_rows", target_.vector_registers * 3 / 4 / across});
+      std::int64_t sums =
+          lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;
+      schedule.knobs.push_back({"tile_rows", sums / across});
     } else {
       schedule.knobs.push_back({"tile_columns", 128});
       schedule.knobs.push_back({"tile_rows", 128});

@@ -126,24 +126,35 @@ class LayoutChooser {
     if (!columns || !buffer.shape[*columns].is_constant()) return {};
     std::int64_t count = buffer.shape[*columns].constant();
     std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
-    for (std::int64_t width : {tile, lanes}) {
-      if (width < 2 || count % width != 0 || count == width) continue;
+    for (std::int64_t width : {tile, lanes, lanes / 2}) {
+      if (width < 2 || count % width != 0) continue;
       Layout layout{{*columns, width, 0}};
+      // The channels of a picture come in blocks: one block, then the window, then the next.
+      std::int64_t block = *columns == 0 ? block_of(buffer, kChannels) : 0;
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-        if (d != *columns) layout.push_back({d, 1, 0});
+        if (d == *columns) continue;
+        layout.push_back(d == kChannels && block > 1 ? LayoutPart{d, block, 0} : LayoutPart{d, 1, 0});
       }
+      if (block > 1) layout.push_back({kChannels, 1, block});
       layout.push_back({*columns, 1, width});
       return layout;
     }
     return {};
   }
 
+  // How many channels stand together: a vector of them, or half of one where that comes out even.
+  std::int64_t block_of(const te::BufferInfo& buffer, std::size_t axis) const {
+    if (buffer.shape.size() < 4 || !buffer.shape[axis].is_constant()) return 0;
+    std::int64_t channels = buffer.shape[axis].constant(), block = target_.channel_block;
+    if (block < 2 || channels <= 0) return 0;
+    if (channels % block == 0) return block;
+    return block > 8 && channels % (block / 2) == 0 ? block / 2 : 0;
+  }
+
   // A picture between convolutions: channels in blocks of a vector.
   Wish blocked(std::size_t g, const te::BufferInfo& buffer) const {
-    std::int64_t block = target_.channel_block;
-    if (buffer.shape.size() < 4 || !buffer.shape[kChannels].is_constant()) return {};
-    std::int64_t channels = buffer.shape[kChannels].constant();
-    if (channels % block != 0 || channels == block || block < 2) return {};
+    std::int64_t block = block_of(buffer, kChannels);
+    if (block < 2) return {};
     for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
       if (index[kChannels]->op != ExprOp::Var) return {};
     }

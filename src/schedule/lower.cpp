@@ -148,7 +148,8 @@ Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
   std::vector<Stmt> made, phases;
   // Temporaries of the stages before the main one stay inside their rows, but for what the others read.
   std::set<te::BufferId> outlive;
-  for (; main < formula.stages.size() && row_factor_of(formula, main, lowering.target()).defined() == false;
+  for (; main < formula.stages.size() &&
+         row_factor_of(formula, main, lowering.target(), lowering.nominal()).defined() == false;
        ++main) {
   }
   if (main >= formula.stages.size() || main < 2) return lower_stages_tiled(lowering, schedule);
@@ -185,13 +186,13 @@ constexpr ScheduleEntry kSchedules[] = {
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          std::string name) {
+                          const SymbolBindings& nominal, std::string name) {
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     te::Formula merged = formula;
     te::merge_axes(merged);
-    if (entry.main_loop) merged = prepare_main_loop(merged, target);
-    Lowering lowering(merged, target, std::move(name));
+    if (entry.main_loop) merged = prepare_main_loop(merged, target, nominal);
+    Lowering lowering(merged, target, nominal, std::move(name));
     Stmt body = entry.lower(lowering, schedule);
     return std::move(lowering).finish(std::move(body));
   }

@@ -172,8 +172,10 @@ class TileLowering {
       rows_ = 1;
       return;
     }
+    // The longest, of those that fill a tile the innermost.
     tile_ = *std::max_element(roles_.rows.begin(), roles_.rows.end(), [this](VarId a, VarId b) {
-      return lowering_.size(extent(a)) <= lowering_.size(extent(b));
+      auto filled = [this](VarId axis) { return std::min(lowering_.size(extent(axis)), rows_); };
+      return filled(a) <= filled(b);
     });
     if (!extent(tile_).is_constant()) return;
     std::int64_t turns = extent(tile_).constant();
@@ -325,9 +327,25 @@ class TileLowering {
     return Stmt::block(std::move(statements));
   }
 
+  // The axis that the row operand is contiguous along goes inside.
+  std::vector<VarId> reduction_order() const {
+    std::vector<VarId> order = stage_.reduction;
+    auto next = std::find_if(order.begin(), order.end(), [this](VarId axis) {
+      bool contiguous = extent(axis).is_constant() && extent(axis).constant() >= 8;
+      te::for_each_node(roles_.row_factor, [&](const ExprNode& node) {
+        if (!te::is_load(node)) return;
+        auto stride = lowering_.stride(node.buffer, te::index_of(node), axis);
+        contiguous = contiguous && stride && stride->is(1);
+      });
+      return contiguous;
+    });
+    if (next != order.end()) std::rotate(next, next + 1, order.end());
+    return order;
+  }
+
   Stmt turns(Substitution bound, const std::function<Stmt(const Substitution&)>& inner) {
     std::vector<VarId> loops;
-    for (VarId axis : stage_.reduction) {
+    for (VarId axis : fused_ ? reduction_order() : stage_.reduction) {
       if (extent(axis).is(1)) {
         bound[axis.index] = Expr::index(0);
         continue;
@@ -351,8 +369,9 @@ class TileLowering {
 
 }  // namespace
 
-Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target) {
-  Lowering probe(formula, target, "probe");
+Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target,
+                   const SymbolBindings& nominal) {
+  Lowering probe(formula, target, nominal, "probe");
   probe.place_temporaries(Scope::Workspace);
   auto roles = roles_of(probe, formula.stages[stage]);
   return roles && !roles->lane_in_rows ? roles->row_factor : Expr();

@@ -14,7 +14,8 @@
 namespace xyntra {
 
 // The operand of a stage that is broadcast row by row; undefined when the stage has another form.
-te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target);
+te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target,
+                       const SymbolBindings& nominal);
 
 // Phases of the stage; empty when it is of another form after all.
 std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,

@@ -60,9 +60,11 @@ Expr combined(te::Reducer reducer, Expr so_far, Expr next) {
   return {};
 }
 
-Lowering::Lowering(const te::Formula& formula, const Target& target, std::string name)
+Lowering::Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
+                   std::string name)
     : formula_(formula),
       target_(target),
+      nominal_(nominal),
       algebra_(formula),
       lanes_(std::max<std::int64_t>(1, target.vector_bits / 32)) {
   kernel_.name = std::move(name);
@@ -90,7 +92,7 @@ std::int64_t Lowering::size(const Dim& dim) const {
   if (dim.is_constant()) return dim.constant();
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
-  SymbolBindings bindings;
+  SymbolBindings bindings = nominal_;
   for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kTypicalSize);
   Dim bound = dim.substitute(bindings);
   return bound.is_constant() ? bound.constant() : kTypicalSize;

@@ -13,14 +13,16 @@ namespace xyntra {
 // A kernel under construction for one formula.
 class Lowering {
  public:
-  Lowering(const te::Formula& formula, const Target& target, std::string name);
+  Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal, std::string name);
 
   const te::Formula& formula() const { return formula_; }
   const te::IndexAlgebra& algebra() const { return algebra_; }
   const Target& target() const { return target_; }
+  const SymbolBindings& nominal() const { return nominal_; }
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
-  std::int64_t size(const Dim& dim) const;  // of a dim, taken for kTypicalSize where it is not known
+  std::int64_t size(
+      const Dim& dim) const;  // at the nominal sizes; a symbol without one counts as kTypicalSize
 
   // ---- buffers. Inputs and outputs are arguments; a temporary must be placed before it is used.
   // Dimensions not kept are those that one work item sees one turn of.
@@ -64,6 +66,7 @@ class Lowering {
 
   const te::Formula& formula_;
   const Target& target_;
+  const SymbolBindings& nominal_;
   te::IndexAlgebra algebra_;
   kir::Kernel kernel_;
   std::int64_t lanes_;

@@ -22,7 +22,8 @@ namespace {
 
 class Preparation {
  public:
-  Preparation(Formula formula, const Target& target) : formula_(std::move(formula)), target_(target) {}
+  Preparation(Formula formula, const Target& target, const SymbolBindings& nominal)
+      : formula_(std::move(formula)), target_(target), nominal_(nominal) {}
 
   Formula run() {
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
@@ -132,7 +133,7 @@ class Preparation {
   // ---- prologues
 
   std::optional<Made> prologue_of(std::size_t s) {
-    Expr factor = row_factor_of(formula_, s, target_);
+    Expr factor = row_factor_of(formula_, s, target_, nominal_);
     if (!factor.defined() || te::work_of(factor) == 0) return std::nullopt;
     std::set<VarId> used = te::variables_of(factor);
     const Stage& stage = formula_.stages[s];
@@ -169,12 +170,13 @@ class Preparation {
 
   Formula formula_;
   const Target& target_;
+  const SymbolBindings& nominal_;
 };
 
 }  // namespace
 
-Formula prepare_main_loop(const Formula& formula, const Target& target) {
-  return Preparation(formula, target).run();
+Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal) {
+  return Preparation(formula, target, nominal).run();
 }
 
 }  // namespace xyntra

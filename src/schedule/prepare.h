@@ -12,6 +12,7 @@
 
 namespace xyntra {
 
-te::Formula prepare_main_loop(const te::Formula& formula, const Target& target);
+te::Formula prepare_main_loop(const te::Formula& formula, const Target& target,
+                              const SymbolBindings& nominal);
 
 }  // namespace xyntra
