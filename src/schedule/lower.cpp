@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
+#include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_stage.h"
 #include "schedule/prepare.h"
@@ -172,15 +173,41 @@ Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
   return Stmt::block(std::move(phases));
 }
 
+// ---- attention: what is made ready first, then blocks of queries
+
+Stmt lower_blocks(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t first = 0;  // the scores: the first sum
+  while (first < formula.stages.size() && formula.stages[first].reducer != te::Reducer::Sum) ++first;
+  for (std::size_t s = 0; s < first; ++s) {
+    te::BufferId made = formula.stages[s].target;
+    if (!lowering.is_placed(made)) lowering.place(made, Scope::Workspace);
+  }
+  std::vector<Stmt> phases;
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  for (std::size_t s = 0; s < first; ++s) {
+    const Stage& stage = formula.stages[s];
+    std::vector<Stmt> made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  Stmt blocks = first < formula.stages.size() ? lower_attention(lowering, first, schedule) : Stmt();
+  if (!blocks.defined()) return lower_stages_tiled(lowering, schedule);
+  phases.push_back(blocks);
+  return Stmt::block(std::move(phases));
+}
+
 struct ScheduleEntry {
   std::string_view name;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
   bool main_loop = false;
+  bool turn_operands = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {"pointwise", lower_stages},       {"movement", lower_stages},     {"row", lower_rows},
-    {"contraction", lower_main, true}, {"window", lower_main, true},   {"attention", lower_stages},
-    {"stages", lower_stages},          {"side by side", lower_stages}, {"view", lower_stages},
+    {"pointwise", lower_stages},  {"movement", lower_stages},
+    {"row", lower_rows},          {"contraction", lower_main, true},
+    {"window", lower_main, true}, {"attention", lower_blocks, true, true},
+    {"stages", lower_stages},     {"side by side", lower_stages},
+    {"view", lower_stages},
 };
 
 }  // namespace
@@ -191,7 +218,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (entry.name != schedule.name) continue;
     te::Formula merged = formula;
     te::merge_axes(merged);
-    if (entry.main_loop) merged = prepare_main_loop(merged, target, nominal);
+    if (entry.main_loop) merged = prepare_main_loop(merged, target, nominal, entry.turn_operands);
     Lowering lowering(merged, target, nominal, std::move(name));
     Stmt body = entry.lower(lowering, schedule);
     return std::move(lowering).finish(std::move(body));

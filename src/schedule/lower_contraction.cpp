@@ -107,9 +107,6 @@ class TileLowering {
       if (second_ != axis) bound[axis.index] = over(axis, extent(axis));
     }
     Expr second = second_.valid() ? over(second_, floor_div(extent(second_), vectors_)) : Expr();
-    Dim block = second_.valid() ? Dim(width_) : Dim(width_ * vectors_), columns = extent(roles_.lane);
-    Dim blocks = floor_div(columns, block);
-    bool has_rest = blocks * block != columns;
     std::vector<Stmt> made;
     std::vector<VarId> outer = grid;
     auto rows = [&](const Columns& across) {
@@ -130,15 +127,40 @@ class TileLowering {
         body = Stmt::loop(LoopKind::Grid, *loop, body);
       made.push_back(body);
     };
-    std::int64_t in_lane = second_.valid() ? 1 : vectors_;
-    if (!blocks.is(0)) rows({Expr::index(0), blocks, width_, in_lane, {}});
-    if (has_rest) {
-      Dim done = blocks * block, whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
-      if (!whole.is(0)) rows({Expr::size(done), whole, width_, 1, {}});
-      done = done + whole * width_;
-      if (done != columns) rows({Expr::size(done), columns - done, 1, 1, {}});
-    }
+    for (const Columns& run : runs_of_columns()) rows(run);
     return made;
+  }
+
+  // A block of rows for all columns, one tile after another.
+  Stmt block(Substitution bound, const RowBlock& rows) {
+    tile_ = rows.axis;
+    std::vector<VarId> loops;
+    auto over = [&](VarId axis, const Dim& turns) {
+      if (turns.is(1)) return Expr::index(0);
+      loops.push_back(lowering_.loop(name(axis), turns));
+      return Expr::variable(loops.back());
+    };
+    for (VarId axis : roles_.columns) {
+      if (second_ != axis) bound[axis.index] = over(axis, extent(axis));
+    }
+    Expr second = second_.valid() ? over(second_, floor_div(extent(second_), vectors_)) : Expr();
+    std::vector<Stmt> runs;
+    for (Columns& run : runs_of_columns()) {
+      run.second = second;
+      Stmt one;
+      if (run.blocks.is(1)) {
+        one = tile(bound, run, rows.first, rows.count);
+      } else {
+        VarId number = lowering_.loop(name(roles_.lane), run.blocks);
+        run.base = run.base + Expr::variable(number) * Expr::index(run.width * run.vectors);
+        one = Stmt::loop(LoopKind::Serial, number, tile(bound, run, rows.first, rows.count));
+      }
+      runs.push_back(std::move(one));
+    }
+    Stmt body = Stmt::block(std::move(runs));
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    return body;
   }
 
  private:
@@ -149,6 +171,20 @@ class TileLowering {
     std::int64_t width = 1, vectors = 1;
     Expr second;
   };
+
+  // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
+  std::vector<Columns> runs_of_columns() const {
+    std::int64_t in_lane = second_.valid() ? 1 : vectors_;
+    const Dim& columns = extent(roles_.lane);
+    Dim blocks = floor_div(columns, width_ * in_lane), done = blocks * (width_ * in_lane);
+    std::vector<Columns> runs;
+    if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width_, in_lane, {}});
+    Dim whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
+    if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width_, 1, {}});
+    done = done + whole * width_;
+    if (done != columns) runs.push_back({Expr::size(done), columns - done, 1, 1, {}});
+    return runs;
+  }
 
   const Dim& extent(VarId axis) const { return lowering_.formula().variable(axis).extent; }
   const std::string& name(VarId axis) const { return lowering_.formula().variable(axis).name; }
@@ -381,6 +417,18 @@ std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, cons
   auto roles = roles_of(lowering, stage);
   if (!roles) return {};
   return TileLowering(lowering, stage, std::move(*roles), schedule).phases();
+}
+
+Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& schedule, Substitution bound,
+                     const RowBlock& rows) {
+  auto roles = roles_of(lowering, stage);
+  if (!roles) return {};
+  return TileLowering(lowering, stage, std::move(*roles), schedule).block(std::move(bound), rows);
+}
+
+std::vector<VarId> row_axes_of(const Lowering& lowering, const Stage& stage) {
+  auto roles = roles_of(lowering, stage);
+  return roles && !roles->lane_in_rows ? roles->rows : std::vector<VarId>();
 }
 
 }  // namespace xyntra

@@ -21,4 +21,16 @@ te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Targ
 std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,
                                          const Schedule& schedule);
 
+// Rows [first, first + count) of the stage along `axis`, for all columns, inside one work item; the other rows are bound.
+// An undefined statement when the stage is of another form.
+struct RowBlock {
+  te::VarId axis;
+  te::Expr first;
+  std::int64_t count = 1;
+};
+kir::Stmt lower_row_block(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
+                          te::Substitution bound, const RowBlock& rows);
+// The row axes of a stage: those that only the operand that is broadcast depends on.
+std::vector<te::VarId> row_axes_of(const Lowering& lowering, const te::Stage& stage);
+
 }  // namespace xyntra

@@ -81,7 +81,7 @@ Lowering::Lowering(const te::Formula& formula, const Target& target, const Symbo
       argument.shape = buffer->shape;
       argument.written = role == BufferRole::Output;
       std::vector<bool> all(buffer->shape.size(), true);
-      places_[buffer->id] = {kir::add_buffer(kernel_, std::move(argument)), std::move(all)};
+      places_[buffer->id] = {kir::add_buffer(kernel_, std::move(argument)), std::move(all), {}};
     }
   };
   add_arguments(BufferRole::Input);
@@ -119,6 +119,18 @@ void Lowering::place(te::BufferId temporary, kir::Scope scope, const std::vector
   places_[temporary] = std::move(place);
 }
 
+void Lowering::place_window(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept,
+                            const Window& window) {
+  const BufferInfo& info = formula_.buffer(temporary);
+  Place place{{}, kept, window};
+  Shape shape;
+  for (std::size_t d = 0; d < info.shape.size(); ++d) {
+    if (place.kept[d]) shape.push_back(d == window.dimension ? Dim(window.count) : info.shape[d]);
+  }
+  place.buffer = scratch("s", info.dtype, std::move(shape), scope);
+  places_[temporary] = std::move(place);
+}
+
 void Lowering::place_temporaries(kir::Scope scope) {
   for (const BufferInfo& buffer : formula_.buffers) {
     if (buffer.role == BufferRole::Temporary && !is_placed(buffer.id)) place(buffer.id, scope);
@@ -128,7 +140,12 @@ void Lowering::place_temporaries(kir::Scope scope) {
 std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> index) const {
   std::vector<Expr> kept;
   for (std::size_t d = 0; d < index.size(); ++d) {
-    if (place.kept[d]) kept.push_back(std::move(index[d]));
+    if (!place.kept[d]) continue;
+    if (place.window && place.window->dimension == d) {
+      te::IndexAlgebra algebra(kernel_.variables);
+      index[d] = algebra.simplified(index[d] - place.window->first);
+    }
+    kept.push_back(std::move(index[d]));
   }
   return kept;
 }
@@ -249,10 +266,10 @@ Expr Lowering::load_target(const te::Stage& stage, const te::Substitution& varia
 
 std::optional<Dim> Lowering::stride(te::BufferId buffer, std::span<const Expr> index, te::VarId along) const {
   Dim total = 0, step = 1;
-  const Place& place = places_.at(buffer);
+  auto place = places_.find(buffer);  // not placed yet: whole
   const Shape& shape = formula_.buffer(buffer).shape;
   for (std::size_t d = index.size(); d-- > 0;) {
-    if (!place.kept[d]) continue;
+    if (place != places_.end() && !place->second.kept[d]) continue;
     te::LinearIndex linear = algebra_.linear(index[d]);
     for (const te::LinearIndex::Term& term : linear.terms) {
       if (term.atom->op == ExprOp::Var) {

@@ -27,6 +27,14 @@ class Lowering {
   // ---- buffers. Inputs and outputs are arguments; a temporary must be placed before it is used.
   // Dimensions not kept are those that one work item sees one turn of.
   void place(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept = {});
+  // One work item sees `count` turns of a dimension, from `first` on.
+  struct Window {
+    std::size_t dimension = 0;
+    te::Expr first;
+    std::int64_t count = 1;
+  };
+  void place_window(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept,
+                    const Window& window);
   void place_temporaries(kir::Scope scope);  // those that are not placed yet
   bool is_placed(te::BufferId buffer) const { return places_.count(buffer) != 0; }
   kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }
@@ -59,6 +67,7 @@ class Lowering {
   struct Place {
     kir::BufferId buffer;
     std::vector<bool> kept;
+    std::optional<Window> window;
   };
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
   static std::size_t kept_position(const Place& place, std::size_t dimension);

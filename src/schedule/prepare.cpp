@@ -22,14 +22,18 @@ namespace {
 
 class Preparation {
  public:
-  Preparation(Formula formula, const Target& target, const SymbolBindings& nominal)
-      : formula_(std::move(formula)), target_(target), nominal_(nominal) {}
+  Preparation(Formula formula, const Target& target, const SymbolBindings& nominal, bool turn)
+      : formula_(std::move(formula)), target_(target), nominal_(nominal), turn_(turn) {}
 
   Formula run() {
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (formula_.stages[s].kind != Stage::Kind::MapReduce || formula_.stages[s].reduction.empty()) continue;
       while (auto border = border_of(formula_.stages[s])) {
         insert(s, std::move(border->stage), border->load, border->instead);
+        ++s;
+      }
+      if (auto turned = turned_operand_of(s)) {
+        insert(s, std::move(turned->stage), turned->load, turned->instead);
         ++s;
       }
       if (auto prologue = prologue_of(s)) {
@@ -130,12 +134,35 @@ class Preparation {
     return made;
   }
 
+  // ---- operands that lie the other way round
+
+  // Lanes run along an axis of the result that one operand is not contiguous in: it is turned round first. It pays when
+  // many rows read what was turned.
+  std::optional<Made> turned_operand_of(std::size_t s) {
+    const Stage& stage = formula_.stages[s];
+    bool products = stage.reducer == te::Reducer::Sum && stage.body->op == ExprOp::Mul;
+    if (!turn_ || !products || row_factor_of(formula_, s, target_, nominal_).defined()) return std::nullopt;
+    Lowering probe(formula_, target_, nominal_, "probe");
+    probe.place_temporaries(kir::Scope::Workspace);
+    for (const Expr& factor : stage.body->operands) {
+      const Expr& other =
+          &factor == &stage.body->operands[0] ? stage.body->operands[1] : stage.body->operands[0];
+      if (factor->op != ExprOp::Load) continue;
+      std::set<VarId> used = te::variables_of(factor), of_other = te::variables_of(other);
+      for (VarId axis : stage.axes) {
+        auto stored = probe.stride(stage.target, stage.store, axis);
+        bool lane = used.count(axis) && !of_other.count(axis) && stored && stored->is(1);
+        if (lane && probe.size(formula_.variable(axis).extent) >= 8) return kept(stage, factor, axis);
+      }
+    }
+    return std::nullopt;
+  }
+
   // ---- prologues
 
   std::optional<Made> prologue_of(std::size_t s) {
     Expr factor = row_factor_of(formula_, s, target_, nominal_);
     if (!factor.defined() || te::work_of(factor) == 0) return std::nullopt;
-    std::set<VarId> used = te::variables_of(factor);
     const Stage& stage = formula_.stages[s];
     // Windows read an element from several places: they would make it several times.
     bool mixes = false;
@@ -144,39 +171,52 @@ class Preparation {
       for (const Expr& index : te::index_of(node)) mixes = mixes || te::variables_of(index).size() > 1;
     });
     if (mixes) return std::nullopt;
+    return kept(stage, factor, {});
+  }
+
+  // A part of the body as a stage of its own, one element for each turn of the loops it depends on; `last` is the
+  // innermost of them.
+  Made kept(const Stage& stage, const Expr& part, VarId last) {
     Made made;
     te::Substitution fresh;
     Shape shape;
     std::vector<Expr> place;
+    std::set<VarId> used = te::variables_of(part);
+    std::vector<VarId> order;
     for (const auto* list : {&stage.axes, &stage.reduction}) {
       for (VarId axis : *list) {
-        if (!used.count(axis)) continue;
-        Dim extent = formula_.variable(axis).extent;
-        VarId own = loop(extent);
-        fresh[axis.index] = Expr::variable(own);
-        made.stage.axes.push_back(own);
-        shape.push_back(extent);
-        place.push_back(Expr::variable(axis));
+        if (used.count(axis) && axis != last) order.push_back(axis);
       }
     }
-    BufferId kept = temporary(factor.dtype(), std::move(shape));
-    made.stage.target = kept;
+    if (last.valid()) order.push_back(last);
+    for (VarId axis : order) {
+      Dim extent = formula_.variable(axis).extent;
+      VarId own = loop(extent);
+      fresh[axis.index] = Expr::variable(own);
+      made.stage.axes.push_back(own);
+      shape.push_back(extent);
+      place.push_back(Expr::variable(axis));
+    }
+    BufferId target = temporary(part.dtype(), std::move(shape));
+    made.stage.target = target;
     for (VarId axis : made.stage.axes) made.stage.store.push_back(Expr::variable(axis));
-    made.stage.body = te::substituted(factor, fresh);
-    made.load = factor;
-    made.instead = Expr::load(kept, factor.dtype(), std::move(place));
+    made.stage.body = te::substituted(part, fresh);
+    made.load = part;
+    made.instead = Expr::load(target, part.dtype(), std::move(place));
     return made;
   }
 
   Formula formula_;
   const Target& target_;
   const SymbolBindings& nominal_;
+  bool turn_;
 };
 
 }  // namespace
 
-Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal) {
-  return Preparation(formula, target, nominal).run();
+Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal,
+                          bool turn_operands) {
+  return Preparation(formula, target, nominal, turn_operands).run();
 }
 
 }  // namespace xyntra

@@ -1,0 +1,161 @@
+#include "schedule/lower_attention.h"
+
+#include <algorithm>
+
+#include "schedule/alignment.h"
+#include "schedule/lower_contraction.h"
+#include "schedule/lower_stage.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kQueries = 12;  // of one block
+constexpr std::int64_t kTail = 4;
+
+class AttentionLowering {
+ public:
+  AttentionLowering(Lowering& lowering, std::size_t first, const Schedule& schedule)
+      : lowering_(lowering),
+        first_(first),
+        schedule_(schedule),
+        part_(part_of(lowering, first)),
+        alignment_(part_) {}
+
+  Stmt run() {
+    // Rows that all stages share; the queries are those that only one operand of the scores depends on.
+    std::vector<VarId> candidates = row_axes_of(lowering_, stage(0));
+    for (Alignment::Class id = 0; id < alignment_.class_count(); ++id) {
+      bool everywhere = alignment_.independent(id) && !alignment_.extent(id).is(1);
+      for (std::size_t s = 0; s < part_.stages.size(); ++s)
+        everywhere = everywhere && alignment_.axis_of(s, id).valid();
+      if (!everywhere) continue;
+      VarId axis = alignment_.axis_of(0, id);
+      bool query = std::find(candidates.begin(), candidates.end(), axis) != candidates.end();
+      if (query && (!has_queries_ || size(id) > size(queries_))) {
+        if (has_queries_) rows_.push_back(queries_);
+        queries_ = id;
+        has_queries_ = true;
+      } else {
+        rows_.push_back(id);
+      }
+    }
+    if (!has_queries_) return {};
+    for (Alignment::Class id : rows_) grid_.push_back(lowering_.loop("row", alignment_.extent(id)));
+    const Dim& turns = alignment_.extent(queries_);
+    Dim full = floor_div(turns, kQueries), rest = turns - full * kQueries;
+    Stmt body;
+    if (!full.is(0)) {
+      VarId number = lowering_.loop("q", rest.is(0) ? full : full + 1);
+      Stmt whole = block(Expr::variable(number) * Expr::index(kQueries), kQueries);
+      if (!whole.defined()) return {};
+      body = rest.is(0) ? whole
+                        : Stmt::branch(Expr::variable(number) < Expr::size(full), whole, tail(full, rest));
+      grid_.push_back(number);
+    } else {
+      body = tail(full, rest);
+    }
+    if (!body.defined()) return {};
+    if (grid_.empty()) grid_.push_back(lowering_.loop("g", 1));
+    for (auto loop = grid_.rbegin(); loop != grid_.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Grid, *loop, body);
+    return body;
+  }
+
+ private:
+  static te::Formula part_of(const Lowering& lowering, std::size_t first) {
+    te::Formula part = lowering.formula();
+    part.stages.erase(part.stages.begin(), part.stages.begin() + static_cast<std::ptrdiff_t>(first));
+    return part;
+  }
+  const Stage& stage(std::size_t s) const { return lowering_.formula().stages[first_ + s]; }
+  std::int64_t size(Alignment::Class id) const { return lowering_.size(alignment_.extent(id)); }
+
+  // The queries that fill no block: by fours, then one by one.
+  Stmt tail(const Dim& full, const Dim& rest) {
+    const Dim& turns = alignment_.extent(queries_);
+    Dim tails = floor_div(turns, kTail) - full * (kQueries / kTail), singles = rest - tails * kTail;
+    std::vector<Stmt> parts;
+    auto add = [&](const Dim& first, const Dim& count, std::int64_t rows) {
+      if (count.is(0)) return;
+      VarId number = lowering_.loop("t", count);
+      Stmt one = block(Expr::size(first) + Expr::variable(number) * Expr::index(rows), rows);
+      parts.push_back(Stmt::loop(LoopKind::Serial, number, std::move(one)));
+    };
+    add(full * kQueries, tails, kTail);
+    add(turns - singles, singles, 1);
+    return Stmt::block(std::move(parts));
+  }
+
+  // All stages for the queries [first, first + count).
+  Stmt block(const Expr& first, std::int64_t count) {
+    place(first, count);
+    std::vector<Stmt> body;
+    for (std::size_t s = 0; s < part_.stages.size(); ++s) {
+      Substitution bound;
+      for (std::size_t r = 0; r < rows_.size(); ++r)
+        bound[alignment_.axis_of(s, rows_[r]).index] = Expr::variable(grid_[r]);
+      VarId axis = alignment_.axis_of(s, queries_);
+      Stmt tiles = lower_row_block(lowering_, stage(s), schedule_, bound, {axis, first, count});
+      body.push_back(tiles.defined() ? tiles : row_by_row(s, std::move(bound), axis, first, count));
+    }
+    return Stmt::block(std::move(body));
+  }
+
+  Stmt row_by_row(std::size_t s, Substitution bound, VarId axis, const Expr& first, std::int64_t count) {
+    std::vector<VarId> free = stage(s).axes;
+    std::erase(free, axis);
+    for (std::size_t r = 0; r < rows_.size(); ++r) std::erase(free, alignment_.axis_of(s, rows_[r]));
+    VarId row = lowering_.loop("r", count);
+    bound[axis.index] = first + Expr::variable(row);
+    bool keep_order = schedule_.exactness == Exactness::Exact;
+    Stmt one = StageLowering(lowering_, stage(s), std::move(free), keep_order).serial(std::move(bound));
+    return Stmt::loop(LoopKind::Serial, row, std::move(one));
+  }
+
+  // What lies between the stages: one block of it, in the worker's scratch.
+  void place(const Expr& first, std::int64_t count) {
+    auto is_row = [this](Alignment::Class id) {
+      return std::find(rows_.begin(), rows_.end(), id) != rows_.end();
+    };
+    for (const Stage& one : part_.stages) {
+      const te::BufferInfo& buffer = part_.buffer(one.target);
+      if (buffer.role != te::BufferRole::Temporary) continue;
+      std::vector<bool> kept(buffer.shape.size(), true);
+      Lowering::Window window{buffer.shape.size(), first, count};
+      for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+        std::vector<Alignment::Class> along = alignment_.written_along(buffer.id, d);
+        bool row = !along.empty() && std::all_of(along.begin(), along.end(), is_row);
+        kept[d] = !row && !(along.empty() && buffer.shape[d].is(1));
+        if (along.size() == 1 && along[0] == queries_) window.dimension = d;
+      }
+      lowering_.place_window(buffer.id, Scope::Shared, kept, window);
+    }
+  }
+
+  Lowering& lowering_;
+  std::size_t first_;
+  const Schedule& schedule_;
+  te::Formula part_;
+  Alignment alignment_;
+  std::vector<Alignment::Class> rows_;
+  Alignment::Class queries_ = 0;
+  bool has_queries_ = false;
+  std::vector<VarId> grid_;
+};
+
+}  // namespace
+
+Stmt lower_attention(Lowering& lowering, std::size_t first, const Schedule& schedule) {
+  return AttentionLowering(lowering, first, schedule).run();
+}
+
+}  // namespace xyntra
