@@ -115,7 +115,7 @@ class PlanChecker {
       const Type& type = graph_.value(one.value).type;
       if (callers.contains(one.value) || !type.is_tensor() || !type.shape || one.layout.empty())
         return bad_model("the value " + value_text(one.value) + " cannot have a layout of its own");
-      XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape));
+      XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape, plan_.graph.value(one.value).is_constant()));
     }
     return {};
   }

@@ -126,8 +126,12 @@ class LayoutChooser {
     if (!columns || !buffer.shape[*columns].is_constant()) return {};
     std::int64_t count = buffer.shape[*columns].constant();
     std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
-    for (std::int64_t width : {tile, lanes, lanes / 2}) {
-      if (width < 2 || count % width != 0) continue;
+    // Where nothing comes out even and the weight is large, the last block is filled up.
+    std::vector<std::int64_t> widths{tile, lanes, lanes / 2};
+    bool even = std::any_of(widths.begin(), widths.end(),
+                            [count](std::int64_t width) { return width > 1 && count % width == 0; });
+    for (std::int64_t width : widths) {
+      if (width < 2 || (count % width != 0 && (even || count < 4 * width))) continue;
       Layout layout{{*columns, width, 0}};
       // The channels of a picture come in blocks: one block, then the window, then the next.
       std::int64_t block = *columns == 0 ? block_of(buffer, kChannels) : 0;

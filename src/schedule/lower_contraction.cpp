@@ -55,8 +55,8 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
       auto look_at = [&](const Expr& factor) {
         te::for_each_node(factor, [&](const ExprNode& node) {
           if (!te::is_load(node)) return;
-          auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
-          contiguous = contiguous && stride && (stride->is(0) || stride->is(1));
+          contiguous = contiguous &&
+                       lowering.contiguous_in_blocks(node.buffer, te::index_of(node), axis, lowering.lanes());
         });
       };
       look_at(lanes);
@@ -213,7 +213,10 @@ class TileLowering {
       auto filled = [this](VarId axis) { return std::min(lowering_.size(extent(axis)), rows_); };
       return filled(a) <= filled(b);
     });
-    if (!extent(tile_).is_constant()) return;
+    if (!extent(tile_).is_constant()) {
+      if (rows_ > kTailRows) rows_ -= rows_ % kTailRows;  // so that what is left comes in fours
+      return;
+    }
     std::int64_t turns = extent(tile_).constant();
     if (turns == 0) return;
     std::int64_t tiles = (turns + rows_ - 1) / rows_;

@@ -150,6 +150,15 @@ std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> ind
   return kept;
 }
 
+// Blocks of a layout leave divisions behind that loops over blocks undo.
+Expr Lowering::undivided(const Expr& index) const {
+  bool divides = false;
+  te::for_each_node(index, [&](const ExprNode& node) {
+    divides = divides || node.op == ExprOp::FloorDiv || node.op == ExprOp::Mod;
+  });
+  return divides ? te::IndexAlgebra(kernel_.variables).simplified(index) : index;
+}
+
 std::size_t Lowering::kept_position(const Place& place, std::size_t dimension) {
   auto end = place.kept.begin() + static_cast<std::ptrdiff_t>(dimension);
   return static_cast<std::size_t>(std::count(place.kept.begin(), end, true));
@@ -200,7 +209,7 @@ Lowering::Body Lowering::body(const Expr& expr, const te::Substitution& variable
         const BufferInfo& buffer = formula_.buffer(node.buffer);
         const Place& place = places_.at(node.buffer);
         std::vector<Expr> index = te::index_of(node), placed;
-        for (const Expr& one : index) placed.push_back(rebuild(one));
+        for (const Expr& one : index) placed.push_back(undivided(rebuild(one)));
         Expr inside;
         for (std::size_t d = 0; d < index.size(); ++d) {
           if (!place.kept[d] || algebra_.within(index[d], 0, buffer.shape[d])) continue;
@@ -281,6 +290,22 @@ std::optional<Dim> Lowering::stride(te::BufferId buffer, std::span<const Expr> i
     step = step * shape[d];
   }
   return total;
+}
+
+bool Lowering::contiguous_in_blocks(te::BufferId buffer, std::span<const Expr> index, te::VarId along,
+                                    std::int64_t block) const {
+  if (auto whole = stride(buffer, index, along)) return whole->is(0) || whole->is(1);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    for (const te::LinearIndex::Term& term : algebra_.linear(index[d]).terms) {
+      if (!te::variables_of(term.atom).count(along)) continue;
+      const ExprNode& atom = *term.atom;
+      bool division = atom.op == ExprOp::FloorDiv || atom.op == ExprOp::Mod;
+      if (!division || atom.operands[0]->op != ExprOp::Var || !atom.operands[1].is_constant()) return false;
+      if (atom.operands[1]->int_value % block != 0) return false;
+      if (atom.op == ExprOp::Mod && (d + 1 != index.size() || !term.coefficient.is(1))) return false;
+    }
+  }
+  return true;
 }
 
 kir::Kernel Lowering::finish(kir::Stmt body) && {

@@ -61,6 +61,11 @@ class Lowering {
   // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.
   std::optional<Dim> stride(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along) const;
 
+  // Whether an access is contiguous, or stands still, along a loop inside each block of `block` turns that begins at a
+  // multiple of it: where a buffer is laid out in such blocks.
+  bool contiguous_in_blocks(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along,
+                            std::int64_t block) const;
+
   kir::Kernel finish(kir::Stmt body) &&;
 
  private:
@@ -70,6 +75,7 @@ class Lowering {
     std::optional<Window> window;
   };
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
+  te::Expr undivided(const te::Expr& index) const;
   static std::size_t kept_position(const Place& place, std::size_t dimension);
   te::Expr folded(const te::Expr& expr) const;
 

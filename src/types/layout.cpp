@@ -49,7 +49,7 @@ Result<Layout> parse_layout(std::string_view text) {
 }
 
 // The parts of an axis, innermost first, must be i % m1, i / m1 % m2, …, i / m.
-Status check_layout(const Layout& layout, const Shape& shape) {
+Status check_layout(const Layout& layout, const Shape& shape, bool padded) {
   if (layout.empty()) return {};
   for (const LayoutPart& part : layout) {
     if (part.axis >= shape.size())
@@ -66,9 +66,10 @@ Status check_layout(const Layout& layout, const Shape& shape) {
     for (std::size_t i = 0; right && i < parts.size(); ++i) {
       bool last = i + 1 == parts.size();
       right = covered == Dim(parts[i].divisor) && (parts[i].modulus == 0) == last;
-      covered = covered * (last ? floor_div(shape[axis], parts[i].divisor) : Dim(parts[i].modulus));
+      covered = covered * (last ? ceil_div(shape[axis], parts[i].divisor) : Dim(parts[i].modulus));
     }
-    if (!right || covered != shape[axis]) {
+    bool fits = covered == shape[axis] || (padded && shape[axis].is_constant());
+    if (!right || !fits) {
       return bad_model("the layout " + to_string(layout) + " does not hold a buffer of shape " +
                        to_string(shape));
     }
@@ -80,7 +81,7 @@ Shape physical_shape(const Layout& layout, const Shape& shape) {
   if (layout.empty()) return shape;
   Shape physical;
   for (const LayoutPart& part : layout) {
-    physical.push_back(part.modulus != 0 ? Dim(part.modulus) : floor_div(shape[part.axis], part.divisor));
+    physical.push_back(part.modulus != 0 ? Dim(part.modulus) : ceil_div(shape[part.axis], part.divisor));
   }
   return physical;
 }

@@ -27,8 +27,9 @@ using Layout = std::vector<LayoutPart>;  // outermost first; empty: row-major
 std::string to_string(const Layout& layout);  // "[0, 1/16, 2, 3, 1%16]"
 Result<Layout> parse_layout(std::string_view text);
 
-// BadModel error unless every element of the shape has a place of its own and no place is left over.
-Status check_layout(const Layout& layout, const Shape& shape);
+// BadModel error unless every element of the shape has a place of its own and, but where `padded` allows it, no place is
+// left over. Places left over, at the end of an axis whose blocks do not come out even, hold zeros.
+Status check_layout(const Layout& layout, const Shape& shape, bool padded = false);
 Shape physical_shape(const Layout& layout, const Shape& shape);
 
 }  // namespace xyntra
