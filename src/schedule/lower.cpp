@@ -5,6 +5,7 @@
 #include "schedule/alignment.h"
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
+#include "schedule/lower_dot.h"
 #include "schedule/lower_stage.h"
 #include "schedule/prepare.h"
 #include "te/merge.h"
@@ -65,6 +66,7 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
 
 std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   std::vector<Stmt> made = lower_contraction(lowering, stage, schedule);
+  if (made.empty()) made = lower_dot(lowering, stage, schedule);
   if (!made.empty()) return made;
   return StageLowering(lowering, stage, stage.axes, schedule.exactness == Exactness::Exact).phases();
 }
