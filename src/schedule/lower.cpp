@@ -216,14 +216,23 @@ constexpr ScheduleEntry kSchedules[] = {
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, std::string name) {
+  te::Formula merged = formula;
+  te::merge_axes(merged);
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
-    te::Formula merged = formula;
-    te::merge_axes(merged);
-    if (entry.main_loop) merged = prepare_main_loop(merged, target, nominal, entry.turn_operands);
-    Lowering lowering(merged, target, nominal, std::move(name));
+    te::Formula ready =
+        entry.main_loop ? prepare_main_loop(merged, target, nominal, entry.turn_operands) : merged;
+    Lowering lowering(ready, target, nominal, name);
     Stmt body = entry.lower(lowering, schedule);
-    return std::move(lowering).finish(std::move(body));
+    kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+    Status proved = kir::verify(kernel);
+    if (proved) return kernel;
+    // Sizes can be so related that tiles cannot be shown to stay inside their buffers; plain loops then serve.
+    Lowering plain(merged, target, nominal, name);
+    Stmt loops = lower_stages(plain, schedule);
+    kernel = std::move(plain).finish(std::move(loops));
+    XYNTRA_CHECK_OK(kir::verify(kernel));
+    return kernel;
   }
   return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
 }

@@ -121,7 +121,7 @@ class TileLowering {
       for (VarId axis : roles_.rows) {
         if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
       }
-      Stmt body = row_tiles(inner, placed, grid);
+      Stmt body = Lowering::where_any(extent(roles_.lane), row_tiles(inner, placed, grid));
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -157,7 +157,7 @@ class TileLowering {
       }
       runs.push_back(std::move(one));
     }
-    Stmt body = Stmt::block(std::move(runs));
+    Stmt body = Lowering::where_any(extent(roles_.lane), Stmt::block(std::move(runs)));
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
     return body;

@@ -139,7 +139,7 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   if (!rest.is(0)) {
     VarId one = lowering_.loop(name + "r", rest);
     bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);
-    parts.push_back(Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1)));
+    parts.push_back(Lowering::where_any(end, Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1))));
   }
   return Stmt::block(std::move(parts));
 }

@@ -308,6 +308,11 @@ bool Lowering::contiguous_in_blocks(te::BufferId buffer, std::span<const Expr> i
   return true;
 }
 
+kir::Stmt Lowering::where_any(const Dim& extent, kir::Stmt body) {
+  if (extent.never_negative()) return body;
+  return kir::Stmt::branch(Expr::index(0) < Expr::size(extent), std::move(body));
+}
+
 kir::Kernel Lowering::finish(kir::Stmt body) && {
   kernel_.body = std::move(body);
   return std::move(kernel_);

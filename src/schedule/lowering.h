@@ -66,6 +66,9 @@ class Lowering {
   bool contiguous_in_blocks(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along,
                             std::int64_t block) const;
 
+  // The body where an axis has turns at all: sizes may be differences that nothing keeps from being negative.
+  static kir::Stmt where_any(const Dim& extent, kir::Stmt body);
+
   kir::Kernel finish(kir::Stmt body) &&;
 
  private:
