@@ -146,9 +146,26 @@ bool BoundsProver::within(const Expr& index, const Dim& extent) {
   return prove(plus(number(extent - 1), sum, -1), kDepth);
 }
 
+// What facts say of one symbol by itself: n - 3 >= 0.
+SymbolRanges BoundsProver::ranges_of_symbols() const {
+  SymbolRanges ranges;
+  for (const Fact& fact : facts_) {
+    if (!fact.holds || !fact.sum.is_constant() || fact.sum.constant.is_constant()) continue;
+    std::vector<std::string> symbols;
+    fact.sum.constant.collect_symbols(symbols);
+    if (symbols.size() != 1) continue;
+    Dim rest = fact.sum.constant - Dim::symbol(symbols.front());
+    if (!rest.is_constant()) continue;
+    auto [known, fresh] = ranges.try_emplace(symbols.front());
+    if (fresh) known->second.low = 0;
+    known->second.low = std::max(known->second.low, -rest.constant());
+  }
+  return ranges;
+}
+
 // Facts about sizes alone hold beside the symbols' own ranges.
 bool BoundsProver::prove_size(const Dim& size, int depth) const {
-  if (size.never_negative()) return true;
+  if (size.never_negative(depth == 0 ? ranges_of_symbols() : SymbolRanges())) return true;
   constexpr int kDeepest = 2;
   if (depth == kDeepest || size.is_constant()) return false;
   for (const Fact& fact : facts_) {

@@ -49,6 +49,7 @@ class BoundsProver {
   void compare(te::ExprOp op, const te::Expr& left, const te::Expr& right, bool holds);
   bool unreachable() const;
   bool prove(const Goal& goal, int depth);
+  SymbolRanges ranges_of_symbols() const;
   bool prove_size(const Dim& size, int depth) const;
   bool eliminate(const Goal& goal, std::size_t term, int depth);
   bool by_facts(const Goal& goal, std::size_t term, int depth);
