@@ -75,8 +75,11 @@ void BoundsProver::forget(BufferId buffer) {
   }
 }
 
-void BoundsProver::compare(ExprOp op, const Expr& left, const Expr& right, bool holds) {
-  if (!is_integer(left.dtype()) || left.dtype() == DType::U64) return;
+// Sums of which all are 0 or more exactly when the comparison has this value; none where that takes an "or", or cannot
+// be said by sums.
+std::vector<LinearIndex> BoundsProver::sums_of(const Expr& comparison, bool holds) {
+  const Expr &left = comparison->operands[0], &right = comparison->operands[1];
+  if (!is_integer(left.dtype()) || left.dtype() == DType::U64) return {};
   // A narrower integer keeps its value when widened, so what is known of it is known of its index.
   auto widened = [](const Expr& e) {
     return e.is_constant() ? Expr::index(e->int_value) : te::cast(DType::I64, e);
@@ -85,21 +88,28 @@ void BoundsProver::compare(ExprOp op, const Expr& left, const Expr& right, bool 
   auto at_least = [&](std::int64_t scale, std::int64_t offset) {
     LinearIndex sum = plus({}, difference, scale);
     sum.constant = sum.constant + Dim(offset);
-    add_fact(std::move(sum));
+    return sum;
   };
-  switch (op) {
-    case ExprOp::Less: holds ? at_least(1, -1) : at_least(-1, 0); return;
-    case ExprOp::LessEqual: holds ? at_least(1, 0) : at_least(-1, -1); return;
-    case ExprOp::Greater: holds ? at_least(-1, -1) : at_least(1, 0); return;
-    case ExprOp::GreaterEqual: holds ? at_least(-1, 0) : at_least(1, -1); return;
+  switch (comparison->op) {
+    case ExprOp::Less: return {holds ? at_least(1, -1) : at_least(-1, 0)};
+    case ExprOp::LessEqual: return {holds ? at_least(1, 0) : at_least(-1, -1)};
+    case ExprOp::Greater: return {holds ? at_least(-1, -1) : at_least(1, 0)};
+    case ExprOp::GreaterEqual: return {holds ? at_least(-1, 0) : at_least(1, -1)};
     case ExprOp::Equal:
     case ExprOp::NotEqual:
-      if (holds != (op == ExprOp::Equal)) return;
-      at_least(1, 0);
-      at_least(-1, 0);
-      return;
-    default: return;
+      if (holds != (comparison->op == ExprOp::Equal)) return {};
+      return {at_least(1, 0), at_least(-1, 0)};
+    default: return {};
   }
+}
+
+bool BoundsProver::holds(const Expr& comparison, bool wanted) {
+  std::vector<LinearIndex> sums = sums_of(comparison, wanted);
+  for (const LinearIndex& sum : sums) {
+    steps_left_ = kSteps;
+    if (!prove(sum, kDepth)) return false;
+  }
+  return !sums.empty();
 }
 
 void BoundsProver::assume(const Expr& condition, bool holds) {
@@ -109,7 +119,7 @@ void BoundsProver::assume(const Expr& condition, bool holds) {
   } else if (node.op == ExprOp::Not) {
     assume(node.operands[0], !holds);
   } else if (te::kind_of(node.op) == te::ExprKind::Compare) {
-    compare(node.op, node.operands[0], node.operands[1], holds);
+    for (LinearIndex& sum : sums_of(condition, holds)) add_fact(std::move(sum));
   }
 }
 

@@ -35,6 +35,7 @@ class BoundsProver {
 
   bool never_negative(const te::Expr& number);
   bool within(const te::Expr& index, const Dim& extent);  // 0 <= index < extent
+  bool holds(const te::Expr& comparison, bool wanted);  // whether a comparison is known to be true, or false
 
  private:
   struct Fact {
@@ -46,7 +47,7 @@ class BoundsProver {
 
   te::LinearIndex linear(const te::Expr& number);
   void add_fact(te::LinearIndex sum);
-  void compare(te::ExprOp op, const te::Expr& left, const te::Expr& right, bool holds);
+  std::vector<te::LinearIndex> sums_of(const te::Expr& comparison, bool holds);
   bool unreachable() const;
   bool prove(const Goal& goal, int depth);
   SymbolRanges ranges_of_symbols() const;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "kir/bounds.h"
+#include "kir/effects.h"
 #include "kir/intrinsics.h"
 #include "kir/kernel.h"
 #include "kir/text_words.h"
@@ -97,21 +98,6 @@ class Verifier {
       if (!operand.buffer.valid() || place >= places_of(node.intrinsic).size()) continue;
       if (is_opaque_place(places_of(node.intrinsic)[place++])) opaque_.insert(operand.buffer);
     }
-  }
-
-  static void buffers_written(const StmtNode& node, std::set<BufferId>& written) {
-    if (node.kind == Kind::Store) written.insert(node.buffer);
-    if (node.kind != Kind::Call) return;
-    std::size_t place = 0;
-    for (const Operand& operand : node.operands) {
-      if (!operand.buffer.valid() || place >= places_of(node.intrinsic).size()) continue;
-      if (places_of(node.intrinsic)[place++].access != PlaceAccess::Read) written.insert(operand.buffer);
-    }
-  }
-  static std::set<BufferId> buffers_written(const Stmt& root) {
-    std::set<BufferId> written;
-    for_each_statement(root, [&](const StmtNode& node) { buffers_written(node, written); });
-    return written;
   }
 
   // ---- statements
@@ -277,9 +263,7 @@ class Verifier {
         XYNTRA_CHECK_OK(place_ok(node, operand, places_of(node.intrinsic)[place++]));
     }
     if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::MbarrierWait) forget_shared();
-    std::set<BufferId> written;
-    buffers_written(node, written);
-    for (BufferId buffer : written) prover_.forget(buffer);
+    for (BufferId buffer : buffers_written(node)) prover_.forget(buffer);
     return {};
   }
 

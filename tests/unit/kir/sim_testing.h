@@ -28,6 +28,7 @@ class Arguments {
     if (!values.empty()) std::memcpy(values.data(), buffers_[position].data(), buffers_[position].size());
     return values;
   }
+  std::size_t count() const { return buffers_.size(); }
   std::vector<std::span<std::byte>> spans() { return {buffers_.begin(), buffers_.end()}; }
 
  private:

@@ -1,0 +1,42 @@
+#include "kir/effects.h"
+
+#include "kir/intrinsics.h"
+#include "te/walk.h"
+
+namespace xyntra::kir {
+
+std::set<BufferId> buffers_written(const StmtNode& statement) {
+  std::set<BufferId> written;
+  if (statement.kind == StmtNode::Kind::Store) written.insert(statement.buffer);
+  if (statement.kind != StmtNode::Kind::Call) return written;
+  std::size_t place = 0;
+  auto rules = places_of(statement.intrinsic);
+  for (const Operand& operand : statement.operands) {
+    if (!operand.buffer.valid() || place >= rules.size()) continue;
+    if (rules[place++].access != PlaceAccess::Read) written.insert(operand.buffer);
+  }
+  return written;
+}
+
+std::set<BufferId> buffers_written(const Stmt& root) {
+  std::set<BufferId> written;
+  for_each_statement(root, [&](const StmtNode& node) { written.merge(buffers_written(node)); });
+  return written;
+}
+
+bool has_call(const Stmt& root) {
+  bool found = false;
+  for_each_statement(root, [&](const StmtNode& node) { found = found || node.kind == StmtNode::Kind::Call; });
+  return found;
+}
+
+bool is_invariant(const Expr& expr, VarId var, const std::set<BufferId>& written) {
+  bool invariant = true;
+  te::for_each_node(expr, [&](const te::ExprNode& node) {
+    if (node.op == te::ExprOp::Var && node.var == var) invariant = false;
+    if (te::is_load(node) && written.count(node.buffer) != 0) invariant = false;
+  });
+  return invariant;
+}
+
+}  // namespace xyntra::kir

@@ -1,0 +1,17 @@
+// What statements read and write.
+#pragma once
+
+#include <set>
+
+#include "kir/kernel.h"
+
+namespace xyntra::kir {
+
+std::set<BufferId> buffers_written(const StmtNode& statement);  // by itself
+std::set<BufferId> buffers_written(const Stmt& root);  // with everything inside
+bool has_call(const Stmt& root);
+
+// Whether the expression has one value in all turns of a loop over `var` whose body writes `written`.
+bool is_invariant(const Expr& expr, VarId var, const std::set<BufferId>& written);
+
+}  // namespace xyntra::kir
