@@ -100,8 +100,12 @@ class ThreadPool::Crew {
         std::min<std::int64_t>(loop.chunks() - 1, static_cast<std::int64_t>(workers_.size()));
     for (std::int64_t i = 0; i < helpers; ++i) wake_.notify_one();
     loop.work();
+    {
+      const std::lock_guard lock(mutex_);
+      loop_ = nullptr;  // who wakes up from now on finds nothing to do
+    }
+    spin([this] { return working_.load(std::memory_order_acquire) == 0; });
     std::unique_lock lock(mutex_);
-    loop_ = nullptr;  // who wakes up from now on finds nothing to do
     done_.wait(lock, [this] { return working_ == 0; });
     return true;
   }
@@ -125,8 +129,10 @@ class ThreadPool::Crew {
   void serve() {
     std::fesetenv(FE_DFL_ENV);  // not what the thread that happened to start us had set
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex_);
     for (;;) {
+      // Loops follow one another closely: who waits a little on his feet is there when the next one comes.
+      spin([&] { return turn_.load(std::memory_order_relaxed) != seen || stopping_; });
+      std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return stopping_ || (loop_ != nullptr && turn_ != seen); });
       if (stopping_) return;
       seen = turn_;
@@ -139,6 +145,20 @@ class ThreadPool::Crew {
     }
   }
 
+  template <class Ready>
+  static void spin(Ready ready) {
+    constexpr int kSpins = 400;  // some 20 microseconds
+    for (int i = 0; i < kSpins && !ready(); ++i) pause();
+  }
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+  }
+
   const int wanted_;
   std::mutex use_;
   bool started_ = false;
@@ -147,9 +167,9 @@ class ThreadPool::Crew {
   std::mutex mutex_;  // guards all below
   std::condition_variable wake_, done_;
   Loop* loop_ = nullptr;
-  std::uint64_t turn_ = 0;
-  int working_ = 0;
-  bool stopping_ = false;
+  std::atomic<std::uint64_t> turn_{0};  // these three are looked at without it, too, by who is spinning
+  std::atomic<int> working_{0};
+  std::atomic<bool> stopping_{false};
 };
 
 // All pools there are, so that a forked child can give each a fresh crew before anything else runs in it.
