@@ -170,6 +170,7 @@ class TileLowering {
     Dim blocks;
     std::int64_t width = 1, vectors = 1;
     Expr second;
+    bool masked = false;  // lanes beyond the last column do nothing
   };
 
   // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
@@ -178,11 +179,17 @@ class TileLowering {
     const Dim& columns = extent(roles_.lane);
     Dim blocks = floor_div(columns, width_ * in_lane), done = blocks * (width_ * in_lane);
     std::vector<Columns> runs;
-    if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width_, in_lane, {}});
+    if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width_, in_lane, {}, false});
     Dim whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
-    if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width_, 1, {}});
+    if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width_, 1, {}, false});
     done = done + whole * width_;
-    if (done != columns) runs.push_back({Expr::size(done), columns - done, 1, 1, {}});
+    if (done == columns) return runs;
+    bool masked = lowering_.has_masks() && width_ == lowering_.lanes() && !(columns - done).is(1);
+    if (masked) {
+      runs.push_back({Expr::size(done), 1, width_, 1, {}, true});
+    } else {
+      runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
+    }
     return runs;
   }
 
@@ -297,6 +304,11 @@ class TileLowering {
         });
       });
     };
+    auto where_column = [&](const Expr& lane, Stmt inside, Stmt outside) {
+      if (!across.masked) return inside;
+      return Stmt::branch(across.base + lane < Expr::size(extent(roles_.lane)), std::move(inside),
+                          std::move(outside));
+    };
     auto partial = [&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Expr::load(sum, dtype, {row, vector, lane});
     };
@@ -310,7 +322,8 @@ class TileLowering {
         return lanes(width, [&](const Expr& lane) {
           Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
           value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
-          return Stmt::block(std::move(value.checks));
+          return where_column(lane, Stmt::block(std::move(value.checks)),
+                              Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
         });
       }));
       auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
@@ -323,7 +336,7 @@ class TileLowering {
           Lowering::Body value =
               lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
           value.checks.push_back(add(value.value, row, vector, lane));
-          return Stmt::block(std::move(value.checks));
+          return where_column(lane, Stmt::block(std::move(value.checks)), {});
         }));
         return Stmt::block(std::move(turn));
       }
@@ -343,7 +356,7 @@ class TileLowering {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
-      return lowering_.store(stage_, variables, std::move(result));
+      return where_column(lane, lowering_.store(stage_, variables, std::move(result)), {});
     };
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
     if (!heavy) {

@@ -122,6 +122,12 @@ Stmt StageLowering::strips(Substitution bound) const {
   return along_output(std::move(bound), 0, lowering_.formula().variable(strip_->axis).extent);
 }
 
+// Whether the elements that fill no vector run in the lanes of a masked one. Reductions inside would keep other lanes busy
+// for nothing when there is but one.
+bool StageLowering::masked(const Dim& rest) const {
+  return lowering_.has_masks() && strip_->width == lowering_.lanes() && !rest.is(1);
+}
+
 // Elements [first, first + count) of the strip: whole vectors, then the rest one by one.
 Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim& count) const {
   const std::string& name = lowering_.formula().variable(strip_->axis).name;
@@ -136,7 +142,13 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
     Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
     parts.push_back(Stmt::loop(LoopKind::Serial, block, std::move(vector)));
   }
-  if (!rest.is(0)) {
+  if (!rest.is(0) && masked(rest)) {
+    VarId lane = lowering_.loop(name + "l", width);
+    Expr position = Expr::size(first + whole * width) + Expr::variable(lane);
+    bound[strip_->axis.index] = position;
+    Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), width));
+    parts.push_back(Lowering::where_any(end, Stmt::loop(LoopKind::Vector, lane, std::move(some))));
+  } else if (!rest.is(0)) {
     VarId one = lowering_.loop(name + "r", rest);
     bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);
     parts.push_back(Lowering::where_any(end, Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1))));
@@ -241,7 +253,13 @@ Stmt StageLowering::along_reduction(Substitution bound) const {
                                  })));
     }
     Dim whole = done + (chains > 1 ? blocks * width : Dim(0)), rest = variable.extent - whole;
-    if (!rest.is(0)) {
+    if (!rest.is(0) && masked(rest)) {
+      parts.push_back(vector_of(width, [&](const Expr& lane) {
+        Expr position = Expr::size(whole) + lane;
+        inner[strip_->axis.index] = position;
+        return Stmt::branch(position < Expr::size(variable.extent), add(inner, Expr::index(0), lane));
+      }));
+    } else if (!rest.is(0)) {
       VarId one = lowering_.loop("r", rest);
       inner[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);
       parts.push_back(Stmt::loop(LoopKind::Serial, one, add(inner, Expr::index(0), Expr::index(0))));

@@ -4,7 +4,7 @@
 // contiguous. Along an output axis each lane makes an element of its own:
 //
 //   for b < E/16 { vector l < 16 { acc = identity; for k { acc = acc + body }; y[b*16 + l] = finish(acc) } }
-//   for r < E%16 { the same for one element }
+//   for r < E%16 { the same for one element }                                      or one vector more, masked
 //
 // Along a reduction axis the lanes hold partial sums, which are combined at the end, always in the same order.
 #pragma once
@@ -36,6 +36,7 @@ class StageLowering {
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
   kir::Stmt strips(te::Substitution bound) const;
+  bool masked(const Dim& rest) const;
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(te::Substitution bound) const;
   kir::Stmt point(te::Substitution bound, const te::Expr& lane, std::int64_t width) const;

@@ -21,6 +21,9 @@ class Lowering {
   const SymbolBindings& nominal() const { return nominal_; }
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
+  bool has_masks() const {
+    return target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
+  }  // cheap ones
   std::int64_t size(
       const Dim& dim) const;  // at the nominal sizes; a symbol without one counts as kTypicalSize
 
