@@ -203,12 +203,17 @@ struct ScheduleEntry {
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
   bool main_loop = false;
   bool turn_operands = false;
+  bool share_parts = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {"pointwise", lower_stages},  {"movement", lower_stages},
-    {"row", lower_rows},          {"contraction", lower_main, true},
-    {"window", lower_main, true}, {"attention", lower_blocks, true, true},
-    {"stages", lower_stages},     {"side by side", lower_stages},
+    {"pointwise", lower_stages},
+    {"movement", lower_stages},
+    {"row", lower_rows, false, false, true},
+    {"contraction", lower_main, true},
+    {"window", lower_main, true},
+    {"attention", lower_blocks, true, true, true},
+    {"stages", lower_stages},
+    {"side by side", lower_stages},
     {"view", lower_stages},
 };
 

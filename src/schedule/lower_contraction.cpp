@@ -121,7 +121,8 @@ class TileLowering {
       for (VarId axis : roles_.rows) {
         if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
       }
-      Stmt body = Lowering::where_any(extent(roles_.lane), row_tiles(inner, placed, grid));
+      Stmt body =
+          Lowering::where_any(extent(roles_.lane), where_columns(across, row_tiles(inner, placed, grid)));
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -149,7 +150,7 @@ class TileLowering {
       run.second = second;
       Stmt one;
       if (run.blocks.is(1)) {
-        one = tile(bound, run, rows.first, rows.count);
+        one = where_columns(run, tile(bound, run, rows.first, rows.count));
       } else {
         VarId number = lowering_.loop(name(roles_.lane), run.blocks);
         run.base = run.base + Expr::variable(number) * Expr::index(run.width * run.vectors);
@@ -172,6 +173,13 @@ class TileLowering {
     Expr second;
     bool masked = false;  // lanes beyond the last column do nothing
   };
+
+  // A masked run is there for sizes that leave columns over.
+  Stmt where_columns(const Columns& run, Stmt body) const {
+    const Dim& columns = extent(roles_.lane);
+    if (!run.masked || columns.is_constant()) return body;
+    return Stmt::branch(run.base < Expr::size(columns), std::move(body));
+  }
 
   // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
   std::vector<Columns> runs_of_columns() const {
@@ -200,7 +208,7 @@ class TileLowering {
     std::int64_t lanes = lowering_.size(extent(roles_.lane));
     width_ = static_cast<std::int64_t>(
         std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
-    vectors_ = std::max<std::int64_t>(1, knob(schedule, "tile_columns", width_) / width_);
+    vectors_ = std::max<std::int64_t>(1, knob(schedule, "tile_columns", 2 * width_) / width_);
     if (lanes < width_ * vectors_ ||
         (extent(roles_.lane).is_constant() && lanes % (width_ * vectors_) != 0)) {
       // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.

@@ -19,6 +19,12 @@ constexpr std::int64_t kBlock =
 constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
 constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
 
+// A masked vector is there for sizes that leave elements over.
+Stmt where_left(const Dim& done, const Dim& end, Stmt body) {
+  if (end.is_constant()) return body;
+  return Stmt::branch(Expr::size(done) < Expr::size(end), std::move(body));
+}
+
 void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
 
 }  // namespace
@@ -147,7 +153,8 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
     Expr position = Expr::size(first + whole * width) + Expr::variable(lane);
     bound[strip_->axis.index] = position;
     Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), width));
-    parts.push_back(Lowering::where_any(end, Stmt::loop(LoopKind::Vector, lane, std::move(some))));
+    some = Lowering::where_any(end, Stmt::loop(LoopKind::Vector, lane, std::move(some)));
+    parts.push_back(where_left(first + whole * width, end, std::move(some)));
   } else if (!rest.is(0)) {
     VarId one = lowering_.loop(name + "r", rest);
     bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);
@@ -254,11 +261,12 @@ Stmt StageLowering::along_reduction(Substitution bound) const {
     }
     Dim whole = done + (chains > 1 ? blocks * width : Dim(0)), rest = variable.extent - whole;
     if (!rest.is(0) && masked(rest)) {
-      parts.push_back(vector_of(width, [&](const Expr& lane) {
+      Stmt some = vector_of(width, [&](const Expr& lane) {
         Expr position = Expr::size(whole) + lane;
         inner[strip_->axis.index] = position;
         return Stmt::branch(position < Expr::size(variable.extent), add(inner, Expr::index(0), lane));
-      }));
+      });
+      parts.push_back(where_left(whole, variable.extent, std::move(some)));
     } else if (!rest.is(0)) {
       VarId one = lowering_.loop("r", rest);
       inner[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);

@@ -1,6 +1,8 @@
 #include "schedule/prepare.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_set>
 
 #include "schedule/lower_contraction.h"
 #include "te/compose.h"
@@ -147,7 +149,6 @@ class Preparation {
     for (const Expr& factor : stage.body->operands) {
       const Expr& other =
           &factor == &stage.body->operands[0] ? stage.body->operands[1] : stage.body->operands[0];
-      if (factor->op != ExprOp::Load) continue;
       std::set<VarId> used = te::variables_of(factor), of_other = te::variables_of(other);
       for (VarId axis : stage.axes) {
         auto stored = probe.stride(stage.target, stage.store, axis);
@@ -212,7 +213,102 @@ class Preparation {
   bool turn_;
 };
 
+// Whether b is a with other loops in the places of its own; tells which.
+bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops) {
+  if (a.address() == b.address() && te::variables_of(a).empty()) return true;
+  if (a->op != b->op || a.dtype() != b.dtype() || a->operands.size() != b->operands.size()) return false;
+  if (a->op == ExprOp::Var) {
+    auto [known, fresh] = loops.try_emplace(a->var, b->var);
+    return known->second == b->var;
+  }
+  for (std::size_t i = 0; i < a->operands.size(); ++i) {
+    if (!is_renamed(a->operands[i], b->operands[i], loops)) return false;
+  }
+  if (!a->operands.empty()) return te::same(te::with_operands(b, a->operands), a);
+  return te::same(a, b);
+}
+
+// Worth a place in memory: a function takes as long as dozens of loads.
+bool is_heavy(const Expr& body) {
+  bool found = false;
+  te::for_each_node(
+      body, [&](const ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
+  return found;
+}
+
+// The first part of an expression that is `part` under other loops.
+Expr find_renamed(const Expr& part, const Expr& root, std::map<VarId, VarId>& loops) {
+  std::vector<Expr> waiting{root};
+  std::unordered_set<const ExprNode*> seen;
+  while (!waiting.empty()) {
+    Expr expr = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(expr.address()).second) continue;
+    loops.clear();
+    if (expr->op == part->op && is_renamed(part, expr, loops)) return expr;
+    for (const Expr& operand : expr->operands) waiting.push_back(operand);
+  }
+  return {};
+}
+
 }  // namespace
+
+Formula share_heavy_parts(const Formula& formula) {
+  Formula shared = formula;
+  for (std::size_t s = 0; s + 1 < shared.stages.size(); ++s) {
+    const Stage stage = shared.stages[s];
+    if (stage.kind != Stage::Kind::MapReduce || stage.reduction.empty() || !is_heavy(stage.body)) continue;
+    std::vector<VarId> loops = stage.axes;
+    loops.insert(loops.end(), stage.reduction.begin(), stage.reduction.end());
+    BufferId kept;
+    for (std::size_t later = s + 1; later < shared.stages.size(); ++later) {
+      Stage& reader = shared.stages[later];
+      std::map<VarId, VarId> renamed;
+      if (reader.kind != Stage::Kind::MapReduce || !reader.reduction.empty()) continue;
+      Expr part = find_renamed(stage.body, reader.body, renamed);
+      bool whole = part.defined() && std::all_of(loops.begin(), loops.end(), [&](VarId loop) {
+                     auto found = renamed.find(loop);
+                     return shared.variable(loop).extent.is(1) ||
+                            (found != renamed.end() &&
+                             shared.variable(found->second).extent == shared.variable(loop).extent);
+                   });
+      if (!whole) continue;
+      if (!kept.valid()) {
+        kept = BufferId(shared.buffers.size());
+        Shape shape;
+        for (VarId loop : loops) shape.push_back(shared.variable(loop).extent);
+        shared.buffers.push_back({kept, "e" + std::to_string(kept.index), stage.body.dtype(),
+                                  std::move(shape), BufferRole::Temporary, -1});
+      }
+      std::vector<Expr> place;
+      for (VarId loop : loops) {
+        auto found = renamed.find(loop);
+        place.push_back(found == renamed.end() ? Expr::index(0) : Expr::variable(found->second));
+      }
+      Expr instead = Expr::load(kept, stage.body.dtype(), std::move(place));
+      te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, part) ? instead : Expr(); });
+      reader.body = rewriter(reader.body);
+    }
+    if (!kept.valid()) continue;
+    Stage made;
+    te::Substitution fresh;
+    for (VarId loop : loops) {
+      VarId own(shared.variables.size());
+      shared.variables.push_back({"e" + std::to_string(own.index), shared.variable(loop).extent});
+      fresh[loop.index] = Expr::variable(own);
+      made.axes.push_back(own);
+      made.store.push_back(Expr::variable(own));
+    }
+    made.target = kept;
+    made.body = te::substituted(stage.body, fresh);
+    std::vector<Expr> place;
+    for (VarId loop : loops) place.push_back(Expr::variable(loop));
+    shared.stages[s].body = Expr::load(kept, stage.body.dtype(), std::move(place));
+    shared.stages.insert(shared.stages.begin() + static_cast<std::ptrdiff_t>(s), std::move(made));
+    ++s;
+  }
+  return shared;
+}
 
 Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal,
                           bool turn_operands) {

@@ -13,6 +13,10 @@
 
 namespace xyntra {
 
+// Heavy parts that two stages compute alike, made once: the exponents that a softmax adds up and then divides.
+//   s = sum(k) exp(x[k] - m); y[k] = exp(x[k] - m) / s         e[k] = exp(x[k] - m); s = sum(k) e[k]; y[k] = e[k] / s
+te::Formula share_heavy_parts(const te::Formula& formula);
+
 te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
                               bool turn_operands);
 
