@@ -189,6 +189,7 @@ std::vector<std::byte> to_bytes(const CompiledKernels& kernels) {
     writer.dims(kernel.sizes);
     writer.dims(kernel.workspace_bytes);
     writer.text(kernel.scratch_bytes.to_string());
+    writer.number(kernel.uses_tiles ? 1 : 0);
   }
   writer.number(kernels.object.size());
   writer.bytes.insert(writer.bytes.end(), kernels.object.begin(), kernels.object.end());
@@ -211,6 +212,8 @@ Result<CompiledKernels> compiled_kernels_from(std::span<const std::byte> bytes) 
     XYNTRA_TRY(kernel.sizes, reader.dims());
     XYNTRA_TRY(kernel.workspace_bytes, reader.dims());
     XYNTRA_TRY(kernel.scratch_bytes, reader.dim());
+    XYNTRA_TRY(std::uint64_t uses_tiles, reader.number());
+    kernel.uses_tiles = uses_tiles != 0;
     made.kernels.push_back(std::move(kernel));
   }
   XYNTRA_TRY(auto object, reader.part());

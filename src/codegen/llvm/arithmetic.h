@@ -17,6 +17,7 @@ struct MachineTraits {
   bool rounds = false;  // floor, ceil, trunc, nearest even
   bool fuses = false;  // fma
   bool converts_f16 = false;
+  bool tiles = false;  // AMX with bf16
   const llvm::TargetMachine* machine = nullptr;
 };
 

@@ -20,6 +20,14 @@ constexpr std::int64_t kMostStatements = 1'000'000;  // after unrolling
 constexpr std::int64_t kMostRegisterBytes = 32 << 10;  // of one buffer; a larger one lies in scratch memory
 constexpr std::int64_t kScratchAlignment = 64;
 
+bool has_barrier(const kir::Stmt& statement) {
+  bool found = false;
+  kir::for_each_statement(statement, [&](const StmtNode& node) {
+    found = found || (node.kind == StmtNode::Kind::Call && node.intrinsic == kir::Intrinsic::Barrier);
+  });
+  return found;
+}
+
 Dim bytes_of(const kir::Buffer& buffer) {
   return ceil_div(product(buffer.shape) * Dim(bits_of(buffer.dtype)), Dim(8));
 }
@@ -55,6 +63,8 @@ void KernelEmitter::lay_out_scratch() {
 
 Result<CompiledKernel> KernelEmitter::emit(const std::string& prefix) {
   lay_out_scratch();
+  XYNTRA_CHECK_OK(number_tiles());
+  made_.uses_tiles = uses_tiles(kernel_.body);
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
   for (std::size_t i = 0; i < phases.size(); ++i) {
     CompiledPhase phase{prefix + "_p" + std::to_string(i), kir::work_items(kernel_, phases[i])};
@@ -81,7 +91,9 @@ Status KernelEmitter::emit_phase(const kir::Phase& phase, const std::string& sym
   auto* body = BasicBlock::Create(context_, "body", function_);
   entry_.SetInsertPoint(entry);
   b_.SetInsertPoint(body);
-  fault_ = nullptr;
+  tile_staging_ = nullptr;
+  tiles_configured_ = uses_tiles(phase.body);
+  if (tiles_configured_) configure_tiles();
   lanes_.reset();
   mask_ = nullptr;
   variables_.assign(kernel_.variables.size(), nullptr);
@@ -152,6 +164,7 @@ Status KernelEmitter::emit_work_items(const kir::Phase& phase) {
   }
   b_.CreateCondBr(b_.CreateICmpSLT(next, end), items, done);
   b_.SetInsertPoint(done);
+  leave();
   b_.CreateRet(b_.getInt32(0));
   return {};
 }
@@ -189,6 +202,8 @@ Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
     case LoopKind::Thread:
+      if (!extent.is(1) && has_barrier(body)) return unsupported("threads that wait for one another");
+      return serial_loop(node, extent);
     case LoopKind::Serial: return serial_loop(node, extent);
     case LoopKind::Unrolled:
       if (!constant) return unsupported("an unrolled loop of unknown extent");
@@ -307,6 +322,7 @@ Status KernelEmitter::check(const StmtNode& node) {
   b_.CreateStore(b_.getInt32(static_cast<std::uint32_t>(node.dimension)),
                  b_.CreateConstGEP1_64(b_.getInt32Ty(), fault, 1));
   b_.CreateStore(index, b_.CreateConstGEP1_64(b_.getInt64Ty(), fault, 1));
+  leave();
   b_.CreateRet(b_.getInt32(1));
   b_.SetInsertPoint(after);
   return {};
@@ -314,7 +330,8 @@ Status KernelEmitter::check(const StmtNode& node) {
 
 Status KernelEmitter::call(const StmtNode& node) {
   if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
-  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "' on a CPU");
+  begin_statement(node);
+  return tile_call(node);
 }
 
 void KernelEmitter::store(const StmtNode& node) {

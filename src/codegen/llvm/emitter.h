@@ -95,6 +95,16 @@ class KernelEmitter {
   template <class Instruction>
   Instruction* marked(kir::BufferId buffer, Instruction* access);  // with what it cannot overlap
 
+  // tiles.cpp
+  static bool uses_tiles(const kir::Stmt& statement);
+  Status number_tiles();
+  Result<Value*> tile(const kir::Operand& operand);  // its number
+  void configure_tiles();
+  void leave();  // before the function returns
+  Status tile_call(const kir::StmtNode& node);
+  Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
+                   const te::Expr& columns, bool load);
+
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   MachineTraits traits_;
@@ -104,6 +114,7 @@ class KernelEmitter {
   CompiledKernel made_;
   std::vector<Dim> scratch_offsets_;  // per buffer; Shared ones, and Register ones too large for registers
   std::vector<bool> in_scratch_;
+  std::vector<std::int64_t> first_tiles_;  // per buffer; -1: not of tiles
   std::int64_t statements_ = 0;
 
   // of the function being written
@@ -112,7 +123,8 @@ class KernelEmitter {
   Arithmetic arithmetic_;
   llvm::Function* function_ = nullptr;
   std::optional<llvm::TargetTransformInfo> costs_;  // what the machine has, by type
-  llvm::BasicBlock* fault_ = nullptr;
+  bool tiles_configured_ = false;
+  Value* tile_staging_ = nullptr;
   std::vector<Value*> variables_, bases_, sizes_;
   std::vector<llvm::MDNode*> scopes_, others_;
   std::optional<Lanes> lanes_;

@@ -76,6 +76,7 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.rounds = machine_has.checkFeatures("+sse4.1");
   traits.fuses = machine_has.checkFeatures("+fma");
   traits.converts_f16 = machine_has.checkFeatures("+f16c");
+  traits.tiles = machine_has.checkFeatures("+amx-tile,+amx-bf16");
   return traits;
 }
 

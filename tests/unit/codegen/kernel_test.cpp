@@ -1,4 +1,5 @@
 // Kernels written by hand: loops, scopes, masks, checks.
+#include "unit/codegen/example_kernels.h"
 #include "unit/codegen/kernel_runner.h"
 
 namespace xyntra {
@@ -13,17 +14,6 @@ using kir::Scope;
 using kir::Stmt;
 using kir::VarId;
 using te::Expr;
-
-Expr var(VarId id) { return Expr::variable(id); }
-Expr load(const Kernel& kernel, BufferId id, std::vector<Expr> index) {
-  return Expr::load(id, kernel.buffer(id).dtype, std::move(index));
-}
-kir::Buffer global(DType dtype, Shape shape, bool written = false) {
-  return {"b", dtype, std::move(shape), Scope::Global, written, {}};
-}
-kir::Buffer scoped(Scope scope, DType dtype, Shape shape) {
-  return {"t", dtype, std::move(shape), scope, false, {}};
-}
 
 // y[i] = x[i] + 1 over n elements, in vectors of 16 with a masked tail.
 Kernel add_one(const Dim& n) {
@@ -66,39 +56,9 @@ TEST(Kernels, SymbolicSizesAreArguments) {
   }
 }
 
-// c[m, n] = sum over k of a[m, k] * b[k, n], in tiles of 12 x 32 kept in registers.
-Kernel matmul(std::int64_t m, std::int64_t n, const Dim& k) {
-  Kernel kernel{"matmul", {}, {}, {}};
-  BufferId a = add_buffer(kernel, global(DType::F32, {m / 12, k, 12}));
-  BufferId b = add_buffer(kernel, global(DType::F32, {n / 32, k, 32}));
-  BufferId c = add_buffer(kernel, global(DType::F32, {m, n}, true));
-  BufferId tile = add_buffer(kernel, scoped(Scope::Register, DType::F32, {12, 32}));
-  VarId i = add_variable(kernel, "i", m / 12), j = add_variable(kernel, "j", n / 32),
-        s = add_variable(kernel, "s", k);
-  auto rows = [&](auto body) {
-    VarId r = add_variable(kernel, "r", 12), h = add_variable(kernel, "h", 2),
-          l = add_variable(kernel, "l", 16);
-    Stmt inner = body(var(r), var(h) * 16 + var(l));
-    return Stmt::loop(LoopKind::Unrolled, r,
-                      Stmt::loop(LoopKind::Unrolled, h, Stmt::loop(LoopKind::Vector, l, inner)));
-  };
-  Stmt zero = rows([&](Expr r, Expr l) { return Stmt::store(tile, {r, l}, Expr::floating(DType::F32, 0)); });
-  Stmt step = rows([&](Expr r, Expr l) {
-    return Stmt::store(tile, {r, l},
-                       te::fma(load(kernel, a, {var(i), var(s), r}), load(kernel, b, {var(j), var(s), l}),
-                               load(kernel, tile, {r, l})));
-  });
-  Stmt write = rows([&](Expr r, Expr l) {
-    return Stmt::store(c, {var(i) * 12 + r, var(j) * 32 + l}, load(kernel, tile, {r, l}));
-  });
-  Stmt body = Stmt::block({zero, Stmt::loop(LoopKind::Serial, s, step), write});
-  kernel.body = Stmt::loop(LoopKind::Grid, i, Stmt::loop(LoopKind::Grid, j, body));
-  return kernel;
-}
-
 TEST(Kernels, MultipliesMatrices) {
   const std::int64_t m = 24, n = 64, k = 7;
-  KernelRunner runner(matmul(m, n, Dim::symbol("k")));
+  KernelRunner runner(tiled_matmul(m, n, Dim::symbol("k")));
   SymbolBindings sizes{{"k", k}};
   auto buffers = runner.buffers(sizes);
   std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
@@ -121,7 +81,7 @@ TEST(Kernels, MultipliesMatrices) {
 }
 
 TEST(Kernels, TileStaysInRegisters) {
-  Kernel kernel = matmul(24, 64, Dim::symbol("k"));
+  Kernel kernel = tiled_matmul(24, 64, Dim::symbol("k"));
   auto cpu = cpu_target("avx512");
   ASSERT_TRUE(cpu.has_value());
   auto text = kernels_text(std::span(&kernel, 1), *cpu, CodeText::Assembly);
@@ -333,7 +293,7 @@ TEST(Kernels, SaysWhatACpuDoesNotHave) {
 }
 
 TEST(Kernels, SameKernelsSameBytes) {
-  const Kernel kernels[] = {add_one(Dim::symbol("n")), matmul(24, 64, 100), gather(20, 5, true)};
+  const Kernel kernels[] = {add_one(Dim::symbol("n")), tiled_matmul(24, 64, 100), gather(20, 5, true)};
   auto first = compile_kernels(kernels, native_cpu()), second = compile_kernels(kernels, native_cpu());
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_EQ(first->object, second->object);
@@ -367,7 +327,7 @@ TEST(Kernels, CompileForArm) {
   ASSERT_TRUE(cpu.has_value());
   for (const char* features : {"+neon", "+neon,+v8.6a,+bf16,+i8mm"}) {
     CpuTarget arm{"aarch64-unknown-linux-gnu", "generic", features};
-    const Kernel kernels[] = {add_one(Dim::symbol("n")), matmul(24, 64, 100), gather(20, 5, true)};
+    const Kernel kernels[] = {add_one(Dim::symbol("n")), tiled_matmul(24, 64, 100), gather(20, 5, true)};
     auto made = compile_kernels(kernels, arm);
     ASSERT_TRUE(made.has_value()) << made.error().to_string();
   }
