@@ -9,7 +9,7 @@ std::span<const Backend> all_backends() {
       {"reference", "", "the reference evaluator: what a model means", true},
       {"float64", "", "the same with every float as f64 and libm: the oracle for rounding errors", true},
       {"fused", "", "the fused groups, each evaluated as one formula", true},
-      {"sim", "", "kernels interpreted, with race and bounds checks", false},
+      {"sim", "", "kernels interpreted, with race and bounds checks", true},
       {"cpu", "", "machine code for this processor", true},
       {"wgsl", "webgpu", "WebGPU shaders", false},
       {"ptx", "cuda", "NVIDIA GPUs", false},

@@ -2,6 +2,7 @@
 
 #include "compiler/cpu_backend.h"
 #include "compiler/pipeline.h"
+#include "compiler/sim_backend.h"
 #include "fusion/execute.h"
 
 namespace xyntra {
@@ -41,19 +42,30 @@ class GroupByGroup : public ModelRunner {
   std::unique_ptr<PlanRunner> runner_;
 };
 
-class OnCpu : public ModelRunner {
+// Kernels: machine code of them, or the simulator.
+class ByKernels : public ModelRunner {
  public:
-  static Result<std::unique_ptr<ModelRunner>> make(const Graph& graph, Plan plan, EvaluatorOptions options) {
+  static Result<std::unique_ptr<ModelRunner>> on_cpu(const Graph& graph, Plan plan,
+                                                     EvaluatorOptions options) {
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
     XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
-    return std::make_unique<OnCpu>(graph, std::move(options), std::move(model), plan.assumptions.empty());
+    return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
   }
-  OnCpu(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all)
+  static Result<std::unique_ptr<ModelRunner>> simulated(const Graph& graph, Plan plan,
+                                                        EvaluatorOptions options) {
+    XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
+    CpuModel model{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
+    return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
+                                       simulate_kernels(std::move(lowered.kernels)));
+  }
+  ByKernels(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all,
+            std::shared_ptr<const KernelDriver> driver = nullptr)
       : graph_(graph),
         options_(std::move(options)),
-        context_(model.program, model.host, {options_.threads, options_.budget, options_.progress}),
+        context_(model.program, model.host, {options_.threads, options_.budget, options_.progress},
+                 std::move(driver)),
         takes_all_(takes_all) {}
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) override {
@@ -81,12 +93,13 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
     return make_runner(graph, std::move(plan), std::move(options));
   }
-  if (backend == "cpu") {
+  if (backend == "cpu" || backend == "sim") {
     CompileOptions compile;
     compile.target = &host_target();
     compile.budget = options.budget;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    return OnCpu::make(graph, std::move(plan), std::move(options));
+    return backend == "cpu" ? ByKernels::on_cpu(graph, std::move(plan), std::move(options))
+                            : ByKernels::simulated(graph, std::move(plan), std::move(options));
   }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));

@@ -33,9 +33,11 @@ bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::K
 
 class RunContext::State {
  public:
-  State(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host, RunOptions options)
+  State(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
+        RunOptions options, std::shared_ptr<const KernelDriver> driver)
       : program_(std::move(program)),
         host_(std::move(host)),
+        driver_(std::move(driver)),
         options_(std::move(options)),
         pool_(options_.threads > 0 ? options_.threads : available_threads()),
         launches_(program_->steps.size()),
@@ -309,8 +311,6 @@ class RunContext::State {
   static std::int64_t round_to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   Status launch(const ProgramStep& step, Launch& launch) {
-    const ProgramKernel& kernel = program_->kernels[step.callee];
-    if (launch.version != version_) XYNTRA_CHECK_OK(prepare(kernel, launch));
     buffers_.clear();
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (ProgramValueId id : *list) {
@@ -318,6 +318,9 @@ class RunContext::State {
         buffers_.push_back(memory);
       }
     }
+    if (driver_) return driver_->launch(step.callee, buffers_, bindings_);
+    const ProgramKernel& kernel = program_->kernels[step.callee];
+    if (launch.version != version_) XYNTRA_CHECK_OK(prepare(kernel, launch));
     if (launch.workspace_bytes > workspace_capacity_) {
       workspace_ = allocate_zeroed(static_cast<std::size_t>(launch.workspace_bytes));
       if (!workspace_)
@@ -388,6 +391,7 @@ class RunContext::State {
 
   std::shared_ptr<const LaunchProgram> program_;
   std::shared_ptr<const HostCalls> host_;
+  std::shared_ptr<const KernelDriver> driver_;  // null: kernels are code
   RunOptions options_;
   ThreadPool pool_;
   std::vector<Launch> launches_;  // by step
@@ -404,8 +408,9 @@ class RunContext::State {
 };
 
 RunContext::RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
-                       RunOptions options)
-    : state_(std::make_unique<State>(std::move(program), std::move(host), std::move(options))) {}
+                       RunOptions options, std::shared_ptr<const KernelDriver> driver)
+    : state_(std::make_unique<State>(std::move(program), std::move(host), std::move(options),
+                                     std::move(driver))) {}
 RunContext::~RunContext() = default;
 RunContext::RunContext(RunContext&&) noexcept = default;
 

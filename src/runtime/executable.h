@@ -18,6 +18,14 @@ class HostCalls {
                                           const std::shared_ptr<Budget>& budget) const = 0;
 };
 
+// Runs kernels some other way than by calling their code.
+class KernelDriver {
+ public:
+  virtual ~KernelDriver() = default;
+  virtual Status launch(std::uint32_t kernel, std::span<std::byte* const> arguments,
+                        const SymbolBindings& sizes) const = 0;
+};
+
 struct RunOptions {
   int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
@@ -33,7 +41,7 @@ struct LaunchTime {
 class RunContext {
  public:
   RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
-             RunOptions options);
+             RunOptions options, std::shared_ptr<const KernelDriver> driver = nullptr);
   ~RunContext();
   RunContext(RunContext&&) noexcept;
 

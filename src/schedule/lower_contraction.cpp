@@ -267,6 +267,7 @@ class TileLowering {
       VarId single = lowering_.loop("r", singles);
       last.push_back(Stmt::loop(LoopKind::Serial, single, at(turns - singles, Expr::variable(single), 1)));
     }
+    for (Stmt& one : last) one = Lowering::where_any(turns, std::move(one));
     if (full.is(0)) return Stmt::block(std::move(last));
     VarId number = lowering_.loop(name(tile_), full + 1);
     grid.push_back(number);

@@ -63,6 +63,9 @@ class DotLowering {
         Expr first_row = down.count.is(1) ? Expr::index(0) : grid(row_, down.count) * Expr::index(down.width);
         Stmt body = tile(bound, Expr::size(down.first) + first_row, down.width,
                          Expr::size(across.first) + first_column, across.width);
+        for (VarId axis : {row_, column_}) {
+          if (axis.valid()) body = Lowering::where_any(extent(axis), std::move(body));
+        }
         if (grid_.empty()) grid_.push_back(lowering_.loop("g", 1));
         for (auto loop = grid_.rbegin(); loop != grid_.rend(); ++loop)
           body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -208,7 +211,7 @@ class DotLowering {
         });
         parts.push_back(Stmt::loop(LoopKind::Serial, single, std::move(turn)));
       }
-      return Stmt::block(std::move(parts));
+      return Lowering::where_any(extent(depth_), Stmt::block(std::move(parts)));
     }));
     statements.push_back(unrolled(rows, [&](const Expr& row) {
       return unrolled(columns, [&](const Expr& column) {

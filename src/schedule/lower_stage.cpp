@@ -153,14 +153,14 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
     Expr position = Expr::size(first + whole * width) + Expr::variable(lane);
     bound[strip_->axis.index] = position;
     Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), width));
-    some = Lowering::where_any(end, Stmt::loop(LoopKind::Vector, lane, std::move(some)));
-    parts.push_back(where_left(first + whole * width, end, std::move(some)));
+    parts.push_back(
+        where_left(first + whole * width, end, Stmt::loop(LoopKind::Vector, lane, std::move(some))));
   } else if (!rest.is(0)) {
     VarId one = lowering_.loop(name + "r", rest);
     bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);
-    parts.push_back(Lowering::where_any(end, Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1))));
+    parts.push_back(Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1)));
   }
-  return Stmt::block(std::move(parts));
+  return Lowering::where_any(end, Stmt::block(std::move(parts)));
 }
 
 // One element, or one in each of `width` lanes.
@@ -272,7 +272,7 @@ Stmt StageLowering::along_reduction(Substitution bound) const {
       inner[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);
       parts.push_back(Stmt::loop(LoopKind::Serial, one, add(inner, Expr::index(0), Expr::index(0))));
     }
-    return Stmt::block(std::move(parts));
+    return Lowering::where_any(variable.extent, Stmt::block(std::move(parts)));
   }));
   for (std::int64_t apart = chains / 2; apart >= 1; apart /= 2) {
     for (std::int64_t chain = 0; chain < apart; ++chain) {

@@ -1,4 +1,6 @@
 #include "graphs/check.h"
+#include "codegen/llvm/emit.h"
+#include "compiler/cpu_backend.h"
 
 #include <algorithm>
 #include <cmath>
@@ -149,6 +151,8 @@ class Checker {
     if (outcome_.failure.empty()) compare_bits(target, false, false);
     if (outcome_.failure.empty()) compare_bits(target, true, true);
     if (outcome_.failure.empty()) compare_rewritten(target);
+    // Compiling takes longer than all of the above: every fourth graph, or all of them where every target is asked for.
+    if (outcome_.failure.empty() && (effort_.all_targets || effort_.turn % 4 == 0)) compare_machine_code();
     return outcome_;
   }
 
@@ -232,13 +236,47 @@ class Checker {
     }
   }
 
+  // The kernels of this processor: right, and the same bits for any number of threads.
+  void compare_machine_code() {
+    if (!has_code_generator()) return;
+    const std::string what = "machine code";
+    CompileOptions options;
+    options.target = &host_target();
+    auto plan = make_plan(subject_.graph, options);
+    if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
+    auto model = compile_for_cpu(*plan, {});
+    if (!model) return fail(Outcome::Kind::DoesNotRun, what, model.error().to_string());
+    std::optional<std::vector<Datum>> first;
+    for (int threads : {1, 2, 4}) {
+      RunContext context(model->program, model->host, {threads, nullptr, nullptr});
+      if (!plan->assumptions.empty() && !context.takes(subject_.inputs)) return;
+      auto results = context.run(subject_.inputs);
+      if (!results && results.error().error_class == ErrorClass::Usage) return;
+      if (!results) return fail(Outcome::Kind::DoesNotRun, what, results.error().to_string());
+      if (!first) {
+        first = std::move(*results);
+        compare_with_oracle(what, first);
+        if (!outcome_.failure.empty()) return;
+        continue;
+      }
+      for (std::size_t i = 0; i < first->size(); ++i) {
+        auto difference = difference_in_bits((*results)[i].tensor, (*first)[i].tensor);
+        if (difference)
+          return fail(Outcome::Kind::Differs, what + " on several threads", name_of_output(i) + *difference);
+      }
+    }
+  }
+
   void compare_rewritten(const char* target) {
     const std::string what = std::string("rewritten and fused for ") + target;
     CompileOptions options;
     options.target = *find_target(target);
     auto plan = make_plan(subject_.graph, options);
     if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
-    auto actual = results_of(*plan, what, false, subject_.inputs);
+    compare_with_oracle(what, results_of(*plan, what, false, subject_.inputs));
+  }
+
+  void compare_with_oracle(const std::string& what, const std::optional<std::vector<Datum>>& actual) {
     auto reference = run_unfused(subject_, on_one_thread(false));
     EvaluatorOptions float64 = on_one_thread(false);
     float64.float64 = true;
