@@ -34,6 +34,7 @@ class Arithmetic {
   llvm::Value* compare(te::ExprOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* is_nan(llvm::Value* x);
   llvm::Value* is_inf(llvm::Value* x);
+  llvm::Value* saturated(DType to, llvm::Type* type, llvm::Value* x);
   llvm::Value* cast(DType from, DType to, te::CastMode mode, llvm::Value* x);
   llvm::Value* bitcast(DType from, DType to, llvm::Value* x);
   llvm::Value* settled(llvm::Value* x);  // every NaN made the one that arithmetic makes
