@@ -1,5 +1,5 @@
 // xyntra check: everything a model needs that a backend lacks.
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"

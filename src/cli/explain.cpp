@@ -1,6 +1,6 @@
 // xyntra explain: how a model is cut into kernels, and why.
 #include "report/explain.h"
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/lock.h"

@@ -1,7 +1,7 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <algorithm>
 
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
 #include "exporters/dot.h"

@@ -1,6 +1,6 @@
 // xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
 #include "compiler/lock.h"
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
 #include "report/lock_diff.h"

@@ -1,5 +1,5 @@
 // xyntra passes: the steps from a model to its plan.
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "report/explain.h"
 #include "support/json.h"

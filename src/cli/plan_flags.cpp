@@ -1,9 +1,7 @@
 #include "cli/plan_flags.h"
 
-#include <algorithm>
-
+#include "compiler/nominal_sizes.h"
 #include "rewrite/user_rules.h"
-#include "support/text.h"
 
 namespace xyntra {
 namespace {
@@ -12,35 +10,6 @@ Result<const Target*> target_of(const Session& session) {
   const std::string& name = session.config->text("plan.target");
   if (name == "host") return &host_target();
   return find_target(name);
-}
-
-std::vector<std::string> symbols_of_inputs(const Graph& graph) {
-  std::vector<std::string> symbols;
-  for (ValueId input : graph.inputs) {
-    const Type& type = graph.value(input).type;
-    if (!type.shape) continue;
-    for (const Dim& dim : *type.shape) dim.collect_symbols(symbols);
-  }
-  return symbols;
-}
-
-Result<SymbolBindings> sizes_of(const Graph& graph, const std::vector<std::string>& dims) {
-  const std::vector<std::string> symbols = symbols_of_inputs(graph);
-  SymbolBindings sizes;
-  for (const std::string& text : dims) {
-    const std::size_t at = text.rfind('=');
-    const auto value =
-        at == std::string::npos ? std::nullopt : parse_i64(std::string_view(text).substr(at + 1));
-    if (!value || *value < 0) return usage_error("--dim " + text + ": expected NAME=SIZE, such as seq=128");
-    const std::string name = text.substr(0, at);
-    if (std::ranges::find(symbols, name) == symbols.end()) {
-      return usage_error("--dim " + text + ": the inputs have no size of this name; they have " +
-                         (symbols.empty() ? "only fixed ones" : joined(symbols, ", ")));
-    }
-    if (!sizes.emplace(name, *value).second)
-      return usage_error("--dim " + text + ": the size was given already");
-  }
-  return sizes;
 }
 
 }  // namespace
@@ -72,7 +41,7 @@ void declare_contract_flags(Flags& syntax, Session& session) {
 Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session) {
   CompileOptions options;
   XYNTRA_TRY(options.target, target_of(session));
-  XYNTRA_TRY(options.fusion.choose.nominal, sizes_of(graph, flags.dims));
+  XYNTRA_TRY(options.fusion.choose.nominal, nominal_sizes(graph, flags.dims, "--dim "));
   options.budget = session.budget();
   XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "cli/inputs.h"
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"

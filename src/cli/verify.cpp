@@ -1,6 +1,6 @@
 // xyntra verify: does a plan compute what the model computes?
 #include "cli/inputs.h"
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"

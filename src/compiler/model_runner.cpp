@@ -64,9 +64,15 @@ class ByKernels : public ModelRunner {
             std::shared_ptr<const KernelDriver> driver = nullptr)
       : graph_(graph),
         options_(std::move(options)),
-        context_(model.program, model.host, {options_.threads, options_.budget, options_.progress},
-                 std::move(driver)),
+        model_(std::move(model)),
+        driver_(std::move(driver)),
+        context_(model_.program, model_.host, {options_.threads, options_.budget, options_.progress},
+                 driver_),
         takes_all_(takes_all) {}
+
+  std::unique_ptr<ModelRunner> another() const override {
+    return std::make_unique<ByKernels>(graph_, options_, model_, takes_all_, driver_);
+  }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) override {
     if (takes_all_ || context_.takes(inputs)) return context_.run(inputs);
@@ -77,6 +83,8 @@ class ByKernels : public ModelRunner {
  private:
   const Graph& graph_;
   EvaluatorOptions options_;
+  CpuModel model_;
+  std::shared_ptr<const KernelDriver> driver_;  // null: machine code
   RunContext context_;
   bool takes_all_;
 };
@@ -84,12 +92,13 @@ class ByKernels : public ModelRunner {
 }  // namespace
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options) {
+                                                 EvaluatorOptions options, const SymbolBindings& nominal) {
   if (backend == "fused") {
     // Whatever the host, so that what is checked this way is the same everywhere; the table with the most layouts.
     CompileOptions compile;
     XYNTRA_TRY(compile.target, find_target("avx512"));
     compile.budget = options.budget;
+    compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
     return make_runner(graph, std::move(plan), std::move(options));
   }
@@ -97,6 +106,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     CompileOptions compile;
     compile.target = &host_target();
     compile.budget = options.budget;
+    compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
     return backend == "cpu" ? ByKernels::on_cpu(graph, std::move(plan), std::move(options))
                             : ByKernels::simulated(graph, std::move(plan), std::move(options));

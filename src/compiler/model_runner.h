@@ -12,12 +12,15 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
   virtual Result<std::vector<Datum>> run(std::span<const Datum> inputs) = 0;
+  // One more for another thread, sharing what was compiled; null where there can be only this one.
+  virtual std::unique_ptr<ModelRunner> another() const { return nullptr; }
 };
 
 // `reference` and `float64` run the graph node by node, `fused` runs the groups of its plan by their composed
-// formulas. The graph must outlive the runner.
+// formulas. The graph must outlive the runner. Costs of a plan are counted with the nominal sizes.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options);
+                                                 EvaluatorOptions options,
+                                                 const SymbolBindings& nominal = {});
 // The groups of a plan that was made of this graph before.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, EvaluatorOptions options);
 

@@ -1,4 +1,4 @@
-#include "cli/model_file.h"
+#include "compiler/model_file.h"
 
 #include "frontends/onnx/import.h"
 #include "frontends/text/import.h"
