@@ -25,6 +25,10 @@ constexpr Verb kVerbs[] = {
      "xyntra run model.onnx --input x=x.npy\n"
      "xyntra run model.onnx --seed 7 --dim seq=128 --output-dir results",
      declare_run, true},
+    {"bench", "time a model: latency, fused beside unfused, each kernel's share of what the machine can do",
+     "xyntra bench model.onnx --threads 2\n"
+     "xyntra bench model.onnx --dim seq=128 --runs 100 --json",
+     declare_bench, true},
     {"check", "list everything a model needs that a backend lacks; exit code 1 if there is any",
      "xyntra check model.onnx --backend reference", declare_check, true},
     {"export", "write a model as xir, dot, json or onnx",

@@ -1,0 +1,330 @@
+// xyntra bench: how long a model takes, where the time goes, and how far that is from what the machine can do.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+
+#include "cli/inputs.h"
+#include "cli/plan_flags.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "compiler/model_file.h"
+#include "report/measure.h"
+#include "support/json.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kInputSets = 4;  // used in turn, so that no run finds its inputs in the cache
+constexpr std::size_t kOpsWidth = 44;
+constexpr double kPercentiles[] = {0.5, 0.95, 0.99};
+
+struct BenchFlags {
+  std::string model;
+  InputRequest inputs;
+  PlanFlags planning;
+  MeasureOptions measuring;
+  bool alone = false;
+  std::size_t rows = 12;
+};
+
+struct Bench {
+  SymbolBindings sizes;
+  int threads = 0;
+  double plan_ms = 0;
+  Ceilings ceilings;
+  std::vector<Measured> measured;  // the plan, and, unless left out, the one without fusion
+  Factors factors;
+};
+
+std::string fixed(double value, int digits) {
+  std::array<char, 64> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return std::string(text.data(), static_cast<std::size_t>(std::clamp(length, 0, 63)));
+}
+std::string milliseconds(double value) { return fixed(value, value < 10 ? 3 : value < 100 ? 2 : 1); }
+std::string percent(double share) { return fixed(100 * share, 0) + "%"; }
+
+Result<std::vector<std::vector<Datum>>> input_sets(const Module& module, const BenchFlags& flags,
+                                                   const Session& session,
+                                                   const std::shared_ptr<Budget>& budget,
+                                                   SymbolBindings& sizes) {
+  InputRequest request = flags.inputs;
+  request.dims = flags.planning.dims;
+  request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
+  std::vector<std::vector<Datum>> sets;
+  const std::size_t count = request.files.empty() ? kInputSets : 1;
+  for (std::size_t i = 0; i < count; ++i, ++request.seed) {
+    XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
+    sets.emplace_back();
+    for (BoundInput& input : bound.inputs) sets.back().push_back(std::move(input.datum));
+    sizes = bound.sizes;
+  }
+  return sets;
+}
+
+Json latency_json(const Measured& measured) {
+  const double sum = std::accumulate(measured.wall_ms.begin(), measured.wall_ms.end(), 0.0);
+  const auto runs = static_cast<double>(measured.wall_ms.size());
+  Json json{{"runs", measured.wall_ms.size()}, {"min", measured.quantile(0)}};
+  for (double share : kPercentiles) json["p" + fixed(100 * share, 0)] = measured.quantile(share);
+  json["max"] = measured.quantile(1);
+  json["mean"] = sum / runs;
+  json["per_second"] = 1e3 * runs / sum;
+  return json;
+}
+
+Json plan_json(const Measured& measured) {
+  return {{"kernels", measured.kernels},
+          {"host_calls", measured.host_calls},
+          {"bytes", measured.bytes},
+          {"flops", measured.flops},
+          {"arena_bytes", measured.arena_bytes},
+          {"code_bytes", measured.code_bytes},
+          {"compile_ms", measured.compile_ms},
+          {"latency_ms", latency_json(measured)}};
+}
+
+struct KernelLine {
+  std::size_t group = 0, count = 1;
+  std::uint32_t number = 0;  // of the kernel
+  std::string ops, schedule;
+  double ms = 0, share = 0;
+  bool kernel = false;
+  double gflops = 0, gigabytes = 0, roofline = 0;
+};
+
+// Those that take longest first; views, which take nothing, are left out.
+std::vector<KernelLine> kernel_lines(const Bench& bench) {
+  const Measured& measured = bench.measured.front();
+  const Plan& plan = *measured.plan;
+  ChooseOptions sizes;
+  sizes.nominal = plan.nominal;
+  const double total = std::accumulate(measured.group_ms.begin(), measured.group_ms.end(), 0.0);
+  std::vector<KernelLine> lines;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    KernelLine line;
+    line.kernel = is_kernel(group);
+    if (!line.kernel && group.hero != Hero::Host) continue;
+    line.group = g;
+    line.number = measured.group_kernels.at(g);
+    std::vector<std::string> ops;
+    for (NodeId node : group.nodes) ops.push_back(plan.graph.node(node).op);
+    line.ops = compressed(ops, kOpsWidth);
+    line.schedule = line.kernel ? group.schedule.name : "host";
+    line.ms = measured.group_ms[g];
+    line.share = total > 0 ? line.ms / total : 0;
+    if (line.kernel && line.ms > 0) {
+      const std::int64_t bytes = nominal(group.bytes_in, sizes) + nominal(group.bytes_out, sizes);
+      const std::int64_t flops = nominal(group.flops, sizes);
+      line.gflops = static_cast<double>(flops) / line.ms * 1e-6;
+      line.gigabytes = static_cast<double>(bytes) / line.ms * 1e-6;
+      line.roofline = floor_ms(bytes, flops, bench.ceilings) / line.ms;
+    }
+    lines.push_back(std::move(line));
+  }
+  std::ranges::stable_sort(lines, std::ranges::greater(), &KernelLine::ms);
+  return lines;
+}
+
+Json to_json(const BenchFlags& flags, const Bench& bench) {
+  const Measured& plan = bench.measured.front();
+  Json json{
+      {"model", flags.model},
+      {"backend", "cpu"},
+      {"threads", bench.threads},
+      {"sizes", bench.sizes},
+      {"ceilings", {{"gflops", bench.ceilings.flops_per_ns}, {"gigabytes", bench.ceilings.bytes_per_ns}}},
+      {"plan_ms", bench.plan_ms},
+      {"fused", plan_json(plan)}};
+  if (bench.measured.size() > 1) {
+    const Measured& unfused = bench.measured.back();
+    const OutputDifference difference = difference_of(plan.outputs, unfused.outputs);
+    json["unfused"] = plan_json(unfused);
+    json["difference"] = {{"absolute", difference.absolute}, {"scaled", difference.scaled}};
+  }
+  const Factors& factors = bench.factors;
+  json["floor_ms"] = factors.floor_ms;
+  json["factors"] = {{"fusion", factors.fusion},
+                     {"codegen", factors.codegen},
+                     {"runtime", factors.runtime},
+                     {"roofline", factors.roofline()}};
+  json["kernels"] = Json::array();
+  for (const KernelLine& line : kernel_lines(bench)) {
+    Json entry{{"group", line.group}, {"kernel", line.kernel ? Json(line.number) : Json()},
+               {"ops", line.ops},     {"schedule", line.schedule},
+               {"ms", line.ms},       {"share", line.share}};
+    if (line.kernel) {
+      entry["gflops"] = line.gflops;
+      entry["gigabytes"] = line.gigabytes;
+      entry["roofline"] = line.roofline;
+    }
+    json["kernels"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string latency_table(const Bench& bench) {
+  using enum TextTable::Align;
+  TextTable table({Left, Right, Right, Right, Right, Right, Right, Right, Right, Right});
+  table.header(
+      {"", "kernels", "bytes", "arena", "p50 ms", "p95 ms", "p99 ms", "fastest", "per second", "runs"});
+  for (std::size_t i = 0; i < bench.measured.size(); ++i) {
+    const Measured& plan = bench.measured[i];
+    std::vector<std::string> cells{i == 0 ? "fused" : "unfused", std::to_string(plan.kernels),
+                                   human_bytes(plan.bytes), human_bytes(plan.arena_bytes)};
+    for (double share : kPercentiles) cells.push_back(milliseconds(plan.quantile(share)));
+    const double sum = std::accumulate(plan.wall_ms.begin(), plan.wall_ms.end(), 0.0);
+    cells.push_back(milliseconds(plan.quantile(0)));
+    cells.push_back(fixed(1e3 * static_cast<double>(plan.wall_ms.size()) / sum, 1));
+    cells.push_back(std::to_string(plan.wall_ms.size()));
+    table.row(std::move(cells));
+  }
+  return table.to_string();
+}
+
+// Groups that share a kernel, as the layers of a model do, in one line: what they do and take together.
+std::vector<KernelLine> merged(const std::vector<KernelLine>& lines) {
+  std::vector<KernelLine> result;
+  for (const KernelLine& line : lines) {
+    const auto same = std::ranges::find_if(result, [&line](const KernelLine& other) {
+      return line.kernel && other.kernel && other.number == line.number;
+    });
+    if (same == result.end()) {
+      result.push_back(line);
+      continue;
+    }
+    const double total = same->ms + line.ms;
+    for (double KernelLine::* rate : {&KernelLine::gflops, &KernelLine::gigabytes, &KernelLine::roofline})
+      (*same).*rate = total > 0 ? ((*same).*rate * same->ms + line.*rate * line.ms) / total : 0;
+    same->ms = total;
+    same->share += line.share;
+    ++same->count;
+  }
+  std::ranges::stable_sort(result, std::ranges::greater(), &KernelLine::ms);
+  return result;
+}
+
+std::string kernels_table(const Bench& bench, std::size_t rows) {
+  using enum TextTable::Align;
+  TextTable table({Right, Right, Left, Left, Right, Right, Right, Right, Right});
+  table.header({"group", "times", "ops", "schedule", "ms", "share", "GFLOP/s", "GB/s", "of roofline"});
+  const std::vector<KernelLine> lines = merged(kernel_lines(bench));
+  double rest = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const KernelLine& line = lines[i];
+    if (i >= rows) {
+      rest += line.ms;
+      continue;
+    }
+    std::vector<std::string> cells{std::to_string(line.group), std::to_string(line.count),
+                                   printable(line.ops),        line.schedule,
+                                   milliseconds(line.ms),      percent(line.share)};
+    for (const std::string& cell : {fixed(line.gflops, 1), fixed(line.gigabytes, 1), percent(line.roofline)})
+      cells.push_back(line.kernel ? cell : "-");
+    table.row(std::move(cells));
+  }
+  if (lines.size() > rows)
+    table.row({"", "", std::to_string(lines.size() - rows) + " more (--rows N)", "", milliseconds(rest)});
+  return table.to_string();
+}
+
+std::string to_text(const BenchFlags& flags, const Bench& bench) {
+  const Factors& factors = bench.factors;
+  std::string text = bold("model") + "     " + printable(flags.model) + "\n";
+  if (!bench.sizes.empty()) {
+    text += bold("sizes") + "    ";
+    for (const auto& [name, size] : bench.sizes) text += " " + printable(name) + "=" + std::to_string(size);
+    text += "\n";
+  }
+  text += bold("machine") + "   " + std::to_string(bench.threads) +
+          (bench.threads == 1 ? " thread" : " threads") + ": " + fixed(bench.ceilings.flops_per_ns, 1) +
+          " GFLOP/s, copies at " + fixed(bench.ceilings.bytes_per_ns, 1) + " GB/s (measured now)\n";
+  text += bold("compile") + "   plan " + milliseconds(bench.plan_ms) + " ms, code " +
+          milliseconds(bench.measured.front().compile_ms) + " ms\n\n";
+  text += latency_table(bench);
+  if (bench.measured.size() > 1) {
+    const OutputDifference difference =
+        difference_of(bench.measured.front().outputs, bench.measured.back().outputs);
+    const double gain = bench.measured.back().quantile(0.5) / bench.measured.front().quantile(0.5);
+    text += "fused is " + fixed(gain, 2) + " times as fast; outputs differ by at most " +
+            format_float(static_cast<float>(difference.absolute)) + " (" +
+            format_float(static_cast<float>(difference.scaled)) + " of the largest)\n";
+  }
+  text += "\n" + bold("roofline") + "  " + percent(factors.roofline()) + " of the floor of " +
+          milliseconds(factors.floor_ms) + " ms = fusion " + percent(factors.fusion) + " x codegen " +
+          percent(factors.codegen) + " x runtime " + percent(factors.runtime) + "\n\n";
+  return text + kernels_table(bench, flags.rows);
+}
+
+Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
+  const std::string& backend = session.flags["run.backend"].value;
+  if (!backend.empty() && backend != "cpu") {
+    return usage_error("bench measures the backend cpu; there is nothing to time in '" + backend + "'");
+  }
+  if (flags.measuring.runs == 0) return usage_error("--runs is 1 or more");
+  if (!(flags.measuring.seconds >= 0) || !(flags.measuring.most_seconds >= 0))
+    return usage_error("--seconds and --most-seconds are 0 or more");
+  if (flags.planning.off.contains("fuse"))
+    return usage_error(
+        "the plan without fusion is measured beside the fused one; --no-fuse is not for bench");
+  const auto budget = session.budget();
+  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  Bench bench;
+  bench.threads = session.threads();
+  XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench.sizes));
+
+  XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.planning, session));
+  options.fusion.choose.nominal = bench.sizes;
+  const auto began = std::chrono::steady_clock::now();
+  XYNTRA_TRY(const Plan fused, make_plan(module.graph, options));
+  bench.plan_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  options.fusion.enabled = false;
+  XYNTRA_TRY(const Plan unfused, make_plan(module.graph, options));
+
+  CpuOptions cpu;
+  cpu.threads = bench.threads;
+  cpu.budget = budget;
+  std::vector<const Plan*> plans{&fused};
+  if (!flags.alone) plans.push_back(&unfused);
+  XYNTRA_TRY(bench.ceilings, measure_ceilings(*options.target, bench.threads));
+  auto measured = measure(plans, inputs, cpu, flags.measuring);
+  if (!measured) return failure(std::move(measured).error().in_file(flags.model));
+  bench.measured = std::move(*measured);
+
+  ChooseOptions sizes;
+  sizes.nominal = unfused.nominal;
+  std::int64_t flops = 0;
+  for (const Group& group : unfused.groups) flops += is_kernel(group) ? nominal(group.flops, sizes) : 0;
+  bench.factors =
+      factors_of(bench.measured.front(), std::min(flops, bench.measured.front().flops), bench.ceilings);
+  session.out = session.json ? to_json(flags, bench).dump(1) + "\n" : to_text(flags, bench);
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+VerbAction declare_bench(Flags& syntax, Session& session) {
+  auto flags = std::make_shared<BenchFlags>();
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"--input", &flags->inputs.files,
+                    "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
+  syntax.push_back({"--shape", &flags->inputs.shapes,
+                    "INPUT=SIZES of a random input, such as x=1x128; repeatable", "SHAPE"});
+  declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_backend(syntax, session);
+  MeasureOptions& measuring = flags->measuring;
+  syntax.push_back({"--runs", &measuring.runs, "at least so many runs are timed (30)", "N"});
+  syntax.push_back({"--seconds", &measuring.seconds, "and runs are timed for so long (1)", "SECONDS"});
+  syntax.push_back({"--most-seconds", &measuring.most_seconds, "but no longer than this (60)", "SECONDS"});
+  syntax.push_back({"--rows", &flags->rows, "show only the N kernels that take longest (12)", "N"});
+  syntax.push_back({"--alone", &flags->alone, "do not run the plan without fusion beside it"});
+  declare_plan_flags(syntax, session, flags->planning);
+  return [flags](Session& running) { return run_bench(*flags, running); };
+}
+
+}  // namespace xyntra

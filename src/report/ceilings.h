@@ -1,0 +1,18 @@
+// What this machine reaches at most, measured now: kernels of our own code generator that do nothing but multiply and
+// add in registers, or copy arrays too large for the caches. Reports use these figures; plans never do.
+#pragma once
+
+#include "support/result.h"
+#include "target/target.h"
+
+namespace xyntra {
+
+struct Ceilings {
+  double flops_per_ns = 0;  // f32, a multiply-add being two
+  double bytes_per_ns = 0;  // read and written together
+};
+
+// With this many threads, 0 being all. Takes a tenth of a second or two.
+Result<Ceilings> measure_ceilings(const Target& target, int threads);
+
+}  // namespace xyntra

@@ -1,0 +1,221 @@
+#include "report/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace xyntra {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWarmUpRuns = 3;
+constexpr double kWarmUpSeconds = 0.2;
+
+double milliseconds_since(Clock::time_point began) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - began).count();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+ChooseOptions counted_at(const Plan& plan) {
+  ChooseOptions options;
+  options.nominal = plan.nominal;
+  return options;
+}
+
+// A plan being measured: every run adds a column of group times.
+class Contestant {
+ public:
+  static Result<Contestant> compile(const Plan& plan, const CpuOptions& options) {
+    const auto began = Clock::now();
+    XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, options));
+    const double took = milliseconds_since(began);
+    return Contestant(plan, std::move(model), took, options);
+  }
+
+  Status warm_up(std::span<const std::vector<Datum>> inputs) {
+    XYNTRA_TRY(measured_.outputs, context_.run(inputs.front()));
+    const auto began = Clock::now();
+    for (int i = 1; i < kWarmUpRuns || milliseconds_since(began) < kWarmUpSeconds * 1e3; ++i) {
+      XYNTRA_CHECK_OK(context_.run(inputs[static_cast<std::size_t>(i) % inputs.size()]));
+      if (i >= kWarmUpRuns && milliseconds_since(began) > kWarmUpSeconds * 1e3) break;
+    }
+    return {};
+  }
+
+  Status run(std::span<const Datum> inputs) {
+    std::vector<LaunchTime> times;
+    times.reserve(group_times_.size());
+    const auto began = Clock::now();
+    XYNTRA_TRY(const std::vector<Datum> outputs, context_.run(inputs, &times));
+    const double wall = milliseconds_since(began);
+    double sum = 0;
+    for (const LaunchTime& time : times) {
+      const double took = static_cast<double>(time.nanoseconds) * 1e-6;
+      group_times_.at(time.step).push_back(took);
+      sum += took;
+    }
+    measured_.wall_ms.push_back(wall);
+    shares_.push_back(sum / wall);
+    return {};
+  }
+
+  std::size_t runs() const { return measured_.wall_ms.size(); }
+
+  Measured finish() {
+    std::ranges::sort(measured_.wall_ms);
+    for (std::vector<double>& times : group_times_) measured_.group_ms.push_back(median(std::move(times)));
+    measured_.kernel_share = median(shares_);
+    measured_.arena_bytes = context_.arena_bytes();
+    return std::move(measured_);
+  }
+
+ private:
+  Contestant(const Plan& plan, CpuModel model, double compile_ms, const CpuOptions& options)
+      : context_(model.program, model.host, {options.threads, options.budget, {}}),
+        group_times_(plan.groups.size()) {
+    measured_.plan = &plan;
+    measured_.compile_ms = compile_ms;
+    measured_.code_bytes = model.code_bytes;
+    for (const ProgramStep& step : model.program->steps) measured_.group_kernels.push_back(step.callee);
+    const ChooseOptions sizes = counted_at(plan);
+    for (const Group& group : plan.groups) {
+      measured_.kernels += is_kernel(group) ? 1 : 0;
+      measured_.host_calls += group.hero == Hero::Host ? 1 : 0;
+      if (!is_kernel(group)) continue;
+      measured_.bytes += nominal(group.bytes_in, sizes) + nominal(group.bytes_out, sizes);
+      measured_.flops += nominal(group.flops, sizes);
+    }
+  }
+
+  Measured measured_;
+  RunContext context_;
+  std::vector<std::vector<double>> group_times_;
+  std::vector<double> shares_;
+};
+
+// Bytes that have to be read or written whatever the kernels are: each input and constant once, as far as it is looked
+// at, and the outputs.
+std::int64_t compulsory_bytes(const Plan& plan) {
+  const ChooseOptions sizes = counted_at(plan);
+  const Graph& graph = plan.graph;
+  auto bytes_of = [&](ValueId id) -> std::int64_t {
+    const Type& type = graph.value(id).type;
+    if (!type.is_tensor() || !type.shape) return 0;
+    return (nominal(product(*type.shape), sizes) * bits_of(type.dtype) + 7) / 8;
+  };
+  std::set<ValueId> outside(graph.inputs.begin(), graph.inputs.end());
+  std::int64_t total = 0;
+  for (const Group& group : plan.groups) {
+    if (!is_kernel(group)) continue;
+    std::int64_t fresh = 0;
+    for (ValueId input : group.inputs) {
+      if (!graph.value(input).is_constant() && outside.erase(input) == 0) continue;
+      fresh += bytes_of(input);
+    }
+    total += std::min(fresh, nominal(group.bytes_in, sizes));  // of a table only the rows that are looked up
+  }
+  for (ValueId output : graph.outputs) total += bytes_of(output);
+  return total;
+}
+
+void widen(OutputDifference& worst, const Tensor& actual, const Tensor& expected) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (actual.dims() != expected.dims() || actual.dtype() != expected.dtype()) {
+    worst = {kInfinite, kInfinite};
+    return;
+  }
+  double largest = 0, difference = 0;
+  for (std::int64_t i = 0; i < actual.count(); ++i) {
+    const double a = actual.element_as_f64(i), b = expected.element_as_f64(i);
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (a == b) {
+      if (std::isfinite(b)) largest = std::max(largest, std::fabs(b));
+      continue;
+    }
+    if (!std::isfinite(a) || !std::isfinite(b)) {
+      difference = kInfinite;
+    } else {
+      largest = std::max(largest, std::fabs(b));
+      difference = std::max(difference, std::fabs(a - b));
+    }
+  }
+  worst.absolute = std::max(worst.absolute, difference);
+  if (difference > 0) worst.scaled = std::max(worst.scaled, largest > 0 ? difference / largest : kInfinite);
+}
+
+}  // namespace
+
+double Measured::quantile(double share) const {
+  if (wall_ms.empty()) return 0;
+  const double position = share * static_cast<double>(wall_ms.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, wall_ms.size() - 1);
+  const double part = position - static_cast<double>(below);
+  return wall_ms[below] * (1 - part) + wall_ms[above] * part;
+}
+
+Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
+                                      std::span<const std::vector<Datum>> inputs, const CpuOptions& cpu,
+                                      const MeasureOptions& options) {
+  std::vector<Contestant> contestants;
+  for (const Plan* plan : plans) {
+    XYNTRA_TRY(Contestant made, Contestant::compile(*plan, cpu));
+    contestants.push_back(std::move(made));
+    XYNTRA_CHECK_OK(contestants.back().warm_up(inputs));
+  }
+  const auto began = Clock::now();
+  for (std::size_t round = 0;; ++round) {
+    const double spent = milliseconds_since(began) * 1e-3;
+    if ((round >= options.runs && spent >= options.seconds) || (round > 0 && spent >= options.most_seconds))
+      break;
+    for (Contestant& contestant : contestants) {
+      XYNTRA_CHECK_OK(contestant.run(inputs[round % inputs.size()]));
+    }
+  }
+  std::vector<Measured> measured;
+  for (Contestant& contestant : contestants) measured.push_back(contestant.finish());
+  return measured;
+}
+
+double floor_ms(std::int64_t bytes, std::int64_t flops, const Ceilings& ceilings) {
+  return 1e-6 * std::max(static_cast<double>(flops) / ceilings.flops_per_ns,
+                         static_cast<double>(bytes) / ceilings.bytes_per_ns);
+}
+
+Factors factors_of(const Measured& measured, std::int64_t graph_flops, const Ceilings& ceilings) {
+  const Plan& plan = *measured.plan;
+  const ChooseOptions sizes = counted_at(plan);
+  Factors factors;
+  factors.floor_ms = floor_ms(compulsory_bytes(plan), graph_flops, ceilings);
+  double floors = 0, times = 0;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    times += measured.group_ms[g];
+    if (!is_kernel(group)) continue;
+    floors += floor_ms(nominal(group.bytes_in, sizes) + nominal(group.bytes_out, sizes),
+                       nominal(group.flops, sizes), ceilings);
+  }
+  factors.fusion = floors > 0 ? factors.floor_ms / floors : 1;
+  factors.codegen = times > 0 ? floors / times : 1;
+  factors.runtime = measured.kernel_share;
+  return factors;
+}
+
+OutputDifference difference_of(std::span<const Datum> actual, std::span<const Datum> expected) {
+  OutputDifference worst;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i].kind == Datum::Kind::Tensor) widen(worst, actual[i].tensor, expected[i].tensor);
+  }
+  return worst;
+}
+
+}  // namespace xyntra
