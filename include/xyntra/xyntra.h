@@ -1,0 +1,134 @@
+/* Xyntra's C ABI: load a model, run it on tensors of your own.
+ *
+ *   xyntra_model* model = NULL;
+ *   if (xyntra_load("model.onnx", NULL, &model) != XYNTRA_OK) puts(xyntra_last_message());
+ *   xyntra_tensor x = {"x", XYNTRA_F32, 2, dims, data, bytes};
+ *   xyntra_result* result = NULL;
+ *   if (xyntra_run(model, &x, 1, &result) == XYNTRA_OK) { ... xyntra_result_tensor(result, 0, &y) ... }
+ *   xyntra_release_result(result);
+ *   xyntra_release(model);
+ *
+ * No function throws, prints, or ends the process. A model may be run by several threads at a time; each call works in
+ * memory of its own. Within one soname (libxyntra.so.0) functions and fields are only ever added. */
+#ifndef XYNTRA_XYNTRA_H_
+#define XYNTRA_XYNTRA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define XYNTRA_API __attribute__((visibility("default")))
+#else
+#define XYNTRA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XYNTRA_VERSION_MAJOR 0
+#define XYNTRA_VERSION_MINOR 1
+#define XYNTRA_VERSION_PATCH 0
+
+XYNTRA_API const char* xyntra_version(void); /* of the library: "0.1.0" */
+
+typedef enum xyntra_status {
+  XYNTRA_OK = 0,
+  XYNTRA_USAGE = 1,       /* the call is wrong: a name, a shape, a missing input */
+  XYNTRA_BAD_MODEL = 2,   /* the file is malformed or contradicts itself */
+  XYNTRA_UNSUPPORTED = 3, /* valid, but not done (yet) */
+  XYNTRA_LIMIT = 4,       /* memory, time or size */
+  XYNTRA_DEVICE = 5,      /* a device or driver failed */
+  XYNTRA_INTERNAL = 6     /* a bug of ours */
+} xyntra_status;
+
+/* Why the last call of this thread that failed did so: one sentence, valid until this thread's next call. */
+XYNTRA_API const char* xyntra_last_message(void);
+
+/* The numbers are those of ONNX's TensorProto.DataType. Elements narrower than a byte are packed, first in the low bits. */
+typedef enum xyntra_dtype {
+  XYNTRA_F32 = 1,
+  XYNTRA_U8 = 2,
+  XYNTRA_I8 = 3,
+  XYNTRA_U16 = 4,
+  XYNTRA_I16 = 5,
+  XYNTRA_I32 = 6,
+  XYNTRA_I64 = 7,
+  XYNTRA_BOOL = 9,
+  XYNTRA_F16 = 10,
+  XYNTRA_F64 = 11,
+  XYNTRA_U32 = 12,
+  XYNTRA_U64 = 13,
+  XYNTRA_BF16 = 16,
+  XYNTRA_F8E4M3FN = 17,
+  XYNTRA_F8E4M3FNUZ = 18,
+  XYNTRA_F8E5M2 = 19,
+  XYNTRA_F8E5M2FNUZ = 20,
+  XYNTRA_U4 = 21,
+  XYNTRA_I4 = 22,
+  XYNTRA_F4E2M1 = 23,
+  XYNTRA_F8E8M0 = 24,
+  XYNTRA_U2 = 25,
+  XYNTRA_I2 = 26
+} xyntra_dtype;
+
+/* Bytes of somebody's, dense and row-major. */
+typedef struct xyntra_tensor {
+  const char* name;
+  xyntra_dtype dtype;
+  size_t rank;
+  const int64_t* dims;
+  void* data; /* of an input: only read */
+  size_t bytes;
+} xyntra_tensor;
+
+/* A tensor that the model takes or gives. */
+typedef struct xyntra_value {
+  const char* name;
+  xyntra_dtype dtype;
+  int has_shape; /* 0 where even the rank is not known before a run; rank is 0 then */
+  size_t rank;
+  const int64_t* dims;        /* -1 for a size that is not fixed */
+  const char* const* symbols; /* its name or formula, such as "batch" or "2*seq"; the number where it is fixed */
+} xyntra_value;
+
+typedef struct xyntra_options {
+  size_t size;         /* sizeof(xyntra_options): fields beyond it have their defaults */
+  const char* backend; /* "cpu" (default), "reference", "float64", "fused" */
+  int threads;         /* 0: as many as this process may use */
+  const char* const* dims; /* "seq=128": sizes that costs are counted with; any size can be run */
+  size_t dim_count;
+  size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
+} xyntra_options;
+
+typedef struct xyntra_model xyntra_model;
+typedef struct xyntra_result xyntra_result;
+
+/* Reads the file, by its ending, and compiles it. `options` may be null. */
+XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model);
+XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing */
+
+XYNTRA_API size_t xyntra_input_count(const xyntra_model* model);
+XYNTRA_API size_t xyntra_output_count(const xyntra_model* model);
+/* What is pointed to lives as long as the model. */
+XYNTRA_API xyntra_status xyntra_input(const xyntra_model* model, size_t index, xyntra_value* value);
+XYNTRA_API xyntra_status xyntra_output(const xyntra_model* model, size_t index, xyntra_value* value);
+
+/* Inputs by name, in any order; their memory is borrowed for the time of the call. */
+XYNTRA_API xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                                    xyntra_result** result);
+/* The same with results written to memory of the caller: outputs by name; those not named are not given. An output whose
+ * dtype, dims or bytes are not those of the result is an error, and nothing is written to any of them then. */
+XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                                         const xyntra_tensor* outputs, size_t output_count);
+
+XYNTRA_API size_t xyntra_result_count(const xyntra_result* result);
+/* What is pointed to lives as long as the result. Results are in the order of the model's outputs. */
+XYNTRA_API xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index, xyntra_tensor* tensor);
+XYNTRA_API void xyntra_release_result(xyntra_result* result); /* null is nothing */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* XYNTRA_XYNTRA_H_ */

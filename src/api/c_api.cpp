@@ -1,0 +1,308 @@
+// The C ABI: pointers become spans here, errors and exceptions become a status and a message.
+#include <algorithm>
+#include <new>
+#include <span>
+
+#include "api/session.h"
+#include "support/error.h"
+#include "xyntra/xyntra.h"
+
+using xyntra::Error;
+using xyntra::ErrorClass;
+using xyntra::failure;
+using xyntra::ModelSession;
+using xyntra::Result;
+using xyntra::SessionValue;
+using xyntra::Status;
+using xyntra::Tensor;
+using xyntra::usage_error;
+
+namespace {
+
+// What xyntra_value points to.
+struct DescribedValue {
+  explicit DescribedValue(const SessionValue& value) : name(value.name) {
+    for (const xyntra::Dim& dim : value.shape) {
+      dims.push_back(dim.is_constant() ? dim.constant() : -1);
+      texts.push_back(dim.to_string());
+    }
+    for (const std::string& text : texts) symbols.push_back(text.c_str());
+    dtype = static_cast<xyntra_dtype>(xyntra::onnx_code_of(value.dtype));
+    has_shape = value.has_shape;
+  }
+  DescribedValue(const DescribedValue&) = delete;
+  DescribedValue& operator=(const DescribedValue&) = delete;
+
+  std::string name;
+  xyntra_dtype dtype = XYNTRA_F32;
+  bool has_shape = false;
+  std::vector<std::int64_t> dims;
+  std::vector<std::string> texts;
+  std::vector<const char*> symbols;
+};
+
+std::vector<std::unique_ptr<DescribedValue>> describe(const std::vector<SessionValue>& values) {
+  std::vector<std::unique_ptr<DescribedValue>> described;
+  for (const SessionValue& value : values) described.push_back(std::make_unique<DescribedValue>(value));
+  return described;
+}
+
+struct NamedResult {
+  const DescribedValue* value = nullptr;
+  Tensor tensor;
+};
+
+}  // namespace
+
+struct xyntra_model {
+  std::unique_ptr<ModelSession> session;
+  std::vector<std::unique_ptr<DescribedValue>> inputs, outputs;
+};
+
+struct xyntra_result {
+  std::vector<NamedResult> tensors;
+};
+
+namespace {
+
+thread_local std::string last_message;
+
+xyntra_status status_of(ErrorClass error_class) {
+  switch (error_class) {
+    case ErrorClass::Usage: return XYNTRA_USAGE;
+    case ErrorClass::BadModel: return XYNTRA_BAD_MODEL;
+    case ErrorClass::Unsupported: return XYNTRA_UNSUPPORTED;
+    case ErrorClass::Limit: return XYNTRA_LIMIT;
+    case ErrorClass::Device: return XYNTRA_DEVICE;
+    case ErrorClass::Internal: return XYNTRA_INTERNAL;
+  }
+  return XYNTRA_INTERNAL;
+}
+
+// The edge that nothing is thrown over.
+template <class Body>
+xyntra_status guarded(Body body) noexcept {
+  try {
+    last_message.clear();
+    Status done = body();
+    if (done) return XYNTRA_OK;
+    last_message = done.error().to_string();
+    return status_of(done.error().error_class);
+  } catch (const xyntra::InternalError& error) {
+    last_message = "internal: " + error.message();
+    return XYNTRA_INTERNAL;
+  } catch (const std::bad_alloc&) {
+    last_message = "out of memory";  // short enough to need no memory
+    return XYNTRA_LIMIT;
+  } catch (const std::exception& error) {
+    last_message = error.what();
+    return XYNTRA_INTERNAL;
+  } catch (...) {
+    last_message = "unknown";
+    return XYNTRA_INTERNAL;
+  }
+}
+
+Status not_null(const void* pointer, const char* what) {
+  if (pointer != nullptr) return {};
+  return usage_error(std::string(what) + " is a null pointer");
+}
+
+template <class T>
+Result<std::span<const T>> span_of(const T* pointer, std::size_t count, const char* what) {
+  if (count > 0) XYNTRA_CHECK_OK(not_null(pointer, what));
+  return std::span(pointer, count);
+}
+
+// Fields that the caller's version of the structure has.
+xyntra_options known_fields(const xyntra_options* given) {
+  xyntra_options options{};
+  if (given == nullptr) return options;
+  const std::size_t size = std::min(given->size, sizeof options);
+  std::copy_n(reinterpret_cast<const std::byte*>(given), size, reinterpret_cast<std::byte*>(&options));
+  return options;
+}
+
+Status load(const char* path, const xyntra_options* given, xyntra_model** model) {
+  XYNTRA_CHECK_OK(not_null(model, "model"));
+  *model = nullptr;
+  XYNTRA_CHECK_OK(not_null(path, "path"));
+  const xyntra_options fields = known_fields(given);
+  xyntra::SessionOptions options;
+  if (fields.backend != nullptr) options.backend = fields.backend;
+  if (fields.threads < 0) return usage_error("threads is negative");
+  options.threads = fields.threads;
+  options.max_memory = static_cast<std::int64_t>(std::min<std::size_t>(fields.max_memory, INT64_MAX));
+  XYNTRA_TRY(const auto dims, span_of(fields.dims, fields.dim_count, "dims"));
+  for (const char* dim : dims) {
+    XYNTRA_CHECK_OK(not_null(dim, "an element of dims"));
+    options.dims.emplace_back(dim);
+  }
+  XYNTRA_TRY(auto session, ModelSession::load(path, options));
+  auto made = std::make_unique<xyntra_model>();
+  made->inputs = describe(session->inputs());
+  made->outputs = describe(session->outputs());
+  made->session = std::move(session);
+  *model = made.release();
+  return {};
+}
+
+Status value_at(const std::vector<std::unique_ptr<DescribedValue>>& values, std::size_t index,
+                xyntra_value* into) {
+  XYNTRA_CHECK_OK(not_null(into, "value"));
+  if (index >= values.size()) {
+    return usage_error("there are " + std::to_string(values.size()) + ", asked for number " +
+                       std::to_string(index));
+  }
+  const DescribedValue& value = *values[index];
+  *into = {value.name.c_str(), value.dtype,       value.has_shape ? 1 : 0,
+           value.dims.size(),  value.dims.data(), value.symbols.data()};
+  return {};
+}
+
+Result<xyntra::NamedTensor> borrowed(const xyntra_tensor& given) {
+  XYNTRA_CHECK_OK(not_null(given.name, "the name of an input"));
+  const std::string name = given.name;
+  const auto dtype = xyntra::dtype_of_onnx_code(static_cast<int>(given.dtype));
+  if (!dtype) return usage_error("input '" + name + "': there is no dtype " + std::to_string(given.dtype));
+  XYNTRA_TRY(const auto dims, span_of(given.dims, given.rank, "dims of an input"));
+  XYNTRA_TRY(const auto bytes,
+             span_of(static_cast<const std::byte*>(given.data), given.bytes, "data of an input"));
+  auto tensor = Tensor::borrow(*dtype, xyntra::Dims(dims.begin(), dims.end()), bytes, nullptr);
+  if (!tensor) {
+    Error error = std::move(tensor).error();
+    error.error_class = ErrorClass::Usage;
+    error.message = "input '" + name + "': " + error.message;
+    return failure(std::move(error));
+  }
+  return xyntra::NamedTensor{name, std::move(*tensor)};
+}
+
+Result<std::vector<Tensor>> run(xyntra_model* model, const xyntra_tensor* inputs, std::size_t input_count) {
+  XYNTRA_CHECK_OK(not_null(model, "model"));
+  XYNTRA_TRY(const auto given, span_of(inputs, input_count, "inputs"));
+  std::vector<xyntra::NamedTensor> named;
+  for (const xyntra_tensor& input : given) {
+    XYNTRA_TRY(auto tensor, borrowed(input));
+    named.push_back(std::move(tensor));
+  }
+  return model->session->run(std::move(named));
+}
+
+std::string type_text(int dtype, std::span<const std::int64_t> dims) {
+  std::string text = "dtype " + std::to_string(dtype) + " [";
+  for (std::size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+// Where each named output's bytes come from; an error when one of them does not fit.
+Result<std::vector<const Tensor*>> matched(const xyntra_model& model, const std::vector<Tensor>& results,
+                                           std::span<const xyntra_tensor> outputs) {
+  std::vector<const Tensor*> sources;
+  for (const xyntra_tensor& output : outputs) {
+    XYNTRA_CHECK_OK(not_null(output.name, "the name of an output"));
+    const std::string name = output.name;
+    const auto known =
+        std::ranges::find_if(model.outputs, [&name](const auto& value) { return value->name == name; });
+    if (known == model.outputs.end()) return usage_error("the model has no output '" + name + "'");
+    const Tensor& result = results.at(static_cast<std::size_t>(known - model.outputs.begin()));
+    XYNTRA_TRY(const auto dims, span_of(output.dims, output.rank, "dims of an output"));
+    const int dtype = xyntra::onnx_code_of(result.dtype());
+    if (dtype != static_cast<int>(output.dtype) || !std::ranges::equal(dims, result.dims()) ||
+        output.bytes != result.bytes().size()) {
+      return usage_error("output '" + name + "' is " + type_text(dtype, result.dims()) + " of " +
+                         std::to_string(result.bytes().size()) + " bytes; the memory given is for " +
+                         type_text(static_cast<int>(output.dtype), dims) + " of " +
+                         std::to_string(output.bytes));
+    }
+    if (output.bytes > 0) XYNTRA_CHECK_OK(not_null(output.data, "data of an output"));
+    sources.push_back(&result);
+  }
+  return sources;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* xyntra_version(void) { return XYNTRA_VERSION; }
+const char* xyntra_last_message(void) { return last_message.c_str(); }
+
+xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model) {
+  return guarded([&] { return load(path, options, model); });
+}
+
+void xyntra_release(xyntra_model* model) { delete model; }
+
+size_t xyntra_input_count(const xyntra_model* model) { return model == nullptr ? 0 : model->inputs.size(); }
+size_t xyntra_output_count(const xyntra_model* model) { return model == nullptr ? 0 : model->outputs.size(); }
+
+xyntra_status xyntra_input(const xyntra_model* model, size_t index, xyntra_value* value) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    return value_at(model->inputs, index, value);
+  });
+}
+
+xyntra_status xyntra_output(const xyntra_model* model, size_t index, xyntra_value* value) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    return value_at(model->outputs, index, value);
+  });
+}
+
+xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                         xyntra_result** result) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(result, "result"));
+    *result = nullptr;
+    XYNTRA_TRY(std::vector<Tensor> tensors, run(model, inputs, input_count));
+    auto made = std::make_unique<xyntra_result>();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      made->tensors.push_back({model->outputs.at(i).get(), std::move(tensors[i])});
+    }
+    *result = made.release();
+    return {};
+  });
+}
+
+xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                              const xyntra_tensor* outputs, size_t output_count) {
+  return guarded([&]() -> Status {
+    XYNTRA_TRY(const auto wanted, span_of(outputs, output_count, "outputs"));
+    XYNTRA_TRY(const std::vector<Tensor> results, run(model, inputs, input_count));
+    XYNTRA_TRY(const std::vector<const Tensor*> sources, matched(*model, results, wanted));
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      std::ranges::copy(sources[i]->bytes(), static_cast<std::byte*>(wanted[i].data));
+    }
+    return {};
+  });
+}
+
+size_t xyntra_result_count(const xyntra_result* result) {
+  return result == nullptr ? 0 : result->tensors.size();
+}
+
+xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index, xyntra_tensor* tensor) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(result, "result"));
+    XYNTRA_CHECK_OK(not_null(tensor, "tensor"));
+    if (index >= result->tensors.size()) {
+      return usage_error("there are " + std::to_string(result->tensors.size()) +
+                         " results, asked for number " + std::to_string(index));
+    }
+    const NamedResult& named = result->tensors[index];
+    const Tensor& made = named.tensor;
+    *tensor = {named.value->name.c_str(),
+               static_cast<xyntra_dtype>(xyntra::onnx_code_of(made.dtype())),
+               made.dims().size(),
+               made.dims().data(),
+               const_cast<std::byte*>(made.bytes().data()),
+               made.bytes().size()};
+    return {};
+  });
+}
+
+void xyntra_release_result(xyntra_result* result) { delete result; }
+
+}  // extern "C"

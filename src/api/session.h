@@ -1,0 +1,50 @@
+// A model ready to run from several threads: what every language's binding stands on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "types/dim.h"
+#include "types/tensor.h"
+
+namespace xyntra {
+
+struct SessionOptions {
+  std::string backend = "cpu";
+  int threads = 0;
+  std::vector<std::string> dims;  // "seq=128", to count costs with
+  std::int64_t max_memory = 0;  // 0: three quarters of what there is
+};
+
+// An input or output that is a tensor.
+struct SessionValue {
+  std::string name;
+  DType dtype = DType::F32;
+  bool has_shape = false;
+  Shape shape;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+class ModelSession {
+ public:
+  static Result<std::unique_ptr<ModelSession>> load(const std::string& path, const SessionOptions& options);
+  ~ModelSession();
+
+  const std::vector<SessionValue>& inputs() const;
+  const std::vector<SessionValue>& outputs() const;
+
+  // Inputs by name. Calls at the same time work in memory of their own, kept for the next call.
+  Result<std::vector<Tensor>> run(std::vector<NamedTensor> inputs);
+
+ private:
+  class State;
+  explicit ModelSession(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace xyntra

@@ -1,0 +1,179 @@
+// The C ABI as a C program sees it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "xyntra/xyntra.hpp"
+
+namespace {
+
+const char* const kModel = XYNTRA_SOURCE_DIR "/examples/use_library/affine.xir";
+
+struct LoadedModel {
+  explicit LoadedModel(const char* backend = nullptr) {
+    xyntra_options options{};
+    options.size = sizeof options;
+    options.backend = backend;
+    options.threads = 1;
+    EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_OK) << xyntra_last_message();
+  }
+  ~LoadedModel() { xyntra_release(model); }
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+  xyntra_model* model = nullptr;
+};
+
+struct Input {
+  std::vector<float> values{1, 2, 3, 4, 5, 6};
+  std::vector<int64_t> dims{2, 3};
+  xyntra_tensor tensor(const char* name = "x", xyntra_dtype dtype = XYNTRA_F32) {
+    return {name, dtype, dims.size(), dims.data(), values.data(), values.size() * sizeof(float)};
+  }
+};
+
+std::string message_of(xyntra_model* model, const std::vector<xyntra_tensor>& inputs) {
+  xyntra_result* result = nullptr;
+  EXPECT_EQ(xyntra_run(model, inputs.data(), inputs.size(), &result), XYNTRA_USAGE);
+  EXPECT_EQ(result, nullptr);
+  return xyntra_last_message();
+}
+
+TEST(CApi, DescribesWhatAModelTakesAndGives) {
+  const LoadedModel loaded;
+  ASSERT_EQ(xyntra_input_count(loaded.model), 1u);
+  ASSERT_EQ(xyntra_output_count(loaded.model), 2u);
+  xyntra_value value{};
+  ASSERT_EQ(xyntra_input(loaded.model, 0, &value), XYNTRA_OK);
+  EXPECT_STREQ(value.name, "x");
+  EXPECT_EQ(value.dtype, XYNTRA_F32);
+  ASSERT_EQ(value.rank, 2u);
+  EXPECT_EQ(value.dims[0], -1);
+  EXPECT_EQ(value.dims[1], 3);
+  EXPECT_STREQ(value.symbols[0], "rows");
+  EXPECT_EQ(xyntra_output(loaded.model, 2, &value), XYNTRA_USAGE);
+}
+
+TEST(CApi, RunsOnEveryBackend) {
+  for (const char* backend : {"cpu", "reference", "fused"}) {
+    const LoadedModel loaded(backend);
+    Input input;
+    const xyntra_tensor x = input.tensor();
+    xyntra_result* result = nullptr;
+    ASSERT_EQ(xyntra_run(loaded.model, &x, 1, &result), XYNTRA_OK) << xyntra_last_message();
+    ASSERT_EQ(xyntra_result_count(result), 2u);
+    xyntra_tensor y{};
+    ASSERT_EQ(xyntra_result_tensor(result, 0, &y), XYNTRA_OK);
+    EXPECT_STREQ(y.name, "y");
+    ASSERT_EQ(y.bytes, 4 * sizeof(float));
+    std::array<float, 4> got{};
+    std::memcpy(got.data(), y.data, y.bytes);
+    EXPECT_EQ(got, (std::array<float, 4>{4.5, 4.5, 10.5, 10.5})) << backend;
+    xyntra_release_result(result);
+  }
+}
+
+TEST(CApi, SaysWhatIsWrongWithInputs) {
+  const LoadedModel loaded;
+  Input input;
+  EXPECT_EQ(message_of(loaded.model, {}), "usage: input 'x' is missing");
+  EXPECT_EQ(message_of(loaded.model, {input.tensor("z")}), "usage: the model has no input 'z'; it has x");
+  EXPECT_EQ(message_of(loaded.model, {input.tensor(), input.tensor()}), "usage: input 'x' was given twice");
+  EXPECT_EQ(message_of(loaded.model, {input.tensor("x", static_cast<xyntra_dtype>(99))}),
+            "usage: input 'x': there is no dtype 99");
+  EXPECT_NE(message_of(loaded.model, {input.tensor("x", XYNTRA_F64)}).find("input 'x'"), std::string::npos);
+  EXPECT_NE(message_of(loaded.model, {input.tensor("x", XYNTRA_I32)})
+                .find("input 'x' is f32[rows, 3], given i32[2, 3]"),
+            std::string::npos);
+  EXPECT_EQ(xyntra_run(loaded.model, nullptr, 1, nullptr), XYNTRA_USAGE);
+}
+
+TEST(CApi, WritesIntoMemoryOfTheCallerOrNotAtAll) {
+  const LoadedModel loaded;
+  Input input;
+  const xyntra_tensor x = input.tensor();
+  std::array<float, 4> y{};
+  std::array<float, 2> largest{};
+  const std::array<int64_t, 2> y_dims{2, 2}, largest_dims{2, 1};
+  std::array outputs{
+      xyntra_tensor{"largest", XYNTRA_F32, 2, largest_dims.data(), largest.data(), sizeof largest},
+      xyntra_tensor{"y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y - 4}};
+  EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_USAGE);
+  EXPECT_STREQ(
+      xyntra_last_message(),
+      "usage: output 'y' is dtype 1 [2, 2] of 16 bytes; the memory given is for dtype 1 [2, 2] of 12");
+  EXPECT_EQ(largest[0], 0);
+  outputs[1].bytes = sizeof y;
+  EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_OK) << xyntra_last_message();
+  EXPECT_EQ(largest, (std::array<float, 2>{4.5, 10.5}));
+  EXPECT_EQ(y[3], 10.5);
+}
+
+TEST(CApi, LoadingSaysWhatIsWrong) {
+  xyntra_model* model = nullptr;
+  EXPECT_EQ(xyntra_load("missing.onnx", nullptr, &model), XYNTRA_USAGE);
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(xyntra_load(nullptr, nullptr, &model), XYNTRA_USAGE);
+  EXPECT_STREQ(xyntra_last_message(), "usage: path is a null pointer");
+  xyntra_options options{};
+  options.size = sizeof options;
+  options.backend = "abacus";
+  EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_USAGE);
+  EXPECT_NE(std::string(xyntra_last_message()).find("there is no backend 'abacus'"), std::string::npos);
+  options.backend = nullptr;
+  const char* const dims[] = {"columns=3"};
+  options.dims = dims;
+  options.dim_count = 1;
+  EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_USAGE);
+  options.size = offsetof(xyntra_options, dims);  // a caller made before there was such a field
+  EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_OK) << xyntra_last_message();
+  xyntra_release(model);
+  xyntra_release(nullptr);
+  xyntra_release_result(nullptr);
+}
+
+TEST(CApi, SeveralThreadsRunOneModel) {
+  for (const char* backend : {"cpu", "reference"}) {
+    const LoadedModel loaded(backend);
+    std::vector<int> wrong(4, 0);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < wrong.size(); ++t) {
+      threads.emplace_back([&, t] {
+        Input input;
+        for (int i = 0; i < 50; ++i) {
+          input.values[0] = static_cast<float>(t * 100 + static_cast<std::size_t>(i));
+          const xyntra_tensor x = input.tensor();
+          xyntra_result* result = nullptr;
+          xyntra_tensor y{};
+          if (xyntra_run(loaded.model, &x, 1, &result) != XYNTRA_OK ||
+              xyntra_result_tensor(result, 0, &y) != XYNTRA_OK ||
+              *static_cast<const float*>(y.data) != input.values[0] + 3.5F)
+            ++wrong[t];
+          xyntra_release_result(result);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, std::vector<int>(4, 0)) << backend;
+  }
+}
+
+TEST(CppApi, RunsAndThrows) {
+  const xyntra::Model model(kModel, {.threads = 1});
+  const std::vector<float> values{1, 2, 3};
+  const xyntra::Result result = model.run({xyntra::input<float>("x", {1, 3}, values)});
+  EXPECT_EQ(result["y"].values<float>()[1], 4.5F);
+  EXPECT_EQ(result[1].name(), "largest");
+  EXPECT_THROW(result["y"].values<double>(), xyntra::Failure);
+  EXPECT_THROW(result["z"], xyntra::Failure);
+  EXPECT_EQ(model.inputs().at(0).symbols, (std::vector<std::string>{"rows", "3"}));
+  try {
+    xyntra::Model("missing.onnx");
+    FAIL();
+  } catch (const xyntra::Failure& failure) {
+    EXPECT_EQ(failure.status(), XYNTRA_USAGE);
+  }
+}
+
+}  // namespace
