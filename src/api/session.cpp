@@ -12,7 +12,7 @@
 namespace xyntra {
 namespace {
 
-constexpr std::string_view kBackends[] = {"cpu", "reference", "float64", "fused"};
+constexpr std::string_view kBackends[] = {"cpu", "sim", "reference", "float64", "fused"};
 
 Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector<ValueId>& ids,
                                            const char* what) {

@@ -56,7 +56,7 @@ TEST(CApi, DescribesWhatAModelTakesAndGives) {
 }
 
 TEST(CApi, RunsOnEveryBackend) {
-  for (const char* backend : {"cpu", "reference", "fused"}) {
+  for (const char* backend : {"cpu", "sim", "reference", "fused"}) {
     const LoadedModel loaded(backend);
     Input input;
     const xyntra_tensor x = input.tensor();

@@ -1,0 +1,1 @@
+"""Xyntra beside other runtimes: the parts of bench/compare."""

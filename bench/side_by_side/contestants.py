@@ -1,0 +1,173 @@
+"""Who runs a model: Xyntra and its peers, each at its fastest setting for these threads.
+
+A contestant has `outputs(feed)`, and `ready(feed)`, which returns a callable that runs once; only that is timed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from side_by_side import library
+from side_by_side.models import Feed, Job
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Absent(Exception):
+    """This contestant cannot take part, and why."""
+
+
+class Ours:
+    name = "xyntra"
+
+    def __init__(self, job: Job, library_path: pathlib.Path, backend: str) -> None:
+        if job.precision != "f32":
+            raise Absent(f"the library has no precision {job.precision} yet")
+        loaded = library.Library(library_path)
+        self.model = library.Model(loaded, job.path, backend, job.threads, job.dims)
+        self.version = loaded.c.xyntra_version().decode()
+
+    def outputs(self, feed: Feed) -> list[np.ndarray]:
+        return self.model.outputs(feed)
+
+    def ready(self, feed: Feed) -> Callable[[], None]:
+        arguments, release = self.model.arguments(feed), self.model.library.c.xyntra_release_result
+        return lambda: release(self.model.call(arguments))
+
+
+class OnnxRuntime:
+    """All graph optimisations, sizes fixed by name, one thread pool of N that spins, as its documentation advises."""
+
+    name = "onnxruntime"
+
+    def __init__(self, job: Job, path: pathlib.Path | None = None) -> None:
+        if job.precision != "f32":
+            raise Absent("onnxruntime runs this model in f32 only")
+        import onnxruntime
+        onnxruntime.set_default_logger_severity(3)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
+        for name, size in job.dims.items():
+            options.add_free_dimension_override_by_name(name, size)
+        self.session = onnxruntime.InferenceSession(str(path or job.path), options, providers=["CPUExecutionProvider"])
+        self.version = onnxruntime.__version__
+
+    def outputs(self, feed: Feed) -> list[np.ndarray]:
+        return self.session.run(None, feed)
+
+    def ready(self, feed: Feed) -> Callable[[], None]:
+        return lambda: self.session.run(None, feed)
+
+
+class OnnxRuntimeTransformers(OnnxRuntime):
+    """After its own optimiser for transformers, which fuses attention, layer norm and GELU into operators of its own."""
+
+    name = "onnxruntime-transformers"
+
+    def __init__(self, job: Job) -> None:
+        if job.transformer is None:
+            raise Absent("its transformers optimizer has nothing for this model")
+        if job.precision != "f32":
+            raise Absent("onnxruntime runs this model in f32 only")
+        scratch = ROOT / "build/peers"
+        scratch.mkdir(parents=True, exist_ok=True)
+        path = scratch / f"{job.path.stem}.transformers.onnx"
+        if not path.exists() or path.stat().st_mtime < job.path.stat().st_mtime:
+            try:
+                from onnxruntime.transformers import optimizer
+            except ImportError as error:
+                raise Absent(f"onnxruntime.transformers: {error}") from error
+            logging.disable(logging.WARNING)
+            kind, heads, width = job.transformer
+            made = optimizer.optimize_model(str(job.path), model_type=kind, num_heads=heads, hidden_size=width, opt_level=1,
+                                            use_gpu=False)
+            made.save_model_to_file(str(path), use_external_data_format=False)
+        super().__init__(job, path)
+
+
+class OpenVino:
+    name = "openvino"
+
+    def __init__(self, job: Job) -> None:
+        try:
+            import openvino
+        except ImportError as error:
+            raise Absent(f"not installed: {error}") from error
+        core = openvino.Core()
+        model = core.read_model(str(job.path))
+        feed = job.feeds[0]
+        model.reshape({name: list(array.shape) for name, array in feed.items()})
+        precision = {"f32": "f32", "bf16": "bf16"}[job.precision]
+        self.model = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1,
+                                                       "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision})
+        self.request = self.model.create_infer_request()
+        self.version = openvino.__version__.split("-")[0]
+
+    def outputs(self, feed: Feed) -> list[np.ndarray]:
+        made = self.request.infer(feed)
+        return [np.array(made[output]) for output in self.model.outputs]
+
+    def ready(self, feed: Feed) -> Callable[[], None]:
+        return lambda: self.request.infer(feed, share_inputs=True, share_outputs=True)
+
+
+class TorchCompile:
+    """The module that the zoo exported, through torch.compile with its default backend."""
+
+    name = "torch"
+
+    def __init__(self, job: Job) -> None:
+        if job.zoo_name is None:
+            raise Absent("there is no torch module of this model")
+        try:
+            import torch
+        except ImportError as error:
+            raise Absent(f"not installed: {error}") from error
+        specification = importlib.util.spec_from_file_location("make_zoo", ROOT / "bench/zoo/make_zoo.py")
+        zoo = importlib.util.module_from_spec(specification)
+        sys.modules["make_zoo"] = zoo
+        specification.loader.exec_module(zoo)
+        torch.set_num_threads(job.threads)
+        torch.manual_seed(zoo.SEED)
+        entry = zoo.ZOO[job.zoo_name]()
+        self.torch, self.precision, self.names = torch, job.precision, list(entry.inputs)
+        self.module = torch.compile(entry.module.eval())
+        self.version = torch.__version__.split("+")[0]
+
+    def run(self, tensors: list) -> list:
+        with self.torch.inference_mode(), self.torch.autocast("cpu", self.torch.bfloat16, enabled=self.precision == "bf16"):
+            made = self.module(*tensors)
+        return list(made) if isinstance(made, tuple) else [made]
+
+    def tensors(self, feed: Feed) -> list:
+        return [self.torch.from_numpy(feed[name]) for name in self.names]
+
+    def outputs(self, feed: Feed) -> list[np.ndarray]:
+        return [tensor.float().numpy() for tensor in self.run(self.tensors(feed))]
+
+    def ready(self, feed: Feed) -> Callable[[], None]:
+        tensors = self.tensors(feed)
+        return lambda: self.run(tensors)
+
+
+# onnxruntime stands for both ways of running it: the faster one counts.
+PEERS = {"onnxruntime": [OnnxRuntime, OnnxRuntimeTransformers], "openvino": [OpenVino], "torch": [TorchCompile]}
+
+
+def peers(names: list[str], job: Job, say: Callable[[str], None]) -> Iterator:
+    for name in names:
+        for kind in PEERS[name]:
+            try:
+                yield kind(job)
+            except Absent as why:
+                say(f"{job.name}: {kind.name} left out: {why}")
+            except Exception as error:  # a peer that fails is reported, the others go on
+                say(f"{job.name}: {kind.name} failed: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}")

@@ -1,0 +1,68 @@
+"""Times of contestants that took turns, and what may be said about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+WARM_UP_SECONDS = 0.5
+STEADY_BELOW = 0.1  # seconds; calls shorter than this are preceded by one that is not timed
+RESAMPLES = 2000
+
+
+def error_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+    """The largest difference, as a share of the largest element of that output; infinite where they cannot be compared."""
+    if len(ours) != len(theirs):
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(ours, theirs):
+        if a.shape != b.shape or not np.array_equal(np.isnan(a.astype(np.float64)), np.isnan(b.astype(np.float64))):
+            return float("inf")
+        a, b = np.nan_to_num(a.astype(np.float64)), np.nan_to_num(b.astype(np.float64))
+        if b.size and (scale := float(np.abs(b).max())) > 0:
+            worst = max(worst, float(np.abs(a - b).max()) / scale)
+    return worst
+
+
+def seconds(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit: float) -> np.ndarray:
+    """Seconds by round and contestant. Each contestant is a list of calls, one for each set of inputs.
+
+    Whoever began a round is last in the next. A short call is preceded by one that is not timed: threads of the one before
+    may still spin, and its data fill the caches; both would be paid by whoever comes next.
+    """
+    steady = []
+    for calls in contestants:
+        began, last = time.perf_counter(), 0.0
+        while time.perf_counter() - began < WARM_UP_SECONDS or last == 0.0:
+            last = seconds(calls[0])
+        steady.append(last < STEADY_BELOW)
+    times = []
+    began = time.perf_counter()
+    for number in range(rounds):
+        row = [0.0] * len(contestants)
+        for turn in range(len(contestants)):
+            who = (turn + number) % len(contestants)
+            call = contestants[who][number % len(contestants[who])]
+            if steady[who]:
+                call()
+            row[who] = seconds(call)
+        times.append(row)
+        if number >= 2 and time.perf_counter() - began > limit:
+            break
+    return np.array(times)
+
+
+def ratio(theirs: np.ndarray, ours: np.ndarray) -> tuple[float, float, float]:
+    """The median over rounds of their time over ours, and the 95% interval of that median, by resampling rounds."""
+    paired = theirs / ours
+    drawn = np.random.default_rng(0).integers(0, len(paired), (RESAMPLES, len(paired)))
+    low, high = np.quantile(np.median(paired[drawn], axis=1), [0.025, 0.975])
+    return float(np.median(paired)), float(low), float(high)

@@ -1,0 +1,101 @@
+"""The models that are compared, the sizes they are run at, and what is drawn for their inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sysconfig
+
+import numpy as np
+import onnx
+
+Feed = dict[str, np.ndarray]
+
+FEEDS = 4  # sets of inputs, used in turn
+SEED = 2026
+
+
+@dataclasses.dataclass
+class Known:
+    file: str
+    dims: dict[str, int] = dataclasses.field(default_factory=dict)
+    shapes: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # where sizes have no name
+    integers: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # of an input: from, up to
+    transformer: tuple[str, int, int] | None = None  # for ONNX Runtime's optimizer: kind, heads, width
+    zoo: str | None = None
+
+
+def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:
+    return Known(f"{zoo}_dynamo.onnx", {"batch": 1, "seq": 128}, integers={"input_ids": (0, words), "attention_mask": (1, 2)},
+                 transformer=transformer, zoo=zoo)
+
+
+def picture(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
+    return Known(f"{zoo}_dynamo.onnx", {"batch": 1}, transformer=transformer, zoo=zoo)
+
+
+KNOWN = {
+    "bert_base": text("bert_base", 30522, ("bert", 12, 768)),
+    "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
+    "vit_tiny": picture("vit_tiny", ("vit", 3, 192)),
+    "resnet50": picture("resnet50"),
+    "mobilenet_v2": picture("mobilenet_v2"),
+    "magika": Known("magika/**/model.onnx", shapes={"bytes": [1, 2048]}, integers={"bytes": (0, 257)}),
+    "ppocr_det": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_det_infer.onnx", shapes={"x": [1, 3, 320, 320]}),
+    "ppocr_rec": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_rec_infer.onnx", shapes={"x": [1, 3, 48, 320]}),
+    "silero": Known("silero_vad/**/silero_vad_16k_op15.onnx", shapes={"input": [1, 576], "state": [2, 1, 128]},
+                    integers={"sr": (16000, 16001)}),
+}
+
+
+@dataclasses.dataclass
+class Job:
+    name: str
+    path: pathlib.Path
+    dims: dict[str, int]
+    feeds: list[Feed]
+    threads: int
+    precision: str
+    transformer: tuple[str, int, int] | None
+    zoo_name: str | None
+
+
+def find(file: str, zoo: pathlib.Path) -> pathlib.Path:
+    """In the folder of the zoo, or among the installed packages."""
+    if (zoo / file).exists():
+        return zoo / file
+    for found in sorted(pathlib.Path(sysconfig.get_paths()["purelib"]).glob(file)):
+        return found
+    raise FileNotFoundError(f"{file}: neither in {zoo} (bench/zoo/make_zoo.py) nor in an installed package")
+
+
+def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np.random.Generator) -> np.ndarray:
+    tensor = value.type.tensor_type
+    shape = known.shapes.get(value.name)
+    if shape is None:
+        shape = [dim.dim_value if dim.HasField("dim_value") else dims.get(dim.dim_param) for dim in tensor.shape.dim]
+    if None in shape:
+        raise ValueError(f"input {value.name} has sizes that nobody gave: {shape}; --dim NAME=SIZE gives them")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    if dtype.kind == "f":
+        return np.ascontiguousarray(rng.standard_normal(shape).astype(dtype))
+    low, high = known.integers.get(value.name, (0, 2))
+    return np.ascontiguousarray(rng.integers(low, high, shape).astype(dtype))
+
+
+def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str) -> Job:
+    known = KNOWN.get(name) or Known(name)
+    path = find(known.file, zoo) if name in KNOWN else pathlib.Path(name)
+    graph = onnx.load(str(path), load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    sizes = {**known.dims, **dims}
+    rng = np.random.default_rng(SEED)
+    feeds = [{value.name: draw(value, known, sizes, rng) for value in inputs} for _ in range(FEEDS)]
+    bound = dict(sizes) if not known.shapes else {}
+    for value in inputs:  # the names of sizes that were given as whole shapes
+        for dim, size in zip(value.type.tensor_type.shape.dim, feeds[0][value.name].shape):
+            if dim.dim_param:
+                bound[dim.dim_param] = int(size)
+    return Job(pathlib.Path(name).stem if name not in KNOWN else name, path, bound, feeds, threads, precision, known.transformer,
+               known.zoo)
