@@ -1,8 +1,8 @@
 // xyntra check: everything a model needs that a backend lacks.
-#include "compiler/model_file.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "compiler/model_file.h"
 #include "ops/infer.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -1,9 +1,9 @@
 // xyntra explain: how a model is cut into kernels, and why.
 #include "report/explain.h"
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/lock.h"
+#include "compiler/model_file.h"
 #include "report/contract.h"
 #include "report/patterns.h"
 #include "report/why.h"

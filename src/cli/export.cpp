@@ -1,9 +1,9 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <algorithm>
 
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
+#include "compiler/model_file.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"

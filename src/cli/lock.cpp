@@ -1,8 +1,8 @@
 // xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
 #include "compiler/lock.h"
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
+#include "compiler/model_file.h"
 #include "report/lock_diff.h"
 #include "support/file.h"
 #include "support/json.h"

@@ -1,6 +1,6 @@
 // xyntra passes: the steps from a model to its plan.
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
+#include "compiler/model_file.h"
 #include "report/explain.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -3,12 +3,12 @@
 #include <set>
 
 #include "cli/inputs.h"
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"
+#include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -1,9 +1,9 @@
 // xyntra verify: does a plan compute what the model computes?
 #include "cli/inputs.h"
-#include "compiler/model_file.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"
+#include "compiler/model_file.h"
 #include "support/json.h"
 #include "support/text.h"
 #include "verify/plan.h"
