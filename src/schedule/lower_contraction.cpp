@@ -22,6 +22,9 @@ namespace {
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTailRows = 4;
+constexpr std::int64_t kDepth =
+    256;  // turns of the sum in one pass: their lines of b fit into the innermost cache
+constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
 
 std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
   for (const Knob& one : schedule.knobs) {
@@ -118,11 +121,14 @@ class TileLowering {
         placed.base = across.base + Expr::variable(grid.back()) * Expr::index(across.width * across.vectors);
       }
       Substitution inner = bound;
-      for (VarId axis : roles_.rows) {
-        if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
+      Stmt tiles = passes(inner, placed, grid);
+      if (!tiles.defined()) {
+        for (VarId axis : roles_.rows) {
+          if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
+        }
+        tiles = row_tiles(inner, placed, grid);
       }
-      Stmt body =
-          Lowering::where_any(extent(roles_.lane), where_columns(across, row_tiles(inner, placed, grid)));
+      Stmt body = Lowering::where_any(extent(roles_.lane), where_columns(across, std::move(tiles)));
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -252,27 +258,12 @@ class TileLowering {
       grid.push_back(lowering_.loop(name(tile_), full));
       return at(0, Expr::variable(grid.back()), rows_);
     }
-    std::vector<Stmt> last;
-    if (rest.is_constant()) {
-      last.push_back(at(turns - rest, {}, rest.constant()));
-    } else {
-      Dim tails = floor_div(turns, kTailRows) - full * (rows_ / kTailRows),
-          singles = rest - tails * kTailRows;
-      if (rows_ > kTailRows && rows_ % kTailRows == 0) {
-        VarId tail = lowering_.loop("t", tails);
-        last.push_back(Stmt::loop(LoopKind::Serial, tail, at(turns - rest, Expr::variable(tail), kTailRows)));
-      } else {
-        singles = rest;
-      }
-      VarId single = lowering_.loop("r", singles);
-      last.push_back(Stmt::loop(LoopKind::Serial, single, at(turns - singles, Expr::variable(single), 1)));
-    }
-    for (Stmt& one : last) one = Lowering::where_any(turns, std::move(one));
-    if (full.is(0)) return Stmt::block(std::move(last));
+    Stmt last = Lowering::where_any(turns, lower_tail(bound, across, full, rest));
+    if (full.is(0)) return last;
     VarId number = lowering_.loop(name(tile_), full + 1);
     grid.push_back(number);
     return Stmt::branch(Expr::variable(number) < Expr::size(full), at(0, Expr::variable(number), rows_),
-                        Stmt::block(std::move(last)));
+                        std::move(last));
   }
 
   Stmt unrolled(const char* label, std::int64_t turns, const std::function<Stmt(const Expr&)>& body) {
@@ -286,8 +277,163 @@ class TileLowering {
     return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
   }
 
-  // One register tile: all of the sum, then the epilogue.
-  Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows) {
+  // How a long sum is cut, so that the lines of b that one pass reads stay in the innermost cache while all tiles of a
+  // work item use them.
+  struct Depth {
+    std::vector<VarId> outer, inner;  // axes
+    VarId split;  // an axis of which each pass takes `factor` turns
+    std::int64_t factor = 1;
+  };
+  // One of the passes over the tiles of a work item; their sums are kept in between.
+  struct Pass {
+    enum class Part : std::uint8_t { Clear, Add, Finish };
+    Part part = Part::Clear;
+    const Depth* depth = nullptr;
+    kir::BufferId kept;
+    std::vector<Expr> place;  // of the tile among those kept
+    Expr turn;  // of the axis that is split
+  };
+
+  std::optional<Depth> cut_depth() const {
+    if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+    std::vector<VarId> order = reduction_order();
+    Depth depth;
+    std::int64_t inner = 1, whole = 1;
+    bool full = false;
+    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+      if (!extent(*axis).is_constant()) return std::nullopt;
+      std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, kDepth / inner);
+      while (factor > 1 && turns % factor != 0) --factor;
+      if (factor == turns) {
+        depth.inner.insert(depth.inner.begin(), *axis);
+      } else if (factor > 1) {
+        depth.split = *axis;
+        depth.factor = factor;
+        full = true;
+      } else {
+        depth.outer.insert(depth.outer.begin(), *axis);
+        full = true;
+      }
+      inner *= factor;
+      whole *= turns;
+    }
+    bool cut = whole >= 3 * kDepth && inner >= kDepth / 4 && (depth.split.valid() || !depth.outer.empty());
+    return cut ? std::optional(depth) : std::nullopt;
+  }
+
+  static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
+    std::int64_t divisor = std::min(of, most);
+    while (divisor > 1 && of % divisor != 0) --divisor;
+    return divisor;
+  }
+
+  // A work item of many tiles: cleared, summed pass by pass, finished. Undefined where nothing is gained.
+  Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
+    auto depth = cut_depth();
+    if (!depth || !tile_.valid() || across.width == 1) return {};
+    const Dim& turns = extent(tile_);
+    Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
+    VarId line;  // an axis of rows of tiles
+    for (VarId axis : roles_.rows) {
+      if (axis != tile_ && !extent(axis).is(1)) line = axis;
+    }
+    std::int64_t lines = 1, tiles = 1;
+    if (line.valid()) {
+      bool fits = extent(line).is_constant() && full.is_constant() && rest.is(0) && full.constant() <= kTiles;
+      if (!fits) return {};
+      tiles = full.constant();
+      lines = largest_divisor(extent(line).constant(), kTiles / tiles);
+    } else {
+      tiles = full.is_constant() ? largest_divisor(full.constant(), kTiles) : kTiles;
+    }
+    if (lines * tiles < 3) return {};
+    for (VarId axis : roles_.rows) {
+      if (axis == tile_ || axis == line) continue;
+      bound[axis.index] = Expr::index(0);
+      if (extent(axis).is(1)) continue;
+      grid.push_back(lowering_.loop(name(axis), extent(axis)));
+      bound[axis.index] = Expr::variable(grid.back());
+    }
+    Expr first_line = Expr::index(0), first_tile = Expr::index(0);
+    if (line.valid() && extent(line) != Dim(lines)) {
+      grid.push_back(lowering_.loop(name(line), floor_div(extent(line), lines)));
+      first_line = Expr::variable(grid.back()) * Expr::index(lines);
+    }
+    bool even = rest.is(0) && full.is_constant();
+    Dim groups =
+        even ? floor_div(full, tiles) : floor_div(full, tiles) + 1;  // the last one ends with what is left
+    if (!groups.is(1)) {
+      grid.push_back(lowering_.loop(name(tile_), groups));
+      first_tile = Expr::variable(grid.back()) * Expr::index(tiles);
+    }
+    std::int64_t vectors = second_.valid() ? vectors_ : across.vectors;
+    Pass pass;
+    pass.depth = &*depth;
+    pass.kept = lowering_.scratch("c", stage_.body.dtype(), {lines, tiles, rows_, vectors, across.width},
+                                  Scope::Shared);
+    auto over_tiles = [&](Substitution inner) {
+      VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
+      if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
+      pass.place = {Expr::variable(y), Expr::variable(t)};
+      Expr number = first_tile + Expr::variable(t);
+      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, &pass);
+      if (!even) {
+        Stmt last;
+        if (pass.part == Pass::Part::Finish && !rest.is(0)) {
+          Stmt tail = lower_tail(inner, across, full, rest);
+          last = Stmt::branch(equal(number, Expr::size(full)), Lowering::where_any(turns, std::move(tail)));
+        }
+        body = Stmt::branch(number < Expr::size(full), std::move(body), std::move(last));
+      }
+      return Stmt::loop(LoopKind::Serial, y, Stmt::loop(LoopKind::Serial, t, std::move(body)));
+    };
+    std::vector<Stmt> statements;
+    pass.part = Pass::Part::Clear;
+    statements.push_back(over_tiles(bound));
+    pass.part = Pass::Part::Add;
+    Substitution deeper = bound;
+    std::vector<VarId> loops;
+    for (VarId axis : depth->outer) {
+      loops.push_back(lowering_.loop(name(axis), extent(axis)));
+      deeper[axis.index] = Expr::variable(loops.back());
+    }
+    if (depth->split.valid()) {
+      loops.push_back(lowering_.loop(name(depth->split), floor_div(extent(depth->split), depth->factor)));
+      pass.turn = Expr::variable(loops.back());
+    }
+    Stmt sums = over_tiles(deeper);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      sums = Stmt::loop(LoopKind::Serial, *loop, sums);
+    statements.push_back(std::move(sums));
+    pass.part = Pass::Part::Finish;
+    statements.push_back(over_tiles(bound));
+    return Stmt::block(std::move(statements));
+  }
+
+  // The rows that fill no tile, each of their tiles with the whole sum.
+  Stmt lower_tail(const Substitution& bound, const Columns& across, const Dim& full, const Dim& rest) {
+    auto at = [&](const Dim& first, const Expr& number, std::int64_t rows) {
+      Expr base = number.defined() ? number * Expr::index(rows) : Expr::index(0);
+      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows);
+    };
+    const Dim& turns = extent(tile_);
+    if (rest.is_constant()) return at(turns - rest, {}, rest.constant());
+    std::vector<Stmt> last;
+    Dim tails = floor_div(turns, kTailRows) - full * (rows_ / kTailRows), singles = rest - tails * kTailRows;
+    if (rows_ > kTailRows && rows_ % kTailRows == 0) {
+      VarId tail = lowering_.loop("t", tails);
+      last.push_back(Stmt::loop(LoopKind::Serial, tail, at(turns - rest, Expr::variable(tail), kTailRows)));
+    } else {
+      singles = rest;
+    }
+    VarId single = lowering_.loop("r", singles);
+    last.push_back(Stmt::loop(LoopKind::Serial, single, at(turns - singles, Expr::variable(single), 1)));
+    return Stmt::block(std::move(last));
+  }
+
+  // One register tile: all of the sum, then the epilogue; or what one pass does to it.
+  Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows,
+            const Pass* pass = nullptr) {
     DType dtype = stage_.body.dtype();
     const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
@@ -321,52 +467,80 @@ class TileLowering {
     auto partial = [&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Expr::load(sum, dtype, {row, vector, lane});
     };
+    auto kept_at = [&](const Expr& row, const Expr& vector, const Expr& lane) {
+      std::vector<Expr> place = pass->place;
+      place.insert(place.end(), {row, vector, lane});
+      return place;
+    };
+    if (pass != nullptr && pass->part == Pass::Part::Clear) {
+      return each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+        return Stmt::store(pass->kept, kept_at(row, vector, lane), Expr::number(dtype, 0));
+      });
+    }
     std::vector<Stmt> statements;
-    statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-      return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
-    }));
-    statements.push_back(turns(bound, [&](const Substitution& inner) {
-      std::vector<Stmt> turn;
-      turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-        return lanes(width, [&](const Expr& lane) {
-          Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
-          value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
-          return where_column(lane, Stmt::block(std::move(value.checks)),
-                              Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
-        });
+    if (pass == nullptr || pass->part == Pass::Part::Add) {
+      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+        Expr start = pass == nullptr ? Expr::number(dtype, 0)
+                                     : Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
+        return Stmt::store(sum, {row, vector, lane}, start);
       }));
-      auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
-        Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
-        return Stmt::store(sum, {row, vector, lane},
-                           fused_ ? te::fma(element, other, so_far) : so_far + element * other);
-      };
-      if (roles_.lane_in_rows) {
-        turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-          Lowering::Body value =
-              lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
-          value.checks.push_back(add(value.value, row, vector, lane));
-          return where_column(lane, Stmt::block(std::move(value.checks)), {});
+      statements.push_back(turns(bound, pass, [&](const Substitution& inner) {
+        std::vector<Stmt> turn;
+        turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+          return lanes(width, [&](const Expr& lane) {
+            Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
+            value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
+            return where_column(lane, Stmt::block(std::move(value.checks)),
+                                Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
+          });
+        }));
+        auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
+          Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
+          return Stmt::store(sum, {row, vector, lane},
+                             fused_ ? te::fma(element, other, so_far) : so_far + element * other);
+        };
+        if (roles_.lane_in_rows) {
+          turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+            Lowering::Body value =
+                lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
+            value.checks.push_back(add(value.value, row, vector, lane));
+            return where_column(lane, Stmt::block(std::move(value.checks)), {});
+          }));
+          return Stmt::block(std::move(turn));
+        }
+        turn.push_back(unrolled("r", rows, [&](const Expr& row) {
+          Lowering::Body value = lowering_.body(roles_.row_factor, at_row(inner, row));
+          std::vector<Stmt> one = std::move(value.checks);
+          one.push_back(Stmt::store(spread, {}, value.value));
+          Expr element = Expr::load(spread, dtype, {});
+          one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+            return lanes(width, [&](const Expr& lane) { return add(element, row, vector, lane); });
+          }));
+          return Stmt::block(std::move(one));
         }));
         return Stmt::block(std::move(turn));
-      }
-      turn.push_back(unrolled("r", rows, [&](const Expr& row) {
-        Lowering::Body value = lowering_.body(roles_.row_factor, at_row(inner, row));
-        std::vector<Stmt> one = std::move(value.checks);
-        one.push_back(Stmt::store(spread, {}, value.value));
-        Expr element = Expr::load(spread, dtype, {});
-        one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-          return lanes(width, [&](const Expr& lane) { return add(element, row, vector, lane); });
-        }));
-        return Stmt::block(std::move(one));
       }));
-      return Stmt::block(std::move(turn));
-    }));
+    }
+    if (pass != nullptr && pass->part == Pass::Part::Add) {
+      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+        return Stmt::store(pass->kept, kept_at(row, vector, lane), partial(row, vector, lane));
+      }));
+      return Stmt::block(std::move(statements));
+    }
     auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
       return where_column(lane, lowering_.store(stage_, variables, std::move(result)), {});
     };
+    if (pass != nullptr) {
+      VarId row = lowering_.loop("r", rows), vector = lowering_.loop("v", vectors);
+      Expr r = Expr::variable(row), v = Expr::variable(vector);
+      Stmt body = lanes(width, [&](const Expr& lane) {
+        return finished(Expr::load(pass->kept, dtype, kept_at(r, v, lane)), r, v, lane);
+      });
+      return Stmt::loop(LoopKind::Serial, row, Stmt::loop(LoopKind::Serial, vector, std::move(body)));
+    }
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
     if (!heavy) {
       statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
@@ -404,9 +578,15 @@ class TileLowering {
     return order;
   }
 
-  Stmt turns(Substitution bound, const std::function<Stmt(const Substitution&)>& inner) {
+  Stmt turns(Substitution bound, const Pass* pass, const std::function<Stmt(const Substitution&)>& inner) {
     std::vector<VarId> loops;
-    for (VarId axis : fused_ ? reduction_order() : stage_.reduction) {
+    if (pass != nullptr && pass->depth->split.valid()) {
+      loops.push_back(lowering_.loop(name(pass->depth->split), pass->depth->factor));
+      bound[pass->depth->split.index] =
+          pass->turn * Expr::index(pass->depth->factor) + Expr::variable(loops.back());
+    }
+    const std::vector<VarId> all = fused_ ? reduction_order() : stage_.reduction;
+    for (VarId axis : pass != nullptr ? pass->depth->inner : all) {
       if (extent(axis).is(1)) {
         bound[axis.index] = Expr::index(0);
         continue;
