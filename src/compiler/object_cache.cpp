@@ -44,9 +44,9 @@ std::string problem_with(const std::string& folder) {
 std::string user_cache_folder() {
   // Not looked at where the process has rights that its caller lacks.
   const char* base = ::getuid() == ::geteuid() ? std::getenv("XDG_CACHE_HOME") : nullptr;
-  if (base != nullptr && base[0] == '/') return std::string(base) + "/xyntra";
+  if (base != nullptr && std::string_view(base).starts_with('/')) return std::string(base) + "/xyntra";
   const char* home = ::getuid() == ::geteuid() ? std::getenv("HOME") : nullptr;
-  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/xyntra";
+  if (home != nullptr && std::string_view(home).starts_with('/')) return std::string(home) + "/.cache/xyntra";
   return "";
 }
 
@@ -99,7 +99,8 @@ std::optional<std::span<const std::byte>> content_of(std::span<const std::byte> 
   expected += "\n";
   if (file.size() < expected.size() + kHashLine) return std::nullopt;
   if (std::memcmp(file.data(), expected.data(), expected.size()) != 0) return std::nullopt;
-  const std::string_view hash(reinterpret_cast<const char*>(file.data()) + expected.size(), kHashLine);
+  const auto line = file.subspan(expected.size(), kHashLine);
+  const std::string_view hash(reinterpret_cast<const char*>(line.data()), line.size());
   const auto content = file.subspan(expected.size() + kHashLine);
   if (hash != sha256_hex(content) + "\n") return std::nullopt;
   return content;

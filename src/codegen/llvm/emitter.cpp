@@ -3,6 +3,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
+
 namespace xyntra::cpu_code {
 
 using kir::LoopKind;
@@ -494,7 +496,7 @@ Value* KernelEmitter::integer_division(const ExprNode& node) {
 Value* KernelEmitter::select(const ExprNode& node) {
   Value* condition = emit(node.operands[0]);
   Value* outer = guard_;
-  Value* chosen[2];
+  std::array<Value*, 2> chosen{};
   for (std::size_t side = 0; side < 2; ++side) {
     const Expr& operand = node.operands[1 + side];
     guard_ = nullptr;

@@ -184,7 +184,7 @@ Result<CompiledKernels> compile_module(std::span<const kir::Kernel> kernels, std
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
-  std::span<const char> object(bytes.data(), bytes.size());
+  const std::span<const char> object(bytes);
   require_no_undefined_symbols(object);
   CompiledKernels compiled;
   auto as_bytes = std::as_bytes(object);
