@@ -56,6 +56,9 @@ option(XYNTRA_USE_LLVM "Make code for CPUs with LLVM, where it is installed" ON)
 set(XYNTRA_LLVM OFF)
 if(XYNTRA_USE_LLVM AND XYNTRA_LLVM_INCLUDE AND XYNTRA_LLVM_C_INCLUDE AND XYNTRA_LLVM_LIBRARY)
   set(XYNTRA_LLVM ON)
+  file(STRINGS "${XYNTRA_LLVM_INCLUDE}/llvm/Config/llvm-config.h" XYNTRA_LLVM_VERSION
+    REGEX "^#define LLVM_VERSION_STRING ")
+  string(REGEX REPLACE ".*\"(.*)\".*" "\\1" XYNTRA_LLVM_VERSION "${XYNTRA_LLVM_VERSION}")
 endif()
 find_path(XYNTRA_WGPU_INCLUDE webgpu.h HINTS ${xyntra_site_packages} PATH_SUFFIXES wgpu/resources NO_CACHE)
 find_library(XYNTRA_WGPU_LIBRARY NAMES wgpu_native-release wgpu_native HINTS ${xyntra_site_packages}

@@ -1,6 +1,5 @@
 // LLVM as a whole: processors, the list of passes, objects out of modules.
 #include <llvm/Analysis/TargetLibraryInfo.h>
-#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -25,8 +24,7 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
-#include "runtime/code/object.h"
-#include "support/threads.h"
+#include "codegen/llvm/module.h"
 
 namespace xyntra {
 namespace {
@@ -176,8 +174,6 @@ void require_no_undefined_symbols(std::span<const char> bytes) {
   }
 }
 
-constexpr std::size_t kKernelsOfModule = 4;
-
 Result<CompiledKernels> compile_module(std::span<const kir::Kernel> kernels, std::size_t first,
                                        const CpuTarget& cpu, const CodeOptions& options) {
   XYNTRA_TRY(Emitted made, emitted(kernels, first, cpu, options));
@@ -209,12 +205,7 @@ constexpr NamedCpu kArmCpus[] = {
     {"neon_bf16", "generic", "+neon,+v8.6a,+bf16,+i8mm"},
 };
 
-}  // namespace
-
-bool has_code_generator() { return true; }
-std::string code_generator() { return "LLVM " LLVM_VERSION_STRING; }
-
-Result<CpuTarget> cpu_target(std::string_view name) {
+Result<CpuTarget> processor_named(std::string_view name) {
   start_llvm();
   CpuTarget found;
   found.triple = llvm::sys::getDefaultTargetTriple();
@@ -251,32 +242,8 @@ Result<CpuTarget> cpu_target(std::string_view name) {
   return found;
 }
 
-Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
-                                        const CodeOptions& options) {
-  // Modules of a few kernels each, whatever the number of threads: the same kernels give the same bytes.
-  const std::size_t modules = (kernels.size() + kKernelsOfModule - 1) / kKernelsOfModule;
-  std::vector<Result<CompiledKernels>> parts(modules);
-  auto compile = [&](std::int64_t begin, std::int64_t end) {
-    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m) {
-      const std::size_t first = m * kKernelsOfModule;
-      const std::size_t count = std::min(kKernelsOfModule, kernels.size() - first);
-      parts[m] = compile_module(kernels.subspan(first, count), first, cpu, options);
-    }
-  };
-  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules), 1, compile);
-  CompiledKernels compiled;
-  std::vector<std::vector<std::byte>> objects;
-  for (Result<CompiledKernels>& part : parts) {
-    if (!part) return failure(std::move(part).error());
-    objects.push_back(std::move(part->object));
-    for (CompiledKernel& kernel : part->kernels) compiled.kernels.push_back(std::move(kernel));
-  }
-  compiled.object = bundle_of(objects);
-  return compiled;
-}
-
-Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
-                                 const CodeOptions& options) {
+Result<std::string> text_of(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
+                            const CodeOptions& options) {
   XYNTRA_TRY(Emitted made, emitted(kernels, 0, cpu, options));
   std::string text;
   if (form == CodeText::Ir) {
@@ -290,4 +257,12 @@ Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const Cpu
   return std::string(bytes.data(), bytes.size());
 }
 
+}  // namespace
 }  // namespace xyntra
+
+extern "C" __attribute__((visibility("default"))) const xyntra::CodeGeneratorModule* xyntra_code_generator();
+const xyntra::CodeGeneratorModule* xyntra_code_generator() {
+  static constexpr xyntra::CodeGeneratorModule kModule{xyntra::processor_named, xyntra::compile_module,
+                                                       xyntra::text_of};
+  return &kModule;
+}

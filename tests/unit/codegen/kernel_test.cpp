@@ -292,6 +292,15 @@ TEST(Kernels, SaysWhatACpuDoesNotHave) {
   EXPECT_NE(std::string::npos, made.error().message.find("warpgroup_fence"));
 }
 
+// A mistake of ours crosses from the library that has LLVM in it.
+TEST(Kernels, ABrokenKernelIsAnInternalError) {
+  Kernel kernel{"broken", {}, {}, {}};
+  BufferId y = add_buffer(kernel, global(DType::I64, {1}, true));
+  VarId i = add_variable(kernel, "i", 1);
+  kernel.body = Stmt::store(y, {Expr::index(0)}, var(i));  // outside its loop
+  EXPECT_THROW((void)compile_kernels(std::span(&kernel, 1), native_cpu()), InternalError);
+}
+
 TEST(Kernels, SameKernelsSameBytes) {
   const Kernel kernels[] = {add_one(Dim::symbol("n")), tiled_matmul(24, 64, 100), gather(20, 5, true)};
   auto first = compile_kernels(kernels, native_cpu()), second = compile_kernels(kernels, native_cpu());

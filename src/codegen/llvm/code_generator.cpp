@@ -1,0 +1,123 @@
+// Finds the shared library with LLVM in it, and gives it kernels to compile side by side.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "codegen/llvm/module.h"
+#include "runtime/code/object.h"
+#include "support/file.h"
+#include "support/threads.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kKernelsOfModule = 4;
+
+#ifdef XYNTRA_LLVM_VERSION
+
+// Folders in which the library may lie: that of the program or library that we are part of, or its lib folder when
+// installed. Never the working folder, and nothing that the environment names.
+std::vector<std::string> library_folders() {
+  std::vector<std::string> folders;
+  auto add = [&folders](const std::string& path) {
+    const std::string folder = folder_of(path);
+    folders.push_back(folder);
+    folders.push_back(folder + "/../lib/xyntra");
+    folders.push_back(folder + "/xyntra");
+  };
+  Dl_info ours = {};
+  if (::dladdr(reinterpret_cast<const void*>(&has_code_generator), &ours) != 0 && ours.dli_fname != nullptr &&
+      std::string_view(ours.dli_fname).starts_with('/')) {
+    add(ours.dli_fname);
+  }
+  std::array<char, 4096> program{};
+  const ssize_t length = ::readlink("/proc/self/exe", program.data(), program.size());
+  if (length > 0 && static_cast<std::size_t>(length) < program.size()) {
+    add(std::string(program.data(), static_cast<std::size_t>(length)));
+  }
+  return folders;
+}
+
+Result<const CodeGeneratorModule*> opened() {
+  Error error;
+  error.error_class = ErrorClass::Unsupported;
+  error.message = "no machine code: " + std::string(kCodeGeneratorFile) + " is not beside the program";
+  for (const std::string& folder : library_folders()) {
+    const std::string path = folder + "/" + kCodeGeneratorFile;
+    if (::access(path.c_str(), R_OK) != 0) continue;
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* symbol = library == nullptr ? nullptr : ::dlsym(library, kCodeGeneratorSymbol);
+    if (symbol != nullptr) return reinterpret_cast<const CodeGeneratorModule* (*)()>(symbol)();
+    const char* problem = ::dlerror();
+    error.message = "no machine code: " + path + ": " + (problem == nullptr ? "cannot be opened" : problem);
+    error.hint = "is LLVM " XYNTRA_LLVM_VERSION " installed (package libllvm19)?";
+  }
+  return failure(std::move(error));
+}
+
+#else
+
+Result<const CodeGeneratorModule*> opened() {
+  Error error;
+  error.error_class = ErrorClass::Unsupported;
+  error.message = "this build has no code generator for CPUs: it was made without LLVM";
+  error.hint = "install llvm-19-dev and build again";
+  return failure(std::move(error));
+}
+
+#endif
+
+const Result<const CodeGeneratorModule*>& module() {
+  static const Result<const CodeGeneratorModule*> found = opened();
+  return found;
+}
+
+}  // namespace
+
+#ifdef XYNTRA_LLVM_VERSION
+bool has_code_generator() { return true; }
+std::string code_generator() { return "LLVM " XYNTRA_LLVM_VERSION; }
+#else
+bool has_code_generator() { return false; }
+std::string code_generator() { return "none"; }
+#endif
+
+Result<CpuTarget> cpu_target(std::string_view name) {
+  if (!module()) return failure(module().error());
+  return (*module())->cpu_target(name);
+}
+
+Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
+                                        const CodeOptions& options) {
+  if (!module()) return failure(module().error());
+  // Objects of a few kernels each, whatever the number of threads: the same kernels give the same bytes.
+  const std::size_t modules = (kernels.size() + kKernelsOfModule - 1) / kKernelsOfModule;
+  std::vector<Result<CompiledKernels>> parts(modules);
+  auto compile = [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m) {
+      const std::size_t first = m * kKernelsOfModule;
+      const std::size_t count = std::min(kKernelsOfModule, kernels.size() - first);
+      parts[m] = (*module())->compile(kernels.subspan(first, count), first, cpu, options);
+    }
+  };
+  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules), 1, compile);
+  CompiledKernels compiled;
+  std::vector<std::vector<std::byte>> objects;
+  for (Result<CompiledKernels>& part : parts) {
+    if (!part) return failure(std::move(part).error());
+    objects.push_back(std::move(part->object));
+    for (CompiledKernel& kernel : part->kernels) compiled.kernels.push_back(std::move(kernel));
+  }
+  compiled.object = bundle_of(objects);
+  return compiled;
+}
+
+Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
+                                 const CodeOptions& options) {
+  if (!module()) return failure(module().error());
+  return (*module())->text(kernels, cpu, form, options);
+}
+
+}  // namespace xyntra
