@@ -24,7 +24,7 @@ std::vector<std::string> library_folders() {
   auto add = [&folders](const std::string& path) {
     const std::string folder = folder_of(path);
     folders.push_back(folder);
-    folders.push_back(folder + "/../lib/xyntra");
+    folders.push_back(folder + "/../" XYNTRA_LIBRARY_FOLDER "/xyntra");
     folders.push_back(folder + "/xyntra");
   };
   Dl_info ours = {};
