@@ -3,6 +3,7 @@
 #include "compiler/assume.h"
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
+#include "compiler/shared_constants.h"
 #include "compiler/verify_groups.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
@@ -53,6 +54,7 @@ Status rewrite_step(Compilation& work) {
   RewriteOptions options = work.options.rewrite;
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
+  if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
