@@ -1,0 +1,66 @@
+#include "te/merge.h"
+
+#include <gtest/gtest.h>
+
+namespace xyntra::te {
+namespace {
+
+Dim n() { return Dim::symbol("n"); }
+
+TEST(MergeAxes, NeighboursThatEveryAccessWalksAsOneBecomeOne) {
+  Builder builder("relu");
+  Buffer x = builder.input(0, "x", DType::F32, {2, n(), 8}),
+         y = builder.output(0, "y", DType::F32, {2, n(), 8});
+  Axes axes = builder.axes({2, n(), 8});
+  builder.write(y, axes, max(x(axes), 0));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  ASSERT_EQ(formula.stages[0].axes.size(), 1u);
+  EXPECT_EQ(formula.variable(formula.stages[0].axes[0]).extent, n() * 16);
+  EXPECT_EQ(to_string(formula.buffer(x.id()).shape), to_string(Shape{n() * 16}));
+}
+
+TEST(MergeAxes, AnAxisThatAnotherBufferReadsAloneStays) {
+  Builder builder("bias");
+  Buffer x = builder.input(0, "x", DType::F32, {4, 6, 8}), b = builder.input(1, "b", DType::F32, {8}),
+         y = builder.output(0, "y", DType::F32, {4, 6, 8});
+  Axes axes = builder.axes({4, 6, 8});
+  builder.write(y, axes, x(axes) + b(axes[2]));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  ASSERT_EQ(formula.stages[0].axes.size(), 2u);
+  EXPECT_TRUE(formula.variable(formula.stages[0].axes[0]).extent.is(24));
+  EXPECT_TRUE(formula.variable(formula.stages[0].axes[1]).extent.is(8));
+}
+
+TEST(MergeAxes, TransposedAndComparedAxesStay) {
+  Builder builder("triangle");
+  Buffer x = builder.input(0, "x", DType::F32, {4, 4}), t = builder.input(1, "t", DType::F32, {4, 4}),
+         y = builder.output(0, "y", DType::F32, {4, 4});
+  Axes axes = builder.axes({4, 4});
+  builder.write(y, axes, select(axes[0].expr() < axes[1].expr(), x(axes), t(axes[1], axes[0])));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  EXPECT_EQ(formula.stages[0].axes.size(), 2u);
+}
+
+TEST(MergeAxes, StagesThatShareABufferMergeItTogetherOrNotAtAll) {
+  Builder builder("softmax");
+  Buffer x = builder.input(0, "x", DType::F32, {2, 3, 8}), y = builder.output(0, "y", DType::F32, {2, 3, 8});
+  Axes rows = builder.axes({2, 3});
+  Axis k = builder.axis(8), j = builder.axis(8);
+  Buffer m = builder.reduce("m", rows, Reducer::Max, {k}, x(rows[0], rows[1], k));
+  Axes again = builder.axes({2, 3});
+  builder.write(y, concat(again, {j}), x(again[0], again[1], j) - m(again));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  EXPECT_EQ(formula.stages[0].axes.size(), 1u);
+  EXPECT_EQ(formula.stages[1].axes.size(), 2u);
+  EXPECT_EQ(formula.buffer(m.id()).shape.size(), 1u);
+}
+
+}  // namespace
+}  // namespace xyntra::te
