@@ -1,0 +1,165 @@
+// xyntra._native: the C ABI for Python. What is said here is wrapped by xyntra/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <xyntra/xyntra.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace {
+
+// Dense, row-major, in main memory; anything else is copied to be so. Only read.
+using InputArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+struct DTypeRow {
+  xyntra_dtype dtype;
+  nb::dlpack::dtype_code code;
+  std::uint8_t bits;
+};
+constexpr std::array kDTypes{
+    DTypeRow{XYNTRA_F64, nb::dlpack::dtype_code::Float, 64}, DTypeRow{XYNTRA_F32, nb::dlpack::dtype_code::Float, 32},
+    DTypeRow{XYNTRA_F16, nb::dlpack::dtype_code::Float, 16}, DTypeRow{XYNTRA_BF16, nb::dlpack::dtype_code::Bfloat, 16},
+    DTypeRow{XYNTRA_I64, nb::dlpack::dtype_code::Int, 64},   DTypeRow{XYNTRA_I32, nb::dlpack::dtype_code::Int, 32},
+    DTypeRow{XYNTRA_I16, nb::dlpack::dtype_code::Int, 16},   DTypeRow{XYNTRA_I8, nb::dlpack::dtype_code::Int, 8},
+    DTypeRow{XYNTRA_U64, nb::dlpack::dtype_code::UInt, 64},  DTypeRow{XYNTRA_U32, nb::dlpack::dtype_code::UInt, 32},
+    DTypeRow{XYNTRA_U16, nb::dlpack::dtype_code::UInt, 16},  DTypeRow{XYNTRA_U8, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_BOOL, nb::dlpack::dtype_code::Bool, 8},
+};
+
+// Raises the exception of xyntra/__init__.py that belongs to the status.
+[[noreturn]] void raise(xyntra_status status, const std::string& message) {
+  static constexpr std::array kNames{"Error",      "UsageError",  "BadModelError", "UnsupportedError",
+                                     "LimitError", "DeviceError", "InternalError"};
+  const char* name = static_cast<std::size_t>(status) < kNames.size() ? kNames[status] : "InternalError";
+  PyErr_SetString(nb::object(nb::module_::import_("xyntra.errors").attr(name)).ptr(), message.c_str());
+  throw nb::python_error();
+}
+
+void check(xyntra_status status) {
+  if (status != XYNTRA_OK) raise(status, xyntra_last_message());
+}
+
+struct ReleaseModel {
+  void operator()(xyntra_model* model) const { xyntra_release(model); }
+};
+struct ReleaseResult {
+  void operator()(xyntra_result* result) const { xyntra_release_result(result); }
+};
+
+xyntra_dtype dtype_of(nb::dlpack::dtype given, const std::string& name) {
+  for (const DTypeRow& row : kDTypes) {
+    if (given.code == static_cast<std::uint8_t>(row.code) && given.bits == row.bits && given.lanes == 1) return row.dtype;
+  }
+  raise(XYNTRA_USAGE, "input '" + name + "' has elements of a type that models do not have");
+}
+
+// A NumPy array over the memory of a result, which lives as long as any of its arrays.
+nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_result>& owner) {
+  for (const DTypeRow& row : kDTypes) {
+    if (row.dtype != tensor.dtype || row.dtype == XYNTRA_BF16) continue;
+    std::vector<std::size_t> shape(tensor.dims, tensor.dims + tensor.rank);
+    nb::capsule keep(new std::shared_ptr<xyntra_result>(owner),
+                     [](void* held) noexcept { delete static_cast<std::shared_ptr<xyntra_result>*>(held); });
+    const nb::dlpack::dtype dtype{static_cast<std::uint8_t>(row.code), row.bits, 1};
+    return nb::cast(nb::ndarray<nb::numpy>(tensor.data, shape.size(), shape.data(), keep, nullptr, dtype));
+  }
+  raise(XYNTRA_UNSUPPORTED, "output '" + std::string(tensor.name) + "' has elements of a type that NumPy does not have");
+}
+
+class Session {
+ public:
+  Session(const std::string& path, const std::string& backend, int threads, const std::vector<std::string>& dims,
+          std::size_t max_memory) {
+    std::vector<const char*> texts;
+    for (const std::string& dim : dims) texts.push_back(dim.c_str());
+    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
+                                 texts.data(),           texts.size(),    max_memory};
+    xyntra_model* model = nullptr;
+    xyntra_status status = XYNTRA_OK;
+    std::string message;
+    {
+      const nb::gil_scoped_release other_threads_go_on;
+      status = xyntra_load(path.c_str(), &options, &model);
+      if (status != XYNTRA_OK) message = xyntra_last_message();
+    }
+    if (status != XYNTRA_OK) raise(status, message);
+    model_.reset(model);
+  }
+
+  nb::list inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }
+  nb::list outputs() const { return describe(xyntra_output_count(model_.get()), xyntra_output); }
+
+  nb::list run(const nb::dict& feed) const {
+    std::vector<InputArray> arrays;  // keep what was converted until the end of the call
+    std::vector<std::string> names;
+    for (auto [name, value] : feed) {
+      names.push_back(nb::cast<std::string>(name));
+      InputArray array;
+      if (!nb::try_cast(value, array)) raise(XYNTRA_USAGE, "input '" + names.back() + "' is no array in main memory");
+      arrays.push_back(std::move(array));
+    }
+    std::vector<xyntra_tensor> inputs;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(), arrays[i].shape_ptr(),
+                        const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
+    }
+    xyntra_result* made = nullptr;
+    xyntra_status status = XYNTRA_OK;
+    std::string message;
+    {
+      const nb::gil_scoped_release other_threads_go_on;
+      status = xyntra_run(model_.get(), inputs.data(), inputs.size(), &made);
+      if (status != XYNTRA_OK) message = xyntra_last_message();
+    }
+    if (status != XYNTRA_OK) raise(status, message);
+    const std::shared_ptr<xyntra_result> result(made, ReleaseResult());
+    nb::list outputs;
+    for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
+      xyntra_tensor tensor{};
+      check(xyntra_result_tensor(result.get(), i, &tensor));
+      outputs.append(array_of(tensor, result));
+    }
+    return outputs;
+  }
+
+ private:
+  // (name, ONNX's number of the dtype, sizes: numbers, or names where they are not fixed; None where the rank is open)
+  nb::list describe(std::size_t count, xyntra_status (*ask)(const xyntra_model*, std::size_t, xyntra_value*)) const {
+    nb::list values;
+    for (std::size_t i = 0; i < count; ++i) {
+      xyntra_value value{};
+      check(ask(model_.get(), i, &value));
+      nb::list sizes;
+      for (std::size_t d = 0; d < value.rank; ++d) {
+        if (value.dims[d] >= 0) {
+          sizes.append(value.dims[d]);
+        } else {
+          sizes.append(value.symbols[d]);
+        }
+      }
+      values.append(nb::make_tuple(value.name, static_cast<int>(value.dtype),
+                                   value.has_shape != 0 ? nb::object(sizes) : nb::object(nb::none())));
+    }
+    return values;
+  }
+
+  std::unique_ptr<xyntra_model, ReleaseModel> model_;
+};
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+  module.def("version", [] { return std::string(xyntra_version()); });
+  nb::class_<Session>(module, "Session")
+      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t>())
+      .def("inputs", &Session::inputs)
+      .def("outputs", &Session::outputs)
+      .def("run", &Session::run);
+}

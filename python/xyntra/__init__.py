@@ -1,0 +1,78 @@
+"""Runs models that Xyntra compiles; in the manner of onnxruntime.
+
+    session = xyntra.Session("model.onnx", backend="cpu")
+    [y] = session.run(None, {"x": array})
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xyntra import _native
+from xyntra.errors import BadModelError, DeviceError, Error, InternalError, LimitError, UnsupportedError, UsageError
+
+__all__ = ["BadModelError", "DeviceError", "Error", "InternalError", "LimitError", "Session", "UnsupportedError", "UsageError",
+           "Value", "__version__"]
+
+__version__ = _native.version()
+
+# ONNX's names of its dtypes, as onnxruntime spells them, by number.
+_TYPES = {1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "double",
+          12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz",
+          21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}
+_NUMPY = {"float": np.float32, "double": np.float64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A tensor that a model takes or gives; sizes that are not fixed are named. `shape` is None where the rank is open."""
+
+    name: str
+    type: str
+    shape: tuple[int | str, ...] | None
+
+
+def _values(rows: list) -> list[Value]:
+    return [Value(name, f"tensor({_TYPES[dtype]})", None if sizes is None else tuple(sizes)) for name, dtype, sizes in rows]
+
+
+class Session:
+    """A model, compiled. Several threads may run it at a time."""
+
+    def __init__(self, path: str | os.PathLike, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
+                 max_memory: int = 0) -> None:
+        """`threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run."""
+        texts = [f"{name}={size}" for name, size in (dims or {}).items()]
+        self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory)
+        self._inputs, self._outputs = _values(self._native.inputs()), _values(self._native.outputs())
+
+    def get_inputs(self) -> list[Value]:
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[Value]:
+        return list(self._outputs)
+
+    def run(self, output_names: Sequence[str] | None, feed: Mapping[str, object]) -> list[np.ndarray]:
+        """The named outputs, or all of them. Inputs are arrays of NumPy's or of others that speak DLPack, or plain numbers."""
+        made = self._native.run({name: self._array(name, value) for name, value in feed.items()})
+        if output_names is None:
+            return made
+        by_name = {value.name: array for value, array in zip(self._outputs, made)}
+        if unknown := [name for name in output_names if name not in by_name]:
+            raise UsageError(f"the model has no output {unknown[0]!r}; it has {', '.join(by_name)}")
+        return [by_name[name] for name in output_names]
+
+    def _array(self, name: str, value: object) -> object:
+        if isinstance(value, np.ndarray) and value.dtype.byteorder in "=|":
+            return value
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            return value.detach() if hasattr(value, "detach") else value
+        kind = next((known.type[7:-1] for known in self._inputs if known.name == name), None)
+        try:
+            return np.asarray(value, _NUMPY.get(kind, kind))
+        except (TypeError, ValueError) as problem:
+            raise UsageError(f"input {name!r}: {problem}") from problem
