@@ -157,7 +157,12 @@ Result<std::unique_ptr<ModelRunner>> runner_for(const Module& module, const std:
     XYNTRA_TRY(Plan plan, make_plan(module.graph, compile));
     return make_runner(module.graph, std::move(plan), options);
   }
-  if (flags.lock.empty()) return make_runner(module.graph, backend, options);
+  if (flags.lock.empty()) {
+    const ObjectCache cache = backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
+    if (!cache.problem().empty())
+      write_stderr("warning: machine code is not kept: " + cache.problem() + "\n");
+    return make_runner(module.graph, backend, options, {}, cache);
+  }
   if (backend != "fused") return usage_error("a lock is replayed by the backend fused, not by " + backend);
   LockOptions locking;
   locking.threads = options.threads;

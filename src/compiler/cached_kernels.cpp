@@ -169,8 +169,8 @@ class Reader {
 }  // namespace
 
 std::string code_key(std::span<const kir::Kernel> kernels, std::string_view cpu, const CodeOptions& options) {
-  std::string key = "xyntra " XYNTRA_VERSION ", " + code_generator() + "\n" + std::string(cpu) + " on " +
-                    (cpu == "native" ? host_identity() : std::string(host_architecture())) + "\n" +
+  std::string key = "xyntra " XYNTRA_VERSION ", " + code_generator_identity() + "\n" + std::string(cpu) +
+                    " on " + (cpu == "native" ? host_identity() : std::string(host_architecture())) + "\n" +
                     (options.optimize ? "optimized" : "plain") +
                     (options.distinct_buffers ? ", distinct" : "") + "\n";
   for (const kir::Kernel& kernel : kernels) KeyWriter(key).kernel(kernel);

@@ -45,11 +45,12 @@ class GroupByGroup : public ModelRunner {
 // Kernels: machine code of them, or the simulator.
 class ByKernels : public ModelRunner {
  public:
-  static Result<std::unique_ptr<ModelRunner>> on_cpu(const Graph& graph, Plan plan,
-                                                     EvaluatorOptions options) {
+  static Result<std::unique_ptr<ModelRunner>> on_cpu(const Graph& graph, Plan plan, EvaluatorOptions options,
+                                                     const ObjectCache& cache) {
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
+    cpu.cache = cache;
     XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
   }
@@ -92,7 +93,8 @@ class ByKernels : public ModelRunner {
 }  // namespace
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options, const SymbolBindings& nominal) {
+                                                 EvaluatorOptions options, const SymbolBindings& nominal,
+                                                 const ObjectCache& cache) {
   if (backend == "fused") {
     // Whatever the host, so that what is checked this way is the same everywhere; the table with the most layouts.
     CompileOptions compile;
@@ -108,7 +110,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    return backend == "cpu" ? ByKernels::on_cpu(graph, std::move(plan), std::move(options))
+    return backend == "cpu" ? ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache)
                             : ByKernels::simulated(graph, std::move(plan), std::move(options));
   }
   options.float64 = backend == "float64";

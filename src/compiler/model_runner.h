@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "compiler/object_cache.h"
 #include "interp/evaluator.h"
 #include "plan/plan.h"
 
@@ -17,10 +18,11 @@ class ModelRunner {
 };
 
 // `reference` and `float64` run the graph node by node, `fused` runs the groups of its plan by their composed
-// formulas. The graph must outlive the runner. Costs of a plan are counted with the nominal sizes.
+// formulas. The graph must outlive the runner. Costs of a plan are counted with the nominal sizes. Machine code of `cpu`
+// is looked up and kept in the cache.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options,
-                                                 const SymbolBindings& nominal = {});
+                                                 EvaluatorOptions options, const SymbolBindings& nominal = {},
+                                                 const ObjectCache& cache = ObjectCache::off());
 // The groups of a plan that was made of this graph before.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, EvaluatorOptions options);
 

@@ -1,5 +1,6 @@
 // Finds the shared library with LLVM in it, and gives it kernels to compile side by side.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,16 @@ std::vector<std::string> library_folders() {
     add(std::string(program.data(), static_cast<std::size_t>(length)));
   }
   return folders;
+}
+
+std::string identity_of_library() {
+  for (const std::string& folder : library_folders()) {
+    struct stat found = {};
+    if (::stat((folder + "/" + kCodeGeneratorFile).c_str(), &found) != 0) continue;
+    return ", " + std::to_string(found.st_size) + " bytes of " + std::to_string(found.st_mtim.tv_sec) + "." +
+           std::to_string(found.st_mtim.tv_nsec);
+  }
+  return ", absent";
 }
 
 Result<const CodeGeneratorModule*> opened() {
@@ -79,9 +90,11 @@ const Result<const CodeGeneratorModule*>& module() {
 #ifdef XYNTRA_LLVM_VERSION
 bool has_code_generator() { return true; }
 std::string code_generator() { return "LLVM " XYNTRA_LLVM_VERSION; }
+std::string code_generator_identity() { return code_generator() + identity_of_library(); }
 #else
 bool has_code_generator() { return false; }
 std::string code_generator() { return "none"; }
+std::string code_generator_identity() { return code_generator(); }
 #endif
 
 Result<CpuTarget> cpu_target(std::string_view name) {

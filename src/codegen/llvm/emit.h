@@ -65,6 +65,8 @@ Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const Cpu
                                  const CodeOptions& options = {});
 
 bool has_code_generator();  // whether this build has LLVM
-std::string code_generator();  // "LLVM 19.1.7": what keys of caches and reports say
+std::string code_generator();  // "LLVM 19.1.7"
+// The same with what tells one build of the generator from another: part of the key of code that is kept.
+std::string code_generator_identity();
 
 }  // namespace xyntra
