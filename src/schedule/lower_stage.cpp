@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kBlock =
     64;  // vectors of a strip that one work item takes when there are few other loops
+constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
 constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
 constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
 
@@ -332,7 +333,19 @@ std::vector<Stmt> StageLowering::phases() const {
       return made;
     }
   }
-  return {item(around(free_, outer, {}, [this](Substitution bound) { return strips(std::move(bound)); }))};
+  // A work item is worth counting to: inner loops go inside until it has enough to do.
+  std::int64_t work =
+      strip_ && !strip_->reduces ? lowering_.size(lowering_.formula().variable(strip_->axis).extent) : 1;
+  for (VarId axis : stage_.reduction) work *= lowering_.size(lowering_.formula().variable(axis).extent);
+  std::size_t cut = free_.size();
+  while (cut > 0 && work < kLeastWork)
+    work *= lowering_.size(lowering_.formula().variable(free_[--cut]).extent);
+  auto middle = free_.begin() + static_cast<std::ptrdiff_t>(cut);
+  const std::vector<VarId> across(free_.begin(), middle), inside(middle, free_.end());
+  return {item(around(across, outer, {}, [&](Substitution bound) {
+    return around(inside, LoopKind::Serial, std::move(bound),
+                  [this](Substitution inner) { return strips(std::move(inner)); });
+  }))};
 }
 
 }  // namespace xyntra
