@@ -198,14 +198,34 @@ class RunContext::State {
           break;
         }
         XYNTRA_TRY(Dims dims, dims_of(value));
-        XYNTRA_TRY(Tensor tensor, Tensor::allocate(value.dtype, std::move(dims), options_.budget));
-        pointers_[id] = tensor.mutable_bytes().data();
+        XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
+        XYNTRA_TRY(std::shared_ptr<std::byte> block, output_block(id, bytes));
+        pointers_[id] = block.get();
+        std::span<const std::byte> content(block.get(), static_cast<std::size_t>(bytes));
+        XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims), content, std::move(block)));
         data_[id] = Datum::of(std::move(tensor));
         break;
       }
       default: internal_error("runtime: value '" + value.name + "' has no memory");
     }
     return pointers_[id];
+  }
+
+  // Memory of a result: that of the last run where the caller has let go of it, so that a program that runs again and
+  // again does not ask the system for pages each time. A kernel writes every element, so old contents do not matter.
+  Result<std::shared_ptr<std::byte>> output_block(ProgramValueId id, std::int64_t bytes) {
+    Block& block = blocks_[id];
+    if (block.memory.use_count() == 1 && block.bytes >= bytes) return block.memory;
+    block = Block{};
+    if (options_.budget) {
+      block.charge = std::make_unique<Charge>(options_.budget);
+      XYNTRA_CHECK_OK(block.charge->grow(bytes));
+    }
+    block.memory = allocate_zeroed(static_cast<std::size_t>(bytes));
+    if (!block.memory)
+      return limit_error("out of memory: a result takes " + std::to_string(bytes) + " bytes");
+    block.bytes = bytes;
+    return block.memory;
   }
 
   // A value as a tensor that borrows its memory for the time of a call.
@@ -397,6 +417,12 @@ class RunContext::State {
   std::vector<Launch> launches_;  // by step
   std::vector<std::byte*> pointers_;  // by value
   std::vector<Datum> data_;  // by value: those with memory of their own
+  struct Block {
+    std::shared_ptr<std::byte> memory;
+    std::int64_t bytes = 0;
+    std::unique_ptr<Charge> charge;
+  };
+  std::map<ProgramValueId, Block> blocks_;  // of results
   std::vector<ProgramValueId> written_;
   std::vector<std::byte*> buffers_;
   SymbolBindings bindings_, entry_bindings_;
