@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 
@@ -16,6 +17,7 @@ import numpy as np
 from side_by_side import library
 from side_by_side.models import Feed, Job
 
+NAME = re.compile(r"[A-Za-z_][\w.]*")  # exporters also write '?'
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -30,7 +32,8 @@ class Ours:
         if job.precision != "f32":
             raise Absent(f"the library has no precision {job.precision} yet")
         loaded = library.Library(library_path)
-        self.model = library.Model(loaded, job.path, backend, job.threads, job.dims)
+        named = {name: size for name, size in job.dims.items() if NAME.fullmatch(name)}
+        self.model = library.Model(loaded, job.path, backend, job.threads, named)
         self.version = loaded.c.xyntra_version().decode()
 
     def outputs(self, feed: Feed) -> list[np.ndarray]:
@@ -68,7 +71,10 @@ class OnnxRuntime:
 
 
 class OnnxRuntimeTransformers(OnnxRuntime):
-    """After its own optimiser for transformers, which fuses attention, layer norm and GELU into operators of its own."""
+    """After its own optimiser for transformers, which fuses attention, layer norm and GELU into operators of its own.
+
+    It knows the patterns of torch's older exporter, so it gets the model as that one wrote it, where there is such a file.
+    """
 
     name = "onnxruntime-transformers"
 
@@ -79,15 +85,17 @@ class OnnxRuntimeTransformers(OnnxRuntime):
             raise Absent("onnxruntime runs this model in f32 only")
         scratch = ROOT / "build/peers"
         scratch.mkdir(parents=True, exist_ok=True)
-        path = scratch / f"{job.path.stem}.transformers.onnx"
-        if not path.exists() or path.stat().st_mtime < job.path.stat().st_mtime:
+        source = job.path.with_name(job.path.name.replace("_dynamo", "_torchscript"))
+        source = source if source.exists() else job.path
+        path = scratch / f"{source.stem}.transformers.onnx"
+        if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
             try:
                 from onnxruntime.transformers import optimizer
             except ImportError as error:
                 raise Absent(f"onnxruntime.transformers: {error}") from error
             logging.disable(logging.WARNING)
             kind, heads, width = job.transformer
-            made = optimizer.optimize_model(str(job.path), model_type=kind, num_heads=heads, hidden_size=width, opt_level=1,
+            made = optimizer.optimize_model(str(source), model_type=kind, num_heads=heads, hidden_size=width, opt_level=1,
                                             use_gpu=False)
             made.save_model_to_file(str(path), use_external_data_format=False)
         super().__init__(job, path)
