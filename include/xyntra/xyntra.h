@@ -117,8 +117,9 @@ XYNTRA_API xyntra_status xyntra_output(const xyntra_model* model, size_t index, 
 /* Inputs by name, in any order; their memory is borrowed for the time of the call. */
 XYNTRA_API xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                                     xyntra_result** result);
-/* The same with results written to memory of the caller: outputs by name; those not named are not given. An output whose
- * dtype, dims or bytes are not those of the result is an error, and nothing is written to any of them then. */
+/* The same with results written to memory of the caller, without a copy where the backend can: outputs by name; those not
+ * named are not given. Their memory must not overlap that of inputs. An output whose dtype, dims or bytes are not those of
+ * the result is an error, found before anything is written unless its size depends on the contents of inputs. */
 XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                                          const xyntra_tensor* outputs, size_t output_count);
 

@@ -178,47 +178,25 @@ Result<xyntra::NamedTensor> borrowed(const xyntra_tensor& given) {
   return xyntra::NamedTensor{name, std::move(*tensor)};
 }
 
-Result<std::vector<Tensor>> run(xyntra_model* model, const xyntra_tensor* inputs, std::size_t input_count) {
-  XYNTRA_CHECK_OK(not_null(model, "model"));
+Result<std::vector<xyntra::NamedTensor>> borrowed(const xyntra_tensor* inputs, std::size_t input_count) {
   XYNTRA_TRY(const auto given, span_of(inputs, input_count, "inputs"));
   std::vector<xyntra::NamedTensor> named;
   for (const xyntra_tensor& input : given) {
     XYNTRA_TRY(auto tensor, borrowed(input));
     named.push_back(std::move(tensor));
   }
-  return model->session->run(std::move(named));
+  return named;
 }
 
-std::string type_text(int dtype, std::span<const std::int64_t> dims) {
-  std::string text = "dtype " + std::to_string(dtype) + " [";
-  for (std::size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
-  return text + "]";
-}
-
-// Where each named output's bytes come from; an error when one of them does not fit.
-Result<std::vector<const Tensor*>> matched(const xyntra_model& model, const std::vector<Tensor>& results,
-                                           std::span<const xyntra_tensor> outputs) {
-  std::vector<const Tensor*> sources;
-  for (const xyntra_tensor& output : outputs) {
-    XYNTRA_CHECK_OK(not_null(output.name, "the name of an output"));
-    const std::string name = output.name;
-    const auto known =
-        std::ranges::find_if(model.outputs, [&name](const auto& value) { return value->name == name; });
-    if (known == model.outputs.end()) return usage_error("the model has no output '" + name + "'");
-    const Tensor& result = results.at(static_cast<std::size_t>(known - model.outputs.begin()));
-    XYNTRA_TRY(const auto dims, span_of(output.dims, output.rank, "dims of an output"));
-    const int dtype = xyntra::onnx_code_of(result.dtype());
-    if (dtype != static_cast<int>(output.dtype) || !std::ranges::equal(dims, result.dims()) ||
-        output.bytes != result.bytes().size()) {
-      return usage_error("output '" + name + "' is " + type_text(dtype, result.dims()) + " of " +
-                         std::to_string(result.bytes().size()) + " bytes; the memory given is for " +
-                         type_text(static_cast<int>(output.dtype), dims) + " of " +
-                         std::to_string(output.bytes));
-    }
-    if (output.bytes > 0) XYNTRA_CHECK_OK(not_null(output.data, "data of an output"));
-    sources.push_back(&result);
-  }
-  return sources;
+Result<ModelSession::Destination> destination(const xyntra_tensor& given) {
+  XYNTRA_CHECK_OK(not_null(given.name, "the name of an output"));
+  const std::string name = given.name;
+  const auto dtype = xyntra::dtype_of_onnx_code(static_cast<int>(given.dtype));
+  if (!dtype) return usage_error("output '" + name + "': there is no dtype " + std::to_string(given.dtype));
+  XYNTRA_TRY(const auto dims, span_of(given.dims, given.rank, "dims of an output"));
+  if (given.bytes > 0) XYNTRA_CHECK_OK(not_null(given.data, "data of an output"));
+  return ModelSession::Destination{name, *dtype, xyntra::Dims(dims.begin(), dims.end()),
+                                   std::span(static_cast<std::byte*>(given.data), given.bytes)};
 }
 
 }  // namespace
@@ -256,7 +234,9 @@ xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(result, "result"));
     *result = nullptr;
-    XYNTRA_TRY(std::vector<Tensor> tensors, run(model, inputs, input_count));
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_TRY(auto given, borrowed(inputs, input_count));
+    XYNTRA_TRY(std::vector<Tensor> tensors, model->session->run(std::move(given)));
     auto made = std::make_unique<xyntra_result>();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       made->tensors.push_back({model->outputs.at(i).get(), std::move(tensors[i])});
@@ -269,12 +249,15 @@ xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_
 xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                               const xyntra_tensor* outputs, size_t output_count) {
   return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_TRY(auto given, borrowed(inputs, input_count));
     XYNTRA_TRY(const auto wanted, span_of(outputs, output_count, "outputs"));
-    XYNTRA_TRY(const std::vector<Tensor> results, run(model, inputs, input_count));
-    XYNTRA_TRY(const std::vector<const Tensor*> sources, matched(*model, results, wanted));
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      std::ranges::copy(sources[i]->bytes(), static_cast<std::byte*>(wanted[i].data));
+    std::vector<ModelSession::Destination> destinations;
+    for (const xyntra_tensor& output : wanted) {
+      XYNTRA_TRY(auto made, destination(output));
+      destinations.push_back(std::move(made));
     }
+    XYNTRA_CHECK_OK(model->session->run_into(std::move(given), destinations));
     return {};
   });
 }

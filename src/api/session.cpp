@@ -39,6 +39,7 @@ class ModelSession::State {
       return usage_error("there is no backend '" + options.backend + "'; there are " +
                          joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
     }
+    exact_dtypes_ = options.backend != "float64";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
     running.threads = options.threads;
@@ -67,7 +68,59 @@ class ModelSession::State {
     return tensors;
   }
 
+  Status run_into(std::vector<NamedTensor> given, std::span<const Destination> destinations) {
+    XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
+    std::vector<std::span<std::byte>> memory(outputs_.size());
+    std::vector<const Destination*> wanted(outputs_.size(), nullptr);
+    const SymbolBindings sizes = sizes_of(data);
+    for (const Destination& one : destinations) {
+      const auto known = std::ranges::find(outputs_, one.name, &SessionValue::name);
+      if (known == outputs_.end()) return usage_error("the model has no output '" + one.name + "'");
+      const auto index = static_cast<std::size_t>(known - outputs_.begin());
+      if (wanted[index] != nullptr) return usage_error("output '" + one.name + "' was given twice");
+      wanted[index] = &one;
+      memory[index] = one.bytes;
+      Dims dims;
+      bool sized = known->has_shape;
+      for (const Dim& dim : known->shape) {
+        const Dim bound = dim.substitute(sizes);
+        sized = sized && bound.is_constant();
+        dims.push_back(bound.is_constant() ? bound.constant() : -1);
+      }
+      if (sized && exact_dtypes_) XYNTRA_CHECK_OK(fits(one, known->dtype, dims));
+    }
+    Loan loan(*this);
+    XYNTRA_TRY(const std::vector<Datum> results, loan.runner->run_into(data, memory));
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] != nullptr)
+        XYNTRA_CHECK_OK(fits(*wanted[i], results[i].tensor.dtype(), results[i].tensor.dims()));
+    }
+    return {};
+  }
+
  private:
+  static Status fits(const Destination& given, DType dtype, const Dims& dims) {
+    XYNTRA_TRY(const std::int64_t bytes, byte_size(dtype, dims));
+    if (given.dtype == dtype && given.dims == dims && given.bytes.size() == static_cast<std::size_t>(bytes))
+      return {};
+    return usage_error("output '" + given.name + "' is " + Type::tensor(dtype, shape_of(dims)).to_string() +
+                       " of " + std::to_string(bytes) + " bytes; the memory given is for " +
+                       Type::tensor(given.dtype, shape_of(given.dims)).to_string() + " of " +
+                       std::to_string(given.bytes.size()));
+  }
+
+  SymbolBindings sizes_of(const std::vector<Datum>& data) const {
+    SymbolBindings sizes;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const Dims& dims = data[i].tensor.dims();
+      for (std::size_t d = 0; d < dims.size() && d < inputs_[i].shape.size(); ++d) {
+        const Dim& dim = inputs_[i].shape[d];
+        if (dim.is_symbol()) sizes.try_emplace(dim.to_string(), dims[d]);
+      }
+    }
+    return sizes;
+  }
+
   // A runner for the time of a call. The last idle one stays in reserve as the pattern for more of them, unless it
   // cannot be repeated: then calls wait for one another.
   struct Loan {
@@ -116,6 +169,7 @@ class ModelSession::State {
   }
 
   Module module_;
+  bool exact_dtypes_ = true;  // not where floats are held wider than the model says
   std::vector<SessionValue> inputs_, outputs_;
   std::mutex mutex_;
   std::condition_variable returned_;
@@ -137,6 +191,9 @@ const std::vector<SessionValue>& ModelSession::inputs() const { return state_->i
 const std::vector<SessionValue>& ModelSession::outputs() const { return state_->outputs(); }
 Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs) {
   return state_->run(std::move(inputs));
+}
+Status ModelSession::run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs) {
+  return state_->run_into(std::move(inputs), outputs);
 }
 
 }  // namespace xyntra

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,16 @@ class ModelSession {
 
   // Inputs by name. Calls at the same time work in memory of their own, kept for the next call.
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> inputs);
+
+  // Results go to memory of the caller's: dtype, dims and bytes of some outputs, by name. What does not fit is an error,
+  // before anything is run where the sizes follow from those of the inputs.
+  struct Destination {
+    std::string name;
+    DType dtype = DType::F32;
+    Dims dims;
+    std::span<std::byte> bytes;
+  };
+  Status run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs);
 
  private:
   class State;

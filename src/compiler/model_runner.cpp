@@ -1,5 +1,7 @@
 #include "compiler/model_runner.h"
 
+#include <algorithm>
+
 #include "compiler/cpu_backend.h"
 #include "compiler/pipeline.h"
 #include "compiler/sim_backend.h"
@@ -7,6 +9,22 @@
 
 namespace xyntra {
 namespace {
+
+Result<std::vector<Datum>> moved_to(std::vector<Datum> results,
+                                    std::span<const std::span<std::byte>> memory) {
+  for (std::size_t i = 0; i < memory.size() && i < results.size(); ++i) {
+    if (memory[i].empty() || results[i].kind != Datum::Kind::Tensor) continue;
+    const Tensor& made = results[i].tensor;
+    if (made.bytes().size() != memory[i].size()) {
+      return usage_error("output " + std::to_string(i) + " has " + std::to_string(made.bytes().size()) +
+                         " bytes, memory was given for " + std::to_string(memory[i].size()));
+    }
+    std::ranges::copy(made.bytes(), memory[i].begin());
+    XYNTRA_TRY(Tensor there, Tensor::borrow(made.dtype(), made.dims(), memory[i], nullptr));
+    results[i] = Datum::of(std::move(there));
+  }
+  return results;
+}
 
 class NodeByNode : public ModelRunner {
  public:
@@ -75,10 +93,14 @@ class ByKernels : public ModelRunner {
     return std::make_unique<ByKernels>(graph_, options_, model_, takes_all_, driver_);
   }
 
-  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override {
-    if (takes_all_ || context_.takes(inputs)) return context_.run(inputs);
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override { return run_into(inputs, {}); }
+
+  Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
+                                      std::span<const std::span<std::byte>> memory) override {
+    if (takes_all_ || context_.takes(inputs)) return context_.run(inputs, nullptr, memory);
     XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph_, options_));
-    return evaluator.run(inputs);
+    XYNTRA_TRY(std::vector<Datum> results, evaluator.run(inputs));
+    return moved_to(std::move(results), memory);
   }
 
  private:
@@ -91,6 +113,12 @@ class ByKernels : public ModelRunner {
 };
 
 }  // namespace
+
+Result<std::vector<Datum>> ModelRunner::run_into(std::span<const Datum> inputs,
+                                                 std::span<const std::span<std::byte>> memory) {
+  XYNTRA_TRY(std::vector<Datum> results, run(inputs));
+  return moved_to(std::move(results), memory);
+}
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,

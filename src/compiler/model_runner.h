@@ -13,6 +13,9 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
   virtual Result<std::vector<Datum>> run(std::span<const Datum> inputs) = 0;
+  // The same with results in memory of the caller's, as far as there is some: see RunContext::run.
+  virtual Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
+                                              std::span<const std::span<std::byte>> memory);
   // One more for another thread, sharing what was compiled; null where there can be only this one.
   virtual std::unique_ptr<ModelRunner> another() const { return nullptr; }
 };

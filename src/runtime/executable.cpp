@@ -59,7 +59,8 @@ class RunContext::State {
     return learn(inputs, sizes);
   }
 
-  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times) {
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
+                                 std::span<const std::span<std::byte>> memory) {
     SymbolBindings sizes;
     XYNTRA_CHECK_OK(learn(inputs, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
@@ -74,6 +75,8 @@ class RunContext::State {
     for (ProgramValueId value : written_) {  // of the caller's memory, and what has no size before it is made
       if (program.values[value].kind != ProgramValue::Kind::Arena) pointers_[value] = nullptr;
     }
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      XYNTRA_CHECK_OK(write_to(program.outputs.at(i), memory[i]));
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
       const ProgramStep& step = program.steps[s];
@@ -89,8 +92,10 @@ class RunContext::State {
       if (options_.progress) options_.progress(s + 1, program.steps.size());
     }
     std::vector<Datum> outputs;
-    for (ProgramValueId output : program.outputs) {
-      XYNTRA_TRY(Datum result, result_of(output));
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+      XYNTRA_TRY(Datum result, i < memory.size() && !memory[i].empty()
+                                   ? result_in(program.outputs[i], memory[i])
+                                   : result_of(program.outputs[i]));
       outputs.push_back(std::move(result));
     }
     for (Datum& datum : data_) datum = Datum();
@@ -239,6 +244,39 @@ class RunContext::State {
     XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims),
                                              {memory, static_cast<std::size_t>(bytes)}, nullptr));
     return Datum::of(std::move(tensor));
+  }
+
+  // Lets an output be made where the caller wants it. Where it lives elsewhere, because it is another value's memory too,
+  // or its size is not known yet, it is copied in the end.
+  Status write_to(ProgramValueId id, std::span<std::byte> memory) {
+    const ProgramValue& value = program_->values[id];
+    if (memory.empty() || value.kind == ProgramValue::Kind::Datum || !value.has_shape) return {};
+    auto dims = dims_of(value);
+    if (!dims) return {};
+    XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, *dims));
+    XYNTRA_CHECK_OK(fits(value, bytes, memory));
+    const bool own = value.of == kNoValue || value.of == id;
+    const auto alignment = static_cast<std::uintptr_t>(std::max(bits_of(value.dtype) / 8, 1));
+    const bool aligned = reinterpret_cast<std::uintptr_t>(memory.data()) % alignment == 0;
+    if (value.kind == ProgramValue::Kind::Output && own && aligned && pointers_[id] == nullptr)
+      pointers_[id] = memory.data();
+    return {};
+  }
+
+  static Status fits(const ProgramValue& value, std::int64_t bytes, std::span<std::byte> memory) {
+    if (static_cast<std::size_t>(bytes) == memory.size()) return {};
+    return usage_error("output '" + value.name + "' has " + std::to_string(bytes) +
+                       " bytes, memory was given for " + std::to_string(memory.size()));
+  }
+
+  Result<Datum> result_in(ProgramValueId id, std::span<std::byte> memory) {
+    XYNTRA_TRY(Datum datum, as_datum(id));
+    if (datum.kind != Datum::Kind::Tensor) return datum;
+    const std::span<const std::byte> bytes = datum.tensor.bytes();
+    XYNTRA_CHECK_OK(fits(program_->values[id], static_cast<std::int64_t>(bytes.size()), memory));
+    if (bytes.data() != memory.data()) std::ranges::copy(bytes, memory.begin());
+    XYNTRA_TRY(Tensor there, Tensor::borrow(datum.tensor.dtype(), datum.tensor.dims(), memory, nullptr));
+    return Datum::of(std::move(there));
   }
 
   // What the caller gets: memory of its own.
@@ -442,9 +480,10 @@ RunContext::RunContext(RunContext&&) noexcept = default;
 
 Status RunContext::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }
 
-Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::vector<LaunchTime>* times) {
+Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
+                                           std::span<const std::span<std::byte>> memory) {
   try {
-    return state_->run(inputs, times);
+    return state_->run(inputs, times, memory);
   } catch (const InternalError& error) {
     return failure(ErrorClass::Internal, error.message());
   } catch (const std::bad_alloc&) {

@@ -47,7 +47,11 @@ class RunContext {
 
   // Whether inputs of these sizes can be run; the error says which differ.
   Status takes(std::span<const Datum> inputs) const;
-  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr);
+  // Results are written to memory of the caller's where `memory` has some for an output, by position; bytes that are not
+  // as many as the output has are an error, before anything is run where the size is known then. It must not overlap
+  // inputs. Such results borrow that memory, the others have their own.
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr,
+                                 std::span<const std::span<std::byte>> memory = {});
 
   std::int64_t arena_bytes() const;  // as of the last run
 

@@ -90,24 +90,27 @@ TEST(CApi, SaysWhatIsWrongWithInputs) {
 }
 
 TEST(CApi, WritesIntoMemoryOfTheCallerOrNotAtAll) {
-  const LoadedModel loaded;
-  Input input;
-  const xyntra_tensor x = input.tensor();
-  std::array<float, 4> y{};
-  std::array<float, 2> largest{};
-  const std::array<int64_t, 2> y_dims{2, 2}, largest_dims{2, 1};
-  std::array outputs{
-      xyntra_tensor{"largest", XYNTRA_F32, 2, largest_dims.data(), largest.data(), sizeof largest},
-      xyntra_tensor{"y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y - 4}};
-  EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_USAGE);
-  EXPECT_STREQ(
-      xyntra_last_message(),
-      "usage: output 'y' is dtype 1 [2, 2] of 16 bytes; the memory given is for dtype 1 [2, 2] of 12");
-  EXPECT_EQ(largest[0], 0);
-  outputs[1].bytes = sizeof y;
-  EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_OK) << xyntra_last_message();
-  EXPECT_EQ(largest, (std::array<float, 2>{4.5, 10.5}));
-  EXPECT_EQ(y[3], 10.5);
+  for (const char* backend : {"cpu", "reference"}) {
+    const LoadedModel loaded(backend);
+    Input input;
+    const xyntra_tensor x = input.tensor();
+    std::array<float, 4> y{};
+    std::array<float, 2> largest{};
+    const std::array<int64_t, 2> y_dims{2, 2}, largest_dims{2, 1};
+    std::array outputs{
+        xyntra_tensor{"largest", XYNTRA_F32, 2, largest_dims.data(), largest.data(), sizeof largest},
+        xyntra_tensor{"y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y - 4}};
+    EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_USAGE);
+    EXPECT_STREQ(xyntra_last_message(),
+                 "usage: output 'y' is f32[2, 2] of 16 bytes; the memory given is for f32[2, 2] of 12");
+    EXPECT_EQ(largest[0], 0);
+    outputs[1].bytes = sizeof y;
+    EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_OK) << xyntra_last_message();
+    EXPECT_EQ(largest, (std::array<float, 2>{4.5, 10.5}));
+    EXPECT_EQ(y[3], 10.5);
+    outputs[0].name = "y";
+    EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_USAGE);
+  }
 }
 
 TEST(CApi, LoadingSaysWhatIsWrong) {
