@@ -17,7 +17,7 @@ import numpy as np
 from side_by_side import library
 from side_by_side.models import Feed, Job
 
-NAME = re.compile(r"[A-Za-z_][\w.]*")  # exporters also write '?'
+NAME = re.compile(r"[A-Za-z_][\w.]*")  # exporters also write '?'; what is no letter or digit is an underscore to Xyntra
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -32,7 +32,7 @@ class Ours:
         if job.precision != "f32":
             raise Absent(f"the library has no precision {job.precision} yet")
         loaded = library.Library(library_path)
-        named = {name: size for name, size in job.dims.items() if NAME.fullmatch(name)}
+        named = {re.sub(r"\W", "_", name): size for name, size in job.dims.items() if NAME.fullmatch(name)}
         self.model = library.Model(loaded, job.path, backend, job.threads, named)
         self.version = loaded.c.xyntra_version().decode()
 
