@@ -66,6 +66,10 @@ constexpr Verb kVerbs[] = {
      "xyntra passes\n"
      "xyntra passes model.onnx --no-rewrite",
      declare_passes, true},
+    {"kernel", "verify the kernels of a .kir file; simulate them; exit code 1 if a rule is broken",
+     "xyntra kernel add.kir --simulate --dim N=100\n"
+     "xyntra kernel add.kir --pass simplify --pass hoist --text",
+     declare_kernel, true},
     {"config", "print the settings in effect, and where each came from", "xyntra config --config fusion.toml",
      declare_config, true},
     {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},

@@ -68,6 +68,7 @@ VerbAction declare_lock(Flags& syntax, Session& session);
 VerbAction declare_verify(Flags& syntax, Session& session);
 VerbAction declare_devices(Flags& syntax, Session& session);
 VerbAction declare_explain(Flags& syntax, Session& session);
+VerbAction declare_kernel(Flags& syntax, Session& session);
 VerbAction declare_passes(Flags& syntax, Session& session);
 
 void declare_backend(Flags& syntax, Session& session);

@@ -1,5 +1,7 @@
 #include "kir/kernel.h"
 
+#include <array>
+
 namespace xyntra::kir {
 
 const char* name_of(Scope scope) {
@@ -27,11 +29,11 @@ namespace {
 struct IntrinsicInfo {
   const char *spelling, *signature;
 };
-constexpr IntrinsicInfo kIntrinsics[] = {
+constexpr auto kIntrinsics = std::to_array<IntrinsicInfo>({
 #define INTRINSIC(enumerator, spelling, signature) {spelling, signature},
 #include "kir/intrinsics.def"
 #undef INTRINSIC
-};
+});
 }  // namespace
 
 const char* spelling_of(Intrinsic intrinsic) {

@@ -185,6 +185,7 @@ std::string to_string(const Kernel& kernel);
 std::unordered_map<const StmtNode*, std::uint32_t> lines_of(const Kernel& kernel);
 std::string to_string(const Kernel& kernel, const Expr& expr);  // one expression, for messages
 Result<Kernel> parse_kernel(std::string_view text, const std::string& file = "<kernel>");
+Result<std::vector<Kernel>> parse_kernels(std::string_view text, const std::string& file);  // one or more
 
 // Types, ranks, bounds, loops where they may stand, barriers that every thread of a work item reaches.
 Status verify(const Kernel& kernel);

@@ -29,8 +29,23 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : lexer_(text) {}
 
-  Result<Kernel> kernel() {
+  Result<std::vector<Kernel>> kernels() {
     XYNTRA_CHECK_OK(lexer_.start());
+    std::vector<Kernel> made;
+    do {
+      kernel_ = {};
+      buffers_.clear();
+      shared_.clear();
+      sizes_.clear();
+      XYNTRA_TRY(Kernel one, kernel());
+      made.push_back(std::move(one));
+    } while (current().is_word("kernel"));
+    if (current().kind != Token::Kind::End) return error("expected the end of the text");
+    return made;
+  }
+
+ private:
+  Result<Kernel> kernel() {
     XYNTRA_CHECK_OK(word("kernel"));
     XYNTRA_TRY(kernel_.name, identifier("the kernel's name"));
     XYNTRA_CHECK_OK(symbol("("));
@@ -47,11 +62,9 @@ class Parser {
       XYNTRA_CHECK_OK(buffer(*scope));
     }
     XYNTRA_TRY(kernel_.body, statements_until_brace());
-    if (current().kind != Token::Kind::End) return error("expected the end of the text");
     return std::move(kernel_);
   }
 
- private:
   // ---- tokens
 
   const Token& current() const { return lexer_.current(); }
@@ -113,8 +126,8 @@ class Parser {
     }
     XYNTRA_TRY(bool swizzled, optional_word("swizzle"));
     if (swizzled) {
-      auto found = std::find(kSwizzles.begin() + 1, kSwizzles.end(), current().text);
-      if (found == kSwizzles.end()) return error("expected 32, 64 or 128");
+      auto found = std::find(kSwizzles.begin(), kSwizzles.end(), current().text);
+      if (found == kSwizzles.end() || found == kSwizzles.begin()) return error("expected 32, 64 or 128");
       made.swizzle = static_cast<Swizzle>(found - kSwizzles.begin());
       XYNTRA_CHECK_OK(lexer_.advance());
     }
@@ -221,10 +234,10 @@ class Parser {
     XYNTRA_CHECK_OK(lexer_.advance());
     XYNTRA_CHECK_OK(symbol("("));
     std::vector<Operand> operands;
-    for (const char* kind = signature_of(intrinsic); *kind != '\0'; ++kind) {
+    for (char kind : std::string_view(signature_of(intrinsic))) {
       if (!operands.empty()) XYNTRA_CHECK_OK(symbol(","));
       Operand operand;
-      if (*kind == 'p') {
+      if (kind == 'p') {
         XYNTRA_TRY(operand.buffer, named_buffer());
         XYNTRA_TRY(operand.index, index_list());
       } else {
@@ -518,10 +531,16 @@ class Parser {
 
 }  // namespace
 
+Result<std::vector<Kernel>> parse_kernels(std::string_view text, const std::string& file) {
+  auto kernels = Parser(text).kernels();
+  if (!kernels) return failure(std::move(kernels.error()).in_file(file));
+  return kernels;
+}
+
 Result<Kernel> parse_kernel(std::string_view text, const std::string& file) {
-  auto kernel = Parser(text).kernel();
-  if (!kernel) return failure(std::move(kernel.error()).in_file(file));
-  return kernel;
+  XYNTRA_TRY(std::vector<Kernel> kernels, parse_kernels(text, file));
+  if (kernels.size() != 1) return bad_model("there is more than one kernel in this text");
+  return std::move(kernels.front());
 }
 
 }  // namespace xyntra::kir
