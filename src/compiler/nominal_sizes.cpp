@@ -7,7 +7,7 @@
 namespace xyntra {
 namespace {
 
-std::vector<std::string> symbols_of_inputs(const Graph& graph) {
+std::vector<std::string> symbols_that_inputs_name(const Graph& graph) {
   std::vector<std::string> symbols;
   for (ValueId input : graph.inputs) {
     const Type& type = graph.value(input).type;
@@ -21,7 +21,7 @@ std::vector<std::string> symbols_of_inputs(const Graph& graph) {
 
 Result<SymbolBindings> nominal_sizes(const Graph& graph, std::span<const std::string> texts,
                                      std::string_view where) {
-  const std::vector<std::string> symbols = symbols_of_inputs(graph);
+  const std::vector<std::string> symbols = symbols_that_inputs_name(graph);
   SymbolBindings sizes;
   for (const std::string& text : texts) {
     const std::string place = std::string(where) + text + ": ";

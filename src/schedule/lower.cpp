@@ -235,6 +235,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (proved) return kernel;
     // Sizes can be so related that tiles cannot be shown to stay inside their buffers; plain loops then serve.
     Lowering plain(merged, target, nominal, name);
+    plain.forgo_masks();
     Stmt loops = lower_stages(plain, schedule);
     kernel = std::move(plain).finish(std::move(loops));
     XYNTRA_CHECK_OK(kir::verify(kernel));

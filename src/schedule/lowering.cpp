@@ -310,7 +310,11 @@ bool Lowering::contiguous_in_blocks(te::BufferId buffer, std::span<const Expr> i
 
 kir::Stmt Lowering::where_any(const Dim& extent, kir::Stmt body) {
   if (extent.never_negative()) return body;
-  return kir::Stmt::branch(Expr::index(0) < Expr::size(extent), std::move(body));
+  // That whole blocks begin at 0 or later follows from it, but not for who cannot divide: it is said as well.
+  Expr any = Expr::index(0) < Expr::size(extent);
+  for (std::int64_t block : {4, 8, 12, 16, 32, 64, 256, 1024})
+    any = any & (Expr::index(0) <= Expr::size(floor_div(extent, block) * block));
+  return kir::Stmt::branch(std::move(any), std::move(body));
 }
 
 kir::Kernel Lowering::finish(kir::Stmt body) && {

@@ -21,9 +21,8 @@ class Lowering {
   const SymbolBindings& nominal() const { return nominal_; }
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
-  bool has_masks() const {
-    return target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
-  }  // cheap ones
+  bool has_masks() const { return masks_; }  // cheap ones
+  void forgo_masks() { masks_ = false; }  // tails one by one: easier to show to be in bounds
   std::int64_t size(
       const Dim& dim) const;  // at the nominal sizes; a symbol without one counts as kTypicalSize
 
@@ -91,6 +90,7 @@ class Lowering {
   te::IndexAlgebra algebra_;
   kir::Kernel kernel_;
   std::int64_t lanes_;
+  bool masks_ = target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
   std::map<te::BufferId, Place> places_;
 };
 
