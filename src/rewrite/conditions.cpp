@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "rewrite/fold.h"
 #include "rewrite/functions.h"
 
 namespace xyntra {
@@ -39,6 +40,30 @@ namespace {
 using Arguments = std::span<const Argument>;
 
 bool is_constant(Arguments a) { return a[0].facts->constant; }
+// Integers wrap around, in any order to the same.
+bool is_bounded_constant(Arguments a) {
+  const ClassFacts& facts = *a[0].facts;
+  if (!facts.constant || !facts.is_tensor()) return false;
+  if (!is_float(facts.dtype())) return is_integer(facts.dtype());
+  return facts.magnitude && facts.magnitude->magnitude() &&
+         is_bounded(facts.dtype(), *facts.magnitude->magnitude());
+}
+// What BatchNormalization multiplies by.
+bool normalizes(Arguments a) {
+  const ClassFacts &scale = *a[0].facts, &variance = *a[1].facts;
+  const auto epsilon = number_of(a[2]);
+  if (!is_bounded_constant(a) || !epsilon || !variance.magnitude || !variance.magnitude->magnitude())
+    return false;
+  const DType dtype = variance.dtype();
+  auto made = magnitude_of(splat(dtype, {}, *epsilon));
+  const auto apply = [&](const char* op, auto... operands) {
+    if (made) made = magnitude_of(*find_op(op), dtype, std::array{operands..., *made});
+  };
+  apply("Add", *variance.magnitude->magnitude());
+  apply("Sqrt");
+  apply("Div", *scale.magnitude->magnitude());
+  return made && is_bounded(scale.dtype(), *made);
+}
 bool is_scalar(Arguments a) {
   return a[0].facts->shaped() &&
          std::ranges::all_of(a[0].facts->shape(), [](const Dim& size) { return size.is(1); });
@@ -256,6 +281,9 @@ bool all_zero(Arguments a) {
 
 constexpr std::array kGuards = {
     GuardFunction{"constant", "v", is_constant, "computed from constants alone"},
+    GuardFunction{"bounded", "v", is_bounded_constant,
+                  "a constant whose elements are zero or neither very large nor very small"},
+    GuardFunction{"normalizes", "vvn", normalizes, "normalizes(s, v, e): s / sqrt(v + e) is bounded"},
     GuardFunction{"scalar", "v", is_scalar, "has one element"},
     GuardFunction{"number", "n", is_number, "a constant all of whose elements are the same"},
     GuardFunction{"float", "v", is_float_value, "has a float dtype"},

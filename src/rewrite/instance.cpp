@@ -36,11 +36,13 @@ class Drawing {
     for (std::size_t i = 0; i < rank; ++i) base_.push_back(size());
     for (const Guard& guard : rule.guards) {
       if (guard.name == "boolean") booleans_.insert(guard.arguments[0].name);
-      static const std::vector<std::string> kConstant = {"constant", "number",  "positive", "power_of_two",
-                                                         "moderate", "counts",  "all_true", "all_false",
-                                                         "one_axis", "all_zero"};
+      static const std::vector<std::string> kConstant = {"constant",     "bounded",  "number",  "positive",
+                                                         "power_of_two", "moderate", "counts",  "all_true",
+                                                         "all_false",    "one_axis", "all_zero"};
       if (std::ranges::find(kConstant, guard.name) == kConstant.end()) continue;
-      if (guard.arguments[0].kind == AttributeTerm::Kind::Variable)
+      // The most particular one decides what is drawn.
+      if (guard.arguments[0].kind == AttributeTerm::Kind::Variable &&
+          (guard.name != "bounded" || !constants_.contains(guard.arguments[0].name)))
         constants_[guard.arguments[0].name] = guard.name;
     }
   }
@@ -185,6 +187,21 @@ class Drawing {
     return tensor;
   }
 
+  // As large and as small as the guard lets through, and zeros.
+  Tensor bounded_constant(DType dtype, const Dims& dims) {
+    Tensor tensor = splat(dtype, dims, 0);
+    const Magnitude bounds = bounds_of(dtype).value_or(Magnitude());
+    const int low = std::ilogb(bounds.low > 0 ? bounds.low : 0x1p-10), high = std::ilogb(bounds.high) - 1;
+    const int from = chance(random_, 40) ? high : low, to = chance(random_, 40) ? low : high;
+    std::uniform_int_distribution<int> exponent(std::min(from, to), std::max(from, to));
+    std::uniform_real_distribution<double> fraction(1, 2);
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      const double size = chance(random_, 10) ? 0 : std::ldexp(fraction(random_), exponent(random_));
+      tensor.set_element_f64(i, chance(random_, 50) ? -size : size);
+    }
+    return tensor;
+  }
+
   TermId make_variable(const std::string& name, const Use& use) {
     const DType dtype = booleans_.contains(name) ? DType::Bool : dtype_for(use);
     const bool listed = example_.contents.contains(name);
@@ -201,11 +218,15 @@ class Drawing {
         tensor.set_element_i64(i, guard->second == "all_true" ? 1 : 0);
       return program_.add_constant(std::move(tensor));
     }
-    if (example_.numbers.contains(name) || (guard != constants_.end() && guard->second != "constant")) {
+    const bool tensor =
+        guard != constants_.end() && (guard->second == "constant" || guard->second == "bounded");
+    if (example_.numbers.contains(name) || (guard != constants_.end() && !tensor)) {
       const bool plain = chance(random_, 50) && given == example_.shapes.end();
       return program_.add_constant(splat(dtype, plain ? Dims() : dims, number_for(name)));
     }
-    if (guard != constants_.end()) return program_.add_constant(random_constant(dtype, dims));
+    if (tensor && guard->second == "bounded" && is_float(dtype) && chance(random_, 50))
+      return program_.add_constant(bounded_constant(dtype, dims));
+    if (tensor) return program_.add_constant(random_constant(dtype, dims));
     ValueFacts facts;
     facts.type = Type::tensor(dtype, shape_of(dims));
     inputs_.push_back(facts.type);

@@ -58,6 +58,7 @@ TermId Program::add_constant(Tensor tensor) {
   facts->outputs.push_back({Type::tensor(tensor.dtype(), shape_of(tensor.dims())), tensor, {}, true});
   facts->constant = true;
   facts->splat = splat_value(tensor);
+  if (is_float(tensor.dtype())) facts->magnitude = std::make_shared<MagnitudeSource>(std::move(tensor));
   next_facts_ = std::move(facts);
   return graph_.add(kConstant, found->second, {});
 }
@@ -100,6 +101,7 @@ void Program::evaluate_small(const OpDef& def, const NodeForm& form, std::span<c
   if (!evaluated) return;
   facts.outputs[0].constant = (*evaluated)[0];
   facts.splat = splat_value((*evaluated)[0]);
+  facts.magnitude = std::make_shared<MagnitudeSource>((*evaluated)[0]);
 }
 
 std::optional<TermId> Program::add_op(const OpDef& def, NodeForm form, std::span<const TermId> operands,
@@ -128,7 +130,10 @@ std::optional<TermId> Program::add_op(const OpDef& def, NodeForm form, std::span
     facts->constant =
         !def.has(kRandom) && !def.has(kControlFlow) &&
         std::ranges::all_of(operands, [&](TermId operand) { return this->facts(operand).constant; });
-    if (facts->constant) evaluate_small(def, interned, operands, *facts);
+    if (facts->constant) {
+      if (facts->is_tensor()) facts->magnitude = magnitude_of_op(def, facts->dtype(), children);
+      evaluate_small(def, interned, operands, *facts);
+    }
     next_facts_ = std::move(facts);
   }
   return graph_.add(head, payload, operands);
@@ -160,7 +165,19 @@ bool Program::merged(EGraph&, ClassId into, ClassId from) {
     kept.splat = other.splat;
     changed = true;
   }
+  if (other.magnitude && !kept.magnitude) {
+    kept.magnitude = other.magnitude;
+    changed = true;
+  }
   return changed;
+}
+
+MagnitudeSource::Pointer Program::magnitude_of_op(const OpDef& def, DType dtype,
+                                                  std::span<const ClassId> operands) const {
+  if (!is_float(dtype)) return nullptr;
+  std::vector<MagnitudeSource::Pointer> sources;
+  for (ClassId operand : operands) sources.push_back(facts(operand).magnitude);
+  return std::make_shared<MagnitudeSource>(def, dtype, std::move(sources));
 }
 
 bool Program::all_constant(const egraph::ENode& node) const {
@@ -174,6 +191,9 @@ bool Program::remade(const EGraph&, ClassId id, const egraph::ENode& node) {
   ClassFacts& own = *facts_[graph_.find(id).index];
   if (own.constant || !all_constant(node)) return false;
   own.constant = true;
+  const OpDef* def = op_of(node.head);
+  if (def != nullptr && own.is_tensor() && !own.magnitude)
+    own.magnitude = magnitude_of_op(*def, own.dtype(), node.children);
   return true;
 }
 

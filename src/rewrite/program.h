@@ -14,6 +14,7 @@
 #include "egraph/egraph.h"
 #include "ops/op.h"
 #include "rewrite/attributes.h"
+#include "rewrite/magnitude.h"
 
 namespace xyntra {
 
@@ -26,6 +27,7 @@ struct ClassFacts {
   std::vector<ValueFacts> outputs;
   bool constant = false;  // computed from constants alone; its contents may not be known yet
   std::optional<double> splat;  // the value of all its elements, when they are known and the same
+  MagnitudeSource::Pointer magnitude;  // of a constant; null: nothing is known
 
   const Type& type() const { return outputs[0].type; }
   const Tensor& contents() const { return outputs[0].constant; }
@@ -73,6 +75,8 @@ class Program final : public egraph::Analysis {
  private:
   static Tensor scalar(DType dtype, double value);
   bool all_constant(const egraph::ENode& node) const;
+  MagnitudeSource::Pointer magnitude_of_op(const OpDef& def, DType dtype,
+                                           std::span<const ClassId> operands) const;
   void evaluate_small(const OpDef& def, const NodeForm& form, std::span<const TermId> operands,
                       ClassFacts& facts);
 
