@@ -4,10 +4,10 @@
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
 #include "compiler/shared_constants.h"
-#include "compiler/verify_groups.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
+#include "plan/check.h"
 #include "schedule/layouts.h"
 #include "support/text.h"
 #include "support/text_diff.h"
@@ -106,11 +106,11 @@ constexpr PipelineStep kSteps[] = {
      [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step, verify_graph},
     {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
-     [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, verify_groups},
+     [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
     {"layout", "which values are not row-major: packed weights, blocked channels", nullptr, always, nullptr,
-     layout_step, verify_groups},
+     layout_step, check_plan},
     {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
-     nullptr, memory_step, verify_groups},
+     nullptr, memory_step, check_plan},
 };
 
 void keep_dump(PipelineLog& log, const PipelineStep& step, const std::string& before, const Plan& plan) {

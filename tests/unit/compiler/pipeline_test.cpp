@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/verify_groups.h"
 #include "ir/text.h"
 #include "ops/infer.h"
+#include "plan/check.h"
 
 namespace xyntra {
 namespace {
@@ -69,7 +69,7 @@ TEST(Pipeline, AnUnknownStepGetsTheNearestName) {
   EXPECT_EQ(found.error().hint, "did you mean 'fuse'?");
 }
 
-class VerifyGroups : public testing::Test {
+class CheckedPlan : public testing::Test {
  protected:
   void SetUp() override {
     auto made = make_plan(graph_of(R"(xir 1
@@ -83,30 +83,30 @@ graph @main(%x: f32[8, 4], %w: f32[4, 4]) -> (%y) {
     ASSERT_EQ(plan.groups.size(), 2U);
   }
   std::string problem() const {
-    const Status found = verify_groups(plan);
+    const Status found = check_plan(plan);
     return found ? "" : found.error().message;
   }
   Plan plan;
 };
 
-TEST_F(VerifyGroups, AcceptsWhatFusionMakes) { EXPECT_EQ(problem(), ""); }
+TEST_F(CheckedPlan, AcceptsWhatFusionMakes) { EXPECT_EQ(problem(), ""); }
 
-TEST_F(VerifyGroups, GroupsInTheWrongOrder) {
+TEST_F(CheckedPlan, GroupsInTheWrongOrder) {
   std::swap(plan.groups[0], plan.groups[1]);
-  EXPECT_EQ(problem(), "group 0 reads what no group has written: 'a'");
+  EXPECT_EQ(problem(), "group 0 reads %a, which no group before it writes");
 }
 
-TEST_F(VerifyGroups, AnOutputThatNobodyWrites) {
+TEST_F(CheckedPlan, AnOutputThatNobodyWrites) {
   plan.groups.pop_back();
-  EXPECT_EQ(problem(), "no group writes the output 'y'");
+  EXPECT_EQ(problem(), "no group writes the output %y");
 }
 
-TEST_F(VerifyGroups, AGroupThatWritesWhatItDoesNotCompute) {
+TEST_F(CheckedPlan, AGroupThatWritesWhatItDoesNotCompute) {
   plan.groups[0].outputs.push_back(plan.groups[1].outputs[0]);
-  EXPECT_EQ(problem(), "group 0 does not compute what it writes, 'y'");
+  EXPECT_EQ(problem(), "group 0 writes %y, which it does not compute");
 }
 
-TEST_F(VerifyGroups, AGroupWithoutNodes) {
+TEST_F(CheckedPlan, AGroupWithoutNodes) {
   plan.groups[0].nodes.clear();
   EXPECT_EQ(problem(), "group 0 has no nodes");
 }
