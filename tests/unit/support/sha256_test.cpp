@@ -1,0 +1,47 @@
+#include "support/sha256.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/sha256_blocks.h"
+
+namespace xyntra {
+namespace {
+
+// FIPS 180-4's own examples, and one of many blocks.
+TEST(Sha256, KnownDigests) {
+  EXPECT_EQ(sha256_hex(std::string_view("")),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex(std::string_view("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex(std::string_view("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256_hex(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PiecesAddUp) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 37);
+  for (std::size_t piece : {1, 3, 63, 64, 65, 200}) {
+    Sha256 hash;
+    for (std::size_t at = 0; at < text.size(); at += piece)
+      hash.update(std::string_view(text).substr(at, piece));
+    EXPECT_EQ(to_hex(hash.finish()), sha256_hex(text)) << piece;
+  }
+}
+
+TEST(Sha256, TheProcessorsInstructionsAgree) {
+  if (!has_sha256_instructions()) GTEST_SKIP() << "this processor has none";
+  std::vector<std::byte> blocks(kSha256Block * 50);
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(i * i + (i >> 3));
+  Sha256State portable{1, 2, 3, 0xffffffff, 5, 6, 7, 8}, fast = portable;
+  compress_portably(portable, blocks);
+  compress_by_instructions(fast, std::span(blocks).first(kSha256Block * 7));
+  compress_by_instructions(fast, std::span(blocks).subspan(kSha256Block * 7));
+  EXPECT_EQ(portable, fast);
+}
+
+}  // namespace
+}  // namespace xyntra
