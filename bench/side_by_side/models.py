@@ -43,6 +43,7 @@ KNOWN = {
     "magika": Known("magika/**/model.onnx", shapes={"bytes": [1, 2048]}, integers={"bytes": (0, 257)}),
     "ppocr_det": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_det_infer.onnx", shapes={"x": [1, 3, 320, 320]}),
     "ppocr_rec": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_rec_infer.onnx", shapes={"x": [1, 3, 48, 320]}),
+    "ppocr_cls": Known("rapidocr_onnxruntime/**/ch_ppocr_mobile_v2.0_cls_infer.onnx", shapes={"x": [1, 3, 48, 192]}),
     "silero": Known("silero_vad/**/silero_vad_16k_op15.onnx", shapes={"input": [1, 576], "state": [2, 1, 128]},
                     integers={"sr": (16000, 16001)}),
 }
@@ -83,7 +84,7 @@ def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np
     return np.ascontiguousarray(rng.integers(low, high, shape).astype(dtype))
 
 
-def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str) -> Job:
+def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str, draws: int = FEEDS) -> Job:
     known = KNOWN.get(name) or Known(name)
     path = find(known.file, zoo) if name in KNOWN else pathlib.Path(name)
     graph = onnx.load(str(path), load_external_data=False).graph
@@ -91,11 +92,12 @@ def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precis
     inputs = [value for value in graph.input if value.name not in constants]
     sizes = {**known.dims, **dims}
     rng = np.random.default_rng(SEED)
-    feeds = [{value.name: draw(value, known, sizes, rng) for value in inputs} for _ in range(FEEDS)]
+    feeds = [{value.name: draw(value, known, sizes, rng) for value in inputs} for _ in range(draws)]
     bound = dict(sizes) if not known.shapes else {}
     for value in inputs:  # the names of sizes that were given as whole shapes
         for dim, size in zip(value.type.tensor_type.shape.dim, feeds[0][value.name].shape):
-            if dim.dim_param:
-                bound[dim.dim_param] = int(size)
+            if dim.dim_param and bound.setdefault(dim.dim_param, int(size)) != int(size):
+                bound[dim.dim_param] = 0  # some exporters call every size they do not know the same
+    bound = {name: size for name, size in bound.items() if size > 0}
     return Job(pathlib.Path(name).stem if name not in KNOWN else name, path, bound, feeds, threads, precision, known.transformer,
                known.zoo)

@@ -44,6 +44,21 @@ Result<te::Formula> copy_of(const Type& type) {
   return std::move(builder).finish();
 }
 
+// Every symbolic size that the formula speaks of: in its buffers, its loops, and as a number (Size, Shape).
+std::vector<std::string> sizes_of(const te::Formula& formula) {
+  std::vector<std::string> symbols;
+  for (const te::BufferInfo& buffer : formula.buffers) {
+    for (const Dim& dim : buffer.shape) dim.collect_symbols(symbols);
+  }
+  for (const te::Variable& variable : formula.variables) variable.extent.collect_symbols(symbols);
+  for (const te::Stage& stage : formula.stages) {
+    te::for_each_node(stage, [&symbols](const te::ExprNode& node) {
+      if (node.op == te::ExprOp::Size) node.size.collect_symbols(symbols);
+    });
+  }
+  return symbols;
+}
+
 bool is_known_tensor(const Value& value) { return value.type.is_tensor() && value.type.shape.has_value(); }
 
 }  // namespace
@@ -101,13 +116,11 @@ Status Pieces::make_piece(NodeId id) {
     as_host("its formula follows from contents known only when it runs: " + formula.error().message);
     return {};
   }
-  for (const te::BufferInfo& buffer : formula->buffers) {
-    for (const Dim& dim : buffer.shape) {
-      if (!sizes_known(dim)) {
-        as_host("the size " + dim.to_string() + " is known only when it runs");
-        return {};
-      }
-    }
+  const std::vector<std::string> sizes = sizes_of(*formula);
+  for (const std::string& size : sizes) {
+    if (known_.contains(size)) continue;
+    as_host("the size " + size + " is known only when it runs");
+    return {};
   }
   piece.formula = std::move(*formula);
   piece.shape = te::classify(piece.formula);
@@ -122,25 +135,12 @@ Status Pieces::make_piece(NodeId id) {
       read(node.inputs.at(static_cast<std::size_t>(buffer.position)));
   }
   // A size that a host operation tells is there once its result is: the piece waits for it as for an operand.
-  for (const te::BufferInfo& buffer : piece.formula.buffers) {
-    for (const Dim& dim : buffer.shape) {
-      std::vector<std::string> symbols;
-      dim.collect_symbols(symbols);
-      for (const std::string& symbol : symbols) read(known_.at(symbol));
-    }
-  }
+  for (const std::string& size : sizes) read(known_.at(size));
   // The printed formula leaves out how conversions round, which attributes decide.
   std::string text = node.op + attributes_text(node) + te::to_string(piece.formula);
   piece.kind = kinds_.try_emplace(std::move(text), static_cast<std::uint32_t>(kinds_.size())).first->second;
   piece.transparent = only_moves_one_operand(piece.formula, piece.shape);
   return {};
-}
-
-bool Pieces::sizes_known(const Dim& dim) const {
-  std::vector<std::string> symbols;
-  dim.collect_symbols(symbols);
-  return std::all_of(symbols.begin(), symbols.end(),
-                     [this](const std::string& s) { return known_.count(s) != 0; });
 }
 
 // A size that stands alone in the shape of a value is known once that value is.

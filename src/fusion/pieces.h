@@ -37,7 +37,6 @@ class Pieces {
  private:
   Status make_piece(NodeId id);
   void find_live();
-  bool sizes_known(const Dim& dim) const;
   void learn_sizes(ValueId value);
 
   const Graph* graph_ = nullptr;
