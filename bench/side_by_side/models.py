@@ -79,9 +79,9 @@ def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np
         raise ValueError(f"input {value.name} has sizes that nobody gave: {shape}; --dim NAME=SIZE gives them")
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dtype.kind == "f":
-        return np.ascontiguousarray(rng.standard_normal(shape).astype(dtype))
+        return np.asarray(rng.standard_normal(shape)).astype(dtype)
     low, high = known.integers.get(value.name, (0, 2))
-    return np.ascontiguousarray(rng.integers(low, high, shape).astype(dtype))
+    return np.asarray(rng.integers(low, high, shape)).astype(dtype)  # ascontiguousarray would give a number an axis
 
 
 def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str, draws: int = FEEDS) -> Job:
