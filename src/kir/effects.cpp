@@ -13,7 +13,8 @@ std::set<BufferId> buffers_written(const StmtNode& statement) {
   auto rules = places_of(statement.intrinsic);
   for (const Operand& operand : statement.operands) {
     if (!operand.buffer.valid() || place >= rules.size()) continue;
-    if (rules[place++].access != PlaceAccess::Read) written.insert(operand.buffer);
+    PlaceAccess access = rules[place++].access;
+    if (access != PlaceAccess::Read && access != PlaceAccess::Hint) written.insert(operand.buffer);
   }
   return written;
 }
@@ -26,7 +27,9 @@ std::set<BufferId> buffers_written(const Stmt& root) {
 
 bool has_call(const Stmt& root) {
   bool found = false;
-  for_each_statement(root, [&](const StmtNode& node) { found = found || node.kind == StmtNode::Kind::Call; });
+  for_each_statement(root, [&](const StmtNode& node) {
+    found = found || (node.kind == StmtNode::Kind::Call && !is_hint(node.intrinsic));
+  });
   return found;
 }
 

@@ -27,6 +27,7 @@ constexpr PlaceRule memory_box(PlaceAccess access, int rows, int columns) {
 constexpr std::array kBarrier{barrier()};
 constexpr std::array kCopyBox{shared_box(Write, 2, 3), memory_box(Read, 2, 3), barrier()};
 constexpr std::array kStoreBox{memory_box(Write, 2, 3), shared_box(Read, 2, 3)};
+constexpr std::array kPrefetch{PlaceRule{.access = Hint, .shared = true, .memory = true}};
 constexpr std::array kTileZero{tile(Write)};
 constexpr std::array kTileLoad{tile(Write), box(Read, 2, 3)};
 constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
@@ -46,6 +47,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::MbarrierWait: return kBarrier;
     case Intrinsic::AsyncCopyBox: return kCopyBox;
     case Intrinsic::AsyncStoreBox: return kStoreBox;
+    case Intrinsic::Prefetch: return kPrefetch;
     case Intrinsic::TileZero: return kTileZero;
     case Intrinsic::TileLoad: return kTileLoad;
     case Intrinsic::TileStore: return kTileStore;
@@ -61,9 +63,12 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
   return {};
 }
 
+bool is_hint(Intrinsic intrinsic) { return intrinsic == Intrinsic::Prefetch; }
+
 bool is_asynchronous(Intrinsic intrinsic) {
   switch (intrinsic) {
     case Intrinsic::Barrier:
+    case Intrinsic::Prefetch:
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileStore:

@@ -9,7 +9,7 @@
 
 namespace xyntra::kir {
 
-enum class PlaceAccess : std::uint8_t { Read, Write, Accumulate, Barrier };
+enum class PlaceAccess : std::uint8_t { Read, Write, Accumulate, Barrier, Hint };
 
 // How many elements of the last two dimensions, from the place on, are touched.
 enum class PlaceBox : std::uint8_t {
@@ -31,6 +31,9 @@ struct PlaceRule {
 
 // One rule per place operand, in order.
 std::span<const PlaceRule> places_of(Intrinsic intrinsic);
+
+// Nothing but a hint: a machine may leave it out.
+bool is_hint(Intrinsic intrinsic);
 
 // Barrier objects, asynchronous copies, matrix units of warpgroups: what needs more than a count of barriers to order.
 bool is_asynchronous(Intrinsic intrinsic);

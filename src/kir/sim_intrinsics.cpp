@@ -54,6 +54,7 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
         stores_in_flight_.erase(last);
       }
       break;
+    case Intrinsic::Prefetch: break;
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileStore:

@@ -1,5 +1,6 @@
 #include "kir/bounds.h"
 #include "kir/effects.h"
+#include "kir/intrinsics.h"
 #include "kir/passes.h"
 
 namespace xyntra::kir {
@@ -26,7 +27,7 @@ class Simplifier {
     Stmt made = with_parts(
         statement, [this](const Expr& e) { return expression(e); }, [](const Stmt& s) { return s; });
     for (BufferId buffer : buffers_written(*statement)) prover_.forget(buffer);
-    bool orders = statement->kind == Kind::Call;
+    bool orders = statement->kind == Kind::Call && !is_hint(statement->intrinsic);
     for (std::size_t i = 0; orders && i < kernel_.buffers.size(); ++i) {
       if (kernel_.buffers[i].scope != Scope::Register) prover_.forget(BufferId(i));
     }

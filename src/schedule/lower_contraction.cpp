@@ -25,6 +25,7 @@ constexpr std::int64_t kTailRows = 4;
 constexpr std::int64_t kDepth =
     256;  // turns of the sum in one pass: their lines of b fit into the innermost cache
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
+constexpr std::int64_t kReused = 64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
 
 std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
   for (const Knob& one : schedule.knobs) {
@@ -86,6 +87,12 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
   }
   return best;
 }
+
+// Which of the tiles that read the same lines of b a tile is, and of how many at the nominal sizes.
+struct Among {
+  Expr number;
+  std::int64_t count = 1;
+};
 
 class TileLowering {
  public:
@@ -251,7 +258,8 @@ class TileLowering {
     Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
     auto at = [&](const Dim& first, const Expr& number, std::int64_t rows) {
       Expr base = number.defined() ? number * Expr::index(rows) : Expr::index(0);
-      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows);
+      Among among{number, lowering_.size(full)};
+      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows, among);
     };
     if (rest.is(0)) {
       if (full.is(1)) return at(0, {}, rows_);
@@ -376,7 +384,9 @@ class TileLowering {
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
       pass.place = {Expr::variable(y), Expr::variable(t)};
       Expr number = first_tile + Expr::variable(t);
-      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, &pass);
+      Among among{Expr::variable(y) * Expr::index(tiles) + Expr::variable(t),
+                  lines * std::min(tiles, lowering_.size(full))};
+      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, among, &pass);
       if (!even) {
         Stmt last;
         if (pass.part == Pass::Part::Finish && !rest.is(0)) {
@@ -433,7 +443,7 @@ class TileLowering {
 
   // One register tile: all of the sum, then the epilogue; or what one pass does to it.
   Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows,
-            const Pass* pass = nullptr) {
+            const Among& among = {}, const Pass* pass = nullptr) {
     DType dtype = stage_.body.dtype();
     const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
@@ -484,8 +494,8 @@ class TileLowering {
                                      : Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
         return Stmt::store(sum, {row, vector, lane}, start);
       }));
-      statements.push_back(turns(bound, pass, [&](const Substitution& inner) {
-        std::vector<Stmt> turn;
+      statements.push_back(turns(bound, pass, [&](const Substitution& inner, const Walk& walk) {
+        std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
         turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
           return lanes(width, [&](const Expr& lane) {
             Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
@@ -578,23 +588,68 @@ class TileLowering {
     return order;
   }
 
-  Stmt turns(Substitution bound, const Pass* pass, const std::function<Stmt(const Substitution&)>& inner) {
+  // A walk along the sum, or along the part of it that one pass takes.
+  struct Walk {
+    Substitution first;  // where it starts
+    VarId innermost;  // axis
+    Expr turn = Expr::index(0);  // counted from the start
+    Dim turns = 1;
+  };
+
+  // Weights come from memory while the first of the tiles that share their lines waits for them. All of these tiles
+  // together therefore ask, bit by bit, for the lines that follow those of this walk.
+  std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
+                                const Walk& walk, const Pass* pass) {
+    const ExprNode* line = nullptr;
+    std::int64_t loads = 0;
+    te::for_each_node(roles_.lane_factor, [&](const ExprNode& node) {
+      if (te::is_load(node)) line = &node, ++loads;
+    });
+    bool constant = loads == 1 && lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
+    bool shared = among.number.defined() && among.count > 1 && among.count <= kReused;
+    if (!constant || !shared || roles_.lane_in_rows || !walk.turns.is_constant()) return {};
+    const std::int64_t elements = across.width * (second_.valid() ? 1 : across.vectors);
+    const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, elements / among.count));
+    const auto step = static_cast<std::int64_t>(std::bit_ceil(wanted));
+    const std::int64_t turns = walk.turns.constant();
+    std::vector<Stmt> made;
+    for (std::int64_t v = 0; v < (second_.valid() ? vectors_ : 1); ++v) {
+      Substitution next = bound;
+      for (const auto& [axis, value] : walk.first) next[axis] = value;
+      next[roles_.lane.index] = across.base;
+      bool following = second_.valid() && pass == nullptr;  // the next panels, from their start
+      if (second_.valid())
+        next[second_.index] = (across.second + Expr::index(following ? 1 : 0)) * Expr::index(vectors_) + Expr::index(v);
+      if (!following) next[walk.innermost.index] = next[walk.innermost.index] + Expr::index(turns);
+      kir::Operand place{lowering_.placed(line->buffer), {}, {}};
+      for (const Expr& index : te::index_of(*line)) place.index.push_back(lowering_.at(index, next));
+      if (place.index.empty()) return {};
+      place.index.back() = place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
+      made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+    }
+    return made;
+  }
+
+  Stmt turns(Substitution bound, const Pass* pass,
+             const std::function<Stmt(const Substitution&, const Walk&)>& inner) {
     std::vector<VarId> loops;
-    if (pass != nullptr && pass->depth->split.valid()) {
-      loops.push_back(lowering_.loop(name(pass->depth->split), pass->depth->factor));
-      bound[pass->depth->split.index] =
-          pass->turn * Expr::index(pass->depth->factor) + Expr::variable(loops.back());
-    }
+    Walk walk;
+    auto along = [&](VarId axis, const Dim& turns, const Expr& start) {
+      walk.first[axis.index] = start;
+      walk.innermost = axis;
+      bound[axis.index] = start;
+      if (turns.is(1)) return;
+      loops.push_back(lowering_.loop(name(axis), turns));
+      Expr turn = Expr::variable(loops.back());
+      bound[axis.index] = start.is_integer_constant(0) ? turn : start + turn;
+      walk.turn = walk.turns.is(1) ? turn : walk.turn * Expr::size(turns) + turn;
+      walk.turns = walk.turns * turns;
+    };
+    if (pass != nullptr && pass->depth->split.valid())
+      along(pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor));
     const std::vector<VarId> all = fused_ ? reduction_order() : stage_.reduction;
-    for (VarId axis : pass != nullptr ? pass->depth->inner : all) {
-      if (extent(axis).is(1)) {
-        bound[axis.index] = Expr::index(0);
-        continue;
-      }
-      loops.push_back(lowering_.loop(name(axis), extent(axis)));
-      bound[axis.index] = Expr::variable(loops.back());
-    }
-    Stmt body = inner(bound);
+    for (VarId axis : pass != nullptr ? pass->depth->inner : all) along(axis, extent(axis), Expr::index(0));
+    Stmt body = inner(bound, walk);
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
     return body;

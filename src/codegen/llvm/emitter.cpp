@@ -333,6 +333,7 @@ Status KernelEmitter::check(const StmtNode& node) {
 Status KernelEmitter::call(const StmtNode& node) {
   if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
   begin_statement(node);
+  if (node.intrinsic == kir::Intrinsic::Prefetch) return prefetch(node.operands.front());
   return tile_call(node);
 }
 
