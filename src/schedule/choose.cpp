@@ -287,14 +287,30 @@ class Chooser {
     return found && !formula_.buffer(id).shape.empty();
   }
 
+  // The columns of a product of matrices: the last axis of the result, where one factor has no other and the sum.
+  std::int64_t matrix_columns(const Stage& main) const {
+    if (main.body->op != te::ExprOp::Mul || main.axes.empty()) return 0;
+    const VarId last = main.axes.back();
+    for (const te::Expr& factor : main.body->operands) {
+      std::set<VarId> used = te::variables_of(factor);
+      bool only = used.erase(last) != 0 && te::is_load(*factor) &&
+                  std::all_of(used.begin(), used.end(), [&](VarId axis) {
+                    return std::find(main.reduction.begin(), main.reduction.end(), axis) != main.reduction.end();
+                  });
+      if (only) return size(formula_.variable(last).extent);
+    }
+    return 0;
+  }
+
   // The register tile, in 2 or 3 vectors across. Where an operand of an fma can be broadcast from memory, all registers
   // but those of one line and one spare hold sums; elsewhere about three quarters do. At most so many rows: a kernel
-  // takes fewer where that comes out even.
+  // takes fewer where that comes out even. Wide tiles are lower, so that fewer rows are left over.
   void add_tile_knobs(Schedule& schedule, const Stage& main) const {
     std::int64_t lanes =
         std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
     if (target_.kind == TargetKind::Cpu) {
-      std::int64_t across = lanes >= 16 ? 2 : 3;
+      const std::int64_t wide = matrix_columns(main);
+      std::int64_t across = lanes >= 16 && (wide == 0 || wide % (3 * lanes) != 0) ? 2 : 3;
       schedule.knobs.push_back({"tile_columns", across * lanes});
       std::int64_t sums =
           lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;
