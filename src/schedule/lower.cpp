@@ -7,6 +7,7 @@
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_dot.h"
 #include "schedule/lower_stage.h"
+#include "schedule/lower_strips.h"
 #include "schedule/prepare.h"
 #include "te/merge.h"
 
@@ -146,6 +147,7 @@ Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
 
 Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
   const te::Formula& formula = lowering.formula();
+  if (Stmt strips = lower_strips(lowering, schedule); strips.defined()) return strips;
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::size_t main = 0;
   std::vector<Stmt> made, phases;

@@ -686,6 +686,12 @@ Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& sch
   return TileLowering(lowering, stage, std::move(*roles), schedule).block(std::move(bound), rows);
 }
 
+std::optional<LaneRows> lane_rows_of(const Lowering& lowering, const Stage& stage) {
+  auto roles = roles_of(lowering, stage);
+  if (!roles || !roles->lane_in_rows) return std::nullopt;
+  return LaneRows{roles->lane, roles->rows};
+}
+
 std::vector<VarId> row_axes_of(const Lowering& lowering, const Stage& stage) {
   auto roles = roles_of(lowering, stage);
   return roles && !roles->lane_in_rows ? roles->rows : std::vector<VarId>();

@@ -30,6 +30,12 @@ struct RowBlock {
 };
 kir::Stmt lower_row_block(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
                           te::Substitution bound, const RowBlock& rows);
+// Products of vectors, lane by lane: the axis of the lanes, and those that only the other factor depends on.
+struct LaneRows {
+  te::VarId lane;
+  std::vector<te::VarId> rows;
+};
+std::optional<LaneRows> lane_rows_of(const Lowering& lowering, const te::Stage& stage);
 // The row axes of a stage: those that only the operand that is broadcast depends on.
 std::vector<te::VarId> row_axes_of(const Lowering& lowering, const te::Stage& stage);
 
