@@ -608,22 +608,35 @@ class TileLowering {
     bool constant = loads == 1 && lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
     bool shared = among.number.defined() && among.count > 1 && among.count <= kReused;
     if (!constant || !shared || roles_.lane_in_rows || !walk.turns.is_constant()) return {};
-    const std::int64_t elements = across.width * (second_.valid() ? 1 : across.vectors);
+    const std::int64_t turns = walk.turns.constant();
+    auto index_at = [&](std::int64_t vector, std::int64_t turn) {
+      Substitution start = bound;
+      for (const auto& [axis, value] : walk.first) start[axis] = value;
+      start[roles_.lane.index] = across.base;
+      if (second_.valid()) start[second_.index] = across.second * Expr::index(vectors_) + Expr::index(vector);
+      start[walk.innermost.index] = start[walk.innermost.index] + Expr::index(turn);
+      std::vector<Expr> index;
+      for (const Expr& one : te::index_of(*line)) index.push_back(lowering_.at(one, start));
+      return index;
+    };
+    // The vectors of a line stand side by side, or in panels one behind the other.
+    std::vector<Expr> first = index_at(0, 0);
+    if (first.empty()) return {};
+    bool apart = false;
+    if (second_.valid() && vectors_ > 1) {
+      std::vector<Expr> other = index_at(1, 0);
+      other.back() = other.back() - Expr::index(across.width);
+      te::IndexAlgebra algebra(lowering_.kernel().variables);
+      for (std::size_t d = 0; d < first.size(); ++d)
+        apart = apart || !algebra.simplified(other[d] - first[d]).is_integer_constant(0);
+    }
+    const std::int64_t vectors = second_.valid() ? vectors_ : across.vectors, panels = apart ? vectors : 1;
+    const std::int64_t elements = across.width * vectors / panels;
     const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, elements / among.count));
     const auto step = static_cast<std::int64_t>(std::bit_ceil(wanted));
-    const std::int64_t turns = walk.turns.constant();
     std::vector<Stmt> made;
-    for (std::int64_t v = 0; v < (second_.valid() ? vectors_ : 1); ++v) {
-      Substitution next = bound;
-      for (const auto& [axis, value] : walk.first) next[axis] = value;
-      next[roles_.lane.index] = across.base;
-      bool following = second_.valid() && pass == nullptr;  // the next panels, from their start
-      if (second_.valid())
-        next[second_.index] = (across.second + Expr::index(following ? 1 : 0)) * Expr::index(vectors_) + Expr::index(v);
-      if (!following) next[walk.innermost.index] = next[walk.innermost.index] + Expr::index(turns);
-      kir::Operand place{lowering_.placed(line->buffer), {}, {}};
-      for (const Expr& index : te::index_of(*line)) place.index.push_back(lowering_.at(index, next));
-      if (place.index.empty()) return {};
+    for (std::int64_t v = 0; v < panels; ++v) {
+      kir::Operand place{lowering_.placed(line->buffer), index_at(v, pass == nullptr ? panels * turns : turns), {}};
       place.index.back() = place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
       made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
     }
