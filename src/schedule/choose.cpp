@@ -310,7 +310,9 @@ class Chooser {
         std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
     if (target_.kind == TargetKind::Cpu) {
       const std::int64_t wide = matrix_columns(main);
-      std::int64_t across = lanes >= 16 && (wide == 0 || wide % (3 * lanes) != 0) ? 2 : 3;
+      // Many columns that come out even in no way are cut as it suits the rows.
+      bool thrice = wide > 0 && (wide % (3 * lanes) == 0 || (wide % (2 * lanes) != 0 && wide > 64 * lanes));
+      std::int64_t across = lanes >= 16 && !thrice ? 2 : 3;
       schedule.knobs.push_back({"tile_columns", across * lanes});
       std::int64_t sums =
           lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;

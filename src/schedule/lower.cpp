@@ -228,6 +228,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     if (entry.share_parts) merged = share_heavy_parts(merged);
+    if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
     te::Formula ready =
         entry.main_loop ? prepare_main_loop(merged, target, nominal, entry.turn_operands) : merged;
     Lowering lowering(ready, target, nominal, name);

@@ -18,7 +18,7 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kQueries = 12;  // of one block
+constexpr std::int64_t kBlocks[] = {12, 8};  // queries of one; where neither comes out even, the first
 constexpr std::int64_t kTail = 4;
 
 class AttentionLowering {
@@ -51,11 +51,14 @@ class AttentionLowering {
     if (!has_queries_) return {};
     for (Alignment::Class id : rows_) grid_.push_back(lowering_.loop("row", alignment_.extent(id)));
     const Dim& turns = alignment_.extent(queries_);
-    Dim full = floor_div(turns, kQueries), rest = turns - full * kQueries;
+    for (std::int64_t block : kBlocks) {
+      if (block_ == 0 || (size(queries_) % block_ != 0 && size(queries_) % block == 0)) block_ = block;
+    }
+    Dim full = floor_div(turns, block_), rest = turns - full * block_;
     Stmt body;
     if (!full.is(0)) {
       VarId number = lowering_.loop("q", rest.is(0) ? full : full + 1);
-      Stmt whole = block(Expr::variable(number) * Expr::index(kQueries), kQueries);
+      Stmt whole = block(Expr::variable(number) * Expr::index(block_), block_);
       if (!whole.defined()) return {};
       body = rest.is(0) ? whole
                         : Stmt::branch(Expr::variable(number) < Expr::size(full), whole, tail(full, rest));
@@ -82,7 +85,7 @@ class AttentionLowering {
   // The queries that fill no block: by fours, then one by one.
   Stmt tail(const Dim& full, const Dim& rest) {
     const Dim& turns = alignment_.extent(queries_);
-    Dim tails = floor_div(turns, kTail) - full * (kQueries / kTail), singles = rest - tails * kTail;
+    Dim tails = floor_div(turns, kTail) - full * (block_ / kTail), singles = rest - tails * kTail;
     std::vector<Stmt> parts;
     auto add = [&](const Dim& first, const Dim& count, std::int64_t rows) {
       if (count.is(0)) return;
@@ -90,7 +93,7 @@ class AttentionLowering {
       Stmt one = block(Expr::size(first) + Expr::variable(number) * Expr::index(rows), rows);
       parts.push_back(Stmt::loop(LoopKind::Serial, number, std::move(one)));
     };
-    add(full * kQueries, tails, kTail);
+    add(full * block_, tails, kTail);
     add(turns - singles, singles, 1);
     return Stmt::block(std::move(parts));
   }
@@ -149,6 +152,7 @@ class AttentionLowering {
   std::vector<Alignment::Class> rows_;
   Alignment::Class queries_ = 0;
   bool has_queries_ = false;
+  std::int64_t block_ = 0;
   std::vector<VarId> grid_;
 };
 

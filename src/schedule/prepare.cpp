@@ -310,6 +310,57 @@ Formula share_heavy_parts(const Formula& formula) {
   return shared;
 }
 
+Formula divide_at_the_end(const Formula& formula) {
+  Formula made = formula;
+  for (std::size_t s = 0; s + 1 < made.stages.size(); ++s) {
+    const Stage weights = made.stages[s];
+    bool divides = weights.kind == Stage::Kind::MapReduce && weights.reduction.empty() &&
+                   weights.body->op == ExprOp::Div && is_float(weights.body.dtype()) &&
+                   made.buffer(weights.target).role == BufferRole::Temporary &&
+                   made.buffer(weights.target).dtype == weights.body.dtype();
+    if (!divides) continue;
+    std::vector<std::size_t> reads;  // by which stage
+    for (std::size_t later = 0; later < made.stages.size(); ++later) {
+      te::for_each_node(made.stages[later], [&](const ExprNode& node) {
+        if (te::is_load(node) && node.buffer == weights.target) reads.push_back(later);
+      });
+    }
+    if (reads.size() != 1 || reads[0] <= s) continue;
+    Stage& sum = made.stages[reads[0]];
+    bool products = sum.kind == Stage::Kind::MapReduce && sum.reducer == te::Reducer::Sum &&
+                    !sum.reduction.empty() && sum.body->op == ExprOp::Mul;
+    if (!products) continue;
+    for (std::size_t side = 0; side < 2; ++side) {
+      const Expr load = sum.body->operands[side], other = sum.body->operands[1 - side];
+      if (load->op != ExprOp::Load || load->buffer != weights.target) continue;
+      te::Substitution at;
+      std::vector<Expr> index = te::index_of(*load);
+      bool plain = index.size() == weights.store.size();
+      for (std::size_t d = 0; plain && d < index.size(); ++d) {
+        plain = weights.store[d]->op == ExprOp::Var;
+        if (plain) at[weights.store[d]->var.index] = index[d];
+      }
+      plain = plain && at.size() == weights.axes.size();
+      if (!plain) continue;
+      Expr divisor = te::substituted(weights.body->operands[1], at);
+      std::set<VarId> used = te::variables_of(divisor);
+      bool outside = std::none_of(sum.reduction.begin(), sum.reduction.end(),
+                                  [&](VarId k) { return used.count(k) != 0; });
+      if (!outside) continue;
+      sum.body = te::substituted(weights.body->operands[0], at) * other;
+      Expr divided = Expr::accumulator(sum.body.dtype()) / divisor;
+      te::Rewriter rewriter(
+          [&](const Expr& expr) { return expr->op == ExprOp::Accumulator ? divided : Expr(); });
+      sum.finish = sum.finish.defined() ? rewriter(sum.finish) : divided;
+      made.buffers[weights.target.index].shape = {};  // nobody's any more
+      made.stages.erase(made.stages.begin() + static_cast<std::ptrdiff_t>(s));
+      --s;
+      break;
+    }
+  }
+  return made;
+}
+
 Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal,
                           bool turn_operands) {
   return Preparation(formula, target, nominal, turn_operands).run();

@@ -17,6 +17,11 @@ namespace xyntra {
 //   s = sum(k) exp(x[k] - m); y[k] = exp(x[k] - m) / s         e[k] = exp(x[k] - m); s = sum(k) e[k]; y[k] = e[k] / s
 te::Formula share_heavy_parts(const te::Formula& formula);
 
+// Weights that are divided by their sum and then summed: divided at the end, once for each result.
+//   y[i, k] = e[i, k] / s[i]; o[i, n] = sum(k) y[i, k] * v[k, n]        o[i, n] = (sum(k) e[i, k] * v[k, n]) / s[i]
+// It rounds in another order.
+te::Formula divide_at_the_end(const te::Formula& formula);
+
 te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
                               bool turn_operands);
 

@@ -76,14 +76,16 @@ ScaledPair exp_parts(const Pair& x) {
   return {cast(format_of(x.high).integer, k), exp_of_rest(rest)};
 }
 
-// The most used of all, so without pairs: two roundings more, and still within an ulp.
+// The most used of all, so without pairs: two roundings more, and still within an ulp. What is masked out of a softmax
+// comes here as something very negative: it must not go through a product that underflows, which processors are slow at.
 Expr define_exp(const Expr& x) {
   Pair ln2 = number(x, kLn2);
-  Expr inside = clamp(x, kExpLowest, kExpHighest);
+  Expr nothing = x < number(x, kExpLowest);
+  Expr inside = min(select(nothing, number(x, 0), x), number(x, kExpHighest));
   Expr k = round(inside * number(x, kLog2E));
   Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
   Expr mantissa = 1 + fma(r * r, polynomial(r, kExp), r);
-  return scale(mantissa, cast(format_of(x).integer, k));
+  return select(nothing, number(x, 0), scale(mantissa, cast(format_of(x).integer, k)));
 }
 
 // 2^k m - 1 with the subtraction exact. The last doubling keeps 2^k in range at the top.
