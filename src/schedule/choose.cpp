@@ -293,10 +293,11 @@ class Chooser {
     const VarId last = main.axes.back();
     for (const te::Expr& factor : main.body->operands) {
       std::set<VarId> used = te::variables_of(factor);
-      bool only = used.erase(last) != 0 && te::is_load(*factor) &&
-                  std::all_of(used.begin(), used.end(), [&](VarId axis) {
-                    return std::find(main.reduction.begin(), main.reduction.end(), axis) != main.reduction.end();
-                  });
+      bool only =
+          used.erase(last) != 0 && te::is_load(*factor) &&
+          std::all_of(used.begin(), used.end(), [&](VarId axis) {
+            return std::find(main.reduction.begin(), main.reduction.end(), axis) != main.reduction.end();
+          });
       if (only) return size(formula_.variable(last).extent);
     }
     return 0;

@@ -25,7 +25,8 @@ constexpr std::int64_t kTailRows = 4;
 constexpr std::int64_t kDepth =
     256;  // turns of the sum in one pass: their lines of b fit into the innermost cache
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
-constexpr std::int64_t kReused = 64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
+constexpr std::int64_t kReused =
+    64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
 
 std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
   for (const Knob& one : schedule.knobs) {
@@ -636,8 +637,10 @@ class TileLowering {
     const auto step = static_cast<std::int64_t>(std::bit_ceil(wanted));
     std::vector<Stmt> made;
     for (std::int64_t v = 0; v < panels; ++v) {
-      kir::Operand place{lowering_.placed(line->buffer), index_at(v, pass == nullptr ? panels * turns : turns), {}};
-      place.index.back() = place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
+      kir::Operand place{
+          lowering_.placed(line->buffer), index_at(v, pass == nullptr ? panels * turns : turns), {}};
+      place.index.back() =
+          place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
       made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
     }
     return made;

@@ -18,7 +18,8 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kStripBytes = 64 << 10;  // of p: they stay in the second cache, most of them in the first
+constexpr std::int64_t kStripBytes = 64
+                                     << 10;  // of p: they stay in the second cache, most of them in the first
 
 class StripLowering {
  public:

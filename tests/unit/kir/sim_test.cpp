@@ -10,6 +10,7 @@ TEST(KirSim, RunsLoopsVectorsAndTails) {
   Kernel kernel = parsed(R"(
 kernel scale(x: f32[N], y: f32[N] global out) {
   grid i < floordiv(N + 7, 8) {
+    prefetch(x[i * 8 + 4096])
     vector l < 8 {
       if i * 8 + l < N { y[i * 8 + l] = x[i * 8 + l] * 2 + 1 }
     }

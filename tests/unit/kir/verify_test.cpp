@@ -34,6 +34,14 @@ std::string message(const Status& status) { return status ? "" : status.error().
 
 const Dim kN = Dim::symbol("N");
 
+TEST(KirVerify, HintsMayPointAnywhereButNotBeInLanes) {
+  Copy copy(kN, kN);
+  Stmt ahead = Stmt::call(Intrinsic::Prefetch, {{copy.x, {copy.at + Expr::index(4096)}, {}}});
+  EXPECT_EQ(message(copy.with(Stmt::block({ahead, copy.store(copy.at)}))), "");
+  VarId lane = add_variable(copy.kernel, "l", 16);
+  EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, ahead))), "");
+}
+
 TEST(KirVerify, AccessesWithinLoopExtentsPass) {
   Copy copy(kN, kN);
   EXPECT_EQ(message(copy.with(copy.store(copy.at))), "");
