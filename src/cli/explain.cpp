@@ -2,10 +2,7 @@
 #include "report/explain.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
-#include "compiler/lock.h"
 #include "compiler/model_file.h"
-#include "report/contract.h"
-#include "report/patterns.h"
 #include "report/why.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -35,9 +32,7 @@ std::string heading(const ExplainFlags& flags, const CompileOptions& options, co
 Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, const Plan& plan,
                               const CompileOptions& options, Session& session) {
   XYNTRA_TRY(const PlanFigures figures, figures_of(module.graph, plan, options));
-  std::vector<std::string> broken = broken_parts(contract_of(*session.config), plan, figures);
-  XYNTRA_TRY(const std::vector<UserPattern> patterns, user_patterns_of(*session.config));
-  for (std::string& part : broken_patterns(patterns, plan)) broken.push_back(std::move(part));
+  XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(plan, figures, session));
   if (session.json) {
     Json json{{"model", flags.model}};
     json.update(plan_json(plan, figures));
@@ -45,8 +40,7 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
     session.out = json.dump(1) + "\n";
   } else {
     session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) +
-                  "\n" + totals_table(figures);
-    for (const std::string& part : broken) session.out += "contract broken: " + part + "\n";
+                  "\n" + totals_table(figures) + broken_text(broken);
   }
   return broken.empty() ? ExitCode::Done : ExitCode::No;
 }
@@ -74,11 +68,7 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
   } else {
     if (!log.dump_after.empty())
       return usage_error("a lock is replayed without steps: --dump-after shows none");
-    LockOptions locking;
-    locking.threads = session.threads();
-    locking.budget = options.budget;
-    locking.allow_reassociating = options.fusion.choose.allow_reassociating;
-    XYNTRA_TRY(plan, load_lock_file(flags.lock, module, locking));
+    XYNTRA_TRY(plan, load_lock_file(flags.lock, module, lock_options(options, session)));
     XYNTRA_TRY(options.target, find_target(plan.target));
   }
   if (!log.dump_after.empty()) {

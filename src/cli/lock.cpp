@@ -1,5 +1,4 @@
 // xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
-#include "compiler/lock.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
 #include "compiler/model_file.h"
@@ -30,6 +29,13 @@ Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
   XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
   auto made = make_lock(module, options);
   if (!made) return failure(std::move(made).error().in_file(path));
+  XYNTRA_TRY(const std::vector<std::string> broken,
+             broken_contract(module.graph, made->plan, options, session));
+  if (!broken.empty()) {
+    const Json json{{"contract", {{"kept", false}, {"broken", broken}}}};
+    session.out = session.json ? json.dump(1) + "\n" : broken_text(broken) + "no lock was written\n";
+    return ExitCode::No;
+  }
   const std::string output = flags.output.empty() ? default_path(path) : flags.output;
   XYNTRA_CHECK_OK(write_file_atomically(output, std::string_view(made->text)));
   const Plan& plan = made->plan;
@@ -89,6 +95,7 @@ VerbAction declare_lock(Flags& syntax, Session& session) {
   syntax.push_back(
       {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .lock", "FILE"});
   declare_plan_flags(syntax, session, flags->plan);
+  declare_contract_flags(syntax, session);
   return [flags](Session& running) { return run_lock(*flags, running); };
 }
 

@@ -1,6 +1,8 @@
 #include "cli/plan_flags.h"
 
 #include "compiler/nominal_sizes.h"
+#include "report/contract.h"
+#include "report/patterns.h"
 #include "rewrite/user_rules.h"
 
 namespace xyntra {
@@ -19,14 +21,18 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
                   "plan for this target of xyntra devices, or host");
   syntax.push_back(
       {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
-  declare_setting(syntax, session, "--forbid", "rewrite.forbid", "CLASS",
-                  "rules and schedules not to use: reassociating, precision-changing, none");
+  declare_forbid(syntax, session);
   for (const PipelineStep& step : pipeline_steps()) {
     if (step.when_off == nullptr) continue;
     const std::string name = step.name;
     syntax.push_back({"--no-" + name, [&flags, name] { flags.off.insert(name); },
                       "leave out the step " + name + ": " + step.when_off});
   }
+}
+
+void declare_forbid(Flags& syntax, Session& session) {
+  declare_setting(syntax, session, "--forbid", "rewrite.forbid", "CLASS",
+                  "rules and schedules not to use: reassociating, precision-changing, none");
 }
 
 void declare_contract_flags(Flags& syntax, Session& session) {
@@ -50,6 +56,39 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
     if (flags.off.contains(step.name)) step.turn_off(options);
   }
   return options;
+}
+
+LockOptions lock_options(const CompileOptions& options, const Session& session) {
+  LockOptions locking;
+  if (session.config->origin("plan.target").kind != Origin::Kind::Default) locking.target = options.target;
+  locking.allow_reassociating = options.rewrite.allow_reassociating;
+  locking.allow_precision_changing = options.rewrite.allow_precision_changing;
+  locking.threads = session.threads();
+  locking.budget = options.budget;
+  return locking;
+}
+
+Result<std::vector<std::string>> broken_contract(const Plan& plan, const PlanFigures& figures,
+                                                 const Session& session) {
+  std::vector<std::string> broken = broken_parts(contract_of(*session.config), plan, figures);
+  XYNTRA_TRY(const std::vector<UserPattern> patterns, user_patterns_of(*session.config));
+  for (std::string& part : broken_patterns(patterns, plan)) broken.push_back(std::move(part));
+  return broken;
+}
+
+Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan,
+                                                 const CompileOptions& options, const Session& session) {
+  const ContractSettings contract = contract_of(*session.config);
+  const bool asked = contract.max_kernels || contract.max_bytes || contract.no_fallback;
+  if (!asked && session.config->records("patterns").empty()) return std::vector<std::string>{};
+  XYNTRA_TRY(const PlanFigures figures, figures_of(model, plan, options));
+  return broken_contract(plan, figures, session);
+}
+
+std::string broken_text(const std::vector<std::string>& broken) {
+  std::string text;
+  for (const std::string& part : broken) text += "contract broken: " + part + "\n";
+  return text;
 }
 
 }  // namespace xyntra

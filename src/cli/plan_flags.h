@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "compiler/pipeline.h"
+#include "compiler/lock.h"
 
 namespace xyntra {
+
+struct PlanFigures;
 
 struct PlanFlags {
   std::vector<std::string> dims;  // "seq=128"
@@ -18,9 +20,18 @@ struct PlanFlags {
 
 // --target, --dim, --forbid, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
+void declare_forbid(Flags& syntax, Session& session);
 // --max-kernels, --max-bytes, --no-fallback
 void declare_contract_flags(Flags& syntax, Session& session);
 
 Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session);
+// How a lock is replayed under these options: without what they forbid, and for their target where somebody chose one.
+LockOptions lock_options(const CompileOptions& options, const Session& session);
+
+// What of the contract, and of the patterns of fusion.toml, the plan breaks: a sentence each, none when it is kept.
+Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan, const CompileOptions& options,
+                                                 const Session& session);
+Result<std::vector<std::string>> broken_contract(const Plan& plan, const PlanFigures& figures, const Session& session);
+std::string broken_text(const std::vector<std::string>& broken);  // a line each
 
 }  // namespace xyntra

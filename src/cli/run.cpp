@@ -7,7 +7,6 @@
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "compiler/lock.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "support/json.h"
@@ -149,26 +148,35 @@ Status write_outputs(const std::string& folder, const std::vector<ResultLine>& l
   return {};
 }
 
-Result<std::unique_ptr<ModelRunner>> runner_for(const Module& module, const std::string& backend,
-                                                const RunFlags& flags, const Session& session,
-                                                const EvaluatorOptions& options) {
-  if (flags.lock.empty() && backend == "fused") {
-    XYNTRA_TRY(const CompileOptions compile, compile_options(module.graph, {}, session));
-    XYNTRA_TRY(Plan plan, make_plan(module.graph, compile));
-    return make_runner(module.graph, std::move(plan), options);
+struct Ready {
+  std::unique_ptr<ModelRunner> runner;
+  std::vector<std::string> broken;  // of the contract; there is no runner then
+};
+
+Result<Ready> runner_for(const Module& module, const std::string& backend, const RunFlags& flags,
+                         const Session& session, const EvaluatorOptions& options) {
+  Ready ready;
+  if (!runs_plans(backend)) {
+    if (!flags.lock.empty())
+      return usage_error("a lock is replayed by the backends fused, cpu and sim, not by " + backend);
+    XYNTRA_TRY(ready.runner, make_runner(module.graph, backend, options));
+    return ready;
   }
-  if (flags.lock.empty()) {
-    const ObjectCache cache = backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
-    if (!cache.problem().empty())
-      write_stderr("warning: machine code is not kept: " + cache.problem() + "\n");
-    return make_runner(module.graph, backend, options, {}, cache);
+  XYNTRA_TRY(CompileOptions compile, compile_options(module.graph, {}, session));
+  LockOptions locking = lock_options(compile, session);
+  if (backend != "fused") {
+    XYNTRA_TRY(compile.target, target_of_backend(backend));
+    locking.target = compile.target;
   }
-  if (backend != "fused") return usage_error("a lock is replayed by the backend fused, not by " + backend);
-  LockOptions locking;
-  locking.threads = options.threads;
-  locking.budget = options.budget;
-  XYNTRA_TRY(Plan plan, load_lock_file(flags.lock, module, locking));
-  return make_runner(module.graph, std::move(plan), options);
+  XYNTRA_TRY(Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
+                                           : load_lock_file(flags.lock, module, locking));
+  XYNTRA_TRY(compile.target, find_target(plan.target));
+  XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
+  if (!ready.broken.empty()) return ready;
+  const ObjectCache cache = backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
+  if (!cache.problem().empty()) write_stderr("warning: machine code is not kept: " + cache.problem() + "\n");
+  XYNTRA_TRY(ready.runner, make_runner(module.graph, std::move(plan), backend, options, cache));
+  return ready;
 }
 
 Result<ExitCode> run(const RunFlags& flags, Session& session) {
@@ -184,10 +192,15 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   options.threads = session.threads();
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
-  XYNTRA_TRY(const auto runner, runner_for(module, backend, flags, session, options));
+  XYNTRA_TRY(const Ready ready, runner_for(module, backend, flags, session, options));
+  if (!ready.broken.empty()) {
+    const Json json{{"contract", {{"kept", false}, {"broken", ready.broken}}}};
+    session.out = session.json ? json.dump(2) + "\n" : broken_text(ready.broken) + "the model was not run\n";
+    return ExitCode::No;
+  }
   std::vector<Datum> data;
   for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
-  auto results = runner->run(data);
+  auto results = ready.runner->run(data);
   if (!results) return failure(std::move(results).error().in_file(flags.model));
 
   std::vector<ResultLine> lines;
@@ -237,7 +250,9 @@ VerbAction declare_run(Flags& syntax, Session& session) {
       {"--dim", &flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
-  syntax.push_back({"--lock", &flags->lock, "replay the plan of this lock; with --backend fused", "FILE"});
+  syntax.push_back({"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
+  declare_forbid(syntax, session);
+  declare_contract_flags(syntax, session);
   syntax.push_back({"--output-dir", &flags->output_dir, "write each output to DIR/<name>.npy", "DIR"});
   return [flags](Session& running) { return run(*flags, running); };
 }

@@ -2,7 +2,6 @@
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
 #include "cli/verb.h"
-#include "compiler/lock.h"
 #include "compiler/model_file.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -21,11 +20,7 @@ struct VerifyFlags {
 Result<Plan> plan_for(const VerifyFlags& flags, const Module& module, const Session& session) {
   XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.planning, session));
   if (flags.lock.empty()) return make_plan(module.graph, options);
-  LockOptions locking;
-  locking.threads = session.threads();
-  locking.budget = options.budget;
-  locking.allow_reassociating = options.fusion.choose.allow_reassociating;
-  return load_lock_file(flags.lock, module, locking);
+  return load_lock_file(flags.lock, module, lock_options(options, session));
 }
 
 std::string figure(double value) { return format_float(static_cast<float>(value)); }
@@ -79,12 +74,15 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
     const Json json{{"model", flags.model},
                     {"agrees", finding->agrees()},
                     {"groups", to_json(finding->groups)},
+                    {"chains", to_json(finding->chains)},
                     {"outputs", to_json(finding->outputs)},
                     {"rules", plan.certificate.size()},
                     {"certificate", finding->certificate}};
     session.out = json.dump(1) + "\n";
   } else {
-    session.out = table_of(finding->groups, "group") + "\n" + table_of(finding->outputs, "output") + "\n";
+    session.out = table_of(finding->groups, "group") + "\n";
+    if (!finding->chains.empty()) session.out += table_of(finding->chains, "rewritten value") + "\n";
+    session.out += table_of(finding->outputs, "output") + "\n";
     for (const std::string& line : finding->certificate) session.out += line + "\n";
     session.out += finding->agrees() ? "the plan computes what the model computes\n"
                                      : "the plan differs from the model\n";

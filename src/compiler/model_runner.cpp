@@ -123,31 +123,36 @@ Result<std::vector<Datum>> ModelRunner::run_into(std::span<const Datum> inputs,
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,
                                                  const ObjectCache& cache) {
-  if (backend == "fused") {
-    // Whatever the host, so that what is checked this way is the same everywhere; the table with the most layouts.
+  if (runs_plans(backend)) {
     CompileOptions compile;
-    XYNTRA_TRY(compile.target, find_target("avx512"));
+    XYNTRA_TRY(compile.target, target_of_backend(backend));
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    return make_runner(graph, std::move(plan), std::move(options));
-  }
-  if (backend == "cpu" || backend == "sim") {
-    CompileOptions compile;
-    compile.target = &host_target();
-    compile.budget = options.budget;
-    compile.fusion.choose.nominal = nominal;
-    XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    return backend == "cpu" ? ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache)
-                            : ByKernels::simulated(graph, std::move(plan), std::move(options));
+    return make_runner(graph, std::move(plan), backend, std::move(options), cache);
   }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));
   return std::make_unique<NodeByNode>(std::move(evaluator));
 }
 
-Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, EvaluatorOptions options) {
-  return GroupByGroup::make(graph, std::move(plan), std::move(options));
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
+                                                 EvaluatorOptions options, const ObjectCache& cache) {
+  if (backend == "cpu") return ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache);
+  if (backend == "sim") return ByKernels::simulated(graph, std::move(plan), std::move(options));
+  if (backend == "fused") return GroupByGroup::make(graph, std::move(plan), std::move(options));
+  return usage_error("the backend " + backend + " runs no plan");
+}
+
+bool runs_plans(const std::string& backend) {
+  return backend == "fused" || backend == "cpu" || backend == "sim";
+}
+
+Result<const Target*> target_of_backend(const std::string& backend) {
+  // `fused` takes one whatever the host, so that what is checked this way is the same everywhere; this table has the
+  // most layouts.
+  if (backend == "fused") return find_target("avx512");
+  return &host_target();
 }
 
 }  // namespace xyntra

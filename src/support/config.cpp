@@ -122,6 +122,7 @@ bool Config::boolean(std::string_view key) const { return value_as<bool>(find(ke
 std::int64_t Config::integer(std::string_view key) const { return value_as<std::int64_t>(find(key)); }
 double Config::number(std::string_view key) const { return value_as<double>(find(key)); }
 const std::string& Config::text(std::string_view key) const { return value_as<std::string>(find(key)); }
+const Origin& Config::origin(std::string_view key) const { return find(key).origin; }
 
 std::vector<Record> Config::records(std::string_view key) const {
   std::vector<Record> found;

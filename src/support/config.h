@@ -89,6 +89,7 @@ class Config {
   std::int64_t integer(std::string_view key) const;  // Integer and Bytes
   double number(std::string_view key) const;
   const std::string& text(std::string_view key) const;
+  const Origin& origin(std::string_view key) const;
 
   // All of it, in the order of the table.
   struct Entry {

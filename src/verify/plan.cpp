@@ -44,6 +44,7 @@ class PlanVerifier {
     XYNTRA_CHECK_OK(run_to_every_group());
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) XYNTRA_CHECK_OK(group(g));
     certificate();
+    XYNTRA_CHECK_OK(replay_certificate());
     return std::move(finding_);
   }
 
@@ -82,7 +83,6 @@ class PlanVerifier {
 
   // What groups read, and operands that their formulas know already, such as shapes.
   Status run_to_every_group() {
-    Graph probed = plan_.graph;
     std::vector<ValueId> wanted;
     std::set<ValueId> seen;
     for (const Group& group : plan_.groups) {
@@ -96,8 +96,7 @@ class PlanVerifier {
       }
     }
     std::erase_if(wanted, [&](ValueId id) { return plan_.graph.value(id).is_constant(); });
-    probed.outputs = wanted;
-    XYNTRA_TRY(auto results, evaluate(probed, inputs_, false));
+    XYNTRA_TRY(auto results, probe(plan_.graph, wanted, false));
     for (std::size_t i = 0; i < wanted.size(); ++i) values_.emplace(wanted[i], std::move(results[i]));
     return {};
   }
@@ -193,6 +192,40 @@ class PlanVerifier {
     return {};
   }
 
+  // Values of a graph on the inputs of this run.
+  Result<std::vector<Datum>> probe(const Graph& graph, std::vector<ValueId> wanted, bool float64) const {
+    Graph probed = graph;
+    probed.outputs = std::move(wanted);
+    return evaluate(probed, inputs_, float64);
+  }
+
+  // The graph that the rules led to, node by node, beside the model: what a chain of rules ended in must be what the model
+  // has under this name. Values that no name ties to the model are covered by those that are made of them.
+  Status replay_certificate() {
+    std::map<ValueId, std::vector<std::string>> rules;  // by the plan's value
+    for (const CertificateLine& line : plan_.certificate) {
+      const ValueId ours = plan_.graph.find(line.result), theirs = model_.find(line.result);
+      if (!ours.valid() || !theirs.valid()) continue;
+      if (plan_.graph.value(ours).is_constant() || model_.value(theirs).is_constant()) continue;
+      std::vector<std::string>& chain = rules[ours];
+      if (std::ranges::find(chain, line.rule) == chain.end()) chain.push_back(line.rule);
+    }
+    std::vector<ValueId> ours, theirs;
+    for (const auto& [id, chain] : rules) {
+      ours.push_back(id);
+      theirs.push_back(model_.find(plan_.graph.value(id).name));
+    }
+    if (ours.empty()) return {};
+    XYNTRA_TRY(const auto rewritten, probe(plan_.graph, ours, false));
+    XYNTRA_TRY(const auto written, probe(model_, theirs, false));
+    XYNTRA_TRY(const auto float64, probe(model_, theirs, true));
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      finding_.chains.push_back({plan_.graph.value(ours[i]).name + ": " + joined(rules.at(ours[i]), ", "),
+                                 compare(rewritten[i], written[i], float64[i]), false});
+    }
+    return {};
+  }
+
   void certificate() {
     for (const CertificateLine& line : plan_.certificate) {
       const ParsedRule* rule = RuleSet::built_in().find(line.rule);
@@ -217,7 +250,8 @@ class PlanVerifier {
 
 bool PlanFinding::agrees() const {
   const auto fine = [](const Checked& checked) { return checked.error.problem.empty(); };
-  return certificate.empty() && std::ranges::all_of(groups, fine) && std::ranges::all_of(outputs, fine);
+  return certificate.empty() && std::ranges::all_of(groups, fine) && std::ranges::all_of(chains, fine) &&
+         std::ranges::all_of(outputs, fine);
 }
 
 PlanError compare_with_unfused(const Tensor& fused, const Tensor& unfused, const Tensor& float64) {

@@ -1,5 +1,6 @@
 // Does a plan compute what its model computes? Each group by its composed formula against its nodes one by one, on the
-// values that a run gives it, and the whole plan against the model; both beside the float64 oracle.
+// values that a run gives it; each value that rules led to against the model's value of that name; and the whole
+// plan against the model. All of it beside the float64 oracle.
 #pragma once
 
 #include <string>
@@ -19,11 +20,12 @@ struct PlanError {
 
 struct PlanFinding {
   struct Checked {
-    std::string name;  // what the group is, or the output
+    std::string name;  // what the group is, the rules and the value, or the output
     PlanError error;
     bool skipped = false;  // on the host: nothing was fused
   };
   std::vector<Checked> groups, outputs;
+  std::vector<Checked> chains;  // of rules that ended in a value which the model has too
   std::vector<std::string>
       certificate;  // what is wrong with its lines: a rule that is not there, or of another class
   bool agrees() const;
