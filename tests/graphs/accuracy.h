@@ -12,8 +12,8 @@ namespace xyntra::graphs {
 struct Measured {
   Tensor reference;  // of the unfused graph
   Tensor oracle;  // in float64
-  Tensor
-      moved;  // the oracle's result when the inputs move by an ulp: undefined, or how ill-conditioned an element is
+  // The oracle's results when the inputs move by an ulp, this way and that: how ill-conditioned an element is.
+  std::vector<Tensor> moved;
 };
 
 // Nothing when the result is near enough; else where it is not.
