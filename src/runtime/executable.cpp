@@ -283,8 +283,7 @@ class RunContext::State {
   Result<Datum> result_of(ProgramValueId id) {
     XYNTRA_TRY(Datum datum, as_datum(id));
     if (datum.kind != Datum::Kind::Tensor || data_[id].kind != Datum::Kind::Absent) return datum;
-    XYNTRA_TRY(Tensor copy, Tensor::allocate(datum.tensor.dtype(), datum.tensor.dims(), options_.budget));
-    std::ranges::copy(datum.tensor.bytes(), copy.mutable_bytes().begin());
+    XYNTRA_TRY(Tensor copy, copied(datum.tensor));
     return Datum::of(std::move(copy));
   }
 
@@ -292,19 +291,50 @@ class RunContext::State {
 
   Status call_host(const ProgramStep& step) {
     std::vector<Datum> arguments;
+    std::vector<std::span<const std::byte>> lent;
     for (ProgramValueId input : step.inputs) {
       if (input == kNoValue) {
         arguments.emplace_back();
         continue;
       }
       XYNTRA_TRY(Datum datum, as_datum(input));
+      const bool owned = data_[input].kind != Datum::Kind::Absent ||
+                         program_->values[input].kind == ProgramValue::Kind::Constant;
+      if (!owned && datum.kind == Datum::Kind::Tensor) lent.push_back(datum.tensor.bytes());
       arguments.push_back(std::move(datum));
     }
     XYNTRA_TRY(std::vector<Datum> results, host_->call(step.callee, arguments, options_.budget));
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      if (step.outputs[i] != kNoValue) XYNTRA_CHECK_OK(keep(step.outputs[i], std::move(results.at(i))));
+      if (step.outputs[i] == kNoValue) continue;
+      Datum& result = results.at(i);
+      XYNTRA_CHECK_OK(own(result, lent));
+      XYNTRA_CHECK_OK(keep(step.outputs[i], std::move(result)));
     }
     return {};
+  }
+
+  // Operations that only pass a value on give back the memory they were lent, which soon holds something else.
+  Status own(Datum& datum, std::span<const std::span<const std::byte>> lent) const {
+    if (datum.kind == Datum::Kind::Tensor && lies_in(datum.tensor, lent)) {
+      XYNTRA_TRY(datum.tensor, copied(datum.tensor));
+    }
+    for (Datum& item : datum.items) XYNTRA_CHECK_OK(own(item, lent));
+    return {};
+  }
+
+  static bool lies_in(const Tensor& tensor, std::span<const std::span<const std::byte>> lent) {
+    const std::less_equal<const std::byte*> not_after;
+    const std::byte* first = tensor.bytes().data();
+    return std::ranges::any_of(lent, [&](std::span<const std::byte> memory) {
+      return !memory.empty() && not_after(memory.data(), first) &&
+             !not_after(memory.data() + memory.size(), first);
+    });
+  }
+
+  Result<Tensor> copied(const Tensor& tensor) const {
+    XYNTRA_TRY(Tensor copy, Tensor::allocate(tensor.dtype(), tensor.dims(), options_.budget));
+    std::ranges::copy(tensor.bytes(), copy.mutable_bytes().begin());
+    return copy;
   }
 
   // Keeps the result of a host call and learns the sizes that its declared shape names.

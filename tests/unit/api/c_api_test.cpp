@@ -179,4 +179,21 @@ TEST(CppApi, RunsAndThrows) {
   }
 }
 
+// What a branch passes on untouched is the caller's all the same: the next run does not write over it.
+TEST(CppApi, ResultsOfBranchesOutliveTheNextRun) {
+  for (const char* backend : {"cpu", "sim", "fused"}) {
+    const xyntra::Model model(XYNTRA_SOURCE_DIR "/tests/unit/api/models/passed_on.xir",
+                              {.backend = backend, .threads = 1});
+    const std::array<bool, 1> yes{true};
+    const std::vector<float> ones{1, 2, 3}, others{7, 8, 9};
+    auto run = [&](const std::vector<float>& x) {
+      return model.run({xyntra::input<float>("x", {1, 3}, x), xyntra::input<bool>("c", {}, yes)});
+    };
+    const xyntra::Result first = run(ones), second = run(others);
+    EXPECT_EQ(first["y"].values<float>()[2], 3.0F) << backend;
+    EXPECT_EQ(first["z"].values<float>()[2], 3.0F) << backend;
+    EXPECT_EQ(second["y"].values<float>()[2], 9.0F) << backend;
+  }
+}
+
 }  // namespace
