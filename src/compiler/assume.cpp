@@ -64,6 +64,21 @@ std::optional<Assumption> needed(const Graph& graph, const Names& names) {
   return std::nullopt;
 }
 
+// Forgets what was inferred; `settle` sees every size of an input.
+template <class Settle>
+void forget_types(Graph& graph, Settle settle) {
+  for (std::size_t v = 0; v < graph.value_count(); ++v) {
+    Value& value = graph.value(ValueId(v));
+    if (value.is_constant()) continue;
+    if (value.producer.valid()) {
+      value.type = Type();
+      value.elements.reset();
+    } else if (value.type.is_tensor() && value.type.shape) {
+      for (Dim& dim : *value.type.shape) settle(dim);
+    }
+  }
+}
+
 }  // namespace
 
 Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assumptions,
@@ -73,24 +88,22 @@ Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assu
     auto assumption = needed(settled, symbols_of_inputs(settled));
     if (!assumption) break;
     Graph result = settled;
-    for (std::size_t v = 0; v < result.value_count(); ++v) {
-      Value& value = result.value(ValueId(v));
-      if (value.is_constant()) continue;
-      if (value.producer.valid()) {
-        value.type = Type();
-        value.elements.reset();
-      } else if (value.type.is_tensor() && value.type.shape) {
-        for (Dim& dim : *value.type.shape) {
-          if (dim.is_symbol() && dim.to_string() == assumption->symbol) dim = assumption->equals;
-        }
-      }
-    }
+    forget_types(result, [&](Dim& dim) {
+      if (dim.is_symbol() && dim.to_string() == assumption->symbol) dim = assumption->equals;
+    });
     if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());
     if (!infer_types(result, budget)) break;  // it contradicts something else the model says
     settled = std::move(result);
     assumptions.push_back(std::move(*assumption));
   }
   return settled;
+}
+
+Result<Graph> with_sizes(const Graph& graph, const SymbolBindings& sizes, const Budget* budget) {
+  Graph result = graph;
+  forget_types(result, [&](Dim& dim) { dim = dim.substitute(sizes); });
+  XYNTRA_CHECK_OK(infer_types(result, budget));
+  return result;
 }
 
 }  // namespace xyntra

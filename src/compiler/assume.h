@@ -14,4 +14,7 @@ namespace xyntra {
 Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assumptions,
                                const Budget* budget);
 
+// The graph with symbols of inputs replaced by numbers, types inferred anew.
+Result<Graph> with_sizes(const Graph& graph, const SymbolBindings& sizes, const Budget* budget);
+
 }  // namespace xyntra

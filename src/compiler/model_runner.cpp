@@ -5,6 +5,7 @@
 #include "compiler/cpu_backend.h"
 #include "compiler/pipeline.h"
 #include "compiler/sim_backend.h"
+#include "compiler/specialise.h"
 #include "fusion/execute.h"
 
 namespace xyntra {
@@ -63,7 +64,7 @@ class GroupByGroup : public ModelRunner {
 // Kernels: machine code of them, or the simulator.
 class ByKernels : public ModelRunner {
  public:
-  static Result<std::unique_ptr<ModelRunner>> on_cpu(const Graph& graph, Plan plan, EvaluatorOptions options,
+  static Result<std::unique_ptr<ByKernels>> on_cpu(const Graph& graph, Plan plan, EvaluatorOptions options,
                                                      const ObjectCache& cache) {
     CpuOptions cpu;
     cpu.threads = options.threads;
@@ -89,14 +90,22 @@ class ByKernels : public ModelRunner {
                  driver_),
         takes_all_(takes_all) {}
 
+  // Sizes that decide a branch get programs of their own.
+  void specialise(std::shared_ptr<Specialiser> specialiser) { specialiser_ = std::move(specialiser); }
+
   std::unique_ptr<ModelRunner> another() const override {
-    return std::make_unique<ByKernels>(graph_, options_, model_, takes_all_, driver_);
+    auto more = std::make_unique<ByKernels>(graph_, options_, model_, takes_all_, driver_);
+    more->specialise(specialiser_);
+    return more;
   }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) override { return run_into(inputs, {}); }
 
   Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
                                       std::span<const std::span<std::byte>> memory) override {
+    if (specialiser_) {
+      if (RunContext* special = context_for(inputs)) return special->run(inputs, nullptr, memory);
+    }
     if (takes_all_ || context_.takes(inputs)) return context_.run(inputs, nullptr, memory);
     XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph_, options_));
     XYNTRA_TRY(std::vector<Datum> results, evaluator.run(inputs));
@@ -104,12 +113,40 @@ class ByKernels : public ModelRunner {
   }
 
  private:
+  RunContext* context_for(std::span<const Datum> inputs) {
+    SymbolBindings sizes;
+    for (std::size_t i = 0; i < inputs.size() && i < graph_.inputs.size(); ++i) {
+      const Type& type = graph_.value(graph_.inputs[i]).type;
+      if (inputs[i].kind != Datum::Kind::Tensor || !type.is_tensor() || !type.shape) continue;
+      const Dims& dims = inputs[i].tensor.dims();
+      if (dims.size() != type.shape->size()) return nullptr;  // the general program says so
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const Dim& dim = (*type.shape)[d];
+        if (dim.is_symbol()) sizes.try_emplace(dim.to_string(), dims[d]);
+      }
+    }
+    auto known = special_.find(sizes);
+    if (known == special_.end()) {
+      std::unique_ptr<RunContext> made;
+      if (auto model = specialiser_->for_sizes(sizes)) {
+        RunOptions running{options_.threads, options_.budget, options_.progress};
+        made = std::make_unique<RunContext>(model->program, model->host, std::move(running));
+      } else if (special_.size() >= Specialiser::kMost) {
+        return nullptr;
+      }
+      known = special_.emplace(std::move(sizes), std::move(made)).first;
+    }
+    return known->second.get();
+  }
+
   const Graph& graph_;
   EvaluatorOptions options_;
   CpuModel model_;
   std::shared_ptr<const KernelDriver> driver_;  // null: machine code
   RunContext context_;
   bool takes_all_;
+  std::shared_ptr<Specialiser> specialiser_;  // null: nothing is gained by it
+  std::map<SymbolBindings, std::unique_ptr<RunContext>> special_;  // null: the general program serves
 };
 
 }  // namespace
@@ -129,7 +166,15 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    return make_runner(graph, std::move(plan), backend, std::move(options), cache);
+    if (backend != "cpu" || !Specialiser::wanted(plan))
+      return make_runner(graph, std::move(plan), backend, std::move(options), cache);
+    CpuOptions cpu;
+    cpu.threads = options.threads;
+    cpu.budget = options.budget;
+    cpu.cache = cache;
+    XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache));
+    runner->specialise(std::make_shared<Specialiser>(graph, std::move(compile), std::move(cpu)));
+    return runner;
   }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));

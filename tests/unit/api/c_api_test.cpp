@@ -196,4 +196,21 @@ TEST(CppApi, ResultsOfBranchesOutliveTheNextRun) {
   }
 }
 
+// More sizes than programs are kept for, and back again.
+TEST(CppApi, SizesMayDecideABranch) {
+  for (const char* backend : {"cpu", "reference"}) {
+    const xyntra::Model model(XYNTRA_SOURCE_DIR "/tests/unit/api/models/size_decides.xir",
+                              {.backend = backend, .threads = 1});
+    for (const std::int64_t rows : {2, 1, 3, 4, 5, 6, 7, 1, 7, 2}) {
+      std::vector<float> values(static_cast<std::size_t>(rows) * 3);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = -static_cast<float>(i);
+      const xyntra::Result result = model.run({xyntra::input<float>("x", {rows, 3}, values)});
+      const auto y = result["y"].values<float>();
+      ASSERT_EQ(y.size(), values.size()) << backend;
+      EXPECT_EQ(result["y"].dims().size(), rows == 1 ? 1u : 2u) << backend << " rows " << rows;
+      for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(y[i], static_cast<float>(i));
+    }
+  }
+}
+
 }  // namespace
