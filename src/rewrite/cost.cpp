@@ -53,8 +53,9 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
   if (def.name == "MatMul" || def.name == "Gemm" || def.name == "com.microsoft.FusedMatMul") {
     return 2 * results * static_cast<Cost>(last_size(operand(0)));
   }
-  if (def.name == "Conv" && operand(1).shaped() && out.shaped() && out.rank() > 1) {
-    const auto outputs = static_cast<Cost>(nominal(operand(1).shape()[0]));
+  const bool transposed = def.name == "ConvTranspose";  // as a sum over the whole window at every element
+  if ((def.name == "Conv" || transposed) && operand(1).shaped() && operand(1).rank() > 1) {
+    const auto outputs = static_cast<Cost>(nominal(operand(1).shape()[transposed ? 1 : 0]));
     return 2 * results * elements(operand(1).type()) / std::max<Cost>(outputs, 1);
   }
   Cost read = 0;
@@ -68,9 +69,9 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
 
 // Ops that only say where elements come from, beside the views.
 bool only_moves(const OpDef& def) {
-  static const std::map<std::string_view, bool> kMoving = {{"Transpose", true}, {"Expand", true},
-                                                           {"Slice", true},     {"Concat", true},
-                                                           {"Split", true},     {"Pad", true}};
+  static const std::map<std::string_view, bool> kMoving = {
+      {"Transpose", true}, {"Expand", true}, {"Slice", true},       {"Concat", true},
+      {"Split", true},     {"Pad", true},    {"DepthToSpace", true}};
   return kMoving.contains(def.name);
 }
 

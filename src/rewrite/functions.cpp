@@ -223,6 +223,41 @@ std::optional<TermId> transposed(Program& program, const ClassFacts&, Arguments 
   return program.add_op(*find_op("Transpose"), std::move(form), std::array{a[0].term});
 }
 
+// Windows that stand side by side, strides as long as they: every pixel of x makes a tile of the result by itself. A
+// convolution of one pixel makes the channels of the tile, DepthToSpace lays them out.
+std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts &x = *a[0].facts, &w = *a[1].facts;
+  const bool biased = a.size() == 5;
+  const auto strides = integers_of(a[2]), pads = integers_of(a[3]);
+  if (!x.shaped() || !w.shaped() || x.rank() != 4 || w.rank() != 4 || !strides || !pads) return std::nullopt;
+  // With no padding, one at the end of the result alone would give it another type.
+  if (std::ranges::any_of(*pads, [](std::int64_t pad) { return pad != 0; })) return std::nullopt;
+  const auto sizes = static_dims(w.shape());
+  if (!sizes || strides->size() != 2 || product(w.shape()).is(0)) return std::nullopt;
+  const std::int64_t inputs = (*sizes)[0], outputs = (*sizes)[1], side = (*sizes)[2];
+  if ((*sizes)[3] != side || (*strides)[0] != side || (*strides)[1] != side || side < 2) return std::nullopt;
+  NodeForm turn, shuffle;
+  turn.attributes["perm"] = Integers{1, 2, 3, 0};
+  shuffle.attributes["blocksize"] = side;
+  shuffle.attributes["mode"] = std::string("CRD");
+  const auto turned = program.add_op(*find_op("Transpose"), std::move(turn), std::array{a[1].term});
+  const Dim channels_made(outputs * side * side);
+  const auto weights =
+      turned ? reshape(program, *turned, {channels_made, inputs, 1, 1}) : std::optional<TermId>();
+  if (!weights) return std::nullopt;
+  std::vector<TermId> operands{a[0].term, *weights};
+  if (biased) {
+    auto column = reshape(program, a[4].term, {outputs, 1});
+    if (column) column = expand(program, *column, {outputs, side * side});
+    if (column) column = reshape(program, *column, {channels_made});
+    if (!column) return std::nullopt;
+    operands.push_back(*column);
+  }
+  const auto convolved = program.add_op(*find_op("Conv"), {}, operands);
+  if (!convolved) return std::nullopt;
+  return program.add_op(*find_op("DepthToSpace"), std::move(shuffle), std::array{*convolved});
+}
+
 constexpr std::array kValues = {
     ValueFunction{"view", "v", view, "@view(x): x under the shape of the result"},
     ValueFunction{"expanded", "v", expanded, "@expanded(x): x broadcast to the shape of the result"},
@@ -239,6 +274,10 @@ constexpr std::array kValues = {
     ValueFunction{"along_second", "vv", along_second,
                   "@along_second(v, x): vector v along the second of x's axes"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
+    ValueFunction{
+        "as_tiles", "vvnn", as_tiles,
+        "@as_tiles(x, w, strides, pads): a transposed convolution whose windows stand side by side"},
+    ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
     ValueFunction{"transposed", "v", transposed, "@transposed(x): x with its last two axes exchanged"},
 };
 

@@ -128,6 +128,7 @@ class LayoutChooser {
     std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
     // Where nothing comes out even and the weight is large, the last block is filled up.
     std::vector<std::int64_t> widths{tile, lanes, lanes / 2};
+    if (masks_lanes() && count > lanes / 2 && count < 8 * lanes) widths[2] = count;
     bool even = std::any_of(widths.begin(), widths.end(),
                             [count](std::int64_t width) { return width > 1 && count % width == 0; });
     for (std::int64_t width : widths) {
@@ -146,12 +147,16 @@ class LayoutChooser {
     return {};
   }
 
-  // How many channels stand together: a vector of them, or half of one where that comes out even.
+  bool masks_lanes() const { return target_.kind == TargetKind::Cpu && target_.vector_bits >= 512; }
+
+  // How many channels stand together: a vector of them. Where that does not come out even, all of them if lanes can be
+  // masked, or else half a vector.
   std::int64_t block_of(const te::BufferInfo& buffer, std::size_t axis) const {
     if (buffer.shape.size() < 4 || !buffer.shape[axis].is_constant()) return 0;
     std::int64_t channels = buffer.shape[axis].constant(), block = target_.channel_block;
     if (block < 2 || channels <= 0) return 0;
     if (channels % block == 0) return block;
+    if (masks_lanes() && channels > block / 2 && channels < 8 * block) return channels;
     return block > 8 && channels % (block / 2) == 0 ? block / 2 : 0;
   }
 

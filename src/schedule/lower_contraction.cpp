@@ -203,11 +203,17 @@ class TileLowering {
     std::vector<Columns> runs;
     if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width_, in_lane, {}, false});
     Dim whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
+    bool masks = lowering_.has_masks() && width_ == lowering_.lanes();
+    if (masks && columns.is_constant() && columns.constant() % width_ > 1) {
+      // What is left is one tile, with some lanes of its last vector idle.
+      std::int64_t left = columns.constant() - done.constant();
+      runs.push_back({Expr::size(done), 1, width_, (left + width_ - 1) / width_, {}, true});
+      return runs;
+    }
     if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width_, 1, {}, false});
     done = done + whole * width_;
     if (done == columns) return runs;
-    bool masked = lowering_.has_masks() && width_ == lowering_.lanes() && !(columns - done).is(1);
-    if (masked) {
+    if (masks && !(columns - done).is(1)) {
       runs.push_back({Expr::size(done), 1, width_, 1, {}, true});
     } else {
       runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
@@ -230,7 +236,9 @@ class TileLowering {
         bool even = extent(axis).is_constant() && extent(axis).constant() % vectors_ == 0;
         if (even && vectors_ > 1 && lanes % width_ == 0) second_ = axis;
       }
-      if (!second_.valid() && lanes < width_ * vectors_) vectors_ = std::max<std::int64_t>(1, lanes / width_);
+      bool masks = lowering_.has_masks() && extent(roles_.lane).is_constant();
+      std::int64_t fill = (lanes + (masks ? width_ - 1 : 0)) / width_;
+      if (!second_.valid() && lanes < width_ * vectors_) vectors_ = std::max<std::int64_t>(1, fill);
     }
     rows_ = knob(schedule, "tile_rows", 4);
     if (roles_.rows.empty()) {
@@ -470,10 +478,10 @@ class TileLowering {
         });
       });
     };
-    auto where_column = [&](const Expr& lane, Stmt inside, Stmt outside) {
+    auto where_column = [&](const Expr& vector, const Expr& lane, Stmt inside, Stmt outside) {
       if (!across.masked) return inside;
-      return Stmt::branch(across.base + lane < Expr::size(extent(roles_.lane)), std::move(inside),
-                          std::move(outside));
+      Expr column = across.base + vector * Expr::index(width) + lane;
+      return Stmt::branch(column < Expr::size(extent(roles_.lane)), std::move(inside), std::move(outside));
     };
     auto partial = [&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Expr::load(sum, dtype, {row, vector, lane});
@@ -501,7 +509,7 @@ class TileLowering {
           return lanes(width, [&](const Expr& lane) {
             Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
             value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
-            return where_column(lane, Stmt::block(std::move(value.checks)),
+            return where_column(vector, lane, Stmt::block(std::move(value.checks)),
                                 Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
           });
         }));
@@ -515,7 +523,7 @@ class TileLowering {
             Lowering::Body value =
                 lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
             value.checks.push_back(add(value.value, row, vector, lane));
-            return where_column(lane, Stmt::block(std::move(value.checks)), {});
+            return where_column(vector, lane, Stmt::block(std::move(value.checks)), {});
           }));
           return Stmt::block(std::move(turn));
         }
@@ -542,7 +550,7 @@ class TileLowering {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
-      return where_column(lane, lowering_.store(stage_, variables, std::move(result)), {});
+      return where_column(vector, lane, lowering_.store(stage_, variables, std::move(result)), {});
     };
     if (pass != nullptr) {
       VarId row = lowering_.loop("r", rows), vector = lowering_.loop("v", vectors);
