@@ -24,12 +24,18 @@ struct DTypeRow {
   std::uint8_t bits;
 };
 constexpr std::array kDTypes{
-    DTypeRow{XYNTRA_F64, nb::dlpack::dtype_code::Float, 64}, DTypeRow{XYNTRA_F32, nb::dlpack::dtype_code::Float, 32},
-    DTypeRow{XYNTRA_F16, nb::dlpack::dtype_code::Float, 16}, DTypeRow{XYNTRA_BF16, nb::dlpack::dtype_code::Bfloat, 16},
-    DTypeRow{XYNTRA_I64, nb::dlpack::dtype_code::Int, 64},   DTypeRow{XYNTRA_I32, nb::dlpack::dtype_code::Int, 32},
-    DTypeRow{XYNTRA_I16, nb::dlpack::dtype_code::Int, 16},   DTypeRow{XYNTRA_I8, nb::dlpack::dtype_code::Int, 8},
-    DTypeRow{XYNTRA_U64, nb::dlpack::dtype_code::UInt, 64},  DTypeRow{XYNTRA_U32, nb::dlpack::dtype_code::UInt, 32},
-    DTypeRow{XYNTRA_U16, nb::dlpack::dtype_code::UInt, 16},  DTypeRow{XYNTRA_U8, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_F64, nb::dlpack::dtype_code::Float, 64},
+    DTypeRow{XYNTRA_F32, nb::dlpack::dtype_code::Float, 32},
+    DTypeRow{XYNTRA_F16, nb::dlpack::dtype_code::Float, 16},
+    DTypeRow{XYNTRA_BF16, nb::dlpack::dtype_code::Bfloat, 16},
+    DTypeRow{XYNTRA_I64, nb::dlpack::dtype_code::Int, 64},
+    DTypeRow{XYNTRA_I32, nb::dlpack::dtype_code::Int, 32},
+    DTypeRow{XYNTRA_I16, nb::dlpack::dtype_code::Int, 16},
+    DTypeRow{XYNTRA_I8, nb::dlpack::dtype_code::Int, 8},
+    DTypeRow{XYNTRA_U64, nb::dlpack::dtype_code::UInt, 64},
+    DTypeRow{XYNTRA_U32, nb::dlpack::dtype_code::UInt, 32},
+    DTypeRow{XYNTRA_U16, nb::dlpack::dtype_code::UInt, 16},
+    DTypeRow{XYNTRA_U8, nb::dlpack::dtype_code::UInt, 8},
     DTypeRow{XYNTRA_BOOL, nb::dlpack::dtype_code::Bool, 8},
 };
 
@@ -55,7 +61,8 @@ struct ReleaseResult {
 
 xyntra_dtype dtype_of(nb::dlpack::dtype given, const std::string& name) {
   for (const DTypeRow& row : kDTypes) {
-    if (given.code == static_cast<std::uint8_t>(row.code) && given.bits == row.bits && given.lanes == 1) return row.dtype;
+    if (given.code == static_cast<std::uint8_t>(row.code) && given.bits == row.bits && given.lanes == 1)
+      return row.dtype;
   }
   raise(XYNTRA_USAGE, "input '" + name + "' has elements of a type that models do not have");
 }
@@ -70,13 +77,14 @@ nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_re
     const nb::dlpack::dtype dtype{static_cast<std::uint8_t>(row.code), row.bits, 1};
     return nb::cast(nb::ndarray<nb::numpy>(tensor.data, shape.size(), shape.data(), keep, nullptr, dtype));
   }
-  raise(XYNTRA_UNSUPPORTED, "output '" + std::string(tensor.name) + "' has elements of a type that NumPy does not have");
+  raise(XYNTRA_UNSUPPORTED,
+        "output '" + std::string(tensor.name) + "' has elements of a type that NumPy does not have");
 }
 
 class Session {
  public:
-  Session(const std::string& path, const std::string& backend, int threads, const std::vector<std::string>& dims,
-          std::size_t max_memory) {
+  Session(const std::string& path, const std::string& backend, int threads,
+          const std::vector<std::string>& dims, std::size_t max_memory) {
     std::vector<const char*> texts;
     for (const std::string& dim : dims) texts.push_back(dim.c_str());
     const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
@@ -102,13 +110,14 @@ class Session {
     for (auto [name, value] : feed) {
       names.push_back(nb::cast<std::string>(name));
       InputArray array;
-      if (!nb::try_cast(value, array)) raise(XYNTRA_USAGE, "input '" + names.back() + "' is no array in main memory");
+      if (!nb::try_cast(value, array))
+        raise(XYNTRA_USAGE, "input '" + names.back() + "' is no array in main memory");
       arrays.push_back(std::move(array));
     }
     std::vector<xyntra_tensor> inputs;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(), arrays[i].shape_ptr(),
-                        const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
+      inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(),
+                        arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
     }
     xyntra_result* made = nullptr;
     xyntra_status status = XYNTRA_OK;
@@ -131,7 +140,8 @@ class Session {
 
  private:
   // (name, ONNX's number of the dtype, sizes: numbers, or names where they are not fixed; None where the rank is open)
-  nb::list describe(std::size_t count, xyntra_status (*ask)(const xyntra_model*, std::size_t, xyntra_value*)) const {
+  nb::list describe(std::size_t count,
+                    xyntra_status (*ask)(const xyntra_model*, std::size_t, xyntra_value*)) const {
     nb::list values;
     for (std::size_t i = 0; i < count; ++i) {
       xyntra_value value{};
@@ -158,7 +168,8 @@ class Session {
 NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(xyntra_version()); });
   nb::class_<Session>(module, "Session")
-      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t>())
+      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&,
+                    std::size_t>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("run", &Session::run);

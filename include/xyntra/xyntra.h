@@ -88,14 +88,15 @@ typedef struct xyntra_value {
   xyntra_dtype dtype;
   int has_shape; /* 0 where even the rank is not known before a run; rank is 0 then */
   size_t rank;
-  const int64_t* dims;        /* -1 for a size that is not fixed */
-  const char* const* symbols; /* its name or formula, such as "batch" or "2*seq"; the number where it is fixed */
+  const int64_t* dims; /* -1 for a size that is not fixed */
+  const char* const*
+      symbols; /* its name or formula, such as "batch" or "2*seq"; the number where it is fixed */
 } xyntra_value;
 
 typedef struct xyntra_options {
-  size_t size;         /* sizeof(xyntra_options): fields beyond it have their defaults */
+  size_t size; /* sizeof(xyntra_options): fields beyond it have their defaults */
   const char* backend; /* "cpu" (default), "sim", "reference", "float64" (gives f64), "fused" */
-  int threads;         /* 0: as many as this process may use */
+  int threads; /* 0: as many as this process may use */
   const char* const* dims; /* "seq=128": sizes that costs are counted with; any size can be run */
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
@@ -125,7 +126,8 @@ XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tenso
 
 XYNTRA_API size_t xyntra_result_count(const xyntra_result* result);
 /* What is pointed to lives as long as the result. Results are in the order of the model's outputs. */
-XYNTRA_API xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index, xyntra_tensor* tensor);
+XYNTRA_API xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index,
+                                              xyntra_tensor* tensor);
 XYNTRA_API void xyntra_release_result(xyntra_result* result); /* null is nothing */
 
 #ifdef __cplusplus

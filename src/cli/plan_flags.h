@@ -29,9 +29,10 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
 LockOptions lock_options(const CompileOptions& options, const Session& session);
 
 // What of the contract, and of the patterns of fusion.toml, the plan breaks: a sentence each, none when it is kept.
-Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan, const CompileOptions& options,
+Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan,
+                                                 const CompileOptions& options, const Session& session);
+Result<std::vector<std::string>> broken_contract(const Plan& plan, const PlanFigures& figures,
                                                  const Session& session);
-Result<std::vector<std::string>> broken_contract(const Plan& plan, const PlanFigures& figures, const Session& session);
 std::string broken_text(const std::vector<std::string>& broken);  // a line each
 
 }  // namespace xyntra

@@ -250,7 +250,8 @@ VerbAction declare_run(Flags& syntax, Session& session) {
       {"--dim", &flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
-  syntax.push_back({"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
+  syntax.push_back(
+      {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
   declare_forbid(syntax, session);
   declare_contract_flags(syntax, session);
   syntax.push_back({"--output-dir", &flags->output_dir, "write each output to DIR/<name>.npy", "DIR"});

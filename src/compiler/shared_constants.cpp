@@ -8,7 +8,8 @@ namespace xyntra {
 
 namespace {
 
-constexpr std::int64_t kLarge = 1 << 20;  // bytes; below it, a second copy gains nothing that one could measure
+constexpr std::int64_t kLarge =
+    1 << 20;  // bytes; below it, a second copy gains nothing that one could measure
 
 // What reads a weight along its rows.
 bool multiplies(const std::string& op) { return op == "MatMul" || op == "Gemm" || op == "Transpose"; }

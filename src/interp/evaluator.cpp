@@ -314,7 +314,8 @@ class Evaluator::State {
       XYNTRA_CHECK_OK(concrete(node, entry.outputs[i], facts));
     }
     XYNTRA_TRY(te::Formula formula, formula_of(def, node, facts, entry.outputs));
-    XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
+    XYNTRA_TRY(auto compiled,
+               interp::CompiledFormula::compile(std::move(formula), {options_.float64, options_.in_order}));
     entry.formula = std::make_shared<const interp::CompiledFormula>(std::move(compiled));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       entry.operands.push_back(

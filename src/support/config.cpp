@@ -54,7 +54,8 @@ const std::string& Record::field(std::string_view name) const {
   return found == fields.end() ? kNone : found->second;
 }
 
-Config::Config(std::vector<Setting> known, std::vector<RecordKind> records) : record_kinds_(std::move(records)) {
+Config::Config(std::vector<Setting> known, std::vector<RecordKind> records)
+    : record_kinds_(std::move(records)) {
   std::set<std::string> keys;
   for (Setting& setting : known) {
     if (!keys.insert(setting.key).second) internal_error("Config: two settings '" + setting.key + "'");
@@ -126,7 +127,8 @@ const Origin& Config::origin(std::string_view key) const { return find(key).orig
 
 std::vector<Record> Config::records(std::string_view key) const {
   std::vector<Record> found;
-  std::ranges::copy_if(records_, std::back_inserter(found), [&](const Record& record) { return record.key == key; });
+  std::ranges::copy_if(records_, std::back_inserter(found),
+                       [&](const Record& record) { return record.key == key; });
   return found;
 }
 

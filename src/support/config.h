@@ -59,7 +59,7 @@ struct Origin {
 //     [[rules]]
 //     name = "halve"
 struct RecordKind {
-  std::string key;                    // "rules"
+  std::string key;  // "rules"
   std::vector<std::string> required;  // fields that each record has
   std::vector<std::string> optional;
 };
@@ -100,7 +100,7 @@ class Config {
   };
   std::span<const Entry> entries() const { return entries_; }
   const std::optional<std::string>& file() const { return file_; }  // the file that was read
-  std::vector<Record> records(std::string_view key) const;         // of the file, in its order
+  std::vector<Record> records(std::string_view key) const;  // of the file, in its order
 
  private:
   const Entry& find(std::string_view key) const;

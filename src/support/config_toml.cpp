@@ -42,7 +42,8 @@ const char* wanted_name(SettingType type) {
 
 class TomlReader {
  public:
-  TomlReader(const std::string& file_name, std::span<const Setting> settings, std::span<const RecordKind> records)
+  TomlReader(const std::string& file_name, std::span<const Setting> settings,
+             std::span<const RecordKind> records)
       : file_name_(file_name), settings_(settings), record_kinds_(records) {}
 
   // Every setting of the table; sections lie at most a few levels deep, since unknown ones are not entered.
@@ -119,7 +120,8 @@ class TomlReader {
     for (const toml::node& item : *list) {
       const toml::table* table = item.as_table();
       if (table == nullptr) {
-        fail(item.source().begin, "'" + kind.key + "' must be a list of sections, written [[" + kind.key + "]]");
+        fail(item.source().begin,
+             "'" + kind.key + "' must be a list of sections, written [[" + kind.key + "]]");
         continue;
       }
       read_record(kind, *table);
@@ -133,7 +135,8 @@ class TomlReader {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (std::ranges::find(known, name) == known.end()) {
-        fail(node.source().begin, "unknown key '" + name + "' in [[" + kind.key + "]]", "known here: " + joined(known, ", "));
+        fail(node.source().begin, "unknown key '" + name + "' in [[" + kind.key + "]]",
+             "known here: " + joined(known, ", "));
       } else if (const auto* text = node.as_string()) {
         record.fields[name] = text->get();
       } else {
@@ -141,7 +144,8 @@ class TomlReader {
       }
     }
     for (const std::string& name : kind.required) {
-      if (!record.fields.contains(name)) fail(table.source().begin, "'" + name + "' is missing in [[" + kind.key + "]]");
+      if (!record.fields.contains(name))
+        fail(table.source().begin, "'" + name + "' is missing in [[" + kind.key + "]]");
     }
     records_.push_back(std::move(record));
   }

@@ -65,7 +65,8 @@ class Merger {
     // Where an index is data, an error names the dimension: it keeps its number.
     std::set<std::uint32_t> by_data;
     for (const Access& access : accesses_) {
-      if (std::any_of(access.index.begin(), access.index.end(), [](const Expr& one) { return reads_data(one); }))
+      if (std::any_of(access.index.begin(), access.index.end(),
+                      [](const Expr& one) { return reads_data(one); }))
         by_data.insert(access.buffer);
     }
     for (const BufferInfo& buffer : formula_.buffers) {

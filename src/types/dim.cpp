@@ -426,7 +426,9 @@ bool Dim::never_negative(const SymbolRanges& ranges, int depth) const {
       if (!sign_known) continue;
       const Dim &a = *atom.left, &b = *atom.right, rest = *this - from_terms(0, {term});
       const bool positive = term.coefficient > 0;
-      auto holds = [&](const Dim& bound) { return (rest + others * bound).never_negative(ranges, depth - 1); };
+      auto holds = [&](const Dim& bound) {
+        return (rest + others * bound).never_negative(ranges, depth - 1);
+      };
       if (atom.kind == AtomKind::Min || atom.kind == AtomKind::Max) {
         bool either = (atom.kind == AtomKind::Max) == positive;
         if (either ? holds(a) || holds(b) : holds(a) && holds(b)) return true;
