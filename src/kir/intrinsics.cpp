@@ -8,6 +8,8 @@ namespace {
 using enum PlaceAccess;
 using enum PlaceBox;
 
+constexpr std::int64_t kMostStep = 1 << 16;
+
 constexpr PlaceRule barrier() { return {.access = Barrier, .shared = true, .dtype = DType::U64}; }
 constexpr PlaceRule tile(PlaceAccess access) { return {.access = access, .box = Tile, .registers = true}; }
 constexpr PlaceRule tile(PlaceAccess access, DType dtype) {
@@ -30,6 +32,14 @@ constexpr std::array kStoreBox{memory_box(Write, 2, 3), shared_box(Read, 2, 3)};
 constexpr std::array kPrefetch{PlaceRule{.access = Hint, .shared = true, .memory = true}};
 constexpr std::array kTileZero{tile(Write)};
 constexpr std::array kTileLoad{tile(Write), box(Read, 2, 3)};
+constexpr std::array kTileLoadRows{tile(Write), PlaceRule{.access = Read,
+                                                          .box = Rows,
+                                                          .rows = 2,
+                                                          .columns = 3,
+                                                          .dimension = 4,
+                                                          .step = 5,
+                                                          .shared = true,
+                                                          .memory = true}};
 constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
 constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
                                    tile(Read, DType::BF16)};
@@ -50,6 +60,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::Prefetch: return kPrefetch;
     case Intrinsic::TileZero: return kTileZero;
     case Intrinsic::TileLoad: return kTileLoad;
+    case Intrinsic::TileLoadRows: return kTileLoadRows;
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
@@ -71,10 +82,21 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::Prefetch:
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
+    case Intrinsic::TileLoadRows:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16: return false;
     default: return true;
   }
+}
+
+std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule& rule, std::size_t rank) {
+  const te::Expr& dimension = call.operands[static_cast<std::size_t>(rule.dimension)].value;
+  const te::Expr& step = call.operands[static_cast<std::size_t>(rule.step)].value;
+  if (dimension->op != te::ExprOp::Const || step->op != te::ExprOp::Const) return std::nullopt;
+  if (dimension->int_value < 0 || dimension->int_value + 1 >= static_cast<std::int64_t>(rank))
+    return std::nullopt;
+  if (step->int_value < 1 || step->int_value > kMostStep) return std::nullopt;
+  return RowDimension{static_cast<std::size_t>(dimension->int_value), step->int_value};
 }
 
 bool is_opaque_place(const PlaceRule& rule) {

@@ -16,18 +16,27 @@ enum class PlaceBox : std::uint8_t {
   Element,  // the one element
   Tile,  // all of the last two dimensions; the place is their first element
   Row,  // all of the last dimension; the place is its first element
-  Given  // rows and columns are number operands
+  Given,  // rows and columns are number operands
+  Rows  // the same, with rows along a dimension that is named, in steps, and columns along all that follow it as one
 };
 
 struct PlaceRule {
   PlaceAccess access = PlaceAccess::Read;
   PlaceBox box = PlaceBox::Element;
-  int rows = 0, columns = 0;  // Given: which operands
+  int rows = 0, columns = 0;  // Given, Rows: which operands
+  int dimension = 0, step = 0;  // Rows: which operands; both are constants
   bool overhangs = false;  // parts outside the buffer read as zero, or are not written
   bool registers = false, shared = false,
        memory = false;  // scopes it may lie in; memory: global or workspace
   std::optional<DType> dtype = std::nullopt;
 };
+
+// A box of rows along a dimension: where its numbers are constants that fit the buffer.
+struct RowDimension {
+  std::size_t dimension = 0;
+  std::int64_t step = 1;
+};
+std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule& rule, std::size_t rank);
 
 // One rule per place operand, in order.
 std::span<const PlaceRule> places_of(Intrinsic intrinsic);

@@ -57,6 +57,7 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::Prefetch: break;
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
+    case Intrinsic::TileLoadRows:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
       each_lane([&](std::size_t i) { return tile_call(context, step, i); });
@@ -126,6 +127,11 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
       box.rows = given(rule.rows);
       box.columns = given(rule.columns);
       break;
+    case PlaceBox::Rows:
+      box.rows = given(rule.rows);
+      box.columns = given(rule.columns);
+      box.along = row_dimension(*step.node, rule, rank);
+      return find_rows(context, step, lane, box);
   }
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t count = d + 1 == rank ? box.columns : d + 2 == rank ? box.rows : 1;
@@ -139,12 +145,37 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
   return true;
 }
 
+// Verified before: only the numbers can be wrong.
+bool Runner::find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box) {
+  const std::vector<std::int64_t>& dims = program_.buffers[box.buffer.index].dims;
+  std::int64_t place = 0, room = 1;
+  bool inside = box.along.has_value() && box.rows > 0 && box.columns > 0;
+  for (std::size_t d = 0; inside && d < dims.size(); ++d) {
+    std::int64_t last = box.index[d] + (d == box.along->dimension ? (box.rows - 1) * box.along->step : 0);
+    inside = box.index[d] >= 0 && last < dims[d];
+    if (d <= box.along->dimension) continue;
+    place = place * dims[d] + box.index[d];
+    room *= dims[d];
+  }
+  if (inside && place + box.columns <= room) return true;
+  return fault(context, step, lane,
+               std::to_string(box.rows) + " rows of " + std::to_string(box.columns) + " elements leave '" +
+                   kernel_.buffer(box.buffer).name + "'");
+}
+
 // -1 where the box overhangs.
 std::int64_t Runner::place_in(const Box& box, std::int64_t row, std::int64_t column,
                               std::uint32_t thread) const {
   const BoundBuffer& bound = program_.buffers[box.buffer.index];
   const std::size_t rank = bound.dims.size();
   std::int64_t place = copy_of(box.buffer, thread);
+  if (box.along) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      std::int64_t index = box.index[d] + (d == box.along->dimension ? row * box.along->step : 0);
+      place = place * bound.dims[d] + index;
+    }
+    return place + column;
+  }
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t index = box.index[d] + (d + 1 == rank ? column : d + 2 == rank ? row : 0);
     if (index < 0 || index >= bound.dims[d]) return -1;
@@ -346,7 +377,7 @@ bool Runner::tile_call(const Context& context, const Step& step, std::size_t lan
     return write_box(context, step, boxes[0], lane, by, elements);
   }
   if (dtype(0) != dtype(1)) return fault(context, step, lane, "the tile has another dtype");
-  const bool loads = step.node->intrinsic == Intrinsic::TileLoad;
+  const bool loads = step.node->intrinsic != Intrinsic::TileStore;
   const Box &tile = boxes[loads ? 0 : 1], &memory = boxes[loads ? 1 : 0];
   if (memory.rows > tile.rows || memory.columns > tile.columns) {
     return fault(context, step, lane, "the box is larger than the tile");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "kir/intrinsics.h"
 #include "kir/sim.h"
 #include "kir/sim_memory.h"
 #include "kir/sim_program.h"
@@ -95,12 +96,14 @@ class Runner {
     BufferId buffer;
     std::vector<std::int64_t> index;  // of element (0, 0)
     std::int64_t rows = 1, columns = 1;
+    std::optional<RowDimension> along = {};  // rows run along a dimension, columns along all that follow it
   };
   using Elements = std::vector<std::byte>;
   Progress call(Context& context, const Step& step);
   bool barrier(const Context& context, const Step& step);
   std::int64_t number(const Step& step, std::size_t which, std::size_t lane) const;
   bool find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane, Box& box);
+  bool find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box);
   std::int64_t place_in(const Box& box, std::int64_t row, std::int64_t column, std::uint32_t thread) const;
   bool read_box(const Context& context, const Step& step, const Box& box, std::size_t lane, const Toucher& by,
                 Elements& elements);

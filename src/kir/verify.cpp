@@ -293,6 +293,7 @@ class Verifier {
       return fail(what + ": the buffer is also used as a tile or a barrier");
     }
     std::size_t rank = buffer.shape.size();
+    if (rule.box == PlaceBox::Rows) return rows_ok(what, call, operand, rule);
     std::size_t boxed = rule.box == PlaceBox::Element ? 0 : rule.box == PlaceBox::Row ? 1 : 2;
     if (rank < boxed) return fail(what + ": its rank must be at least " + std::to_string(boxed));
     XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
@@ -311,6 +312,44 @@ class Verifier {
       }
     }
     return {};
+  }
+
+  // Rows along one dimension, columns along those that follow it.
+  Status rows_ok(const std::string& what, const StmtNode& call, const Operand& operand,
+                 const PlaceRule& rule) {
+    const Shape& shape = kernel_.buffer(operand.buffer).shape;
+    XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
+    const auto along = row_dimension(call, rule, shape.size());
+    if (!along) {
+      return fail(what +
+                  ": the dimension of its rows and their step must be constants, the dimension not the last");
+    }
+    const Expr& rows = call.operands[static_cast<std::size_t>(rule.rows)].value;
+    const Expr& columns = call.operands[static_cast<std::size_t>(rule.columns)].value;
+    for (const Expr& count : {rows, columns}) {
+      if (!prover_.never_negative(count - 1)) {
+        return fail(what + ": " + text(count) +
+                    " is not shown to be 1 or more, and no machine moves a box of nothing");
+      }
+    }
+    Expr place = Expr::index(0);
+    Dim room = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const Expr& index = operand.index[d];
+      XYNTRA_CHECK_OK(expr_ok(index));
+      XYNTRA_CHECK_OK(within_ok(what, operand.buffer, d, index));
+      if (d == along->dimension) {
+        Expr last = index + (rows - 1) * Expr::index(along->step);
+        if (!prover_.never_negative(Expr::size(shape[d]) - last - 1))
+          return out_of_bounds(what, operand.buffer, d, text(last));
+      } else if (d > along->dimension) {
+        place = place * Expr::size(shape[d]) + index;
+        room = room * shape[d];
+      }
+    }
+    if (prover_.never_negative(Expr::size(room) - place - columns)) return {};
+    return out_of_bounds(what, operand.buffer, along->dimension + 1,
+                         text(place) + " with " + text(columns) + " elements");
   }
 
   Status box_ok(const std::string& what, const Operand& operand, std::size_t dimension, const Expr& count,

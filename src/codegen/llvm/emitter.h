@@ -12,6 +12,7 @@
 #include "codegen/llvm/analysis.h"
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/emit.h"
+#include "kir/intrinsics.h"
 
 namespace xyntra::cpu_code {
 
@@ -104,7 +105,7 @@ class KernelEmitter {
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
-                   const te::Expr& columns, bool load);
+                   const te::Expr& columns, bool load, std::optional<kir::RowDimension> along);
 
   llvm::Module& module_;
   llvm::LLVMContext& context_;

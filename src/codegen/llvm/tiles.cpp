@@ -94,7 +94,8 @@ void KernelEmitter::leave() {
 
 // Part of a tile goes through memory of our own, row by row: elsewhere nothing beyond the part may be touched.
 Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Operand& memory,
-                                const te::Expr& rows_given, const te::Expr& columns_given, bool load) {
+                                const te::Expr& rows_given, const te::Expr& columns_given, bool load,
+                                std::optional<kir::RowDimension> along) {
   XYNTRA_TRY(Value * number, tile(tile_operand));
   const kir::Buffer& buffer = kernel_.buffer(memory.buffer);
   const std::int64_t width = bytes_of_element(buffer);
@@ -104,7 +105,13 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   auto n = [&](std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); };
   Value* rows = emit(rows_given);
   Value* row_bytes = b_.CreateMul(emit(columns_given), n(width));
-  Value* stride = b_.CreateMul(size(buffer.shape.back()), n(width));
+  Dim from_row_to_row = buffer.shape.back();
+  if (along) {
+    from_row_to_row = along->step;
+    for (std::size_t d = along->dimension + 1; d < buffer.shape.size(); ++d)
+      from_row_to_row = from_row_to_row * buffer.shape[d];
+  }
+  Value* stride = b_.CreateMul(size(from_row_to_row), n(width));
   auto access = load ? llvm::Intrinsic::x86_tileloadd64 : llvm::Intrinsic::x86_tilestored64;
   auto whole_at = [&](Value* pointer, Value* step) {
     b_.CreateIntrinsic(access, {}, {number, pointer, step});
@@ -174,8 +181,14 @@ Status KernelEmitter::tile_call(const kir::StmtNode& node) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {number});
       return {};
     }
-    case kir::Intrinsic::TileLoad: return move_tile(o[0], o[1], o[2].value, o[3].value, true);
-    case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, false);
+    case kir::Intrinsic::TileLoad: return move_tile(o[0], o[1], o[2].value, o[3].value, true, {});
+    case kir::Intrinsic::TileLoadRows: {
+      const auto along = kir::row_dimension(node, kir::places_of(node.intrinsic)[1],
+                                            kernel_.buffer(o[1].buffer).shape.size());
+      require(along.has_value(), "codegen: a tile without a dimension of rows");
+      return move_tile(o[0], o[1], o[2].value, o[3].value, true, along);
+    }
+    case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, false, {});
     case kir::Intrinsic::TileMultiplyBf16: {
       XYNTRA_TRY(Value * sum, tile(o[0]));
       XYNTRA_TRY(Value * left, tile(o[1]));

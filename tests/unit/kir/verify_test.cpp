@@ -215,5 +215,37 @@ TEST(KirVerify, BoxesOfIntrinsicsLieInside) {
   EXPECT_NE(load(Expr::index(16), zero), "");
 }
 
+TEST(KirVerify, RowsAlongADimensionLieInside) {
+  Kernel kernel;
+  kernel.name = "tiles";
+  BufferId x = add_buffer(kernel, {.name = "x", .dtype = DType::BF16, .shape = {4, 40, 2, 32}});
+  BufferId tile =
+      add_buffer(kernel, {.name = "tile", .dtype = DType::BF16, .shape = {16, 32}, .scope = Scope::Register});
+  VarId i = add_variable(kernel, "i", 4);
+  const Expr zero = Expr::index(0);
+  auto load = [&](std::int64_t first, std::int64_t part, std::int64_t columns, std::int64_t dimension,
+                  std::int64_t step) {
+    auto number = [](std::int64_t value) { return Operand{{}, {}, Expr::index(value)}; };
+    std::vector<Expr> place{Expr::variable(i), Expr::index(first), Expr::index(part), zero};
+    kernel.body = Stmt::loop(LoopKind::Grid, i,
+                             Stmt::call(Intrinsic::TileLoadRows, {{tile, {zero, zero}, {}},
+                                                                  {x, place, {}},
+                                                                  number(16),
+                                                                  number(columns),
+                                                                  number(dimension),
+                                                                  number(step)}));
+    return message(verify(kernel));
+  };
+  EXPECT_EQ(load(0, 0, 32, 1, 1), "");
+  EXPECT_EQ(load(24, 1, 32, 1, 1), "");
+  EXPECT_EQ(load(9, 0, 32, 1, 2), "");  // rows 9, 11, … 39
+  EXPECT_NE(load(25, 0, 32, 1, 1), "");
+  EXPECT_NE(load(10, 0, 32, 1, 2), "");
+  EXPECT_EQ(load(0, 0, 33, 1, 1), "");  // into the next part: it follows in memory
+  EXPECT_NE(load(0, 1, 33, 1, 1), "");
+  EXPECT_NE(load(0, 0, 32, 3, 1), "");  // no dimension follows
+  EXPECT_NE(load(0, 0, 32, 1, 0), "");
+}
+
 }  // namespace
 }  // namespace xyntra::kir
