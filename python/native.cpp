@@ -84,11 +84,13 @@ nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_re
 class Session {
  public:
   Session(const std::string& path, const std::string& backend, int threads,
-          const std::vector<std::string>& dims, std::size_t max_memory) {
+          const std::vector<std::string>& dims, std::size_t max_memory,
+          const std::string& precision) {
     std::vector<const char*> texts;
     for (const std::string& dim : dims) texts.push_back(dim.c_str());
     const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
-                                 texts.data(),           texts.size(),    max_memory};
+                                 texts.data(),           texts.size(),    max_memory,
+                                 precision.c_str()};
     xyntra_model* model = nullptr;
     xyntra_status status = XYNTRA_OK;
     std::string message;

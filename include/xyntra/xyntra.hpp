@@ -124,6 +124,7 @@ struct Options {
   int threads = 0;  // as many as this process may use
   std::vector<std::string> dims = {};  // "seq=128": sizes that costs are counted with
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
+  std::string precision = "f32";  // or "bf16": factors of f32 products are rounded to it, sums stay f32
 };
 
 // A tensor that the model takes or gives.
@@ -142,8 +143,8 @@ class Model {
     std::vector<const char*> dims;
     for (const std::string& dim : options.dims) dims.push_back(dim.c_str());
     const xyntra_options fields{
-        sizeof(xyntra_options), options.backend.c_str(), options.threads, dims.data(), dims.size(),
-        options.max_memory};
+        sizeof(xyntra_options), options.backend.c_str(),  options.threads, dims.data(), dims.size(),
+        options.max_memory,     options.precision.c_str()};
     xyntra_model* model = nullptr;
     detail::check(xyntra_load(path.c_str(), &fields, &model));
     model_.reset(model);

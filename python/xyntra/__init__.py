@@ -44,10 +44,11 @@ class Session:
     """A model, compiled. Several threads may run it at a time."""
 
     def __init__(self, path: str | os.PathLike, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
-                 max_memory: int = 0) -> None:
-        """`threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run."""
+                 max_memory: int = 0, precision: str = "f32") -> None:
+        """`threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run.
+        `precision` "bf16" rounds factors of float32 products; sums stay float32."""
         texts = [f"{name}={size}" for name, size in (dims or {}).items()]
-        self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory)
+        self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory, precision)
         self._inputs, self._outputs = _values(self._native.inputs()), _values(self._native.outputs())
 
     def get_inputs(self) -> list[Value]:

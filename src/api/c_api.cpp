@@ -130,6 +130,7 @@ Status load(const char* path, const xyntra_options* given, xyntra_model** model)
   const xyntra_options fields = known_fields(given);
   xyntra::SessionOptions options;
   if (fields.backend != nullptr) options.backend = fields.backend;
+  if (fields.precision != nullptr) options.precision = fields.precision;
   if (fields.threads < 0) return usage_error("threads is negative");
   options.threads = fields.threads;
   options.max_memory = static_cast<std::int64_t>(std::min<std::size_t>(fields.max_memory, INT64_MAX));

@@ -39,6 +39,13 @@ class ModelSession::State {
       return usage_error("there is no backend '" + options.backend + "'; there are " +
                          joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
     }
+    if (options.precision != "f32" && options.precision != "bf16")
+      return usage_error("there is no precision '" + options.precision + "'; there are f32, bf16");
+    const DType products = options.precision == "bf16" ? DType::BF16 : DType::F32;
+    const bool has_plan = options.backend == "cpu" || options.backend == "sim" || options.backend == "fused";
+    if (products != DType::F32 && !has_plan)
+      return usage_error("the backend " + options.backend +
+                         " runs a model as it is written, whatever the precision");
     exact_dtypes_ = options.backend != "float64";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
@@ -51,7 +58,8 @@ class ModelSession::State {
     XYNTRA_TRY(inputs_, describe(graph, graph.inputs, "input"));
     XYNTRA_TRY(outputs_, describe(graph, graph.outputs, "output"));
     XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(graph, options.dims, "dims: "));
-    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal));
+    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal,
+                                       ObjectCache::off(), products));
     idle_.push_back(std::move(first));
     return {};
   }

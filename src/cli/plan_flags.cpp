@@ -22,6 +22,7 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
   syntax.push_back(
       {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
   declare_forbid(syntax, session);
+  declare_precision_flag(syntax, session);
   for (const PipelineStep& step : pipeline_steps()) {
     if (step.when_off == nullptr) continue;
     const std::string name = step.name;
@@ -33,6 +34,22 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
 void declare_forbid(Flags& syntax, Session& session) {
   declare_setting(syntax, session, "--forbid", "rewrite.forbid", "CLASS",
                   "rules and schedules not to use: reassociating, precision-changing, none");
+}
+
+void declare_precision_flag(Flags& syntax, Session& session) {
+  declare_setting(
+      syntax, session, "--precision", "plan.precision", "DTYPE",
+      "f32, or bf16: factors of f32 products are rounded to it, sums stay f32 (precision-changing)");
+}
+
+Result<DType> precision_of(const Session& session) {
+  const std::string& name = session.config->text("plan.precision");
+  if (name != "bf16") return DType::F32;
+  // To ask for it is to allow it; what was forbidden in so many words stays forbidden.
+  const Origin& origin = session.config->origin("rewrite.forbid");
+  if (origin.kind != Origin::Kind::Default && session.config->text("rewrite.forbid") != "none")
+    return usage_error("precision bf16 is precision-changing, which " + origin.to_string() + " forbids");
+  return DType::BF16;
 }
 
 void declare_contract_flags(Flags& syntax, Session& session) {
@@ -51,6 +68,7 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
   options.budget = session.budget();
   XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;
+  XYNTRA_TRY(options.products, precision_of(session));
   options.rewrite.fold_limit = session.config->integer("limits.folded_constant");
   for (const PipelineStep& step : pipeline_steps()) {
     if (flags.off.contains(step.name)) step.turn_off(options);
@@ -62,7 +80,8 @@ LockOptions lock_options(const CompileOptions& options, const Session& session) 
   LockOptions locking;
   if (session.config->origin("plan.target").kind != Origin::Kind::Default) locking.target = options.target;
   locking.allow_reassociating = options.rewrite.allow_reassociating;
-  locking.allow_precision_changing = options.rewrite.allow_precision_changing;
+  locking.allow_precision_changing =
+      options.rewrite.allow_precision_changing || options.products != DType::F32;
   locking.threads = session.threads();
   locking.budget = options.budget;
   return locking;

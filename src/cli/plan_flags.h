@@ -18,9 +18,12 @@ struct PlanFlags {
   std::string dump_after;
 };
 
-// --target, --dim, --forbid, --no-STEP for every step that can be turned off
+// --target, --dim, --forbid, --precision, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 void declare_forbid(Flags& syntax, Session& session);
+// --precision; what it says, a Usage error where it is forbidden
+void declare_precision_flag(Flags& syntax, Session& session);
+Result<DType> precision_of(const Session& session);
 // --max-kernels, --max-bytes, --no-fallback
 void declare_contract_flags(Flags& syntax, Session& session);
 

@@ -156,7 +156,10 @@ struct Ready {
 Result<Ready> runner_for(const Module& module, const std::string& backend, const RunFlags& flags,
                          const Session& session, const EvaluatorOptions& options) {
   Ready ready;
+  XYNTRA_TRY(const DType products, precision_of(session));
   if (!runs_plans(backend)) {
+    if (products != DType::F32)
+      return usage_error("the backend " + backend + " runs a model as it is written, whatever the precision");
     if (!flags.lock.empty())
       return usage_error("a lock is replayed by the backends fused, cpu and sim, not by " + backend);
     XYNTRA_TRY(ready.runner, make_runner(module.graph, backend, options));
@@ -254,6 +257,7 @@ VerbAction declare_run(Flags& syntax, Session& session) {
       {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
   declare_forbid(syntax, session);
   declare_contract_flags(syntax, session);
+  declare_precision_flag(syntax, session);
   syntax.push_back({"--output-dir", &flags->output_dir, "write each output to DIR/<name>.npy", "DIR"});
   return [flags](Session& running) { return run(*flags, running); };
 }

@@ -159,10 +159,11 @@ Result<std::vector<Datum>> ModelRunner::run_into(std::span<const Datum> inputs,
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,
-                                                 const ObjectCache& cache) {
+                                                 const ObjectCache& cache, DType products) {
   if (runs_plans(backend)) {
     CompileOptions compile;
     XYNTRA_TRY(compile.target, target_of_backend(backend));
+    compile.products = products;
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));

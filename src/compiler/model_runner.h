@@ -23,10 +23,11 @@ class ModelRunner {
 
 // `reference` and `float64` run the graph node by node, `fused` runs the groups of its plan by their composed
 // formulas. The graph must outlive the runner. Costs of a plan are counted with the nominal sizes. Machine code of `cpu`
-// is looked up and kept in the cache.
+// is looked up and kept in the cache. `products` is CompileOptions::products: not F32 for backends that have a plan only.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal = {},
-                                                 const ObjectCache& cache = ObjectCache::off());
+                                                 const ObjectCache& cache = ObjectCache::off(),
+                                                 DType products = DType::F32);
 // The same with a plan that was made of this graph before: `fused`, `cpu` and `sim` run plans.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
                                                  EvaluatorOptions options,

@@ -1,8 +1,12 @@
 #include "compiler/pipeline.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "compiler/assume.h"
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
+#include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
 #include "fusion/memory_needs.h"
 #include "ir/text_parser.h"
@@ -55,6 +59,10 @@ Status rewrite_step(Compilation& work) {
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
+  std::vector<CertificateLine> roundings;
+  if (work.options.products != DType::F32) {
+    XYNTRA_TRY(roundings, round_products(rewritten.graph, work.options.products, rewritten.folded));
+  }
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
@@ -64,6 +72,7 @@ Status rewrite_step(Compilation& work) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
   }
+  std::ranges::move(roundings, std::back_inserter(work.plan.certificate));
   return {};
 }
 

@@ -18,6 +18,7 @@ struct CompileOptions {
   const Target* target = nullptr;
   RewriteOptions rewrite;
   FusionOptions fusion;
+  DType products = DType::F32;  // what factors of f32 products are rounded to: round_products.h
   std::shared_ptr<Budget> budget;
 };
 

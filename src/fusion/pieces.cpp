@@ -23,6 +23,16 @@ bool only_moves_one_operand(const te::Formula& formula, te::WorkShape shape) {
   return sources.size() <= 1;
 }
 
+// A narrow float read as f32: loads do that on the way, and memory is read half as much.
+bool only_widens(const te::Formula& formula) {
+  if (formula.stages.size() != 1 || !formula.stages[0].reduction.empty()) return false;
+  const te::Stage& stage = formula.stages[0];
+  if (stage.kind != te::Stage::Kind::MapReduce || stage.body->op != te::ExprOp::Cast) return false;
+  const te::Expr& source = stage.body->operands[0];
+  return stage.body.dtype() == DType::F32 && source->op == te::ExprOp::Load &&
+         (source.dtype() == DType::BF16 || source.dtype() == DType::F16);
+}
+
 std::string attributes_text(const Node& node) {
   std::string text;
   for (const auto& [name, attribute] : node.attributes) {
@@ -139,7 +149,7 @@ Status Pieces::make_piece(NodeId id) {
   // The printed formula leaves out how conversions round, which attributes decide.
   std::string text = node.op + attributes_text(node) + te::to_string(piece.formula);
   piece.kind = kinds_.try_emplace(std::move(text), static_cast<std::uint32_t>(kinds_.size())).first->second;
-  piece.transparent = only_moves_one_operand(piece.formula, piece.shape);
+  piece.transparent = only_moves_one_operand(piece.formula, piece.shape) || only_widens(piece.formula);
   return {};
 }
 

@@ -18,7 +18,8 @@ struct Piece {
   std::vector<ValueId> reads;  // operands that are read, each once; a shape that is known is not read
   std::uint32_t kind = 0;  // equal for nodes whose formulas are equal: layers of a model repeat
   bool live = false;
-  bool transparent = false;  // a change of index of one operand: vanishes into whoever reads it
+  bool transparent =
+      false;  // a change of index of one operand, or its widening: vanishes into whoever reads it
   bool is_host() const { return !why_host.empty(); }
 };
 

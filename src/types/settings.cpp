@@ -96,6 +96,13 @@ std::vector<Setting> known_settings() {
                    std::int64_t{available_threads()}});
   table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});
   table.push_back({"plan.target", Text, "host", "the table of xyntra devices that plans are made for"});
+  table.push_back({"plan.precision",
+                   Text,
+                   "f32",
+                   "what factors of f32 products may be rounded to",
+                   -std::numeric_limits<double>::infinity(),
+                   std::numeric_limits<double>::infinity(),
+                   {"f32", "bf16"}});
   table.push_back(
       {"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});
   table.push_back({"contract.max_bytes",

@@ -1,0 +1,138 @@
+#include "compiler/round_products.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::int64_t kShortest = 16;  // shorter sums gain nothing that one could measure
+
+// Changes of index: what goes through them is rounded before as well as after.
+bool moves(const std::string& op) {
+  return op == "Transpose" || op == "Reshape" || op == "Unsqueeze" || op == "Squeeze";
+}
+
+class Rounding {
+ public:
+  Rounding(Graph& graph, DType to, FoldLog& folded) : graph_(graph), to_(to), folded_(folded) {
+    for (NodeId id : graph.node_ids()) {
+      for (ValueId input : graph.node(id).inputs) {
+        if (input.valid()) ++uses_[input];
+      }
+    }
+    for (ValueId output : graph.outputs) ++uses_[output];
+  }
+
+  Result<std::vector<CertificateLine>> run() {
+    std::vector<CertificateLine> lines;
+    const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
+    for (NodeId id : nodes) {
+      if (!gains(graph_.node(id))) continue;
+      for (std::size_t factor : {0, 1}) {
+        XYNTRA_TRY(ValueId narrow, rounded(graph_.node(id).inputs[factor]));
+        const ValueId wide = add("Cast", {narrow}, cast_to(DType::F32), graph_.value(narrow).name + ".f32",
+                                 graph_.node(id).origin, DType::F32);
+        graph_.node(id).inputs[factor] = wide;
+      }
+      const Node& node = graph_.node(id);
+      lines.push_back({"round-products",
+                       Exactness::PrecisionChanging,
+                       {node.origin},
+                       graph_.value(node.outputs[0]).name});
+    }
+    return lines;
+  }
+
+ private:
+  static Attributes cast_to(DType dtype) { return {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}}; }
+
+  const Shape* shape(ValueId value) const {
+    const Type& type = graph_.value(value).type;
+    return type.is_tensor() && type.dtype == DType::F32 && type.shape ? &*type.shape : nullptr;
+  }
+
+  static bool is_short(const Dim& dim) { return dim.is_constant() && dim.constant() < kShortest; }
+
+  // A weight beside an activation, with a sum long enough: what a matrix unit is for.
+  bool gains(const Node& node) const {
+    const bool is_product = node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv";
+    if (!is_product || node.inputs.size() < 2) return false;
+    const Shape *left = shape(node.inputs[0]), *right = shape(node.inputs[1]);
+    if (left == nullptr || right == nullptr || !is_weight(node.inputs[1])) return false;
+    if (node.op == "Conv") {
+      auto group = node.attributes.find("group");
+      const bool grouped = group != node.attributes.end() && std::get<std::int64_t>(group->second) != 1;
+      return !grouped && right->size() >= 3 && !is_short((*right)[0]) && !is_short((*right)[1]);
+    }
+    return right->size() == 2 && left->size() >= 2 && !is_short((*right)[0]) && !is_short((*right)[1]);
+  }
+
+  bool is_weight(ValueId value) const {
+    while (!graph_.value(value).is_constant()) {
+      const NodeId maker = graph_.value(value).producer;
+      if (!maker.valid() || !moves(graph_.node(maker).op)) return false;
+      value = graph_.node(maker).inputs[0];
+    }
+    return true;
+  }
+
+  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
+              const std::string& stem, const std::string& origin, DType dtype) {
+    const Shape shape = *graph_.value(inputs[0]).type.shape;
+    const NodeId made =
+        graph_.add_node(op, std::move(inputs), {graph_.unique_name(stem)}, std::move(attributes), origin);
+    const ValueId output = graph_.output_of(made);
+    graph_.value(output).type = Type::tensor(dtype, shape);
+    return output;
+  }
+
+  // The value in the narrow dtype. Where only changes of index lie between it and who computes it, it is rounded before
+  // them: a result is then written narrow, and read so.
+  Result<ValueId> rounded(ValueId value) {
+    if (auto known = narrow_.find(value); known != narrow_.end()) return known->second;
+    const std::string stem = graph_.value(value).name + "." + std::string(xyntra::name_of(to_));
+    ValueId made;
+    const NodeId maker = graph_.value(value).producer;
+    if (graph_.value(value).is_constant()) {
+      XYNTRA_TRY(Tensor tensor, rounded_constant(graph_.value(value).constant));
+      made = graph_.add_constant(graph_.unique_name(stem), std::move(tensor));
+    } else if (maker.valid() && moves(graph_.node(maker).op) && uses_[value] == 1) {
+      XYNTRA_TRY(const ValueId before, rounded(graph_.node(maker).inputs[0]));
+      graph_.node(maker).inputs[0] = before;
+      graph_.value(value).type.dtype = to_;
+      made = value;
+    } else {
+      const std::string origin = maker.valid() ? graph_.node(maker).origin : "";
+      made = add("Cast", {value}, cast_to(to_), stem, origin, to_);
+    }
+    narrow_.emplace(value, made);
+    return made;
+  }
+
+  Result<Tensor> rounded_constant(const Tensor& constant) {
+    FoldedNode made{find_op("Cast"), {}, {constant}, {}};
+    made.form.attributes = cast_to(to_);
+    made.form.outputs = {true};
+    XYNTRA_TRY(made.results, evaluate_node(*made.def, made.form, made.operands));
+    Tensor result = made.results[0];
+    folded_.push_back(std::move(made));
+    return result;
+  }
+
+  Graph& graph_;
+  DType to_;
+  FoldLog& folded_;
+  std::map<ValueId, int> uses_;
+  std::map<ValueId, ValueId> narrow_;
+};
+
+}  // namespace
+
+Result<std::vector<CertificateLine>> round_products(Graph& graph, DType to, FoldLog& folded) {
+  return Rounding(graph, to, folded).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,19 @@
+// round-products: what `--precision bf16` means. Factors of products of f32 matrices are rounded to bf16; the sums stay f32.
+//
+//   MatMul(x, w)            ->  MatMul(f32(bf16(x)), f32(bf16(w)))          Gemm and Conv alike
+//   MatMul(x, Transpose(w)) ->  MatMul(f32(bf16(x)), f32(Transpose(bf16(w))))
+//
+// It is written into the graph, so that every backend means the same; constants are rounded at once. A matrix unit takes
+// the products from there (schedule/lower_tiles.h), and where there is none they are computed in f32.
+#pragma once
+
+#include "ir/graph.h"
+#include "plan/plan.h"
+#include "rewrite/fold.h"
+
+namespace xyntra {
+
+// The graph has types; those of what is added are left to infer_types. Constants that are rounded go to the log.
+Result<std::vector<CertificateLine>> round_products(Graph& graph, DType to, FoldLog& folded);
+
+}  // namespace xyntra
