@@ -2,6 +2,7 @@
 
 #include "compiler/cached_kernels.h"
 #include "runtime/code/image.h"
+#include "runtime/code/tiles.h"
 
 namespace xyntra {
 
@@ -18,6 +19,7 @@ Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
   auto code = std::make_shared<CodeImage>(std::move(loaded));
   LaunchProgram& program = lowered.program;
   for (const CompiledKernel& kernel : compiled.kernels) {
+    if (kernel.uses_tiles) XYNTRA_CHECK_OK(allow_tiles());
     ProgramKernel made;
     for (const CompiledPhase& phase : kernel.phases)
       made.phases.push_back({code->phase_function(phase.symbol), phase.work_items});

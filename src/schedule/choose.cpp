@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
+#include "schedule/lower_tiles.h"
 #include "te/classify.h"
 #include "te/compose.h"
 
@@ -248,8 +249,14 @@ class Chooser {
     choice.flops = flops();
     std::int64_t extra = 0;
     for (std::size_t s : before) extra += size(flops_of(formula_.stages[s]));
-    add_tile_knobs(choice.schedule, main);
-    Choice made = predicted(std::move(choice), ArithmeticUnit::Matrix);
+    DType factors = formula_.buffers.back().dtype;
+    if (options_.allow_reassociating && takes_tiles(formula_, main, target_, options_.nominal)) {
+      choice.schedule.name = "tiles";
+      factors = DType::BF16;
+    } else {
+      add_tile_knobs(choice.schedule, main);
+    }
+    Choice made = predicted(std::move(choice), factors, ArithmeticUnit::Matrix);
     made.predicted_ns += target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
     return made;
   }
@@ -389,7 +396,7 @@ class Chooser {
       }
       choice.schedule.knobs = {{"query_block", 1}};
     }
-    return predicted(std::move(choice), ArithmeticUnit::Matrix);
+    return predicted(std::move(choice), formula_.buffers.back().dtype, ArithmeticUnit::Matrix);
   }
 
   static bool reads_any(const te::Expr& expr, const std::set<BufferId>& buffers) {
@@ -466,12 +473,15 @@ class Chooser {
     return total;
   }
 
-  Choice predicted(Choice choice, ArithmeticUnit unit = ArithmeticUnit::Vector) const {
+  Choice predicted(Choice choice) const {
+    return predicted(std::move(choice), formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype,
+                     ArithmeticUnit::Vector);
+  }
+  Choice predicted(Choice choice, DType dtype, ArithmeticUnit unit) const {
     Dim bytes = 0;
     for (const BufferInfo& buffer : formula_.buffers) {
       if (buffer.role != BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
     }
-    DType dtype = formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype;
     if (options_.allow_reassociating && adds_floats(formula_.stages))
       choice.schedule.exactness = Exactness::Reassociating;
     choice.predicted_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);

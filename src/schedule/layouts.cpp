@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "schedule/tile_form.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -110,6 +111,10 @@ class LayoutChooser {
   Wish packed(std::size_t g, const te::BufferInfo& buffer) const {
     std::int64_t tile = knob(groups_[g], "tile_columns");
     auto uses = accesses(formulas_[g], buffer.id);
+    if (groups_[g].schedule.name == "tiles") {
+      auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
+      return axes ? Wish(paired_layout(buffer.shape.size(), axes->columns, axes->depth)) : Wish();
+    }
     if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
     std::optional<std::size_t> columns;
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {

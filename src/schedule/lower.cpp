@@ -8,6 +8,7 @@
 #include "schedule/lower_dot.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
+#include "schedule/lower_tiles.h"
 #include "schedule/prepare.h"
 #include "te/merge.h"
 
@@ -66,7 +67,9 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
 }
 
 std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
-  std::vector<Stmt> made = lower_contraction(lowering, stage, schedule);
+  std::vector<Stmt> made;
+  if (schedule.name == "tiles") made = lower_tiles(lowering, stage);
+  if (made.empty()) made = lower_contraction(lowering, stage, schedule);
   if (made.empty()) made = lower_dot(lowering, stage, schedule);
   if (!made.empty()) return made;
   return StageLowering(lowering, stage, stage.axes, schedule.exactness == Exactness::Exact).phases();
@@ -145,18 +148,14 @@ Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
 
 // ---- one main loop, with what is made ready for it before, and what follows
 
-Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
+// Stages before `main` share their rows; it and those after it are lowered one by one.
+Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main) {
   const te::Formula& formula = lowering.formula();
   if (Stmt strips = lower_strips(lowering, schedule); strips.defined()) return strips;
   bool keep_order = schedule.exactness == Exactness::Exact;
-  std::size_t main = 0;
   std::vector<Stmt> made, phases;
   // Temporaries of the stages before the main one stay inside their rows, but for what the others read.
   std::set<te::BufferId> outlive;
-  for (; main < formula.stages.size() &&
-         row_factor_of(formula, main, lowering.target(), lowering.nominal()).defined() == false;
-       ++main) {
-  }
   if (main >= formula.stages.size() || main < 2) return lower_stages_tiled(lowering, schedule);
   for (std::size_t s = main; s < formula.stages.size(); ++s) {
     te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
@@ -175,6 +174,24 @@ Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
     phases.insert(phases.end(), made.begin(), made.end());
   }
   return Stmt::block(std::move(phases));
+}
+
+Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t main = 0;
+  while (main < formula.stages.size() &&
+         !row_factor_of(formula, main, lowering.target(), lowering.nominal()).defined())
+    ++main;
+  return lower_around(lowering, schedule, main);
+}
+
+Stmt lower_tiles_main(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t main = 0;
+  while (main < formula.stages.size() &&
+         !takes_tiles(formula, formula.stages[main], lowering.target(), lowering.nominal()))
+    ++main;
+  return lower_around(lowering, schedule, main);
 }
 
 // ---- attention: what is made ready first, then blocks of queries
@@ -213,6 +230,7 @@ constexpr ScheduleEntry kSchedules[] = {
     {"row", lower_rows, false, false, true},
     {"contraction", lower_main, true},
     {"window", lower_main, true},
+    {"tiles", lower_tiles_main, true},
     {"attention", lower_blocks, true, true, true},
     {"stages", lower_stages},
     {"side by side", lower_stages},
@@ -224,13 +242,20 @@ constexpr ScheduleEntry kSchedules[] = {
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, std::string name) {
   te::Formula merged = formula;
+  if (schedule.name == "tiles") join_digits(merged);
   te::merge_axes(merged);
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
-    te::Formula ready =
-        entry.main_loop ? prepare_main_loop(merged, target, nominal, entry.turn_operands) : merged;
+    te::Formula ready = merged;
+    std::optional<te::Formula> tiles;
+    if (entry.name == "tiles") tiles = prepare_tiles(merged, target, nominal);
+    if (tiles) {
+      ready = std::move(*tiles);
+    } else if (entry.main_loop) {
+      ready = prepare_main_loop(merged, target, nominal, entry.turn_operands);
+    }
     Lowering lowering(ready, target, nominal, name);
     Stmt body = entry.lower(lowering, schedule);
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));

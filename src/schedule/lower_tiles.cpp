@@ -1,0 +1,629 @@
+#include "schedule/lower_tiles.h"
+
+#include <algorithm>
+
+#include "te/compose.h"
+
+namespace xyntra {
+
+using kir::Intrinsic;
+using kir::LoopKind;
+using kir::Operand;
+using kir::Scope;
+using kir::Stmt;
+using te::BufferId;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Formula;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs, kDepth = kTileDepth;
+constexpr std::int64_t kAcross = 2;  // tiles of one step, either way
+constexpr std::int64_t kPassDepth = 512;  // of k in one pass: 32 KB of the panel
+constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
+
+// ---- what comes before the products
+
+class Preparation {
+ public:
+  Preparation(const Formula& formula, std::size_t main, const Target& target, const SymbolBindings& nominal)
+      : formula_(formula), main_(main), target_(target), nominal_(nominal) {}
+
+  std::optional<Formula> run() {
+    auto form = found();
+    if (!form) return std::nullopt;
+    if (!is_paired(formula_, *form)) {
+      pack(*form);
+      form = found();
+      if (!form || !is_paired(formula_, *form)) return std::nullopt;
+    }
+    if (!row_axis_of(probe(), *form)) {
+      if (!gather(*form)) return std::nullopt;
+      form = found();
+      if (!form || !row_axis_of(probe(), *form)) return std::nullopt;
+    }
+    return std::move(formula_);
+  }
+
+  // The row axis along which tiles of a can be loaded from where it lies, with its dimension and step.
+  struct RowAxis {
+    VarId axis;
+    std::size_t dimension = 0;
+    std::int64_t step = 1;
+  };
+  static std::optional<RowAxis> row_axis_of(const Lowering& lowering, const TileForm& form) {
+    if (form.a->op != ExprOp::Load) return std::nullopt;
+    const std::vector<Expr> index = te::index_of(*form.a);
+    const Dim& depth = lowering.formula().variable(form.k).extent;
+    auto whole = lowering.stride(form.a->buffer, index, form.k);
+    const bool even = depth.is_constant() && depth.constant() % kDepth == 0;
+    if (whole ? !whole->is(1) : !even) return std::nullopt;
+    if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, kDepth)) return std::nullopt;
+    const Shape& shape = lowering.formula().buffer(form.a->buffer).shape;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
+    }
+    std::optional<RowAxis> best;
+    for (VarId axis : form.rows) {
+      std::optional<RowAxis> found;
+      bool good = true;
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        if (te::variables_of(index[d]).count(axis) == 0) continue;
+        const te::LinearIndex linear = lowering.algebra().linear(index[d]);
+        const auto* term = linear.find(axis);
+        const bool counted =
+            term != nullptr && term->coefficient.is_constant() && term->coefficient.constant() > 0;
+        good = good && !found && counted && d + 1 < index.size();
+        for (const auto& other : linear.terms)
+          good = good && (other.atom->op == ExprOp::Var || te::variables_of(other.atom).count(axis) == 0);
+        if (counted) found = RowAxis{axis, d, term->coefficient.constant()};
+      }
+      if (!good || !found) continue;
+      auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
+      if (!best || turns(axis) > turns(best->axis)) best = found;
+    }
+    return best;
+  }
+
+ private:
+  Lowering probe() const {
+    Lowering made(formula_, target_, nominal_, "probe");
+    made.place_temporaries(Scope::Workspace);
+    return made;
+  }
+  std::optional<TileForm> found() const { return tile_form(formula_, formula_.stages[main_], nominal_); }
+  const Dim& extent(VarId loop) const { return formula_.variable(loop).extent; }
+
+  VarId loop(const Dim& turns) {
+    VarId made(formula_.variables.size());
+    formula_.variables.push_back({"p" + std::to_string(made.index), turns});
+    return made;
+  }
+  BufferId temporary(Shape shape) {
+    BufferId made(formula_.buffers.size());
+    formula_.buffers.push_back({made, "p" + std::to_string(made.index), DType::BF16, std::move(shape),
+                                te::BufferRole::Temporary, -1});
+    return made;
+  }
+
+  // A stage of its own before the products, and what they read of it.
+  void insert(Stage stage, const Expr& part, const Expr& instead) {
+    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, part) ? instead : Expr(); });
+    formula_.stages[main_].body = rewriter(formula_.stages[main_].body);
+    formula_.stages.insert(formula_.stages.begin() + static_cast<std::ptrdiff_t>(main_), std::move(stage));
+    ++main_;
+  }
+
+  struct Copied {
+    Stage stage;
+    Shape shape;
+    Substitution fresh;
+    std::vector<Expr> place;
+    void along(VarId own, const Dim& turns, Expr at) {
+      stage.axes.push_back(own);
+      stage.store.push_back(Expr::variable(own));
+      shape.push_back(turns);
+      place.push_back(std::move(at));
+    }
+  };
+  void finish(Copied copied, const Expr& part, Expr body) {
+    copied.stage.target = temporary(copied.shape);
+    copied.stage.body = std::move(body);
+    insert(std::move(copied.stage), part,
+           Expr::load(copied.stage.target, DType::BF16, std::move(copied.place)));
+  }
+
+  // t[…, n/16, deeper…, k/32, k/2%16, n%16, k%2] = b, zero where there is none.
+  void pack(const TileForm& form) {
+    Copied copied;
+    const std::set<VarId> used = te::variables_of(form.b);
+    const Expr k = Expr::variable(form.k), n = Expr::variable(form.n);
+    auto same = [&](VarId axis) {
+      VarId own = loop(extent(axis));
+      copied.fresh[axis.index] = Expr::variable(own);
+      copied.along(own, extent(axis), Expr::variable(axis));
+    };
+    auto part = [&](const Dim& turns, Expr at) {
+      VarId own = loop(turns);
+      copied.along(own, turns, std::move(at));
+      return Expr::variable(own);
+    };
+    auto divided = [](const Expr& x, std::int64_t by) { return floor_div(x, Expr::index(by)); };
+    auto rest = [](const Expr& x, std::int64_t by) { return mod(x, Expr::index(by)); };
+    Expr panel = part(ceil_div(extent(form.n), kColumns), divided(n, kColumns));
+    for (const auto* list : {&form.batch, &form.columns, &form.deeper}) {
+      for (VarId axis : *list) {
+        if (used.count(axis)) same(axis);
+      }
+    }
+    Expr block = part(ceil_div(extent(form.k), kDepth), divided(k, kDepth));
+    Expr pair = part(kPairs, rest(divided(k, 2), kPairs));
+    Expr lane = part(kColumns, rest(n, kColumns));
+    Expr which = part(2, rest(k, 2));
+    Expr column = panel * Expr::index(kColumns) + lane;
+    Expr deep = block * Expr::index(kDepth) + pair * Expr::index(2) + which;
+    copied.fresh[form.n.index] = column;
+    copied.fresh[form.k.index] = deep;
+    Expr body = te::substituted(form.b, copied.fresh);
+    Expr inside;
+    auto need = [&](const Expr& index, VarId axis, std::int64_t block_of) {
+      if (extent(axis).is_constant() && extent(axis).constant() % block_of == 0) return;
+      Expr one = index < Expr::size(extent(axis));
+      inside = inside.defined() ? inside & one : one;
+    };
+    need(column, form.n, kColumns);
+    need(deep, form.k, kDepth);
+    if (inside.defined()) body = te::select(inside, body, Expr::number(DType::BF16, 0));
+    finish(std::move(copied), form.b, std::move(body));
+  }
+
+  // a with k innermost: one element for each turn of its loops, or, where a window walks over it, one for each element that
+  // the windows see.
+  bool gather(const TileForm& form) {
+    std::vector<Expr> loads;
+    std::vector<Expr> waiting{form.a};
+    while (!waiting.empty()) {
+      Expr expr = waiting.back();
+      waiting.pop_back();
+      if (te::is_load(*expr)) {
+        loads.push_back(expr);
+      } else {
+        for (const Expr& operand : expr->operands) waiting.push_back(operand);
+      }
+    }
+    bool mixes = false;
+    for (const Expr& load : loads) {
+      for (const Expr& index : te::index_of(*load)) mixes = mixes || te::variables_of(index).size() > 1;
+    }
+    if (mixes) return loads.size() == 1 && picture(form, loads[0]);
+    Copied copied;
+    const std::set<VarId> used = te::variables_of(form.a);
+    auto same = [&](VarId axis) {
+      VarId own = loop(extent(axis));
+      copied.fresh[axis.index] = Expr::variable(own);
+      copied.along(own, extent(axis), Expr::variable(axis));
+    };
+    for (const auto* list : {&form.batch, &form.rows, &form.deeper}) {
+      for (VarId axis : *list) {
+        if (used.count(axis)) same(axis);
+      }
+    }
+    same(form.k);
+    Expr body = te::substituted(form.a, copied.fresh);
+    finish(std::move(copied), form.a, std::move(body));
+    return true;
+  }
+
+  bool picture(const TileForm& form, const Expr& load) {
+    const te::BufferInfo source = formula_.buffer(load->buffer);
+    const std::vector<Expr> index = te::index_of(*load);
+    std::vector<Expr> from(index.size());
+    Copied copied;
+    te::IndexAlgebra algebra(formula_);
+    struct Along {
+      std::size_t dimension;
+      Dim low, turns;
+    };
+    std::vector<Along> dimensions;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (te::variables_of(index[d]).count(form.k)) {
+        if (te::variables_of(index[d]).size() > 1) return false;
+        continue;
+      }
+      auto range = algebra.range(index[d]);
+      if (!range) return false;
+      dimensions.push_back({d, range->low, range->high - range->low + 1});
+    }
+    for (const Along& along : dimensions) {
+      VarId own = loop(along.turns);
+      from[along.dimension] = Expr::variable(own) + Expr::size(along.low);
+      copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
+    }
+    VarId deep = loop(extent(form.k));
+    copied.along(deep, extent(form.k), Expr::variable(form.k));
+    Substitution channel{{form.k.index, Expr::variable(deep)}};
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!from[d].defined()) from[d] = te::substituted(index[d], channel);
+    }
+    Expr seen = load->op == ExprOp::Load ? Expr::load(load->buffer, load->dtype, from)
+                                         : Expr::load_or(load->operands[0], load->buffer, from);
+    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, load) ? seen : Expr(); });
+    Expr body = rewriter(form.a);
+    for (VarId loop : te::variables_of(body)) {
+      if (std::find(copied.stage.axes.begin(), copied.stage.axes.end(), loop) == copied.stage.axes.end())
+        return false;
+    }
+    te::IndexAlgebra simplify(formula_);
+    for (Expr& one : copied.place) one = simplify.simplified(one);
+    finish(std::move(copied), form.a, std::move(body));
+    return true;
+  }
+
+  Formula formula_;
+  std::size_t main_;
+  const Target& target_;
+  const SymbolBindings& nominal_;
+};
+
+// ---- the products
+
+class TilesLowering {
+ public:
+  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, Preparation::RowAxis rows)
+      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows) {
+    sum_ = lowering_.scratch("sum", DType::F32, {kAcross, kAcross, kRows, kColumns}, Scope::Register);
+    left_ = lowering_.scratch("left", DType::BF16, {kAcross, kRows, kDepth}, Scope::Register);
+    right_ = lowering_.scratch("right", DType::BF16, {kAcross, kPairs, kDepth}, Scope::Register);
+    cut_depth();
+  }
+
+  std::vector<Stmt> phases() {
+    std::vector<Stmt> made;
+    const std::int64_t columns = extent(form_.n).constant();
+    const std::int64_t wide = kAcross * kColumns, whole = columns / wide, rest = columns - whole * wide;
+    if (whole > 0) made.push_back(phase({0, whole, kAcross}));
+    if (rest > 0) made.push_back(phase({whole * wide, 1, (rest + kColumns - 1) / kColumns}));
+    return made;
+  }
+
+ private:
+  // `count` times `panels` panels of 16 columns, from `first` on.
+  struct Panels {
+    std::int64_t first = 0, count = 1, panels = kAcross;
+  };
+  struct RowTile {
+    Expr first;  // row of the tile's first one
+    Expr from;  // rows before were finished by others; undefined: all are new
+    Expr rows;  // that there are; undefined: 16
+  };
+  struct Block {
+    Substitution bound;
+    Expr column;  // the first one
+    std::int64_t panels = kAcross;
+    Expr number;  // of the block among those whose sums are kept
+    bool masked = false;  // columns beyond the last one are padding
+  };
+
+  const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
+  const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
+
+  // The loops along k of one pass; the others go round the group of rows.
+  void cut_depth() {
+    const std::int64_t k = extent(form_.k).constant();
+    steps_ = k / kDepth;
+    tail_ = k % kDepth;
+    factor_ = steps_;
+    if (tail_ == 0) {
+      factor_ = std::min<std::int64_t>(steps_, kPassDepth / kDepth);
+      while (steps_ % factor_ != 0) --factor_;
+    }
+    std::int64_t depth = k;
+    bool full = factor_ != steps_;
+    for (auto axis = form_.deeper.rbegin(); axis != form_.deeper.rend(); ++axis) {
+      full = full || !extent(*axis).is_constant() || depth * extent(*axis).constant() > kPassDepth;
+      if (!full) depth *= extent(*axis).constant();
+      (full ? outer_ : inner_).insert((full ? outer_ : inner_).begin(), *axis);
+    }
+    passes_ = steps_ / std::max<std::int64_t>(1, factor_);
+    for (VarId axis : outer_) passes_ = extent(axis).is_constant() ? passes_ * extent(axis).constant() : 2;
+  }
+
+  // Whether panels are the outermost loop: what is read again and again should be what stays in a cache.
+  bool panels_outside() const {
+    std::int64_t a = 2, b = 2 * lowering_.size(extent(form_.n)), groups = 1;
+    for (VarId loop : te::variables_of(form_.a)) a *= lowering_.size(extent(loop));
+    for (VarId loop : stage_.reduction) b *= lowering_.size(extent(loop));
+    for (VarId loop : form_.rows) groups *= lowering_.size(extent(loop));
+    const std::int64_t tile = lowering_.size(extent(tile_.axis));
+    groups = groups / std::max<std::int64_t>(1, tile) * ((tile + kGroup * 32 - 1) / (kGroup * 32));
+    const std::int64_t room = lowering_.target().l2_bytes / 2;
+    const std::int64_t again_a = a <= room ? 0 : a * lowering_.size(extent(form_.n)) / 32;
+    const std::int64_t again_b = b <= room ? 0 : b * groups;
+    return again_a < again_b;
+  }
+
+  Stmt phase(const Panels& across) {
+    std::vector<VarId> grid;
+    Substitution bound;
+    auto over = [&](VarId axis, const Dim& turns) {
+      if (turns.is(1)) return Expr::index(0);
+      grid.push_back(lowering_.loop(name(axis), turns));
+      return Expr::variable(grid.back());
+    };
+    Block block;
+    block.panels = across.panels;
+    auto columns = [&] {
+      block.column =
+          Expr::index(across.first) + over(form_.n, across.count) * Expr::index(across.panels * kColumns);
+    };
+    block.masked = across.first + across.count * across.panels * kColumns > extent(form_.n).constant();
+    for (const auto* list : {&form_.batch, &form_.columns}) {
+      for (VarId axis : *list) bound[axis.index] = over(axis, extent(axis));
+    }
+    const bool outside = panels_outside();
+    if (outside) columns();
+    for (VarId axis : form_.rows) {
+      if (axis != tile_.axis) bound[axis.index] = over(axis, extent(axis));
+    }
+    const Dim& rows = extent(tile_.axis);
+    const Dim blocks = ceil_div(rows, kAcross * kRows);
+    std::int64_t group = kGroup;
+    if (blocks.is_constant()) group = even_part(blocks.constant());
+    Expr first = over(tile_.axis, ceil_div(blocks, group)) * Expr::index(group);
+    if (!outside) columns();
+    block.bound = std::move(bound);
+    kept_ = lowering_.scratch("c", DType::F32, {passes_ > 1 ? group : 1, kAcross * kRows, kAcross * kColumns},
+                              Scope::Shared);
+    Stmt body =
+        passes_ > 1 ? in_passes(block, first, group) : over_blocks(block, first, group, {}, true, true);
+    body = Lowering::where_any(rows, std::move(body));
+    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Grid, *loop, body);
+    return body;
+  }
+
+  // Groups of nearly one size.
+  static std::int64_t even_part(std::int64_t blocks) {
+    const std::int64_t groups = (blocks + kGroup - 1) / kGroup;
+    return (blocks + groups - 1) / std::max<std::int64_t>(1, groups);
+  }
+
+  Stmt in_passes(Block block, const Expr& first, std::int64_t group) {
+    std::vector<VarId> loops;
+    Expr begun, ended;  // conditions: not the first pass, not the last
+    auto pass = [&](const std::string& label, const Dim& turns) {
+      loops.push_back(lowering_.loop(label, turns));
+      Expr turn = Expr::variable(loops.back());
+      if (turns.is(1)) return turn;
+      Expr is_first = equal(turn, Expr::index(0)), is_last = equal(turn, Expr::size(turns - 1));
+      begun = begun.defined() ? begun & is_first : is_first;
+      ended = ended.defined() ? ended & is_last : is_last;
+      return turn;
+    };
+    for (VarId axis : outer_) block.bound[axis.index] = pass(name(axis), extent(axis));
+    Expr step = factor_ == steps_ ? Expr() : pass(name(form_.k), steps_ / factor_);
+    Stmt body = over_blocks(block, first, group, step, begun, ended);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    return body;
+  }
+
+  // A condition that is known, or not.
+  struct When {
+    When(bool known) : known(known) {}  // NOLINT: either will do
+    When(Expr condition) : condition(std::move(condition)) {}  // NOLINT
+    Expr condition;
+    bool known = true;
+    Stmt branch(Stmt when_true, Stmt when_false) const {
+      if (!condition.defined()) return known ? when_true : when_false;
+      return Stmt::branch(condition, std::move(when_true), std::move(when_false));
+    }
+  };
+
+  // The blocks of 32 rows of a group; the last block of all is lower.
+  Stmt over_blocks(Block block, const Expr& first, std::int64_t group, const Expr& pass, const When& is_first,
+                   const When& is_last) {
+    const Dim& rows = extent(tile_.axis);
+    const Dim full = floor_div(rows, kAcross * kRows), rest = rows - full * (kAcross * kRows);
+    VarId turn = lowering_.loop("t", group);
+    Expr number = first + Expr::variable(turn);
+    block.number = passes_ > 1 ? Expr::variable(turn) : Expr::index(0);
+    auto tiles = [&](const std::vector<RowTile>& along) {
+      return one_block(block, along, pass, is_first, is_last);
+    };
+    Expr base = number * Expr::index(kAcross * kRows);
+    Stmt whole = tiles({{base, {}, {}}, {base + Expr::index(kRows), {}, {}}});
+    Stmt last = rest.is(0) ? Stmt() : low_block(full, rest, tiles);
+    Stmt body;
+    if (full.is(0)) {
+      body = last;
+    } else if (rest.is(0) && full.is_constant() && full.constant() % group == 0) {
+      body = whole;
+    } else {
+      if (last.defined()) last = Stmt::branch(equal(number, Expr::size(full)), std::move(last));
+      body = Stmt::branch(number < Expr::size(full), std::move(whole), std::move(last));
+    }
+    return Stmt::loop(LoopKind::Serial, turn, std::move(body));
+  }
+
+  Stmt low_block(const Dim& full, const Dim& rest,
+                 const std::function<Stmt(const std::vector<RowTile>&)>& tiles) const {
+    const Dim& rows = extent(tile_.axis);
+    const Expr base = Expr::size(full * (kAcross * kRows)), second = base + Expr::index(kRows);
+    const Expr end = Expr::size(rows), shifted = Expr::size(rows - kRows);
+    auto both = [&] { return tiles({{base, {}, {}}, {shifted, second, {}}}); };
+    auto one = [&] { return tiles({{shifted, base, {}}}); };
+    auto few = [&] { return tiles({{Expr::index(0), {}, end}}); };
+    if (rows.is_constant()) {
+      if (rest.constant() > kRows) return both();
+      return rows.constant() >= kRows ? one() : few();
+    }
+    const Expr enough = end >= Expr::index(kRows);
+    Stmt low = Stmt::branch(enough, one(), Stmt::branch(end > Expr::index(0), few()));
+    const Expr two = (Expr::size(rest) > Expr::index(kRows)) & enough;
+    Stmt made = Stmt::branch(two, both(), Stmt::branch(Expr::size(rest) > Expr::index(0), std::move(low)));
+    return made;
+  }
+
+  Operand place(kir::BufferId buffer, std::vector<Expr> index) const {
+    return {buffer, std::move(index), {}};
+  }
+  static Operand number(Expr value) { return {{}, {}, std::move(value)}; }
+  static Operand number(std::int64_t value) { return number(Expr::index(value)); }
+  Operand sum(std::size_t u, std::int64_t v) const {
+    return place(sum_,
+                 {Expr::index(static_cast<std::int64_t>(u)), Expr::index(v), Expr::index(0), Expr::index(0)});
+  }
+  Operand left(std::size_t u) const {
+    return place(left_, {Expr::index(static_cast<std::int64_t>(u)), Expr::index(0), Expr::index(0)});
+  }
+  Operand right(std::int64_t v) const {
+    return place(right_, {Expr::index(v), Expr::index(0), Expr::index(0)});
+  }
+  Operand kept(const Block& block, std::size_t u, std::int64_t v) const {
+    return place(
+        kept_, {block.number, Expr::index(static_cast<std::int64_t>(u) * kRows), Expr::index(v * kColumns)});
+  }
+
+  // Sums of one block, in one pass.
+  Stmt one_block(const Block& block, const std::vector<RowTile>& along, const Expr& pass,
+                 const When& is_first, const When& is_last) {
+    std::vector<Stmt> zeros, again, out;
+    for (std::size_t u = 0; u < along.size(); ++u) {
+      for (std::int64_t v = 0; v < block.panels; ++v) {
+        zeros.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
+        again.push_back(
+            Stmt::call(Intrinsic::TileLoad, {sum(u, v), kept(block, u, v), number(kRows), number(kColumns)}));
+        out.push_back(Stmt::call(Intrinsic::TileStore,
+                                 {kept(block, u, v), sum(u, v), number(kRows), number(kColumns)}));
+      }
+    }
+    std::vector<Stmt> made;
+    made.push_back(is_first.branch(Stmt::block(std::move(zeros)), Stmt::block(std::move(again))));
+    made.push_back(products(block, along, pass));
+    made.insert(made.end(), out.begin(), out.end());
+    std::vector<Stmt> results;
+    for (std::size_t u = 0; u < along.size(); ++u) results.push_back(results_of(block, along[u], u));
+    Stmt finished = is_last.branch(Stmt::block(std::move(results)), {});
+    if (finished.defined()) made.push_back(std::move(finished));
+    return Stmt::block(std::move(made));
+  }
+
+  Stmt products(const Block& block, const std::vector<RowTile>& along, const Expr& pass) {
+    Substitution bound = block.bound;
+    std::vector<VarId> loops;
+    for (VarId axis : inner_) {
+      loops.push_back(lowering_.loop(name(axis), extent(axis)));
+      bound[axis.index] = Expr::variable(loops.back());
+    }
+    std::vector<Stmt> steps;
+    if (factor_ > 0) {
+      VarId turn = lowering_.loop(name(form_.k), factor_);
+      Expr step = Expr::variable(turn);
+      if (pass.defined()) step = pass * Expr::index(factor_) + step;
+      steps.push_back(Stmt::loop(LoopKind::Serial, turn, one_step(block, bound, along, step, kDepth)));
+    }
+    if (tail_ > 0) steps.push_back(one_step(block, bound, along, Expr::index(steps_), tail_));
+    Stmt body = Stmt::block(std::move(steps));
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    return body;
+  }
+
+  // 32 of k, or those that are left.
+  Stmt one_step(const Block& block, Substitution bound, const std::vector<RowTile>& along, const Expr& step,
+                std::int64_t depth) {
+    bound[form_.k.index] = step * Expr::index(kDepth);
+    std::vector<Stmt> made;
+    for (std::int64_t v = 0; v < block.panels; ++v) {
+      bound[form_.n.index] = block.column + Expr::index(v * kColumns);
+      Expr panel = lowering_.body(form_.b, bound).value;
+      const auto rank = static_cast<std::int64_t>(panel->operands.size());
+      made.push_back(Stmt::call(Intrinsic::TileLoadRows,
+                                {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
+                                 number(kPairs), number(kDepth), number(rank - 3), number(1)}));
+    }
+    for (std::size_t u = 0; u < along.size(); ++u) {
+      bound[tile_.axis.index] = along[u].first;
+      Expr rows = lowering_.body(form_.a, bound).value;
+      Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
+      made.push_back(Stmt::call(
+          Intrinsic::TileLoadRows,
+          {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
+           number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
+      for (std::int64_t v = 0; v < block.panels; ++v)
+        made.push_back(Stmt::call(Intrinsic::TileMultiplyBf16, {sum(u, v), left(u), right(v)}));
+    }
+    return Stmt::block(std::move(made));
+  }
+
+  // The epilogue: rows of a tile of sums become elements of the result.
+  Stmt results_of(const Block& block, const RowTile& tile, std::size_t u) {
+    VarId row = lowering_.loop("r", kRows);
+    const Expr r = Expr::variable(row);
+    std::vector<Stmt> panels;
+    for (std::int64_t v = 0; v < block.panels; ++v) {
+      VarId lane = lowering_.loop("l", kColumns);
+      const Expr column = block.column + Expr::index(v * kColumns) + Expr::variable(lane);
+      Substitution bound = block.bound;
+      bound[tile_.axis.index] = tile.first + r;
+      bound[form_.n.index] = column;
+      Expr value = Expr::load(kept_, DType::F32,
+                              {block.number, Expr::index(static_cast<std::int64_t>(u) * kRows) + r,
+                               Expr::index(v * kColumns) + Expr::variable(lane)});
+      Lowering::Body result{{}, value};
+      if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
+      Stmt store = lowering_.store(stage_, bound, std::move(result));
+      if (block.masked) store = Stmt::branch(column < Expr::size(extent(form_.n)), std::move(store));
+      panels.push_back(Stmt::loop(LoopKind::Vector, lane, std::move(store)));
+    }
+    Stmt body = Stmt::block(std::move(panels));
+    if (tile.from.defined()) body = Stmt::branch(tile.first + r >= tile.from, std::move(body));
+    if (tile.rows.defined()) body = Stmt::branch(r < tile.rows, std::move(body));
+    return Stmt::loop(LoopKind::Serial, row, std::move(body));
+  }
+
+  Lowering& lowering_;
+  const Stage& stage_;
+  TileForm form_;
+  Preparation::RowAxis tile_;
+  kir::BufferId sum_, left_, right_, kept_;
+  std::vector<VarId> inner_, outer_;
+  std::int64_t steps_ = 0, tail_ = 0, factor_ = 0, passes_ = 1;
+};
+
+}  // namespace
+
+bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
+                 const SymbolBindings& nominal) {
+  const MatrixUnit* unit = target.matrix_unit(DType::BF16);
+  if (unit == nullptr || target.kind != TargetKind::Cpu || unit->rows != kRows || unit->columns != kColumns ||
+      unit->depth != kDepth)
+    return false;
+  return tile_form(formula, stage, nominal).has_value();
+}
+
+std::optional<Formula> prepare_tiles(const Formula& formula, const Target& target,
+                                     const SymbolBindings& nominal) {
+  for (std::size_t s = 0; s < formula.stages.size(); ++s) {
+    if (takes_tiles(formula, formula.stages[s], target, nominal))
+      return Preparation(formula, s, target, nominal).run();
+  }
+  return std::nullopt;
+}
+
+std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage) {
+  auto form = tile_form(lowering.formula(), stage, lowering.nominal());
+  if (!form || !is_paired(lowering.formula(), *form)) return {};
+  auto rows = Preparation::row_axis_of(lowering, *form);
+  if (!rows) return {};
+  return TilesLowering(lowering, stage, std::move(*form), *rows).phases();
+}
+
+}  // namespace xyntra

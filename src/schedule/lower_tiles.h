@@ -1,0 +1,30 @@
+// Products of bf16 factors on a unit that multiplies whole tiles (AMX).
+//
+//   y[m, n] = finish(sum(k) f32(a[m, k]) * f32(b[k, n]))         a, b: bf16; sums in f32
+//
+// A tile register holds 16 rows of 64 bytes: 16 × 32 factors or 16 × 16 sums. One step multiplies 32 rows of a by 32 columns
+// of b along 32 of k: two tiles of a, two of b, four of sums, which is all there are. b lies in panels of 16 columns whose
+// rows are pairs along k, as the unit wants them (paired_layout); what lies otherwise is packed by a stage before. One work
+// item takes a panel of 32 columns through a group of rows, in passes along k short enough for its part of the panel to
+// stay in the innermost cache. Rows that fill no tile are multiplied together with some that were done before, and
+// only the new ones are finished.
+#pragma once
+
+#include "plan/plan.h"
+#include "schedule/lowering.h"
+#include "schedule/tile_form.h"
+
+namespace xyntra {
+
+// Whether the products of the stage can be made by tiles of the target.
+bool takes_tiles(const te::Formula& formula, const te::Stage& stage, const Target& target,
+                 const SymbolBindings& nominal);
+
+// The formula with the factors made ready: rounded, gathered into rows, packed in pairs. Nothing when no stage takes tiles.
+std::optional<te::Formula> prepare_tiles(const te::Formula& formula, const Target& target,
+                                         const SymbolBindings& nominal);
+
+// Phases of a stage that was made ready.
+std::vector<kir::Stmt> lower_tiles(Lowering& lowering, const te::Stage& stage);
+
+}  // namespace xyntra

@@ -1,0 +1,36 @@
+// Which stages are products that a tile unit can make, and how their weights lie for it.
+#pragma once
+
+#include "schedule/lowering.h"
+#include "types/layout.h"
+
+namespace xyntra {
+
+// Of one tile: 16 rows of 64 bytes. The second factor has pairs along the sum in its rows.
+inline constexpr std::int64_t kTileRows = 16, kTileColumns = 16, kTilePairs = 16, kTileDepth = 32;
+
+// sum(k, deeper) f32(a[batch, rows, k, deeper]) * f32(b[batch, n, columns, k, deeper]): who depends on what.
+struct TileForm {
+  te::Expr a, b;  // both bf16
+  te::VarId k, n;
+  std::vector<te::VarId> deeper, rows, columns, batch;  // the other loops
+};
+std::optional<TileForm> tile_form(const te::Formula& formula, const te::Stage& stage,
+                                  const SymbolBindings& nominal);
+
+// A weight whose dimension `columns` runs along the result and `depth` along the sum, as tiles read it:
+// [n/16, the others…, k/32, k/2%16, n%16, k%2].
+Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth);
+bool is_paired(const te::Formula& formula, const TileForm& form);  // b lies so
+
+// The dimensions of a weight that products read; nothing where the buffer is not read as one.
+struct PairedAxes {
+  std::size_t columns = 0, depth = 0;
+};
+std::optional<PairedAxes> paired_axes(const te::Formula& formula, te::BufferId buffer);
+
+// Laying out a formula leaves loops over digits of n and k behind, one for each part of the layout. They become loops over
+// n and k again: sum(i, j, e) a[m, 32 i + 2 j + e] * b[…, i, j, n0, e] is sum(k) a[m, k] * b[…, k/32, k/2%16, n%16, k%2].
+void join_digits(te::Formula& formula);
+
+}  // namespace xyntra

@@ -1,0 +1,178 @@
+// Products rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "compiler/cpu_backend.h"
+#include "compiler/lock.h"
+#include "compiler/sim_backend.h"
+#include "fusion/execute.h"
+#include "ir/text.h"
+#include "ops/infer.h"
+#include "runtime/code/tiles.h"
+
+namespace xyntra {
+namespace {
+
+Tensor numbers(const Dims& dims, int seed) {
+  Tensor tensor = *Tensor::allocate(DType::F32, dims);
+  auto bytes = tensor.mutable_bytes();
+  std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761U + 1;
+  for (std::size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
+    state = state * 1664525U + 1013904223U;
+    const float value =
+        static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 22);
+    std::memcpy(&bytes[i], &value, sizeof value);
+  }
+  return tensor;
+}
+
+std::vector<float> floats(const Tensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.count()));
+  std::memcpy(values.data(), tensor.bytes().data(), values.size() * sizeof(float));
+  return values;
+}
+
+// relu(x w + b), the weights given.
+Graph layer(const Dim& rows, std::int64_t depth, std::int64_t columns) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{rows, depth}));
+  const ValueId w = graph.add_constant("w", numbers({depth, columns}, 1));
+  const ValueId b = graph.add_constant("b", numbers({columns}, 2));
+  const ValueId p = graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}, {}, "product"));
+  const ValueId s = graph.output_of(graph.add_node("Add", {p, b}, {"s"}));
+  graph.outputs = {graph.output_of(graph.add_node("Relu", {s}, {"y"}))};
+  EXPECT_TRUE(infer_types(graph).has_value());
+  return graph;
+}
+
+CompileOptions rounding(const char* target) {
+  CompileOptions options;
+  options.target = *find_target(target);
+  options.products = DType::BF16;
+  return options;
+}
+
+Plan plan_of(const Graph& graph, const char* target) {
+  auto plan = make_plan(graph, rounding(target));
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  return std::move(*plan);
+}
+
+std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto runner = PlanRunner::create(plan, {});
+  EXPECT_TRUE(runner.has_value());
+  auto results = runner->run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto lowered = lower_plan(plan, {});
+  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
+  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
+                     simulate_kernels(std::move(lowered->kernels)));
+  auto results = context.run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
+  auto model = compile_for_cpu(plan, {});
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  RunOptions options;
+  options.threads = threads;
+  RunContext context(model->program, model->host, options);
+  auto results = context.run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+bool has_tiles_here() { return host_target().name == "amx" && allow_tiles().has_value(); }
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], 1e-3 + 1e-4 * std::abs(expected[i])) << "element " << i;
+}
+
+bool uses_tiles(const Plan& plan) {
+  const auto text = kernels_of(plan);
+  return text.has_value() && text->find("tile_multiply_bf16") != std::string::npos;
+}
+
+TEST(Tiles, ComputeWhatTheRoundedFormulaSays) {
+  struct Case {
+    std::int64_t rows, depth, columns;
+  };
+  // Whole tiles; rows and columns that fill none; sums in several passes; depths that leave some over.
+  for (const Case& c :
+       {Case{64, 64, 64}, Case{37, 96, 50}, Case{5, 32, 16}, Case{50, 1088, 33}, Case{33, 72, 40}}) {
+    SCOPED_TRACE(std::to_string(c.rows) + " " + std::to_string(c.depth) + " " + std::to_string(c.columns));
+    const Plan plan = plan_of(layer(c.rows, c.depth, c.columns), "amx");
+    EXPECT_EQ(plan.groups.size(), 1U);
+    EXPECT_TRUE(uses_tiles(plan));
+    const std::vector<Datum> inputs{Datum::of(numbers({c.rows, c.depth}, 3))};
+    const std::vector<float> in_tiles = simulated(plan, inputs);
+    expect_near(in_tiles, evaluated(plan, inputs));
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 1), in_tiles);
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
+  }
+}
+
+TEST(Tiles, TakeAnyNumberOfRows) {
+  const Plan plan = plan_of(layer(Dim::symbol("n"), 64, 48), "amx");
+  EXPECT_TRUE(uses_tiles(plan));
+  for (std::int64_t rows : {1, 7, 15, 16, 17, 31, 32, 33, 47, 64, 100, 300}) {
+    SCOPED_TRACE(rows);
+    const std::vector<Datum> inputs{Datum::of(numbers({rows, 64}, 4))};
+    const std::vector<float> in_tiles = simulated(plan, inputs);
+    expect_near(in_tiles, evaluated(plan, inputs));
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
+  }
+}
+
+TEST(Tiles, WhereThereAreNoneTheSumsAreTheSame) {
+  const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 5))};
+  const std::vector<float> expected = evaluated(plan_of(layer(40, 64, 48), "amx"), inputs);
+  for (const char* target : {"avx512", "avx2", "neon", "generic"}) {
+    SCOPED_TRACE(target);
+    const Plan plan = plan_of(layer(40, 64, 48), target);
+    EXPECT_FALSE(uses_tiles(plan));
+    expect_near(simulated(plan, inputs), expected);
+  }
+}
+
+TEST(Tiles, ThePlanSaysWhatWasRounded) {
+  const Plan plan = plan_of(layer(40, 64, 48), "amx");
+  ASSERT_EQ(plan.certificate.size(), 1U);
+  EXPECT_EQ(plan.certificate[0].rule, "round-products");
+  EXPECT_EQ(plan.certificate[0].exactness, Exactness::PrecisionChanging);
+  EXPECT_EQ(plan.certificate[0].origins, std::vector<std::string>{"product"});
+  CompileOptions exact = rounding("amx");
+  exact.products = DType::F32;
+  EXPECT_NE(configuration_text(exact), configuration_text(rounding("amx")));
+}
+
+TEST(Tiles, ALockRoundsTheWeightsAgain) {
+  Module model;
+  model.graph = layer(40, 64, 48);
+  const auto made = make_lock(model, rounding("amx"));
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  EXPECT_NE(made->text.find("round-products"), std::string::npos);
+  const auto loaded = load_lock(made->text, model);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 6))};
+  EXPECT_EQ(evaluated(*loaded, inputs), evaluated(made->plan, inputs));
+  LockOptions strict;
+  strict.allow_precision_changing = false;
+  const auto refused = load_lock(made->text, model, strict);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("precision-changing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xyntra
