@@ -29,11 +29,9 @@ class Ours:
     name = "xyntra"
 
     def __init__(self, job: Job, library_path: pathlib.Path, backend: str) -> None:
-        if job.precision != "f32":
-            raise Absent(f"the library has no precision {job.precision} yet")
         loaded = library.Library(library_path)
         named = {re.sub(r"\W", "_", name): size for name, size in job.dims.items() if NAME.fullmatch(name)}
-        self.model = library.Model(loaded, job.path, backend, job.threads, named)
+        self.model = library.Model(loaded, job.path, backend, job.threads, named, job.precision)
         self.version = loaded.c.xyntra_version().decode()
 
     def outputs(self, feed: Feed) -> list[np.ndarray]:

@@ -20,7 +20,8 @@ class Tensor(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("threads", ctypes.c_int),
-                ("dims", ctypes.POINTER(ctypes.c_char_p)), ("dim_count", ctypes.c_size_t), ("max_memory", ctypes.c_size_t)]
+                ("dims", ctypes.POINTER(ctypes.c_char_p)), ("dim_count", ctypes.c_size_t), ("max_memory", ctypes.c_size_t),
+                ("precision", ctypes.c_char_p)]
 
 
 class XyntraError(Exception):
@@ -46,11 +47,13 @@ class Library:
 
 
 class Model:
-    def __init__(self, library: Library, path: pathlib.Path, backend: str, threads: int, dims: dict[str, int]) -> None:
+    def __init__(self, library: Library, path: pathlib.Path, backend: str, threads: int, dims: dict[str, int],
+                 precision: str) -> None:
         self.library = library
         self.handle = ctypes.c_void_p()
         texts = [f"{name}={size}".encode() for name, size in dims.items()]
-        options = Options(ctypes.sizeof(Options), backend.encode(), threads, (ctypes.c_char_p * len(texts))(*texts), len(texts), 0)
+        options = Options(ctypes.sizeof(Options), backend.encode(), threads, (ctypes.c_char_p * len(texts))(*texts), len(texts), 0,
+                          precision.encode())
         library.check(library.c.xyntra_load(str(path).encode(), ctypes.byref(options), ctypes.byref(self.handle)))
 
     def __del__(self) -> None:
