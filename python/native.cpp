@@ -171,7 +171,7 @@ NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(xyntra_version()); });
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&,
-                    std::size_t>())
+                    std::size_t, const std::string&>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("run", &Session::run);

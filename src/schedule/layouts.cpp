@@ -167,6 +167,13 @@ class LayoutChooser {
 
   // A picture between convolutions: channels in blocks of a vector.
   Wish blocked(std::size_t g, const te::BufferInfo& buffer) const {
+    // What tiles read: the sum runs along the channels, and a row of a tile is one pixel.
+    if (buffer.dtype == DType::BF16 && buffer.shape.size() > 3) {
+      Layout innermost{{0, 1, 0}};
+      for (std::size_t d = 2; d < buffer.shape.size(); ++d) innermost.push_back({d, 1, 0});
+      innermost.push_back({kChannels, 1, 0});
+      return target_.matrix_unit(DType::BF16) != nullptr ? Wish(innermost) : Wish();
+    }
     std::int64_t block = block_of(buffer, kChannels);
     if (block < 2) return {};
     for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
