@@ -11,6 +11,8 @@
 namespace xyntra::onnx {
 namespace {
 
+constexpr std::int64_t kMostHeads = 1 << 16;  // each is an element of a constant, whatever the size of the file
+
 // Heads of K or V by the query head that uses them: 0, 0, 1, 1 for four queries over two.
 Result<ValueId> repeat_heads(const NodeDraft& draft, GraphBuilder& builder, ValueId x,
                              const Dim& query_heads) {
@@ -21,6 +23,8 @@ Result<ValueId> repeat_heads(const NodeDraft& draft, GraphBuilder& builder, Valu
   if (heads.constant() <= 0 || query_heads.constant() % heads.constant() != 0) {
     return bad_model("the number of query heads must be a multiple of the number of key heads");
   }
+  if (query_heads.constant() > kMostHeads)
+    return unsupported("more than " + std::to_string(kMostHeads) + " query heads over fewer key heads");
   std::vector<std::int64_t> order;
   for (std::int64_t h = 0; h < query_heads.constant(); ++h) {
     order.push_back(h / (query_heads.constant() / heads.constant()));

@@ -143,3 +143,12 @@ def input_where_attribute_was():
     """Squeeze of opset 11 has its axes as attribute, not as input too."""
     made = node("Squeeze", ["x", "w"], ["y"], axes=[0])
     return model([made], initializers=[weights((1,), dtype=T.INT64, raw=b"\0" * 8)], opset=11)
+
+
+@case
+def flex_attention_of_many_heads():
+    """A number in the file must not become a list of as many elements."""
+    return model([h.make_node("FlexAttention", ["q", "k", "v"], ["y"], name="attention", domain="ai.onnx.preview")],
+                 inputs=[f32("q", [2, 1 << 32, 4, 8]), f32("k", [2, 4, 6, 8]), f32("v", [2, 4, 6, 8])],
+                 outputs=[f32("y", None)],
+                 imports=[h.make_opsetid("", 26), h.make_opsetid("ai.onnx.preview", 1)])
