@@ -45,8 +45,13 @@ typedef enum xyntra_status {
 /* Why the last call of this thread that failed did so: one sentence, valid until this thread's next call. */
 XYNTRA_API const char* xyntra_last_message(void);
 
-/* The numbers are those of ONNX's TensorProto.DataType. Elements narrower than a byte are packed, first in the low bits. */
+/* The numbers are those of ONNX's TensorProto.DataType. Elements narrower than a byte are packed, first in the low bits.
+   A caller may hand in any number, so in C++ the type holds any: to read one of no name would be undefined else. */
+#ifdef __cplusplus
+typedef enum xyntra_dtype : int {
+#else
 typedef enum xyntra_dtype {
+#endif
   XYNTRA_F32 = 1,
   XYNTRA_U8 = 2,
   XYNTRA_I8 = 3,

@@ -38,13 +38,13 @@ class GuardedBytes {
   template <class T>
   std::vector<T> as() const {
     std::vector<T> copy(size_ / sizeof(T));
-    std::memcpy(copy.data(), data_, copy.size() * sizeof(T));
+    if (!copy.empty()) std::memcpy(copy.data(), data_, copy.size() * sizeof(T));
     return copy;
   }
   template <class T>
   void set(const std::vector<T>& values) {
     ASSERT_EQ(size_, values.size() * sizeof(T));
-    std::memcpy(data_, values.data(), size_);
+    if (!values.empty()) std::memcpy(data_, values.data(), size_);
   }
 
  private:
