@@ -310,7 +310,7 @@ class Chooser {
     return 0;
   }
 
-  // The register tile, in 2 or 3 vectors across. Where an operand of an fma can be broadcast from memory, all registers
+  // The register tile, in 2 to 4 vectors across. Where an operand of an fma can be broadcast from memory, all registers
   // but those of one line and one spare hold sums; elsewhere about three quarters do. At most so many rows: a kernel
   // takes fewer where that comes out even. Wide tiles are lower, so that fewer rows are left over.
   void add_tile_knobs(Schedule& schedule, const Stage& main) const {
@@ -320,7 +320,12 @@ class Chooser {
       const std::int64_t wide = matrix_columns(main);
       // Many columns that come out even in no way are cut as it suits the rows.
       bool thrice = wide > 0 && (wide % (3 * lanes) == 0 || (wide % (2 * lanes) != 0 && wide > 64 * lanes));
-      std::int64_t across = lanes >= 16 && !thrice ? 2 : 3;
+      // Rows a multiple of a page apart share lines of the innermost cache: few of them stay there at a time.
+      Dim row_bytes = bits_of(main.body.dtype()) / 8;
+      for (VarId k : main.reduction) row_bytes = row_bytes * formula_.variable(k).extent;
+      bool crowded = row_bytes.is_constant() && row_bytes.constant() % 4096 == 0 && row_bytes.constant() > 0;
+      bool wider = wide > 0 && wide % (4 * lanes) == 0 && crowded && !thrice;
+      std::int64_t across = lanes < 16 || thrice ? 3 : wider ? 4 : 2;
       schedule.knobs.push_back({"tile_columns", across * lanes});
       std::int64_t sums =
           lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;

@@ -1,6 +1,7 @@
 #include "schedule/lower_contraction.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "te/compose.h"
@@ -22,8 +23,7 @@ namespace {
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTailRows = 4;
-constexpr std::int64_t kDepth =
-    256;  // turns of the sum in one pass: their lines of b fit into the innermost cache
+constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
 constexpr std::int64_t kReused =
     64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
@@ -107,42 +107,46 @@ class TileLowering {
 
   std::vector<Stmt> phases() {
     Substitution bound;
-    std::vector<VarId> grid;
-    auto over = [&](VarId axis, const Dim& turns) {
+    std::vector<VarId> batch, columns, rows;
+    auto over = [&](std::vector<VarId>& grid, VarId axis, const Dim& turns) {
       if (turns.is(1)) return Expr::index(0);
       grid.push_back(lowering_.loop(name(axis), turns));
       return Expr::variable(grid.back());
     };
-    for (VarId axis : roles_.batch) bound[axis.index] = over(axis, extent(axis));
+    for (VarId axis : roles_.batch) bound[axis.index] = over(batch, axis, extent(axis));
     for (VarId axis : roles_.columns) {
-      if (second_ != axis) bound[axis.index] = over(axis, extent(axis));
+      if (second_ != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
-    Expr second = second_.valid() ? over(second_, floor_div(extent(second_), vectors_)) : Expr();
+    Expr second =
+        second_.valid() ? over(columns, second_, floor_div(extent(second_), vectors_)) : Expr();
     std::vector<Stmt> made;
-    std::vector<VarId> outer = grid;
-    auto rows = [&](const Columns& across) {
-      grid = outer;
+    const std::size_t outer = columns.size();
+    for (const Columns& across : runs_of_columns()) {
+      columns.resize(outer);
+      rows.clear();
       Columns placed = across;
       placed.second = second;
       if (!across.blocks.is(1)) {
-        grid.push_back(lowering_.loop(name(roles_.lane), across.blocks));
-        placed.base = across.base + Expr::variable(grid.back()) * Expr::index(across.width * across.vectors);
+        columns.push_back(lowering_.loop(name(roles_.lane), across.blocks));
+        placed.base =
+            across.base + Expr::variable(columns.back()) * Expr::index(across.width * across.vectors);
       }
       Substitution inner = bound;
-      Stmt tiles = passes(inner, placed, grid);
+      Stmt tiles = passes(inner, placed, rows);
       if (!tiles.defined()) {
         for (VarId axis : roles_.rows) {
-          if (axis != tile_) inner[axis.index] = over(axis, extent(axis));
+          if (axis != tile_) inner[axis.index] = over(rows, axis, extent(axis));
         }
-        tiles = row_tiles(inner, placed, grid);
+        tiles = row_tiles(inner, placed, rows);
       }
       Stmt body = Lowering::where_any(extent(roles_.lane), where_columns(across, std::move(tiles)));
+      std::vector<VarId> grid = batch;
+      for (const auto* part : in_order(columns, rows)) grid.insert(grid.end(), part->begin(), part->end());
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
       made.push_back(body);
-    };
-    for (const Columns& run : runs_of_columns()) rows(run);
+    }
     return made;
   }
 
@@ -187,6 +191,32 @@ class TileLowering {
     Expr second;
     bool masked = false;  // lanes beyond the last column do nothing
   };
+
+  std::int64_t cache_bytes() const { return lowering_.target().l2_bytes / 4 * 3; }
+
+  // Outer loops first. For every turn of the outer ones the inner ones go through their operand once more: that comes
+  // from memory each time where it does not stay in the cache.
+  std::array<const std::vector<VarId>*, 2> in_order(const std::vector<VarId>& columns,
+                                                    const std::vector<VarId>& rows) const {
+    auto turns = [&](const std::vector<VarId>& loops) {
+      std::int64_t product = 1;
+      for (VarId loop : loops) product *= std::max<std::int64_t>(1, lowering_.loop_size(loop));
+      return product;
+    };
+    auto traffic = [&](const Expr& factor, std::int64_t times) {
+      std::int64_t bytes = 0;
+      te::for_each_node(factor, [&](const ExprNode& node) {
+        if (!te::is_load(node)) return;
+        const te::BufferInfo& buffer = lowering_.formula().buffer(node.buffer);
+        bytes += lowering_.size(product(buffer.shape)) * std::max(bits_of(buffer.dtype) / 8, 1);
+      });
+      return bytes > cache_bytes() ? bytes * times : bytes;
+    };
+    const std::int64_t columns_outside = traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
+                       rows_outside = traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
+    if (rows_outside < columns_outside) return {&rows, &columns};
+    return {&columns, &rows};
+  }
 
   // A masked run is there for sizes that leave columns over.
   Stmt where_columns(const Columns& run, Stmt body) const {
@@ -300,6 +330,7 @@ class TileLowering {
     std::vector<VarId> outer, inner;  // axes
     VarId split;  // an axis of which each pass takes `factor` turns
     std::int64_t factor = 1;
+    std::int64_t turns = 1;  // of the whole sum
   };
   // One of the passes over the tiles of a work item; their sums are kept in between.
   struct Pass {
@@ -311,15 +342,18 @@ class TileLowering {
     Expr turn;  // of the axis that is split
   };
 
-  std::optional<Depth> cut_depth() const {
+  std::optional<Depth> cut_depth(const Columns& across) const {
     if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+    const std::int64_t line = across.width * (second_.valid() ? vectors_ : across.vectors) *
+                              std::max(bits_of(stage_.body.dtype()) / 8, 1);
+    const std::int64_t most = kLineBytes / line;
     std::vector<VarId> order = reduction_order();
     Depth depth;
     std::int64_t inner = 1, whole = 1;
     bool full = false;
     for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
       if (!extent(*axis).is_constant()) return std::nullopt;
-      std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, kDepth / inner);
+      std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, most / inner);
       while (factor > 1 && turns % factor != 0) --factor;
       if (factor == turns) {
         depth.inner.insert(depth.inner.begin(), *axis);
@@ -334,7 +368,8 @@ class TileLowering {
       inner *= factor;
       whole *= turns;
     }
-    bool cut = whole >= 3 * kDepth && inner >= kDepth / 4 && (depth.split.valid() || !depth.outer.empty());
+    bool cut = whole >= 3 * most && inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
+    depth.turns = whole;
     return cut ? std::optional(depth) : std::nullopt;
   }
 
@@ -346,7 +381,7 @@ class TileLowering {
 
   // A work item of many tiles: cleared, summed pass by pass, finished. Undefined where nothing is gained.
   Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
-    auto depth = cut_depth();
+    auto depth = cut_depth(across);
     if (!depth || !tile_.valid() || across.width == 1) return {};
     const Dim& turns = extent(tile_);
     Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
@@ -361,7 +396,11 @@ class TileLowering {
       tiles = full.constant();
       lines = largest_divisor(extent(line).constant(), kTiles / tiles);
     } else {
-      tiles = full.is_constant() ? largest_divisor(full.constant(), kTiles) : kTiles;
+      // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
+      const std::int64_t row_bytes = depth->turns * std::max(bits_of(stage_.body.dtype()) / 8, 1);
+      const std::int64_t most = std::clamp<std::int64_t>(cache_bytes() / (rows_ * row_bytes), 4, kTiles);
+      tiles = full.is_constant() ? largest_divisor(full.constant(), most) : most;
+      if (full.is_constant() && tiles < std::min(full.constant(), most / 2)) tiles = most;
     }
     if (lines * tiles < 3) return {};
     for (VarId axis : roles_.rows) {
@@ -376,7 +415,7 @@ class TileLowering {
       grid.push_back(lowering_.loop(name(line), floor_div(extent(line), lines)));
       first_line = Expr::variable(grid.back()) * Expr::index(lines);
     }
-    bool even = rest.is(0) && full.is_constant();
+    bool even = rest.is(0) && full.is_constant() && full.constant() % tiles == 0;
     Dim groups =
         even ? floor_div(full, tiles) : floor_div(full, tiles) + 1;  // the last one ends with what is left
     if (!groups.is(1)) {

@@ -44,6 +44,7 @@ class Lowering {
 
   // ---- variables
   te::VarId loop(const std::string& name, Dim extent) { return kir::add_variable(kernel_, name, extent); }
+  std::int64_t loop_size(te::VarId loop) const { return size(kernel_.variable(loop).extent); }
 
   // ---- expressions: those of the formula, over the kernel's variables and buffers.
   struct Body {
