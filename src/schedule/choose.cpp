@@ -324,8 +324,12 @@ class Chooser {
       Dim row_bytes = bits_of(main.body.dtype()) / 8;
       for (VarId k : main.reduction) row_bytes = row_bytes * formula_.variable(k).extent;
       bool crowded = row_bytes.is_constant() && row_bytes.constant() % 4096 == 0 && row_bytes.constant() > 0;
+      std::int64_t rows = 1;
+      for (VarId axis : main.axes) rows *= size(formula_.variable(axis).extent);
+      if (wide > 0) rows /= wide;
+      bool few = rows <= (target_.vector_registers - 3) / 2;  // all in one tile: weights are read once
       bool wider = wide > 0 && wide % (4 * lanes) == 0 && crowded && !thrice;
-      std::int64_t across = lanes < 16 || thrice ? 3 : wider ? 4 : 2;
+      std::int64_t across = lanes < 16 ? 3 : few ? 2 : thrice ? 3 : wider ? 4 : 2;
       schedule.knobs.push_back({"tile_columns", across * lanes});
       std::int64_t sums =
           lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;

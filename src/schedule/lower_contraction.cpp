@@ -25,6 +25,7 @@ constexpr std::int64_t kHeavyFinish =
 constexpr std::int64_t kTailRows = 4;
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
+constexpr std::int64_t kAhead = 24;  // lines of b, where they are read once
 constexpr std::int64_t kReused =
     64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
 
@@ -117,8 +118,7 @@ class TileLowering {
     for (VarId axis : roles_.columns) {
       if (second_ != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
-    Expr second =
-        second_.valid() ? over(columns, second_, floor_div(extent(second_), vectors_)) : Expr();
+    Expr second = second_.valid() ? over(columns, second_, floor_div(extent(second_), vectors_)) : Expr();
     std::vector<Stmt> made;
     const std::size_t outer = columns.size();
     for (const Columns& across : runs_of_columns()) {
@@ -212,8 +212,10 @@ class TileLowering {
       });
       return bytes > cache_bytes() ? bytes * times : bytes;
     };
-    const std::int64_t columns_outside = traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
-                       rows_outside = traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
+    const std::int64_t columns_outside =
+                           traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
+                       rows_outside =
+                           traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
     if (rows_outside < columns_outside) return {&rows, &columns};
     return {&columns, &rows};
   }
@@ -544,6 +546,15 @@ class TileLowering {
       }));
       statements.push_back(turns(bound, pass, [&](const Substitution& inner, const Walk& walk) {
         std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
+        if (const ExprNode* lines = weights(); lines != nullptr && read_once()) {
+          for (std::int64_t v = 0; v < vectors; ++v) {
+            Substitution next = at_column(inner, Expr::index(v), Expr::index(0));
+            next[walk.innermost.index] = next[walk.innermost.index] + Expr::index(kAhead);
+            kir::Operand place{lowering_.placed(lines->buffer), {}, {}};
+            for (const Expr& index : te::index_of(*lines)) place.index.push_back(lowering_.at(index, next));
+            turn.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+          }
+        }
         turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
           return lanes(width, [&](const Expr& lane) {
             Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
@@ -644,18 +655,32 @@ class TileLowering {
     Dim turns = 1;
   };
 
-  // Weights come from memory while the first of the tiles that share their lines waits for them. All of these tiles
-  // together therefore ask, bit by bit, for the lines that follow those of this walk.
-  std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
-                                const Walk& walk, const Pass* pass) {
+  // The one load of the lines of b, where b comes from memory.
+  const ExprNode* weights() const {
     const ExprNode* line = nullptr;
     std::int64_t loads = 0;
     te::for_each_node(roles_.lane_factor, [&](const ExprNode& node) {
       if (te::is_load(node)) line = &node, ++loads;
     });
-    bool constant = loads == 1 && lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
+    bool plain = loads == 1 && !roles_.lane_in_rows &&
+                 lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
+    return plain ? line : nullptr;
+  }
+
+  // One tile has all rows, so nobody reads a line of b again.
+  bool read_once() const {
+    std::int64_t rows = 1;
+    for (VarId axis : roles_.rows) rows *= lowering_.size(extent(axis));
+    return rows <= rows_;
+  }
+
+  // Weights come from memory while the first of the tiles that share their lines waits for them. All of these tiles
+  // together therefore ask, bit by bit, for the lines that follow those of this walk.
+  std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
+                                const Walk& walk, const Pass* pass) {
+    const ExprNode* line = weights();
     bool shared = among.number.defined() && among.count > 1 && among.count <= kReused;
-    if (!constant || !shared || roles_.lane_in_rows || !walk.turns.is_constant()) return {};
+    if (line == nullptr || !shared || !walk.turns.is_constant()) return {};
     const std::int64_t turns = walk.turns.constant();
     auto index_at = [&](std::int64_t vector, std::int64_t turn) {
       Substitution start = bound;
