@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 WARM_UP_SECONDS = 0.5
+REST_SECONDS = 0.1
 STEADY_BELOW = 0.1  # seconds; calls shorter than this are preceded by one that is not timed
 RESAMPLES = 2000
 
@@ -32,11 +33,12 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit: float) -> np.ndarray:
+def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int) -> np.ndarray:
     """Seconds by round and contestant. Each contestant is a list of calls, one for each set of inputs.
 
-    Whoever began a round is last in the next. A short call is preceded by one that is not timed: threads of the one before
-    may still spin, and its data fill the caches; both would be paid by whoever comes next.
+    Whoever began a round is last in the next. A short call is preceded by one that is not timed: the data of the one before
+    fill the caches, which would be paid by whoever comes next. Threads of some runtimes spin on long after a call and would
+    take cores from the next: with several threads everybody's go to rest first.
     """
     steady = []
     for calls in contestants:
@@ -51,7 +53,9 @@ def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit
         for turn in range(len(contestants)):
             who = (turn + number) % len(contestants)
             call = contestants[who][number % len(contestants[who])]
-            if steady[who]:
+            if threads > 1:
+                time.sleep(REST_SECONDS)
+            if steady[who] or threads > 1:
                 call()
             row[who] = seconds(call)
         times.append(row)

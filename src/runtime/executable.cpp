@@ -61,6 +61,7 @@ class RunContext::State {
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
                                  std::span<const std::span<std::byte>> memory) {
+    const ThreadPool::Shift shift(pool_);
     SymbolBindings sizes;
     XYNTRA_CHECK_OK(learn(inputs, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));

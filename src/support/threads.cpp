@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <exception>
@@ -110,6 +111,9 @@ class ThreadPool::Crew {
     return true;
   }
 
+  void begin_shift() { shifts_.fetch_add(1, std::memory_order_relaxed); }
+  void end_shift() { shifts_.fetch_sub(1, std::memory_order_relaxed); }
+
  private:
   void start_workers() {
     if (started_) return;
@@ -145,10 +149,20 @@ class ThreadPool::Crew {
     }
   }
 
+  // Some 20 microseconds; during a shift a millisecond, which is more than lies between two loops.
   template <class Ready>
-  static void spin(Ready ready) {
-    constexpr int kSpins = 400;  // some 20 microseconds
+  void spin(Ready ready) const {
+    constexpr int kSpins = 400;
+    constexpr auto kMost = std::chrono::milliseconds(1);
     for (int i = 0; i < kSpins && !ready(); ++i) pause();
+    if (shifts_.load(std::memory_order_relaxed) == 0 || ready()) return;
+    const auto until = std::chrono::steady_clock::now() + kMost;
+    while (shifts_.load(std::memory_order_relaxed) != 0 && std::chrono::steady_clock::now() < until) {
+      for (int i = 0; i < 32; ++i) {
+        if (ready()) return;
+        pause();
+      }
+    }
   }
 
   static void pause() {
@@ -170,6 +184,7 @@ class ThreadPool::Crew {
   std::atomic<std::uint64_t> turn_{0};  // these three are looked at without it, too, by who is spinning
   std::atomic<int> working_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<int> shifts_{0};
 };
 
 // All pools there are, so that a forked child can give each a fresh crew before anything else runs in it.
@@ -227,6 +242,9 @@ void ThreadPool::parallel_for(std::int64_t begin, std::int64_t end, std::int64_t
   if (alone || !crew_->run(loop)) loop.work();
   loop.rethrow();
 }
+
+ThreadPool::Shift::Shift(ThreadPool& pool) : pool_(pool) { pool_.crew_->begin_shift(); }
+ThreadPool::Shift::~Shift() { pool_.crew_->end_shift(); }
 
 ThreadPool& ThreadPool::shared() {
   // Never destroyed: threads of the program around us may still compute while it exits.

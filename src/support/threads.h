@@ -38,6 +38,18 @@ class ThreadPool {
   // deadlock.
   void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain, const Body& body);
 
+  // For as long as it lives, loops follow one another closely: threads that have none wait on their feet.
+  class Shift {
+   public:
+    explicit Shift(ThreadPool& pool);
+    ~Shift();
+    Shift(const Shift&) = delete;
+    Shift& operator=(const Shift&) = delete;
+
+   private:
+    ThreadPool& pool_;
+  };
+
   // One pool for the process, of available_threads(). A forked child gets threads of its own, here and in
   // every other pool (fork itself must not be called from inside a body).
   static ThreadPool& shared();
