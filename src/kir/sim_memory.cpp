@@ -1,7 +1,6 @@
 #include "kir/sim_memory.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "te/lanes.h"
@@ -97,7 +96,7 @@ void Storage::watch(std::uint32_t phase, bool items, bool threads) {
 
 void Storage::give(std::span<const std::byte> packed) {
   if (bits_of(dtype_) >= 8) {
-    std::memcpy(bytes_.data(), packed.data(), bytes_.size());
+    std::ranges::copy(packed.first(bytes_.size()), bytes_.begin());
     return;
   }
   const auto bits = static_cast<std::size_t>(bits_of(dtype_));
@@ -111,7 +110,7 @@ void Storage::give(std::span<const std::byte> packed) {
 
 void Storage::take(std::span<std::byte> packed) const {
   if (bits_of(dtype_) >= 8) {
-    std::memcpy(packed.data(), bytes_.data(), bytes_.size());
+    std::ranges::copy(bytes_, packed.begin());
     return;
   }
   const auto bits = static_cast<std::size_t>(bits_of(dtype_));
