@@ -84,13 +84,11 @@ nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_re
 class Session {
  public:
   Session(const std::string& path, const std::string& backend, int threads,
-          const std::vector<std::string>& dims, std::size_t max_memory,
-          const std::string& precision) {
+          const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
     std::vector<const char*> texts;
     for (const std::string& dim : dims) texts.push_back(dim.c_str());
-    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
-                                 texts.data(),           texts.size(),    max_memory,
-                                 precision.c_str()};
+    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,          texts.data(),
+                                 texts.size(),           max_memory,      precision.c_str()};
     xyntra_model* model = nullptr;
     xyntra_status status = XYNTRA_OK;
     std::string message;
@@ -170,8 +168,8 @@ class Session {
 NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(xyntra_version()); });
   nb::class_<Session>(module, "Session")
-      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&,
-                    std::size_t, const std::string&>())
+      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t,
+                    const std::string&>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("run", &Session::run);

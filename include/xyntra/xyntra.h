@@ -105,7 +105,8 @@ typedef struct xyntra_options {
   const char* const* dims; /* "seq=128": sizes that costs are counted with; any size can be run */
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
-  const char* precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32 */
+  const char*
+      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32 */
 } xyntra_options;
 
 typedef struct xyntra_model xyntra_model;

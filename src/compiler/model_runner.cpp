@@ -65,7 +65,7 @@ class GroupByGroup : public ModelRunner {
 class ByKernels : public ModelRunner {
  public:
   static Result<std::unique_ptr<ByKernels>> on_cpu(const Graph& graph, Plan plan, EvaluatorOptions options,
-                                                     const ObjectCache& cache) {
+                                                   const ObjectCache& cache) {
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;

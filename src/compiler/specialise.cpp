@@ -15,9 +15,8 @@ std::ptrdiff_t host_calls(const Plan& plan) {
 
 bool Specialiser::wanted(const Plan& plan) {
   return std::ranges::any_of(plan.groups, [&](const Group& group) {
-    return group.hero == Hero::Host && std::ranges::any_of(group.nodes, [&](NodeId node) {
-             return plan.graph.node(node).op == "If";
-           });
+    return group.hero == Hero::Host &&
+           std::ranges::any_of(group.nodes, [&](NodeId node) { return plan.graph.node(node).op == "If"; });
   });
 }
 

@@ -11,7 +11,8 @@
 namespace xyntra::onnx {
 namespace {
 
-constexpr std::int64_t kMostHeads = 1 << 16;  // each is an element of a constant, whatever the size of the file
+constexpr std::int64_t kMostHeads = 1
+                                    << 16;  // each is an element of a constant, whatever the size of the file
 
 // Heads of K or V by the query head that uses them: 0, 0, 1, 1 for four queries over two.
 Result<ValueId> repeat_heads(const NodeDraft& draft, GraphBuilder& builder, ValueId x,
