@@ -57,7 +57,8 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::MbarrierWait: return kBarrier;
     case Intrinsic::AsyncCopyBox: return kCopyBox;
     case Intrinsic::AsyncStoreBox: return kStoreBox;
-    case Intrinsic::Prefetch: return kPrefetch;
+    case Intrinsic::Prefetch:
+    case Intrinsic::PrefetchFar: return kPrefetch;
     case Intrinsic::TileZero: return kTileZero;
     case Intrinsic::TileLoad: return kTileLoad;
     case Intrinsic::TileLoadRows: return kTileLoadRows;
@@ -74,12 +75,15 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
   return {};
 }
 
-bool is_hint(Intrinsic intrinsic) { return intrinsic == Intrinsic::Prefetch; }
+bool is_hint(Intrinsic intrinsic) {
+  return intrinsic == Intrinsic::Prefetch || intrinsic == Intrinsic::PrefetchFar;
+}
 
 bool is_asynchronous(Intrinsic intrinsic) {
   switch (intrinsic) {
     case Intrinsic::Barrier:
     case Intrinsic::Prefetch:
+    case Intrinsic::PrefetchFar:
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:

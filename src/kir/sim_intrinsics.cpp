@@ -54,7 +54,8 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
         stores_in_flight_.erase(last);
       }
       break;
-    case Intrinsic::Prefetch: break;
+    case Intrinsic::Prefetch:
+    case Intrinsic::PrefetchFar: break;
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:

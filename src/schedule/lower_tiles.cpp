@@ -1,6 +1,7 @@
 #include "schedule/lower_tiles.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "te/compose.h"
 
@@ -25,6 +26,7 @@ namespace {
 constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs, kDepth = kTileDepth;
 constexpr std::int64_t kAcross = 2;  // tiles of one step, either way
 constexpr std::int64_t kPassDepth = 512;  // of k in one pass: 32 KB of the panel
+constexpr std::int64_t kFetching = 4;  // blocks, where their number is not known
 constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
 
 // ---- what comes before the products
@@ -37,6 +39,7 @@ class Preparation {
   std::optional<Formula> run() {
     auto form = found();
     if (!form) return std::nullopt;
+    formula_.stages[main_].body = te::cast(DType::F32, form->a) * te::cast(DType::F32, form->b);
     if (!is_paired(formula_, *form)) {
       pack(*form);
       form = found();
@@ -85,7 +88,7 @@ class Preparation {
       }
       if (!good || !found) continue;
       auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
-      if (!best || turns(axis) > turns(best->axis)) best = found;
+      if (!best || turns(axis) >= turns(best->axis)) best = found;  // of equals the innermost
     }
     return best;
   }
@@ -307,6 +310,9 @@ class TilesLowering {
     std::int64_t panels = kAcross;
     Expr number;  // of the block among those whose sums are kept
     bool masked = false;  // columns beyond the last one are padding
+    Expr turn;  // of the block in its group
+    std::int64_t sharing = 1;  // blocks that fetch the next panels together
+    bool fetches = false;
   };
 
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
@@ -365,6 +371,9 @@ class TilesLowering {
     for (const auto* list : {&form_.batch, &form_.columns}) {
       for (VarId axis : *list) bound[axis.index] = over(axis, extent(axis));
     }
+    std::int64_t panel_bytes = 2 * lowering_.size(extent(form_.n));
+    for (VarId loop : stage_.reduction) panel_bytes *= lowering_.size(extent(loop));
+    block.fetches = across.count > 1 && panel_bytes > lowering_.target().l2_bytes / 2;
     const bool outside = panels_outside();
     if (outside) columns();
     for (VarId axis : form_.rows) {
@@ -434,6 +443,11 @@ class TilesLowering {
     VarId turn = lowering_.loop("t", group);
     Expr number = first + Expr::variable(turn);
     block.number = passes_ > 1 ? Expr::variable(turn) : Expr::index(0);
+    block.turn = Expr::variable(turn);
+    block.sharing = rows.is_constant()
+                        ? static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(group)))
+                        : kFetching;
+    block.sharing = std::min(block.sharing, kPairs);
     auto tiles = [&](const std::vector<RowTile>& along) {
       return one_block(block, along, pass, is_first, is_last);
     };
@@ -549,6 +563,7 @@ class TilesLowering {
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
                                  number(kPairs), number(kDepth), number(rank - 3), number(1)}));
     }
+    if (depth == kDepth) fetch_next(block, bound, made);
     for (std::size_t u = 0; u < along.size(); ++u) {
       bound[tile_.axis.index] = along[u].first;
       Expr rows = lowering_.body(form_.a, bound).value;
@@ -561,6 +576,21 @@ class TilesLowering {
         made.push_back(Stmt::call(Intrinsic::TileMultiplyBf16, {sum(u, v), left(u), right(v)}));
     }
     return Stmt::block(std::move(made));
+  }
+
+  // The panels that come next, part of them in each of the first blocks: they come from memory while these are multiplied.
+  void fetch_next(const Block& block, Substitution bound, std::vector<Stmt>& made) {
+    if (!block.fetches) return;
+    for (std::int64_t v = 0; v < block.panels; ++v) {
+      bound[form_.n.index] = block.column + Expr::index((block.panels + v) * kColumns);
+      Expr panel = lowering_.body(form_.b, bound).value;
+      for (std::int64_t i = 0; i < kPairs / block.sharing; ++i) {
+        std::vector<Expr> index = te::index_of(*panel);
+        index[index.size() - 3] = block.turn * Expr::index(kPairs / block.sharing) + Expr::index(i);
+        made.push_back(
+            Stmt::call(Intrinsic::PrefetchFar, {place(kir::BufferId(panel->buffer.index), index)}));
+      }
+    }
   }
 
   // The epilogue: rows of a tile of sums become elements of the result.

@@ -19,7 +19,36 @@ namespace {
 
 constexpr std::int64_t kLeast = 16;  // turns along k and along columns: below, tiles are mostly padding
 
-Expr narrow_factor(const Expr& factor) {
+// Whether a condition says no more than that a load is inside its buffer.
+bool says_inside(const Formula& formula, const Expr& condition, const ExprNode& load) {
+  if (condition->op == ExprOp::And) {
+    return says_inside(formula, condition->operands[0], load) &&
+           says_inside(formula, condition->operands[1], load);
+  }
+  const bool from = condition->op == ExprOp::GreaterEqual, to = condition->op == ExprOp::Less;
+  if (!from && !to) return false;
+  const te::IndexAlgebra algebra(formula);
+  const Expr position = algebra.simplified(condition->operands[0]),
+             bound = algebra.simplified(condition->operands[1]);
+  const std::vector<Expr> index = te::index_of(load);
+  const Shape& shape = formula.buffer(load.buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (!te::same(position, algebra.simplified(index[d]))) continue;
+    if (te::same(bound, from ? Expr::index(0) : algebra.simplified(Expr::size(shape[d])))) return true;
+  }
+  return false;
+}
+
+// What a factor is the widening of. A border of zeros is seen through: select(inside, f32(x[…]), 0) is f32(load_or(0, x[…])).
+Expr narrow_factor(const Formula& formula, const Expr& factor) {
+  auto is_zero = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == 0; };
+  if (factor->op == ExprOp::Select && is_zero(factor->operands[2])) {
+    const Expr inner = narrow_factor(formula, factor->operands[1]);
+    if (!inner.defined() || !te::is_load(*inner) || !says_inside(formula, factor->operands[0], *inner))
+      return {};
+    if (inner->op == ExprOp::LoadOr) return is_zero(inner->operands[0]) ? inner : Expr();
+    return Expr::load_or(Expr::number(inner.dtype(), 0), inner->buffer, te::index_of(*inner));
+  }
   const bool widened = factor->op == ExprOp::Cast && factor.dtype() == DType::F32 &&
                        factor->operands[0].dtype() == DType::BF16;
   return widened ? factor->operands[0] : Expr();
@@ -34,8 +63,8 @@ class FormFinder {
     const bool products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
                           stage_.body->op == ExprOp::Mul && stage_.body.dtype() == DType::F32;
     if (!products) return std::nullopt;
-    const Expr left = narrow_factor(stage_.body->operands[0]),
-               right = narrow_factor(stage_.body->operands[1]);
+    const Expr left = narrow_factor(formula_, stage_.body->operands[0]),
+               right = narrow_factor(formula_, stage_.body->operands[1]);
     if (!left.defined() || !right.defined()) return std::nullopt;
     std::optional<TileForm> best;
     int most = 0;
@@ -104,7 +133,7 @@ class DigitJoiner {
   void run() {
     if (stage_.kind != Stage::Kind::MapReduce || stage_.body->op != ExprOp::Mul) return;
     for (const Expr& factor : stage_.body->operands) {
-      const Expr b = narrow_factor(factor);
+      const Expr b = narrow_factor(formula_, factor);
       if (b.defined() && b->op == ExprOp::Load && join_panel(b)) return;
     }
   }
@@ -277,8 +306,8 @@ std::optional<PairedAxes> paired_axes(const Formula& formula, BufferId buffer) {
         const bool is_sum = std::all_of(loops.begin(), loops.end(), [&](VarId loop) {
           return std::find(stage.reduction.begin(), stage.reduction.end(), loop) != stage.reduction.end();
         });
-        if (loops.empty() || (is_column ? columns.has_value() || loops.size() > 1 : !is_sum))
-          return std::nullopt;
+        if (loops.empty()) continue;  // a dimension of one element
+        if ((is_column ? columns.has_value() || loops.size() > 1 : !is_sum)) return std::nullopt;
         if (is_column) columns = d;
         if (loops.count(form->k)) depth = d;
       }

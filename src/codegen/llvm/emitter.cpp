@@ -333,7 +333,8 @@ Status KernelEmitter::check(const StmtNode& node) {
 Status KernelEmitter::call(const StmtNode& node) {
   if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
   begin_statement(node);
-  if (node.intrinsic == kir::Intrinsic::Prefetch) return prefetch(node.operands.front());
+  if (kir::is_hint(node.intrinsic))
+    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
   return tile_call(node);
 }
 

@@ -98,7 +98,7 @@ class KernelEmitter {
 
   // tiles.cpp
   static bool uses_tiles(const kir::Stmt& statement);
-  Status prefetch(const kir::Operand& operand);
+  Status prefetch(const kir::Operand& operand, bool far);
   Status number_tiles();
   Result<Value*> tile(const kir::Operand& operand);  // its number
   void configure_tiles();

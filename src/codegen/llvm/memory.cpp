@@ -134,12 +134,13 @@ Value* KernelEmitter::pointers(BufferId buffer, const Place& place) {
   return b_.CreateGEP(element_type(buffer), place.pointer, offsets);
 }
 
-Status KernelEmitter::prefetch(const kir::Operand& operand) {
-  constexpr std::uint32_t kForReading = 0, kIntoAllCaches = 3, kData = 1;
+Status KernelEmitter::prefetch(const kir::Operand& operand, bool far) {
+  constexpr std::uint32_t kForReading = 0, kIntoAllCaches = 3, kNotTheInnermost = 2, kData = 1;
   if (is_packed(operand.buffer)) return {};
   Value* pointer = place(operand.buffer, analysis_.access(operand)).pointer;
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(kForReading), b_.getInt32(kIntoAllCaches), b_.getInt32(kData)});
+                     {pointer, b_.getInt32(kForReading), b_.getInt32(far ? kNotTheInnermost : kIntoAllCaches),
+                      b_.getInt32(kData)});
   return {};
 }
 

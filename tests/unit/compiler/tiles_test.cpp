@@ -135,6 +135,36 @@ TEST(Tiles, TakeAnyNumberOfRows) {
   }
 }
 
+// Two convolutions, so that what lies between them is rounded where it is made and read with its channels innermost.
+TEST(Tiles, ConvolutionsAreProductsOverWindows) {
+  struct Case {
+    std::int64_t size, window, stride, pad;
+  };
+  for (const Case& c : {Case{9, 3, 1, 1}, Case{14, 3, 2, 1}, Case{20, 1, 1, 0}, Case{8, 1, 2, 0}}) {
+    SCOPED_TRACE(std::to_string(c.size) + " " + std::to_string(c.window) + " " + std::to_string(c.stride));
+    Graph graph;
+    const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 32, c.size, c.size}));
+    const ValueId w = graph.add_constant("w", numbers({48, 32, c.window, c.window}, 1));
+    const ValueId v = graph.add_constant("v", numbers({32, 48, 1, 1}, 2));
+    const std::vector<std::int64_t> strides{c.stride, c.stride}, pads(4, c.pad);
+    const ValueId p =
+        graph.output_of(graph.add_node("Conv", {x, w}, {"p"}, {{"strides", strides}, {"pads", pads}}));
+    const ValueId r = graph.output_of(graph.add_node("Relu", {p}, {"r"}));
+    graph.outputs = {graph.output_of(graph.add_node("Conv", {r, v}, {"y"}))};
+    ASSERT_TRUE(infer_types(graph).has_value());
+    const Plan plan = plan_of(graph, "amx");
+    EXPECT_TRUE(uses_tiles(plan));
+    const std::vector<Datum> inputs{Datum::of(numbers({1, 32, c.size, c.size}, 3))};
+    const std::vector<float> in_tiles = simulated(plan, inputs), expected = evaluated(plan, inputs);
+    ASSERT_EQ(in_tiles.size(), expected.size());
+    // What lies between is rounded: a sum in another order may fall to the other side.
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(in_tiles[i], expected[i], 1.5) << "element " << i;
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
+  }
+}
+
 TEST(Tiles, WhereThereAreNoneTheSumsAreTheSame) {
   const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 5))};
   const std::vector<float> expected = evaluated(plan_of(layer(40, 64, 48), "amx"), inputs);
