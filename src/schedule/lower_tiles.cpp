@@ -31,9 +31,9 @@ constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
 
 // ---- what comes before the products
 
-class Preparation {
+class TilePreparation {
  public:
-  Preparation(const Formula& formula, std::size_t main, const Target& target, const SymbolBindings& nominal)
+  TilePreparation(const Formula& formula, std::size_t main, const Target& target, const SymbolBindings& nominal)
       : formula_(formula), main_(main), target_(target), nominal_(nominal) {}
 
   std::optional<Formula> run() {
@@ -277,7 +277,7 @@ class Preparation {
 
 class TilesLowering {
  public:
-  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, Preparation::RowAxis rows)
+  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TilePreparation::RowAxis rows)
       : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows) {
     sum_ = lowering_.scratch("sum", DType::F32, {kAcross, kAcross, kRows, kColumns}, Scope::Register);
     left_ = lowering_.scratch("left", DType::BF16, {kAcross, kRows, kDepth}, Scope::Register);
@@ -622,7 +622,7 @@ class TilesLowering {
   Lowering& lowering_;
   const Stage& stage_;
   TileForm form_;
-  Preparation::RowAxis tile_;
+  TilePreparation::RowAxis tile_;
   kir::BufferId sum_, left_, right_, kept_;
   std::vector<VarId> inner_, outer_;
   std::int64_t steps_ = 0, tail_ = 0, factor_ = 0, passes_ = 1;
@@ -643,7 +643,7 @@ std::optional<Formula> prepare_tiles(const Formula& formula, const Target& targe
                                      const SymbolBindings& nominal) {
   for (std::size_t s = 0; s < formula.stages.size(); ++s) {
     if (takes_tiles(formula, formula.stages[s], target, nominal))
-      return Preparation(formula, s, target, nominal).run();
+      return TilePreparation(formula, s, target, nominal).run();
   }
   return std::nullopt;
 }
@@ -651,7 +651,7 @@ std::optional<Formula> prepare_tiles(const Formula& formula, const Target& targe
 std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage) {
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
-  auto rows = Preparation::row_axis_of(lowering, *form);
+  auto rows = TilePreparation::row_axis_of(lowering, *form);
   if (!rows) return {};
   return TilesLowering(lowering, stage, std::move(*form), *rows).phases();
 }
