@@ -81,24 +81,50 @@ nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_re
         "output '" + std::string(tensor.name) + "' has elements of a type that NumPy does not have");
 }
 
+// Calls without the lock of the interpreter, so that other threads go on, and raises what it says.
+template <class Call>
+void call(const Call& body) {
+  xyntra_status status = XYNTRA_OK;
+  std::string message;
+  {
+    const nb::gil_scoped_release other_threads_go_on;
+    status = body();
+    if (status != XYNTRA_OK) message = xyntra_last_message();
+  }
+  if (status != XYNTRA_OK) raise(status, message);
+}
+
+std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> made;
+  for (const std::string& text : texts) made.push_back(text.c_str());
+  return made;
+}
+
+void compile(const std::string& path, const std::string& output, const std::vector<std::string>& cpus,
+             int threads, const std::vector<std::string>& dims, std::size_t max_memory,
+             const std::string& precision) {
+  const std::vector<const char*> names = pointers(cpus), texts = pointers(dims);
+  const xyntra_options options{sizeof(xyntra_options), "cpu",      threads,          texts.data(),
+                               texts.size(),           max_memory, precision.c_str()};
+  call([&] { return xyntra_compile(path.c_str(), output.c_str(), &options, names.data(), names.size()); });
+}
+
 class Session {
  public:
   Session(const std::string& path, const std::string& backend, int threads,
           const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
-    std::vector<const char*> texts;
-    for (const std::string& dim : dims) texts.push_back(dim.c_str());
+    const std::vector<const char*> texts = pointers(dims);
     const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,          texts.data(),
                                  texts.size(),           max_memory,      precision.c_str()};
     xyntra_model* model = nullptr;
-    xyntra_status status = XYNTRA_OK;
-    std::string message;
-    {
-      const nb::gil_scoped_release other_threads_go_on;
-      status = xyntra_load(path.c_str(), &options, &model);
-      if (status != XYNTRA_OK) message = xyntra_last_message();
-    }
-    if (status != XYNTRA_OK) raise(status, message);
+    call([&] { return xyntra_load(path.c_str(), &options, &model); });
     model_.reset(model);
+  }
+
+  std::string explain() const {
+    const char* text = nullptr;
+    call([&] { return xyntra_explain(model_.get(), &text); });
+    return text;
   }
 
   nb::list inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }
@@ -120,14 +146,7 @@ class Session {
                         arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
     }
     xyntra_result* made = nullptr;
-    xyntra_status status = XYNTRA_OK;
-    std::string message;
-    {
-      const nb::gil_scoped_release other_threads_go_on;
-      status = xyntra_run(model_.get(), inputs.data(), inputs.size(), &made);
-      if (status != XYNTRA_OK) message = xyntra_last_message();
-    }
-    if (status != XYNTRA_OK) raise(status, message);
+    call([&] { return xyntra_run(model_.get(), inputs.data(), inputs.size(), &made); });
     const std::shared_ptr<xyntra_result> result(made, ReleaseResult());
     nb::list outputs;
     for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
@@ -167,9 +186,11 @@ class Session {
 
 NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(xyntra_version()); });
+  module.def("compile", &compile);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t,
                     const std::string&>())
+      .def("explain", &Session::explain)
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("run", &Session::run);

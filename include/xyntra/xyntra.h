@@ -112,9 +112,19 @@ typedef struct xyntra_options {
 typedef struct xyntra_model xyntra_model;
 typedef struct xyntra_result xyntra_result;
 
-/* Reads the file, by its ending, and compiles it. `options` may be null. */
+/* Reads the file, by its ending, and compiles it; an artifact (.xyn) is compiled already: it is mapped, and the compiler is not
+ * loaded. Whoever loads an artifact runs its machine code, as with a shared library. `options` may be null. */
 XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model);
 XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing */
+
+/* Writes the model as an artifact. `cpus` are processors to make code for, of which the best that a machine has is taken when it is
+ * loaded: "native", "generic", "avx2", "avx512", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,
+ * "seq=1..512": other sizes are refused when it runs. */
+XYNTRA_API xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_options* options,
+                                        const char* const* cpus, size_t cpu_count);
+
+/* How the model is cut into kernels, as text; it lives as long as the model. */
+XYNTRA_API xyntra_status xyntra_explain(xyntra_model* model, const char** text);
 
 XYNTRA_API size_t xyntra_input_count(const xyntra_model* model);
 XYNTRA_API size_t xyntra_output_count(const xyntra_model* model);

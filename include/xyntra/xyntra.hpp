@@ -127,6 +127,29 @@ struct Options {
   std::string precision = "f32";  // or "bf16": factors of f32 products are rounded to it, sums stay f32
 };
 
+namespace detail {
+
+inline std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> made;
+  for (const std::string& text : texts) made.push_back(text.c_str());
+  return made;
+}
+
+inline xyntra_options fields_of(const Options& options, const std::vector<const char*>& dims) {
+  return {sizeof(xyntra_options), options.backend.c_str(),  options.threads, dims.data(), dims.size(),
+          options.max_memory,     options.precision.c_str()};
+}
+
+}  // namespace detail
+
+// Writes a model as an artifact, a .xyn file, which a Model is made of without the compiler. See xyntra_compile.
+inline void compile(const std::string& path, const std::string& output,
+                    const std::vector<std::string>& cpus = {}, const Options& options = {}) {
+  const std::vector<const char*> dims = detail::pointers(options.dims), names = detail::pointers(cpus);
+  const xyntra_options fields = detail::fields_of(options, dims);
+  detail::check(xyntra_compile(path.c_str(), output.c_str(), &fields, names.data(), names.size()));
+}
+
 // A tensor that the model takes or gives.
 struct ValueInfo {
   std::string name;
@@ -140,14 +163,18 @@ struct ValueInfo {
 class Model {
  public:
   explicit Model(const std::string& path, const Options& options = {}) {
-    std::vector<const char*> dims;
-    for (const std::string& dim : options.dims) dims.push_back(dim.c_str());
-    const xyntra_options fields{
-        sizeof(xyntra_options), options.backend.c_str(),  options.threads, dims.data(), dims.size(),
-        options.max_memory,     options.precision.c_str()};
+    const std::vector<const char*> dims = detail::pointers(options.dims);
+    const xyntra_options fields = detail::fields_of(options, dims);
     xyntra_model* model = nullptr;
     detail::check(xyntra_load(path.c_str(), &fields, &model));
     model_.reset(model);
+  }
+
+  // How the model is cut into kernels.
+  std::string explain() const {
+    const char* text = nullptr;
+    detail::check(xyntra_explain(model_.get(), &text));
+    return text;
   }
 
   std::vector<ValueInfo> inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }

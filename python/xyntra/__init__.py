@@ -2,6 +2,8 @@
 
     session = xyntra.Session("model.onnx", backend="cpu")
     [y] = session.run(None, {"x": array})
+    xyntra.compile("model.onnx", "model.xyn", cpu=["avx2", "avx512"])
+    session = xyntra.Session("model.xyn")  # without the compiler
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from xyntra import _native
 from xyntra.errors import BadModelError, DeviceError, Error, InternalError, LimitError, UnsupportedError, UsageError
 
 __all__ = ["BadModelError", "DeviceError", "Error", "InternalError", "LimitError", "Session", "UnsupportedError", "UsageError",
-           "Value", "__version__"]
+           "Value", "__version__", "compile", "explain"]
 
 __version__ = _native.version()
 
@@ -40,6 +42,25 @@ def _values(rows: list) -> list[Value]:
     return [Value(name, f"tensor({_TYPES[dtype]})", None if sizes is None else tuple(sizes)) for name, dtype, sizes in rows]
 
 
+def compile(path: str | os.PathLike, output: str | os.PathLike | None = None, *, cpu: str | Sequence[str] = "native", threads: int = 0,
+            dims: Mapping[str, int | tuple[int, int]] | None = None, max_memory: int = 0, precision: str = "f32") -> str:
+    """Writes a model as an artifact and returns its path: `output`, or the model's with the ending .xyn.
+
+    `cpu` names processors to make code for (native, generic, avx2, avx512, amx, neon, neon_bf16); the best that a machine has is taken
+    when it is loaded. A size of `dims` is a number to count costs with, or the lowest and the highest that it may be run at.
+    """
+    path = os.fspath(path)
+    output = os.path.splitext(path)[0] + ".xyn" if output is None else os.fspath(output)
+    texts = [f"{name}={size}" if isinstance(size, int) else f"{name}={size[0]}..{size[1]}" for name, size in (dims or {}).items()]
+    _native.compile(path, output, [cpu] if isinstance(cpu, str) else list(cpu), threads, texts, max_memory, precision)
+    return output
+
+
+def explain(path: str | os.PathLike, **options: object) -> str:
+    """How a model is cut into kernels; options are those of a Session."""
+    return Session(path, **options).explain()
+
+
 class Session:
     """A model, compiled. Several threads may run it at a time."""
 
@@ -50,6 +71,10 @@ class Session:
         texts = [f"{name}={size}" for name, size in (dims or {}).items()]
         self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory, precision)
         self._inputs, self._outputs = _values(self._native.inputs()), _values(self._native.outputs())
+
+    def explain(self) -> str:
+        """How the model is cut into kernels."""
+        return self._native.explain()
 
     def get_inputs(self) -> list[Value]:
         return list(self._inputs)

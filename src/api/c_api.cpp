@@ -1,5 +1,6 @@
 // The C ABI: pointers become spans here, errors and exceptions become a status and a message.
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <span>
 
@@ -57,6 +58,8 @@ struct NamedResult {
 struct xyntra_model {
   std::unique_ptr<ModelSession> session;
   std::vector<std::unique_ptr<DescribedValue>> inputs, outputs;
+  std::mutex explaining;
+  std::string explanation;  // made when first asked for
 };
 
 struct xyntra_result {
@@ -123,10 +126,17 @@ xyntra_options known_fields(const xyntra_options* given) {
   return options;
 }
 
-Status load(const char* path, const xyntra_options* given, xyntra_model** model) {
-  XYNTRA_CHECK_OK(not_null(model, "model"));
-  *model = nullptr;
-  XYNTRA_CHECK_OK(not_null(path, "path"));
+Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count, const char* what) {
+  XYNTRA_TRY(const auto given, span_of(texts, count, what));
+  std::vector<std::string> made;
+  for (const char* text : given) {
+    XYNTRA_CHECK_OK(not_null(text, what));
+    made.emplace_back(text);
+  }
+  return made;
+}
+
+Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
   const xyntra_options fields = known_fields(given);
   xyntra::SessionOptions options;
   if (fields.backend != nullptr) options.backend = fields.backend;
@@ -134,17 +144,30 @@ Status load(const char* path, const xyntra_options* given, xyntra_model** model)
   if (fields.threads < 0) return usage_error("threads is negative");
   options.threads = fields.threads;
   options.max_memory = static_cast<std::int64_t>(std::min<std::size_t>(fields.max_memory, INT64_MAX));
-  XYNTRA_TRY(const auto dims, span_of(fields.dims, fields.dim_count, "dims"));
-  for (const char* dim : dims) {
-    XYNTRA_CHECK_OK(not_null(dim, "an element of dims"));
-    options.dims.emplace_back(dim);
-  }
+  XYNTRA_TRY(options.dims, texts_of(fields.dims, fields.dim_count, "an element of dims"));
+  return options;
+}
+
+Status load(const char* path, const xyntra_options* given, xyntra_model** model) {
+  XYNTRA_CHECK_OK(not_null(model, "model"));
+  *model = nullptr;
+  XYNTRA_CHECK_OK(not_null(path, "path"));
+  XYNTRA_TRY(const xyntra::SessionOptions options, options_of(given));
   XYNTRA_TRY(auto session, ModelSession::load(path, options));
   auto made = std::make_unique<xyntra_model>();
   made->inputs = describe(session->inputs());
   made->outputs = describe(session->outputs());
   made->session = std::move(session);
   *model = made.release();
+  return {};
+}
+
+Status explain(xyntra_model& model, const char** text) {
+  const std::lock_guard lock(model.explaining);
+  if (model.explanation.empty()) {
+    XYNTRA_TRY(model.explanation, model.session->explain());
+  }
+  *text = model.explanation.c_str();
   return {};
 }
 
@@ -212,6 +235,26 @@ xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntr
 }
 
 void xyntra_release(xyntra_model* model) { delete model; }
+
+xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_options* options,
+                             const char* const* cpus, size_t cpu_count) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(path, "path"));
+    XYNTRA_CHECK_OK(not_null(output, "output"));
+    XYNTRA_TRY(const xyntra::SessionOptions given, options_of(options));
+    XYNTRA_TRY(const auto names, texts_of(cpus, cpu_count, "an element of cpus"));
+    return ModelSession::compile(path, output, given, names);
+  });
+}
+
+xyntra_status xyntra_explain(xyntra_model* model, const char** text) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(text, "text"));
+    *text = nullptr;
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    return explain(*model, text);
+  });
+}
 
 size_t xyntra_input_count(const xyntra_model* model) { return model == nullptr ? 0 : model->inputs.size(); }
 size_t xyntra_output_count(const xyntra_model* model) { return model == nullptr ? 0 : model->outputs.size(); }

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
+#include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "compiler/nominal_sizes.h"
+#include "report/explain.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -29,6 +32,12 @@ Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector
   return values;
 }
 
+Result<DType> products_of(const SessionOptions& options) {
+  if (options.precision == "f32") return DType::F32;
+  if (options.precision == "bf16") return DType::BF16;
+  return usage_error("there is no precision '" + options.precision + "'; there are f32, bf16");
+}
+
 }  // namespace
 
 class ModelSession::State {
@@ -39,9 +48,7 @@ class ModelSession::State {
       return usage_error("there is no backend '" + options.backend + "'; there are " +
                          joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
     }
-    if (options.precision != "f32" && options.precision != "bf16")
-      return usage_error("there is no precision '" + options.precision + "'; there are f32, bf16");
-    const DType products = options.precision == "bf16" ? DType::BF16 : DType::F32;
+    XYNTRA_TRY(const DType products, products_of(options));
     const bool has_plan = options.backend == "cpu" || options.backend == "sim" || options.backend == "fused";
     if (products != DType::F32 && !has_plan)
       return usage_error("the backend " + options.backend +
@@ -51,17 +58,41 @@ class ModelSession::State {
     EvaluatorOptions running;
     running.threads = options.threads;
     running.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
+    if (is_artifact(path)) return load_compiled(path, options, std::move(running));
     LoadOptions loading;
     loading.budget = running.budget;
     XYNTRA_TRY(module_, load_model(path, loading));
     const Graph& graph = module_.graph;
-    XYNTRA_TRY(inputs_, describe(graph, graph.inputs, "input"));
-    XYNTRA_TRY(outputs_, describe(graph, graph.outputs, "output"));
-    XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(graph, options.dims, "dims: "));
-    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal,
-                                       ObjectCache::off(), products));
+    XYNTRA_CHECK_OK(describe_values());
+    products_ = products;
+    XYNTRA_TRY(nominal_, nominal_sizes(graph, options.dims, "dims: "));
+    // Where there can be no cache there is none: a library has nobody to warn.
+    const ObjectCache cache = options.backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
+    XYNTRA_TRY(auto first,
+               make_runner(graph, options.backend, std::move(running), nominal_, cache, products));
     idle_.push_back(std::move(first));
     return {};
+  }
+
+  Result<std::string> explain() const {
+    if (artifact_) {
+      const std::string entry = entry_of_level(*artifact_->level, "explain");
+      if (!artifact_->file->has(entry)) return unsupported("the artifact was written without this text");
+      XYNTRA_TRY(const auto bytes, artifact_->file->entry(entry));
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    const CompileOptions options = compile_options(nominal_, products_);
+    XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
+    XYNTRA_TRY(auto notes, explain_notes(module_.graph, plan, options));
+    return std::move(notes.at("explain"));
+  }
+
+  static CompileOptions compile_options(const SymbolBindings& nominal, DType products) {
+    CompileOptions options;
+    options.products = products;
+    options.target = &host_target();
+    options.fusion.choose.nominal = nominal;
+    return options;
   }
 
   const std::vector<SessionValue>& inputs() const { return inputs_; }
@@ -107,6 +138,23 @@ class ModelSession::State {
   }
 
  private:
+  Status load_compiled(const std::string& path, const SessionOptions& options, EvaluatorOptions running) {
+    if (options.backend != "cpu")
+      return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " +
+                         options.backend);
+    XYNTRA_TRY(artifact_, load_artifact(path, options.threads));
+    module_ = signature_of(*artifact_->model.program);
+    XYNTRA_CHECK_OK(describe_values());
+    idle_.push_back(make_runner(*artifact_, std::move(running)));
+    return {};
+  }
+
+  Status describe_values() {
+    XYNTRA_TRY(inputs_, describe(module_.graph, module_.graph.inputs, "input"));
+    XYNTRA_TRY(outputs_, describe(module_.graph, module_.graph.outputs, "output"));
+    return {};
+  }
+
   static Status fits(const Destination& given, DType dtype, const Dims& dims) {
     XYNTRA_TRY(const std::int64_t bytes, byte_size(dtype, dims));
     if (given.dtype == dtype && given.dims == dims && given.bytes.size() == static_cast<std::size_t>(bytes))
@@ -177,6 +225,9 @@ class ModelSession::State {
   }
 
   Module module_;
+  std::optional<LoadedArtifact> artifact_;
+  SymbolBindings nominal_;
+  DType products_ = DType::F32;
   bool exact_dtypes_ = true;  // not where floats are held wider than the model says
   std::vector<SessionValue> inputs_, outputs_;
   std::mutex mutex_;
@@ -195,6 +246,36 @@ Result<std::unique_ptr<ModelSession>> ModelSession::load(const std::string& path
   return std::unique_ptr<ModelSession>(new ModelSession(std::move(state)));
 }
 
+Status ModelSession::compile(const std::string& path, const std::string& output,
+                             const SessionOptions& options, const std::vector<std::string>& cpus) {
+  auto compile = [&]() -> Status {
+    const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
+    XYNTRA_TRY(const DType products, products_of(options));
+    LoadOptions loading;
+    loading.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
+    XYNTRA_TRY(const Module module, load_model(path, loading));
+    ArtifactOptions writing;
+    std::vector<std::string> dims = options.dims;
+    XYNTRA_TRY(writing.ranges, take_ranges(module.graph, dims, "dims: "));
+    XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(module.graph, dims, "dims: "));
+    writing.compile = State::compile_options(nominal, products);
+    writing.compile.budget = loading.budget;
+    if (!cpus.empty()) writing.cpus = cpus;
+    writing.threads = options.threads;
+    writing.cache = ObjectCache::standard();
+    writing.notes = [&module](const Plan& plan, const CompileOptions& made_with) {
+      return explain_notes(module.graph, plan, made_with);
+    };
+    XYNTRA_TRY(const ArtifactFigures figures, write_artifact(module, output, writing));
+    static_cast<void>(figures);
+    return {};
+  };
+  Status done = compile();
+  if (!done) return failure(std::move(done).error().in_file(path));
+  return {};
+}
+
+Result<std::string> ModelSession::explain() const { return state_->explain(); }
 const std::vector<SessionValue>& ModelSession::inputs() const { return state_->inputs(); }
 const std::vector<SessionValue>& ModelSession::outputs() const { return state_->outputs(); }
 Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs) {

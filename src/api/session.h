@@ -34,11 +34,18 @@ struct NamedTensor {
 
 class ModelSession {
  public:
+  // A model, which is compiled, or an artifact.
   static Result<std::unique_ptr<ModelSession>> load(const std::string& path, const SessionOptions& options);
+  // Writes an artifact of a model. `cpus` as in ArtifactOptions; `dims` also as ranges, "seq=1..512".
+  static Status compile(const std::string& path, const std::string& output, const SessionOptions& options,
+                        const std::vector<std::string>& cpus);
   ~ModelSession();
 
   const std::vector<SessionValue>& inputs() const;
   const std::vector<SessionValue>& outputs() const;
+
+  // How the model is cut into kernels, as `xyntra explain` prints it.
+  Result<std::string> explain() const;
 
   // Inputs by name. Calls at the same time work in memory of their own, kept for the next call.
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> inputs);

@@ -6,10 +6,13 @@
 #include <functional>
 #include <numeric>
 
+#include "cli/bench_artifact.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
+#include "cli/user_cache.h"
 #include "cli/verb.h"
+#include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "report/measure.h"
 #include "support/json.h"
@@ -272,6 +275,11 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   if (flags.planning.off.contains("fuse"))
     return usage_error(
         "the plan without fusion is measured beside the fused one; --no-fuse is not for bench");
+  if (is_artifact(flags.model)) {
+    InputRequest inputs = flags.inputs;
+    inputs.dims = flags.planning.dims;
+    return bench_artifact(flags.model, inputs, flags.measuring, session);
+  }
   const auto budget = session.budget();
   XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   Bench bench;
@@ -289,6 +297,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   CpuOptions cpu;
   cpu.threads = bench.threads;
   cpu.budget = budget;
+  cpu.cache = user_cache(session);
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
   XYNTRA_TRY(bench.ceilings, measure_ceilings(*options.target, bench.threads));
@@ -310,7 +319,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
 
 VerbAction declare_bench(Flags& syntax, Session& session) {
   auto flags = std::make_shared<BenchFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"--input", &flags->inputs.files,
                     "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
   syntax.push_back({"--shape", &flags->inputs.shapes,

@@ -29,6 +29,12 @@ constexpr Verb kVerbs[] = {
      "xyntra bench model.onnx --threads 2\n"
      "xyntra bench model.onnx --dim seq=128 --runs 100 --json",
      declare_bench, true},
+    {"compile",
+     "write a model as an artifact that runs without the compiler: machine code, packed weights, plan",
+     "xyntra compile model.onnx\n"
+     "xyntra compile model.onnx -o model.xyn --cpu generic,avx2,avx512 --dim seq=1..512\n"
+     "xyntra run model.xyn",
+     declare_compile, true},
     {"check", "list everything a model needs that a backend lacks; exit code 1 if there is any",
      "xyntra check model.onnx --backend reference", declare_check, true},
     {"export", "write a model as xir, dot, json or onnx",
@@ -70,6 +76,11 @@ constexpr Verb kVerbs[] = {
      "xyntra kernel add.kir --simulate --dim N=100\n"
      "xyntra kernel add.kir --pass simplify --pass hoist --text",
      declare_kernel, true},
+    {"cache", "say what machine code is kept on disk, and where; list it, or throw it away",
+     "xyntra cache\n"
+     "xyntra cache list\n"
+     "xyntra cache clear",
+     declare_cache, true},
     {"config", "print the settings in effect, and where each came from", "xyntra config --config fusion.toml",
      declare_config, true},
     {"devices", "list the backends and devices found", "xyntra devices --json", declare_devices, true},

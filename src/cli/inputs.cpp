@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/random_inputs.h"
+#include "compiler/index_bound.h"
 #include "frontends/onnx/tensor.h"
 #include "support/text.h"
 #include "types/npy.h"
@@ -215,8 +216,11 @@ class InputBinder {
         dims.push_back(size);
       }
     }
-    XYNTRA_TRY(Tensor tensor, random_tensor(input.type.dtype, dims, request_.seed, input.name,
-                                            index_bound(graph_, id, bound_.sizes), budget_));
+    std::optional<std::int64_t> below = index_bound(graph_, id, bound_.sizes);
+    if (const auto known = request_.bounds.find(input.name); known != request_.bounds.end())
+      below = known->second;
+    XYNTRA_TRY(Tensor tensor,
+               random_tensor(input.type.dtype, dims, request_.seed, input.name, below, budget_));
     bound_.inputs.push_back({input.name, "random", Datum::of(std::move(tensor))});
     return {};
   }

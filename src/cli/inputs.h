@@ -1,6 +1,7 @@
 // The inputs of one run: read from files where given, made up otherwise, with every symbolic size bound.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct InputRequest {
   std::vector<std::string> shapes;  // "x=1x128"
   std::vector<std::string> dims;    // "seq=128"
   std::uint64_t seed = 0;
+  std::map<std::string, std::int64_t> bounds;  // of integer inputs by name, where the graph does not tell
 };
 
 struct BoundInput {

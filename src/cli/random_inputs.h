@@ -9,10 +9,6 @@
 
 namespace xyntra {
 
-// How large the elements of an integer input may be: fewer than the size of what they index, through casts and
-// reshapes. Nothing when they index nothing, or the size is not known under these bindings.
-std::optional<std::int64_t> index_bound(const Graph& graph, ValueId input, const SymbolBindings& sizes);
-
 // Floats: normally distributed. Integers: below `bound` where there is one, else 0 or 1, and for i8, u8 and
 // narrower all values. Depends on the seed and the input's name only.
 Result<Tensor> random_tensor(DType dtype, const Dims& dims, std::uint64_t seed, std::string_view name,

@@ -6,7 +6,9 @@
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
+#include "cli/user_cache.h"
 #include "cli/verb.h"
+#include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "support/json.h"
@@ -176,17 +178,49 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
   XYNTRA_TRY(compile.target, find_target(plan.target));
   XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
   if (!ready.broken.empty()) return ready;
-  const ObjectCache cache = backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
-  if (!cache.problem().empty()) write_stderr("warning: machine code is not kept: " + cache.problem() + "\n");
+  const ObjectCache cache = backend == "cpu" ? user_cache(session) : ObjectCache::off();
   XYNTRA_TRY(ready.runner, make_runner(module.graph, std::move(plan), backend, options, cache));
   return ready;
 }
 
+// What is run: a model, or an artifact, of which there are inputs and outputs but no graph.
+struct Subject {
+  Module module;
+  std::string backend = "cpu";
+  std::optional<LoadedArtifact> artifact;
+};
+
+Result<Subject> load_subject(const RunFlags& flags, Session& session, const std::shared_ptr<Budget>& budget) {
+  Subject subject;
+  if (!is_artifact(flags.model)) {
+    XYNTRA_TRY(subject.backend, session.backend());
+    XYNTRA_TRY(subject.module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+    return subject;
+  }
+  const std::string& asked = session.flags["run.backend"].value;
+  if (!asked.empty() && asked != subject.backend)
+    return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " + asked);
+  if (!flags.lock.empty()) return usage_error("an artifact has its plan in it: --lock is not for it");
+  XYNTRA_TRY(subject.artifact, load_artifact(flags.model, session.threads()));
+  subject.module = signature_of(*subject.artifact->model.program);
+  return subject;
+}
+
+std::string artifact_text(const std::string& path, const LoadedArtifact& artifact) {
+  const LaunchProgram& program = *artifact.model.program;
+  return bold("model") + "    " + printable(path) + ": " + std::to_string(program.steps.size()) + " steps, " +
+         std::to_string(artifact.model.kernels) + " kernels for " + artifact.level->name + ", " +
+         human_bytes(static_cast<std::int64_t>(artifact.file->weight_bytes())) + " of constants\n";
+}
+
 Result<ExitCode> run(const RunFlags& flags, Session& session) {
-  XYNTRA_TRY(const std::string backend, session.backend());
   const auto budget = session.budget();
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(const Subject subject, load_subject(flags, session, budget));
+  const Module& module = subject.module;
+  const std::string& backend = subject.backend;
+  const auto& artifact = subject.artifact;
   InputRequest request = flags.inputs;
+  if (artifact) request.bounds = artifact->file->manifest().index_bounds;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
 
@@ -195,7 +229,12 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   options.threads = session.threads();
   options.budget = budget;
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
-  XYNTRA_TRY(const Ready ready, runner_for(module, backend, flags, session, options));
+  Ready ready;
+  if (artifact) {
+    ready.runner = make_runner(*artifact, options);
+  } else {
+    XYNTRA_TRY(ready, runner_for(module, backend, flags, session, options));
+  }
   if (!ready.broken.empty()) {
     const Json json{{"contract", {{"kept", false}, {"broken", ready.broken}}}};
     session.out = session.json ? json.dump(2) + "\n" : broken_text(ready.broken) + "the model was not run\n";
@@ -218,12 +257,17 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
 
   const GraphSummary summary = summarize(module.graph);
   if (!session.json) {
-    session.out = model_text(flags.model, summary) + inputs_text(module.graph, bound, request.seed) +
-                  outputs_text(lines);
+    session.out = (artifact ? artifact_text(flags.model, *artifact) : model_text(flags.model, summary)) +
+                  inputs_text(module.graph, bound, request.seed) + outputs_text(lines);
     return ExitCode::Done;
   }
-  Json json{
-      {"model", flags.model}, {"backend", backend}, {"graph", to_json(summary)}, {"sizes", bound.sizes}};
+  Json json{{"model", flags.model}, {"backend", backend}};
+  if (artifact) {
+    json["level"] = artifact->level->name;
+  } else {
+    json["graph"] = to_json(summary);
+  }
+  json["sizes"] = bound.sizes;
   json["inputs"] = Json::array();
   for (const BoundInput& input : bound.inputs) {
     Json entry{{"name", input.name}, {"source", input.source}};
@@ -244,7 +288,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
 
 VerbAction declare_run(Flags& syntax, Session& session) {
   auto flags = std::make_shared<RunFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"--input", &flags->inputs.files,
                     "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
   syntax.push_back({"--shape", &flags->inputs.shapes,

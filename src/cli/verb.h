@@ -58,6 +58,8 @@ void declare_switch(Flags& syntax, Session& session, const char* flag, const cha
 // Add the flags of the verb, and return what runs once they are parsed.
 VerbAction declare_run(Flags& syntax, Session& session);
 VerbAction declare_bench(Flags& syntax, Session& session);
+VerbAction declare_compile(Flags& syntax, Session& session);
+VerbAction declare_cache(Flags& syntax, Session& session);
 VerbAction declare_check(Flags& syntax, Session& session);
 VerbAction declare_export(Flags& syntax, Session& session);
 VerbAction declare_conformance(Flags& syntax, Session& session);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "runtime/program_bytes.h"
 #include "target/target.h"
 
 namespace xyntra {
@@ -11,8 +12,6 @@ namespace {
 using kir::StmtNode;
 using te::Expr;
 using te::ExprNode;
-
-// ---- keys
 
 // A kernel as text in which a shared expression stands once: its size is that of the kernel in memory, while printed for
 // people it may be far longer. Names are left out, for code does not depend on them.
@@ -99,73 +98,6 @@ class KeyWriter {
   std::unordered_map<const ExprNode*, std::int64_t> numbers_;
 };
 
-// ---- bytes
-
-// Numbers of eight bytes and texts behind their length.
-class Writer {
- public:
-  void number(std::uint64_t value) {
-    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-  }
-  void text(std::string_view value) {
-    number(value.size());
-    const auto part = std::as_bytes(std::span(value));
-    bytes.insert(bytes.end(), part.begin(), part.end());
-  }
-  void dims(const std::vector<Dim>& values) {
-    number(values.size());
-    for (const Dim& value : values) text(value.to_string());
-  }
-
-  std::vector<std::byte> bytes;
-};
-
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  Result<std::uint64_t> number() {
-    if (rest_.size() < 8) return bad();
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < 8; ++i) value |= std::to_integer<std::uint64_t>(rest_[i]) << (8 * i);
-    rest_ = rest_.subspan(8);
-    return value;
-  }
-  Result<std::size_t> count() {  // of things that take eight bytes at least
-    XYNTRA_TRY(std::uint64_t value, number());
-    if (value > rest_.size() / 8) return bad();
-    return static_cast<std::size_t>(value);
-  }
-  Result<std::span<const std::byte>> part() {
-    XYNTRA_TRY(std::uint64_t size, number());
-    if (size > rest_.size()) return bad();
-    auto found = rest_.first(size);
-    rest_ = rest_.subspan(size);
-    return found;
-  }
-  Result<std::string> text() {
-    XYNTRA_TRY(auto found, part());
-    return std::string(reinterpret_cast<const char*>(found.data()), found.size());
-  }
-  Result<Dim> dim() {
-    XYNTRA_TRY(std::string found, text());
-    return Dim::parse(found);
-  }
-  Result<std::vector<Dim>> dims() {
-    XYNTRA_TRY(std::size_t size, count());
-    std::vector<Dim> found;
-    for (std::size_t i = 0; i < size; ++i) {
-      XYNTRA_TRY(Dim one, dim());
-      found.push_back(std::move(one));
-    }
-    return found;
-  }
-
- private:
-  static tl::unexpected<Error> bad() { return bad_model("compiled kernels: cut short"); }
-  std::span<const std::byte> rest_;
-};
-
 }  // namespace
 
 std::string code_key(std::span<const kir::Kernel> kernels, std::string_view cpu, const CodeOptions& options) {
@@ -178,46 +110,57 @@ std::string code_key(std::span<const kir::Kernel> kernels, std::string_view cpu,
 }
 
 std::vector<std::byte> to_bytes(const CompiledKernels& kernels) {
-  Writer writer;
+  ByteWriter writer;
+  auto dims = [&writer](const std::vector<Dim>& list) {
+    writer.number(list.size());
+    for (const Dim& dim : list) write_dim(writer, dim);
+  };
   writer.number(kernels.kernels.size());
   for (const CompiledKernel& kernel : kernels.kernels) {
     writer.number(kernel.phases.size());
     for (const CompiledPhase& phase : kernel.phases) {
       writer.text(phase.symbol);
-      writer.text(phase.work_items.to_string());
+      write_dim(writer, phase.work_items);
     }
-    writer.dims(kernel.sizes);
-    writer.dims(kernel.workspace_bytes);
-    writer.text(kernel.scratch_bytes.to_string());
+    dims(kernel.sizes);
+    dims(kernel.workspace_bytes);
+    write_dim(writer, kernel.scratch_bytes);
     writer.number(kernel.uses_tiles ? 1 : 0);
   }
-  writer.number(kernels.object.size());
-  writer.bytes.insert(writer.bytes.end(), kernels.object.begin(), kernels.object.end());
+  writer.part(kernels.object);
   return std::move(writer.bytes);
 }
 
 Result<CompiledKernels> compiled_kernels_from(std::span<const std::byte> bytes) {
-  Reader reader(bytes);
+  ByteReader reader(bytes, "compiled kernels");
+  auto dims = [&reader](std::vector<Dim>& list) -> Status {
+    XYNTRA_TRY(const std::size_t size, reader.count());
+    for (std::size_t i = 0; i < size; ++i) {
+      XYNTRA_TRY(Dim one, read_dim(reader));
+      list.push_back(std::move(one));
+    }
+    return {};
+  };
   CompiledKernels made;
-  XYNTRA_TRY(std::size_t kernels, reader.count());
+  XYNTRA_TRY(const std::size_t kernels, reader.count());
   for (std::size_t k = 0; k < kernels; ++k) {
     CompiledKernel kernel;
-    XYNTRA_TRY(std::size_t phases, reader.count());
+    XYNTRA_TRY(const std::size_t phases, reader.count());
     for (std::size_t p = 0; p < phases; ++p) {
       CompiledPhase phase;
       XYNTRA_TRY(phase.symbol, reader.text());
-      XYNTRA_TRY(phase.work_items, reader.dim());
+      XYNTRA_TRY(phase.work_items, read_dim(reader));
       kernel.phases.push_back(std::move(phase));
     }
-    XYNTRA_TRY(kernel.sizes, reader.dims());
-    XYNTRA_TRY(kernel.workspace_bytes, reader.dims());
-    XYNTRA_TRY(kernel.scratch_bytes, reader.dim());
-    XYNTRA_TRY(std::uint64_t uses_tiles, reader.number());
-    kernel.uses_tiles = uses_tiles != 0;
+    XYNTRA_CHECK_OK(dims(kernel.sizes));
+    XYNTRA_CHECK_OK(dims(kernel.workspace_bytes));
+    XYNTRA_TRY(kernel.scratch_bytes, read_dim(reader));
+    XYNTRA_TRY(kernel.uses_tiles, reader.flag());
     made.kernels.push_back(std::move(kernel));
   }
-  XYNTRA_TRY(auto object, reader.part());
+  XYNTRA_TRY(const auto object, reader.part());
   made.object.assign(object.begin(), object.end());
+  XYNTRA_CHECK_OK(reader.end());
   return made;
 }
 

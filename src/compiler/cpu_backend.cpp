@@ -1,39 +1,39 @@
 #include "compiler/cpu_backend.h"
 
 #include "compiler/cached_kernels.h"
-#include "runtime/code/image.h"
-#include "runtime/code/tiles.h"
+#include "runtime/artifact.h"
 
 namespace xyntra {
 
-Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
+Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options) {
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
-  if (lowered.kernels.empty()) {  // views and host operations alone
-    return CpuModel{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
-  }
+  CompiledProgram made{std::move(lowered.program), std::move(lowered.host), {}};
+  if (lowered.kernels.empty()) return made;  // views and host operations alone
   CodeOptions code_options;
   code_options.distinct_buffers = false;  // a plan may write a result over an operand
   XYNTRA_TRY(CompiledKernels compiled,
              cached_kernels(lowered.kernels, options.cpu, code_options, options.cache));
-  XYNTRA_TRY(CodeImage loaded, CodeImage::load(compiled.object));
-  auto code = std::make_shared<CodeImage>(std::move(loaded));
-  LaunchProgram& program = lowered.program;
-  for (const CompiledKernel& kernel : compiled.kernels) {
-    if (kernel.uses_tiles) XYNTRA_CHECK_OK(allow_tiles());
-    ProgramKernel made;
-    for (const CompiledPhase& phase : kernel.phases)
-      made.phases.push_back({code->phase_function(phase.symbol), phase.work_items});
-    made.sizes = kernel.sizes;
-    made.workspace_bytes = kernel.workspace_bytes;
-    made.scratch_bytes = kernel.scratch_bytes;
-    program.kernels.push_back(std::move(made));
+  for (CompiledKernel& kernel : compiled.kernels) {
+    ProgramKernel& one = made.program.kernels.emplace_back();
+    for (CompiledPhase& phase : kernel.phases)
+      one.phases.push_back({nullptr, phase.work_items, std::move(phase.symbol)});
+    one.sizes = std::move(kernel.sizes);
+    one.workspace_bytes = std::move(kernel.workspace_bytes);
+    one.scratch_bytes = kernel.scratch_bytes;
+    one.uses_tiles = kernel.uses_tiles;
   }
+  made.object = std::move(compiled.object);
+  return made;
+}
+
+Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
+  XYNTRA_TRY(CompiledProgram compiled, compile_program(plan, options));
   CpuModel model;
-  model.code_bytes = code->bytes();
-  model.kernels = program.kernels.size();
-  program.code = std::move(code);
-  model.program = std::make_shared<const LaunchProgram>(std::move(program));
-  model.host = lowered.host;
+  if (!compiled.program.kernels.empty())
+    XYNTRA_CHECK_OK(link_program(compiled.program, compiled.object, model.code_bytes));
+  model.kernels = compiled.program.kernels.size();
+  model.program = std::make_shared<const LaunchProgram>(std::move(compiled.program));
+  model.host = compiled.host;
   return model;
 }
 

@@ -20,6 +20,15 @@ struct CpuOptions {
       ObjectCache::off();  // where machine code is kept; ObjectCache::standard() is the user's
 };
 
+// A program whose code is not loaded yet: it may be for another machine.
+struct CompiledProgram {
+  LaunchProgram program;
+  std::shared_ptr<const NodesOnHost> host;
+  std::vector<std::byte> object;  // empty where there are no kernels
+};
+Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options);
+
+// For this machine, ready to run.
 Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);
 
 // For people: the kernels of a plan, and their assembly.

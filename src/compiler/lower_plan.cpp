@@ -4,33 +4,11 @@
 
 #include "fusion/compose.h"
 #include "interp/execute.h"
-#include "interp/host_node.h"
 #include "schedule/lower.h"
 #include "te/layout.h"
 
 namespace xyntra {
 namespace {
-
-class NodesOnHost : public HostCalls {
- public:
-  explicit NodesOnHost(int threads) { options_.threads = threads; }
-
-  std::uint32_t add(const Graph& graph, NodeId node) {
-    nodes_.emplace_back(graph, node);
-    return static_cast<std::uint32_t>(nodes_.size() - 1);
-  }
-
-  Result<std::vector<Datum>> call(std::uint32_t number, std::span<const Datum> inputs,
-                                  const std::shared_ptr<Budget>& budget) const override {
-    EvaluatorOptions options = options_;
-    options.budget = budget;
-    return nodes_.at(number).run(inputs, std::move(options));
-  }
-
- private:
-  EvaluatorOptions options_;
-  std::vector<HostNode> nodes_;
-};
 
 class PlanLowering {
  public:
@@ -52,6 +30,8 @@ class PlanLowering {
         return failure(std::move(added).error().at_node(node.origin, node.op));
       }
     }
+    for (const Assumption& assumption : plan_.assumptions)
+      lowered_.program.assumptions.push_back({assumption.symbol, assumption.equals});
     for (const Slot& slot : plan_.memory.slots)
       lowered_.program.slots.push_back({slot.bytes, slot.first, slot.last, slot.alignment});
     lowered_.program.order.assign(plan_.memory.order.begin(), plan_.memory.order.end());

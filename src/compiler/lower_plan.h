@@ -1,16 +1,16 @@
 // From a plan to a program: every group's formula becomes a kernel, equal ones are made once; constants are laid out.
 #pragma once
 
+#include "compiler/host_calls.h"
 #include "kir/kernel.h"
 #include "plan/plan.h"
-#include "runtime/executable.h"
 
 namespace xyntra {
 
 struct LoweredPlan {
   LaunchProgram program;  // its kernels have no code yet
   std::vector<kir::Kernel> kernels;  // by number of the program's kernel
-  std::shared_ptr<const HostCalls> host;
+  std::shared_ptr<const NodesOnHost> host;
 };
 
 struct LowerOptions {

@@ -36,6 +36,8 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
   for (const Format& format : kReadFormats) {
     if (!path.ends_with(format.ending)) continue;
     if (format.load != nullptr) return format.load(path, options);
+    if (path.ends_with(".xyn"))
+      return unsupported("an artifact holds code, not a graph: it can be run and measured, nothing else");
     return unsupported("reading " + std::string(format.ending) + " files is not part of this version");
   }
   return usage_error("'" + path + "' is not a model file: they end in .onnx or .xir");

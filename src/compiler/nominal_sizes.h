@@ -11,4 +11,7 @@ namespace xyntra {
 Result<SymbolBindings> nominal_sizes(const Graph& graph, std::span<const std::string> texts,
                                      std::string_view where);
 
+// Takes those of the form NAME=LOW..HIGH out of the texts: the sizes that a model is compiled for.
+Result<SymbolRanges> take_ranges(const Graph& graph, std::vector<std::string>& texts, std::string_view where);
+
 }  // namespace xyntra

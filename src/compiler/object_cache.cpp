@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMark = "xyntra object cache 1\n";
+constexpr std::string_view kMark = "xyntra object cache 2\n";
 constexpr std::string_view kEntrySuffix = ".code";
 constexpr std::string_view kAsideSuffix = ".bad";
 
@@ -50,22 +51,22 @@ std::string user_cache_folder() {
   return "";
 }
 
-struct Entry {
+struct FileEntry {
   fs::path path;
   std::int64_t bytes = 0;
   fs::file_time_type used;
 };
 
 // Everything of ours in the folder: entries, what was set aside, what killed writers left.
-std::vector<Entry> entries_of(const std::string& folder) {
-  std::vector<Entry> entries;
+std::vector<FileEntry> entries_of(const std::string& folder) {
+  std::vector<FileEntry> entries;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename().string();
     const bool ours = name.ends_with(kEntrySuffix) || name.ends_with(kAsideSuffix) || name.ends_with(".tmp");
     std::error_code gone;  // another process may be deleting
     if (!ours || !at->is_regular_file(gone) || gone) continue;
-    Entry entry{at->path(), 0, {}};
+    FileEntry entry{at->path(), 0, {}};
     const auto bytes = at->file_size(gone);
     if (!gone) entry.used = at->last_write_time(gone);
     if (gone) continue;
@@ -111,6 +112,7 @@ std::optional<std::span<const std::byte>> content_of(std::span<const std::byte> 
 ObjectCache ObjectCache::at(const std::string& folder, std::int64_t cap_bytes) {
   ObjectCache cache;
   cache.cap_bytes_ = cap_bytes;
+  if (cap_bytes <= 0) return cache;
   cache.problem_ = folder.empty() ? "there is no home folder" : problem_with(folder);
   if (cache.problem_.empty()) cache.folder_ = folder;
   return cache;
@@ -151,15 +153,15 @@ void ObjectCache::put(std::string_view key, std::span<const std::byte> content) 
 }
 
 void ObjectCache::evict() const {
-  std::vector<Entry> entries = entries_of(folder_);
+  std::vector<FileEntry> entries = entries_of(folder_);
   std::int64_t total = 0;
-  for (const Entry& entry : entries) total += entry.bytes;
+  for (const FileEntry& entry : entries) total += entry.bytes;
   if (total <= cap_bytes_) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  std::sort(entries.begin(), entries.end(), [](const FileEntry& a, const FileEntry& b) {
     return a.used != b.used ? a.used < b.used : a.path < b.path;
   });
   const std::int64_t wanted = cap_bytes_ - cap_bytes_ / 8;  // room for a while
-  for (const Entry& entry : entries) {
+  for (const FileEntry& entry : entries) {
     if (total <= wanted) break;
     std::error_code gone;
     fs::remove(entry.path, gone);
@@ -167,10 +169,25 @@ void ObjectCache::evict() const {
   }
 }
 
+std::vector<ObjectCache::Entry> ObjectCache::entries() const {
+  if (!is_on()) return {};
+  std::vector<FileEntry> files = entries_of(folder_);
+  std::ranges::sort(files, [](const FileEntry& a, const FileEntry& b) {
+    return a.used != b.used ? a.used > b.used : a.path < b.path;
+  });
+  const auto now = fs::file_time_type::clock::now();
+  std::vector<Entry> entries;
+  for (const FileEntry& file : files) {
+    const auto idle = std::chrono::duration_cast<std::chrono::seconds>(now - file.used).count();
+    entries.push_back({file.path.filename().string(), file.bytes, std::max<std::int64_t>(idle, 0)});
+  }
+  return entries;
+}
+
 ObjectCache::Usage ObjectCache::usage() const {
   Usage usage;
   if (!is_on()) return usage;
-  for (const Entry& entry : entries_of(folder_)) {
+  for (const FileEntry& entry : entries_of(folder_)) {
     usage.bytes += entry.bytes;
     if (entry.path.extension() == kEntrySuffix) ++usage.entries;
   }
@@ -179,7 +196,7 @@ ObjectCache::Usage ObjectCache::usage() const {
 
 void ObjectCache::clear() const {
   if (!is_on()) return;
-  for (const Entry& entry : entries_of(folder_)) {
+  for (const FileEntry& entry : entries_of(folder_)) {
     std::error_code gone;
     fs::remove(entry.path, gone);
   }

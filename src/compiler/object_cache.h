@@ -34,10 +34,18 @@ class ObjectCache {
   std::optional<std::vector<std::byte>> find(std::string_view key) const;
   void put(std::string_view key, std::span<const std::byte> content) const;  // does nothing where it cannot
 
+  struct Entry {
+    std::string name;
+    std::int64_t bytes = 0;
+    std::int64_t idle_seconds = 0;  // since it was used
+  };
+  std::vector<Entry> entries() const;  // used last first
+
   struct Usage {
     std::int64_t entries = 0, bytes = 0;
   };
   Usage usage() const;
+  std::int64_t cap_bytes() const { return cap_bytes_; }
   void clear() const;
 
  private:

@@ -187,4 +187,17 @@ Json plan_json(const Plan& plan, const PlanFigures& figures) {
   return json;
 }
 
+Result<std::map<std::string, std::string>> explain_notes(const Graph& model, const Plan& plan,
+                                                         const CompileOptions& options) {
+  XYNTRA_TRY(const PlanFigures figures, figures_of(model, plan, options));
+  std::string text =
+      "target  " + std::string(options.target->name) + ": " + std::string(options.target->summary) + "\n";
+  if (const std::string sizes = sizes_line(figures); !sizes.empty()) text += "sizes   " + sizes + "\n";
+  if (const std::string assumed = assumptions_line(plan); !assumed.empty())
+    text += "equal   " + assumed + "\n";
+  text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n" +
+          totals_table(figures);
+  return std::map<std::string, std::string>{{"explain", std::move(text)}};
+}
+
 }  // namespace xyntra

@@ -14,6 +14,10 @@ std::string recognised_line(
 std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed
 std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
 
+// All of it, without anything that only a terminal shows: what an artifact keeps, as the note "explain".
+Result<std::map<std::string, std::string>> explain_notes(const Graph& model, const Plan& plan,
+                                                         const CompileOptions& options);
+
 // One object: groups, edges, totals. Names are the model's own, unescaped: JSON is.
 Json plan_json(const Plan& plan, const PlanFigures& figures);
 

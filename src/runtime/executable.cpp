@@ -138,10 +138,18 @@ class RunContext::State {
     XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
       return !dim.is_symbol() || sizes.try_emplace(dim.to_string(), size).first->second == size;
     }));
-    return for_each_size([&sizes](const Dim& dim, std::int64_t size) {
+    XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
       Dim bound = dim.substitute(sizes);
       return !bound.is_constant() || bound.constant() == size;
-    });
+    }));
+    for (const auto& [name, range] : program.ranges) {
+      auto known = sizes.find(name);
+      if (known == sizes.end() || (known->second >= range.low && known->second <= range.high)) continue;
+      return usage_error("the size '" + name + "' is " + std::to_string(known->second) +
+                         "; the model was compiled for " + std::to_string(range.low) + " to " +
+                         std::to_string(range.high));
+    }
+    return {};
   }
 
   // Offsets of the arena for these sizes.

@@ -39,11 +39,13 @@ struct ProgramKernel {
   struct Phase {
     PhaseFunction function = nullptr;
     Dim items;
+    std::string symbol;  // of the function, in the code
   };
   std::vector<Phase> phases;
   std::vector<Dim> sizes;
   std::vector<Dim> workspace_bytes;
   Dim scratch_bytes;
+  bool uses_tiles = false;  // needs the system's leave first
 };
 
 struct ProgramStep {
@@ -69,6 +71,8 @@ struct LaunchProgram {
   std::vector<std::size_t> order;
   std::vector<ProgramKernel> kernels;
   std::vector<ProgramStep> steps;
+  std::vector<ProgramAssumption> assumptions;  // for messages: inputs that break one do not fit the shapes
+  SymbolRanges ranges;  // sizes that the program was made for; others are refused
   std::shared_ptr<const void> code;  // keeps the functions of kernels alive
 };
 

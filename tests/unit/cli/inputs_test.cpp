@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/random_inputs.h"
+#include "compiler/index_bound.h"
 #include "ir/text.h"
 
 namespace xyntra {

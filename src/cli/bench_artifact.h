@@ -1,0 +1,13 @@
+// xyntra bench of an artifact: how long it takes to load and to run, and what memory it takes.
+#pragma once
+
+#include "cli/inputs.h"
+#include "cli/verb.h"
+#include "report/measure.h"
+
+namespace xyntra {
+
+Result<ExitCode> bench_artifact(const std::string& path, const InputRequest& inputs,
+                                const MeasureOptions& measuring, Session& session);
+
+}  // namespace xyntra

@@ -1,0 +1,96 @@
+// xyntra compile: a model as an artifact.
+#include "cli/plan_flags.h"
+#include "cli/terminal.h"
+#include "cli/user_cache.h"
+#include "cli/verb.h"
+#include "compiler/artifact.h"
+#include "compiler/model_file.h"
+#include "compiler/nominal_sizes.h"
+#include "report/explain.h"
+#include "support/json.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+struct CompileFlags {
+  std::string model;
+  std::string output;
+  std::string cpus = "native";
+  PlanFlags plan;
+};
+
+std::string default_artifact(const std::string& model) {
+  const std::size_t dot = model.rfind('.');
+  return (dot == std::string::npos ? model : model.substr(0, dot)) + ".xyn";
+}
+
+std::string levels_table(const ArtifactFigures& figures) {
+  using Align = TextTable::Align;
+  TextTable table({Align::Left, Align::Right, Align::Right, Align::Right});
+  table.header({"level", "kernels", "host calls", "code"});
+  for (const ArtifactFigures::Level& level : figures.levels) {
+    table.row({level.name, std::to_string(level.kernels), std::to_string(level.host_calls),
+               human_bytes(static_cast<std::int64_t>(level.code_bytes))});
+  }
+  return table.to_string();
+}
+
+Json figures_json(const std::string& output, const ArtifactFigures& figures) {
+  Json json{{"artifact", output},
+            {"constants", figures.constants},
+            {"weight_bytes", figures.weight_bytes},
+            {"levels", Json::array()}};
+  for (const ArtifactFigures::Level& level : figures.levels) {
+    json["levels"].push_back({{"name", level.name},
+                              {"kernels", level.kernels},
+                              {"host_calls", level.host_calls},
+                              {"code_bytes", level.code_bytes}});
+  }
+  return json;
+}
+
+Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
+  if (!session.flags["plan.target"].value.empty())
+    return usage_error("an artifact's targets follow from --cpu; --target is not for compile");
+  const auto budget = session.budget();
+  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  ArtifactOptions options;
+  PlanFlags planning = flags.plan;
+  XYNTRA_TRY(options.ranges, take_ranges(module.graph, planning.dims, "--dim "));
+  XYNTRA_TRY(options.compile, compile_options(module.graph, planning, session));
+  options.cpus.clear();
+  for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);
+  options.threads = session.threads();
+  options.cache = user_cache(session);
+  options.notes = [&module](const Plan& plan, const CompileOptions& made_with) {
+    return explain_notes(module.graph, plan, made_with);
+  };
+  const std::string output = flags.output.empty() ? default_artifact(flags.model) : flags.output;
+  auto written = write_artifact(module, output, options);
+  if (!written) return failure(std::move(written).error().in_file(flags.model));
+  session.out = session.json
+                    ? figures_json(output, *written).dump(1) + "\n"
+                    : printable(output) + ": " + std::to_string(written->constants) + " constants of " +
+                          human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n\n" +
+                          levels_table(*written);
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+VerbAction declare_compile(Flags& syntax, Session& session) {
+  auto flags = std::make_shared<CompileFlags>();
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back(
+      {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .xyn", "FILE"});
+  syntax.push_back(
+      {"--cpu", &flags->cpus,
+       "processors to make code for: native (this one), generic, or a list such as avx2,avx512; the "
+       "best that a machine has is taken when it is loaded",
+       "NAME,...", Flag::Defaulted});
+  declare_plan_flags(syntax, session, flags->plan);
+  return [flags](Session& running) { return compile(*flags, running); };
+}
+
+}  // namespace xyntra

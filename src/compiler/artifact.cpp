@@ -1,0 +1,300 @@
+#include "compiler/artifact.h"
+
+#include <algorithm>
+
+#include "compiler/assume.h"
+#include "compiler/index_bound.h"
+#include "compiler/lock.h"
+#include "support/sha256.h"
+#include "support/stored_zip.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kPageFrom = 64 << 10;  // bytes; constants from this size on start at a page
+constexpr std::string_view kArchitectures[] = {"x86_64", "aarch64"};
+
+struct LevelRequest {
+  ArtifactLevel level;
+  const Target* target = nullptr;
+};
+
+std::string architecture_of(const Target& target) {
+  for (std::string_view feature : split(target.required_features, ' ')) {
+    if (feature == "neon") return std::string(kArchitectures[1]);
+    if (feature == "avx2" || feature.starts_with("avx512")) return std::string(kArchitectures[0]);
+  }
+  return std::string(host_architecture());
+}
+
+Result<LevelRequest> level_named(const std::string& name) {
+  LevelRequest request;
+  if (name == "native") {
+    request.target = &host_target();
+    request.level = {name, std::string(host_architecture()), {}, host_processor()};
+    return request;
+  }
+  auto target = find_target(name);
+  std::vector<std::string> names{"native"};
+  for (const Target& known : targets()) {
+    if (known.kind == TargetKind::Cpu) names.emplace_back(known.name);
+  }
+  if (!target || (*target)->kind != TargetKind::Cpu)
+    return usage_error("--cpu: no processor is called '" + name + "'; there are " + joined(names, ", "));
+  request.target = *target;
+  request.level = {name, architecture_of(**target), {}, {}};
+  for (std::string_view feature : split((*target)->required_features, ' ')) {
+    if (!feature.empty()) request.level.features.emplace_back(feature);
+  }
+  return request;
+}
+
+// Native first, for it is made for just this processor; then in the order of the tables, which is best first.
+Result<std::vector<LevelRequest>> levels_of(const std::vector<std::string>& cpus) {
+  std::vector<LevelRequest> requests;
+  for (const std::string& cpu : cpus) {
+    XYNTRA_TRY(LevelRequest request, level_named(cpu));
+    const bool known = std::ranges::any_of(
+        requests, [&](const LevelRequest& other) { return other.level.name == request.level.name; });
+    if (!known) requests.push_back(std::move(request));
+  }
+  if (requests.empty()) return usage_error("--cpu names no processor");
+  std::ranges::stable_sort(requests, {}, [](const LevelRequest& request) {
+    const auto all = targets();
+    const auto place = std::ranges::find(all, request.target->name, &Target::name);
+    return std::pair(request.level.name != "native", place - all.begin());
+  });
+  return requests;
+}
+
+// The constants of all levels, one after another, equal contents once.
+class Weights {
+ public:
+  std::uint64_t add(const Tensor& tensor) {
+    const auto bytes = tensor.bytes();
+    auto [known, fresh] = offsets_.try_emplace(sha256_hex(bytes), 0);
+    if (!fresh) return known->second;
+    pad_to(bytes.size() >= kPageFrom ? kArtifactAlignment : kConstantAlignment);
+    known->second = size_;
+    pieces_.push_back(bytes);
+    kept_.push_back(tensor);
+    size_ += bytes.size();
+    return known->second;
+  }
+
+  const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
+  std::size_t size() const { return size_; }
+  std::size_t count() const { return kept_.size(); }
+  std::string hash() const {
+    Sha256 hash;
+    for (const auto& piece : pieces_) hash.update(piece);
+    return to_hex(hash.finish());
+  }
+
+ private:
+  void pad_to(std::size_t alignment) {
+    static constexpr std::array<std::byte, kArtifactAlignment> kZeros{};
+    const std::size_t padding = -size_ & (alignment - 1);
+    if (padding > 0) pieces_.push_back(std::span(kZeros).first(padding));
+    size_ += padding;
+  }
+
+  std::map<std::string, std::uint64_t> offsets_;  // by hash
+  std::vector<std::span<const std::byte>> pieces_;
+  std::vector<Tensor> kept_;
+  std::size_t size_ = 0;
+};
+
+// Constants that some step or output reads, in the order of their first use; all others go.
+std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& weights) {
+  std::vector<StoredConstant> stored;
+  std::vector<bool> used(program.values.size(), false);
+  auto use = [&](ProgramValueId id) {
+    for (; id != kNoValue && !used[id]; id = program.values[id].of) {
+      used[id] = true;
+      ProgramValue& value = program.values[id];
+      if (value.kind != ProgramValue::Kind::Constant) continue;
+      const Tensor& tensor = program.constants[value.index];
+      value.index = static_cast<std::uint32_t>(stored.size());
+      stored.push_back({tensor.dtype(), tensor.dims(), weights.add(tensor)});
+    }
+  };
+  for (const ProgramStep& step : program.steps) {
+    for (ProgramValueId input : step.inputs) use(input);
+  }
+  for (ProgramValueId output : program.outputs) use(output);
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    if (!used[v] && program.values[v].kind == ProgramValue::Kind::Constant)
+      program.values[v] = ProgramValue{};
+    if (!used[v] && program.values[v].kind == ProgramValue::Kind::Arena && program.slots.empty())
+      program.values[v].kind = ProgramValue::Kind::Own;
+  }
+  return stored;
+}
+
+struct Entries {
+  std::vector<std::pair<std::string, std::vector<std::byte>>> list;
+  void add(std::string name, std::vector<std::byte> bytes) {
+    list.emplace_back(std::move(name), std::move(bytes));
+  }
+  void add(std::string name, std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    list.emplace_back(std::move(name), std::vector(bytes.begin(), bytes.end()));
+  }
+};
+
+Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest& request,
+                                         const ArtifactOptions& options, Weights& weights, Entries& entries) {
+  CompileOptions compile = options.compile;
+  compile.target = request.target;
+  XYNTRA_TRY(const MadeLock lock, make_lock(model, compile));
+  CpuOptions cpu;
+  cpu.cpu = request.level.name;
+  cpu.threads = options.threads;
+  cpu.budget = compile.budget;
+  cpu.cache = options.cache;
+  XYNTRA_TRY(CompiledProgram made, compile_program(lock.plan, cpu));
+  made.program.ranges = options.ranges;
+  ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size()};
+  for (const ProgramStep& step : made.program.steps)
+    figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
+  const auto constants = store_constants(made.program, weights);
+  entries.add(entry_of_level(request.level, "program"), to_bytes(made.program, constants));
+  if (!made.object.empty()) entries.add(entry_of_level(request.level, "code"), std::move(made.object));
+  if (figures.host_calls > 0) entries.add(entry_of_level(request.level, "host"), made.host->to_bytes());
+  entries.add(entry_of_level(request.level, "plan"), lock.text);
+  if (options.notes) {
+    XYNTRA_TRY(const auto notes, options.notes(lock.plan, compile));
+    for (const auto& [name, text] : notes) entries.add(entry_of_level(request.level, name), text);
+  }
+  return figures;
+}
+
+// Compiled code that runs as it is: no graph to fall back to.
+class FromArtifact : public ModelRunner {
+ public:
+  FromArtifact(LoadedArtifact artifact, EvaluatorOptions options)
+      : artifact_(std::move(artifact)),
+        options_(std::move(options)),
+        context_(artifact_.model.program, artifact_.model.host,
+                 {options_.threads, options_.budget, options_.progress}) {}
+
+  std::unique_ptr<ModelRunner> another() const override {
+    return std::make_unique<FromArtifact>(artifact_, options_);
+  }
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs) override { return run_into(inputs, {}); }
+  Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
+                                      std::span<const std::span<std::byte>> memory) override {
+    const auto& assumptions = artifact_.model.program->assumptions;
+    if (Status fits = context_.takes(inputs); !fits && !assumptions.empty()) {
+      std::vector<std::string> equal;
+      for (const ProgramAssumption& one : assumptions)
+        equal.push_back(one.symbol + " = " + one.equals.to_string());
+      return failure(std::move(fits).error().with_hint("the artifact was compiled for " +
+                                                       joined(equal, ", ") +
+                                                       "; the model itself can be run at other sizes"));
+    }
+    return context_.run(inputs, nullptr, memory);
+  }
+
+ private:
+  LoadedArtifact artifact_;
+  EvaluatorOptions options_;
+  RunContext context_;
+};
+
+}  // namespace
+
+Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
+                                       const ArtifactOptions& options) {
+  XYNTRA_TRY(const std::vector<LevelRequest> requests, levels_of(options.cpus));
+  // A size that has one value only is no size to keep open: branches that it decides, and loops, become fixed.
+  SymbolBindings fixed;
+  for (const auto& [symbol, range] : options.ranges) {
+    if (range.low == range.high) fixed.emplace(symbol, range.low);
+  }
+  if (!fixed.empty()) {
+    Module special = model;
+    XYNTRA_TRY(special.graph, with_sizes(model.graph, fixed, options.compile.budget.get()));
+    ArtifactOptions others = options;
+    for (const auto& [symbol, size] : fixed) others.ranges.erase(symbol);
+    return write_artifact(special, path, others);
+  }
+  ArtifactManifest manifest;
+  manifest.version = XYNTRA_VERSION;
+  Weights weights;
+  Entries entries;
+  ArtifactFigures figures;
+  for (const LevelRequest& request : requests) {
+    XYNTRA_TRY(ArtifactFigures::Level level, add_level(model, request, options, weights, entries));
+    figures.levels.push_back(std::move(level));
+    manifest.levels.push_back(request.level);
+  }
+  for (ValueId input : model.graph.inputs) {
+    const auto bound = index_bound(model.graph, input, options.compile.fusion.choose.nominal);
+    if (bound && *bound > 0) manifest.index_bounds[model.graph.value(input).name] = *bound;
+  }
+  for (const auto& [name, bytes] : entries.list) manifest.hashes[name] = sha256_hex(bytes);
+  manifest.hashes["weights"] = weights.hash();
+  const std::string text = print_manifest(manifest);
+  std::vector<ZipPart> parts{{"manifest", {std::as_bytes(std::span(text))}}};
+  for (const auto& [name, bytes] : entries.list) parts.push_back({name, {bytes}});
+  parts.push_back({"weights", weights.pieces()});
+  XYNTRA_CHECK_OK(write_stored_zip(path, parts, kArtifactAlignment));
+  figures.constants = weights.count();
+  figures.weight_bytes = weights.size();
+  return figures;
+}
+
+Result<LoadedArtifact> load_artifact(const std::string& path, int threads) {
+  LoadedArtifact made;
+  auto load = [&]() -> Status {
+    XYNTRA_TRY(made.file, Artifact::open(path));
+    XYNTRA_TRY(made.level, made.file->level_for_this_machine());
+    XYNTRA_TRY(const Artifact::Loaded loaded, made.file->load(*made.level));
+    made.model.program = loaded.program;
+    made.model.code_bytes = loaded.code_bytes;
+    made.model.kernels = loaded.program->kernels.size();
+    if (loaded.host_calls == 0) {
+      made.model.host = std::make_shared<NodesOnHost>(threads);
+      return {};
+    }
+    XYNTRA_TRY(const auto bytes, made.file->entry(entry_of_level(*made.level, "host")));
+    XYNTRA_TRY(made.model.host, NodesOnHost::from(bytes, *loaded.program, threads));
+    return {};
+  };
+  if (Status loaded = load(); !loaded) return failure(std::move(loaded).error().in_file(path));
+  return made;
+}
+
+Module signature_of(const LaunchProgram& program) {
+  Module module;
+  module.symbols = program.ranges;
+  auto type_of = [](const ProgramValue& value) {
+    Type type = Type::tensor(value.dtype, value.shape);
+    if (!value.has_shape) type.shape.reset();
+    return type;
+  };
+  for (ProgramValueId input : program.inputs) {
+    const ProgramValue& value = program.values[input];
+    module.graph.add_input(value.name, type_of(value));
+  }
+  std::vector<std::string> names;
+  for (ProgramValueId output : program.outputs) names.push_back(program.values[output].name);
+  for (std::size_t i = 0; i < names.size(); ++i) {  // an input may be an output as well
+    ValueId output = module.graph.find(names[i]);
+    if (!output.valid()) {
+      output = module.graph.output_of(module.graph.add_node("Artifact", {}, {names[i]}));
+      module.graph.value(output).type = type_of(program.values[program.outputs[i]]);
+    }
+    module.graph.outputs.push_back(output);
+  }
+  return module;
+}
+
+std::unique_ptr<ModelRunner> make_runner(LoadedArtifact artifact, EvaluatorOptions options) {
+  return std::make_unique<FromArtifact>(std::move(artifact), std::move(options));
+}
+
+}  // namespace xyntra

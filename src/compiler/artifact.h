@@ -1,0 +1,52 @@
+// Writing artifacts, and running them: runtime/artifact.h says what they are.
+#pragma once
+
+#include <functional>
+
+#include "compiler/cpu_backend.h"
+#include "compiler/model_runner.h"
+#include "compiler/pipeline.h"
+#include "runtime/artifact.h"
+
+namespace xyntra {
+
+struct ArtifactOptions {
+  // "native", or tables of target/targets.def for CPUs: generic, avx2, avx512, amx, neon, neon_bf16
+  std::vector<std::string> cpus = {"native"};
+  CompileOptions compile;  // its target is set for each level
+  SymbolRanges ranges;  // sizes that it may be run at; those not named are free
+  int threads = 0;
+  ObjectCache cache = ObjectCache::off();
+  // Texts for people, by name, to be kept beside the plan of a level.
+  std::function<Result<std::map<std::string, std::string>>(const Plan& plan, const CompileOptions& options)>
+      notes;
+};
+
+struct ArtifactFigures {
+  struct Level {
+    std::string name;
+    std::size_t kernels = 0, host_calls = 0, code_bytes = 0;
+  };
+  std::vector<Level> levels;  // best first
+  std::size_t constants = 0, weight_bytes = 0;
+};
+
+// The file appears whole or not at all. Usage error for a processor that is not known.
+Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
+                                       const ArtifactOptions& options);
+
+struct LoadedArtifact {
+  std::shared_ptr<const Artifact> file;
+  const ArtifactLevel* level = nullptr;  // of the file
+  CpuModel model;
+};
+Result<LoadedArtifact> load_artifact(const std::string& path, int threads);
+
+// A graph that has the inputs and outputs of the program and nothing else, for who binds and describes them.
+Module signature_of(const LaunchProgram& program);
+
+std::unique_ptr<ModelRunner> make_runner(LoadedArtifact artifact, EvaluatorOptions options);
+
+inline bool is_artifact(std::string_view path) { return path.ends_with(".xyn"); }
+
+}  // namespace xyntra

@@ -1,0 +1,227 @@
+#include "runtime/artifact.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/code/image.h"
+#include "runtime/code/tiles.h"
+#include "support/file.h"
+#include "support/sha256.h"
+#include "support/stored_zip.h"
+#include "support/text.h"
+#include "target/target.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::string_view kManifest = "manifest", kWeights = "weights";
+constexpr std::size_t kLongestManifest = 1 << 20;
+constexpr std::size_t kMostLevels = 16;
+constexpr std::size_t kHashDigits = 64;
+
+tl::unexpected<Error> bad_line(std::size_t number, const std::string& what) {
+  return bad_model("manifest, line " + std::to_string(number) + ": " + what);
+}
+
+bool is_digest(std::string_view text) {
+  return text.size() == kHashDigits &&
+         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+std::optional<std::string> from_hex(std::string_view digits) {
+  if (digits.size() % 2 != 0) return std::nullopt;
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const auto value = parse_hexadecimal(digits.substr(i, 2));
+    if (!value) return std::nullopt;
+    text += static_cast<char>(*value);
+  }
+  return text;
+}
+
+bool is_level_name(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+// "level NAME ARCHITECTURE needs FEATURE…", "level NAME ARCHITECTURE processor HASH"
+Result<ArtifactLevel> parse_level(const std::vector<std::string_view>& words, std::size_t number) {
+  if (words.size() < 4 || !is_level_name(words[1])) return bad_line(number, "expected a level");
+  ArtifactLevel level{std::string(words[1]), std::string(words[2]), {}, {}};
+  if (words[3] == "needs") {
+    level.features.assign(words.begin() + 4, words.end());
+  } else if (words[3] == "processor" && words.size() == 5 && is_digest(words[4])) {
+    level.processor = words[4];
+  } else {
+    return bad_line(number, "expected what the level needs");
+  }
+  return level;
+}
+
+bool runs_here(const ArtifactLevel& level) {
+  if (level.architecture != host_architecture()) return false;
+  if (!level.processor.empty()) return level.processor == host_processor();
+  const std::vector<std::string_view> has = host_features();
+  return std::ranges::all_of(
+      level.features, [&has](const std::string& need) { return std::ranges::find(has, need) != has.end(); });
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::string print_manifest(const ArtifactManifest& manifest) {
+  std::string text = "xyn " + std::to_string(kArtifactFormat) + "\nversion " + manifest.version + "\n";
+  for (const ArtifactLevel& level : manifest.levels) {
+    text += "level " + level.name + " " + level.architecture;
+    if (level.processor.empty()) {
+      text += " needs";
+      for (const std::string& feature : level.features) text += " " + feature;
+    } else {
+      text += " processor " + level.processor;
+    }
+    text += "\n";
+  }
+  // Names of inputs are the model's: as hexadecimal digits they cannot be mistaken for anything.
+  for (const auto& [name, bound] : manifest.index_bounds)
+    text += "input " + to_hex(std::as_bytes(std::span(name))) + " below " + std::to_string(bound) + "\n";
+  for (const auto& [name, hash] : manifest.hashes) text += "file " + name + " " + hash + "\n";
+  return text;
+}
+
+Result<ArtifactManifest> parse_manifest(std::string_view text) {
+  if (text.size() > kLongestManifest) return bad_model("the manifest is too long");
+  ArtifactManifest manifest;
+  std::set<std::string> names;
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    const std::vector<std::string_view> words = split(line, ' ');
+    if (number == 1) {
+      const auto format = words.size() == 2 && words[0] == "xyn" ? parse_i64(words[1]) : std::nullopt;
+      if (!format || *format < 1) return bad_line(number, "expected 'xyn' and the number of the format");
+      if (*format > kArtifactFormat) {
+        return unsupported("the artifact has format " + std::to_string(*format) +
+                           "; this version reads up to " + std::to_string(kArtifactFormat));
+      }
+    } else if (words[0] == "version" && words.size() == 2) {
+      manifest.version = words[1];
+    } else if (words[0] == "level") {
+      XYNTRA_TRY(ArtifactLevel level, parse_level(words, number));
+      if (!names.insert(level.name).second) return bad_line(number, "the level is there twice");
+      manifest.levels.push_back(std::move(level));
+    } else if (words[0] == "input" && words.size() == 4 && words[2] == "below") {
+      const auto bound = parse_i64(words[3]);
+      const auto name = from_hex(words[1]);
+      if (!bound || *bound < 1 || !name) return bad_line(number, "expected an input and its bound");
+      manifest.index_bounds.emplace(*name, *bound);
+    } else if (words[0] == "file" && words.size() == 3 && is_digest(words[2])) {
+      if (!manifest.hashes.emplace(words[1], words[2]).second)
+        return bad_line(number, "the file is there twice");
+    } else if (!line.empty()) {
+      return bad_line(number, "it says what nobody knows");
+    }
+  }
+  if (manifest.levels.empty() || manifest.levels.size() > kMostLevels)
+    return bad_model("the manifest has no levels, or too many");
+  return manifest;
+}
+
+std::string entry_of_level(const ArtifactLevel& level, std::string_view what) {
+  return "levels/" + level.name + "/" + std::string(what);
+}
+
+std::string host_processor() { return sha256_hex(host_identity()); }
+
+Result<std::shared_ptr<const Artifact>> Artifact::open(const std::string& path) {
+  XYNTRA_TRY(const auto file, MappedFile::open(path));
+  return read(file->bytes(), file);
+}
+
+Result<std::shared_ptr<const Artifact>> Artifact::read(std::span<const std::byte> bytes,
+                                                       std::shared_ptr<const void> owner) {
+  auto artifact = std::make_shared<Artifact>();
+  artifact->owner_ = std::move(owner);
+  XYNTRA_TRY(const std::vector<ZipEntry> entries, read_stored_zip(bytes));
+  for (const ZipEntry& entry : entries) {
+    if (entry.name == kManifest && crc32(entry.bytes) != entry.checksum)
+      return bad_model("the manifest is damaged: its checksum is another");
+    artifact->entries_.emplace(entry.name, entry.bytes);
+  }
+  const auto manifest = artifact->entries_.find(std::string(kManifest));
+  if (manifest == artifact->entries_.end())
+    return bad_model("it is not an artifact: there is no manifest in it");
+  XYNTRA_TRY(artifact->manifest_, parse_manifest(as_text(manifest->second)));
+  for (const auto& [name, hash] : artifact->manifest_.hashes) {
+    if (!artifact->has(name)) return bad_model("'" + name + "' is missing from the artifact");
+  }
+  if (!artifact->has(std::string(kWeights))) return bad_model("the weights are missing from the artifact");
+  return artifact;
+}
+
+std::size_t Artifact::weight_bytes() const { return entries_.at(std::string(kWeights)).size(); }
+
+Result<const ArtifactLevel*> Artifact::level_for_this_machine() const {
+  for (const ArtifactLevel& level : manifest_.levels) {
+    if (runs_here(level)) return &level;
+  }
+  std::vector<std::string> levels;
+  for (const ArtifactLevel& level : manifest_.levels) {
+    levels.push_back(level.name + " (" + level.architecture +
+                     (level.processor.empty() ? "" : ", one kind of processor only") + ")");
+  }
+  Error error;
+  error.error_class = ErrorClass::Device;
+  error.message = "the artifact has no code for this processor; it has " + joined(levels, ", ");
+  error.hint = "compile it again with --cpu generic, or for a list such as avx2,avx512";
+  return failure(std::move(error));
+}
+
+Result<std::span<const std::byte>> Artifact::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  const auto hash = manifest_.hashes.find(name);
+  if (found == entries_.end() || hash == manifest_.hashes.end())
+    return bad_model("'" + name + "' is missing from the artifact");
+  if (sha256_hex(found->second) != hash->second)
+    return bad_model("'" + name + "' is damaged: its hash is another");
+  return found->second;
+}
+
+Status Artifact::check_weights() const {
+  XYNTRA_TRY(const auto weights, entry(std::string(kWeights)));
+  static_cast<void>(weights);
+  return {};
+}
+
+Result<Artifact::Loaded> Artifact::load(const ArtifactLevel& level) const {
+  XYNTRA_TRY(const auto bytes, entry(entry_of_level(level, "program")));
+  XYNTRA_TRY(StoredProgram stored, program_from(bytes, entries_.at(std::string(kWeights)), owner_));
+  Loaded loaded;
+  loaded.host_calls = stored.host_calls;
+  if (!stored.program.kernels.empty()) {
+    XYNTRA_TRY(const auto object, entry(entry_of_level(level, "code")));
+    XYNTRA_CHECK_OK(link_program(stored.program, object, loaded.code_bytes));
+  }
+  loaded.program = std::make_shared<const LaunchProgram>(std::move(stored.program));
+  return loaded;
+}
+
+Status link_program(LaunchProgram& program, std::span<const std::byte> object, std::size_t& code_bytes) {
+  XYNTRA_TRY(CodeImage loaded, CodeImage::load(object));
+  auto code = std::make_shared<CodeImage>(std::move(loaded));
+  for (ProgramKernel& kernel : program.kernels) {
+    if (kernel.uses_tiles) XYNTRA_CHECK_OK(allow_tiles());
+    for (ProgramKernel::Phase& phase : kernel.phases) {
+      phase.function = code->phase_function(phase.symbol);
+      if (phase.function == nullptr) return bad_model("the code has no function for a kernel");
+    }
+  }
+  code_bytes = code->bytes();
+  program.code = std::move(code);
+  return {};
+}
+
+}  // namespace xyntra

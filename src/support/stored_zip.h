@@ -1,0 +1,38 @@
+// Zip archives whose entries are stored as they are, so that a mapped archive is the entries' memory.
+//
+// Any tool for zip files can list and unpack what is written here. What is read is held to more than the format asks: no
+// compression, no encryption, no comment, no bytes before, between or after what the directory tells but padding,
+// entries in the order of the directory. So no two entries share a byte, and there is one way to understand a file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/result.h"
+
+namespace xyntra {
+
+struct ZipEntry {
+  std::string name;
+  std::span<const std::byte> bytes;
+  std::uint32_t checksum = 0;  // CRC-32, as the archive says
+};
+
+// Views into the bytes. BadModel error for what is damaged or is not held to the above. Checksums are not looked at: that
+// would touch every page.
+Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive);
+
+struct ZipPart {
+  std::string name;
+  std::vector<std::span<const std::byte>> pieces;  // one after another
+};
+
+// Every entry starts at a multiple of `alignment`, a power of two below 2^15. The same parts give the same bytes.
+Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment);
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far = 0);
+
+}  // namespace xyntra

@@ -1,0 +1,300 @@
+// Artifacts: what they compute is what the model computes; what is damaged, foreign or from the future is refused by kind.
+#include "compiler/artifact.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "ir/text.h"
+#include "ops/infer.h"
+#include "support/sha256.h"
+#include "support/stored_zip.h"
+#include "support/text.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::string_view kLinear = R"(xir 1
+graph @linear(%x: f32[n, 3]) -> (%y, %x) {
+  const %w: f32[3, 2] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+  const %b: f32[2] = [0.5, -0.5]
+  %h: f32[n, 2] = MatMul(%x, %w)
+  %z: f32[n, 2] = Add(%h, %b)
+  %y: f32[n, 2] = Relu(%z)
+})";
+
+// Control flow, an operation without formula, and a size that only running tells.
+constexpr std::string_view kHost = R"(xir 1
+graph @host(%flag: bool[], %x: f32[n]) -> (%y, %where) {
+  const %zero: f32[] = 0.0
+  %c: f32[n] = If(%flag, %x) {
+    then_branch = graph @double(%a: f32[n]) -> (%r) {
+      %r: f32[n] = Add(%a, %a)
+    },
+    else_branch = graph @keep(%b: f32[n]) -> (%s) {
+      %s: f32[n] = Identity(%b)
+    }
+  }
+  %positive: bool[n] = Greater(%c, %zero)
+  %where: i64[1, found] = NonZero(%positive)
+  %exp: f32[n] = Exp(%c)
+  %y: f32[n] = Neg(%exp)
+})";
+
+Module module_of(std::string_view text) {
+  auto module = parse_xir(text);
+  if (!module) internal_error(module.error().to_string());
+  if (Status typed = infer_types(*module); !typed) internal_error(typed.error().to_string());
+  return std::move(*module);
+}
+
+Datum floats(Dims dims, const std::vector<float>& values) {
+  return Datum::of(Tensor::from<float>(DType::F32, std::move(dims), values));
+}
+Datum truth(bool value) {
+  const std::uint8_t byte = value ? 1 : 0;
+  return Datum::of(Tensor::from<std::uint8_t>(DType::Bool, {}, std::span(&byte, 1)));
+}
+
+class ArtifactTest : public testing::Test {
+ protected:
+  ArtifactTest() : path_(testing::TempDir() + "xyntra-" + std::to_string(::getpid()) + ".xyn") {}
+  ~ArtifactTest() override { std::filesystem::remove(path_); }
+
+  Result<ArtifactFigures> write(const Module& model, std::vector<std::string> cpus = {"native"},
+                                SymbolRanges ranges = {}) {
+    ArtifactOptions options;
+    options.cpus = std::move(cpus);
+    options.ranges = std::move(ranges);
+    return write_artifact(model, path_, options);
+  }
+
+  Result<std::vector<Datum>> run(const std::vector<Datum>& inputs) const {
+    XYNTRA_TRY(LoadedArtifact artifact, load_artifact(path_, 1));
+    EvaluatorOptions options;
+    options.threads = 1;
+    return make_runner(std::move(artifact), options)->run(inputs);
+  }
+
+  void expect_same_as_reference(const Module& model, const std::vector<Datum>& inputs) const {
+    auto made = run(inputs);
+    ASSERT_TRUE(made) << made.error().to_string();
+    auto evaluator = Evaluator::create(model.graph);
+    ASSERT_TRUE(evaluator);
+    auto expected = evaluator->run(inputs);
+    ASSERT_TRUE(expected);
+    ASSERT_EQ(expected->size(), made->size());
+    for (std::size_t i = 0; i < made->size(); ++i)
+      EXPECT_EQ((*expected)[i].tensor.content_hash(), (*made)[i].tensor.content_hash()) << i;
+  }
+
+  std::vector<std::byte> content() const {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
+
+  // The archive again, with one entry's content replaced, and its hash in the manifest too where `rehash` says so.
+  void replace(const std::string& name, std::string_view with, bool rehash = false) {
+    const std::vector<std::byte> archive = content();
+    auto entries = read_stored_zip(archive);
+    ASSERT_TRUE(entries);
+    std::string manifest;
+    std::vector<ZipPart> parts;
+    for (const ZipEntry& entry : *entries) {
+      const bool here = entry.name == name;
+      parts.push_back({entry.name, {here ? std::as_bytes(std::span(with)) : entry.bytes}});
+      if (entry.name != "manifest" || !rehash) continue;
+      manifest.assign(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size());
+      const std::size_t at = manifest.find(name + " ") + name.size() + 1;
+      manifest.replace(at, 64, sha256_hex(with));
+      parts.back().pieces = {std::as_bytes(std::span(std::string_view(manifest)))};
+    }
+    ASSERT_TRUE(write_stored_zip(path_, parts, kArtifactAlignment));
+  }
+
+  std::string manifest() const {
+    auto artifact = Artifact::open(path_);
+    return artifact ? print_manifest((*artifact)->manifest()) : "";
+  }
+
+  Error load_error() const {
+    auto loaded = load_artifact(path_, 1);
+    return loaded ? Error{} : loaded.error();
+  }
+
+  std::string path_;
+};
+
+TEST_F(ArtifactTest, ComputesWhatTheModelComputes) {
+  const Module model = module_of(kLinear);
+  auto figures = write(model);
+  ASSERT_TRUE(figures) << figures.error().to_string();
+  EXPECT_EQ(0u, figures->levels.at(0).host_calls);
+  for (std::int64_t n : {1, 2, 7}) {
+    std::vector<float> x;
+    for (std::int64_t i = 0; i < 3 * n; ++i) x.push_back(static_cast<float>(i) - 4);
+    expect_same_as_reference(model, {floats({n, 3}, x)});
+  }
+}
+
+TEST_F(ArtifactTest, CarriesHostOperationsAndControlFlow) {
+  const Module model = module_of(kHost);
+  auto figures = write(model);
+  ASSERT_TRUE(figures) << figures.error().to_string();
+  EXPECT_GE(figures->levels.at(0).host_calls, 2u);
+  for (bool flag : {false, true}) {
+    expect_same_as_reference(model, {truth(flag), floats({4}, {1, -2, 0, 3})});
+    expect_same_as_reference(model, {truth(flag), floats({2}, {-1, -2})});
+  }
+}
+
+TEST_F(ArtifactTest, SharesWeightsBetweenLevelsAndTakesTheBest) {
+  const Module model = module_of(kLinear);
+  auto one = write(model, {"generic"});
+  ASSERT_TRUE(one) << one.error().to_string();
+  auto two = write(model, {"generic", "native", "generic"});
+  ASSERT_TRUE(two) << two.error().to_string();
+  ASSERT_EQ(2u, two->levels.size());
+  EXPECT_EQ("native", two->levels[0].name);
+  auto loaded = load_artifact(path_, 1);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ("native", loaded->level->name);
+  expect_same_as_reference(model, {floats({1, 3}, {1, 2, 3})});
+}
+
+TEST_F(ArtifactTest, TheSameModelGivesTheSameBytes) {
+  const Module model = module_of(kLinear);
+  ASSERT_TRUE(write(model));
+  const std::vector<std::byte> first = content();
+  ASSERT_TRUE(write(model));
+  EXPECT_EQ(first, content());
+}
+
+TEST_F(ArtifactTest, RefusesSizesBeyondItsRanges) {
+  ASSERT_TRUE(write(module_of(kLinear), {"native"}, {{"n", {1, 2}}}));
+  EXPECT_TRUE(run({floats({2, 3}, {1, 2, 3, 4, 5, 6})}));
+  auto refused = run({floats({3, 3}, std::vector<float>(9, 1))});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(ErrorClass::Usage, refused.error().error_class);
+  EXPECT_EQ("the size 'n' is 3; the model was compiled for 1 to 2", refused.error().message);
+}
+
+TEST_F(ArtifactTest, RefusesUnknownProcessors) {
+  auto figures = write(module_of(kLinear), {"z80"});
+  ASSERT_FALSE(figures);
+  EXPECT_EQ(ErrorClass::Usage, figures.error().error_class);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(ArtifactTest, EveryCutIsAnError) {
+  ASSERT_TRUE(write(module_of(kLinear)));
+  const std::vector<std::byte> whole = content();
+  for (std::size_t size = 0; size < whole.size(); size += 211) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(size));
+    EXPECT_EQ(ErrorClass::BadModel, load_error().error_class) << size;
+  }
+}
+
+TEST_F(ArtifactTest, EveryChangedByteIsAnErrorOrHarmless) {
+  ASSERT_TRUE(write(module_of(kHost)));
+  const std::vector<std::byte> whole = content();
+  for (std::size_t at = 0; at < whole.size(); at += 37) {
+    auto changed = std::make_shared<std::vector<std::byte>>(whole);
+    (*changed)[at] ^= std::byte{0x5a};
+    auto artifact = Artifact::read(*changed, changed);
+    if (!artifact) continue;
+    auto level = (*artifact)->level_for_this_machine();
+    if (!level) continue;
+    auto loaded = (*artifact)->load(**level);  // padding and weights are not looked at
+    if (!loaded) {
+      EXPECT_NE(ErrorClass::Internal, loaded.error().error_class);
+    }
+  }
+}
+
+TEST_F(ArtifactTest, LaterFormatsAreUnsupported) {
+  ASSERT_TRUE(write(module_of(kLinear)));
+  std::string text = manifest();
+  text.replace(text.find("xyn 1"), 5, "xyn 2");
+  replace("manifest", text);
+  EXPECT_EQ(ErrorClass::Unsupported, load_error().error_class);
+  EXPECT_EQ("the artifact has format 2; this version reads up to 1", load_error().message);
+}
+
+TEST_F(ArtifactTest, OtherProcessorsAreADeviceError) {
+  ASSERT_TRUE(write(module_of(kLinear)));
+  const std::string original = manifest();
+  std::string text = original;
+  text.replace(text.find("processor ") + 10, 64, std::string(64, '0'));
+  replace("manifest", text);
+  EXPECT_EQ(ErrorClass::Device, load_error().error_class);
+  text = original;
+  const std::size_t line = text.find("level native"), end = text.find('\n', line);
+  text.replace(line, end - line, "level native sparc needs");
+  replace("manifest", text);
+  EXPECT_EQ("the artifact has no code for this processor; it has native (sparc)", load_error().message);
+}
+
+TEST_F(ArtifactTest, DamagedPartsAreSeenByTheirHashes) {
+  ASSERT_TRUE(write(module_of(kLinear)));
+  replace("levels/native/code", "not code");
+  EXPECT_EQ("'levels/native/code' is damaged: its hash is another", load_error().message);
+  replace("levels/native/code", "not code", true);  // and where the hash was forged, by the loader
+  EXPECT_EQ(ErrorClass::BadModel, load_error().error_class);
+  replace("levels/native/program", "xx", true);
+  EXPECT_EQ("the program: cut short", load_error().message);
+  replace("weights", "");
+  auto artifact = Artifact::open(path_);
+  ASSERT_TRUE(artifact);
+  EXPECT_FALSE((*artifact)->check_weights());
+}
+
+TEST_F(ArtifactTest, ProgramsThatMakeNoSenseAreRefused) {
+  LaunchProgram program;
+  program.values.resize(2);
+  program.values[0].kind = ProgramValue::Kind::Input;
+  program.values[1].kind = ProgramValue::Kind::View;
+  program.values[1].of = 0;
+  program.inputs = {0};
+  program.outputs = {1};
+  program.steps.push_back({ProgramStep::Kind::View, 0, {0}, {1}, 0, "", ""});
+  auto problem = [](const LaunchProgram& given, std::vector<StoredConstant> constants = {}) {
+    auto read = program_from(to_bytes(given, constants), {}, nullptr);
+    return read ? std::string() : read.error().message;
+  };
+  EXPECT_EQ("", problem(program));
+  LaunchProgram broken = program;
+  broken.values[1].of = 1;
+  EXPECT_NE("", problem(broken));  // a view of itself shows nothing
+  broken = program;
+  broken.values[0] = broken.values[1];
+  broken.values[0].of = 1;
+  EXPECT_EQ("the program: views show one another", problem(broken));
+  broken = program;
+  broken.outputs = {5};
+  EXPECT_EQ("the program: there is no value of this number", problem(broken));
+  broken = program;
+  broken.steps[0].kind = ProgramStep::Kind::Launch;
+  EXPECT_EQ("the program: there is no kernel of this number", problem(broken));
+  broken = program;
+  broken.steps.clear();
+  EXPECT_EQ("the program: an output is never made", problem(broken));
+  broken = program;
+  broken.values[0].kind = ProgramValue::Kind::Arena;
+  EXPECT_EQ("the program: there is no piece of the arena of this number", problem(broken));
+  EXPECT_EQ("the program: a constant lies outside the weights", problem(program, {{DType::F32, {4}, 0}}));
+  EXPECT_NE("", problem(program, {{DType::F32, {INT64_MAX, 2}, 0}}));
+  broken = program;
+  broken.slots.resize(2);
+  broken.order = {1, 1};
+  EXPECT_EQ("the program: the order of the arena is not one of its pieces", problem(broken));
+}
+
+}  // namespace
+}  // namespace xyntra
