@@ -1,4 +1,5 @@
 import pathlib
+import tempfile
 import threading
 import unittest
 
@@ -40,6 +41,26 @@ class Sessions(unittest.TestCase):
             return
         np.testing.assert_array_equal(session.run(["y"], {"x": torch.from_numpy(X)})[0], Y)
         np.testing.assert_array_equal(session.run(["y"], {"x": torch.from_numpy(X).requires_grad_()})[0], Y)
+
+    def test_artifacts_are_written_and_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = xyntra.compile(MODEL, pathlib.Path(folder) / "affine.xyn", cpu=["native", "generic"], dims={"rows": (1, 4)})
+            session = xyntra.Session(path)
+            np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], Y)
+            self.assertEqual(session.get_inputs(), [xyntra.Value("x", "tensor(float)", ("rows", 3))])
+            self.assertIn("MatMul", session.explain())
+            with self.assertRaisesRegex(xyntra.UsageError, "compiled for 1 to 4"):
+                session.run(None, {"x": np.ones((5, 3), np.float32)})
+            with self.assertRaises(xyntra.UsageError):
+                xyntra.Session(path, backend="reference")
+            with self.assertRaisesRegex(xyntra.UsageError, "z80"):
+                xyntra.compile(MODEL, path, cpu="z80")
+            pathlib.Path(path).write_bytes(b"no artifact")
+            with self.assertRaises(xyntra.BadModelError):
+                xyntra.Session(path)
+
+    def test_explains(self):
+        self.assertIn("MatMul", xyntra.explain(MODEL))
 
     def test_failures_have_kinds(self):
         session = xyntra.Session(MODEL)

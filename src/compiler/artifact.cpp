@@ -125,10 +125,10 @@ std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& wei
   }
   for (ProgramValueId output : program.outputs) use(output);
   for (std::size_t v = 0; v < program.values.size(); ++v) {
-    if (!used[v] && program.values[v].kind == ProgramValue::Kind::Constant)
-      program.values[v] = ProgramValue{};
-    if (!used[v] && program.values[v].kind == ProgramValue::Kind::Arena && program.slots.empty())
-      program.values[v].kind = ProgramValue::Kind::Own;
+    ProgramValue& value = program.values[v];
+    if (used[v] || value.kind != ProgramValue::Kind::Constant) continue;
+    value = ProgramValue{};
+    value.kind = ProgramValue::Kind::Own;
   }
   return stored;
 }

@@ -8,6 +8,7 @@ namespace {
 using Kind = ProgramValue::Kind;
 
 constexpr std::size_t kMostRank = 32;
+constexpr std::size_t kDeepestView = 1000;
 constexpr std::size_t kLongestDim = 1 << 16;
 constexpr std::uint64_t kKinds = static_cast<std::uint64_t>(Kind::Datum) + 1;
 
@@ -232,15 +233,15 @@ class ProgramReader {
     return {};
   }
 
-  // Every value's place is there, and following `of` ends.
+  // Every value's place is there, and following `of` ends, after few steps: whoever looks a place up recurses.
   Status check_places() const {
     const auto& values = program_.values;
-    std::vector<std::uint8_t> state(values.size(), 0);  // 1: being followed, 2: ends
+    std::vector<std::size_t> depths(values.size(), 0);  // 0: not known yet
     for (ProgramValueId start = 0; start < values.size(); ++start) {
       std::vector<ProgramValueId> path;
       ProgramValueId at = start;
-      while (at != kNoValue && state[at] == 0) {
-        state[at] = 1;
+      while (at != kNoValue && depths[at] == 0) {
+        if (path.size() > kDeepestView) return reader_.bad("views show one another");
         path.push_back(at);
         const ProgramValue& value = values[at];
         if (value.kind == Kind::Constant && value.index >= program_.constants.size())
@@ -253,8 +254,9 @@ class ProgramReader {
                              value.kind == Kind::Input || value.kind == Kind::Own;
         at = follows && value.of != at ? value.of : kNoValue;
       }
-      if (at != kNoValue && state[at] == 1) return reader_.bad("views show one another");
-      for (ProgramValueId done : path) state[done] = 2;
+      std::size_t depth = at == kNoValue ? 0 : depths[at];
+      for (std::size_t i = path.size(); i-- > 0;) depths[path[i]] = ++depth;
+      if (depth > kDeepestView) return reader_.bad("views show one another");
     }
     for (ProgramValueId input : program_.inputs) {
       if (values[input].kind != Kind::Input && values[input].kind != Kind::Datum)

@@ -221,12 +221,18 @@ Result<CpuTarget> processor_named(std::string_view name) {
     found.features = features.getString();
     return found;
   }
-  auto known = triple.isAArch64() ? std::span<const NamedCpu>(kArmCpus) : std::span<const NamedCpu>(kX86Cpus);
-  for (const NamedCpu& one : known) {
-    if (one.name != name) continue;
-    found.cpu = one.cpu;
-    found.features = one.features;
-    return found;
+  const bool arm = triple.isAArch64();
+  const std::span<const NamedCpu> known = arm ? std::span<const NamedCpu>(kArmCpus) : kX86Cpus;
+  const std::span<const NamedCpu> foreign = arm ? std::span<const NamedCpu>(kX86Cpus) : kArmCpus;
+  for (const auto& list : {known, foreign}) {  // an artifact may hold code for machines of another kind
+    for (const NamedCpu& one : list) {
+      if (one.name != name) continue;
+      found.cpu = one.cpu;
+      found.features = one.features;
+      if (list.data() == foreign.data())
+        found.triple = arm ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
+      return found;
+    }
   }
   found.cpu = name;
   CpuTarget plain = found;

@@ -1,8 +1,11 @@
 // The C ABI as a C program sees it.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "xyntra/xyntra.hpp"
@@ -180,6 +183,37 @@ TEST(CppApi, RunsAndThrows) {
 }
 
 // What a branch passes on untouched is the caller's all the same: the next run does not write over it.
+TEST(CppApi, WritesAndRunsArtifacts) {
+  const std::string path = testing::TempDir() + "xyntra-api-" + std::to_string(::getpid()) + ".xyn";
+  xyntra::compile(kModel, path, {"native", "generic"}, {.dims = {"rows=1..4"}});
+  {
+    const xyntra::Model model(path, {.threads = 1});
+    EXPECT_EQ(model.inputs().at(0).symbols.at(0), "rows");
+    EXPECT_NE(model.explain().find("MatMul"), std::string::npos);
+    const std::vector<float> x{1, 2, 3, 4, 5, 6};
+    const xyntra::Result result = model.run({xyntra::input<float>("x", {2, 3}, x)});
+    const std::span<const float> y = result["y"].values<float>();
+    EXPECT_EQ((std::vector<float>{4.5F, 4.5F, 10.5F, 10.5F}), std::vector<float>(y.begin(), y.end()));
+    const std::vector<float> many(15, 1);
+    EXPECT_THROW(model.run({xyntra::input<float>("x", {5, 3}, many)}), xyntra::Failure);
+  }
+  EXPECT_THROW(xyntra::Model(path, {.backend = "sim"}), xyntra::Failure);
+  std::ofstream(path, std::ios::trunc) << "no artifact";
+  try {
+    const xyntra::Model model(path);
+    ADD_FAILURE();
+  } catch (const xyntra::Failure& failure) {
+    EXPECT_EQ(XYNTRA_BAD_MODEL, failure.status());
+  }
+  std::remove(path.c_str());
+  EXPECT_EQ(XYNTRA_USAGE, xyntra_compile(kModel, nullptr, nullptr, nullptr, 0));
+  EXPECT_EQ(XYNTRA_USAGE, xyntra_explain(nullptr, nullptr));
+}
+
+TEST(CppApi, ExplainsModels) {
+  EXPECT_NE(xyntra::Model(kModel, {.threads = 1}).explain().find("MatMul"), std::string::npos);
+}
+
 TEST(CppApi, ResultsOfBranchesOutliveTheNextRun) {
   for (const char* backend : {"cpu", "sim", "fused"}) {
     const xyntra::Model model(XYNTRA_SOURCE_DIR "/tests/unit/api/models/passed_on.xir",

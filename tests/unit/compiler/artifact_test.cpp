@@ -218,6 +218,42 @@ TEST_F(ArtifactTest, EveryChangedByteIsAnErrorOrHarmless) {
   }
 }
 
+// Behind the hashes, where a changed file does not get: the readers of the parts by themselves.
+TEST_F(ArtifactTest, EveryChangedByteOfAPartIsAnErrorOrHarmless) {
+  ASSERT_TRUE(write(module_of(kHost)));
+  auto artifact = Artifact::open(path_);
+  ASSERT_TRUE(artifact);
+  const ArtifactLevel& level = (*artifact)->manifest().levels.at(0);
+  auto copy_of = [&](const char* what) {
+    auto bytes = (*artifact)->entry(entry_of_level(level, what));
+    return std::vector<std::byte>(bytes->begin(), bytes->end());
+  };
+  const std::vector<std::byte> program = copy_of("program"), host = copy_of("host");
+  const std::vector<std::byte> weights((*artifact)->weight_bytes());
+  auto sound = program_from(program, weights, nullptr);
+  ASSERT_TRUE(sound) << sound.error().message;
+  ASSERT_TRUE(NodesOnHost::from(host, sound->program, 1));
+  for (std::byte change : {std::byte{0x01}, std::byte{0x80}, std::byte{0xff}}) {
+    for (std::size_t at = 0; at < program.size(); ++at) {
+      std::vector<std::byte> changed = program;
+      changed[at] ^= change;
+      auto read = program_from(changed, weights, nullptr);
+      if (!read) {
+        EXPECT_NE(ErrorClass::Internal, read.error().error_class);
+        continue;
+      }
+      for (const Tensor& constant : read->program.constants)
+        EXPECT_LE(constant.bytes().size(), weights.size());
+      static_cast<void>(NodesOnHost::from(host, read->program, 1));
+    }
+    for (std::size_t at = 0; at < host.size(); ++at) {
+      std::vector<std::byte> changed = host;
+      changed[at] ^= change;
+      static_cast<void>(NodesOnHost::from(changed, sound->program, 1));
+    }
+  }
+}
+
 TEST_F(ArtifactTest, LaterFormatsAreUnsupported) {
   ASSERT_TRUE(write(module_of(kLinear)));
   std::string text = manifest();
