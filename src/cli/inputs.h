@@ -16,7 +16,8 @@ struct InputRequest {
   std::vector<std::string> shapes;  // "x=1x128"
   std::vector<std::string> dims;    // "seq=128"
   std::uint64_t seed = 0;
-  std::map<std::string, std::int64_t> bounds;  // of integer inputs by name, where the graph does not tell
+  std::map<std::string, std::int64_t> bounds =
+      {};  // of integer inputs by name, where the graph does not tell
 };
 
 struct BoundInput {
