@@ -1,6 +1,7 @@
 // Splits `.xir` text into tokens, one at a time, over the caller's text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
