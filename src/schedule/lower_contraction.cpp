@@ -540,9 +540,7 @@ class TileLowering {
     std::vector<Stmt> statements;
     if (pass == nullptr || pass->part == Pass::Part::Add) {
       statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        Expr start = pass == nullptr ? Expr::number(dtype, 0)
-                                     : Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
-        return Stmt::store(sum, {row, vector, lane}, start);
+        return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
       }));
       statements.push_back(turns(bound, pass, [&](const Substitution& inner, const Walk& walk) {
         std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
@@ -592,7 +590,9 @@ class TileLowering {
     }
     if (pass != nullptr && pass->part == Pass::Part::Add) {
       statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        return Stmt::store(pass->kept, kept_at(row, vector, lane), partial(row, vector, lane));
+        // Short sums that are added up lose fewer digits than one long one.
+        Expr before = Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
+        return Stmt::store(pass->kept, kept_at(row, vector, lane), before + partial(row, vector, lane));
       }));
       return Stmt::block(std::move(statements));
     }
