@@ -24,7 +24,8 @@ Result<std::vector<std::size_t>> permutation_of(const OpContext& c) {
 
 Status check_block(const OpContext& c, std::int64_t block) {
   if (c.rank(0) != 4) return c.fail("operand 0 must have rank 4, not " + std::to_string(c.rank(0)));
-  if (block < 1) return c.fail("blocksize is " + std::to_string(block));
+  constexpr std::int64_t kLargest = 1 << 20;  // its square is a number of channels
+  if (block < 1 || block > kLargest) return c.fail("blocksize is " + std::to_string(block));
   return {};
 }
 

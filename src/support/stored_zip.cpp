@@ -17,7 +17,7 @@ constexpr std::uint16_t kZip64Field = 0x0001, kPaddingField = 0xd935;  // the la
 constexpr std::uint16_t kVersion = 45;  // of the format: the one with sizes of 64 bits
 constexpr std::uint16_t kDosTime = 12 << 11,
                         kDosDate = 1 << 5 | 1;  // 1980-01-01, 12:00: content alone decides
-constexpr std::size_t kMostEntries = 65534, kLongestName = 1024;
+constexpr std::size_t kMostEntries = 65534, kLongestEntryName = 1024;
 
 // ---- CRC-32, eight bytes a turn
 
@@ -118,7 +118,7 @@ Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
     return damaged("its directory is malformed");
   const std::size_t name_size = get(directory, 28, 2), extra_size = get(directory, 30, 2);
   const std::size_t whole = kCentralBytes + name_size + extra_size;
-  if (whole > directory.size() || get(directory, 32, 2) != 0 || name_size > kLongestName)
+  if (whole > directory.size() || get(directory, 32, 2) != 0 || name_size > kLongestEntryName)
     return damaged("its directory is malformed");
   if (get(directory, 10, 2) != 0) return unsupported("the archive has a compressed entry");
   if ((get(directory, 8, 2) & 1) != 0) return unsupported("the archive has an encrypted entry");
