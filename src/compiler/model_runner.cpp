@@ -127,13 +127,10 @@ class ByKernels : public ModelRunner {
     }
     auto known = special_.find(sizes);
     if (known == special_.end()) {
-      std::unique_ptr<RunContext> made;
-      if (auto model = specialiser_->for_sizes(sizes)) {
-        RunOptions running{options_.threads, options_.budget, options_.progress};
-        made = std::make_unique<RunContext>(model->program, model->host, std::move(running));
-      } else if (special_.size() >= Specialiser::kMost) {
-        return nullptr;
-      }
+      auto model = specialiser_->for_sizes(sizes);
+      if (!model) return nullptr;
+      RunOptions running{options_.threads, options_.budget, options_.progress};
+      auto made = std::make_unique<RunContext>(model->program, model->host, std::move(running));
       known = special_.emplace(std::move(sizes), std::move(made)).first;
     }
     return known->second.get();
@@ -146,7 +143,7 @@ class ByKernels : public ModelRunner {
   RunContext context_;
   bool takes_all_;
   std::shared_ptr<Specialiser> specialiser_;  // null: nothing is gained by it
-  std::map<SymbolBindings, std::unique_ptr<RunContext>> special_;  // null: the general program serves
+  std::map<SymbolBindings, std::unique_ptr<RunContext>> special_;
 };
 
 }  // namespace
@@ -173,8 +170,9 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     cpu.threads = options.threads;
     cpu.budget = options.budget;
     cpu.cache = cache;
+    auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
     XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache));
-    runner->specialise(std::make_shared<Specialiser>(graph, std::move(compile), std::move(cpu)));
+    runner->specialise(std::move(specialiser));
     return runner;
   }
   options.float64 = backend == "float64";

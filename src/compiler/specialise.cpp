@@ -20,11 +20,18 @@ bool Specialiser::wanted(const Plan& plan) {
   });
 }
 
+Specialiser::Specialiser(const Graph& graph, const Plan& general, CompileOptions compiling, CpuOptions cpu)
+    : graph_(graph),
+      general_calls_(host_calls(general)),
+      compiling_(std::move(compiling)),
+      cpu_(std::move(cpu)) {}
+
 std::shared_ptr<const CpuModel> Specialiser::for_sizes(const SymbolBindings& sizes) {
   const std::lock_guard lock(mutex_);
   if (auto known = made_.find(sizes); known != made_.end()) return known->second;
   if (made_.size() >= kMost) return nullptr;
-  // Where no model can be made for these sizes, the general one runs, or says what is wrong.
+  // Where no model can be made for these sizes, the general one runs, or says what is wrong. It is not
+  // tried again.
   auto model = compile(sizes);
   return made_[sizes] = model ? *std::move(model) : nullptr;
 }
@@ -34,8 +41,7 @@ Result<std::shared_ptr<const CpuModel>> Specialiser::compile(const SymbolBinding
   CompileOptions compiling = compiling_;
   compiling.fusion.choose.nominal = sizes;
   XYNTRA_TRY(const Plan plan, make_plan(graph, compiling));
-  XYNTRA_TRY(const Plan general, make_plan(graph_, compiling));
-  if (host_calls(plan) >= host_calls(general)) return nullptr;
+  if (host_calls(plan) >= general_calls_) return nullptr;
   XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu_));
   return std::make_shared<const CpuModel>(std::move(model));
 }

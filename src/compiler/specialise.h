@@ -18,9 +18,8 @@ class Specialiser {
   // Whether there is anything to gain.
   static bool wanted(const Plan& plan);
 
-  // The graph must outlive it.
-  Specialiser(const Graph& graph, CompileOptions compiling, CpuOptions cpu)
-      : graph_(graph), compiling_(std::move(compiling)), cpu_(std::move(cpu)) {}
+  // The graph must outlive it; `general` is the plan for any sizes.
+  Specialiser(const Graph& graph, const Plan& general, CompileOptions compiling, CpuOptions cpu);
 
   // The model for inputs of these sizes, compiled when they are first seen; null where the general one serves. May be
   // called from several threads.
@@ -30,6 +29,7 @@ class Specialiser {
   Result<std::shared_ptr<const CpuModel>> compile(const SymbolBindings& sizes) const;
 
   const Graph& graph_;
+  std::ptrdiff_t general_calls_;  // of the host
   CompileOptions compiling_;
   CpuOptions cpu_;
   std::mutex mutex_;

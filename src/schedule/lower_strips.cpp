@@ -45,9 +45,9 @@ class StripLowering {
     VarId strip = lowering_.loop(name(down_), extent(down_).constant() / height_);
     grid.push_back(strip);
     Expr first = Expr::variable(strip) * Expr::index(height_);
-    Stmt filled = fill(bound, first * Expr::index(step_));
+    Stmt filled = fill(bound, first * Expr::index(step_));  // p has its place from here on: no way back
     Stmt summed = sum(bound, first);
-    if (!filled.defined() || !summed.defined()) return {};
+    require(summed.defined(), "strips: a stage of lanes and rows makes no tile");
     Stmt body = Stmt::block({std::move(filled), std::move(summed)});
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       body = Stmt::loop(LoopKind::Grid, *loop, std::move(body));
