@@ -27,7 +27,6 @@ class Rounding {
   }
 
   Result<std::vector<CertificateLine>> run() {
-    std::vector<CertificateLine> lines;
     const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
     for (NodeId id : nodes) {
       if (!gains(graph_.node(id))) continue;
@@ -38,15 +37,26 @@ class Rounding {
         graph_.node(id).inputs[factor] = wide;
       }
       const Node& node = graph_.node(id);
-      lines.push_back({"round-products",
-                       Exactness::PrecisionChanging,
-                       {node.origin},
-                       graph_.value(node.outputs[0]).name});
+      say("round-products", node);
     }
-    return lines;
+    return std::move(lines_);
   }
 
  private:
+  void say(const char* rule, const Node& node) {
+    lines_.push_back({rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
+  }
+
+  // A function whose result nobody sees but rounded need not be computed to more digits than that.
+  void shorten(NodeId maker, ValueId value) {
+    if (!maker.valid() || uses_[value] != 1 || graph_.node(maker).op != "Gelu") return;
+    Node& node = graph_.node(maker);
+    auto form = node.attributes.find("approximate");
+    const bool tanh = form != node.attributes.end() && std::get<std::string>(form->second) == "tanh";
+    node.attributes["approximate"] = std::string(tanh ? "short tanh" : "short");
+    say("short-gelu", node);
+  }
+
   static Attributes cast_to(DType dtype) { return {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}}; }
 
   const Shape* shape(ValueId value) const {
@@ -106,6 +116,7 @@ class Rounding {
       made = value;
     } else {
       const std::string origin = maker.valid() ? graph_.node(maker).origin : "";
+      shorten(maker, value);
       made = add("Cast", {value}, cast_to(to_), stem, origin, to_);
     }
     narrow_.emplace(value, made);
@@ -127,6 +138,7 @@ class Rounding {
   FoldLog& folded_;
   std::map<ValueId, int> uses_;
   std::map<ValueId, ValueId> narrow_;
+  std::vector<CertificateLine> lines_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 // Included by the files that talk to LLVM and by nobody else: its headers take seconds to read.
 #pragma once
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -74,6 +75,7 @@ class Arithmetic {
 
   llvm::IRBuilder<>& b_;
   MachineTraits traits_;
+  llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  // to bf16, and as it is stored: needs no second rounding
 };
 
 }  // namespace xyntra::cpu_code

@@ -157,8 +157,13 @@ Value* Arithmetic::rounded_to(DType dtype, Value* x) {
   switch (dtype) {
     case DType::F64:
     case DType::F32: return x;
-    case DType::F16:
-    case DType::BF16: return from_storage(dtype, to_storage(dtype, x));
+    case DType::F16: return from_storage(dtype, to_storage(dtype, x));
+    case DType::BF16: {
+      Value* stored = to_storage(dtype, x);
+      Value* made = from_storage(dtype, stored);
+      rounded_[made] = stored;
+      return made;
+    }
     default: return narrowed(dtype, {}, x);
   }
 }
@@ -196,6 +201,7 @@ Value* Arithmetic::to_storage(DType dtype, Value* x) {
       return b_.CreateBitCast(b_.CreateFPTrunc(x, like(x, b_.getHalfTy())), like(x, b_.getInt16Ty()));
     }
     case DType::BF16: {
+      if (auto known = rounded_.find(x); known != rounded_.end()) return known->second;
       Value* pattern = bits(x);
       auto n = [&](std::int64_t value) { return number(pattern, value); };
       Value* upper = b_.CreateLShr(pattern, n(16));

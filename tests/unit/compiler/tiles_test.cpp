@@ -1,6 +1,7 @@
 // Products rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -185,6 +186,60 @@ TEST(Tiles, ThePlanSaysWhatWasRounded) {
   CompileOptions exact = rounding("amx");
   exact.products = DType::F32;
   EXPECT_NE(configuration_text(exact), configuration_text(rounding("amx")));
+}
+
+// gelu(x w) w', the function in the form asked for.
+Graph two_layers(const std::string& form) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{40, 64}));
+  const ValueId w = graph.add_constant("w", numbers({64, 48}, 1));
+  const ValueId v = graph.add_constant("v", numbers({48, 32}, 2));
+  const ValueId p = graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}));
+  const ValueId g = graph.output_of(graph.add_node("Gelu", {p}, {"g"}, {{"approximate", form}}, "function"));
+  graph.outputs = {graph.output_of(graph.add_node("MatMul", {g, v}, {"y"}))};
+  EXPECT_TRUE(infer_types(graph).has_value());
+  return graph;
+}
+
+TEST(Tiles, AFunctionThatIsRoundedIsComputedToAsManyDigits) {
+  const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 3))};
+  for (const char* form : {"none", "tanh"}) {
+    SCOPED_TRACE(form);
+    const Plan plan = plan_of(two_layers(form), "amx");
+    const auto short_gelu = std::find_if(plan.certificate.begin(), plan.certificate.end(),
+                                         [](const auto& line) { return line.rule == "short-gelu"; });
+    ASSERT_NE(short_gelu, plan.certificate.end());
+    EXPECT_EQ(short_gelu->exactness, Exactness::PrecisionChanging);
+    EXPECT_EQ(short_gelu->origins, std::vector<std::string>{"function"});
+    const std::vector<float> in_tiles = simulated(plan, inputs);
+    expect_near(in_tiles, evaluated(plan, inputs));
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 1), in_tiles);
+  }
+}
+
+TEST(Tiles, TheShortFunctionsStayNear) {
+  constexpr std::int64_t kCount = 40001;  // from -20 to 20
+  Tensor x = *Tensor::allocate(DType::F32, {kCount});
+  auto values = x.mutable_view<float>();
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = (static_cast<float>(i) - 20000.F) / 1000.F;
+  for (const bool tanh : {false, true}) {
+    Graph graph;
+    const ValueId in = graph.add_input("x", Type::tensor(DType::F32, Shape{kCount}));
+    const std::string form = tanh ? "short tanh" : "short";
+    graph.outputs = {graph.output_of(graph.add_node("Gelu", {in}, {"y"}, {{"approximate", form}}))};
+    ASSERT_TRUE(infer_types(graph).has_value());
+    const std::vector<float> got = evaluated(plan_of(graph, "amx"), {Datum::of(x)});
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double at = values[i];
+      const double cube = at + 0.044715 * at * at * at;
+      const double expected =
+          at / 2 * (1 + (tanh ? std::tanh(0.7978845608028654 * cube) : std::erf(at / std::sqrt(2.))));
+      ASSERT_NEAR(got[i], expected, 5e-5) << form << " of " << at;
+    }
+    EXPECT_EQ(got.front(), 0);
+    EXPECT_EQ(got.back(), 20);
+  }
 }
 
 TEST(Tiles, ALockRoundsTheWeightsAgain) {
