@@ -24,6 +24,7 @@ constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTailRows = 4;
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
+constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
 constexpr std::int64_t kAhead = 24;  // lines of b, where they are read once
 constexpr std::int64_t kReused =
@@ -326,15 +327,14 @@ class TileLowering {
     return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
   }
 
-  // How a long sum is cut, so that the lines of b that one pass reads stay in the innermost cache while all tiles of a
-  // work item use them.
+  // How a long sum is cut.
   struct Depth {
     std::vector<VarId> outer, inner;  // axes
     VarId split;  // an axis of which each pass takes `factor` turns
     std::int64_t factor = 1;
     std::int64_t turns = 1;  // of the whole sum
   };
-  // One of the passes over the tiles of a work item; their sums are kept in between.
+  // One of the passes over the tiles of a work item, or over one tile; their sums are kept in between.
   struct Pass {
     enum class Part : std::uint8_t { Clear, Add, Finish };
     Part part = Part::Clear;
@@ -342,19 +342,29 @@ class TileLowering {
     kir::BufferId kept;
     std::vector<Expr> place;  // of the tile among those kept
     Expr turn;  // of the axis that is split
+    Expr number;  // of this one, of so many
+    std::int64_t count = 1;
+    bool alone = false;  // one tile goes through all passes before the next begins
   };
 
-  std::optional<Depth> cut_depth(const Columns& across) const {
-    if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+  // The lines of b that one pass reads stay in the innermost cache while all tiles of a work item use them.
+  std::optional<Depth> cut_for_cache(const Columns& across) const {
     const std::int64_t line = across.width * (second_.valid() ? vectors_ : across.vectors) *
                               std::max(bits_of(stage_.body.dtype()) / 8, 1);
     const std::int64_t most = kLineBytes / line;
+    auto depth = cut_depth(std::min(most, kLongestSum));
+    return depth && depth->turns >= 3 * most ? depth : std::nullopt;
+  }
+
+  // Passes of at most so many products; none where the sum has no more.
+  std::optional<Depth> cut_depth(std::int64_t most) const {
+    if (!fused_ || roles_.lane_in_rows) return std::nullopt;
     std::vector<VarId> order = reduction_order();
     Depth depth;
     std::int64_t inner = 1, whole = 1;
     bool full = false;
     for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-      if (!extent(*axis).is_constant()) return std::nullopt;
+      if (!extent(*axis).is_constant() || extent(*axis).is(0)) return std::nullopt;
       std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, most / inner);
       while (factor > 1 && turns % factor != 0) --factor;
       if (factor == turns) {
@@ -370,9 +380,31 @@ class TileLowering {
       inner *= factor;
       whole *= turns;
     }
-    bool cut = whole >= 3 * most && inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
+    bool cut = inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
     depth.turns = whole;
     return cut ? std::optional(depth) : std::nullopt;
+  }
+
+  // The passes over a sum, one after another.
+  Stmt add_up(const Substitution& bound, Pass& pass, const std::function<Stmt(const Substitution&)>& one) {
+    pass.part = Pass::Part::Add;
+    Substitution deeper = bound;
+    std::vector<VarId> loops;
+    auto over = [&](VarId axis, const Dim& turns) {
+      if (turns.is(1)) return Expr::index(0);
+      loops.push_back(lowering_.loop(name(axis), turns));
+      Expr turn = Expr::variable(loops.back());
+      pass.number = pass.count == 1 ? turn : pass.number * Expr::size(turns) + turn;
+      pass.count *= turns.constant();
+      return turn;
+    };
+    const Depth& depth = *pass.depth;
+    for (VarId axis : depth.outer) deeper[axis.index] = over(axis, extent(axis));
+    if (depth.split.valid()) pass.turn = over(depth.split, floor_div(extent(depth.split), depth.factor));
+    Stmt sums = one(deeper);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      sums = Stmt::loop(LoopKind::Serial, *loop, sums);
+    return sums;
   }
 
   static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
@@ -383,7 +415,7 @@ class TileLowering {
 
   // A work item of many tiles: cleared, summed pass by pass, finished. Undefined where nothing is gained.
   Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
-    auto depth = cut_depth(across);
+    auto depth = cut_for_cache(across);
     if (!depth || !tile_.valid() || across.width == 1) return {};
     const Dim& turns = extent(tile_);
     Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
@@ -450,21 +482,7 @@ class TileLowering {
     std::vector<Stmt> statements;
     pass.part = Pass::Part::Clear;
     statements.push_back(over_tiles(bound));
-    pass.part = Pass::Part::Add;
-    Substitution deeper = bound;
-    std::vector<VarId> loops;
-    for (VarId axis : depth->outer) {
-      loops.push_back(lowering_.loop(name(axis), extent(axis)));
-      deeper[axis.index] = Expr::variable(loops.back());
-    }
-    if (depth->split.valid()) {
-      loops.push_back(lowering_.loop(name(depth->split), floor_div(extent(depth->split), depth->factor)));
-      pass.turn = Expr::variable(loops.back());
-    }
-    Stmt sums = over_tiles(deeper);
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      sums = Stmt::loop(LoopKind::Serial, *loop, sums);
-    statements.push_back(std::move(sums));
+    statements.push_back(add_up(bound, pass, over_tiles));
     pass.part = Pass::Part::Finish;
     statements.push_back(over_tiles(bound));
     return Stmt::block(std::move(statements));
@@ -491,9 +509,27 @@ class TileLowering {
     return Stmt::block(std::move(last));
   }
 
+  // One register tile whose sum is added up from shorter ones: the error of a sum grows with its length.
+  Stmt tile_of_short_sums(const Depth& depth, const Substitution& bound, const Columns& across,
+                          const Expr& first_row, std::int64_t rows, const Among& among) {
+    Pass pass;
+    pass.depth = &depth;
+    pass.alone = true;
+    pass.kept =
+        lowering_.scratch("c", stage_.body.dtype(),
+                          {rows, second_.valid() ? vectors_ : across.vectors, across.width}, Scope::Shared);
+    return add_up(bound, pass, [&](const Substitution& inner) {
+      return tile(inner, across, first_row, rows, among, &pass);
+    });
+  }
+
   // One register tile: all of the sum, then the epilogue; or what one pass does to it.
   Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows,
             const Among& among = {}, const Pass* pass = nullptr) {
+    if (pass == nullptr) {
+      auto depth = cut_depth(kLongestSum);
+      if (depth) return tile_of_short_sums(*depth, bound, across, first_row, rows, among);
+    }
     DType dtype = stage_.body.dtype();
     const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
@@ -588,12 +624,19 @@ class TileLowering {
         return Stmt::block(std::move(turn));
       }));
     }
-    if (pass != nullptr && pass->part == Pass::Part::Add) {
-      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        // Short sums that are added up lose fewer digits than one long one.
-        Expr before = Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
-        return Stmt::store(pass->kept, kept_at(row, vector, lane), before + partial(row, vector, lane));
-      }));
+    // Short sums that are added up lose fewer digits than one long one.
+    auto so_far = [&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return Expr::load(pass->kept, dtype, kept_at(row, vector, lane));
+    };
+    auto keep = [&](bool first) {
+      return each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+        Expr sum_of_part = partial(row, vector, lane);
+        return Stmt::store(pass->kept, kept_at(row, vector, lane),
+                           first ? sum_of_part : so_far(row, vector, lane) + sum_of_part);
+      });
+    };
+    if (pass != nullptr && pass->part == Pass::Part::Add && !pass->alone) {
+      statements.push_back(keep(false));
       return Stmt::block(std::move(statements));
     }
     auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
@@ -602,15 +645,26 @@ class TileLowering {
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
       return where_column(vector, lane, lowering_.store(stage_, variables, std::move(result)), {});
     };
-    if (pass != nullptr) {
+    auto finish_kept = [&] {
       VarId row = lowering_.loop("r", rows), vector = lowering_.loop("v", vectors);
       Expr r = Expr::variable(row), v = Expr::variable(vector);
-      Stmt body = lanes(width, [&](const Expr& lane) {
-        return finished(Expr::load(pass->kept, dtype, kept_at(r, v, lane)), r, v, lane);
-      });
+      Stmt body = lanes(width, [&](const Expr& lane) { return finished(so_far(r, v, lane), r, v, lane); });
       return Stmt::loop(LoopKind::Serial, row, Stmt::loop(LoopKind::Serial, vector, std::move(body)));
-    }
+    };
+    if (pass != nullptr && !pass->alone) return finish_kept();
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
+    if (pass != nullptr) {
+      Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
+                        : each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+                            Expr value = so_far(row, vector, lane) + partial(row, vector, lane);
+                            return finished(value, row, vector, lane);
+                          });
+      if (pass->count > 2) {
+        last = Stmt::branch(equal(pass->number, Expr::index(pass->count - 1)), std::move(last), keep(false));
+      }
+      statements.push_back(Stmt::branch(equal(pass->number, Expr::index(0)), keep(true), std::move(last)));
+      return Stmt::block(std::move(statements));
+    }
     if (!heavy) {
       statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
         return finished(partial(row, vector, lane), row, vector, lane);
@@ -708,9 +762,12 @@ class TileLowering {
     const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, elements / among.count));
     const auto step = static_cast<std::int64_t>(std::bit_ceil(wanted));
     std::vector<Stmt> made;
+    // One pass over all tiles asks for the next pass, a tile that goes through the whole sum for the next panel.
+    const std::int64_t ahead = pass == nullptr ? panels * turns
+                               : pass->alone   ? panels * pass->depth->turns
+                                               : turns;
     for (std::int64_t v = 0; v < panels; ++v) {
-      kir::Operand place{
-          lowering_.placed(line->buffer), index_at(v, pass == nullptr ? panels * turns : turns), {}};
+      kir::Operand place{lowering_.placed(line->buffer), index_at(v, ahead), {}};
       place.index.back() =
           place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
       made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
