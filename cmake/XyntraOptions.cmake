@@ -30,6 +30,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wduplicated-cond -Wlogical-op
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
     -Wno-free-nonheap-object -Wno-dangling-pointer)
+else()
+  # The standard library's own use of std::get_temporary_buffer in std::stable_sort.
+  target_compile_options(xyntra_options INTERFACE -Wno-deprecated-declarations)
 endif()
 if(XYNTRA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ takes every file but the one it was given for a header, where a type of an unnamed namespace may not show.

@@ -49,8 +49,8 @@ LinearIndex IndexAlgebra::linear(const Expr& index) const {
       if (extent(node.var).is(1)) return {{}, 0};
       return {{{index, 1}}, 0};
     case ExprOp::Neg: return times(operand(0), -1);
-    case ExprOp::Add: return plus(operand(0), operand(1), 1);
-    case ExprOp::Sub: return plus(operand(0), operand(1), -1);
+    case ExprOp::Add: return rejoined(plus(operand(0), operand(1), 1));
+    case ExprOp::Sub: return rejoined(plus(operand(0), operand(1), -1));
     case ExprOp::Mul: {
       LinearIndex a = operand(0), b = operand(1);
       if (a.is_constant()) return times(b, a.constant);
@@ -159,6 +159,27 @@ LinearIndex IndexAlgebra::remainder(LinearIndex dividend, const Dim& divisor) co
     }
   }
   return {{{mod(expr(dividend), Expr::size(divisor)), 1}}, 0};
+}
+
+// x floordiv 36 * 6 + x floordiv 6 mod 6 is x floordiv 6: a number that was taken apart and put together again.
+LinearIndex IndexAlgebra::rejoined(LinearIndex sum) const {
+  for (std::size_t i = 0; i < sum.terms.size(); ++i) {
+    const Expr digit = sum.terms[i].atom;
+    if (digit->op != ExprOp::Mod) continue;
+    LinearIndex divisor = linear(digit->operands[1]);
+    if (!divisor.is_constant() || !at_least(divisor.constant, 1)) continue;
+    LinearIndex whole = linear(digit->operands[0]), above = quotient(whole, divisor.constant);
+    if (above.terms.size() != 1 || !above.constant.is(0) || !above.terms[0].coefficient.is(1)) continue;
+    const Dim scale = sum.terms[i].coefficient;
+    auto upper = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const LinearIndex::Term& term) {
+      return term.coefficient == scale * divisor.constant && same(term.atom, above.terms[0].atom);
+    });
+    if (upper == sum.terms.end()) continue;
+    sum.terms.erase(upper);
+    std::erase_if(sum.terms, [&](const LinearIndex::Term& term) { return same(term.atom, digit); });
+    return rejoined(plus(std::move(sum), whole, scale));
+  }
+  return sum;
 }
 
 std::optional<PositionMap> PositionMap::of(const Formula& formula, const std::vector<Expr>& index,

@@ -54,6 +54,7 @@ class IndexAlgebra {
   std::optional<Split> divide(const LinearIndex& dividend, const Dim& divisor) const;
   LinearIndex quotient(LinearIndex dividend, const Dim& divisor) const;
   LinearIndex remainder(LinearIndex dividend, const Dim& divisor) const;
+  LinearIndex rejoined(LinearIndex sum) const;
 
   const Dim& extent(VarId variable) const { return variables_.at(variable.index).extent; }
 

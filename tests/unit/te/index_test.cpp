@@ -34,6 +34,15 @@ TEST_F(IndexTest, DivisionByWhatIsMultipliedVanishes) {
   EXPECT_EQ(simplified(mod(linear, 128)), "d + mod(h, 2) * 64") << "h and d make up the remainder";
 }
 
+TEST_F(IndexTest, WhatWasTakenApartComesTogetherAgain) {
+  Axis i = builder.axis(Dim::symbol("n") * 36, "i");
+  Expr above = floor_div(i.expr(), 36), digit = mod(floor_div(i.expr(), 6), 6), last = mod(i.expr(), 6);
+  EXPECT_EQ(simplified(above * 6 + digit), "floordiv(i, 6)");
+  EXPECT_EQ(simplified(digit + above * 6), "floordiv(i, 6)");
+  EXPECT_EQ(simplified(above * 36 + digit * 6 + last), "i");
+  EXPECT_EQ(simplified(above * 7 + digit), "floordiv(i, 36) * 7 + mod(floordiv(i, 6), 6)");
+}
+
 TEST_F(IndexTest, SymbolicSizesDivideToo) {
   Dim n = Dim::symbol("n");
   Axis i = builder.axis(Dim::symbol("m"), "i"), j = builder.axis(n, "j");

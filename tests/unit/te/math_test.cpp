@@ -212,7 +212,7 @@ TYPED_TEST(MathTest, ReductionIsExactInItsHardestCases) {
   T hardest = sizeof(T) == 4 ? static_cast<T>(std::ldexp(16367173.0, 72))
                              : static_cast<T>(std::ldexp(6381956970095103.0, 797));
   for (const char* name : {"sin", "cos", "tan"}) {
-    const MathFunction<T>& function = function_named<T>(name);
+    const MathFunction<T> function = function_named<T>(name);
     T value = evaluate<T>(function.formula(argument(0, kDType<T>)), hardest);
     EXPECT_LE(ulps_between<T>(value, function.exact(hardest)), 1) << name << " = " << value;
   }
