@@ -87,6 +87,70 @@ Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
 
 // ---- rows: work items that do the same turns of every stage
 
+using Classes = std::vector<Alignment::Class>;
+
+bool contains(const Classes& classes, Alignment::Class id) {
+  return std::find(classes.begin(), classes.end(), id) != classes.end();
+}
+
+// How much of a value between the stages one work item holds.
+struct Held {
+  std::vector<bool> kept;  // by dimension; one that is written along rows alone is seen one turn at a time
+  Dim bytes = 1;
+};
+
+Held held_by_rows(const te::Formula& part, const Alignment& alignment, const Classes& rows, te::BufferId id) {
+  const te::BufferInfo& buffer = part.buffer(id);
+  Held held{std::vector<bool>(buffer.shape.size(), true), (bits_of(buffer.dtype) + 7) / 8};
+  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+    Classes along = alignment.written_along(buffer.id, d);
+    bool row = !along.empty() && std::all_of(along.begin(), along.end(),
+                                             [&](Alignment::Class one) { return contains(rows, one); });
+    bool still = along.empty() && buffer.shape[d].is(1);
+    held.kept[d] = !row && !still;
+    if (held.kept[d]) held.bytes = held.bytes * buffer.shape[d];
+  }
+  return held;
+}
+
+// Rows that lie side by side in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
+// item, where elements would have to be fetched one by one otherwise. Returns what is left of the rows.
+Classes without_lane_rows(Lowering& lowering, const te::Formula& part, const Alignment& alignment,
+                          const Classes& rows, bool keep_order) {
+  constexpr std::int64_t kMostLanes = 256;
+  constexpr std::int64_t kGain = 2;  // times
+  auto cost_of = [&](const Classes& outer) {
+    std::int64_t cost = 0;
+    for (std::size_t s = 0; s < part.stages.size(); ++s) {
+      std::vector<VarId> free = part.stages[s].axes;
+      for (Alignment::Class id : outer) std::erase(free, alignment.axis_of(s, id));
+      cost += StageLowering(lowering, part.stages[s], std::move(free), keep_order).cost();
+    }
+    return cost;
+  };
+  auto fits = [&](const Classes& outer) {
+    std::int64_t bytes = 0;
+    for (const Stage& stage : part.stages) {
+      if (lowering.is_placed(stage.target)) continue;
+      bytes += lowering.size(held_by_rows(part, alignment, outer, stage.target).bytes);
+    }
+    return bytes <= lowering.target().l2_bytes / 4;
+  };
+  Classes best = rows;
+  std::int64_t least = cost_of(rows) / kGain;
+  for (Alignment::Class id : rows) {
+    const Dim& extent = alignment.extent(id);
+    if (rows.size() < 2 || !extent.is_constant() || extent.constant() > kMostLanes) continue;
+    Classes outer = rows;
+    std::erase(outer, id);
+    const std::int64_t cost = cost_of(outer);
+    if (cost >= least || !fits(outer)) continue;
+    least = cost;
+    best = std::move(outer);
+  }
+  return best;
+}
+
 // The stages [first, last) as work items that share rows; undefined where they share none. Temporaries that are not
 // placed yet live inside one work item.
 Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
@@ -94,32 +158,20 @@ Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool kee
   part.stages = {part.stages.begin() + static_cast<std::ptrdiff_t>(first),
                  part.stages.begin() + static_cast<std::ptrdiff_t>(last)};
   Alignment alignment(part);
-  std::vector<Alignment::Class> rows;
+  Classes rows;
   for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
     bool everywhere = alignment.independent(id) && !alignment.extent(id).is(1);
     for (std::size_t s = 0; s < part.stages.size(); ++s)
       everywhere = everywhere && alignment.axis_of(s, id).valid();
     if (everywhere) rows.push_back(id);
   }
-  auto is_row = [&rows](Alignment::Class id) {
-    return std::find(rows.begin(), rows.end(), id) != rows.end();
-  };
   if (part.stages.size() < 2 || rows.empty()) return {};
-  // A dimension that is written along rows alone is seen one turn at a time.
+  rows = without_lane_rows(lowering, part, alignment, rows, keep_order);
   for (const Stage& stage : part.stages) {
-    const te::BufferInfo& buffer = part.buffer(stage.target);
-    if (lowering.is_placed(buffer.id)) continue;
-    std::vector<bool> kept(buffer.shape.size(), true);
-    Dim bytes = (bits_of(buffer.dtype) + 7) / 8;
-    for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-      std::vector<Alignment::Class> along = alignment.written_along(buffer.id, d);
-      bool row = !along.empty() && std::all_of(along.begin(), along.end(), is_row);
-      bool still = along.empty() && buffer.shape[d].is(1);
-      kept[d] = !row && !still;
-      if (kept[d]) bytes = bytes * buffer.shape[d];
-    }
-    bool small = bytes.is_constant() && bytes.constant() <= 64;
-    lowering.place(buffer.id, small ? Scope::Register : Scope::Shared, kept);
+    if (lowering.is_placed(stage.target)) continue;
+    Held held = held_by_rows(part, alignment, rows, stage.target);
+    bool small = held.bytes.is_constant() && held.bytes.constant() <= 64;
+    lowering.place(stage.target, small ? Scope::Register : Scope::Shared, std::move(held.kept));
   }
   std::vector<VarId> grid;
   for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));

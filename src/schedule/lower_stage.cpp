@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kBlock =
     64;  // vectors of a strip that one work item takes when there are few other loops
 constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
+constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
 constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
 constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
 
@@ -66,7 +67,7 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   return cost + 25;
 }
 
-std::optional<Strip> StageLowering::choose_strip() const {
+std::optional<Strip> StageLowering::choose_strip() {
   if (stage_.kind == te::Stage::Kind::Scatter) return std::nullopt;
   bool packed = bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
   te::for_each_node(stage_, [&](const ExprNode& node) {
@@ -74,7 +75,8 @@ std::optional<Strip> StageLowering::choose_strip() const {
   });
   if (packed) return std::nullopt;  // several elements share a byte
   std::optional<Strip> best;
-  std::int64_t least = 0;
+  constexpr std::int64_t kElements = 1024;
+  cost_ = cost_along({}, false) * kElements;
   auto consider = [&](VarId axis, bool reduces) {
     const Dim& extent = lowering_.formula().variable(axis).extent;
     std::int64_t turns = lowering_.size(extent);
@@ -83,9 +85,9 @@ std::optional<Strip> StageLowering::choose_strip() const {
         std::bit_floor(static_cast<std::uint64_t>(std::min(turns, lowering_.lanes()))));
     // Elements of the tail go one by one; lanes of a sum are added up at the end.
     std::int64_t steps = turns / width + turns % width + (reduces ? 6 : 0);
-    std::int64_t cost = cost_along(axis, reduces) * steps * 1024 / turns;
-    if (best && cost >= least) return;
-    least = cost;
+    std::int64_t cost = cost_along(axis, reduces) * steps * kElements / turns;
+    if (best && cost >= cost_) return;
+    cost_ = cost;
     best = Strip{axis, reduces, width};
   };
   for (auto axis = free_.rbegin(); axis != free_.rend(); ++axis) consider(*axis, false);
@@ -338,8 +340,14 @@ std::vector<Stmt> StageLowering::phases() const {
       strip_ && !strip_->reduces ? lowering_.size(lowering_.formula().variable(strip_->axis).extent) : 1;
   for (VarId axis : stage_.reduction) work *= lowering_.size(lowering_.formula().variable(axis).extent);
   std::size_t cut = free_.size();
-  while (cut > 0 && work < kLeastWork)
-    work *= lowering_.size(lowering_.formula().variable(free_[--cut]).extent);
+  while (cut > 0 && work < kLeastWork) {
+    const std::int64_t turns =
+        std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(free_[cut - 1]).extent));
+    if (work >= kSomeWork && items >= kBlock && items / turns < kBlock) break;  // threads share the items
+    items /= turns;
+    work *= turns;
+    --cut;
+  }
   auto middle = free_.begin() + static_cast<std::ptrdiff_t>(cut);
   const std::vector<VarId> across(free_.begin(), middle), inside(middle, free_.end());
   return {item(around(across, outer, {}, [&](Substitution bound) {

@@ -25,13 +25,15 @@ class StageLowering {
   // order, no strip runs along one.
   StageLowering(Lowering& lowering, const te::Stage& stage, std::vector<te::VarId> free, bool keep_order);
 
+  // Of one element, in fractions of a vector access.
+  std::int64_t cost() const { return cost_; }
   // All loops, one after another, in one work item.
   kir::Stmt serial(te::Substitution bound) const;
   // As phases of a kernel: outer loops become the grid.
   std::vector<kir::Stmt> phases() const;
 
  private:
-  std::optional<Strip> choose_strip() const;
+  std::optional<Strip> choose_strip();
   std::int64_t cost_along(te::VarId axis, bool reduces) const;
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
@@ -49,6 +51,7 @@ class StageLowering {
   std::vector<te::VarId> reduction_;  // without the strip
   bool keep_order_;
   std::optional<Strip> strip_;
+  std::int64_t cost_ = 0;
 };
 
 }  // namespace xyntra
