@@ -66,18 +66,24 @@ class Rounding {
 
   static bool is_short(const Dim& dim) { return dim.is_constant() && dim.constant() < kShortest; }
 
-  // A weight beside an activation, with a sum long enough: what a matrix unit is for.
+  // Matrices with a sum long enough: what a matrix unit is for. Convolutions only with weights.
   bool gains(const Node& node) const {
     const bool is_product = node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv";
     if (!is_product || node.inputs.size() < 2) return false;
     const Shape *left = shape(node.inputs[0]), *right = shape(node.inputs[1]);
-    if (left == nullptr || right == nullptr || !is_weight(node.inputs[1])) return false;
+    if (left == nullptr || right == nullptr) return false;
+    const bool weighted = is_weight(node.inputs[1]);
+    if (!weighted) return node.op == "MatMul" && is_matrix(*left) && is_matrix(*right);
     if (node.op == "Conv") {
       auto group = node.attributes.find("group");
       const bool grouped = group != node.attributes.end() && std::get<std::int64_t>(group->second) != 1;
       return !grouped && right->size() >= 3 && !is_short((*right)[0]) && !is_short((*right)[1]);
     }
     return right->size() == 2 && left->size() >= 2 && !is_short((*right)[0]) && !is_short((*right)[1]);
+  }
+
+  static bool is_matrix(const Shape& shape) {
+    return shape.size() >= 2 && !is_short(shape[shape.size() - 1]) && !is_short(shape[shape.size() - 2]);
   }
 
   bool is_weight(ValueId value) const {

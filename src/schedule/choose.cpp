@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
-#include "schedule/lower_tiles.h"
+#include "schedule/prepare_tiles.h"
 #include "te/classify.h"
 #include "te/compose.h"
 

@@ -10,6 +10,7 @@
 #include "schedule/lower_strips.h"
 #include "schedule/lower_tiles.h"
 #include "schedule/prepare.h"
+#include "schedule/prepare_tiles.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -303,6 +304,8 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     te::Formula ready = merged;
     std::optional<te::Formula> tiles;
     if (entry.name == "tiles") tiles = prepare_tiles(merged, target, nominal);
+    if (entry.name == "attention" && schedule.exactness != Exactness::Exact)
+      tiles = prepare_attention_tiles(merged, target, nominal);
     if (tiles) {
       ready = std::move(*tiles);
     } else if (entry.main_loop) {

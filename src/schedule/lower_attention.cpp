@@ -5,6 +5,8 @@
 #include "schedule/alignment.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_stage.h"
+#include "schedule/lower_tile_block.h"
+#include "schedule/prepare_tiles.h"
 
 namespace xyntra {
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kBlocks[] = {12, 8};  // queries of one; where neither comes out even, the first
 constexpr std::int64_t kTail = 4;
+constexpr std::int64_t kTileTail = 16;
 
 class AttentionLowering {
  public:
@@ -32,7 +35,9 @@ class AttentionLowering {
 
   Stmt run() {
     // Rows that all stages share; the queries are those that only one operand of the scores depends on.
-    std::vector<VarId> candidates = row_axes_of(lowering_, stage(0));
+    auto form = tile_form(lowering_.formula(), stage(0), lowering_.nominal(), TileSizes::Any);
+    if (form && is_paired(lowering_.formula(), *form)) tiles_ = tile_scratch(lowering_);
+    std::vector<VarId> candidates = tiles_ ? form->rows : row_axes_of(lowering_, stage(0));
     for (Alignment::Class id = 0; id < alignment_.class_count(); ++id) {
       bool everywhere = alignment_.independent(id) && !alignment_.extent(id).is(1);
       for (std::size_t s = 0; s < part_.stages.size(); ++s)
@@ -51,7 +56,9 @@ class AttentionLowering {
     if (!has_queries_) return {};
     for (Alignment::Class id : rows_) grid_.push_back(lowering_.loop("row", alignment_.extent(id)));
     const Dim& turns = alignment_.extent(queries_);
+    if (tiles_) block_ = kTileBlockRows;
     for (std::int64_t block : kBlocks) {
+      if (tiles_) break;
       if (block_ == 0 || (size(queries_) % block_ != 0 && size(queries_) % block == 0)) block_ = block;
     }
     Dim full = floor_div(turns, block_), rest = turns - full * block_;
@@ -82,8 +89,33 @@ class AttentionLowering {
   const Stage& stage(std::size_t s) const { return lowering_.formula().stages[first_ + s]; }
   std::int64_t size(Alignment::Class id) const { return lowering_.size(alignment_.extent(id)); }
 
+  // The queries that fill no block of tiles: those of a tile that begins before them, of which only they are stored. Where
+  // there are not as many, one by one.
+  Stmt tile_tail(const Dim& full) {
+    const Dim& turns = alignment_.extent(queries_);
+    const Dim rest = turns - full * block_;
+    const Expr base = Expr::size(full * block_), second = base + Expr::index(kTileTail);
+    auto one = [&](const Expr& from) { return block(Expr::size(turns - kTileTail), kTileTail, from); };
+    auto both = [&] {
+      Stmt low = block(base, kTileTail);
+      return Stmt::block({low, one(second)});
+    };
+    auto single = [&] {
+      VarId number = lowering_.loop("t", turns);
+      return Stmt::loop(LoopKind::Serial, number, block(Expr::variable(number), 1));
+    };
+    if (turns.is_constant()) {
+      if (turns.constant() < kTileTail) return single();
+      return rest.constant() > kTileTail ? both() : one(base);
+    }
+    const Expr left = Expr::size(rest), tail = Expr::index(kTileTail);
+    Stmt some = Stmt::branch(left > tail, both(), Stmt::branch(left > Expr::index(0), one(base)));
+    return Stmt::branch(Expr::size(turns) >= tail, std::move(some), single());
+  }
+
   // The queries that fill no block: by fours, then one by one.
   Stmt tail(const Dim& full, const Dim& rest) {
+    if (tiles_) return tile_tail(full);
     const Dim& turns = alignment_.extent(queries_);
     Dim tails = floor_div(turns, kTail) - full * (block_ / kTail), singles = rest - tails * kTail;
     std::vector<Stmt> parts;
@@ -98,8 +130,8 @@ class AttentionLowering {
     return Stmt::block(std::move(parts));
   }
 
-  // All stages for the queries [first, first + count).
-  Stmt block(const Expr& first, std::int64_t count) {
+  // All stages for the queries [first, first + count); results before `from` are not stored.
+  Stmt block(const Expr& first, std::int64_t count, const Expr& from = {}) {
     place(first, count);
     std::vector<Stmt> body;
     for (std::size_t s = 0; s < part_.stages.size(); ++s) {
@@ -107,13 +139,18 @@ class AttentionLowering {
       for (std::size_t r = 0; r < rows_.size(); ++r)
         bound[alignment_.axis_of(s, rows_[r]).index] = Expr::variable(grid_[r]);
       VarId axis = alignment_.axis_of(s, queries_);
-      Stmt tiles = lower_row_block(lowering_, stage(s), schedule_, bound, {axis, first, count});
-      body.push_back(tiles.defined() ? tiles : row_by_row(s, std::move(bound), axis, first, count));
+      const bool result = part_.buffer(stage(s).target).role != te::BufferRole::Temporary;
+      const Expr stored = result ? from : Expr();
+      Stmt made = tiles_ ? lower_tile_block(lowering_, stage(s), *tiles_, bound, {axis, first, count}, stored)
+                         : lower_row_block(lowering_, stage(s), schedule_, bound, {axis, first, count});
+      if (!made.defined()) made = row_by_row(s, std::move(bound), axis, first, count, stored);
+      body.push_back(std::move(made));
     }
     return Stmt::block(std::move(body));
   }
 
-  Stmt row_by_row(std::size_t s, Substitution bound, VarId axis, const Expr& first, std::int64_t count) {
+  Stmt row_by_row(std::size_t s, Substitution bound, VarId axis, const Expr& first, std::int64_t count,
+                  const Expr& from) {
     std::vector<VarId> free = stage(s).axes;
     std::erase(free, axis);
     for (std::size_t r = 0; r < rows_.size(); ++r) std::erase(free, alignment_.axis_of(s, rows_[r]));
@@ -121,6 +158,7 @@ class AttentionLowering {
     bound[axis.index] = first + Expr::variable(row);
     bool keep_order = schedule_.exactness == Exactness::Exact;
     Stmt one = StageLowering(lowering_, stage(s), std::move(free), keep_order).serial(std::move(bound));
+    if (from.defined()) one = Stmt::branch(first + Expr::variable(row) >= from, std::move(one));
     return Stmt::loop(LoopKind::Serial, row, std::move(one));
   }
 
@@ -153,6 +191,7 @@ class AttentionLowering {
   Alignment::Class queries_ = 0;
   bool has_queries_ = false;
   std::int64_t block_ = 0;
+  std::optional<TileScratch> tiles_;
   std::vector<VarId> grid_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "te/compose.h"
+#include "schedule/prepare_tiles.h"
 
 namespace xyntra {
 
@@ -29,255 +29,11 @@ constexpr std::int64_t kPassDepth = 512;  // of k in one pass: 32 KB of the pane
 constexpr std::int64_t kFetching = 4;  // blocks, where their number is not known
 constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
 
-// ---- what comes before the products
-
-class TilePreparation {
- public:
-  TilePreparation(const Formula& formula, std::size_t main, const Target& target, const SymbolBindings& nominal)
-      : formula_(formula), main_(main), target_(target), nominal_(nominal) {}
-
-  std::optional<Formula> run() {
-    auto form = found();
-    if (!form) return std::nullopt;
-    formula_.stages[main_].body = te::cast(DType::F32, form->a) * te::cast(DType::F32, form->b);
-    if (!is_paired(formula_, *form)) {
-      pack(*form);
-      form = found();
-      if (!form || !is_paired(formula_, *form)) return std::nullopt;
-    }
-    if (!row_axis_of(probe(), *form)) {
-      if (!gather(*form)) return std::nullopt;
-      form = found();
-      if (!form || !row_axis_of(probe(), *form)) return std::nullopt;
-    }
-    return std::move(formula_);
-  }
-
-  // The row axis along which tiles of a can be loaded from where it lies, with its dimension and step.
-  struct RowAxis {
-    VarId axis;
-    std::size_t dimension = 0;
-    std::int64_t step = 1;
-  };
-  static std::optional<RowAxis> row_axis_of(const Lowering& lowering, const TileForm& form) {
-    if (form.a->op != ExprOp::Load) return std::nullopt;
-    const std::vector<Expr> index = te::index_of(*form.a);
-    const Dim& depth = lowering.formula().variable(form.k).extent;
-    auto whole = lowering.stride(form.a->buffer, index, form.k);
-    const bool even = depth.is_constant() && depth.constant() % kDepth == 0;
-    if (whole ? !whole->is(1) : !even) return std::nullopt;
-    if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, kDepth)) return std::nullopt;
-    const Shape& shape = lowering.formula().buffer(form.a->buffer).shape;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (!lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
-    }
-    std::optional<RowAxis> best;
-    for (VarId axis : form.rows) {
-      std::optional<RowAxis> found;
-      bool good = true;
-      for (std::size_t d = 0; d < index.size(); ++d) {
-        if (te::variables_of(index[d]).count(axis) == 0) continue;
-        const te::LinearIndex linear = lowering.algebra().linear(index[d]);
-        const auto* term = linear.find(axis);
-        const bool counted =
-            term != nullptr && term->coefficient.is_constant() && term->coefficient.constant() > 0;
-        good = good && !found && counted && d + 1 < index.size();
-        for (const auto& other : linear.terms)
-          good = good && (other.atom->op == ExprOp::Var || te::variables_of(other.atom).count(axis) == 0);
-        if (counted) found = RowAxis{axis, d, term->coefficient.constant()};
-      }
-      if (!good || !found) continue;
-      auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
-      if (!best || turns(axis) >= turns(best->axis)) best = found;  // of equals the innermost
-    }
-    return best;
-  }
-
- private:
-  Lowering probe() const {
-    Lowering made(formula_, target_, nominal_, "probe");
-    made.place_temporaries(Scope::Workspace);
-    return made;
-  }
-  std::optional<TileForm> found() const { return tile_form(formula_, formula_.stages[main_], nominal_); }
-  const Dim& extent(VarId loop) const { return formula_.variable(loop).extent; }
-
-  VarId loop(const Dim& turns) {
-    VarId made(formula_.variables.size());
-    formula_.variables.push_back({"p" + std::to_string(made.index), turns});
-    return made;
-  }
-  BufferId temporary(Shape shape) {
-    BufferId made(formula_.buffers.size());
-    formula_.buffers.push_back({made, "p" + std::to_string(made.index), DType::BF16, std::move(shape),
-                                te::BufferRole::Temporary, -1});
-    return made;
-  }
-
-  // A stage of its own before the products, and what they read of it.
-  void insert(Stage stage, const Expr& part, const Expr& instead) {
-    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, part) ? instead : Expr(); });
-    formula_.stages[main_].body = rewriter(formula_.stages[main_].body);
-    formula_.stages.insert(formula_.stages.begin() + static_cast<std::ptrdiff_t>(main_), std::move(stage));
-    ++main_;
-  }
-
-  struct Copied {
-    Stage stage;
-    Shape shape;
-    Substitution fresh;
-    std::vector<Expr> place;
-    void along(VarId own, const Dim& turns, Expr at) {
-      stage.axes.push_back(own);
-      stage.store.push_back(Expr::variable(own));
-      shape.push_back(turns);
-      place.push_back(std::move(at));
-    }
-  };
-  void finish(Copied copied, const Expr& part, Expr body) {
-    copied.stage.target = temporary(copied.shape);
-    copied.stage.body = std::move(body);
-    insert(std::move(copied.stage), part,
-           Expr::load(copied.stage.target, DType::BF16, std::move(copied.place)));
-  }
-
-  // t[…, n/16, deeper…, k/32, k/2%16, n%16, k%2] = b, zero where there is none.
-  void pack(const TileForm& form) {
-    Copied copied;
-    const std::set<VarId> used = te::variables_of(form.b);
-    const Expr k = Expr::variable(form.k), n = Expr::variable(form.n);
-    auto same = [&](VarId axis) {
-      VarId own = loop(extent(axis));
-      copied.fresh[axis.index] = Expr::variable(own);
-      copied.along(own, extent(axis), Expr::variable(axis));
-    };
-    auto part = [&](const Dim& turns, Expr at) {
-      VarId own = loop(turns);
-      copied.along(own, turns, std::move(at));
-      return Expr::variable(own);
-    };
-    auto divided = [](const Expr& x, std::int64_t by) { return floor_div(x, Expr::index(by)); };
-    auto rest = [](const Expr& x, std::int64_t by) { return mod(x, Expr::index(by)); };
-    Expr panel = part(ceil_div(extent(form.n), kColumns), divided(n, kColumns));
-    for (const auto* list : {&form.batch, &form.columns, &form.deeper}) {
-      for (VarId axis : *list) {
-        if (used.count(axis)) same(axis);
-      }
-    }
-    Expr block = part(ceil_div(extent(form.k), kDepth), divided(k, kDepth));
-    Expr pair = part(kPairs, rest(divided(k, 2), kPairs));
-    Expr lane = part(kColumns, rest(n, kColumns));
-    Expr which = part(2, rest(k, 2));
-    Expr column = panel * Expr::index(kColumns) + lane;
-    Expr deep = block * Expr::index(kDepth) + pair * Expr::index(2) + which;
-    copied.fresh[form.n.index] = column;
-    copied.fresh[form.k.index] = deep;
-    Expr body = te::substituted(form.b, copied.fresh);
-    Expr inside;
-    auto need = [&](const Expr& index, VarId axis, std::int64_t block_of) {
-      if (extent(axis).is_constant() && extent(axis).constant() % block_of == 0) return;
-      Expr one = index < Expr::size(extent(axis));
-      inside = inside.defined() ? inside & one : one;
-    };
-    need(column, form.n, kColumns);
-    need(deep, form.k, kDepth);
-    if (inside.defined()) body = te::select(inside, body, Expr::number(DType::BF16, 0));
-    finish(std::move(copied), form.b, std::move(body));
-  }
-
-  // a with k innermost: one element for each turn of its loops, or, where a window walks over it, one for each element that
-  // the windows see.
-  bool gather(const TileForm& form) {
-    std::vector<Expr> loads;
-    std::vector<Expr> waiting{form.a};
-    while (!waiting.empty()) {
-      Expr expr = waiting.back();
-      waiting.pop_back();
-      if (te::is_load(*expr)) {
-        loads.push_back(expr);
-      } else {
-        for (const Expr& operand : expr->operands) waiting.push_back(operand);
-      }
-    }
-    bool mixes = false;
-    for (const Expr& load : loads) {
-      for (const Expr& index : te::index_of(*load)) mixes = mixes || te::variables_of(index).size() > 1;
-    }
-    if (mixes) return loads.size() == 1 && picture(form, loads[0]);
-    Copied copied;
-    const std::set<VarId> used = te::variables_of(form.a);
-    auto same = [&](VarId axis) {
-      VarId own = loop(extent(axis));
-      copied.fresh[axis.index] = Expr::variable(own);
-      copied.along(own, extent(axis), Expr::variable(axis));
-    };
-    for (const auto* list : {&form.batch, &form.rows, &form.deeper}) {
-      for (VarId axis : *list) {
-        if (used.count(axis)) same(axis);
-      }
-    }
-    same(form.k);
-    Expr body = te::substituted(form.a, copied.fresh);
-    finish(std::move(copied), form.a, std::move(body));
-    return true;
-  }
-
-  bool picture(const TileForm& form, const Expr& load) {
-    const te::BufferInfo source = formula_.buffer(load->buffer);
-    const std::vector<Expr> index = te::index_of(*load);
-    std::vector<Expr> from(index.size());
-    Copied copied;
-    te::IndexAlgebra algebra(formula_);
-    struct Along {
-      std::size_t dimension;
-      Dim low, turns;
-    };
-    std::vector<Along> dimensions;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (te::variables_of(index[d]).count(form.k)) {
-        if (te::variables_of(index[d]).size() > 1) return false;
-        continue;
-      }
-      auto range = algebra.range(index[d]);
-      if (!range) return false;
-      dimensions.push_back({d, range->low, range->high - range->low + 1});
-    }
-    for (const Along& along : dimensions) {
-      VarId own = loop(along.turns);
-      from[along.dimension] = Expr::variable(own) + Expr::size(along.low);
-      copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
-    }
-    VarId deep = loop(extent(form.k));
-    copied.along(deep, extent(form.k), Expr::variable(form.k));
-    Substitution channel{{form.k.index, Expr::variable(deep)}};
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (!from[d].defined()) from[d] = te::substituted(index[d], channel);
-    }
-    Expr seen = load->op == ExprOp::Load ? Expr::load(load->buffer, load->dtype, from)
-                                         : Expr::load_or(load->operands[0], load->buffer, from);
-    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, load) ? seen : Expr(); });
-    Expr body = rewriter(form.a);
-    for (VarId loop : te::variables_of(body)) {
-      if (std::find(copied.stage.axes.begin(), copied.stage.axes.end(), loop) == copied.stage.axes.end())
-        return false;
-    }
-    te::IndexAlgebra simplify(formula_);
-    for (Expr& one : copied.place) one = simplify.simplified(one);
-    finish(std::move(copied), form.a, std::move(body));
-    return true;
-  }
-
-  Formula formula_;
-  std::size_t main_;
-  const Target& target_;
-  const SymbolBindings& nominal_;
-};
-
 // ---- the products
 
 class TilesLowering {
  public:
-  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TilePreparation::RowAxis rows)
+  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows)
       : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows) {
     sum_ = lowering_.scratch("sum", DType::F32, {kAcross, kAcross, kRows, kColumns}, Scope::Register);
     left_ = lowering_.scratch("left", DType::BF16, {kAcross, kRows, kDepth}, Scope::Register);
@@ -371,9 +127,9 @@ class TilesLowering {
     for (const auto* list : {&form_.batch, &form_.columns}) {
       for (VarId axis : *list) bound[axis.index] = over(axis, extent(axis));
     }
-    std::int64_t panel_bytes = 2 * lowering_.size(extent(form_.n));
-    for (VarId loop : stage_.reduction) panel_bytes *= lowering_.size(extent(loop));
-    block.fetches = across.count > 1 && panel_bytes > lowering_.target().l2_bytes / 2;
+    // Weights come from far: those of all layers do not fit a cache. What was packed just before is near.
+    const bool weight = lowering_.formula().buffer(form_.b->buffer).role == te::BufferRole::Input;
+    block.fetches = across.count > 1 && weight;
     const bool outside = panels_outside();
     if (outside) columns();
     for (VarId axis : form_.rows) {
@@ -558,10 +314,11 @@ class TilesLowering {
     for (std::int64_t v = 0; v < block.panels; ++v) {
       bound[form_.n.index] = block.column + Expr::index(v * kColumns);
       Expr panel = lowering_.body(form_.b, bound).value;
-      const auto rank = static_cast<std::int64_t>(panel->operands.size());
+      const auto pairs = static_cast<std::int64_t>(
+          pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape));
       made.push_back(Stmt::call(Intrinsic::TileLoadRows,
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
-                                 number(kPairs), number(kDepth), number(rank - 3), number(1)}));
+                                 number(kPairs), number(kDepth), number(pairs), number(1)}));
     }
     if (depth == kDepth) fetch_next(block, bound, made);
     for (std::size_t u = 0; u < along.size(); ++u) {
@@ -586,7 +343,8 @@ class TilesLowering {
       Expr panel = lowering_.body(form_.b, bound).value;
       for (std::int64_t i = 0; i < kPairs / block.sharing; ++i) {
         std::vector<Expr> index = te::index_of(*panel);
-        index[index.size() - 3] = block.turn * Expr::index(kPairs / block.sharing) + Expr::index(i);
+        index[pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape)] =
+            block.turn * Expr::index(kPairs / block.sharing) + Expr::index(i);
         made.push_back(
             Stmt::call(Intrinsic::PrefetchFar, {place(kir::BufferId(panel->buffer.index), index)}));
       }
@@ -622,7 +380,7 @@ class TilesLowering {
   Lowering& lowering_;
   const Stage& stage_;
   TileForm form_;
-  TilePreparation::RowAxis tile_;
+  TileRows tile_;
   kir::BufferId sum_, left_, right_, kept_;
   std::vector<VarId> inner_, outer_;
   std::int64_t steps_ = 0, tail_ = 0, factor_ = 0, passes_ = 1;
@@ -630,28 +388,10 @@ class TilesLowering {
 
 }  // namespace
 
-bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
-                 const SymbolBindings& nominal) {
-  const MatrixUnit* unit = target.matrix_unit(DType::BF16);
-  if (unit == nullptr || target.kind != TargetKind::Cpu || unit->rows != kRows || unit->columns != kColumns ||
-      unit->depth != kDepth)
-    return false;
-  return tile_form(formula, stage, nominal).has_value();
-}
-
-std::optional<Formula> prepare_tiles(const Formula& formula, const Target& target,
-                                     const SymbolBindings& nominal) {
-  for (std::size_t s = 0; s < formula.stages.size(); ++s) {
-    if (takes_tiles(formula, formula.stages[s], target, nominal))
-      return TilePreparation(formula, s, target, nominal).run();
-  }
-  return std::nullopt;
-}
-
 std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage) {
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
-  auto rows = TilePreparation::row_axis_of(lowering, *form);
+  auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
   return TilesLowering(lowering, stage, std::move(*form), *rows).phases();
 }

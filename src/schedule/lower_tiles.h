@@ -16,14 +16,6 @@
 
 namespace xyntra {
 
-// Whether the products of the stage can be made by tiles of the target.
-bool takes_tiles(const te::Formula& formula, const te::Stage& stage, const Target& target,
-                 const SymbolBindings& nominal);
-
-// The formula with the factors made ready: rounded, gathered into rows, packed in pairs. Nothing when no stage takes tiles.
-std::optional<te::Formula> prepare_tiles(const te::Formula& formula, const Target& target,
-                                         const SymbolBindings& nominal);
-
 // Phases of a stage that was made ready.
 std::vector<kir::Stmt> lower_tiles(Lowering& lowering, const te::Stage& stage);
 

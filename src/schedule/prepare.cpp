@@ -236,6 +236,13 @@ bool is_heavy(const Expr& body) {
   return found;
 }
 
+// Without the roundings to other floats around it.
+Expr uncast(Expr expr) {
+  while (expr->op == ExprOp::Cast && is_float(expr.dtype()) && is_float(expr->operands[0].dtype()))
+    expr = expr->operands[0];
+  return expr;
+}
+
 // The first part of an expression that is `part` under other loops.
 Expr find_renamed(const Expr& part, const Expr& root, std::map<VarId, VarId>& loops) {
   std::vector<Expr> waiting{root};
@@ -315,7 +322,7 @@ Formula divide_at_the_end(const Formula& formula) {
   for (std::size_t s = 0; s + 1 < made.stages.size(); ++s) {
     const Stage weights = made.stages[s];
     bool divides = weights.kind == Stage::Kind::MapReduce && weights.reduction.empty() &&
-                   weights.body->op == ExprOp::Div && is_float(weights.body.dtype()) &&
+                   uncast(weights.body)->op == ExprOp::Div && is_float(weights.body.dtype()) &&
                    made.buffer(weights.target).role == BufferRole::Temporary &&
                    made.buffer(weights.target).dtype == weights.body.dtype();
     if (!divides) continue;
@@ -331,7 +338,8 @@ Formula divide_at_the_end(const Formula& formula) {
                     !sum.reduction.empty() && sum.body->op == ExprOp::Mul;
     if (!products) continue;
     for (std::size_t side = 0; side < 2; ++side) {
-      const Expr load = sum.body->operands[side], other = sum.body->operands[1 - side];
+      const Expr factor = sum.body->operands[side], other = sum.body->operands[1 - side];
+      const Expr load = uncast(factor), quotient = uncast(weights.body);
       if (load->op != ExprOp::Load || load->buffer != weights.target) continue;
       te::Substitution at;
       std::vector<Expr> index = te::index_of(*load);
@@ -342,12 +350,17 @@ Formula divide_at_the_end(const Formula& formula) {
       }
       plain = plain && at.size() == weights.axes.size();
       if (!plain) continue;
-      Expr divisor = te::substituted(weights.body->operands[1], at);
+      Expr divisor = te::substituted(quotient->operands[1], at);
       std::set<VarId> used = te::variables_of(divisor);
       bool outside = std::none_of(sum.reduction.begin(), sum.reduction.end(),
                                   [&](VarId k) { return used.count(k) != 0; });
       if (!outside) continue;
-      sum.body = te::substituted(weights.body->operands[0], at) * other;
+      auto replaced = [](const Expr& expr, const Expr& part, const Expr& instead) {
+        te::Rewriter rewriter([&](const Expr& one) { return te::same(one, part) ? instead : Expr(); });
+        return rewriter(expr);
+      };
+      const Expr weight = te::substituted(replaced(weights.body, quotient, quotient->operands[0]), at);
+      sum.body = replaced(factor, load, weight) * other;
       Expr divided = Expr::accumulator(sum.body.dtype()) / divisor;
       te::Rewriter rewriter(
           [&](const Expr& expr) { return expr->op == ExprOp::Accumulator ? divided : Expr(); });

@@ -19,7 +19,7 @@ te::Formula share_heavy_parts(const te::Formula& formula);
 
 // Weights that are divided by their sum and then summed: divided at the end, once for each result.
 //   y[i, k] = e[i, k] / s[i]; o[i, n] = sum(k) y[i, k] * v[k, n]        o[i, n] = (sum(k) e[i, k] * v[k, n]) / s[i]
-// It rounds in another order.
+// It rounds in another order. Roundings of the weights on the way stay: they are then of e.
 te::Formula divide_at_the_end(const te::Formula& formula);
 
 te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,

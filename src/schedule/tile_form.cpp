@@ -56,8 +56,8 @@ Expr narrow_factor(const Formula& formula, const Expr& factor) {
 
 class FormFinder {
  public:
-  FormFinder(const Formula& formula, const Stage& stage, const SymbolBindings& nominal)
-      : formula_(formula), stage_(stage), probe_(formula, target_for({}), nominal, "probe") {}
+  FormFinder(const Formula& formula, const Stage& stage, const SymbolBindings& nominal, TileSizes sizes)
+      : formula_(formula), stage_(stage), sizes_(sizes), probe_(formula, target_for({}), nominal, "probe") {}
 
   std::optional<TileForm> find() const {
     const bool products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
@@ -97,8 +97,9 @@ class FormFinder {
     if (!form.k.valid() || !form.n.valid() || size(form.k) < kLeast || size(form.n) < kLeast)
       return std::nullopt;
     // Constant sizes: what is left over along these is padding of the panels.
-    if (!formula_.variable(form.k).extent.is_constant() || !formula_.variable(form.n).extent.is_constant())
-      return std::nullopt;
+    const bool constant =
+        formula_.variable(form.k).extent.is_constant() && formula_.variable(form.n).extent.is_constant();
+    if (sizes_ == TileSizes::Constant && !constant) return std::nullopt;
     for (VarId loop : stage_.reduction) {
       if (loop != form.k) form.deeper.push_back(loop);
     }
@@ -114,6 +115,7 @@ class FormFinder {
 
   const Formula& formula_;
   const Stage& stage_;
+  TileSizes sizes_;
   Lowering probe_;
 };
 
@@ -253,29 +255,36 @@ class DigitJoiner {
 
 }  // namespace
 
-std::optional<TileForm> tile_form(const Formula& formula, const Stage& stage, const SymbolBindings& nominal) {
-  return FormFinder(formula, stage, nominal).find();
+std::optional<TileForm> tile_form(const Formula& formula, const Stage& stage, const SymbolBindings& nominal,
+                                  TileSizes sizes) {
+  return FormFinder(formula, stage, nominal, sizes).find();
 }
 
-// Reads a panel packed in pairs: [n/16, …, k/32, …, k/2%16, n%16, k%2], as far as n and k are that long.
+std::size_t pair_dimension(const Shape& shape) {
+  return shape.back().is(2) ? shape.size() - 3 : shape.size() - 2;
+}
+
+// Reads a panel packed in pairs, as far as n and k are that long.
 bool is_paired(const Formula& formula, const TileForm& form) {
   if (form.b->op != ExprOp::Load) return false;
   const std::vector<Expr> index = te::index_of(*form.b);
   const Shape& shape = formula.buffer(form.b->buffer).shape;
-  const std::size_t rank = index.size();
-  if (rank < 5 || !shape[rank - 1].is(2) || !shape[rank - 2].is(kTileColumns) ||
-      !shape[rank - 3].is(kTilePairs))
+  if (shape.size() < 4) return false;
+  const bool apart = shape.back().is(2) && shape[shape.size() - 2].is(kTileColumns);
+  const std::size_t pairs = pair_dimension(shape);
+  if ((!apart && !shape.back().is(2 * kTileColumns)) || pairs < 2 || !shape[pairs].is(kTilePairs))
     return false;
   const te::IndexAlgebra algebra(formula);
   auto is = [&](const Expr& one, const Expr& other) {
     return te::same(algebra.simplified(one), algebra.simplified(other));
   };
   const Expr k = Expr::variable(form.k), n = Expr::variable(form.n);
+  const Expr lane = mod(n, Expr::index(kTileColumns)), which = mod(k, Expr::index(2));
   return is(index[0], floor_div(n, Expr::index(kTileColumns))) &&
-         is(index[rank - 4], floor_div(k, Expr::index(kTileDepth))) &&
-         is(index[rank - 3], mod(floor_div(k, Expr::index(2)), Expr::index(kTilePairs))) &&
-         is(index[rank - 2], mod(n, Expr::index(kTileColumns))) &&
-         is(index[rank - 1], mod(k, Expr::index(2)));
+         is(index[pairs - 1], floor_div(k, Expr::index(kTileDepth))) &&
+         is(index[pairs], mod(floor_div(k, Expr::index(2)), Expr::index(kTilePairs))) &&
+         (apart ? is(index[pairs + 1], lane) && is(index[pairs + 2], which)
+                : is(index[pairs + 1], lane * Expr::index(2) + which));
 }
 
 Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth) {

@@ -15,13 +15,17 @@ struct TileForm {
   te::VarId k, n;
   std::vector<te::VarId> deeper, rows, columns, batch;  // the other loops
 };
+// Whether n and k may be sizes that are known only when a model runs.
+enum class TileSizes : std::uint8_t { Constant, Any };
 std::optional<TileForm> tile_form(const te::Formula& formula, const te::Stage& stage,
-                                  const SymbolBindings& nominal);
+                                  const SymbolBindings& nominal, TileSizes sizes = TileSizes::Constant);
 
 // A weight whose dimension `columns` runs along the result and `depth` along the sum, as tiles read it:
 // [n/16, the others…, k/32, k/2%16, n%16, k%2].
 Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth);
-bool is_paired(const te::Formula& formula, const TileForm& form);  // b lies so
+// b lies so, or with its last two dimensions as one, [n/16, …, k/32, k/2%16, n%16*2 + k%2].
+bool is_paired(const te::Formula& formula, const TileForm& form);
+std::size_t pair_dimension(const Shape& shape);  // of a buffer that lies so: k/2%16
 
 // The dimensions of a weight that products read; nothing where the buffer is not read as one.
 struct PairedAxes {

@@ -1,0 +1,323 @@
+#include "schedule/prepare_tiles.h"
+
+#include <algorithm>
+
+#include "te/compose.h"
+
+namespace xyntra {
+
+using kir::Scope;
+using te::BufferId;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+using te::Formula;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+class TilePreparation {
+ public:
+  TilePreparation(const Formula& formula, std::size_t main, const Target& target,
+                  const SymbolBindings& nominal, TileSizes sizes = TileSizes::Constant)
+      : formula_(formula), main_(main), target_(target), nominal_(nominal), sizes_(sizes) {}
+
+  std::optional<Formula> run() {
+    auto form = found();
+    if (!form) return std::nullopt;
+    formula_.stages[main_].body = te::cast(DType::F32, form->a) * te::cast(DType::F32, form->b);
+    if (!is_paired(formula_, *form)) {
+      pack(*form);
+      form = found();
+      if (!form || !is_paired(formula_, *form)) return std::nullopt;
+    }
+    if (!tile_rows(probe(), *form)) {
+      if (!gather(*form)) return std::nullopt;
+      form = found();
+      if (!form || !tile_rows(probe(), *form)) return std::nullopt;
+    }
+    return std::move(formula_);
+  }
+
+ private:
+  Lowering probe() const {
+    Lowering made(formula_, target_, nominal_, "probe");
+    made.place_temporaries(Scope::Workspace);
+    return made;
+  }
+  std::optional<TileForm> found() const {
+    return tile_form(formula_, formula_.stages[main_], nominal_, sizes_);
+  }
+  const Dim& extent(VarId loop) const { return formula_.variable(loop).extent; }
+
+  VarId loop(const Dim& turns) {
+    VarId made(formula_.variables.size());
+    formula_.variables.push_back({"p" + std::to_string(made.index), turns});
+    return made;
+  }
+  BufferId temporary(Shape shape) {
+    BufferId made(formula_.buffers.size());
+    formula_.buffers.push_back({made, "p" + std::to_string(made.index), DType::BF16, std::move(shape),
+                                te::BufferRole::Temporary, -1});
+    return made;
+  }
+
+  // A stage of its own before the products, and what they read of it. In attention it comes first of all where it can.
+  void insert(Stage stage, const Expr& part, const Expr& instead) {
+    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, part) ? instead : Expr(); });
+    formula_.stages[main_].body = rewriter(formula_.stages[main_].body);
+    bool early = sizes_ == TileSizes::Any;
+    te::for_each_node(stage.body, [&](const ExprNode& node) {
+      early = early && !(te::is_load(node) && formula_.buffer(node.buffer).role == te::BufferRole::Temporary);
+    });
+    const std::size_t at = early ? 0 : main_;
+    formula_.stages.insert(formula_.stages.begin() + static_cast<std::ptrdiff_t>(at), std::move(stage));
+    ++main_;
+  }
+
+  struct Copied {
+    Stage stage;
+    Shape shape;
+    Substitution fresh;
+    std::vector<Expr> place;
+    void along(VarId own, const Dim& turns, Expr at) {
+      stage.axes.push_back(own);
+      stage.store.push_back(Expr::variable(own));
+      shape.push_back(turns);
+      place.push_back(std::move(at));
+    }
+  };
+  void finish(Copied copied, const Expr& part, Expr body) {
+    copied.stage.target = temporary(copied.shape);
+    copied.stage.body = std::move(body);
+    insert(std::move(copied.stage), part,
+           Expr::load(copied.stage.target, DType::BF16, std::move(copied.place)));
+  }
+
+  // t[n/16, …, k/32, k/2%16, n%16*2 + k%2] = b, zero where there is none.
+  void pack(const TileForm& form) {
+    Copied copied;
+    const std::set<VarId> used = te::variables_of(form.b);
+    const Expr k = Expr::variable(form.k), n = Expr::variable(form.n);
+    auto same = [&](VarId axis) {
+      VarId own = loop(extent(axis));
+      copied.fresh[axis.index] = Expr::variable(own);
+      copied.along(own, extent(axis), Expr::variable(axis));
+    };
+    auto part = [&](const Dim& turns, Expr at) {
+      VarId own = loop(turns);
+      copied.along(own, turns, std::move(at));
+      return Expr::variable(own);
+    };
+    auto divided = [](const Expr& x, std::int64_t by) { return floor_div(x, Expr::index(by)); };
+    auto rest = [](const Expr& x, std::int64_t by) { return mod(x, Expr::index(by)); };
+    const bool twos = sizes_ == TileSizes::Any;
+    const Dim panels =
+        twos ? ceil_div(extent(form.n), 2 * kTileColumns) * 2 : ceil_div(extent(form.n), kTileColumns);
+    Expr panel = part(panels, divided(n, kTileColumns));
+    for (const auto* list : {&form.batch, &form.columns, &form.deeper}) {
+      for (VarId axis : *list) {
+        if (used.count(axis)) same(axis);
+      }
+    }
+    Expr block = part(ceil_div(extent(form.k), kTileDepth), divided(k, kTileDepth));
+    Expr pair = part(kTilePairs, rest(divided(k, 2), kTilePairs));
+    Expr lane = part(2 * kTileColumns, rest(n, kTileColumns) * Expr::index(2) + rest(k, 2));
+    Expr column = panel * Expr::index(kTileColumns) + divided(lane, 2);
+    Expr deep = block * Expr::index(kTileDepth) + pair * Expr::index(2) + rest(lane, 2);
+    copied.fresh[form.n.index] = column;
+    copied.fresh[form.k.index] = deep;
+    Expr body = te::substituted(form.b, copied.fresh);
+    Expr inside;
+    auto need = [&](const Expr& index, VarId axis, std::int64_t block_of) {
+      if (extent(axis).is_constant() && extent(axis).constant() % block_of == 0) return;
+      Expr one = index < Expr::size(extent(axis));
+      inside = inside.defined() ? inside & one : one;
+    };
+    need(column, form.n, twos ? 2 * kTileColumns : kTileColumns);
+    need(deep, form.k, kTileDepth);
+    if (inside.defined()) body = te::select(inside, body, Expr::number(DType::BF16, 0));
+    finish(std::move(copied), form.b, std::move(body));
+  }
+
+  // a with k innermost: one element for each turn of its loops, or, where a window walks over it, one for each element that
+  // the windows see.
+  bool gather(const TileForm& form) {
+    std::vector<Expr> loads;
+    std::vector<Expr> waiting{form.a};
+    while (!waiting.empty()) {
+      Expr expr = waiting.back();
+      waiting.pop_back();
+      if (te::is_load(*expr)) {
+        loads.push_back(expr);
+      } else {
+        for (const Expr& operand : expr->operands) waiting.push_back(operand);
+      }
+    }
+    bool mixes = false;
+    for (const Expr& load : loads) {
+      for (const Expr& index : te::index_of(*load)) mixes = mixes || te::variables_of(index).size() > 1;
+    }
+    if (mixes && sizes_ == TileSizes::Constant) return loads.size() == 1 && picture(form, loads[0]);
+    Copied copied;
+    const std::set<VarId> used = te::variables_of(form.a);
+    auto same = [&](VarId axis) {
+      VarId own = loop(extent(axis));
+      copied.fresh[axis.index] = Expr::variable(own);
+      copied.along(own, extent(axis), Expr::variable(axis));
+    };
+    for (const auto* list : {&form.batch, &form.rows, &form.deeper}) {
+      for (VarId axis : *list) {
+        if (used.count(axis)) same(axis);
+      }
+    }
+    const bool even = extent(form.k).is_constant() && extent(form.k).constant() % kTileDepth == 0;
+    if (sizes_ == TileSizes::Constant || even) {
+      same(form.k);
+      Expr body = te::substituted(form.a, copied.fresh);
+      finish(std::move(copied), form.a, std::move(body));
+      return true;
+    }
+    const Dim turns = ceil_div(extent(form.k), kTileDepth) * kTileDepth;
+    const VarId own = loop(turns);
+    copied.fresh[form.k.index] = Expr::variable(own);
+    copied.along(own, turns, Expr::variable(form.k));
+    Expr body = te::select(Expr::variable(own) < Expr::size(extent(form.k)),
+                           te::substituted(form.a, copied.fresh), Expr::number(DType::BF16, 0));
+    finish(std::move(copied), form.a, std::move(body));
+    return true;
+  }
+
+  bool picture(const TileForm& form, const Expr& load) {
+    const te::BufferInfo source = formula_.buffer(load->buffer);
+    const std::vector<Expr> index = te::index_of(*load);
+    std::vector<Expr> from(index.size());
+    Copied copied;
+    te::IndexAlgebra algebra(formula_);
+    struct Along {
+      std::size_t dimension;
+      Dim low, turns;
+    };
+    std::vector<Along> dimensions;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (te::variables_of(index[d]).count(form.k)) {
+        if (te::variables_of(index[d]).size() > 1) return false;
+        continue;
+      }
+      auto range = algebra.range(index[d]);
+      if (!range) return false;
+      dimensions.push_back({d, range->low, range->high - range->low + 1});
+    }
+    for (const Along& along : dimensions) {
+      VarId own = loop(along.turns);
+      from[along.dimension] = Expr::variable(own) + Expr::size(along.low);
+      copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
+    }
+    VarId deep = loop(extent(form.k));
+    copied.along(deep, extent(form.k), Expr::variable(form.k));
+    Substitution channel{{form.k.index, Expr::variable(deep)}};
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!from[d].defined()) from[d] = te::substituted(index[d], channel);
+    }
+    Expr seen = load->op == ExprOp::Load ? Expr::load(load->buffer, load->dtype, from)
+                                         : Expr::load_or(load->operands[0], load->buffer, from);
+    te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, load) ? seen : Expr(); });
+    Expr body = rewriter(form.a);
+    for (VarId loop : te::variables_of(body)) {
+      if (std::find(copied.stage.axes.begin(), copied.stage.axes.end(), loop) == copied.stage.axes.end())
+        return false;
+    }
+    te::IndexAlgebra simplify(formula_);
+    for (Expr& one : copied.place) one = simplify.simplified(one);
+    finish(std::move(copied), form.a, std::move(body));
+    return true;
+  }
+
+  Formula formula_;
+  std::size_t main_;
+  const Target& target_;
+  const SymbolBindings& nominal_;
+  TileSizes sizes_;
+};
+
+bool has_tiles(const Target& target) {
+  const MatrixUnit* unit = target.matrix_unit(DType::BF16);
+  return unit != nullptr && target.kind == TargetKind::Cpu && unit->rows == kTileRows &&
+         unit->columns == kTileColumns && unit->depth == kTileDepth;
+}
+
+}  // namespace
+
+std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form, VarId only) {
+  if (form.a->op != ExprOp::Load) return std::nullopt;
+  const std::vector<Expr> index = te::index_of(*form.a);
+  const Dim& depth = lowering.formula().variable(form.k).extent;
+  auto whole = lowering.stride(form.a->buffer, index, form.k);
+  const bool even = depth.is_constant() && depth.constant() % kTileDepth == 0;
+  if (whole ? !whole->is(1) : !even) return std::nullopt;
+  if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, kTileDepth)) return std::nullopt;
+  const Shape& shape = lowering.formula().buffer(form.a->buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    const bool whole_tiles = d + 1 == index.size() && te::same(index[d], Expr::variable(form.k)) &&
+                             shape[d] == ceil_div(depth, kTileDepth) * kTileDepth;
+    if (!whole_tiles && !lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
+  }
+  std::optional<TileRows> best;
+  for (VarId axis : form.rows) {
+    if (only.valid() && axis != only) continue;
+    std::optional<TileRows> found;
+    bool good = true;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (te::variables_of(index[d]).count(axis) == 0) continue;
+      const te::LinearIndex linear = lowering.algebra().linear(index[d]);
+      const auto* term = linear.find(axis);
+      const bool counted =
+          term != nullptr && term->coefficient.is_constant() && term->coefficient.constant() > 0;
+      good = good && !found && counted && d + 1 < index.size();
+      for (const auto& other : linear.terms)
+        good = good && (other.atom->op == ExprOp::Var || te::variables_of(other.atom).count(axis) == 0);
+      if (counted) found = TileRows{axis, d, term->coefficient.constant()};
+    }
+    if (!good || !found) continue;
+    auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
+    if (!best || turns(axis) >= turns(best->axis)) best = found;  // of equals the innermost
+  }
+  return best;
+}
+
+bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
+                 const SymbolBindings& nominal) {
+  return has_tiles(target) && tile_form(formula, stage, nominal).has_value();
+}
+
+std::optional<Formula> prepare_tiles(const Formula& formula, const Target& target,
+                                     const SymbolBindings& nominal) {
+  for (std::size_t s = 0; s < formula.stages.size(); ++s) {
+    if (takes_tiles(formula, formula.stages[s], target, nominal))
+      return TilePreparation(formula, s, target, nominal).run();
+  }
+  return std::nullopt;
+}
+
+std::optional<Formula> prepare_attention_tiles(const Formula& formula, const Target& target,
+                                               const SymbolBindings& nominal) {
+  if (!has_tiles(target)) return std::nullopt;
+  Formula made = formula;
+  int products = 0;
+  for (std::size_t s = 0; s < made.stages.size(); ++s) {
+    auto form = tile_form(made, made.stages[s], nominal, TileSizes::Any);
+    if (!form) continue;
+    if (!form->deeper.empty() || !form->columns.empty()) return std::nullopt;
+    const std::size_t before = made.stages.size();
+    auto ready = TilePreparation(made, s, target, nominal, TileSizes::Any).run();
+    if (!ready) return std::nullopt;
+    made = std::move(*ready);
+    s += made.stages.size() - before;
+    ++products;
+  }
+  return products == 2 ? std::optional(std::move(made)) : std::nullopt;
+}
+
+}  // namespace xyntra
