@@ -59,9 +59,17 @@ if(XYNTRA_USE_LLVM AND XYNTRA_LLVM_INCLUDE AND XYNTRA_LLVM_C_INCLUDE AND XYNTRA_
     REGEX "^#define LLVM_VERSION_STRING ")
   string(REGEX REPLACE ".*\"(.*)\".*" "\\1" XYNTRA_LLVM_VERSION "${XYNTRA_LLVM_VERSION}")
 endif()
-find_path(XYNTRA_WGPU_INCLUDE webgpu.h HINTS ${xyntra_site_packages} PATH_SUFFIXES wgpu/resources NO_CACHE)
-find_library(XYNTRA_WGPU_LIBRARY NAMES wgpu_native-release wgpu_native HINTS ${xyntra_site_packages}
+# Headers only: the library is opened at run time (src/runtime/drivers/webgpu/library.cpp).
+get_filename_component(xyntra_wgpu_parent "$ENV{XYNTRA_WGPU}" DIRECTORY)
+find_path(XYNTRA_WGPU_INCLUDE wgpu.h HINTS "$ENV{XYNTRA_WGPU}" "${xyntra_wgpu_parent}" ${xyntra_site_packages}
   PATH_SUFFIXES wgpu/resources NO_CACHE)
+set(XYNTRA_WGPU OFF)
+if(XYNTRA_WGPU_INCLUDE)
+  file(STRINGS "${XYNTRA_WGPU_INCLUDE}/wgpu.h" xyntra_wgpu_trusted REGEX "wgpuDeviceCreateShaderModuleTrusted" LIMIT_COUNT 1)
+  if(xyntra_wgpu_trusted)  # older headers than the driver is written for have not got it
+    set(XYNTRA_WGPU ON)
+  endif()
+endif()
 find_program(XYNTRA_PTXAS ptxas HINTS ${xyntra_site_packages} PATH_SUFFIXES nvidia/cu13/bin NO_CACHE)
 
 function(xyntra_print_part name value where)
@@ -78,8 +86,8 @@ function(xyntra_print_summary)
     set(llvm "${XYNTRA_LLVM_LIBRARY}")
   endif()
   set(wgpu "")
-  if(XYNTRA_WGPU_INCLUDE AND XYNTRA_WGPU_LIBRARY)
-    set(wgpu "${XYNTRA_WGPU_LIBRARY}")
+  if(XYNTRA_WGPU)
+    set(wgpu "${XYNTRA_WGPU_INCLUDE}")
   endif()
   set(ccache "${XYNTRA_CCACHE}")
   message(STATUS "Xyntra ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "

@@ -25,6 +25,9 @@ function(xyntra_add_folder folder below)
   if(folder STREQUAL "codegen")
     list(FILTER sources EXCLUDE REGEX "${xyntra_llvm_files}")
   endif()
+  if(folder STREQUAL "runtime")
+    list(FILTER sources EXCLUDE REGEX "${xyntra_unused_driver_files}")
+  endif()
   if(sources)
     add_library(xyntra_${folder} STATIC ${sources})
     target_link_libraries(xyntra_${folder} PRIVATE xyntra_options)
@@ -37,6 +40,9 @@ function(xyntra_add_folder folder below)
   endif()
   target_include_directories(xyntra_${folder} ${scope} "${xyntra_source_root}" "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(xyntra_${folder} ${scope} ${below} xyntra_dependencies)
+  if(folder STREQUAL "runtime" AND XYNTRA_WGPU)
+    target_include_directories(xyntra_runtime SYSTEM PRIVATE "${XYNTRA_WGPU_INCLUDE}")
+  endif()
   if(folder STREQUAL "codegen" AND XYNTRA_LLVM)
     include(GNUInstallDirs)
     target_compile_definitions(xyntra_codegen PRIVATE
@@ -45,6 +51,13 @@ function(xyntra_add_folder folder below)
     add_dependencies(xyntra_codegen xyntra_llvm)
   endif()
 endfunction()
+
+# The WebGPU driver needs the headers of wgpu-native; a build without them has stand-ins that say so.
+if(XYNTRA_WGPU)
+  set(xyntra_unused_driver_files "/drivers/webgpu/absent\\.cpp$")
+else()
+  set(xyntra_unused_driver_files "/drivers/webgpu/(adapters|device|library|recording)\\.cpp$")
+endif()
 
 # What talks to LLVM is a shared library that is opened when code is first asked for (src/codegen/llvm/module.h). It shows
 # one symbol; LLVM's own come from its versioned library.

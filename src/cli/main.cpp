@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -5,6 +6,8 @@
 #include "cli/command_line.h"
 
 int main(int argc, char** argv) {
+  // A Vulkan layer that reorders devices, and prints errors on machines without a display.
+  ::setenv("NODEVICE_SELECT", "1", 0);
   const auto words = std::span(argv, static_cast<std::size_t>(argc));
   const auto given = words.subspan(words.empty() ? 0 : 1);  // a caller may leave out even the name
   const std::vector<std::string> arguments(given.begin(), given.end());
