@@ -61,10 +61,11 @@ endif()
 
 # What talks to LLVM is a shared library that is opened when code is first asked for (src/codegen/llvm/module.h). It shows
 # one symbol; LLVM's own come from its versioned library.
-set(xyntra_llvm_files "/codegen/llvm/(analysis|arithmetic|convert|emitter|machine|memory|tiles)\\.cpp$")
+set(xyntra_llvm_files "/codegen/llvm/(arithmetic|convert|emitter|machine|memory|tiles)\\.cpp$")
 function(xyntra_add_code_generator)
   file(GLOB sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
   list(FILTER sources INCLUDE REGEX "${xyntra_llvm_files}")
+  list(APPEND sources "${xyntra_source_root}/codegen/analysis.cpp")  # every code generator asks the same questions
   add_library(xyntra_llvm MODULE ${sources})
   target_include_directories(xyntra_llvm SYSTEM PRIVATE "${XYNTRA_LLVM_INCLUDE}" "${XYNTRA_LLVM_C_INCLUDE}")
   target_link_libraries(xyntra_llvm PRIVATE xyntra_options xyntra_kir "${XYNTRA_LLVM_LIBRARY}")

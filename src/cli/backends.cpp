@@ -11,7 +11,7 @@ std::span<const Backend> all_backends() {
       {"fused", "", "the fused groups, each evaluated as one formula", true},
       {"sim", "", "kernels interpreted, with race and bounds checks", true},
       {"cpu", "", "machine code for this processor", true},
-      {"wgsl", "webgpu", "WebGPU shaders", false},
+      {"wgsl", "webgpu", "WebGPU shaders", true},
       {"ptx", "cuda", "NVIDIA GPUs", false},
   };
   return kBackends;

@@ -4,6 +4,7 @@
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
 #include "compiler/model_file.h"
+#include "compiler/wgsl_backend.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"
@@ -90,6 +91,12 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
   return ExitCode::Done;
 }
 
+// Shaders for a GPU by WebGPU, with everything an adapter may have; assembly for the processor at hand otherwise.
+Result<std::string> code_of(const Plan& plan, const Target& target) {
+  if (target.kind == TargetKind::WebGpu) return shaders_of(plan, {.int64 = true, .float64 = true});
+  return assembly_of(plan, "native");
+}
+
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   XYNTRA_CHECK_OK(check_flags(flags));
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
@@ -103,7 +110,8 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
     planned = Module{plan.graph, module.metadata, module.symbols};
   }
   if (flags.stage == "kernels" || flags.stage == "code") {
-    XYNTRA_TRY(std::string text, flags.stage == "kernels" ? kernels_of(plan) : assembly_of(plan, "native"));
+    XYNTRA_TRY(std::string text,
+               flags.stage == "kernels" ? kernels_of(plan) : code_of(plan, *options.target));
     return write_text(std::move(text), flags, session);
   }
   const Module& written = as_read ? module : planned;

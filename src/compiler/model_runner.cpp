@@ -6,6 +6,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/sim_backend.h"
 #include "compiler/specialise.h"
+#include "compiler/wgsl_backend.h"
 #include "fusion/execute.h"
 
 namespace xyntra {
@@ -79,6 +80,12 @@ class ByKernels : public ModelRunner {
     CpuModel model{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        simulate_kernels(std::move(lowered.kernels)));
+  }
+  static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, Plan plan,
+                                                     EvaluatorOptions options) {
+    XYNTRA_TRY(WgslModel made, compile_for_wgsl(plan, {options.threads, options.budget}, ""));
+    return std::make_unique<ByKernels>(graph, std::move(options), CpuModel{made.program, made.host},
+                                       plan.assumptions.empty(), made.driver);
   }
   ByKernels(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all,
             std::shared_ptr<const KernelDriver> driver = nullptr)
@@ -184,18 +191,20 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, 
                                                  EvaluatorOptions options, const ObjectCache& cache) {
   if (backend == "cpu") return ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache);
   if (backend == "sim") return ByKernels::simulated(graph, std::move(plan), std::move(options));
+  if (backend == "wgsl") return ByKernels::on_gpu(graph, std::move(plan), std::move(options));
   if (backend == "fused") return GroupByGroup::make(graph, std::move(plan), std::move(options));
   return usage_error("the backend " + backend + " runs no plan");
 }
 
 bool runs_plans(const std::string& backend) {
-  return backend == "fused" || backend == "cpu" || backend == "sim";
+  return backend == "fused" || backend == "cpu" || backend == "sim" || backend == "wgsl";
 }
 
 Result<const Target*> target_of_backend(const std::string& backend) {
   // `fused` takes one whatever the host, so that what is checked this way is the same everywhere; this table has the
   // most layouts.
   if (backend == "fused") return find_target("avx512");
+  if (backend == "wgsl") return find_target("webgpu");
   return &host_target();
 }
 

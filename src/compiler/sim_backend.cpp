@@ -7,21 +7,19 @@ namespace {
 
 class Simulator : public KernelDriver {
  public:
-  explicit Simulator(std::vector<kir::Kernel> kernels) : kernels_(std::move(kernels)) {}
+  using Kernels = std::shared_ptr<const std::vector<kir::Kernel>>;
+  explicit Simulator(Kernels kernels) : kernels_(std::move(kernels)) {}
 
-  Status launch(std::uint32_t number, std::span<std::byte* const> arguments,
-                const SymbolBindings& sizes) const override {
-    const kir::Kernel& kernel = kernels_.at(number);
+  std::unique_ptr<KernelDriver> another() const override { return std::make_unique<Simulator>(kernels_); }
+
+  Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
+                const SymbolBindings& sizes) override {
+    const kir::Kernel& kernel = kernels_->at(step.callee);
     std::vector<std::span<std::byte>> buffers;
     for (const kir::Buffer& buffer : kernel.buffers) {
       if (buffer.scope != kir::Scope::Global) continue;
-      Dims dims;
-      for (const Dim& dim : buffer.shape) {
-        XYNTRA_TRY(std::int64_t size, dim.evaluate(sizes));
-        dims.push_back(size);
-      }
-      XYNTRA_TRY(std::int64_t bytes, byte_size(buffer.dtype, dims));
-      buffers.emplace_back(arguments[buffers.size()], static_cast<std::size_t>(bytes));
+      const KernelArgument& argument = arguments[buffers.size()];
+      buffers.emplace_back(argument.memory, static_cast<std::size_t>(argument.bytes));
     }
     XYNTRA_TRY(auto report, kir::simulate(kernel, buffers, sizes));
     static_cast<void>(report);
@@ -29,13 +27,13 @@ class Simulator : public KernelDriver {
   }
 
  private:
-  std::vector<kir::Kernel> kernels_;
+  Kernels kernels_;
 };
 
 }  // namespace
 
 std::shared_ptr<const KernelDriver> simulate_kernels(std::vector<kir::Kernel> kernels) {
-  return std::make_shared<Simulator>(std::move(kernels));
+  return std::make_shared<Simulator>(std::make_shared<const std::vector<kir::Kernel>>(std::move(kernels)));
 }
 
 }  // namespace xyntra

@@ -33,7 +33,7 @@ class LegalityChecker {
     }
     // Which groups only show bytes of others follows from their formulas, as does what may share memory.
     const MemoryNeeds needs =
-        memory_needs(pieces_, grouping, plan_.layouts, plan_.nominal, target_.buffer_alignment);
+        memory_needs(pieces_, grouping, plan_.layouts, plan_.nominal, target_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       const bool is_view =
           grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";

@@ -48,8 +48,8 @@ std::optional<Dim> distance(const Formula& formula, const Stage& stage) {
 
 class Needs {
  public:
-  Needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts)
-      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas) {
+  Needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts, bool apart)
+      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas), apart_(apart) {
     for (const ValueLayout& one : layouts) layouts_.emplace(one.value, one.layout);
   }
 
@@ -67,7 +67,7 @@ class Needs {
         if (group.hero == Hero::Movement && becomes_view(group, formula)) {
           group.schedule = {"view", Exactness::Exact, {}};
           memory.writes.clear();
-        } else {
+        } else if (!apart_) {
           memory.in_place = in_place_pairs(group, formula);
         }
       }
@@ -92,6 +92,7 @@ class Needs {
       if (!sources.insert(source).second || !layout_of(source).empty() || !layout_of(output).empty())
         return false;
       Dim offset = *behind * (bits / 8);
+      if (apart_ && (formula.stages.size() > 1 || !offset.is(0))) return false;
       if (formula.stages.size() == 1) {
         // The source stays what it is, and the output is part of it.
         Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - turns(formula, stage);
@@ -165,6 +166,7 @@ class Needs {
   const Pieces& pieces_;
   std::vector<Group>& groups_;
   const std::vector<Formula>& formulas_;
+  const bool apart_;  // what a launch reads and writes begins at addresses of its own and does not overlap
   MemoryNeeds result_;
   std::map<ValueId, Layout> layouts_;
   std::set<ValueId> made_;  // by a group
@@ -174,9 +176,9 @@ class Needs {
 }  // namespace
 
 MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const SymbolBindings& nominal, std::int64_t alignment) {
-  MemoryNeeds needs = Needs(pieces, grouping, layouts).run();
-  needs.alignment = alignment;
+                         const SymbolBindings& nominal, const Target& target) {
+  MemoryNeeds needs = Needs(pieces, grouping, layouts, target.kind == TargetKind::WebGpu).run();
+  needs.alignment = target.buffer_alignment;
   // Sizes that inputs tell are known when the program starts; the others are not.
   for (ValueId input : pieces.graph().inputs) {
     const Type& type = pieces.graph().value(input).type;

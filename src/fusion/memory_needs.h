@@ -9,6 +9,6 @@ namespace xyntra {
 
 // Groups that turn out to copy nothing get the schedule "view": they are no launch.
 MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const SymbolBindings& nominal, std::int64_t alignment);
+                         const SymbolBindings& nominal, const Target& target);
 
 }  // namespace xyntra

@@ -37,7 +37,7 @@ class RunContext::State {
         RunOptions options, std::shared_ptr<const KernelDriver> driver)
       : program_(std::move(program)),
         host_(std::move(host)),
-        driver_(std::move(driver)),
+        driver_(driver ? driver->another() : nullptr),
         options_(std::move(options)),
         pool_(options_.threads > 0 ? options_.threads : available_threads()),
         launches_(program_->steps.size()),
@@ -66,6 +66,7 @@ class RunContext::State {
     XYNTRA_CHECK_OK(learn(inputs, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
+    if (driver_) driver_->begin();
     std::vector<Tensor> kept(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       data_[program.inputs[i]] = inputs[i];
@@ -99,6 +100,7 @@ class RunContext::State {
                                    : result_of(program.outputs[i]));
       outputs.push_back(std::move(result));
     }
+    if (driver_) XYNTRA_CHECK_OK(met_no_fault());
     for (Datum& datum : data_) datum = Datum();
     return outputs;
   }
@@ -245,11 +247,16 @@ class RunContext::State {
   // A value as a tensor that borrows its memory for the time of a call.
   Result<Datum> as_datum(ProgramValueId id) {
     const ProgramValue& value = program_->values[id];
+    if (driver_ && data_[id].kind == Datum::Kind::Tensor) {
+      const std::span<const std::byte> bytes = data_[id].tensor.bytes();
+      if (bytes.data() == pointers_[id]) XYNTRA_CHECK_OK(driver_->fetch({pointers_[id], bytes.size()}));
+    }
     if (!is_tensor(value) || data_[id].kind != Datum::Kind::Absent) return data_[id];
     if (value.kind == ProgramValue::Kind::Constant) return Datum::of(program_->constants[value.index]);
     XYNTRA_TRY(std::byte * memory, address(id));
     XYNTRA_TRY(Dims dims, dims_of(value));
     XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
+    if (driver_) XYNTRA_CHECK_OK(driver_->fetch({memory, static_cast<std::size_t>(bytes)}));
     XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims),
                                              {memory, static_cast<std::size_t>(bytes)}, nullptr));
     return Datum::of(std::move(tensor));
@@ -373,10 +380,12 @@ class RunContext::State {
       XYNTRA_TRY(Dims planned, dims_of(value));
       if (planned != dims) return bad_model("a value has another size than the plan says");
       std::copy(bytes.begin(), bytes.end(), pointers_[id]);
+      if (driver_) driver_->changed({pointers_[id], bytes.size()});
       return {};
     }
     datum.tensor = datum.tensor.aligned();
     pointers_[id] = const_cast<std::byte*>(datum.tensor.bytes().data());
+    if (driver_) driver_->changed(datum.tensor.bytes());
     data_[id] = std::move(datum);
     return {};
   }
@@ -407,7 +416,63 @@ class RunContext::State {
 
   static std::int64_t round_to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+  // ---- with a driver
+
+  // The value whose memory a value is a part of.
+  ProgramValueId root_of(ProgramValueId id) const {
+    const ProgramValue& value = program_->values[id];
+    const bool elsewhere = value.of != kNoValue && value.of != id &&
+                           value.kind != ProgramValue::Kind::Arena &&
+                           value.kind != ProgramValue::Kind::Constant;
+    return elsewhere ? root_of(value.of) : id;
+  }
+
+  Result<KernelArgument> argument(ProgramValueId id) {
+    const ProgramValue& value = program_->values[id];
+    KernelArgument made;
+    XYNTRA_TRY(made.memory, address(id));
+    XYNTRA_TRY(made.bytes, bytes_of(id));
+    const ProgramValueId root = root_of(id);
+    const ProgramValue& whole = program_->values[root];
+    made.constant = value.kind == ProgramValue::Kind::Constant;
+    if (whole.kind == ProgramValue::Kind::Arena) {
+      made.piece = arena_.get();
+      made.piece_bytes = arena_capacity_;
+    } else {
+      XYNTRA_TRY(made.piece, address(root));
+      XYNTRA_TRY(made.piece_bytes, bytes_of(root));
+    }
+    return made;
+  }
+
+  Result<std::int64_t> bytes_of(ProgramValueId id) const {
+    const ProgramValue& value = program_->values[id];
+    if (value.kind == ProgramValue::Kind::Constant)
+      return static_cast<std::int64_t>(program_->constants[value.index].bytes().size());
+    XYNTRA_TRY(Dims dims, dims_of(value));
+    return byte_size(value.dtype, dims);
+  }
+
+  Status launch_by_driver(const ProgramStep& step) {
+    std::vector<KernelArgument> arguments;
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (ProgramValueId id : *list) {
+        XYNTRA_TRY(KernelArgument one, argument(id));
+        arguments.push_back(one);
+      }
+    }
+    return driver_->launch(step, arguments, bindings_);
+  }
+
+  Status met_no_fault() {
+    XYNTRA_TRY(std::vector<KernelDriver::Fault> faults, driver_->finish());
+    if (faults.empty()) return {};
+    const ProgramStep& step = *faults.front().step;
+    return failure(outside(step, faults.front().where).error().at_node(step.origin, step.op));
+  }
+
   Status launch(const ProgramStep& step, Launch& launch) {
+    if (driver_) return launch_by_driver(step);
     buffers_.clear();
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (ProgramValueId id : *list) {
@@ -415,7 +480,6 @@ class RunContext::State {
         buffers_.push_back(memory);
       }
     }
-    if (driver_) return driver_->launch(step.callee, buffers_, bindings_);
     const ProgramKernel& kernel = program_->kernels[step.callee];
     if (launch.version != version_) XYNTRA_CHECK_OK(prepare(kernel, launch));
     if (launch.workspace_bytes > workspace_capacity_) {
@@ -488,7 +552,7 @@ class RunContext::State {
 
   std::shared_ptr<const LaunchProgram> program_;
   std::shared_ptr<const HostCalls> host_;
-  std::shared_ptr<const KernelDriver> driver_;  // null: kernels are code
+  std::unique_ptr<KernelDriver> driver_;  // null: kernels are code
   RunOptions options_;
   ThreadPool pool_;
   std::vector<Launch> launches_;  // by step

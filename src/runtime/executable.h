@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "runtime/program.h"
+#include "runtime/kernel_driver.h"
 #include "support/threads.h"
 
 namespace xyntra {
@@ -16,14 +16,6 @@ class HostCalls {
   virtual ~HostCalls() = default;
   virtual Result<std::vector<Datum>> call(std::uint32_t number, std::span<const Datum> inputs,
                                           const std::shared_ptr<Budget>& budget) const = 0;
-};
-
-// Runs kernels some other way than by calling their code.
-class KernelDriver {
- public:
-  virtual ~KernelDriver() = default;
-  virtual Status launch(std::uint32_t kernel, std::span<std::byte* const> arguments,
-                        const SymbolBindings& sizes) const = 0;
 };
 
 struct RunOptions {

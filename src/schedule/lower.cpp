@@ -299,6 +299,14 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
   te::merge_axes(merged);
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
+    if (target.kind != TargetKind::Cpu) {  // a phase per stage, a work item per element
+      if (entry.share_parts) merged = share_heavy_parts(merged);
+      Lowering lowering(merged, target, nominal, name);
+      Stmt body = lower_stages(lowering, schedule);
+      kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+      XYNTRA_CHECK_OK(kir::verify(kernel));
+      return kernel;
+    }
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
     te::Formula ready = merged;

@@ -68,7 +68,7 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
 }
 
 std::optional<Strip> StageLowering::choose_strip() {
-  if (stage_.kind == te::Stage::Kind::Scatter) return std::nullopt;
+  if (stage_.kind == te::Stage::Kind::Scatter || lowering_.lanes() == 1) return std::nullopt;
   bool packed = bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
   te::for_each_node(stage_, [&](const ExprNode& node) {
     packed = packed || (te::is_load(node) && bits_of(lowering_.formula().buffer(node.buffer).dtype) < 8);
@@ -340,7 +340,9 @@ std::vector<Stmt> StageLowering::phases() const {
       strip_ && !strip_->reduces ? lowering_.size(lowering_.formula().variable(strip_->axis).extent) : 1;
   for (VarId axis : stage_.reduction) work *= lowering_.size(lowering_.formula().variable(axis).extent);
   std::size_t cut = free_.size();
-  while (cut > 0 && work < kLeastWork) {
+  const bool many =
+      lowering_.target().kind != TargetKind::Cpu;  // threads by the thousand: the more items the better
+  while (!many && cut > 0 && work < kLeastWork) {
     const std::int64_t turns =
         std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(free_[cut - 1]).extent));
     if (work >= kSomeWork && items >= kBlock && items / turns < kBlock) break;  // threads share the items

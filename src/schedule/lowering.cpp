@@ -66,7 +66,7 @@ Lowering::Lowering(const te::Formula& formula, const Target& target, const Symbo
       target_(target),
       nominal_(nominal),
       algebra_(formula),
-      lanes_(std::max<std::int64_t>(1, target.vector_bits / 32)) {
+      lanes_(target.kind == TargetKind::Cpu ? std::max<std::int64_t>(1, target.vector_bits / 32) : 1) {
   kernel_.name = std::move(name);
   auto add_arguments = [this](BufferRole role) {
     std::vector<const BufferInfo*> found;

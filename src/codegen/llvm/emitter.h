@@ -9,12 +9,15 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/llvm/analysis.h"
+#include "codegen/analysis.h"
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/emit.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::cpu_code {
+
+using codegen::Access;
+using codegen::KernelAnalysis;
 
 class KernelEmitter {
  public:

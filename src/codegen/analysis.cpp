@@ -1,8 +1,8 @@
-#include "codegen/llvm/analysis.h"
+#include "codegen/analysis.h"
 
 #include "te/math.h"
 
-namespace xyntra::cpu_code {
+namespace xyntra::codegen {
 
 using kir::Scope;
 using kir::StmtNode;
@@ -166,4 +166,4 @@ const std::unordered_set<const ExprNode*>& KernelAnalysis::settled(const StmtNod
   return found;
 }
 
-}  // namespace xyntra::cpu_code
+}  // namespace xyntra::codegen

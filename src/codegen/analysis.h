@@ -9,7 +9,7 @@
 #include "kir/kernel.h"
 #include "te/index.h"
 
-namespace xyntra::cpu_code {
+namespace xyntra::codegen {
 
 struct Access {
   te::LinearIndex flat;  // which element, counted in row-major order
@@ -55,4 +55,4 @@ class KernelAnalysis {
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;
 };
 
-}  // namespace xyntra::cpu_code
+}  // namespace xyntra::codegen

@@ -1,0 +1,25 @@
+// From kernels to WGSL, the shading language of WebGPU.
+//
+//   XYNTRA_TRY(ShaderKernel shader, emit_wgsl(kernel, {}));
+//
+// A phase is an entry point. Where a phase has no threads of its own, each invocation does one work item. The text is the
+// same for the same kernel on any machine, and holds nothing of the model's own strings.
+//
+// Bindings are those of runtime/shader.h. Elements of 8 and 16 bits lie packed in words.
+#pragma once
+
+#include "kir/kernel.h"
+#include "runtime/shader.h"
+
+namespace xyntra {
+
+// What an adapter offers beyond what every browser has.
+struct WgslFeatures {
+  bool int64 = false;
+  bool float64 = false;
+};
+
+// Unsupported, with the reason, where the features do not suffice for what the kernel computes with.
+Result<ShaderKernel> emit_wgsl(const kir::Kernel& kernel, const WgslFeatures& features);
+
+}  // namespace xyntra

@@ -1,0 +1,288 @@
+#include "codegen/wgsl/functions.h"
+
+#include <string_view>
+#include <vector>
+
+#include "support/result.h"
+
+namespace xyntra::wgsl {
+namespace {
+
+// $T stands for the type after the name's underscore, $U for the unsigned one of as many bits.
+struct Function {
+  std::string_view name;
+  std::string_view calls;  // separated by spaces
+  std::string_view text;
+};
+
+constexpr Function kFunctions[] = {
+    // ---- integers: te/expr.h says what division by zero and shifts by too much give
+    {"div_i", "", R"(fn div_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0)) { return $T(0); }
+  if (b == $T(-1)) { return $T(0) - a; }
+  return a / b;
+}
+)"},
+    {"rem_i", "", R"(fn rem_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0) || b == $T(-1)) { return $T(0); }
+  return a % b;
+}
+)"},
+    {"floordiv_i", "", R"(fn floordiv_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0)) { return $T(0); }
+  if (b == $T(-1)) { return $T(0) - a; }
+  let q = a / b;
+  let r = a - q * b;
+  return q - select($T(0), $T(1), r != $T(0) && (r < $T(0)) != (b < $T(0)));
+}
+)"},
+    {"mod_i", "", R"(fn mod_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0) || b == $T(-1)) { return $T(0); }
+  let r = a % b;
+  return r + select($T(0), b, r != $T(0) && (r < $T(0)) != (b < $T(0)));
+}
+)"},
+    {"div_u", "", R"(fn div_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0)) { return $T(0); }
+  return a / b;
+}
+)"},
+    {"rem_u", "", R"(fn rem_$T(a: $T, b: $T) -> $T {
+  if (b == $T(0)) { return $T(0); }
+  return a % b;
+}
+)"},
+    {"shl_", "", R"(fn shl_$T(a: $T, b: $T, width: u32) -> $T {
+  if (b < $T(0) || b >= $T(width)) { return $T(0); }
+  return a << u32(b);
+}
+)"},
+    {"shr_i", "", R"(fn shr_$T(a: $T, b: $T, width: u32) -> $T {
+  if (b < $T(0) || b >= $T(width)) { return select($T(0), $T(-1), a < $T(0)); }
+  return a >> u32(b);
+}
+)"},
+    {"shr_u", "", R"(fn shr_$T(a: $T, b: $T, width: u32) -> $T {
+  if (b >= $T(width)) { return $T(0); }
+  return a >> u32(b);
+}
+)"},
+    {"widened_i32", "", R"(fn widened_i32(x: i32) -> i64 { return i64(bitcast<u32>(x)) - select(0li, 4294967296li, x < 0); }
+)"},
+    // ---- floats. Compilers may take a NaN for impossible, so bits are looked at.
+    {"of_bits_f32", "", R"(fn of_bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }
+)"},
+    {"is_nan_f32", "",
+     R"(fn is_nan_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
+)"},
+    {"is_inf_f32", "",
+     R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
+)"},
+    {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return x != x; }
+)"},
+    {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && x - x != x - x; }
+)"},
+    {"nan_f32", "of_bits_f32", R"(fn nan_f32() -> f32 { return of_bits_f32(0x7fc00000u); }
+)"},
+    {"nan_f64", "nan_f32", R"(fn nan_f64() -> f64 { return f64(nan_f32()); }
+)"},
+    {"settled_", "is_nan_$T nan_$T", R"(fn settled_$T(x: $T) -> $T {
+  if (is_nan_$T(x)) { return nan_$T(); }
+  return x;
+}
+)"},
+    {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {
+  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
+  if (a == $T(0) && b == $T(0)) { return -(-a - b); }
+  return select(b, a, a < b);
+}
+)"},
+    {"max_f", "is_nan_$T nan_$T", R"(fn max_$T(a: $T, b: $T) -> $T {
+  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
+  if (a == $T(0) && b == $T(0)) { return a + b; }
+  return select(b, a, a > b);
+}
+)"},
+    {"rem_f", "is_nan_$T is_inf_$T nan_$T", R"(fn rem_$T(a: $T, b: $T) -> $T {
+  if (is_nan_$T(a) || is_nan_$T(b) || is_inf_$T(a) || b == $T(0)) { return nan_$T(); }
+  var r = abs(a);
+  var d = abs(b);
+  if (r < d) { return a; }
+  var k = 0;
+  for (; k < 2100 && d <= r * $T(0.5); k++) { d = d * $T(2); }
+  for (; k >= 0; k--) {
+    if (r >= d) { r = r - d; }
+    d = d * $T(0.5);
+  }
+  return select(r, -r, a < $T(0));
+}
+)"},
+    {"mod_f", "rem_$T", R"(fn mod_$T(a: $T, b: $T) -> $T {
+  let r = rem_$T(a, b);
+  if (r == $T(0)) { return select($T(0), -$T(0), b < $T(0)); }
+  return select(r, r + b, (r < $T(0)) != (b < $T(0)));
+}
+)"},
+    // ---- narrow floats: f32 values that a narrower type can hold
+    {"round_f16", "of_bits_f32", R"(fn round_f16(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let size = bits & 0x7fffffffu;
+  if (size >= 0x7f800000u) { return x; }
+  if (size < 0x38800000u) { return of_bits_f32(bitcast<u32>(round(abs(x) * 16777216.0) * 5.9604644775390625e-8) | (bits & 0x80000000u)); }
+  let near = (size + 0xfffu + ((size >> 13u) & 1u)) & 0xffffe000u;
+  return of_bits_f32(select(near, 0x7f800000u, near >= 0x47800000u) | (bits & 0x80000000u));
+}
+)"},
+    {"round_bf16", "of_bits_f32", R"(fn round_bf16(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) { return x; }
+  return of_bits_f32((bits + 0x7fffu + ((bits >> 16u) & 1u)) & 0xffff0000u);
+}
+)"},
+    {"bits_of_f16", "", R"(fn bits_of_f16(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let size = bits & 0x7fffffffu;
+  let sign = (bits >> 16u) & 0x8000u;
+  if (size > 0x7f800000u) { return sign | 0x7e00u | ((size >> 13u) & 0x1ffu); }
+  if (size == 0x7f800000u) { return sign | 0x7c00u; }
+  if (size < 0x38800000u) { return sign | u32(abs(x) * 16777216.0); }
+  return sign | ((size - 0x38000000u) >> 13u);
+}
+)"},
+    {"f16_of_bits", "of_bits_f32", R"(fn f16_of_bits(bits: u32) -> f32 {
+  let size = bits & 0x7fffu;
+  let sign = (bits & 0x8000u) << 16u;
+  if (size >= 0x7c00u) { return of_bits_f32(sign | 0x7f800000u | ((size & 0x3ffu) << 13u)); }
+  if (size < 0x400u) { return of_bits_f32(sign | bitcast<u32>(f32(size) * 5.9604644775390625e-8)); }
+  return of_bits_f32(sign | ((size << 13u) + 0x38000000u));
+}
+)"},
+    // The narrowest: operations.cpp has the numbers of each format.
+    {"encode_small", "of_bits_f32",
+     R"(fn encode_small(x: f32, bits: u32, bias: u32, sign: u32, largest: u32, nan: u32, beyond: u32, saturate: bool) -> u32 {
+  let pattern = bitcast<u32>(x);
+  let size = pattern & 0x7fffffffu;
+  let negative = pattern >= 0x80000000u;
+  let dropped = 23u - bits;
+  if (size > 0x7f800000u) {
+    let payload = select(0u, (size >> dropped) & ((1u << bits) - 1u), beyond == 0u);
+    return nan | payload | select(0u, sign, beyond <= 1u && negative);
+  }
+  var code = 0u;
+  if (size < ((128u - bias) << 23u)) {
+    let power = (151u - bias - bits) << 23u;
+    code = bitcast<u32>(of_bits_f32(size) + of_bits_f32(power)) - power;
+  } else {
+    code = ((size + (1u << (dropped - 1u)) - 1u + ((size >> dropped) & 1u)) >> dropped) - ((127u - bias) << bits);
+  }
+  if (code > largest) {
+    if (!saturate && beyond == 2u) { return nan; }
+    code = largest;
+    if (!saturate && beyond == 0u) { code = largest + 1u; }
+    if (!saturate && beyond == 1u) { code = nan; }
+  }
+  return code | select(0u, sign, negative && (beyond != 2u || code != 0u));
+}
+)"},
+    {"decode_small", "of_bits_f32",
+     R"(fn decode_small(code: u32, bits: u32, bias: u32, sign: u32, largest: u32, nan: u32, beyond: u32) -> f32 {
+  let size = code & (sign - 1u);
+  let negative = select(0u, 0x80000000u, (code & sign) != 0u);
+  let moved = size << (23u - bits);
+  if (beyond == 2u && code == nan) { return of_bits_f32(0x7fc00000u); }
+  if (beyond == 0u && size > largest) {
+    return of_bits_f32(negative | 0x7f800000u | moved | select(0x400000u, 0u, size == largest + 1u));
+  }
+  if (beyond == 1u && size > largest) { return of_bits_f32(negative | 0x7fc00000u); }
+  if (size < (1u << bits)) {
+    return of_bits_f32(negative | bitcast<u32>(f32(size) * of_bits_f32((128u - bias - bits) << 23u)));
+  }
+  return of_bits_f32(negative | (moved + ((127u - bias) << 23u)));
+}
+)"},
+    {"encode_scale", "", R"(fn encode_scale(x: f32, rounding: u32, saturate: bool) -> u32 {
+  let size = bitcast<u32>(x) & 0x7fffffffu;
+  if (size > 0x7f800000u) { return 0xffu; }
+  if (size < 0x400000u) { return select(0xffu, 0u, saturate); }
+  let fraction = select(size, size << 1u, size < 0x800000u) & 0x7fffffu;
+  let up = (rounding == 0u && fraction >= 0x400000u) || (rounding == 1u && fraction != 0u);
+  let code = (size >> 23u) + select(0u, 1u, up);
+  return select(code, select(0xffu, 0xfeu, saturate), code > 0xfeu);
+}
+)"},
+    {"decode_scale", "of_bits_f32", R"(fn decode_scale(code: u32) -> f32 {
+  if (code == 0xffu) { return of_bits_f32(0x7fc00000u); }
+  return of_bits_f32(select(code << 23u, 0x400000u, code == 0u));
+}
+)"},
+    // Its last bit stands for all that was cut off, so that rounding again is rounding once.
+    {"odd_f32", "of_bits_f32", R"(fn odd_f32(x: f64) -> f32 {
+  let single = f32(x);
+  let back = f64(single);
+  let bits = bitcast<u32>(single);
+  if (!(back < x || back > x) || (bits & 1u) == 1u) { return single; }
+  return of_bits_f32(select(bits - 1u, bits + 1u, abs(back) < abs(x)));
+}
+)"},
+};
+
+// "floordiv_i32" is an instance of "floordiv_i", "settled_f32" of "settled_".
+struct Instance {
+  const Function* function = nullptr;
+  std::string type;
+};
+
+Instance find(const std::string& name) {
+  for (const Function& function : kFunctions) {
+    if (name == function.name) return {&function, ""};
+  }
+  const std::string type = name.substr(name.rfind('_') + 1);
+  for (const Function& function : kFunctions) {
+    const std::string stem(function.name.substr(0, function.name.rfind('_') + 1));
+    const std::string_view kind = function.name.substr(function.name.rfind('_') + 1);
+    const bool fits = kind.empty() || (kind.size() == 1 && type.starts_with(kind));
+    if (fits && name == stem + type) return {&function, type};
+  }
+  internal_error("wgsl: no function is called " + name);
+}
+
+std::string instance_text(std::string_view text, const std::string& type) {
+  std::string made;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '$' && i + 1 < text.size() && text[i + 1] == 'T') {
+      made += type;
+      ++i;
+    } else {
+      made += text[i];
+    }
+  }
+  return made;
+}
+
+void collect(const std::string& name, std::set<std::string>& names) {
+  if (!names.insert(name).second) return;
+  const Instance instance = find(name);
+  std::string calls = instance_text(instance.function->calls, instance.type);
+  for (std::size_t at = 0; at < calls.size();) {
+    const std::size_t end = std::min(calls.find(' ', at), calls.size());
+    collect(calls.substr(at, end - at), names);
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+std::string functions_text(const std::set<std::string>& names) {
+  std::set<std::string> all;
+  for (const std::string& name : names) collect(name, all);
+  std::string text;
+  for (const Function& function : kFunctions) {
+    for (const std::string& name : all) {
+      const Instance instance = find(name);
+      if (instance.function == &function) text += instance_text(function.text, instance.type);
+    }
+  }
+  return text;
+}
+
+}  // namespace xyntra::wgsl

@@ -1,0 +1,305 @@
+#include "codegen/wgsl/operations.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "codegen/wgsl/functions.h"
+#include "types/float_formats.h"
+
+namespace xyntra::wgsl {
+
+using te::ExprOp;
+
+namespace {
+
+std::string operator_text(ExprOp op) { return std::string(" ") + te::spelling_of(op) + " "; }
+
+bool is_narrow_float(DType dtype) { return is_float(dtype) && bits_of(dtype) < 32; }
+
+// Floats of 8 bits and less, as arguments of encode_small and decode_small: bits of the mantissa, bias, sign, largest
+// finite code, NaN, what is beyond the largest (0: as IEEE, 1: one NaN, 2: negative zero is the NaN, 3: nothing).
+const char* small_format(DType dtype) {
+  switch (dtype) {
+    case DType::F8E4M3FN: return "3u, 7u, 0x80u, 0x7eu, 0x7fu, 1u";
+    case DType::F8E4M3FNUZ: return "3u, 8u, 0x80u, 0x7fu, 0x80u, 2u";
+    case DType::F8E5M2: return "2u, 15u, 0x80u, 0x7bu, 0x7eu, 0u";
+    case DType::F8E5M2FNUZ: return "2u, 16u, 0x80u, 0x7fu, 0x80u, 2u";
+    case DType::F4E2M1: return "1u, 1u, 0x8u, 0x7u, 0x8u, 3u";
+    default: return nullptr;
+  }
+}
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 32> text{};
+  int length = std::snprintf(text.data(), text.size(), "0x%llxu", static_cast<unsigned long long>(value));
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::string decimal(double value, int digits, const char* suffix) {
+  std::array<char, 48> text{};
+  int length = std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  std::string made(text.data(), static_cast<std::size_t>(length));
+  if (made.find_first_of(".e") == std::string::npos) made += ".0";
+  made += suffix;
+  return value < 0 || std::signbit(value) ? "(" + made + ")" : made;
+}
+
+std::string whole(DType dtype, std::int64_t value) {
+  switch (dtype) {
+    case DType::I64:
+      if (value == INT64_MIN) return "(-9223372036854775807li - 1li)";
+      return value < 0 ? "(" + std::to_string(value) + "li)" : std::to_string(value) + "li";
+    case DType::U64: return std::to_string(static_cast<std::uint64_t>(value)) + "lu";
+    default: break;
+  }
+  if (!is_signed_integer(dtype)) return std::to_string(static_cast<std::uint32_t>(value)) + "u";
+  if (value == INT32_MIN) return "i32(-2147483648)";
+  return value < 0 ? "(" + std::to_string(value) + ")" : std::to_string(value);
+}
+
+}  // namespace
+
+// ---- types
+
+Status Operations::supports(DType dtype) const {
+  auto lacks = [dtype](const char* what) -> Status {
+    return failure(ErrorClass::Unsupported, std::string(name_of(dtype)) + " in a shader: " + what);
+  };
+  if (dtype == DType::F64 && !features_.float64) return lacks("the adapter has no 64-bit floats");
+  if ((dtype == DType::I64 || dtype == DType::U64) && !features_.int64)
+    return lacks("the adapter has no 64-bit integers");
+  return {};
+}
+
+std::string Operations::type(DType dtype) const {
+  switch (dtype) {
+    case DType::Bool: return "bool";
+    case DType::F64: return "f64";
+    case DType::I64: return "i64";
+    case DType::U64: return "u64";
+    default: break;
+  }
+  return is_float(dtype) ? "f32" : is_signed_integer(dtype) ? "i32" : "u32";
+}
+
+std::string Operations::storage_type(DType dtype, bool written) const {
+  if (bits_of(dtype) >= 32) return type(dtype);
+  return written ? "atomic<u32>" : "u32";
+}
+
+std::string Operations::constant(const te::ExprNode& node) {
+  if (node.dtype == DType::Bool) return node.int_value != 0 ? "true" : "false";
+  if (!is_float(node.dtype)) return whole(node.dtype, node.int_value);
+  const double value = node.dtype == DType::F64
+                           ? node.float_value
+                           : static_cast<double>(round_to(node.dtype, static_cast<float>(node.float_value)));
+  if (std::isfinite(value)) {
+    return node.dtype == DType::F64 ? decimal(value, 17, "lf") : decimal(value, 9, "f");
+  }
+  // The language has no word for them, and an expression of constants must not make them.
+  const float single = static_cast<float>(value);
+  const std::string bits = hex(std::isnan(single) ? 0x7fc00000U : single > 0 ? 0x7f800000U : 0xff800000U);
+  const std::string made = call("of_bits_f32", std::array{bits});
+  return node.dtype == DType::F64 ? "f64(" + made + ")" : made;
+}
+
+// ---- operations
+
+std::string Operations::call(const std::string& function, std::span<const std::string> operands) {
+  called_.insert(function);
+  std::string text = function + "(";
+  for (std::size_t i = 0; i < operands.size(); ++i) text += (i == 0 ? "" : ", ") + operands[i];
+  return text + ")";
+}
+
+std::string Operations::functions() const { return functions_text(called_); }
+
+std::string Operations::wrapped(DType dtype, const std::string& value) const {
+  const int bits = bits_of(dtype);
+  if (bits >= 32) return value;
+  return "extractBits(" + value + ", 0u, " + std::to_string(bits) + "u)";
+}
+
+std::string Operations::rounded(DType dtype, te::CastMode mode, const std::string& value) {
+  if (dtype == DType::F16) return call("round_f16", std::array{value});
+  if (dtype == DType::BF16) return call("round_bf16", std::array{value});
+  return is_narrow_float(dtype) ? from_code(dtype, encoded(dtype, mode, value)) : value;
+}
+
+std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
+  if (dtype == DType::Bool) return boolean(op, operands);
+  if (!is_float(dtype)) return wrapped(dtype, integer(op, dtype, operands));
+  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
+  const std::string made = floating(op, dtype, operands);
+  return exact && bits_of(dtype) >= 16 ? made : rounded(dtype, {}, made);
+}
+
+std::string Operations::floating(ExprOp op, DType dtype, std::span<const std::string> o) {
+  const std::string suffix = "_" + type(dtype);
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::Div: return "(" + o[0] + operator_text(op) + o[1] + ")";
+    case ExprOp::FloorDiv: return "floor(" + o[0] + " / " + o[1] + ")";
+    case ExprOp::Rem: return call("rem" + suffix, o);
+    case ExprOp::Mod: return call("mod" + suffix, o);
+    case ExprOp::Min: return call("min" + suffix, o);
+    case ExprOp::Max: return call("max" + suffix, o);
+    case ExprOp::Fma: return "fma(" + o[0] + ", " + o[1] + ", " + o[2] + ")";
+    case ExprOp::Neg: return "(-" + o[0] + ")";
+    case ExprOp::Abs:
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc:
+    case ExprOp::Sqrt: return std::string(te::spelling_of(op)) + "(" + o[0] + ")";
+    default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on floats");
+  }
+}
+
+std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::string> o) {
+  const bool is_signed = is_signed_integer(dtype);
+  const std::string kind = type(dtype), suffix = "_" + kind;
+  auto with_width = [&](const char* name) {
+    const std::string width = std::to_string(bits_of(dtype)) + "u";
+    return call(name + suffix, std::array{o[0], o[1], width});
+  };
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::And:
+    case ExprOp::Or:
+    case ExprOp::Xor: return "(" + o[0] + operator_text(op) + o[1] + ")";
+    case ExprOp::Fma: return "(" + o[0] + " * " + o[1] + " + " + o[2] + ")";
+    case ExprOp::Neg: return is_signed ? "(-" + o[0] + ")" : "(" + kind + "(0) - " + o[0] + ")";
+    case ExprOp::Not: return "(~" + o[0] + ")";
+    case ExprOp::Min: return "select(" + o[1] + ", " + o[0] + ", " + o[0] + " < " + o[1] + ")";
+    case ExprOp::Max: return "select(" + o[1] + ", " + o[0] + ", " + o[0] + " > " + o[1] + ")";
+    case ExprOp::Abs:
+      return is_signed ? "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))" : o[0];
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    case ExprOp::Div: return call("div" + suffix, o);
+    case ExprOp::Rem: return call("rem" + suffix, o);
+    case ExprOp::FloorDiv: return call((is_signed ? "floordiv" : "div") + suffix, o);
+    case ExprOp::Mod: return call((is_signed ? "mod" : "rem") + suffix, o);
+    case ExprOp::ShiftLeft: return with_width("shl");
+    case ExprOp::ShiftRight: return with_width("shr");
+    default:
+      internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on integers");
+  }
+}
+
+// That of 0 and 1 as integers, with every number but 0 made 1.
+std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Max:
+    case ExprOp::Or: return "(" + o[0] + " || " + o[1] + ")";
+    case ExprOp::Mul:
+    case ExprOp::Min:
+    case ExprOp::And:
+    case ExprOp::Div: return "(" + o[0] + " && " + o[1] + ")";
+    case ExprOp::Sub:
+    case ExprOp::Xor: return "(" + o[0] + " != " + o[1] + ")";
+    case ExprOp::Not: return "(!" + o[0] + ")";
+    case ExprOp::Neg:
+    case ExprOp::Abs: return o[0];
+    default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on bools");
+  }
+}
+
+std::string Operations::compare(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
+  if (dtype == DType::Bool && op != ExprOp::Equal && op != ExprOp::NotEqual)
+    return "(u32(" + a + ")" + operator_text(op) + "u32(" + b + "))";
+  return "(" + a + operator_text(op) + b + ")";
+}
+
+std::string Operations::is_nan(DType dtype, const std::string& value) {
+  return is_float(dtype) ? call("is_nan_" + type(dtype), std::array{value}) : "false";
+}
+
+std::string Operations::is_inf(DType dtype, const std::string& value) {
+  return is_float(dtype) ? call("is_inf_" + type(dtype), std::array{value}) : "false";
+}
+
+std::string Operations::settled(DType dtype, const std::string& value) {
+  return call("settled_" + type(dtype), std::array{value});
+}
+
+// ---- conversions
+
+std::string Operations::cast(DType from, DType to, te::CastMode mode, const std::string& value) {
+  const std::string to_type = type(to), from_type = type(from);
+  if (to == DType::Bool) return "(" + value + " != " + from_type + "(0))";
+  if (from == DType::Bool) return "select(" + to_type + "(0), " + to_type + "(1), " + value + ")";
+  auto converted = [&] { return to_type == from_type ? value : to_type + "(" + value + ")"; };
+  if (is_float(to)) {
+    const bool fits = is_float(from) && bits_of(from) < bits_of(to) && bits_of(to) >= 32;
+    if (fits || from == to) return converted();
+    // One rounding, not two.
+    if (from == DType::F64 && is_narrow_float(to))
+      return rounded(to, mode, call("odd_f32", std::array{value}));
+    return rounded(to, mode, converted());
+  }
+  // A driver was seen to fill the upper half with something else when it widens a signed number.
+  if (from_type == "i32" && to_type == "i64") return call("widened_i32", std::array{value});
+  if (!is_float(from)) return wrapped(to, converted());
+  // Truncates, saturates; NaN gives 0.
+  const std::string low = whole(to, lowest_integer(to)),
+                    high = whole(to, static_cast<std::int64_t>(highest_integer(to))),
+                    truncated = to_type + "(" + value + ")";
+  auto limit = [&](double number) {
+    return from == DType::F64 ? decimal(number, 17, "lf") : decimal(number, 9, "f");
+  };
+  return "select(select(select(" + truncated + ", " + low + ", " + value +
+         " <= " + limit(static_cast<double>(lowest_integer(to))) + "), " + high + ", " + value +
+         " >= " + limit(static_cast<double>(highest_integer(to))) + "), " + to_type + "(0), " +
+         is_nan(from, value) + ")";
+}
+
+std::string Operations::bitcast(DType from, DType to, const std::string& value) {
+  if (from == to) return value;
+  if (is_narrow_float(from)) return wrapped(to, "bitcast<" + type(to) + ">(" + encoded(from, value) + ")");
+  if (is_narrow_float(to)) return decoded(to, "bitcast<u32>(" + value + ")", "0u");
+  if (bits_of(from) < 32) return cast(from, to, {}, value);
+  return "bitcast<" + type(to) + ">(" + value + ")";
+}
+
+std::string Operations::decoded(DType dtype, const std::string& word, const std::string& shift) {
+  const std::string bits = std::to_string(bits_of(dtype)) + "u";
+  const std::string raw = "extractBits(" + word + ", " + shift + ", " + bits + ")";
+  if (is_narrow_float(dtype)) return from_code(dtype, raw);
+  if (dtype == DType::Bool) return "(" + raw + " != 0u)";
+  if (is_signed_integer(dtype)) return "extractBits(bitcast<i32>(" + word + "), " + shift + ", " + bits + ")";
+  return raw;
+}
+
+std::string Operations::from_code(DType dtype, const std::string& code) {
+  if (dtype == DType::F16) return call("f16_of_bits", std::array{code});
+  if (dtype == DType::BF16) return call("of_bits_f32", std::array{code + " << 16u"});
+  if (dtype == DType::F8E8M0) return call("decode_scale", std::array{code});
+  return call("decode_small", std::array{code, std::string(small_format(dtype))});
+}
+
+std::string Operations::encoded(DType dtype, te::CastMode mode, const std::string& value) {
+  const std::string saturate = mode.saturate ? "true" : "false";
+  if (dtype == DType::F8E8M0) {
+    const std::string rounding = std::to_string(mode.scale_rounding % 3) + "u";
+    return call("encode_scale", std::array{value, rounding, saturate});
+  }
+  if (is_float(dtype) && bits_of(dtype) < 16)
+    return call("encode_small", std::array{value, std::string(small_format(dtype)), saturate});
+  if (dtype == DType::F16) return call("bits_of_f16", std::array{value});
+  if (dtype == DType::BF16) return "(bitcast<u32>(" + value + ") >> 16u)";
+  if (dtype == DType::Bool) return "select(0u, 1u, " + value + ")";
+  const std::string word = is_signed_integer(dtype) ? "bitcast<u32>(" + value + ")" : value;
+  return "extractBits(" + word + ", 0u, " + std::to_string(bits_of(dtype)) + "u)";
+}
+
+}  // namespace xyntra::wgsl

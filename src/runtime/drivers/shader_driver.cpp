@@ -1,0 +1,295 @@
+#include "runtime/drivers/shader_driver.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+namespace xyntra {
+namespace {
+
+using webgpu::Buffer;
+using webgpu::BufferRange;
+
+constexpr std::int64_t kFaultBytes = 16;
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+
+// What all contexts share.
+struct Shaders {
+  std::shared_ptr<webgpu::Device> device;
+  std::vector<ShaderKernel> kernels;
+  std::vector<std::vector<webgpu::Pipeline>> pipelines;  // by kernel and phase
+};
+
+// A copy of a piece of the host's memory.
+struct Piece {
+  Buffer buffer;
+  bool constant = false;
+  bool used = false;  // in this run
+  bool pending = false;  // by a launch that is not submitted yet
+};
+
+// Bytes that the device has, by their place in the host's memory.
+struct Known {
+  std::byte* end = nullptr;
+  Piece* piece = nullptr;
+  std::int64_t offset = 0;  // in the piece
+  bool newer = false;  // than the host's
+};
+
+class ShaderDriver : public KernelDriver {
+ public:
+  explicit ShaderDriver(std::shared_ptr<const Shaders> shaders)
+      : shaders_(std::move(shaders)), alignment_(shaders_->device->adapter().limits.offset_alignment) {}
+
+  std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
+
+  void begin() override {
+    std::erase_if(known_, [](const auto& entry) { return !entry.second.piece->constant; });
+    std::erase_if(pieces_, [](const auto& entry) { return !entry.second.constant && !entry.second.used; });
+    for (auto& [memory, piece] : pieces_) piece.used = false;
+    recording_ = webgpu::Recording();
+    faulty_.clear();
+  }
+
+  Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
+                const SymbolBindings& sizes) override {
+    const ShaderKernel& kernel = shaders_->kernels.at(step.callee);
+    XYNTRA_TRY(std::vector<std::byte> uniform, size_bytes(kernel, sizes));
+    XYNTRA_CHECK_OK(fits(kernel, sizes));
+    std::vector<BufferRange> ranges;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      XYNTRA_TRY(BufferRange range, range_of(arguments[i], i, i < step.inputs.size()));
+      ranges.push_back(range);
+    }
+    XYNTRA_CHECK_OK(keep_apart(ranges, step.inputs.size()));
+    XYNTRA_CHECK_OK(add_workspace(kernel, sizes, ranges));
+    if (kernel.has_faults) XYNTRA_CHECK_OK(add_fault_record(step, ranges));
+    for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+      XYNTRA_TRY(std::int64_t items, kernel.phases[p].items.evaluate(sizes));
+      if (items <= 0) continue;
+      const std::int64_t most = shaders_->device->adapter().limits.workgroups_per_dimension;
+      const std::int64_t groups =
+          round_up(items, kernel.phases[p].items_per_group) / kernel.phases[p].items_per_group;
+      const std::int64_t across = std::min(groups, most), down = round_up(groups, across) / across;
+      if (down > most) return limit_error("a launch has " + std::to_string(items) + " work items");
+      XYNTRA_CHECK_OK(
+          recording_.dispatch(shaders_->pipelines[step.callee][p], ranges, uniform, across, down, 1));
+    }
+    for (std::size_t i = step.inputs.size(); i < arguments.size(); ++i) written(arguments[i]);
+    for (const KernelArgument& argument : arguments) {
+      if (auto piece = pieces_.find(argument.piece); piece != pieces_.end()) piece->second.pending = true;
+    }
+    return {};
+  }
+
+  void changed(std::span<const std::byte> memory) override {
+    forget(memory.data(), memory.data() + memory.size());
+  }
+
+  Status fetch(std::span<std::byte> memory) override {
+    std::byte* end = memory.data() + memory.size();
+    std::vector<webgpu::Device::Read> reads;
+    for (auto& [begin, known] : known_) {
+      if (begin >= end || known.end <= memory.data() || !known.newer) continue;
+      reads.push_back(
+          {&known.piece->buffer, known.offset, {begin, static_cast<std::size_t>(known.end - begin)}});
+      known.newer = false;
+    }
+    if (reads.empty()) return {};
+    XYNTRA_CHECK_OK(submit());
+    return shaders_->device->read(reads);
+  }
+
+  Result<std::vector<Fault>> finish() override {
+    XYNTRA_CHECK_OK(submit());
+    std::vector<Fault> faults;
+    if (faulty_.empty()) return faults;
+    std::vector<std::byte> records(static_cast<std::size_t>(alignment_) * faulty_.size());
+    XYNTRA_CHECK_OK(shaders_->device->read(fault_buffer_, 0, records));
+    for (std::size_t i = 0; i < faulty_.size(); ++i) {
+      std::array<std::uint32_t, 4> words{};
+      const auto record = std::span(records).subspan(i * static_cast<std::size_t>(alignment_), kFaultBytes);
+      std::memcpy(words.data(), record.data(), record.size());
+      if (words[0] == 0) continue;
+      faults.push_back({faulty_[i],
+                        {static_cast<std::int32_t>(words[1]), static_cast<std::int32_t>(words[2]),
+                         static_cast<std::int32_t>(words[3])}});
+    }
+    return faults;
+  }
+
+ private:
+  // ---- sizes
+
+  static Result<std::vector<std::byte>> size_bytes(const ShaderKernel& kernel, const SymbolBindings& sizes) {
+    std::vector<std::int32_t> values(
+        static_cast<std::size_t>(round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4)));
+    for (std::size_t i = 0; i < kernel.sizes.size(); ++i) {
+      XYNTRA_TRY(std::int64_t value, kernel.sizes[i].evaluate(sizes));
+      if (value < INT32_MIN || value > INT32_MAX)
+        return limit_error("a size of " + std::to_string(value) + " does not fit a shader's integers");
+      values[i] = static_cast<std::int32_t>(value);
+    }
+    const auto bytes = std::as_bytes(std::span(values));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+
+  // Positions are computed in 32 bits.
+  static Status fits(const ShaderKernel& kernel, const SymbolBindings& sizes) {
+    auto small = [&sizes](const Dim& count) -> Status {
+      XYNTRA_TRY(std::int64_t value, count.evaluate(sizes));
+      if (value <= INT32_MAX) return {};
+      return limit_error(std::to_string(value) + " elements or work items are more than a shader can count");
+    };
+    for (const Dim& elements : kernel.argument_elements) XYNTRA_CHECK_OK(small(elements));
+    for (const ShaderPhase& phase : kernel.phases) XYNTRA_CHECK_OK(small(phase.items));
+    return {};
+  }
+
+  // ---- memory
+
+  Result<BufferRange> range_of(const KernelArgument& argument, std::size_t position, bool is_read) {
+    if (argument.bytes == 0) {  // bound all the same, and never looked at
+      if (!nothing_) {
+        XYNTRA_TRY(nothing_, shaders_->device->allocate(alignment_ * kMostArguments));
+      }
+      return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments), 4};
+    }
+    Piece& piece = pieces_[argument.piece];
+    if (!piece.buffer || piece.buffer.bytes() < round_up(argument.piece_bytes, 4)) {
+      forget(argument.piece, argument.piece + argument.piece_bytes);
+      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(round_up(argument.piece_bytes, 4)));
+    }
+    piece.constant = argument.constant;
+    piece.used = true;
+    const std::int64_t offset = argument.memory - argument.piece;
+    if (is_read && !is_known(argument.memory, argument.memory + argument.bytes)) {
+      if (piece.pending) XYNTRA_CHECK_OK(submit());
+      XYNTRA_CHECK_OK(shaders_->device->write(piece.buffer, offset,
+                                              {argument.memory, static_cast<std::size_t>(argument.bytes)}));
+      know(argument, piece, false);
+    }
+    return BufferRange{&piece.buffer, offset, round_up(argument.bytes, 4)};
+  }
+
+  // Ranges of one launch do not overlap; one that does is read from a copy.
+  Status keep_apart(std::vector<BufferRange>& ranges, std::size_t inputs) {
+    auto overlap = [](const BufferRange& a, const BufferRange& b) {
+      return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+    };
+    for (std::size_t i = 0; i < inputs; ++i) {
+      bool meets = false;
+      for (std::size_t j = 0; j < ranges.size(); ++j)
+        meets = meets || (j != i && overlap(ranges[i], ranges[j]));
+      if (!meets) continue;
+      XYNTRA_TRY(Buffer copy, shaders_->device->allocate(ranges[i].bytes));
+      XYNTRA_CHECK_OK(recording_.copy(ranges[i], copy, 0));
+      copies_.push_back(std::make_unique<Buffer>(std::move(copy)));
+      ranges[i] = {copies_.back().get(), 0, ranges[i].bytes};
+    }
+    return {};
+  }
+
+  Status add_workspace(const ShaderKernel& kernel, const SymbolBindings& sizes,
+                       std::vector<BufferRange>& ranges) {
+    std::int64_t end = 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> parts;
+    for (const Dim& dim : kernel.workspace_bytes) {
+      XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
+      parts.emplace_back(end, round_up(std::max<std::int64_t>(bytes, 4), 4));
+      end = round_up(end + parts.back().second, alignment_);
+    }
+    if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
+      XYNTRA_CHECK_OK(submit());
+      XYNTRA_TRY(workspace_, shaders_->device->allocate(end));
+    }
+    for (const auto& [offset, bytes] : parts) ranges.push_back({&workspace_, offset, bytes});
+    return {};
+  }
+
+  Status add_fault_record(const ProgramStep& step, std::vector<BufferRange>& ranges) {
+    const auto number = static_cast<std::int64_t>(faulty_.size());
+    if (number == 0 || !fault_buffer_ || fault_buffer_.bytes() < (number + 1) * alignment_) {
+      XYNTRA_CHECK_OK(submit());
+      XYNTRA_TRY(Buffer larger,
+                 shaders_->device->allocate(alignment_ * std::max<std::int64_t>(64, 2 * number)));
+      for (std::int64_t done = 0; done < number; ++done) {
+        const BufferRange record{&fault_buffer_, done * alignment_, kFaultBytes};
+        XYNTRA_CHECK_OK(recording_.copy(record, larger, done * alignment_));
+      }
+      XYNTRA_CHECK_OK(submit());
+      fault_buffer_ = std::move(larger);
+    }
+    ranges.push_back({&fault_buffer_, number * alignment_, kFaultBytes});
+    faulty_.push_back(&step);
+    return {};
+  }
+
+  // ---- what is known
+
+  bool is_known(std::byte* begin, std::byte* end) const {
+    auto after = known_.upper_bound(begin);
+    return after != known_.begin() && std::prev(after)->second.end >= end;
+  }
+
+  void know(const KernelArgument& argument, Piece& piece, bool newer) {
+    std::byte* end = argument.memory + argument.bytes;
+    forget(argument.memory, end);
+    known_[argument.memory] = {end, &piece, argument.memory - argument.piece, newer};
+  }
+
+  void written(const KernelArgument& argument) {
+    if (argument.bytes > 0) know(argument, pieces_.at(argument.piece), true);
+  }
+
+  void forget(const std::byte* begin, const std::byte* end) {
+    std::erase_if(known_, [&](const auto& entry) { return entry.first < end && entry.second.end > begin; });
+  }
+
+  Status submit() {
+    if (recording_.dispatches() > 0) XYNTRA_CHECK_OK(shaders_->device->submit(recording_));
+    recording_ = webgpu::Recording();
+    copies_.clear();
+    for (auto& [memory, piece] : pieces_) piece.pending = false;
+    return {};
+  }
+
+  static constexpr std::int64_t kMostArguments = 64;
+
+  std::shared_ptr<const Shaders> shaders_;
+  std::int64_t alignment_;
+  std::map<std::byte*, Piece> pieces_;  // by the host's address
+  std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
+  webgpu::Recording recording_;
+  std::vector<std::unique_ptr<Buffer>> copies_;
+  Buffer workspace_, nothing_, fault_buffer_;
+  std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKernel> kernels,
+                                                          std::shared_ptr<webgpu::Device> device) {
+  auto shaders = std::make_shared<Shaders>();
+  for (const ShaderKernel& kernel : kernels) {
+    webgpu::Shader shader;
+    shader.wgsl = kernel.text;
+    shader.writable.assign(
+        kernel.argument_elements.size() + kernel.workspace_bytes.size() + kernel.has_faults, true);
+    shader.size_bytes = round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4) * 4;
+    shader.trusted = true;  // kernels are verified before shaders are made of them
+    std::vector<webgpu::Pipeline>& made = shaders->pipelines.emplace_back();
+    for (const ShaderPhase& phase : kernel.phases) {
+      shader.entry = phase.entry;
+      XYNTRA_TRY(webgpu::Pipeline pipeline, device->pipeline(shader));
+      made.push_back(std::move(pipeline));
+    }
+  }
+  shaders->kernels = std::move(kernels);
+  shaders->device = std::move(device);
+  return std::make_shared<const ShaderDriver>(std::move(shaders));
+}
+
+}  // namespace xyntra

@@ -1,0 +1,44 @@
+// Runs kernels some other way than by calling their code: the simulator, a device with memory of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "runtime/program.h"
+
+namespace xyntra {
+
+// An argument of a launch: where it lies in the host's memory, and the piece of memory that it is a part of. A device keeps
+// a copy of the piece; what is said of one is said of the other.
+struct KernelArgument {
+  std::byte* memory = nullptr;
+  std::int64_t bytes = 0;
+  std::byte* piece = nullptr;
+  std::int64_t piece_bytes = 0;
+  bool constant = false;  // never changes
+};
+
+// Of one run context: it remembers what is where.
+class KernelDriver {
+ public:
+  virtual ~KernelDriver() = default;
+  virtual std::unique_ptr<KernelDriver> another() const = 0;  // for another context
+
+  // A run begins: what the host's memory holds is new, but for constants.
+  virtual void begin() {}
+  // Inputs first, then outputs. May return before the work is done.
+  virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
+                        const SymbolBindings& sizes) = 0;
+  // The host has written these bytes, or is about to read them.
+  virtual void changed(std::span<const std::byte> /*memory*/) {}
+  virtual Status fetch(std::span<std::byte> /*memory*/) { return {}; }
+  // Where the work of a launch met an index outside its buffer, since the last call.
+  struct Fault {
+    const ProgramStep* step = nullptr;
+    KernelFault where;
+  };
+  virtual Result<std::vector<Fault>> finish() { return std::vector<Fault>{}; }
+};
+
+}  // namespace xyntra

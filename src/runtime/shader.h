@@ -1,0 +1,29 @@
+// A kernel as a shader: what a code generator hands to a driver, and what an artifact holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "types/dim.h"
+
+namespace xyntra {
+
+struct ShaderPhase {
+  std::string entry;
+  Dim items;
+  std::int64_t items_per_group = 1;
+};
+
+// Bindings of group 0, in this order: the kernel's arguments, its workspace buffers, the fault record where it looks at an
+// index (4 words: whether, which buffer, which dimension, which index), the sizes as 32-bit integers in a uniform buffer
+// where there are any. All but the last are read_write: they may be ranges of one buffer.
+struct ShaderKernel {
+  std::string text;
+  std::vector<ShaderPhase> phases;
+  std::vector<Dim> sizes;
+  std::vector<Dim> argument_elements;
+  std::vector<Dim> workspace_bytes;
+  bool has_faults = false;
+};
+
+}  // namespace xyntra
