@@ -64,6 +64,17 @@ def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit
     return np.array(times)
 
 
+def one_turn(calls: list[Callable[[], object]], number: int, threads: int) -> list[float]:
+    """Seconds of each contestant's call, whose sizes nobody has seen before: what a change of sizes costs is part of it."""
+    row = [0.0] * len(calls)
+    for turn in range(len(calls)):
+        who = (turn + number) % len(calls)
+        if threads > 1:
+            time.sleep(REST_SECONDS)
+        row[who] = seconds(calls[who])
+    return row
+
+
 def ratio(theirs: np.ndarray, ours: np.ndarray) -> tuple[float, float, float]:
     """The median over rounds of their time over ours, and the 95% interval of that median, by resampling rounds."""
     paired = theirs / ours

@@ -24,6 +24,10 @@ class Options(ctypes.Structure):
                 ("precision", ctypes.c_char_p)]
 
 
+class Counts(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("compiles", ctypes.c_uint64), ("runs", ctypes.c_uint64), ("bindings", ctypes.c_uint64)]
+
+
 class XyntraError(Exception):
     """What xyntra_last_message says."""
 
@@ -40,10 +44,24 @@ class Library:
         self.c.xyntra_result_count.argtypes = [ctypes.c_void_p]
         self.c.xyntra_result_tensor.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Tensor)]
         self.c.xyntra_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]
+        self.c.xyntra_run_into.argtypes = [ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.POINTER(Tensor),
+                                           ctypes.c_size_t]
+        self.c.xyntra_count.argtypes = [ctypes.c_void_p, ctypes.POINTER(Counts)]
 
     def check(self, status: int) -> None:
         if status:
             raise XyntraError(self.c.xyntra_last_message().decode(errors="replace"))
+
+    def compile(self, path: pathlib.Path, output: pathlib.Path, dims: dict[str, int | str], precision: str = "f32") -> None:
+        """Writes an artifact for this machine; sizes as numbers, to count costs with, or as ranges: "1..512"."""
+        options = options_of("cpu", 0, dims, precision)
+        self.check(self.c.xyntra_compile(str(path).encode(), str(output).encode(), ctypes.byref(options), None, 0))
+
+
+def options_of(backend: str, threads: int, dims: dict[str, int | str], precision: str) -> Options:
+    texts = [f"{name}={size}".encode() for name, size in dims.items()]
+    return Options(ctypes.sizeof(Options), backend.encode(), threads, (ctypes.c_char_p * len(texts))(*texts), len(texts), 0,
+                   precision.encode())
 
 
 class Model:
@@ -51,9 +69,7 @@ class Model:
                  precision: str) -> None:
         self.library = library
         self.handle = ctypes.c_void_p()
-        texts = [f"{name}={size}".encode() for name, size in dims.items()]
-        options = Options(ctypes.sizeof(Options), backend.encode(), threads, (ctypes.c_char_p * len(texts))(*texts), len(texts), 0,
-                          precision.encode())
+        options = options_of(backend, threads, dims, precision)
         library.check(library.c.xyntra_load(str(path).encode(), ctypes.byref(options), ctypes.byref(self.handle)))
 
     def __del__(self) -> None:
@@ -74,6 +90,15 @@ class Model:
         result = ctypes.c_void_p()
         self.library.check(self.library.c.xyntra_run(self.handle, tensors, len(tensors), ctypes.byref(result)))
         return result
+
+    def call_into(self, tensors: ctypes.Array, wanted: ctypes.Array) -> None:
+        """Runs with results in memory of the caller's."""
+        self.library.check(self.library.c.xyntra_run_into(self.handle, tensors, len(tensors), wanted, len(wanted)))
+
+    def counts(self) -> dict[str, int]:
+        counts = Counts(ctypes.sizeof(Counts))
+        self.library.check(self.library.c.xyntra_count(self.handle, ctypes.byref(counts)))
+        return {name: getattr(counts, name) for name in ("compiles", "runs", "bindings")}
 
     def outputs(self, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
         result = self.call(self.arguments(feed))

@@ -37,6 +37,8 @@ def picture(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
 KNOWN = {
     "bert_base": text("bert_base", 30522, ("bert", 12, 768)),
     "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
+    "gpt2_decode": Known("gpt2_decode_dynamo.onnx", {"past": 64}, zoo="gpt2_decode"),
+    "gpt2_decode_room": Known("gpt2_decode_room_dynamo.onnx", {"past": 64, "room": 128}, zoo="gpt2_decode_room"),
     "vit_tiny": picture("vit_tiny", ("vit", 3, 192)),
     "resnet50": picture("resnet50"),
     "mobilenet_v2": picture("mobilenet_v2"),
@@ -59,6 +61,7 @@ class Job:
     precision: str
     transformer: tuple[str, int, int] | None
     zoo_name: str | None
+    artifact: pathlib.Path | None = None
 
 
 def find(file: str, zoo: pathlib.Path) -> pathlib.Path:
@@ -84,12 +87,23 @@ def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np
     return np.asarray(rng.integers(low, high, shape)).astype(dtype)  # ascontiguousarray would give a number an axis
 
 
+def inputs_of(path: pathlib.Path) -> list[onnx.ValueInfoProto]:
+    graph = onnx.load(str(path), load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in constants]
+
+
+def feeds(name: str, zoo: pathlib.Path, sizes: dict[str, int], draws: int) -> list[Feed]:
+    known = KNOWN[name]
+    rng = np.random.default_rng(SEED)
+    inputs = inputs_of(find(known.file, zoo))
+    return [{value.name: draw(value, known, {**known.dims, **sizes}, rng) for value in inputs} for _ in range(draws)]
+
+
 def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str, draws: int = FEEDS) -> Job:
     known = KNOWN.get(name) or Known(name)
     path = find(known.file, zoo) if name in KNOWN else pathlib.Path(name)
-    graph = onnx.load(str(path), load_external_data=False).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
+    inputs = inputs_of(path)
     sizes = {**known.dims, **dims}
     rng = np.random.default_rng(SEED)
     feeds = [{value.name: draw(value, known, sizes, rng) for value in inputs} for _ in range(draws)]

@@ -30,6 +30,7 @@ class Entry:
     module: nn.Module
     inputs: dict[str, torch.Tensor]
     dynamic: dict[str, dict[int, str]]
+    exporters: tuple[str, ...] = ("dynamo", "torchscript")
 
 
 class Logits(nn.Module):
@@ -56,6 +57,63 @@ def bert_base() -> Entry:
 def gpt2() -> Entry:
     from transformers import GPT2Config, GPT2LMHeadModel
     return text(GPT2LMHeadModel(GPT2Config(attn_implementation="eager", use_cache=False)), "logits", 64, 50257)
+
+
+class Decoder(nn.Module):
+    """A step of decoding: the cache goes in as one tensor of keys and one of values for each layer, and comes out.
+
+    As it is usually exported, a step gives tensors that are longer by its own keys and values. With `room` they are as long as a text may
+    get, and a step writes its own behind the `seen` tokens that are there: memory that is both input and output need not be copied.
+    """
+
+    def __init__(self, model: nn.Module, room: bool) -> None:
+        super().__init__()
+        self.model, self.room = model, room
+
+    def forward(self, input_ids: torch.Tensor, seen: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from transformers.cache_utils import Cache, DynamicLayer
+
+        class WithRoom(DynamicLayer):
+            def update(self, keys: torch.Tensor, values: torch.Tensor, *_, **__) -> tuple[torch.Tensor, torch.Tensor]:
+                first, last = self.filled, self.filled + keys.shape[2]
+                self.keys, self.values = (torch.slice_scatter(kept, new, 2, first, last)
+                                          for kept, new in ((self.keys, keys), (self.values, values)))
+                return self.keys[:, :, :last], self.values[:, :, :last]
+
+            def get_seq_length(self) -> int:
+                return self.filled
+
+        layers = []
+        for keys, values in zip(past[::2], past[1::2]):
+            layer = WithRoom() if self.room else DynamicLayer()
+            layer.keys, layer.values, layer.is_initialized = keys, values, True
+            layer.dtype, layer.device, layer.filled = keys.dtype, keys.device, seen.shape[1]
+            layers.append(layer)
+        cache = Cache(layers=layers)
+        made = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
+        return (made.logits, *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
+
+
+def decoder(room: bool) -> Entry:
+    from transformers import GPT2Config, GPT2LMHeadModel
+    config = GPT2Config(attn_implementation="eager")
+    seen, size = 40, 96 if room else 40
+    inputs = {"input_ids": torch.randint(0, 50257, (1, 1)), "seen": torch.zeros(1, seen)}
+    dynamic = {"seen": {1: "past"}}
+    for layer in range(config.n_layer):
+        for kind in ("key", "value"):
+            name = f"past_{kind}_{layer}"
+            inputs[name] = torch.randn(1, config.n_head, size, config.n_embd // config.n_head)
+            dynamic[name] = {2: "room" if room else "past"}
+    return Entry(Decoder(GPT2LMHeadModel(config), room), inputs, dynamic, ("dynamo",))
+
+
+def gpt2_decode() -> Entry:
+    return decoder(room=False)
+
+
+def gpt2_decode_room() -> Entry:
+    return decoder(room=True)
 
 
 def image(model: nn.Module) -> Entry:
@@ -123,21 +181,28 @@ def qwen3_block() -> Entry:
 
 
 ZOO: dict[str, Callable[[], Entry]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "vit_tiny": vit_tiny, "bert_base": bert_base,
-                                       "gpt2": gpt2, "qwen3_block": qwen3_block}
+                                       "gpt2": gpt2, "gpt2_decode": gpt2_decode, "gpt2_decode_room": gpt2_decode_room,
+                                       "qwen3_block": qwen3_block}
 
 
-def export(name: str, exporter: str, out: pathlib.Path) -> pathlib.Path:
+def export(name: str, exporter: str, out: pathlib.Path) -> pathlib.Path | None:
     torch.manual_seed(SEED)
     entry = ZOO[name]()
     entry.module.eval()
+    if exporter not in entry.exporters:
+        return None
     path = out / f"{name}_{exporter}.onnx"
     arguments = dict(input_names=list(entry.inputs), opset_version=OPSET[exporter])
+    varying = tuple(entry.dynamic.get(n, {}) for n in entry.inputs)
+    if isinstance(entry.module, Decoder):  # its tensors of the cache are one parameter
+        arguments["output_names"] = ["logits", *(name.replace("past", "present") for name in entry.inputs if name.startswith("past"))]
+        varying = (*varying[:2], varying[2:])
     with torch.no_grad():
         if exporter == "torchscript":
             torch.onnx.export(entry.module, tuple(entry.inputs.values()), path, dynamo=False, dynamic_axes=entry.dynamic, **arguments)
         else:
             torch.onnx.export(entry.module, tuple(entry.inputs.values()), path, dynamo=True, external_data=False, verbose=False,
-                              dynamic_shapes=tuple(entry.dynamic.get(n, {}) for n in entry.inputs), **arguments)
+                              dynamic_shapes=varying, **arguments)
     return path
 
 
@@ -155,7 +220,7 @@ def main() -> int:
             started = time.monotonic()
             try:
                 path = export(name, exporter, options.out)
-                said = f"{path.stat().st_size / 1e6:>8.1f} MB"
+                said = f"{path.stat().st_size / 1e6:>8.1f} MB" if path else "not by this exporter"
             except Exception as error:  # an exporter that cannot do a model is reported, the others go on
                 said = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:140]}"
                 failed += 1

@@ -147,6 +147,15 @@ XYNTRA_API xyntra_status xyntra_result_tensor(const xyntra_result* result, size_
                                               xyntra_tensor* tensor);
 XYNTRA_API void xyntra_release_result(xyntra_result* result); /* null is nothing */
 
+/* What a model has done since it was loaded. */
+typedef struct xyntra_counts {
+  size_t size; /* sizeof(xyntra_counts), set by the caller */
+  uint64_t compiles; /* programs made of it: when it was loaded, and for sizes that decide branches; none of an artifact */
+  uint64_t runs;
+  uint64_t bindings; /* runs at other sizes than the one before: memory is laid out anew, nothing is compiled */
+} xyntra_counts;
+XYNTRA_API xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts);
+
 #ifdef __cplusplus
 }
 #endif

@@ -177,6 +177,13 @@ class Model {
     return text;
   }
 
+  xyntra_counts counts() const {
+    xyntra_counts made{};
+    made.size = sizeof made;
+    detail::check(xyntra_count(model_.get(), &made));
+    return made;
+  }
+
   std::vector<ValueInfo> inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }
   std::vector<ValueInfo> outputs() const {
     return describe(xyntra_output_count(model_.get()), xyntra_output);

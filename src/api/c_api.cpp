@@ -306,6 +306,18 @@ xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, 
   });
 }
 
+xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_CHECK_OK(not_null(counts, "counts"));
+    const xyntra::RunCounts& made = model->session->counts();
+    const xyntra_counts known{counts->size, made.compiles, made.runs, made.bindings};
+    const std::size_t size = std::min(counts->size, sizeof known);
+    std::copy_n(reinterpret_cast<const std::byte*>(&known), size, reinterpret_cast<std::byte*>(counts));
+    return {};
+  });
+}
+
 size_t xyntra_result_count(const xyntra_result* result) {
   return result == nullptr ? 0 : result->tensors.size();
 }

@@ -58,6 +58,7 @@ class ModelSession::State {
     EvaluatorOptions running;
     running.threads = options.threads;
     running.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
+    running.counts = counts_;
     if (is_artifact(path)) return load_compiled(path, options, std::move(running));
     LoadOptions loading;
     loading.budget = running.budget;
@@ -97,9 +98,11 @@ class ModelSession::State {
 
   const std::vector<SessionValue>& inputs() const { return inputs_; }
   const std::vector<SessionValue>& outputs() const { return outputs_; }
+  const RunCounts& counts() const { return *counts_; }
 
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> given) {
     XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
+    ++counts_->runs;
     Loan loan(*this);
     XYNTRA_TRY(std::vector<Datum> results, loan.runner->run(data));
     std::vector<Tensor> tensors;
@@ -128,6 +131,7 @@ class ModelSession::State {
       }
       if (sized && exact_dtypes_) XYNTRA_CHECK_OK(fits(one, known->dtype, dims));
     }
+    ++counts_->runs;
     Loan loan(*this);
     XYNTRA_TRY(const std::vector<Datum> results, loan.runner->run_into(data, memory));
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -224,6 +228,7 @@ class ModelSession::State {
     return data;
   }
 
+  std::shared_ptr<RunCounts> counts_ = std::make_shared<RunCounts>();
   Module module_;
   std::optional<LoadedArtifact> artifact_;
   SymbolBindings nominal_;
@@ -278,6 +283,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
 Result<std::string> ModelSession::explain() const { return state_->explain(); }
 const std::vector<SessionValue>& ModelSession::inputs() const { return state_->inputs(); }
 const std::vector<SessionValue>& ModelSession::outputs() const { return state_->outputs(); }
+const RunCounts& ModelSession::counts() const { return state_->counts(); }
 Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs) {
   return state_->run(std::move(inputs));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/counts.h"
 #include "types/dim.h"
 #include "types/tensor.h"
 
@@ -59,6 +60,8 @@ class ModelSession {
     std::span<std::byte> bytes;
   };
   Status run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs);
+
+  const RunCounts& counts() const;
 
  private:
   class State;

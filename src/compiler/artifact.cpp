@@ -178,7 +178,7 @@ class FromArtifact : public ModelRunner {
       : artifact_(std::move(artifact)),
         options_(std::move(options)),
         context_(artifact_.model.program, artifact_.model.host,
-                 {options_.threads, options_.budget, options_.progress}) {}
+                 {options_.threads, options_.budget, options_.progress, options_.counts}) {}
 
   std::unique_ptr<ModelRunner> another() const override {
     return std::make_unique<FromArtifact>(artifact_, options_);

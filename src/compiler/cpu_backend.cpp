@@ -7,6 +7,7 @@ namespace xyntra {
 
 Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options) {
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
+  if (options.counts) ++options.counts->compiles;
   CompiledProgram made{std::move(lowered.program), std::move(lowered.host), {}};
   if (lowered.kernels.empty()) return made;  // views and host operations alone
   CodeOptions code_options;

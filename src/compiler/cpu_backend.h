@@ -3,6 +3,7 @@
 
 #include "compiler/lower_plan.h"
 #include "compiler/object_cache.h"
+#include "support/counts.h"
 
 namespace xyntra {
 
@@ -16,6 +17,7 @@ struct CpuOptions {
   std::string cpu = "native";  // codegen/llvm/emit.h says which names there are
   int threads = 0;
   std::shared_ptr<Budget> budget;
+  std::shared_ptr<RunCounts> counts = {};  // may be null
   ObjectCache cache =
       ObjectCache::off();  // where machine code is kept; ObjectCache::standard() is the user's
 };

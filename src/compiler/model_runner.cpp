@@ -70,6 +70,7 @@ class ByKernels : public ModelRunner {
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
+    cpu.counts = options.counts;
     cpu.cache = cache;
     XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
@@ -93,8 +94,8 @@ class ByKernels : public ModelRunner {
         options_(std::move(options)),
         model_(std::move(model)),
         driver_(std::move(driver)),
-        context_(model_.program, model_.host, {options_.threads, options_.budget, options_.progress},
-                 driver_),
+        context_(model_.program, model_.host,
+                 {options_.threads, options_.budget, options_.progress, options_.counts}, driver_),
         takes_all_(takes_all) {}
 
   // Sizes that decide a branch get programs of their own.
@@ -136,7 +137,7 @@ class ByKernels : public ModelRunner {
     if (known == special_.end()) {
       auto model = specialiser_->for_sizes(sizes);
       if (!model) return nullptr;
-      RunOptions running{options_.threads, options_.budget, options_.progress};
+      RunOptions running{options_.threads, options_.budget, options_.progress, options_.counts};
       auto made = std::make_unique<RunContext>(model->program, model->host, std::move(running));
       known = special_.emplace(std::move(sizes), std::move(made)).first;
     }
@@ -176,6 +177,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
+    cpu.counts = options.counts;
     cpu.cache = cache;
     auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
     XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache));

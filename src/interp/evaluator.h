@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ir/graph.h"
+#include "support/counts.h"
 #include "support/limits.h"
 
 namespace xyntra {
@@ -18,6 +19,7 @@ struct EvaluatorOptions {
   bool in_order = false;
   int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
+  std::shared_ptr<RunCounts> counts;  // of backends that compile; may be null
   // Called after each node of the main graph: nodes done, nodes in all.
   std::function<void(std::size_t, std::size_t)> progress;
 };

@@ -157,6 +157,7 @@ class RunContext::State {
   // Offsets of the arena for these sizes.
   Status bind(SymbolBindings sizes) {
     bound_ = false;
+    if (options_.counts) ++options_.counts->bindings;
     bindings_ = entry_bindings_ = std::move(sizes);
     ++version_;
     const LaunchProgram& program = *program_;

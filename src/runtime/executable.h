@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/kernel_driver.h"
+#include "support/counts.h"
 #include "support/threads.h"
 
 namespace xyntra {
@@ -22,6 +23,7 @@ struct RunOptions {
   int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
   std::function<void(std::size_t, std::size_t)> progress;  // steps done, steps in all
+  std::shared_ptr<RunCounts> counts = {};  // may be null
 };
 
 // What a launch cost, for reports.

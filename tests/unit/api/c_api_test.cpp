@@ -247,4 +247,23 @@ TEST(CppApi, SizesMayDecideABranch) {
   }
 }
 
+TEST(CppApi, CountsWhatItDid) {
+  const xyntra::Model model(kModel, {.threads = 1});
+  const std::string artifact = testing::TempDir() + "counts_" + std::to_string(getpid()) + ".xyn";
+  xyntra::compile(kModel, artifact);
+  const xyntra::Model compiled(artifact, {.threads = 1});
+  for (const std::int64_t rows : {2, 2, 1}) {
+    const std::vector<float> x(static_cast<std::size_t>(rows) * 3);
+    for (const xyntra::Model* one : {&model, &compiled}) one->run({xyntra::input<float>("x", {rows, 3}, x)});
+  }
+  EXPECT_EQ(model.counts().compiles, 1u);
+  EXPECT_EQ(compiled.counts().compiles, 0u);
+  for (const xyntra::Model* one : {&model, &compiled}) {
+    EXPECT_EQ(one->counts().runs, 3u);
+    EXPECT_EQ(one->counts().bindings, 2u);
+  }
+  EXPECT_EQ(xyntra_count(nullptr, nullptr), XYNTRA_USAGE);
+  std::remove(artifact.c_str());
+}
+
 }  // namespace

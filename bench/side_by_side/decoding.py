@@ -1,0 +1,71 @@
+"""A text that grows by a token a step, with its caches of keys and values in memory of the caller's.
+
+The usual export takes caches of `past` tokens and gives longer ones: there are two sets of memory, of which one is read and the other written. An
+export with room takes and gives caches of one size, and a step adds to them: there is one set.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from side_by_side import contestants
+
+WORDS = 50257
+
+
+class Lent:
+    """Xyntra, which writes where it is told."""
+
+    def __init__(self, ours: contestants.Ours) -> None:
+        self.model = ours.model
+
+    def ready(self, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Callable[[], None]:
+        given, wanted = self.model.arguments(inputs), self.model.arguments(outputs)
+        return lambda: self.model.call_into(given, wanted)
+
+
+class Bound:
+    """ONNX Runtime with I/O binding."""
+
+    def __init__(self, peer: contestants.OnnxRuntime) -> None:
+        self.session = peer.session
+
+    def ready(self, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Callable[[], None]:
+        binding = self.session.io_binding()
+        for name, array in inputs.items():
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        for name, array in outputs.items():
+            binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        return lambda: self.session.run_with_iobinding(binding)
+
+
+class Steps:
+    def __init__(self, path: pathlib.Path, most: int, runner: Lent | Bound) -> None:
+        graph = onnx.load(str(path), load_external_data=False).graph
+        caches = {value.name: value.type.tensor_type.shape.dim for value in graph.input if value.name.startswith("past_")}
+        self.runner, self.past = runner, 0
+        self.has_room = any(dim.dim_param == "room" for dims in caches.values() for dim in dims)
+        self.shapes = {name: [most if dim.dim_param == "room" else dim.dim_value for dim in dims] for name, dims in caches.items()}
+        sizes = {name: int(np.prod([size or most for size in shape])) for name, shape in self.shapes.items()}
+        self.read = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+        self.write = self.read if self.has_room else {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+        self.logits = np.zeros((1, 1, WORDS), np.float32)
+
+    def cache(self, memory: np.ndarray, name: str, length: int) -> np.ndarray:
+        shape = [size or length for size in self.shapes[name]]
+        return memory[: int(np.prod(shape))].reshape(shape)
+
+    def ready(self, token: int) -> Callable[[], None]:
+        """A step; memory is lent or bound before it is timed."""
+        inputs = {"input_ids": np.array([[token]], np.int64), "seen": np.zeros((1, self.past), np.float32)}
+        inputs |= {name: self.cache(memory, name, self.past) for name, memory in self.read.items()}
+        outputs = {"logits": self.logits}
+        outputs |= {name.replace("past", "present"): self.cache(memory, name, self.past + 1) for name, memory in self.write.items()}
+        self.lent = inputs, outputs  # for the time of the call
+        self.read, self.write = self.write, self.read
+        self.past += 1
+        return self.runner.ready(inputs, outputs)

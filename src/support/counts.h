@@ -1,0 +1,16 @@
+// What a loaded model has done so far: for whoever has to see that sizes which change compile nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace xyntra {
+
+struct RunCounts {
+  std::atomic<std::uint64_t> compiles = 0;  // programs made of a plan
+  std::atomic<std::uint64_t> runs = 0;
+  std::atomic<std::uint64_t> bindings =
+      0;  // runs at other sizes than the one before: offsets are computed anew
+};
+
+}  // namespace xyntra
