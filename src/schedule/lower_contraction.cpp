@@ -91,10 +91,19 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
   return best;
 }
 
-// Which of the tiles that read the same lines of b a tile is, and of how many at the nominal sizes.
+// Which of the tiles that read the same lines of b a tile is, and of how many.
 struct Among {
   Expr number;
-  std::int64_t count = 1;
+  Dim count = 1;
+  bool may_be_alone = false;  // where the program is run with few rows, nobody has read the lines before
+};
+
+// How rows are cut into tiles: `full` ones, and what is left. Where the number of rows is known only when the program
+// runs, a tile of two rows or more counts as full: rows beyond the last repeat it, and are not stored. Another pass over
+// b costs more than they do. Only where there are no more than `kTailRows` in all they get a tile of that height.
+struct RowCut {
+  Dim turns, full, rest;
+  bool clamped = false;
 };
 
 class TileLowering {
@@ -293,27 +302,41 @@ class TileLowering {
     rows_ = std::min(rows_, (turns + tiles - 1) / tiles);  // tiles of nearly one size
   }
 
+  RowCut cut_rows() const {
+    RowCut cut{extent(tile_), floor_div(extent(tile_), rows_), {}, false};
+    cut.rest = cut.turns - cut.full * rows_;
+    cut.clamped = !cut.rest.is_constant() && rows_ > kTailRows && rows_ % kTailRows == 0;
+    if (!cut.clamped) return cut;
+    cut.full = floor_div(cut.turns + (rows_ - 2), rows_);
+    cut.rest = cut.turns - cut.full * rows_;  // negative where the last tile is not full
+    return cut;
+  }
+
+  Expr is_full(const RowCut& cut, const Expr& number) const {
+    if (!cut.clamped) return number < Expr::size(cut.full);
+    // The same said without a division: bounds follow from it.
+    return (Expr::index(kTailRows) < Expr::size(cut.turns)) &
+           (number * Expr::index(rows_) + Expr::index(1) < Expr::size(cut.turns));
+  }
+
   // Tiles along one axis of the rows; the last one is lower.
   Stmt row_tiles(const Substitution& bound, const Columns& across, std::vector<VarId>& grid) {
     if (!tile_.valid()) return tile(bound, across, {}, 1);
-    const Dim& turns = extent(tile_);
-    Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
-    auto at = [&](const Dim& first, const Expr& number, std::int64_t rows) {
-      Expr base = number.defined() ? number * Expr::index(rows) : Expr::index(0);
-      Among among{number, lowering_.size(full)};
-      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows, among);
+    const RowCut cut = cut_rows();
+    auto at = [&](const Expr& number) {
+      Expr base = number.defined() ? number * Expr::index(rows_) : Expr::index(0);
+      return tile(bound, across, base, rows_, {number, cut.full, false}, nullptr, cut.clamped);
     };
-    if (rest.is(0)) {
-      if (full.is(1)) return at(0, {}, rows_);
-      grid.push_back(lowering_.loop(name(tile_), full));
-      return at(0, Expr::variable(grid.back()), rows_);
+    if (cut.rest.is(0)) {
+      if (cut.full.is(1)) return at({});
+      grid.push_back(lowering_.loop(name(tile_), cut.full));
+      return at(Expr::variable(grid.back()));
     }
-    Stmt last = Lowering::where_any(turns, lower_tail(bound, across, full, rest));
-    if (full.is(0)) return last;
-    VarId number = lowering_.loop(name(tile_), full + 1);
+    if (cut.full.is(0)) return lower_tail(bound, across, cut, {});
+    VarId number = lowering_.loop(name(tile_), cut.full + 1);
     grid.push_back(number);
-    return Stmt::branch(Expr::variable(number) < Expr::size(full), at(0, Expr::variable(number), rows_),
-                        std::move(last));
+    return Stmt::branch(is_full(cut, Expr::variable(number)), at(Expr::variable(number)),
+                        lower_tail(bound, across, cut, Expr::variable(number)));
   }
 
   Stmt unrolled(const char* label, std::int64_t turns, const std::function<Stmt(const Expr&)>& body) {
@@ -417,8 +440,8 @@ class TileLowering {
   Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
     auto depth = cut_for_cache(across);
     if (!depth || !tile_.valid() || across.width == 1) return {};
-    const Dim& turns = extent(tile_);
-    Dim full = floor_div(turns, rows_), rest = turns - full * rows_;
+    const RowCut cut = cut_rows();
+    const auto& [turns, full, rest, clamped] = cut;
     VarId line;  // an axis of rows of tiles
     for (VarId axis : roles_.rows) {
       if (axis != tile_ && !extent(axis).is(1)) line = axis;
@@ -466,16 +489,14 @@ class TileLowering {
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
       pass.place = {Expr::variable(y), Expr::variable(t)};
       Expr number = first_tile + Expr::variable(t);
+      const bool few = full.is_constant() && full.constant() < tiles;
       Among among{Expr::variable(y) * Expr::index(tiles) + Expr::variable(t),
-                  lines * std::min(tiles, lowering_.size(full))};
-      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, among, &pass);
+                  few || !full.is_constant() ? full * lines : Dim(lines * tiles), false};
+      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, among, &pass, clamped);
       if (!even) {
         Stmt last;
-        if (pass.part == Pass::Part::Finish && !rest.is(0)) {
-          Stmt tail = lower_tail(inner, across, full, rest);
-          last = Stmt::branch(equal(number, Expr::size(full)), Lowering::where_any(turns, std::move(tail)));
-        }
-        body = Stmt::branch(number < Expr::size(full), std::move(body), std::move(last));
+        if (pass.part == Pass::Part::Finish && !rest.is(0)) last = lower_tail(inner, across, cut, number);
+        body = Stmt::branch(is_full(cut, number), std::move(body), std::move(last));
       }
       return Stmt::loop(LoopKind::Serial, y, Stmt::loop(LoopKind::Serial, t, std::move(body)));
     };
@@ -488,30 +509,33 @@ class TileLowering {
     return Stmt::block(std::move(statements));
   }
 
-  // The rows that fill no tile, each of their tiles with the whole sum.
-  Stmt lower_tail(const Substitution& bound, const Columns& across, const Dim& full, const Dim& rest) {
-    auto at = [&](const Dim& first, const Expr& number, std::int64_t rows) {
-      Expr base = number.defined() ? number * Expr::index(rows) : Expr::index(0);
-      return tile(bound, across, first.is(0) ? base : Expr::size(first) + base, rows);
+  // The rows that fill no tile, each of their tiles with the whole sum. `number` is that of a tile that is not full.
+  Stmt lower_tail(const Substitution& bound, const Columns& across, const RowCut& cut, const Expr& number) {
+    const Dim first = cut.turns - cut.rest;
+    auto after_full = [&](Stmt body) {
+      if (number.defined()) body = Stmt::branch(equal(number, Expr::size(cut.full)), std::move(body));
+      return Lowering::where_any(cut.turns, std::move(body));
     };
-    const Dim& turns = extent(tile_);
-    if (rest.is_constant()) return at(turns - rest, {}, rest.constant());
-    std::vector<Stmt> last;
-    Dim tails = floor_div(turns, kTailRows) - full * (rows_ / kTailRows), singles = rest - tails * kTailRows;
-    if (rows_ > kTailRows && rows_ % kTailRows == 0) {
-      VarId tail = lowering_.loop("t", tails);
-      last.push_back(Stmt::loop(LoopKind::Serial, tail, at(turns - rest, Expr::variable(tail), kTailRows)));
-    } else {
-      singles = rest;
+    if (cut.rest.is_constant())
+      return after_full(tile(bound, across, Expr::size(first), cut.rest.constant()));
+    if (!cut.clamped) {
+      VarId single = lowering_.loop("r", cut.rest);
+      Stmt one = tile(bound, across, Expr::size(first) + Expr::variable(single), 1);
+      return after_full(Stmt::loop(LoopKind::Serial, single, std::move(one)));
     }
-    VarId single = lowering_.loop("r", singles);
-    last.push_back(Stmt::loop(LoopKind::Serial, single, at(turns - singles, Expr::variable(single), 1)));
-    return Stmt::block(std::move(last));
+    const Among alone{{}, 1, true};
+    const Expr turns = Expr::size(cut.turns);
+    Stmt one = Stmt::branch((Expr::index(0) < turns) & equal(Expr::size(cut.rest), Expr::index(1)),
+                            tile(bound, across, Expr::size(cut.turns - 1), 1, alone));
+    Stmt few = tile(bound, across, Expr::index(0), kTailRows, alone, nullptr, true);
+    Expr is_few = (Expr::index(1) < turns) & (turns <= Expr::index(kTailRows));
+    if (number.defined()) is_few = is_few & equal(number, Expr::index(0));
+    return Stmt::branch(std::move(is_few), std::move(few), after_full(std::move(one)));
   }
 
   // One register tile whose sum is added up from shorter ones: the error of a sum grows with its length.
   Stmt tile_of_short_sums(const Depth& depth, const Substitution& bound, const Columns& across,
-                          const Expr& first_row, std::int64_t rows, const Among& among) {
+                          const Expr& first_row, std::int64_t rows, const Among& among, bool clamped) {
     Pass pass;
     pass.depth = &depth;
     pass.alone = true;
@@ -519,16 +543,16 @@ class TileLowering {
         lowering_.scratch("c", stage_.body.dtype(),
                           {rows, second_.valid() ? vectors_ : across.vectors, across.width}, Scope::Shared);
     return add_up(bound, pass, [&](const Substitution& inner) {
-      return tile(inner, across, first_row, rows, among, &pass);
+      return tile(inner, across, first_row, rows, among, &pass, clamped);
     });
   }
 
   // One register tile: all of the sum, then the epilogue; or what one pass does to it.
   Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows,
-            const Among& among = {}, const Pass* pass = nullptr) {
+            const Among& among = {}, const Pass* pass = nullptr, bool clamped = false) {
     if (pass == nullptr) {
       auto depth = cut_depth(kLongestSum);
-      if (depth) return tile_of_short_sums(*depth, bound, across, first_row, rows, among);
+      if (depth) return tile_of_short_sums(*depth, bound, across, first_row, rows, among, clamped);
     }
     DType dtype = stage_.body.dtype();
     const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
@@ -538,6 +562,18 @@ class TileLowering {
     auto at_row = [&](Substitution variables, const Expr& row) {
       if (tile_.valid()) variables[tile_.index] = first_row.defined() ? first_row + row : row;
       return variables;
+    };
+    auto at_read_row = [&](Substitution variables, const Expr& row) {
+      variables = at_row(std::move(variables), row);
+      if (clamped) {
+        Expr& index = variables[tile_.index];
+        index = te::min(index, Expr::size(extent(tile_) - 1));
+      }
+      return variables;
+    };
+    auto where_row = [&](const Expr& row, Stmt inside) {
+      if (!clamped) return inside;
+      return Stmt::branch(at_row({}, row)[tile_.index] < Expr::size(extent(tile_)), std::move(inside));
     };
     auto at_column = [&](Substitution variables, const Expr& vector, const Expr& lane) {
       if (second_.valid()) {
@@ -580,7 +616,7 @@ class TileLowering {
       }));
       statements.push_back(turns(bound, pass, [&](const Substitution& inner, const Walk& walk) {
         std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
-        if (const ExprNode* lines = weights(); lines != nullptr && read_once()) {
+        if (const ExprNode* lines = weights(); lines != nullptr && (read_once() || among.may_be_alone)) {
           for (std::int64_t v = 0; v < vectors; ++v) {
             Substitution next = at_column(inner, Expr::index(v), Expr::index(0));
             next[walk.innermost.index] = next[walk.innermost.index] + Expr::index(kAhead);
@@ -605,14 +641,14 @@ class TileLowering {
         if (roles_.lane_in_rows) {
           turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
             Lowering::Body value =
-                lowering_.body(roles_.row_factor, at_column(at_row(inner, row), vector, lane));
+                lowering_.body(roles_.row_factor, at_column(at_read_row(inner, row), vector, lane));
             value.checks.push_back(add(value.value, row, vector, lane));
             return where_column(vector, lane, Stmt::block(std::move(value.checks)), {});
           }));
           return Stmt::block(std::move(turn));
         }
         turn.push_back(unrolled("r", rows, [&](const Expr& row) {
-          Lowering::Body value = lowering_.body(roles_.row_factor, at_row(inner, row));
+          Lowering::Body value = lowering_.body(roles_.row_factor, at_read_row(inner, row));
           std::vector<Stmt> one = std::move(value.checks);
           one.push_back(Stmt::store(spread, {}, value.value));
           Expr element = Expr::load(spread, dtype, {});
@@ -645,19 +681,28 @@ class TileLowering {
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
       return where_column(vector, lane, lowering_.store(stage_, variables, std::move(result)), {});
     };
+    auto finish_each = [&](const std::function<Expr(const Expr&, const Expr&, const Expr&)>& value) {
+      return unrolled("r", rows, [&](const Expr& row) {
+        return where_row(row, unrolled("v", vectors, [&](const Expr& vector) {
+                           return lanes(width, [&](const Expr& lane) {
+                             return finished(value(row, vector, lane), row, vector, lane);
+                           });
+                         }));
+      });
+    };
     auto finish_kept = [&] {
       VarId row = lowering_.loop("r", rows), vector = lowering_.loop("v", vectors);
       Expr r = Expr::variable(row), v = Expr::variable(vector);
       Stmt body = lanes(width, [&](const Expr& lane) { return finished(so_far(r, v, lane), r, v, lane); });
-      return Stmt::loop(LoopKind::Serial, row, Stmt::loop(LoopKind::Serial, vector, std::move(body)));
+      body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
+      return Stmt::loop(LoopKind::Serial, row, where_row(r, std::move(body)));
     };
     if (pass != nullptr && !pass->alone) return finish_kept();
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
     if (pass != nullptr) {
       Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
-                        : each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-                            Expr value = so_far(row, vector, lane) + partial(row, vector, lane);
-                            return finished(value, row, vector, lane);
+                        : finish_each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+                            return so_far(row, vector, lane) + partial(row, vector, lane);
                           });
       if (pass->count > 2) {
         last = Stmt::branch(equal(pass->number, Expr::index(pass->count - 1)), std::move(last), keep(false));
@@ -666,9 +711,7 @@ class TileLowering {
       return Stmt::block(std::move(statements));
     }
     if (!heavy) {
-      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        return finished(partial(row, vector, lane), row, vector, lane);
-      }));
+      statements.push_back(finish_each(partial));
       return Stmt::block(std::move(statements));
     }
     kir::BufferId kept = lowering_.scratch("c", dtype, {rows, vectors, width}, Scope::Register);
@@ -680,8 +723,8 @@ class TileLowering {
       Expr value = Expr::load(kept, dtype, {Expr::variable(row), Expr::variable(vector), lane});
       return finished(value, Expr::variable(row), Expr::variable(vector), lane);
     });
-    statements.push_back(
-        Stmt::loop(LoopKind::Serial, row, Stmt::loop(LoopKind::Serial, vector, std::move(body))));
+    body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
+    statements.push_back(Stmt::loop(LoopKind::Serial, row, where_row(Expr::variable(row), std::move(body))));
     return Stmt::block(std::move(statements));
   }
 
@@ -733,7 +776,8 @@ class TileLowering {
   std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
                                 const Walk& walk, const Pass* pass) {
     const ExprNode* line = weights();
-    bool shared = among.number.defined() && among.count > 1 && among.count <= kReused;
+    const bool several = !among.count.is_constant() || among.count.constant() > 1;
+    bool shared = among.number.defined() && several && lowering_.size(among.count) <= kReused;
     if (line == nullptr || !shared || !walk.turns.is_constant()) return {};
     const std::int64_t turns = walk.turns.constant();
     auto index_at = [&](std::int64_t vector, std::int64_t turn) {
@@ -759,8 +803,18 @@ class TileLowering {
     }
     const std::int64_t vectors = second_.valid() ? vectors_ : across.vectors, panels = apart ? vectors : 1;
     const std::int64_t elements = across.width * vectors / panels;
-    const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, elements / among.count));
-    const auto step = static_cast<std::int64_t>(std::bit_ceil(wanted));
+    auto step_among = [&](std::int64_t count) { return std::max<std::int64_t>(1, elements / count); };
+    Expr step;
+    if (among.count.is_constant()) {
+      const auto wanted = static_cast<std::uint64_t>(step_among(among.count.constant()));
+      step = Expr::index(static_cast<std::int64_t>(std::bit_ceil(wanted)));
+    } else {
+      // The fewer tiles there turn out to be, the more each has to ask for.
+      step = Expr::index(step_among(kTiles));
+      for (std::int64_t count = kTiles / 2; count > 0; count /= 2)
+        step = te::select(Expr::size(among.count) < Expr::index(2 * count), Expr::index(step_among(count)),
+                          std::move(step));
+    }
     std::vector<Stmt> made;
     // One pass over all tiles asks for the next pass, a tile that goes through the whole sum for the next panel.
     const std::int64_t ahead = pass == nullptr ? panels * turns
@@ -768,8 +822,7 @@ class TileLowering {
                                                : turns;
     for (std::int64_t v = 0; v < panels; ++v) {
       kir::Operand place{lowering_.placed(line->buffer), index_at(v, ahead), {}};
-      place.index.back() =
-          place.index.back() + (among.number * Expr::index(turns) + walk.turn) * Expr::index(step);
+      place.index.back() = place.index.back() + (among.number * Expr::index(turns) + walk.turn) * step;
       made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
     }
     return made;
