@@ -39,7 +39,7 @@ class Ours:
 
     def ready(self, feed: Feed) -> Callable[[], None]:
         arguments, release = self.model.arguments(feed), self.model.library.c.xyntra_release_result
-        return lambda: release(self.model.call(arguments))
+        return lambda feed=feed: release(self.model.call(arguments))  # arguments point into the feed
 
 
 class OnnxRuntime:
