@@ -15,7 +15,7 @@
 namespace xyntra {
 namespace {
 
-constexpr std::string_view kBackends[] = {"cpu", "sim", "reference", "float64", "fused"};
+constexpr std::string_view kBackends[] = {"cpu", "wgsl", "sim", "reference", "float64", "fused"};
 
 Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector<ValueId>& ids,
                                            const char* what) {
@@ -49,7 +49,7 @@ class ModelSession::State {
                          joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
     }
     XYNTRA_TRY(const DType products, products_of(options));
-    const bool has_plan = options.backend == "cpu" || options.backend == "sim" || options.backend == "fused";
+    const bool has_plan = runs_plans(options.backend);
     if (products != DType::F32 && !has_plan)
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");

@@ -14,6 +14,7 @@
 #include "cli/verb.h"
 #include "compiler/artifact.h"
 #include "compiler/model_file.h"
+#include "compiler/wgsl_backend.h"
 #include "report/measure.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -35,6 +36,7 @@ struct BenchFlags {
 };
 
 struct Bench {
+  std::string backend;
   SymbolBindings sizes;
   int threads = 0;
   double plan_ms = 0;
@@ -138,7 +140,7 @@ Json to_json(const BenchFlags& flags, const Bench& bench) {
   const Measured& plan = bench.measured.front();
   Json json{
       {"model", flags.model},
-      {"backend", "cpu"},
+      {"backend", bench.backend},
       {"threads", bench.threads},
       {"sizes", bench.sizes},
       {"ceilings", {{"gflops", bench.ceilings.flops_per_ns}, {"gigabytes", bench.ceilings.bytes_per_ns}}},
@@ -264,10 +266,19 @@ std::string to_text(const BenchFlags& flags, const Bench& bench) {
   return text + kernels_table(bench, flags.rows);
 }
 
+Result<Ceilings> ceilings_of(const std::string& backend, const Target& target, int threads) {
+  if (backend == "cpu") return measure_ceilings(target, threads);
+  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> device, shared_device(""));
+  return measure_ceilings(*device);
+}
+
 Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
-  const std::string& backend = session.flags["run.backend"].value;
-  if (!backend.empty() && backend != "cpu") {
-    return usage_error("bench measures the backend cpu; there is nothing to time in '" + backend + "'");
+  std::string backend = session.flags["run.backend"].value;
+  if (backend.empty()) backend = "cpu";
+  if (backend == "webgpu") backend = "wgsl";
+  if (backend != "cpu" && backend != "wgsl") {
+    return usage_error("bench measures the backends cpu and wgsl; there is nothing to time in '" + backend +
+                       "'");
   }
   if (flags.measuring.runs == 0) return usage_error("--runs is 1 or more");
   if (!(flags.measuring.seconds >= 0) || !(flags.measuring.most_seconds >= 0))
@@ -283,11 +294,15 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   const auto budget = session.budget();
   XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   Bench bench;
+  bench.backend = backend;
   bench.threads = session.threads();
   XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench.sizes));
 
   XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.planning, session));
   options.fusion.choose.nominal = bench.sizes;
+  if (backend == "wgsl") {
+    XYNTRA_TRY(options.target, find_target("webgpu"));
+  }
   const auto began = std::chrono::steady_clock::now();
   XYNTRA_TRY(const Plan fused, make_plan(module.graph, options));
   bench.plan_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
@@ -300,8 +315,12 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   cpu.cache = user_cache(session);
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
-  XYNTRA_TRY(bench.ceilings, measure_ceilings(*options.target, bench.threads));
-  auto measured = measure(plans, inputs, cpu, flags.measuring);
+  auto compile = [&](const Plan& plan) {
+    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, "")
+                             : compile_for_cpu(plan, cpu);
+  };
+  XYNTRA_TRY(bench.ceilings, ceilings_of(backend, *options.target, bench.threads));
+  auto measured = measure(plans, inputs, compile, {bench.threads, budget, {}}, flags.measuring);
   if (!measured) return failure(std::move(measured).error().in_file(flags.model));
   bench.measured = std::move(*measured);
 

@@ -11,6 +11,7 @@ struct CpuModel {
   std::shared_ptr<const LaunchProgram> program;
   std::shared_ptr<const HostCalls> host;
   std::size_t kernels = 0, code_bytes = 0;
+  std::shared_ptr<const KernelDriver> driver = {};  // null: kernels are machine code
 };
 
 struct CpuOptions {

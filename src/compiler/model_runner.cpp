@@ -84,9 +84,10 @@ class ByKernels : public ModelRunner {
   }
   static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, Plan plan,
                                                      EvaluatorOptions options) {
-    XYNTRA_TRY(WgslModel made, compile_for_wgsl(plan, {options.threads, options.budget}, ""));
-    return std::make_unique<ByKernels>(graph, std::move(options), CpuModel{made.program, made.host},
-                                       plan.assumptions.empty(), made.driver);
+    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, ""));
+    auto driver = model.driver;
+    return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
+                                       std::move(driver));
   }
   ByKernels(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all,
             std::shared_ptr<const KernelDriver> driver = nullptr)

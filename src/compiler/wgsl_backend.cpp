@@ -9,18 +9,6 @@
 namespace xyntra {
 namespace {
 
-// A device lasts: opening one takes longer than many a model's run. A lost one is replaced.
-Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<webgpu::Device>> open;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<webgpu::Device>& device = open[which];
-  if (!device || device->lost()) {
-    XYNTRA_TRY(device, webgpu::Device::open(which));
-  }
-  return device;
-}
-
 Result<std::vector<ShaderKernel>> emit(const std::vector<kir::Kernel>& kernels,
                                        const WgslFeatures& features) {
   std::vector<ShaderKernel> shaders;
@@ -33,12 +21,23 @@ Result<std::vector<ShaderKernel>> emit(const std::vector<kir::Kernel>& kernels,
 
 }  // namespace
 
-Result<WgslModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const std::string& which) {
+Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<webgpu::Device>> open;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<webgpu::Device>& device = open[which];
+  if (!device || device->lost()) {
+    XYNTRA_TRY(device, webgpu::Device::open(which));
+  }
+  return device;
+}
+
+Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const std::string& which) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(which));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   const webgpu::Adapter& adapter = device->adapter();
   XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered.kernels, {adapter.int64, adapter.f64}));
-  WgslModel model;
+  CpuModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
   XYNTRA_TRY(model.driver, drive_shaders(std::move(shaders), std::move(device)));

@@ -2,6 +2,7 @@
 // add in registers, or copy arrays too large for the caches. Reports use these figures; plans never do.
 #pragma once
 
+#include "runtime/drivers/webgpu.h"
 #include "support/result.h"
 #include "target/target.h"
 
@@ -14,5 +15,7 @@ struct Ceilings {
 
 // With this many threads, 0 being all. Takes a tenth of a second or two.
 Result<Ceilings> measure_ceilings(const Target& target, int threads);
+// Of a WebGPU device that has timestamps.
+Result<Ceilings> measure_ceilings(webgpu::Device& device);
 
 }  // namespace xyntra

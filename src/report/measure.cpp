@@ -10,6 +10,7 @@ namespace xyntra {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Compile = std::function<Result<CpuModel>(const Plan&)>;
 
 constexpr int kWarmUpRuns = 3;
 constexpr double kWarmUpSeconds = 0.2;
@@ -34,11 +35,11 @@ ChooseOptions counted_at(const Plan& plan) {
 // A plan being measured: every run adds a column of group times.
 class Contestant {
  public:
-  static Result<Contestant> compile(const Plan& plan, const CpuOptions& options) {
+  static Result<Contestant> compile(const Plan& plan, const Compile& compile, const RunOptions& running) {
     const auto began = Clock::now();
-    XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, options));
+    XYNTRA_TRY(CpuModel model, compile(plan));
     const double took = milliseconds_since(began);
-    return Contestant(plan, std::move(model), took, options);
+    return Contestant(plan, std::move(model), took, running);
   }
 
   Status warm_up(std::span<const std::vector<Datum>> inputs) {
@@ -79,9 +80,8 @@ class Contestant {
   }
 
  private:
-  Contestant(const Plan& plan, CpuModel model, double compile_ms, const CpuOptions& options)
-      : context_(model.program, model.host, {options.threads, options.budget, {}}),
-        group_times_(plan.groups.size()) {
+  Contestant(const Plan& plan, CpuModel model, double compile_ms, const RunOptions& running)
+      : context_(model.program, model.host, running, model.driver), group_times_(plan.groups.size()) {
     measured_.plan = &plan;
     measured_.compile_ms = compile_ms;
     measured_.code_bytes = model.code_bytes;
@@ -164,11 +164,11 @@ double Measured::quantile(double share) const {
 }
 
 Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
-                                      std::span<const std::vector<Datum>> inputs, const CpuOptions& cpu,
-                                      const MeasureOptions& options) {
+                                      std::span<const std::vector<Datum>> inputs, const Compile& compile,
+                                      const RunOptions& running, const MeasureOptions& options) {
   std::vector<Contestant> contestants;
   for (const Plan* plan : plans) {
-    XYNTRA_TRY(Contestant made, Contestant::compile(*plan, cpu));
+    XYNTRA_TRY(Contestant made, Contestant::compile(*plan, compile, running));
     contestants.push_back(std::move(made));
     XYNTRA_CHECK_OK(contestants.back().warm_up(inputs));
   }

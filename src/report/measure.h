@@ -31,8 +31,9 @@ struct Measured {
 // Compiles the plans for this machine and runs them in turn, each on all sets of inputs one after another. Plans must
 // outlive what is returned.
 Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
-                                      std::span<const std::vector<Datum>> inputs, const CpuOptions& cpu,
-                                      const MeasureOptions& options);
+                                      std::span<const std::vector<Datum>> inputs,
+                                      const std::function<Result<CpuModel>(const Plan&)>& compile,
+                                      const RunOptions& running, const MeasureOptions& options);
 
 // How the time of a plan comes about: the product of the three is its share of the roofline.
 struct Factors {

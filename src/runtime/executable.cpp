@@ -66,7 +66,7 @@ class RunContext::State {
     XYNTRA_CHECK_OK(learn(inputs, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
-    if (driver_) driver_->begin();
+    if (driver_) driver_->begin(times != nullptr);
     std::vector<Tensor> kept(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       data_[program.inputs[i]] = inputs[i];
@@ -101,6 +101,7 @@ class RunContext::State {
       outputs.push_back(std::move(result));
     }
     if (driver_) XYNTRA_CHECK_OK(met_no_fault());
+    if (driver_ && times != nullptr) take_times(*times);
     for (Datum& datum : data_) datum = Datum();
     return outputs;
   }
@@ -463,6 +464,19 @@ class RunContext::State {
       }
     }
     return driver_->launch(step, arguments, bindings_);
+  }
+
+  // What the host spent on a launch is not what the device did.
+  void take_times(std::vector<LaunchTime>& times) const {
+    std::map<std::size_t, double> spent;
+    for (const KernelDriver::Time& time : driver_->times())
+      spent[static_cast<std::size_t>(time.step - program_->steps.data())] += time.nanoseconds;
+    if (spent.empty()) return;
+    for (LaunchTime& time : times) {
+      if (program_->steps[time.step].kind != ProgramStep::Kind::Launch) continue;
+      auto known = spent.find(time.step);
+      time.nanoseconds = known == spent.end() ? 0 : static_cast<std::int64_t>(known->second);
+    }
   }
 
   Status met_no_fault() {

@@ -25,8 +25,9 @@ class KernelDriver {
   virtual ~KernelDriver() = default;
   virtual std::unique_ptr<KernelDriver> another() const = 0;  // for another context
 
-  // A run begins: what the host's memory holds is new, but for constants.
-  virtual void begin() {}
+  // A run begins: what the host's memory holds is new, but for constants. Timed: launches are, one by one, where the
+  // device can tell.
+  virtual void begin(bool /*timed*/) {}
   // Inputs first, then outputs. May return before the work is done.
   virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                         const SymbolBindings& sizes) = 0;
@@ -39,6 +40,12 @@ class KernelDriver {
     KernelFault where;
   };
   virtual Result<std::vector<Fault>> finish() { return std::vector<Fault>{}; }
+  // What the launches of a timed run took, after finish(); none where that is not known.
+  struct Time {
+    const ProgramStep* step = nullptr;
+    double nanoseconds = 0;
+  };
+  virtual std::vector<Time> times() const { return {}; }
 };
 
 }  // namespace xyntra

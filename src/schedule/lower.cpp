@@ -6,6 +6,7 @@
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_dot.h"
+#include "schedule/lower_groups.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
 #include "schedule/lower_tiles.h"
@@ -290,6 +291,44 @@ constexpr ScheduleEntry kSchedules[] = {
     {"view", lower_stages},
 };
 
+// ---- for GPUs: groups of threads where they share something, a work item per element elsewhere
+
+Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
+  lowering.place_temporaries(Scope::Workspace);
+  bool keep_order = schedule.exactness == Exactness::Exact;
+  std::vector<Stmt> phases;
+  for (const Stage& stage : lowering.formula().stages) {
+    if (stage.kind == Stage::Kind::Scan) {
+      phases.push_back(scan(lowering, stage, keep_order));
+    } else if (Stmt product = lower_product_in_groups(lowering, stage, schedule); product.defined()) {
+      phases.push_back(product);
+    } else {
+      std::vector<Stmt> made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
+      phases.insert(phases.end(), made.begin(), made.end());
+    }
+  }
+  return Stmt::block(std::move(phases));
+}
+
+Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
+                                      const Target& target, const SymbolBindings& nominal,
+                                      const std::string& name, bool share_parts) {
+  const te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  // Rows first, unless a product is worth tiles.
+  const bool product = schedule.name == "contraction" || schedule.name == "window";
+  for (auto* lower_body :
+       {product ? lower_stages_in_groups : lower_rows_in_groups, lower_stages_in_groups, lower_stages}) {
+    Lowering lowering(ready, target, nominal, name);
+    Stmt body = lower_body(lowering, schedule);
+    if (!body.defined()) continue;
+    kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+    Status proved = kir::verify(kernel);
+    if (proved) return kernel;
+    if (lower_body == lower_stages) return failure(std::move(proved).error());
+  }
+  internal_error("lowering: no kernel for threads");
+}
+
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
@@ -299,14 +338,8 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
   te::merge_axes(merged);
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
-    if (target.kind != TargetKind::Cpu) {  // a phase per stage, a work item per element
-      if (entry.share_parts) merged = share_heavy_parts(merged);
-      Lowering lowering(merged, target, nominal, name);
-      Stmt body = lower_stages(lowering, schedule);
-      kir::Kernel kernel = std::move(lowering).finish(std::move(body));
-      XYNTRA_CHECK_OK(kir::verify(kernel));
-      return kernel;
-    }
+    if (target.kind != TargetKind::Cpu)
+      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts);
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
     te::Formula ready = merged;

@@ -1,6 +1,7 @@
 #include "codegen/wgsl/emitter.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kir/intrinsics.h"
 
@@ -80,9 +81,9 @@ Result<ShaderKernel> KernelEmitter::emit() {
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const std::string entry = "phase" + std::to_string(i);
-    made_.phases.push_back({entry, kir::work_items(kernel_, phases[i]), kInvocations});
     body_.clear();
-    XYNTRA_CHECK_OK(phase(phases[i], entry));
+    XYNTRA_TRY(ShaderPhase made, phase(phases[i], entry));
+    made_.phases.push_back(std::move(made));
     entries += body_;
   }
   auto bind = [this](const std::string& space, const std::string& declaration) {
@@ -94,7 +95,7 @@ Result<ShaderKernel> KernelEmitter::emit() {
     const std::size_t rows = (made_.sizes.size() + 3) / 4;
     bind("uniform", "sizes: array<vec4<i32>, " + std::to_string(rows) + ">");
   }
-  made_.text = bindings_ + "\n" + operations_.functions() + entries;
+  made_.text = bindings_ + shared_ + "\n" + operations_.functions() + entries;
   return std::move(made_);
 }
 
@@ -110,8 +111,9 @@ Status KernelEmitter::bind_buffers() {
         made_.workspace_bytes.push_back(ceil_div(product(buffer.shape) * Dim(bits_of(buffer.dtype)), Dim(8)));
       bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<storage, read_write> " +
                    buffer_name(kir::BufferId(i)) + ": array<" +
-                   operations_.storage_type(buffer.dtype, written) + ">;" +
-                   (bits_of(buffer.dtype) < 32 ? "  // " + std::string(name_of(buffer.dtype)) : "") + "\n";
+                   (forms_[i].vectors ? "vec4<f32>" : operations_.storage_type(buffer.dtype, written)) +
+                   ">;" + (bits_of(buffer.dtype) < 32 ? "  // " + std::string(name_of(buffer.dtype)) : "") +
+                   "\n";
     }
   }
   for (const kir::Buffer& buffer : kernel_.buffers) {
@@ -122,40 +124,86 @@ Status KernelEmitter::bind_buffers() {
   return {};
 }
 
-Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
-  body_ += "\n@compute @workgroup_size(" + std::to_string(kInvocations) + ")\nfn " + entry +
+Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
+  kir::Stmt body = phase.body;
+  std::vector<kir::VarId> threads;
+  std::int64_t count = 1;
+  while (body->kind == StmtNode::Kind::Loop && body->loop == LoopKind::Thread) {
+    threads.push_back(body->var);
+    count *= kernel_.variable(body->var).extent.constant();
+    body = body->body.front();
+  }
+  const bool grouped = !threads.empty();
+  if (!grouped) count = kInvocations;
+  body_ += "\n@compute @workgroup_size(" + std::to_string(count) + ")\nfn " + entry +
            "(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, "
            "@builtin(local_invocation_index) lane: u32) {\n";
-  line("var item = i32((group.y * groups.x + group.x) * " + std::to_string(kInvocations) + "u + lane);");
+  const std::string number = "group.y * groups.x + group.x";
+  line("var item = i32(" + (grouped ? number : "(" + number + ") * " + std::to_string(count) + "u + lane") +
+       ");");
   line("if (item >= " + size(kir::work_items(kernel_, phase)) + ") { return; }");
   known_.clear();
-  for (std::size_t d = phase.grid.size(); d-- > 0;) {
-    const std::string extent = size(kernel_.variable(phase.grid[d]).extent);
-    line("let " + variable(phase.grid[d]) + " = item" + (d == 0 ? "" : " % " + extent) + ";");
-    if (d != 0) line("item = item / " + extent + ";");
-  }
-  private_buffers(phase.body);
-  XYNTRA_CHECK_OK(statement(phase.body));
+  auto digits = [this](const std::string& of, const std::vector<kir::VarId>& variables) {
+    for (std::size_t d = variables.size(); d-- > 0;) {
+      const std::string extent = size(kernel_.variable(variables[d]).extent);
+      line("let " + variable(variables[d]) + " = " + of + (d == 0 ? "" : " % " + extent) + ";");
+      if (d != 0) line(of + " = " + of + " / " + extent + ";");
+    }
+  };
+  digits("item", phase.grid);
+  if (grouped) line("var thread = i32(lane);");
+  digits("thread", threads);
+  XYNTRA_CHECK_OK(own_buffers(body, grouped));
+  XYNTRA_CHECK_OK(statement(body));
   body_ += "}\n";
-  return {};
+  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count};
 }
 
-// What one invocation keeps for itself.
-void KernelEmitter::private_buffers(const kir::Stmt& body) {
+std::string KernelEmitter::array_type(kir::BufferId id) const {
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  const std::string type = forms_[id.index].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
+  if (buffer.shape.empty()) return type;
+  const std::int64_t elements = product(buffer.shape).constant() / (forms_[id.index].vectors ? kVector : 1);
+  return "array<" + type + ", " + std::to_string(std::max<std::int64_t>(elements, 1)) + ">";
+}
+
+// What invocations keep for themselves, and what those of a work item share.
+Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
   std::vector<bool> used(kernel_.buffers.size(), false);
   kir::for_each_statement(body, [&](const StmtNode& node) {
     if (node.kind == StmtNode::Kind::Store) used[node.buffer.index] = true;
   });
+  shared_declared_.resize(used.size(), false);
+  reads_back_ = false;
+  kir::for_each_statement(body, [&](const StmtNode& node) {
+    kir::for_each_expr(node, [&](const Expr& expr) {
+      te::for_each_node(expr, [&](const ExprNode& inner) {
+        if (te::is_load(inner) && used[inner.buffer.index] && !is_private(kernel_.buffer(inner.buffer).scope))
+          reads_back_ = true;
+      });
+    });
+  });
   for (std::size_t i = 0; i < used.size(); ++i) {
     const kir::Buffer& buffer = kernel_.buffers[i];
     if (!used[i] || !is_private(buffer.scope)) continue;
-    const Dim count = product(buffer.shape);
-    const std::string type = operations_.type(buffer.dtype);
-    const std::string whole =
-        count.is_constant() ? std::to_string(std::max<std::int64_t>(count.constant(), 1)) : "1";
-    line("var " + buffer_name(kir::BufferId(i)) + ": " +
-         (buffer.shape.empty() ? type : "array<" + type + ", " + whole + ">") + ";");
+    const Dim bytes = product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
+    if (!(bytes.is_constant() && bytes.constant() <= kMostPrivateBytes))
+      return unsupported("memory of one work item that is as large as " + bytes.to_string() + " bytes");
+    const kir::BufferId id(i);
+    if (buffer.scope == Scope::Shared && threads) {
+      if (!shared_declared_[i])
+        shared_ += "var<workgroup> " + buffer_name(id) + ": " + array_type(id) + ";\n";
+      shared_declared_[i] = true;
+    } else if (forms_[i].split) {
+      const std::int64_t step = forms_[i].vectors ? kVector : 1, count = product(buffer.shape).constant();
+      const std::string type = forms_[i].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
+      for (std::int64_t k = 0; k < count; k += step)
+        line("var " + buffer_name(id) + "_" + std::to_string(k / step) + ": " + type + ";");
+    } else {
+      line("var " + buffer_name(id) + ": " + array_type(id) + ";");
+    }
   }
+  return {};
 }
 
 // ---- statements
@@ -197,17 +245,15 @@ Status KernelEmitter::statement(const kir::Stmt& given) {
       return {};
     case StmtNode::Kind::Loop: return loop(node);
     case StmtNode::Kind::If: return branch(node);
-    case StmtNode::Kind::Store: {
-      const kir::Buffer& buffer = kernel_.buffer(node.buffer);
-      const Dim bytes = product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
-      if (is_private(buffer.scope) && !(bytes.is_constant() && bytes.constant() <= kMostPrivateBytes))
-        return unsupported("memory of one thread that is as large as " + bytes.to_string() + " bytes");
-      store(node);
-      return {};
-    }
+    case StmtNode::Kind::Store: store(node); return {};
     case StmtNode::Kind::Check: check(node); return {};
     case StmtNode::Kind::Call:
       if (kir::is_hint(node.intrinsic)) return {};
+      if (node.intrinsic == kir::Intrinsic::Barrier) {
+        if (reads_back_) line("storageBarrier();");
+        line("workgroupBarrier();");
+        return {};
+      }
       return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
   return {};
@@ -216,13 +262,60 @@ Status KernelEmitter::statement(const kir::Stmt& given) {
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
-    case LoopKind::Thread: return unsupported("threads of a work item");
-    case LoopKind::Vector: return unsupported("a vector loop");
-    default: break;
+    case LoopKind::Thread: return unsupported("a thread loop inside another loop");
+    case LoopKind::Unrolled: return turns_written_out(node);
+    case LoopKind::Vector: return lanes(node.body.front(), node.var);
+    case LoopKind::Serial: break;
   }
   const std::string name = variable(node.var), extent = size(kernel_.variable(node.var).extent);
   return block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)",
                [&] { return statement(node.body.front()); });
+}
+
+Status KernelEmitter::turns_written_out(const StmtNode& node) {
+  const std::int64_t turns = kernel_.variable(node.var).extent.constant();
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    fixed_[node.var.index] = turn;
+    XYNTRA_CHECK_OK(statement(node.body.front()));
+  }
+  fixed_.erase(node.var.index);
+  return {};
+}
+
+// A statement for every lane before the next one: at once where the language has it, else one lane after another.
+Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
+  const StmtNode& node = *given;
+  if (node.kind == StmtNode::Kind::Block) {
+    for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(lanes(inner, lane));
+    return {};
+  }
+  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial) {
+    const std::string name = variable(node.var), extent = size(kernel_.variable(node.var).extent);
+    return block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)",
+                 [&] { return lanes(node.body.front(), lane); });
+  }
+  if (node.kind == StmtNode::Kind::Store && vector_store(node, lane)) return {};
+  for (std::int64_t one = 0; one < kernel_.variable(lane).extent.constant(); ++one) {
+    fixed_[lane.index] = one;
+    XYNTRA_CHECK_OK(statement(given));
+  }
+  fixed_.erase(lane.index);
+  return {};
+}
+
+bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
+  if (!kernel_.variable(lane).extent.is(kVector) || !forms_[node.buffer.index].vectors) return false;
+  const te::LinearIndex& flat = analysis_.access(node).flat;
+  if (!is_along(flat, lane)) return false;
+  lane_ = lane;
+  const bool possible = analysis_.settled(node).empty() && is_vector(node.value);
+  if (possible) {
+    begin_statement(node);
+    const std::string stored = vector_value(node.value);
+    line(place(node.buffer, flat) + " = " + stored + ";");
+  }
+  lane_ = {};
+  return possible;
 }
 
 Status KernelEmitter::branch(const StmtNode& node) {
@@ -236,20 +329,17 @@ Status KernelEmitter::branch(const StmtNode& node) {
 void KernelEmitter::store(const StmtNode& node) {
   begin_statement(node);
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
-  const std::string name = buffer_name(node.buffer), stored = value(node.value);
-  if (buffer.shape.empty() && is_private(buffer.scope)) {
-    line(name + " = " + stored + ";");
-    return;
-  }
-  const std::string at = position(analysis_.access(node).flat);
+  const std::string stored = value(node.value);
+  const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!atomic_[node.buffer.index]) {
-    line(name + "[" + at + "] = " + stored + ";");
+    line(place(node.buffer, flat) + " = " + stored + ";");
     return;
   }
+  const std::string name = buffer_name(node.buffer), at = position(flat);
   // Other invocations write other elements of the same word.
-  const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", place = fresh_name();
-  line("let " + place + " = u32(" + at + ") * " + bits + ";");
-  const std::string word = "&" + name + "[" + place + " / 32u]", shift = "(" + place + " % 32u)";
+  const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
+  line("let " + bit + " = u32(" + at + ") * " + bits + ";");
+  const std::string word = "&" + name + "[" + bit + " / 32u]", shift = "(" + bit + " % 32u)";
   line("atomicAnd(" + word + ", ~(" + std::to_string((1U << bits_of(buffer.dtype)) - 1) + "u << " + shift +
        "));");
   line("atomicOr(" + word + ", " + operations_.encoded(buffer.dtype, stored) + " << " + shift + ");");
@@ -281,6 +371,7 @@ void KernelEmitter::check(const StmtNode& node) {
 // ---- names
 
 std::string KernelEmitter::variable(kir::VarId id) const {
+  if (auto fixed = fixed_.find(id.index); fixed != fixed_.end()) return std::to_string(fixed->second);
   return kernel_.variable(id).name + "_" + std::to_string(id.index);
 }
 
@@ -356,7 +447,8 @@ std::string KernelEmitter::node_text(const Expr& expr) {
 std::string KernelEmitter::compare(const ExprNode& node) {
   const Expr &a = node.operands[0], &b = node.operands[1];
   const bool positions = is_position(a) && is_position(b);
-  const std::string first = positions ? position(a) : value(a);  // one after the other: lines come in this order
+  const std::string first =
+      positions ? position(a) : value(a);  // one after the other: lines come in this order
   const std::string second = positions ? position(b) : value(b);
   return operations_.compare(node.op, positions ? DType::I32 : a.dtype(), first, second);
 }
@@ -406,7 +498,27 @@ std::string KernelEmitter::position_text(const Expr& index) {
   return operations_.arithmetic(node.op, DType::I32, operands);
 }
 
-std::string KernelEmitter::position(const te::LinearIndex& index) {
+namespace {
+
+// A sum with the variables of written-out loops in numbers.
+te::LinearIndex with_fixed(const te::LinearIndex& index,
+                           const std::unordered_map<std::uint32_t, std::int64_t>& fixed) {
+  te::LinearIndex made{{}, index.constant};
+  for (const te::LinearIndex::Term& term : index.terms) {
+    auto known = term.atom->op == ExprOp::Var ? fixed.find(term.atom->var.index) : fixed.end();
+    if (known == fixed.end()) {
+      made.terms.push_back(term);
+    } else {
+      made.constant = made.constant + term.coefficient * Dim(known->second);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+std::string KernelEmitter::position(const te::LinearIndex& given) {
+  const te::LinearIndex index = with_fixed(given, fixed_);
   std::string text;
   for (const te::LinearIndex::Term& term : index.terms) {
     if (!text.empty()) text += " + ";
@@ -419,19 +531,84 @@ std::string KernelEmitter::position(const te::LinearIndex& index) {
 
 // ---- memory
 
+std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given) {
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  const BufferForm& form = forms_[id.index];
+  const std::string name = buffer_name(id);
+  if (buffer.shape.empty() && is_private(buffer.scope)) return name;
+  te::LinearIndex index = with_fixed(given, fixed_);
+  std::string component;
+  if (form.vectors) {
+    const bool whole = lane_.valid() && index.find(lane_) != nullptr;
+    if (whole) std::erase_if(index.terms, [&](const auto& term) { return &term == index.find(lane_); });
+    const bool known =
+        index.constant.is_constant() &&
+        std::all_of(index.terms.begin(), index.terms.end(), [](const te::LinearIndex::Term& term) {
+          return te::divides(Dim(kVector), term.coefficient);
+        });
+    if (!known) {
+      const std::string at = position(index);
+      return name + "[(" + at + ") / 4][(" + at + ") % 4]";
+    }
+    const std::int64_t first = index.constant.constant();
+    if (!whole) component = std::string(".") + "xyzw"[first % kVector];
+    index.constant = first / kVector;
+    for (te::LinearIndex::Term& term : index.terms)
+      term.coefficient = floor_div(term.coefficient, Dim(kVector));
+  }
+  if (form.split) return name + "_" + std::to_string(index.constant.constant()) + component;
+  return name + "[" + position(index) + "]" + component;
+}
+
+bool KernelEmitter::is_vector(const Expr& expr) {
+  const ExprNode& node = *expr;
+  if (node.dtype != DType::F32) return false;
+  switch (node.op) {
+    case ExprOp::Const: return std::isfinite(node.float_value);
+    case ExprOp::Load: {
+      const te::LinearIndex& flat = analysis_.access(node).flat;
+      const bool same = te::variables_of(expr).count(lane_) == 0;
+      return same || (forms_[node.buffer.index].vectors && is_along(flat, lane_));
+    }
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::Neg:
+    case ExprOp::Fma:
+      return std::all_of(node.operands.begin(), node.operands.end(),
+                         [this](const Expr& operand) { return is_vector(operand); });
+    default: return false;
+  }
+}
+
+std::string KernelEmitter::vector_value(const Expr& expr) {
+  const ExprNode& node = *expr;
+  if (te::variables_of(expr).count(lane_) == 0) {
+    const kir::VarId lane = lane_;
+    lane_ = {};
+    std::string same = "vec4<f32>(" + value(expr) + ")";
+    lane_ = lane;
+    return same;
+  }
+  if (node.op == ExprOp::Load) return place(node.buffer, analysis_.access(node).flat);
+  std::vector<std::string> operands;
+  for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
+  return operations_.arithmetic(node.op, DType::F32, operands);
+}
+
 std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word) const {
-  const std::string place = buffer_name(buffer) + "[" + word + "]";
-  return atomic_[buffer.index] ? "atomicLoad(&" + place + ")" : place;
+  return atomic_[buffer.index] ? "atomicLoad(&" + word + ")" : word;
 }
 
 std::string KernelEmitter::load(const ExprNode& node) {
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
-  if (buffer.shape.empty() && is_private(buffer.scope)) return buffer_name(node.buffer);
-  const std::string at = position(analysis_.access(node).flat);
-  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return word_at(node.buffer, at);
-  const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", place = fresh_name();
-  line("let " + place + " = u32(" + at + ") * " + bits + ";");
-  return operations_.decoded(buffer.dtype, word_at(node.buffer, place + " / 32u"), place + " % 32u");
+  const te::LinearIndex& flat = analysis_.access(node).flat;
+  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, flat);
+  const std::string at = position(flat);
+  const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
+  line("let " + bit + " = u32(" + at + ") * " + bits + ";");
+  return operations_.decoded(
+      buffer.dtype, word_at(node.buffer, buffer_name(node.buffer) + "[" + bit + " / 32u]"), bit + " % 32u");
 }
 
 std::string KernelEmitter::load_or(const ExprNode& node) {

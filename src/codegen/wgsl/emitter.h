@@ -6,24 +6,29 @@
 
 #include "codegen/analysis.h"
 #include "codegen/wgsl/operations.h"
+#include "codegen/wgsl/storage.h"
 
 namespace xyntra::wgsl {
 
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
-      : analysis_(kernel), kernel_(analysis_.kernel()), operations_(features) {}
+      : analysis_(kernel), kernel_(analysis_.kernel()), operations_(features), forms_(forms_of(analysis_)) {}
   Result<ShaderKernel> emit();
 
  private:
   // ---- module
   Status bind_buffers();
-  Status phase(const kir::Phase& phase, const std::string& entry);
-  void private_buffers(const kir::Stmt& body);
+  Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
+  Status own_buffers(const kir::Stmt& body, bool threads);
+  std::string array_type(kir::BufferId id) const;
 
   // ---- statements: lines of the function's body
   Status statement(const kir::Stmt& statement);
   Status loop(const kir::StmtNode& node);
+  Status turns_written_out(const kir::StmtNode& node);
+  Status lanes(const kir::Stmt& statement, kir::VarId lane);
+  bool vector_store(const kir::StmtNode& node, kir::VarId lane);
   Status branch(const kir::StmtNode& node);
   void store(const kir::StmtNode& node);
   void check(const kir::StmtNode& node);
@@ -39,6 +44,10 @@ class KernelEmitter {
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
   std::string position(const te::LinearIndex& index);
+  std::string place(kir::BufferId buffer,
+                    const te::LinearIndex& index);  // an element, or a vector along lane_
+  bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
+  std::string vector_value(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
   std::string select(const te::ExprNode& node);
   std::string load(const te::ExprNode& node);
@@ -46,7 +55,7 @@ class KernelEmitter {
   std::string either(const std::string& type, const std::string& condition,
                      const std::function<std::string()>& when_true,
                      const std::function<std::string()>& when_false);
-  std::string word_at(kir::BufferId buffer, const std::string& word) const;
+  std::string word_at(kir::BufferId buffer, const std::string& place) const;
   std::string size(const Dim& dim);
   std::string variable(kir::VarId id) const;
   std::string buffer_name(kir::BufferId id) const;
@@ -67,6 +76,12 @@ class KernelEmitter {
   std::unordered_map<const te::ExprNode*, int> uses_;
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   std::vector<bool> atomic_;  // per buffer: packed and written
+  std::vector<BufferForm> forms_;  // per buffer
+  std::vector<bool> shared_declared_;
+  std::unordered_map<std::uint32_t, std::int64_t> fixed_;  // variables of loops that are written out
+  kir::VarId lane_;  // of the vector loop whose four lanes are computed at once
+  std::string shared_;  // declarations
+  bool reads_back_ = false;  // threads see in memory what others of the phase wrote there
   int depth_ = 1, names_ = 0, binding_count_ = 0;
 };
 

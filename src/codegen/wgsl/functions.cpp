@@ -67,7 +67,8 @@ constexpr Function kFunctions[] = {
   return a >> u32(b);
 }
 )"},
-    {"widened_i32", "", R"(fn widened_i32(x: i32) -> i64 { return i64(bitcast<u32>(x)) - select(0li, 4294967296li, x < 0); }
+    {"widened_i32", "",
+     R"(fn widened_i32(x: i32) -> i64 { return i64(bitcast<u32>(x)) - select(0li, 4294967296li, x < 0); }
 )"},
     // ---- floats. Compilers may take a NaN for impossible, so bits are looked at.
     {"of_bits_f32", "", R"(fn of_bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }

@@ -30,7 +30,9 @@ class Operations {
   // Elements narrower than a word: from the bits of a word, and back.
   std::string decoded(DType dtype, const std::string& word, const std::string& shift);
   // Values of the dtype are stored as they are: an infinity stays one.
-  std::string encoded(DType dtype, const std::string& value) { return encoded(dtype, {.saturate = false}, value); }
+  std::string encoded(DType dtype, const std::string& value) {
+    return encoded(dtype, {.saturate = false}, value);
+  }
 
   std::string functions() const;  // those that were asked for, with what they call
 

@@ -45,11 +45,14 @@ class ShaderDriver : public KernelDriver {
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
 
-  void begin() override {
+  void begin(bool timed) override {
+    timed_ = timed && shaders_->device->adapter().timestamps;
+    times_.clear();
+    steps_.clear();
     std::erase_if(known_, [](const auto& entry) { return !entry.second.piece->constant; });
     std::erase_if(pieces_, [](const auto& entry) { return !entry.second.constant && !entry.second.used; });
     for (auto& [memory, piece] : pieces_) piece.used = false;
-    recording_ = webgpu::Recording();
+    recording_ = fresh_recording();
     faulty_.clear();
   }
 
@@ -76,6 +79,7 @@ class ShaderDriver : public KernelDriver {
       if (down > most) return limit_error("a launch has " + std::to_string(items) + " work items");
       XYNTRA_CHECK_OK(
           recording_.dispatch(shaders_->pipelines[step.callee][p], ranges, uniform, across, down, 1));
+      steps_.push_back(&step);
     }
     for (std::size_t i = step.inputs.size(); i < arguments.size(); ++i) written(arguments[i]);
     for (const KernelArgument& argument : arguments) {
@@ -101,6 +105,8 @@ class ShaderDriver : public KernelDriver {
     XYNTRA_CHECK_OK(submit());
     return shaders_->device->read(reads);
   }
+
+  std::vector<Time> times() const override { return times_; }
 
   Result<std::vector<Fault>> finish() override {
     XYNTRA_CHECK_OK(submit());
@@ -250,10 +256,21 @@ class ShaderDriver : public KernelDriver {
 
   Status submit() {
     if (recording_.dispatches() > 0) XYNTRA_CHECK_OK(shaders_->device->submit(recording_));
-    recording_ = webgpu::Recording();
+    if (timed_ && recording_.dispatches() > 0) {
+      XYNTRA_CHECK_OK(shaders_->device->wait());
+      XYNTRA_TRY(const std::vector<double> spent, shaders_->device->nanoseconds(recording_));
+      for (std::size_t i = 0; i < spent.size() && i < steps_.size(); ++i)
+        times_.push_back({steps_[i], spent[i]});
+    }
+    steps_.clear();
+    recording_ = fresh_recording();
     copies_.clear();
     for (auto& [memory, piece] : pieces_) piece.pending = false;
     return {};
+  }
+
+  webgpu::Recording fresh_recording() const {
+    return timed_ ? webgpu::Recording::timed() : webgpu::Recording();
   }
 
   static constexpr std::int64_t kMostArguments = 64;
@@ -265,6 +282,9 @@ class ShaderDriver : public KernelDriver {
   webgpu::Recording recording_;
   std::vector<std::unique_ptr<Buffer>> copies_;
   Buffer workspace_, nothing_, fault_buffer_;
+  bool timed_ = false;
+  std::vector<const ProgramStep*> steps_;  // of the recording's dispatches
+  std::vector<Time> times_;
   std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
 };
 

@@ -1,0 +1,289 @@
+#include "schedule/lower_groups.h"
+
+#include <algorithm>
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::ExprOp;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kSide = 16;  // threads along a side of a block
+constexpr std::int64_t kThreads = kSide * kSide;
+constexpr std::int64_t kLanes = 4;
+constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
+
+// Elements of the result that one thread sums, and how far a tile goes along the sum.
+struct Tile {
+  std::int64_t rows = 4, columns = 4, depth = 16;
+  std::int64_t block_rows() const { return rows * kSide; }
+  std::int64_t block_columns() const { return columns * kSide; }
+};
+
+// One side of a product: its loops as one, counted in row-major order.
+struct Side {
+  std::vector<VarId> axes;
+  Dim extent = 1;
+};
+
+Expr conjunction_of(const Expr& a, const Expr& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a & b;
+}
+
+class ProductInGroups {
+ public:
+  ProductInGroups(Lowering& lowering, const te::Stage& stage) : lowering_(lowering), stage_(stage) {}
+
+  Stmt run() {
+    if (!find_sides()) return {};
+    // A size that is not known is taken for a large one: threads too many cost less than too few.
+    auto likely = [this](const Dim& extent) {
+      return extent.is_constant() ? extent.constant() : std::max<std::int64_t>(128, lowering_.size(extent));
+    };
+    if (likely(rows_.extent) * likely(columns_.extent) < 1024 || likely(depth_.extent) < 8) return {};
+    tile_ = choose_tile();
+    return kernel();
+  }
+
+ private:
+  bool find_sides() {
+    const bool product = stage_.kind == te::Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
+                         stage_.body->op == ExprOp::Mul && stage_.body.dtype() == DType::F32;
+    if (!product) return false;
+    left_ = stage_.body->operands[0];
+    right_ = stage_.body->operands[1];
+    const std::set<VarId> of_left = te::variables_of(left_), of_right = te::variables_of(right_);
+    for (VarId axis : stage_.axes) {
+      const Dim& extent = lowering_.formula().variable(axis).extent;
+      const bool left = of_left.count(axis) != 0, right = of_right.count(axis) != 0;
+      if (extent.is(1)) {
+        ones_.push_back(axis);
+      } else if (left && right) {
+        batch_.push_back(axis);
+      } else if (left || right) {
+        add(left ? rows_ : columns_, axis);
+      } else {
+        return false;
+      }
+    }
+    for (VarId axis : stage_.reduction) {
+      if (lowering_.formula().variable(axis).extent.is(1)) {
+        ones_.push_back(axis);
+      } else {
+        add(depth_, axis);
+      }
+    }
+    // Columns are what the result is written along.
+    if (!columns_.axes.empty() && !rows_.axes.empty()) {
+      auto along_rows = lowering_.stride(stage_.target, stage_.store, rows_.axes.back());
+      if (along_rows && along_rows->is(1)) {
+        std::swap(rows_, columns_);
+        std::swap(left_, right_);
+      }
+    }
+    return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty();
+  }
+
+  void add(Side& side, VarId axis) {
+    side.axes.push_back(axis);
+    side.extent = side.extent * lowering_.formula().variable(axis).extent;
+  }
+
+  // Large blocks read less; they must be enough to keep the device busy.
+  Tile choose_tile() const {
+    const std::int64_t rows = lowering_.size(rows_.extent), columns = lowering_.size(columns_.extent);
+    std::int64_t batches = 1;
+    for (VarId axis : batch_) batches *= lowering_.size(lowering_.formula().variable(axis).extent);
+    for (Tile tile : {Tile{8, 8, 16}, Tile{4, 8, 16}}) {
+      const std::int64_t blocks = batches * ((rows + tile.block_rows() - 1) / tile.block_rows()) *
+                                  ((columns + tile.block_columns() - 1) / tile.block_columns());
+      if (blocks >= kBlocks) return tile;
+    }
+    return {};
+  }
+
+  // ---- the kernel
+
+  Stmt kernel() {
+    std::vector<VarId> grid;
+    for (VarId axis : batch_) {
+      const te::Variable& variable = lowering_.formula().variable(axis);
+      grid.push_back(lowering_.loop(variable.name, variable.extent));
+      bound_[axis.index] = Expr::variable(grid.back());
+    }
+    for (VarId axis : ones_) bound_[axis.index] = Expr::index(0);
+    const VarId block_row = lowering_.loop("m", ceil_div(rows_.extent, tile_.block_rows()));
+    const VarId block_column = lowering_.loop("n", ceil_div(columns_.extent, tile_.block_columns()));
+    grid.insert(grid.end(), {block_row, block_column});
+    down_ = lowering_.loop("y", kSide);
+    across_ = lowering_.loop("x", kSide);
+    first_row_ = Expr::variable(block_row) * Expr::index(tile_.block_rows());
+    first_column_ = Expr::variable(block_column) * Expr::index(tile_.block_columns());
+    left_tile_ =
+        lowering_.scratch("lt", DType::F32, {tile_.depth, tile_.block_rows() + kPadding}, Scope::Shared);
+    right_tile_ =
+        lowering_.scratch("rt", DType::F32, {tile_.depth, tile_.block_columns() + kPadding}, Scope::Shared);
+    sums_ = lowering_.scratch("a", DType::F32, {tile_.rows, tile_.columns}, Scope::Register);
+
+    const VarId turn = lowering_.loop("k", ceil_div(depth_.extent, tile_.depth));
+    const Expr first_depth = Expr::variable(turn) * Expr::index(tile_.depth);
+    Stmt left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows(), first_depth);
+    Stmt right = bring(right_tile_, columns_, right_, first_column_, tile_.block_columns(), first_depth);
+    if (!left.defined() || !right.defined()) return {};
+    const Stmt barrier = Stmt::call(kir::Intrinsic::Barrier, {});
+    Stmt main = Stmt::loop(LoopKind::Serial, turn, Stmt::block({left, right, barrier, multiply(), barrier}));
+    Stmt finish = results();
+    if (!finish.defined()) return {};
+    Stmt item =
+        Stmt::block({for_sums([&](Expr, Expr) { return Expr::number(DType::F32, 0); }), main, finish});
+    item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      item = Stmt::loop(LoopKind::Grid, *loop, item);
+    return item;
+  }
+
+  // The loops of a side at one of its positions.
+  static void digits(const Side& side, const Expr& position, const te::Formula& formula,
+                     Substitution& bound) {
+    Dim stride = 1;
+    for (std::size_t i = side.axes.size(); i-- > 0;) {
+      const Dim& extent = formula.variable(side.axes[i]).extent;
+      Expr digit = stride.is(1) ? position : te::floor_div(position, Expr::size(stride));
+      bound[side.axes[i].index] = i == 0 ? digit : te::mod(digit, Expr::size(extent));
+      stride = stride * extent;
+    }
+  }
+
+  // Whether a position is inside a side; undefined where blocks cover it exactly.
+  static Expr inside(const Expr& position, const Dim& extent, std::int64_t block) {
+    if (te::divides(Dim(block), extent)) return {};
+    return position < Expr::size(extent);
+  }
+
+  // Threads bring a tile of one factor, each some elements. Neighbours bring what lies side by side in memory.
+  Stmt bring(kir::BufferId tile, const Side& side, const Expr& factor, const Expr& first, std::int64_t width,
+             const Expr& first_depth) {
+    const bool along_depth = lies_along(factor, depth_.axes.back()) && !lies_along(factor, side.axes.back());
+    const VarId part = lowering_.loop("p", width * tile_.depth / kThreads);
+    const Expr thread = Expr::variable(down_) * Expr::index(kSide) + Expr::variable(across_);
+    const std::int64_t inner = along_depth ? tile_.depth : width;
+    Expr fast, slow;  // of `inner`, and of the other
+    if (inner >= kThreads) {
+      return {};
+    }
+    fast = te::mod(thread, Expr::index(inner));
+    slow = Expr::variable(part) * Expr::index(kThreads / inner) + te::floor_div(thread, Expr::index(inner));
+    const Expr depth = along_depth ? fast : slow, place = along_depth ? slow : fast;
+    const Expr position = first + place, turn = first_depth + depth;
+    Substitution bound = bound_;
+    digits(side, position, lowering_.formula(), bound);
+    digits(depth_, turn, lowering_.formula(), bound);
+    Lowering::Body value = lowering_.body(factor, bound);
+    if (!value.checks.empty()) return {};
+    const Expr is_inside =
+        conjunction_of(inside(position, side.extent, width), inside(turn, depth_.extent, tile_.depth));
+    Expr element = value.value;
+    if (is_inside.defined()) element = te::select(is_inside, element, Expr::number(DType::F32, 0));
+    return Stmt::loop(LoopKind::Unrolled, part, Stmt::store(tile, {depth, place}, element));
+  }
+
+  bool lies_along(const Expr& factor, VarId axis) const {
+    bool along = false;
+    te::for_each_node(factor, [&](const te::ExprNode& node) {
+      if (!te::is_load(node)) return;
+      const std::vector<Expr> index = te::index_of(node);
+      auto stride = lowering_.stride(node.buffer, index, axis);
+      along = along || (stride && stride->is(1));
+    });
+    return along;
+  }
+
+  // A statement for each sum: value(row, column) with columns in lanes.
+  template <class Value>
+  Stmt for_sums(Value value) {
+    const VarId row = lowering_.loop("i", tile_.rows), part = lowering_.loop("j", tile_.columns / kLanes),
+                lane = lowering_.loop("v", kLanes);
+    const Expr r = Expr::variable(row), c = Expr::variable(part) * Expr::index(kLanes) + Expr::variable(lane);
+    Stmt store = Stmt::store(sums_, {r, c}, value(r, c));
+    return Stmt::loop(LoopKind::Unrolled, row,
+                      Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
+  }
+
+  // The columns of a thread lie apart by the width of all threads' vectors.
+  Expr column_of(const Expr& part, const Expr& lane) const {
+    return (part * Expr::index(kSide) + Expr::variable(across_)) * Expr::index(kLanes) + lane;
+  }
+
+  Stmt copy(kir::BufferId to, kir::BufferId from, const Expr& turn, std::int64_t count, bool rows) {
+    const VarId part = lowering_.loop("q", count / kLanes), lane = lowering_.loop("v", kLanes);
+    const Expr own = Expr::variable(part) * Expr::index(kLanes) + Expr::variable(lane);
+    const Expr place = rows ? Expr::variable(down_) * Expr::index(count) + own
+                            : column_of(Expr::variable(part), Expr::variable(lane));
+    Stmt store = Stmt::store(to, {own}, Expr::load(from, DType::F32, {turn, place}));
+    return Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store));
+  }
+
+  Stmt multiply() {
+    const kir::BufferId left = lowering_.scratch("lv", DType::F32, {tile_.rows}, Scope::Register);
+    const kir::BufferId right = lowering_.scratch("rv", DType::F32, {tile_.columns}, Scope::Register);
+    const VarId turn = lowering_.loop("t", tile_.depth);
+    const Expr at = Expr::variable(turn);
+    Stmt sums = for_sums([&](const Expr& r, const Expr& c) {
+      return te::fma(Expr::load(left, DType::F32, {r}), Expr::load(right, DType::F32, {c}),
+                     Expr::load(sums_, DType::F32, {r, c}));
+    });
+    return Stmt::loop(LoopKind::Serial, turn,
+                      Stmt::block({copy(left, left_tile_, at, tile_.rows, true),
+                                   copy(right, right_tile_, at, tile_.columns, false), sums}));
+  }
+
+  Stmt results() {
+    const VarId row = lowering_.loop("i", tile_.rows), part = lowering_.loop("j", tile_.columns / kLanes),
+                lane = lowering_.loop("v", kLanes);
+    const Expr r = Expr::variable(row);
+    const Expr position = first_row_ + Expr::variable(down_) * Expr::index(tile_.rows) + r;
+    const Expr column = first_column_ + column_of(Expr::variable(part), Expr::variable(lane));
+    Substitution bound = bound_;
+    digits(rows_, position, lowering_.formula(), bound);
+    digits(columns_, column, lowering_.formula(), bound);
+    const Expr sum =
+        Expr::load(sums_, DType::F32, {r, Expr::variable(part) * Expr::index(kLanes) + Expr::variable(lane)});
+    Lowering::Body value{{}, sum};
+    if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, sum);
+    Stmt store = lowering_.store(stage_, bound, std::move(value));
+    const Expr is_inside = conjunction_of(inside(position, rows_.extent, tile_.block_rows()),
+                                          inside(column, columns_.extent, tile_.block_columns()));
+    if (is_inside.defined()) store = Stmt::branch(is_inside, store);
+    return Stmt::loop(LoopKind::Unrolled, row,
+                      Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Unrolled, lane, store)));
+  }
+
+  static constexpr std::int64_t kBlocks = 64;  // enough work items for a device, whatever it is
+
+  Lowering& lowering_;
+  const te::Stage& stage_;
+  Expr left_, right_;  // factors: of rows, of columns
+  Side rows_, columns_, depth_;
+  std::vector<VarId> batch_, ones_;
+  Substitution bound_;
+  Tile tile_;
+  VarId down_, across_;
+  Expr first_row_, first_column_;
+  kir::BufferId left_tile_, right_tile_, sums_;
+};
+
+}  // namespace
+
+Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  if (schedule.exactness == Exactness::Exact) return {};
+  return ProductInGroups(lowering, stage).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,17 @@
+// Products of matrices for GPUs: a work item is a group of threads that brings tiles of both operands into shared memory
+// and sums a block of the result in registers. Whatever is a sum of products of two factors is one: batched, with
+// prologues in its factors, convolutions (windows are computed where they are read).
+#pragma once
+
+#include "plan/plan.h"
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+// No statement where the stage is no such product, or too small to share.
+kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+
+// Rows of all stages, one group of threads each; no statement where the stages share no rows, or rows are short.
+kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
+
+}  // namespace xyntra
