@@ -13,7 +13,7 @@ fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
 	@scripts/fuse $(if $(MODEL),'$(MODEL)')
 
 test: ## everything CI runs: unit, golden, must-fail, conformance, models, layers
-	@scripts/setup build conformance
+	@scripts/setup build conformance wgpu
 	@scripts/build release
 	@scripts/test --preset release
 
@@ -61,7 +61,7 @@ hostile: ## CASES models that are wrong on purpose, from SEED
 	@tests/hostile/sweep --cases $(CASES) --seed $(SEED)
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@scripts/setup build conformance
+	@scripts/setup build conformance wgpu
 	@scripts/build asan
 	@scripts/test --preset asan
 

@@ -60,6 +60,8 @@ if(XYNTRA_USE_LLVM AND XYNTRA_LLVM_INCLUDE AND XYNTRA_LLVM_C_INCLUDE AND XYNTRA_
   string(REGEX REPLACE ".*\"(.*)\".*" "\\1" XYNTRA_LLVM_VERSION "${XYNTRA_LLVM_VERSION}")
 endif()
 # Headers only: the library is opened at run time (src/runtime/drivers/webgpu/library.cpp).
+# A glob, so that a build notices when scripts/setup has installed them since.
+file(GLOB xyntra_wgpu_in_venv CONFIGURE_DEPENDS "${xyntra_venv}/lib/python3*/site-packages/wgpu/resources/wgpu.h")
 get_filename_component(xyntra_wgpu_parent "$ENV{XYNTRA_WGPU}" DIRECTORY)
 find_path(XYNTRA_WGPU_INCLUDE wgpu.h HINTS "$ENV{XYNTRA_WGPU}" "${xyntra_wgpu_parent}" ${xyntra_site_packages}
   PATH_SUFFIXES wgpu/resources NO_CACHE)

@@ -1,6 +1,7 @@
-// xyntra devices: the backends of this version, what they found, and the targets plans can be made for.
+// xyntra devices: the backends of this version, the targets plans can be made for, and the adapters of this machine.
 #include "cli/backends.h"
 #include "cli/verb.h"
+#include "runtime/drivers/webgpu.h"
 #include "support/json.h"
 #include "support/text.h"
 #include "target/target.h"
@@ -40,15 +41,83 @@ std::string targets_table() {
   return table.to_string();
 }
 
+struct AdapterFeature {
+  const char* name;
+  bool webgpu::Adapter::* fact;
+};
+constexpr AdapterFeature kAdapterFeatures[] = {{"f16", &webgpu::Adapter::f16},
+                                               {"f64", &webgpu::Adapter::f64},
+                                               {"int64", &webgpu::Adapter::int64},
+                                               {"subgroups", &webgpu::Adapter::subgroups},
+                                               {"timestamps", &webgpu::Adapter::timestamps}};
+
+std::vector<std::string> features_of(const webgpu::Adapter& adapter) {
+  std::vector<std::string> names;
+  for (const AdapterFeature& feature : kAdapterFeatures) {
+    if (adapter.*feature.fact) names.emplace_back(feature.name);
+  }
+  return names;
+}
+
+// Why there is no adapter; empty when there is one.
+std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found) {
+  if (found) return found->empty() ? "no WebGPU adapter: this machine has no Vulkan driver" : "";
+  return found.error().message + (found.error().hint.empty() ? "" : " (" + found.error().hint + ")");
+}
+
+Json webgpu_json() {
+  const auto found = webgpu::adapters();
+  Json json{{"adapters", Json::array()}};
+  if (const std::string why = why_no_adapter(found); !why.empty()) json["why_none"] = why;
+  if (const auto version = webgpu::library_version()) json["wgpu_native"] = *version;
+  if (!found) return json;
+  for (const webgpu::Adapter& adapter : *found) {
+    const webgpu::Limits& limits = adapter.limits;
+    json["adapters"].push_back({{"name", adapter.name},
+                                {"kind", adapter.kind},
+                                {"api", adapter.api},
+                                {"driver", adapter.driver},
+                                {"features", features_of(adapter)},
+                                {"subgroup_min", adapter.subgroup_min},
+                                {"subgroup_max", adapter.subgroup_max},
+                                {"limits",
+                                 {{"binding_bytes", limits.binding_bytes},
+                                  {"buffer_bytes", limits.buffer_bytes},
+                                  {"storage_buffers", limits.storage_buffers},
+                                  {"workgroup_invocations", limits.workgroup_invocations},
+                                  {"workgroup_bytes", limits.workgroup_bytes},
+                                  {"workgroups_per_dimension", limits.workgroups_per_dimension},
+                                  {"offset_alignment", limits.offset_alignment}}}});
+  }
+  return json;
+}
+
+std::string webgpu_table() {
+  const auto found = webgpu::adapters();
+  if (const std::string why = why_no_adapter(found); !why.empty()) return printable(why) + "\n";
+  using enum TextTable::Align;
+  TextTable table({Right, Left, Left, Left, Right, Right, Right, Right, Right, Left});
+  table.header(
+      {"adapter", "name", "kind", "driver", "buffer", "binding", "bindings", "workgroup", "shared", "has"});
+  int place = 0;
+  for (const webgpu::Adapter& adapter : *found) {
+    const webgpu::Limits& limits = adapter.limits;
+    table.row({std::to_string(place++), printable(adapter.name), adapter.kind,
+               printable(adapter.api + ", " + adapter.driver), human_bytes(limits.buffer_bytes),
+               human_bytes(limits.binding_bytes), std::to_string(limits.storage_buffers),
+               std::to_string(limits.workgroup_invocations), human_bytes(limits.workgroup_bytes),
+               joined(features_of(adapter), " ")});
+  }
+  return table.to_string();
+}
+
 Result<ExitCode> list_devices(Session& session) {
   const int threads = session.threads();
   const std::string memory = human_bytes(session.config->integer("limits.max_memory"));
   if (session.json) {
-    Json json{{"threads", threads},
-              {"memory", session.config->integer("limits.max_memory")},
-              {"target", host_target().name},
-              {"backends", Json::array()},
-              {"targets", targets_json()}};
+    Json json{{"threads", threads},           {"memory", session.config->integer("limits.max_memory")},
+              {"target", host_target().name}, {"backends", Json::array()},
+              {"targets", targets_json()},    {"webgpu", webgpu_json()}};
     for (const Backend& backend : all_backends()) {
       json["backends"].push_back(
           {{"name", backend.name}, {"present", backend.present}, {"summary", backend.summary}});
@@ -62,8 +131,9 @@ Result<ExitCode> list_devices(Session& session) {
     table.row({std::string(backend.name), backend.present ? "ready" : "not in this version",
                std::string(backend.summary)});
   }
-  session.out = table.to_string() + "\n" + targets_table() + "\nhost: " + std::to_string(threads) +
-                " threads, " + memory + " for tensors, target " + std::string(host_target().name) + "\n";
+  session.out = table.to_string() + "\n" + targets_table() + "\n" + webgpu_table() +
+                "\nhost: " + std::to_string(threads) + " threads, " + memory + " for tensors, target " +
+                std::string(host_target().name) + "\n";
   return ExitCode::Done;
 }
 

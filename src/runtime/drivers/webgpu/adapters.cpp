@@ -36,15 +36,6 @@ const char* kind_of(WGPUAdapterType type) {
   }
 }
 
-int rank_of(const Adapter& adapter) {
-  int rank = 0;
-  for (const char* kind : {"discrete", "integrated", "other", "cpu"}) {
-    if (adapter.kind == kind) break;
-    ++rank;
-  }
-  return rank;
-}
-
 const char* api_of(WGPUBackendType type) {
   switch (type) {
     case WGPUBackendType_Vulkan: return "Vulkan";
@@ -72,6 +63,7 @@ Limits limits_of(const WGPULimits& from) {
 AdapterEntry describe(const Library& wgpu, WGPUAdapter adapter) {
   AdapterEntry entry;
   entry.handle = AdapterHandle(adapter);
+  entry.facts.kind = "other";
   WGPUAdapterInfo info = {};
   if (wgpu.AdapterGetInfo(adapter, &info) == WGPUStatus_Success) {
     entry.facts.name = text_of(info.device);
@@ -106,12 +98,14 @@ Result<std::vector<AdapterEntry>> adapter_entries() {
   XYNTRA_TRY(const Library* wgpu, library());
   std::vector<WGPUAdapter> found(wgpu->InstanceEnumerateAdapters(wgpu->instance, nullptr, nullptr));
   if (!found.empty()) wgpu->InstanceEnumerateAdapters(wgpu->instance, nullptr, found.data());
-  std::vector<AdapterEntry> entries;
-  for (WGPUAdapter adapter : found) entries.push_back(describe(*wgpu, adapter));
-  std::stable_sort(entries.begin(), entries.end(), [](const AdapterEntry& a, const AdapterEntry& b) {
-    return rank_of(a.facts) < rank_of(b.facts);
-  });
-  return entries;
+  std::vector<AdapterEntry> described, ordered;
+  for (WGPUAdapter adapter : found) described.push_back(describe(*wgpu, adapter));
+  for (const char* kind : {"discrete", "integrated", "other", "cpu"}) {
+    for (AdapterEntry& entry : described) {
+      if (entry.facts.kind == kind) ordered.push_back(std::move(entry));
+    }
+  }
+  return ordered;
 }
 
 Result<std::vector<Adapter>> adapters() {

@@ -122,7 +122,7 @@ Status Reports::status(Loss& loss, const char* doing) const {
     loss.set("its driver gave up");
     return failure(loss.error());
   }
-  if (type_ == WGPUErrorType_OutOfMemory) {
+  if (type_ == WGPUErrorType_OutOfMemory || message_.find("Not enough memory") != std::string::npos) {
     return failure(device_error("the WebGPU device has no memory left: " + std::string(doing)));
   }
   return failure(device_error("WebGPU refuses " + std::string(doing) + ": " + joined(lines(), "; ")));
@@ -366,13 +366,23 @@ Status Device::State::submit(const CommandEncoderHandle& encoder) {
     commands = CommandBufferHandle(wgpu.CommandEncoderFinish(encoder.get(), nullptr));
     XYNTRA_CHECK_OK(reports.status(*loss, "commands"));
   }
-  wgpu.DevicePoll(device.get(), 0, nullptr);  // learns of a loss, which QueueSubmit does not survive
-  XYNTRA_CHECK_OK(usable());
+  XYNTRA_CHECK_OK(poll());  // a loss, which QueueSubmit does not survive
   WGPUCommandBuffer list[1] = {commands.get()};
   const Reports reports;
   wgpu.QueueSubmit(queue.get(), list[0] == nullptr ? 0 : 1, list);
   unsubmitted_bytes.store(0);
   return reports.status(*loss, "commands");
+}
+
+Status Device::State::poll() {
+  const Library& wgpu = opened_library();
+  XYNTRA_CHECK_OK(usable());
+  wgpu.InstanceProcessEvents(wgpu.instance);
+  const Reports reports;
+  const CommandEncoderHandle encoder(wgpu.DeviceCreateCommandEncoder(device.get(), nullptr));
+  const CommandBufferHandle commands(wgpu.CommandEncoderFinish(encoder.get(), nullptr));
+  XYNTRA_CHECK_OK(reports.status(*loss, "commands"));
+  return usable();
 }
 
 // Sleeps a sixteenth of the time waited so far, so that long work is noticed late by a few percent, short work at once.
@@ -385,8 +395,7 @@ Status Device::State::poll_until(const Done& done, const Budget* budget) {
   while (true) {
     {
       const std::shared_lock running(gate);
-      XYNTRA_CHECK_OK(usable());
-      opened_library().DevicePoll(device.get(), 0, nullptr);
+      XYNTRA_CHECK_OK(poll());
     }
     if (done()) return usable();
     if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());

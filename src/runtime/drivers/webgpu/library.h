@@ -12,12 +12,13 @@
 namespace xyntra::webgpu {
 
 // Everything that is called, without the prefix wgpu. Left out on purpose, because they end the process:
-// InstanceWaitAny, GetInstanceFeatures, HasInstanceFeature, BufferReadMappedRange.
-// QueueSubmit ends it too when it is given what CommandEncoderFinish complained about, or a lost device.
+// InstanceWaitAny, GetInstanceFeatures, HasInstanceFeature, BufferReadMappedRange always, DevicePoll on a lost device
+// (InstanceProcessEvents does not). QueueSubmit does where CommandEncoderFinish complained, and on a lost device.
 #define XYNTRA_WGPU_FUNCTIONS(F)          \
   F(GetVersion)                           \
   F(CreateInstance)                       \
   F(InstanceEnumerateAdapters)            \
+  F(InstanceProcessEvents)                \
   F(AdapterGetFeatures)                   \
   F(AdapterGetInfo)                       \
   F(AdapterGetLimits)                     \
@@ -53,7 +54,6 @@ namespace xyntra::webgpu {
   F(DeviceCreateShaderModuleTrusted)      \
   F(DeviceDestroy)                        \
   F(DeviceGetQueue)                       \
-  F(DevicePoll)                           \
   F(DeviceRelease)                        \
   F(PipelineLayoutRelease)                \
   F(QuerySetRelease)                      \

@@ -108,7 +108,7 @@ struct Device::State {
   DeviceHandle device;
   QueueHandle queue;
   std::atomic<std::chrono::milliseconds> patience{std::chrono::milliseconds(60'000)};
-  // Shared by calls that end the process on a device that is destroyed, held alone by who destroys it.
+  // Shared by calls that end the process on a destroyed device, held alone by who destroys it.
   std::shared_mutex gate;
   std::atomic<std::int64_t> unsubmitted_bytes{0};  // of writes: they keep staging memory until a submission
 
@@ -121,7 +121,9 @@ struct Device::State {
   Staging spare;
 
   ~State();
-  Status usable() const;  // fails on a lost device
+  Status usable() const;  // fails on a device that is known to be lost
+  // Lets callbacks come, and learns of a loss: wgpu-native tells of it when next asked for something.
+  Status poll();
   Result<BufferHandle> make_buffer(std::int64_t bytes, WGPUBufferUsage usage);
   Status submit(const CommandEncoderHandle& encoder);
   // Polls until `done` says so, the device is lost, the patience is over or the budget is.
