@@ -28,6 +28,10 @@ class Rounding {
 
   Result<std::vector<CertificateLine>> run() {
     const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
+    std::vector<ValueId> pictures;
+    for (NodeId id : nodes) {
+      for (ValueId picture : pictures_of(id)) pictures.push_back(picture);
+    }
     for (NodeId id : nodes) {
       if (!gains(graph_.node(id))) continue;
       for (std::size_t factor : {0, 1}) {
@@ -39,10 +43,55 @@ class Rounding {
       const Node& node = graph_.node(id);
       say("round-products", node);
     }
+    XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
     return std::move(lines_);
   }
 
  private:
+  // Pictures are large: those that convolutions round, and that pools read, lie in memory rounded, and everybody reads them
+  // so.
+  Status round_pictures(const std::vector<ValueId>& pictures, const std::vector<NodeId>& nodes) {
+    for (ValueId picture : pictures) {
+      const NodeId maker = graph_.value(picture).producer;
+      if (shape(picture) == nullptr) continue;  // it is narrow itself
+      XYNTRA_TRY(const ValueId narrow, rounded(picture));
+      std::vector<NodeId> readers;
+      for (NodeId id : nodes) {
+        const std::vector<ValueId>& inputs = graph_.node(id).inputs;
+        if (std::find(inputs.begin(), inputs.end(), picture) != inputs.end()) readers.push_back(id);
+      }
+      if (readers.empty()) continue;
+      const ValueId wide = add("Cast", {narrow}, cast_to(DType::F32), graph_.value(narrow).name + ".f32",
+                               graph_.node(maker).origin, DType::F32);
+      for (NodeId reader : readers) {
+        std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+        std::replace(inputs.begin(), inputs.end(), picture, wide);
+      }
+      say("round-pictures", graph_.node(maker));
+    }
+    return {};
+  }
+
+  std::vector<ValueId> pictures_of(NodeId id) const {
+    const Node& node = graph_.node(id);
+    std::vector<ValueId> found;
+    if (gains(node) && node.op == "Conv") found = {node.inputs[0]};
+    if (node.op == "MaxPool") found = {node.inputs[0]};
+    // Of two results that are added one goes through memory.
+    if (node.op == "Add" && made_by(node.inputs[0], "Conv") && made_by(node.inputs[1], "Conv"))
+      found = node.inputs;
+    std::erase_if(found, [this](ValueId value) {
+      const Shape* sizes = shape(value);
+      return sizes == nullptr || sizes->size() != 4 || !graph_.value(value).producer.valid();
+    });
+    return found;
+  }
+
+  bool made_by(ValueId value, const char* op) const {
+    const NodeId maker = graph_.value(value).producer;
+    return maker.valid() && graph_.node(maker).op == op;
+  }
+
   void say(const char* rule, const Node& node) {
     lines_.push_back({rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
   }

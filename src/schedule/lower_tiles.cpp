@@ -71,6 +71,7 @@ class TilesLowering {
     bool fetches = false;
   };
 
+  Dim row_count() const { return tile_.count(lowering_.formula()); }
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
   const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
 
@@ -101,7 +102,7 @@ class TilesLowering {
     for (VarId loop : te::variables_of(form_.a)) a *= lowering_.size(extent(loop));
     for (VarId loop : stage_.reduction) b *= lowering_.size(extent(loop));
     for (VarId loop : form_.rows) groups *= lowering_.size(extent(loop));
-    const std::int64_t tile = lowering_.size(extent(tile_.axis));
+    const std::int64_t tile = lowering_.size(row_count());
     groups = groups / std::max<std::int64_t>(1, tile) * ((tile + kGroup * 32 - 1) / (kGroup * 32));
     const std::int64_t room = lowering_.target().l2_bytes / 2;
     const std::int64_t again_a = a <= room ? 0 : a * lowering_.size(extent(form_.n)) / 32;
@@ -133,9 +134,9 @@ class TilesLowering {
     const bool outside = panels_outside();
     if (outside) columns();
     for (VarId axis : form_.rows) {
-      if (axis != tile_.axis) bound[axis.index] = over(axis, extent(axis));
+      if (axis != tile_.axis && axis != tile_.outer) bound[axis.index] = over(axis, extent(axis));
     }
-    const Dim& rows = extent(tile_.axis);
+    const Dim rows = row_count();
     const Dim blocks = ceil_div(rows, kAcross * kRows);
     std::int64_t group = kGroup;
     if (blocks.is_constant()) group = even_part(blocks.constant());
@@ -194,7 +195,7 @@ class TilesLowering {
   // The blocks of 32 rows of a group; the last block of all is lower.
   Stmt over_blocks(Block block, const Expr& first, std::int64_t group, const Expr& pass, const When& is_first,
                    const When& is_last) {
-    const Dim& rows = extent(tile_.axis);
+    const Dim rows = row_count();
     const Dim full = floor_div(rows, kAcross * kRows), rest = rows - full * (kAcross * kRows);
     VarId turn = lowering_.loop("t", group);
     Expr number = first + Expr::variable(turn);
@@ -224,7 +225,7 @@ class TilesLowering {
 
   Stmt low_block(const Dim& full, const Dim& rest,
                  const std::function<Stmt(const std::vector<RowTile>&)>& tiles) const {
-    const Dim& rows = extent(tile_.axis);
+    const Dim rows = row_count();
     const Expr base = Expr::size(full * (kAcross * kRows)), second = base + Expr::index(kRows);
     const Expr end = Expr::size(rows), shifted = Expr::size(rows - kRows);
     auto both = [&] { return tiles({{base, {}, {}}, {shifted, second, {}}}); };
@@ -322,6 +323,8 @@ class TilesLowering {
     }
     if (depth == kDepth) fetch_next(block, bound, made);
     for (std::size_t u = 0; u < along.size(); ++u) {
+      // From where the first row lies the others follow, across lines too.
+      if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
       bound[tile_.axis.index] = along[u].first;
       Expr rows = lowering_.body(form_.a, bound).value;
       Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
@@ -360,7 +363,7 @@ class TilesLowering {
       VarId lane = lowering_.loop("l", kColumns);
       const Expr column = block.column + Expr::index(v * kColumns) + Expr::variable(lane);
       Substitution bound = block.bound;
-      bound[tile_.axis.index] = tile.first + r;
+      tile_.bind(bound, tile.first + r);
       bound[form_.n.index] = column;
       Expr value = Expr::load(kept_, DType::F32,
                               {block.number, Expr::index(static_cast<std::int64_t>(u) * kRows) + r,
@@ -372,6 +375,10 @@ class TilesLowering {
       panels.push_back(Stmt::loop(LoopKind::Vector, lane, std::move(store)));
     }
     Stmt body = Stmt::block(std::move(panels));
+    if (tile_.outer.valid() && !extent(tile_.axis).is(tile_.pitch)) {
+      const Expr inside = mod(tile.first + r, Expr::index(tile_.pitch)) < Expr::size(extent(tile_.axis));
+      body = Stmt::branch(inside, std::move(body));
+    }
     if (tile.from.defined()) body = Stmt::branch(tile.first + r >= tile.from, std::move(body));
     if (tile.rows.defined()) body = Stmt::branch(r < tile.rows, std::move(body));
     return Stmt::loop(LoopKind::Serial, row, std::move(body));

@@ -18,6 +18,12 @@ using te::VarId;
 
 namespace {
 
+// Tiles that so many rows take, or as long as so many: one that is alone, or not full, takes longer.
+std::int64_t tiles_of(std::int64_t rows) {
+  if (rows < kTileRows) return 3;
+  return (rows + kTileRows - 1) / kTileRows + (rows <= kTileRows ? 1 : 0);
+}
+
 class TilePreparation {
  public:
   TilePreparation(const Formula& formula, std::size_t main, const Target& target,
@@ -33,7 +39,8 @@ class TilePreparation {
       form = found();
       if (!form || !is_paired(formula_, *form)) return std::nullopt;
     }
-    if (!tile_rows(probe(), *form)) {
+    const auto rows = tile_rows(probe(), *form);
+    if (!rows || is_wasteful(*form, *rows)) {
       if (!gather(*form)) return std::nullopt;
       form = found();
       if (!form || !tile_rows(probe(), *form)) return std::nullopt;
@@ -42,6 +49,18 @@ class TilePreparation {
   }
 
  private:
+  // Lines that fill few tiles, of a picture whose lines could be one after another.
+  bool is_wasteful(const TileForm& form, const TileRows& rows) const {
+    if (sizes_ == TileSizes::Any || rows.outer.valid() || !extent(rows.axis).is_constant()) return false;
+    std::int64_t others = 1;
+    for (VarId axis : form.rows) {
+      if (axis != rows.axis && extent(axis).is_constant()) others = extent(axis).constant();
+    }
+    const std::int64_t line = extent(rows.axis).constant(), all = line * others;
+    return others > 1 && te::variables_of(form.a).count(form.k) &&
+           4 * all < 3 * tiles_of(line) * kTileRows * others;
+  }
+
   Lowering probe() const {
     Lowering made(formula_, target_, nominal_, "probe");
     made.place_temporaries(Scope::Workspace);
@@ -87,6 +106,18 @@ class TilePreparation {
       stage.store.push_back(Expr::variable(own));
       shape.push_back(turns);
       place.push_back(std::move(at));
+    }
+    // The last two dimensions become one: tiles walk on from the end of a line to the next.
+    void join_last() {
+      const std::size_t n = shape.size();
+      if (n < 2 || !shape[n - 1].is_constant() || !shape[n - 2].is_constant()) return;
+      const Expr pitch = Expr::size(shape[n - 1]);
+      shape[n - 2] = shape[n - 2] * shape[n - 1];
+      place[n - 2] = place[n - 2] * pitch + place[n - 1];
+      stage.store[n - 2] = stage.store[n - 2] * pitch + stage.store[n - 1];
+      shape.pop_back();
+      place.pop_back();
+      stage.store.pop_back();
     }
   };
   void finish(Copied copied, const Expr& part, Expr body) {
@@ -168,10 +199,16 @@ class TilePreparation {
       copied.fresh[axis.index] = Expr::variable(own);
       copied.along(own, extent(axis), Expr::variable(axis));
     };
-    for (const auto* list : {&form.batch, &form.rows, &form.deeper}) {
+    for (const auto* list : {&form.batch, &form.rows}) {
       for (VarId axis : *list) {
         if (used.count(axis)) same(axis);
       }
+    }
+    if (form.rows.size() > 1 && used.count(form.rows.back()) && used.count(form.rows[form.rows.size() - 2]) &&
+        sizes_ == TileSizes::Constant)
+      copied.join_last();
+    for (VarId axis : form.deeper) {
+      if (used.count(axis)) same(axis);
     }
     const bool even = extent(form.k).is_constant() && extent(form.k).constant() % kTileDepth == 0;
     if (sizes_ == TileSizes::Constant || even) {
@@ -215,6 +252,7 @@ class TilePreparation {
       from[along.dimension] = Expr::variable(own) + Expr::size(along.low);
       copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
     }
+    copied.join_last();
     VarId deep = loop(extent(form.k));
     copied.along(deep, extent(form.k), Expr::variable(form.k));
     Substitution channel{{form.k.index, Expr::variable(deep)}};
@@ -246,6 +284,34 @@ bool has_tiles(const Target& target) {
   const MatrixUnit* unit = target.matrix_unit(DType::BF16);
   return unit != nullptr && target.kind == TargetKind::Cpu && unit->rows == kTileRows &&
          unit->columns == kTileColumns && unit->depth == kTileDepth;
+}
+
+}  // namespace
+
+namespace {
+
+// With the axis that moves along the same dimension by whole lines, where that takes fewer tiles.
+TileRows walked_as_one(const Lowering& lowering, const TileForm& form, TileRows rows) {
+  auto extent = [&](VarId axis) { return lowering.formula().variable(axis).extent; };
+  const std::vector<Expr> index = te::index_of(*form.a);
+  const te::LinearIndex linear = lowering.algebra().linear(index[rows.dimension]);
+  for (VarId other : form.rows) {
+    const auto* term = other == rows.axis ? nullptr : linear.find(other);
+    if (term == nullptr || !term->coefficient.is_constant()) continue;
+    const Dim lines = extent(other), line = extent(rows.axis);
+    if (!lines.is_constant() || !line.is_constant()) continue;
+    const std::int64_t pitch = term->coefficient.constant() / rows.step;
+    bool elsewhere = pitch * rows.step != term->coefficient.constant() || pitch < line.constant();
+    for (std::size_t d = 0; d < index.size(); ++d)
+      elsewhere = elsewhere || (d != rows.dimension && te::variables_of(index[d]).count(other) != 0);
+    const std::int64_t all = (lines.constant() - 1) * pitch + line.constant();
+    if (elsewhere || all < kTileRows || tiles_of(all) > tiles_of(line.constant()) * lines.constant())
+      continue;
+    rows.outer = other;
+    rows.pitch = pitch;
+    return rows;
+  }
+  return rows;
 }
 
 }  // namespace
@@ -284,7 +350,21 @@ std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form
     auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
     if (!best || turns(axis) >= turns(best->axis)) best = found;  // of equals the innermost
   }
-  return best;
+  return best && !only.valid() ? walked_as_one(lowering, form, *best) : best;
+}
+
+Dim TileRows::count(const Formula& formula) const {
+  const Dim& line = formula.variable(axis).extent;
+  return outer.valid() ? (formula.variable(outer).extent - 1) * pitch + line : line;
+}
+
+void TileRows::bind(Substitution& bound, const Expr& m) const {
+  if (!outer.valid()) {
+    bound[axis.index] = m;
+    return;
+  }
+  bound[outer.index] = floor_div(m, Expr::index(pitch));
+  bound[axis.index] = mod(m, Expr::index(pitch));
 }
 
 bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,

@@ -143,7 +143,9 @@ TEST(Tiles, ConvolutionsAreProductsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
-  for (const Case& c : {Case{9, 3, 1, 1}, Case{14, 3, 2, 1}, Case{20, 1, 1, 0}, Case{8, 1, 2, 0}}) {
+  // Lines that fill tiles, and lines of a few pixels that are walked as one; steps of two; no window, no border.
+  for (const Case& c : {Case{9, 3, 1, 1}, Case{14, 3, 2, 1}, Case{20, 1, 1, 0}, Case{8, 1, 2, 0},
+                        Case{7, 3, 1, 1}, Case{33, 3, 1, 1}, Case{64, 3, 2, 1}, Case{12, 5, 1, 0}}) {
     SCOPED_TRACE(std::to_string(c.size) + " " + std::to_string(c.window) + " " + std::to_string(c.stride));
     Graph graph;
     const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 32, c.size, c.size}));
@@ -301,6 +303,41 @@ TEST(Tiles, BothProductsOfAttentionTakeThem) {
       const std::vector<float> here = executed(*plan, inputs, 1);
       for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(here[i], in_tiles[i], 1e-4) << i;
     }
+  }
+}
+
+// What a convolution rounds is read rounded by who adds it as well: it lies in memory once, in half the bytes.
+TEST(Tiles, PicturesLieInMemoryRounded) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 32, 12, 12}));
+  auto convolved = [&](ValueId picture, const std::string& name, int seed) {
+    const ValueId w = graph.add_constant(name + ".w", numbers({32, 32, 1, 1}, seed));
+    const ValueId made = graph.output_of(graph.add_node("Conv", {picture, w}, {name + ".c"}));
+    return graph.output_of(graph.add_node("Relu", {made}, {name}, {}, name));
+  };
+  const ValueId a = convolved(x, "a", 1), b = convolved(a, "b", 2);
+  graph.outputs = {convolved(graph.output_of(graph.add_node("Add", {a, b}, {"sum"}, {}, "sum")), "c", 3)};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  const Plan plan = plan_of(graph, "amx");
+  std::vector<std::string> said;
+  for (const CertificateLine& line : plan.certificate) {
+    if (line.rule != "round-pictures") continue;
+    EXPECT_EQ(line.exactness, Exactness::PrecisionChanging);
+    said.insert(said.end(), line.origins.begin(), line.origins.end());
+  }
+  EXPECT_EQ(said, std::vector<std::string>{"a"});
+  for (const Group& group : plan.groups) {
+    for (ValueId made : group.outputs) {
+      const Value& value = plan.graph.value(made);
+      EXPECT_EQ(value.type.dtype, value.name == "c" ? DType::F32 : DType::BF16) << value.name;
+    }
+  }
+  const std::vector<Datum> inputs{Datum::of(numbers({1, 32, 12, 12}, 4))};
+  const std::vector<float> in_tiles = simulated(plan, inputs), expected = evaluated(plan, inputs);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(in_tiles[i], expected[i], 1.5 + 0.01 * std::abs(expected[i])) << "element " << i;
+  if (has_tiles_here()) {
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
   }
 }
 
