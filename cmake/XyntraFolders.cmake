@@ -149,8 +149,27 @@ function(xyntra_add_unit_tests)
     target_include_directories(xyntra_${folder}_tests PRIVATE
       "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}")
     target_compile_definitions(xyntra_${folder}_tests PRIVATE XYNTRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    if(folder STREQUAL "runtime")
+      xyntra_add_vulkan_faults()
+    endif()
     add_test(NAME ${folder} COMMAND xyntra_${folder}_tests)
   endforeach()
+endfunction()
+
+# tests/vulkan_faults: a Vulkan layer that makes drivers fail, for the tests of the WebGPU driver.
+function(xyntra_add_vulkan_faults)
+  find_path(XYNTRA_VULKAN_INCLUDE vulkan/vk_layer.h NO_CACHE)
+  if(NOT XYNTRA_VULKAN_INCLUDE OR NOT XYNTRA_WGPU)
+    return()
+  endif()
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/vulkan_faults")
+  add_library(xyntra_vulkan_faults MODULE "${PROJECT_SOURCE_DIR}/tests/vulkan_faults/layer.cpp")
+  target_include_directories(xyntra_vulkan_faults SYSTEM PRIVATE "${XYNTRA_VULKAN_INCLUDE}")
+  target_link_libraries(xyntra_vulkan_faults PRIVATE xyntra_options)
+  set_target_properties(xyntra_vulkan_faults PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${folder}")
+  configure_file("${PROJECT_SOURCE_DIR}/tests/vulkan_faults/layer.json" "${folder}/layer.json" COPYONLY)
+  add_dependencies(xyntra_runtime_tests xyntra_vulkan_faults)
+  target_compile_definitions(xyntra_runtime_tests PRIVATE XYNTRA_VULKAN_FAULTS="${folder}")
 endfunction()
 
 # tests/graphs: random graphs for xyntra_graphs, which checks what fusion makes of them, and for the fuzzer.
