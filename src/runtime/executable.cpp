@@ -27,6 +27,16 @@ std::byte* scratch_of_this_thread(std::size_t bytes) {
   return memory.get();
 }
 
+// Machine code has no record of its type in front of it, which a sanitizer of clang's would read.
+#if defined(__clang__)
+__attribute__((no_sanitize("function")))
+#endif
+std::int32_t
+call_phase(PhaseFunction function, const KernelCall& call, std::int64_t begin, std::int64_t end,
+           std::byte* scratch) {
+  return function(&call, begin, end, scratch);
+}
+
 bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::Kind::Datum; }
 
 }  // namespace
@@ -525,7 +535,7 @@ class RunContext::State {
       bool no_scratch = launch.scratch_bytes > 0 && scratch == nullptr;
       KernelCall call{buffers_.data(), launch.sizes.data(), &fault};
       FloatModeGuard modes;
-      if (!no_scratch && phase.function(&call, begin, end, scratch) == 0) return;
+      if (!no_scratch && call_phase(phase.function, call, begin, end, scratch) == 0) return;
       const std::lock_guard lock(mutex);
       starved = starved || no_scratch;
       if (!no_scratch && !faulted) {
