@@ -300,14 +300,49 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   for (const Stage& stage : lowering.formula().stages) {
     if (stage.kind == Stage::Kind::Scan) {
       phases.push_back(scan(lowering, stage, keep_order));
-    } else if (Stmt product = lower_product_in_groups(lowering, stage, schedule); product.defined()) {
+    } else if (Stmt product = lower_product_in_groups(lowering, stage, {}, schedule); product.defined()) {
       phases.push_back(product);
+    } else if (Stmt vectors = lower_by_vectors(lowering, stage); vectors.defined()) {
+      phases.push_back(vectors);
     } else {
       std::vector<Stmt> made = StageLowering(lowering, stage, stage.axes, keep_order).phases();
       phases.insert(phases.end(), made.begin(), made.end());
     }
   }
   return Stmt::block(std::move(phases));
+}
+
+// Rows so short that a thread does all of one, values between the stages in its registers.
+Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
+  constexpr std::int64_t kMostBytes = 512;
+  for (const Stage& stage : lowering.formula().stages) {
+    if (stage.kind != Stage::Kind::MapReduce) return {};
+  }
+  Stmt items =
+      row_items(lowering, 0, lowering.formula().stages.size(), schedule.exactness == Exactness::Exact);
+  Dim bytes = 0;
+  for (const kir::Buffer& buffer : lowering.kernel().buffers) {
+    if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
+  }
+  return bytes.is_constant() && bytes.constant() <= kMostBytes ? items : Stmt();
+}
+
+// A product with the numbers of its rows in one launch.
+Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
+  const std::vector<Stage>& stages = lowering.formula().stages;
+  if (stages.size() < 2) return {};
+  return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
+                                 schedule);
+}
+
+// A product too small for tiles, with what comes before it.
+Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
+  constexpr std::int64_t kFew = 16384;
+  const std::vector<Stage>& stages = lowering.formula().stages;
+  std::int64_t elements = 1;
+  for (VarId axis : stages.back().axes) elements *= lowering.size(lowering.formula().variable(axis).extent);
+  if (stages.size() < 2 || elements > kFew) return {};
+  return lower_rows_in_groups(lowering, schedule);
 }
 
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
@@ -317,7 +352,8 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
   // Rows first, unless a product is worth tiles.
   const bool product = schedule.name == "contraction" || schedule.name == "window";
   for (auto* lower_body :
-       {product ? lower_stages_in_groups : lower_rows_in_groups, lower_stages_in_groups, lower_stages}) {
+       {product ? lower_product_at_the_end : lower_rows_in_groups,
+        product ? lower_few_rows : lower_rows_by_threads, lower_stages_in_groups, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;

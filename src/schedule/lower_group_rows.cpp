@@ -17,7 +17,9 @@ using te::VarId;
 
 namespace {
 
+constexpr std::int64_t kRowLanes = 4;
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
+constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
 
 class RowsInGroups {
@@ -82,7 +84,7 @@ class RowsInGroups {
     }
     longest_ = longest;
     threads_ = 32;
-    while (threads_ < 256 && threads_ * 2 <= longest) threads_ *= 2;
+    while (threads_ < 256 && threads_ * 2 * kRowLanes <= longest) threads_ *= 2;
   }
 
   std::int64_t turns(const Stage& stage) const {
@@ -93,7 +95,7 @@ class RowsInGroups {
 
   bool is_worth_it() const {
     if (formula_.stages.size() == 1) return turns(formula_.stages[0]) >= kLongSum;
-    return longest_ >= threads_;
+    return longest_ >= kShortRow;
   }
 
   // A dimension that is written along rows alone is seen one turn at a time.
@@ -141,11 +143,19 @@ class RowsInGroups {
     return loops;
   }
 
-  // Threads take turns: what(bound) at every position of these loops.
+  // Whether threads can take four elements at a time: they lie along one loop.
+  static bool by_vectors(const Loops& loops) {
+    return loops.axes.size() == 1 && te::divides(Dim(kRowLanes), loops.extent);
+  }
+
+  // Threads take turns: what(bound, lane) at every position of these loops, `lane` being 0 where elements come one by one.
   template <class What>
-  Stmt shared_out(const Loops& loops, const Substitution& bound, What what) {
-    const VarId turn = lowering_.loop("i", ceil_div(loops.extent, Dim(threads_)));
-    const Expr position = Expr::variable(turn) * Expr::index(threads_) + Expr::variable(thread_);
+  Stmt shared_out(const Loops& loops, const Substitution& bound, bool vectors, What what) {
+    const std::int64_t lanes = vectors ? kRowLanes : 1;
+    const Dim parts = floor_div(loops.extent, lanes);
+    const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads_))), lane = lowering_.loop("v", lanes);
+    const Expr part = Expr::variable(turn) * Expr::index(threads_) + Expr::variable(thread_);
+    const Expr position = part * Expr::index(lanes) + Expr::variable(lane);
     Substitution inner = bound;
     Dim stride = 1;
     for (std::size_t i = loops.axes.size(); i-- > 0;) {
@@ -154,17 +164,17 @@ class RowsInGroups {
       inner[loops.axes[i].index] = i == 0 ? digit : te::mod(digit, Expr::size(extent));
       stride = stride * extent;
     }
-    Stmt body = what(inner);
-    if (!te::divides(Dim(threads_), loops.extent))
-      body = Stmt::branch(position < Expr::size(loops.extent), body);
+    Stmt body = what(inner, Expr::variable(lane));
+    body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
+    if (!te::divides(Dim(threads_), parts)) body = Stmt::branch(part < Expr::size(parts), body);
     return Stmt::loop(LoopKind::Serial, turn, body);
   }
 
-  Stmt accumulate(kir::BufferId sum, const Stage& stage, const Substitution& bound) {
+  Stmt accumulate(kir::BufferId sum, const Stage& stage, const Substitution& bound, const Expr& lane) {
     const DType dtype = stage.body.dtype();
     Lowering::Body body = lowering_.body(stage.body, bound);
     body.checks.push_back(
-        Stmt::store(sum, {}, combined(stage.reducer, Expr::load(sum, dtype, {}), body.value)));
+        Stmt::store(sum, {lane}, combined(stage.reducer, Expr::load(sum, dtype, {lane}), body.value)));
     return Stmt::block(std::move(body.checks));
   }
 
@@ -179,7 +189,7 @@ class RowsInGroups {
       loops.push_back(lowering_.loop(variable.name, variable.extent));
       bound[axis.index] = Expr::variable(loops.back());
     }
-    Stmt body = accumulate(sum, stage, bound);
+    Stmt body = accumulate(sum, stage, bound, Expr::index(0));
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
     return body;
@@ -202,42 +212,61 @@ class RowsInGroups {
       return lowering_.store(stage, bound, std::move(value));
     }
     const DType dtype = stage.body.dtype();
-    const kir::BufferId sum = lowering_.scratch("a", dtype, {}, Scope::Register);
-    return Stmt::block({Stmt::store(sum, {}, identity_of(stage.reducer, dtype)), in_order(sum, stage, bound),
-                        finish(stage, bound, Expr::load(sum, dtype, {}))});
+    const kir::BufferId sum = lowering_.scratch("a", dtype, {1}, Scope::Register);
+    const Expr one = Expr::index(0);
+    return Stmt::block({Stmt::store(sum, {one}, identity_of(stage.reducer, dtype)),
+                        in_order(sum, stage, bound), finish(stage, bound, Expr::load(sum, dtype, {one}))});
   }
 
   Stmt row_of(const Stage& stage, const std::vector<VarId>& free, Substitution bound) {
     const Loops loops = loops_of(free, bound);
     const bool one = loops.axes.empty();
     if (!one || stage.reducer == te::Reducer::None || keep_order_) {
-      if (!one) return shared_out(loops, bound, [&](const Substitution& at) { return element(stage, at); });
+      const bool vectors = stage.reducer == te::Reducer::None && by_vectors(loops) &&
+                           formula_.buffer(stage.target).dtype == DType::F32;
+      if (!one) {
+        return shared_out(loops, bound, vectors,
+                          [&](const Substitution& at, const Expr&) { return element(stage, at); });
+      }
       return Stmt::branch(te::equal(Expr::variable(thread_), 0), element(stage, bound));
     }
     return together(stage, std::move(bound));
   }
 
-  // One sum by all threads: each adds up every so-manieth element, then halves of the threads add to one another.
+  // One sum by all threads: each adds up its elements, then a few threads add up some of these sums each, then one all.
   Stmt together(const Stage& stage, Substitution bound) {
     const DType dtype = stage.body.dtype();
-    const kir::BufferId sum = lowering_.scratch("a", dtype, {}, Scope::Register);
-    const kir::BufferId parts = lowering_.scratch("p", dtype, {threads_}, Scope::Shared);
     const Loops loops = loops_of(stage.reduction, bound);
-    const Expr thread = Expr::variable(thread_);
-    auto part = [&](const Expr& at) { return Expr::load(parts, dtype, {at}); };
+    const bool vectors = by_vectors(loops) && dtype == DType::F32;
+    const std::int64_t lanes = vectors ? kRowLanes : 1, few = 16;
+    const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
+    const kir::BufferId parts = lowering_.scratch("p", dtype, {threads_}, Scope::Shared);
+    const kir::BufferId sums = lowering_.scratch("p", dtype, {few}, Scope::Shared);
+    const Expr thread = Expr::variable(thread_), none = Expr::index(0);
+    auto own = [&](const Expr& lane) { return Expr::load(sum, dtype, {lane}); };
+    // sum[0] = first, and all that follow
+    auto add_up = [&](const Expr& first, std::int64_t count, auto following) {
+      std::vector<Stmt> steps{Stmt::store(sum, {none}, first)};
+      for (std::int64_t i = 1; i < count; ++i)
+        steps.push_back(Stmt::store(sum, {none}, combined(stage.reducer, own(none), following(i))));
+      return Stmt::block(std::move(steps));
+    };
     std::vector<Stmt> body;
-    body.push_back(Stmt::store(sum, {}, identity_of(stage.reducer, dtype)));
-    body.push_back(
-        shared_out(loops, bound, [&](const Substitution& at) { return accumulate(sum, stage, at); }));
-    body.push_back(Stmt::store(parts, {thread}, Expr::load(sum, dtype, {})));
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      body.push_back(Stmt::store(sum, {Expr::index(lane)}, identity_of(stage.reducer, dtype)));
+    body.push_back(shared_out(loops, bound, vectors, [&](const Substitution& at, const Expr& lane) {
+      return accumulate(sum, stage, at, lane);
+    }));
+    body.push_back(add_up(own(none), lanes, [&](std::int64_t i) { return own(Expr::index(i)); }));
+    body.push_back(Stmt::store(parts, {thread}, own(none)));
     body.push_back(barrier());
-    for (std::int64_t apart = threads_ / 2; apart >= 1; apart /= 2) {
-      Stmt add = Stmt::store(parts, {thread},
-                             combined(stage.reducer, part(thread), part(thread + Expr::index(apart))));
-      body.push_back(Stmt::branch(thread < Expr::index(apart), add));
-      body.push_back(barrier());
-    }
-    body.push_back(Stmt::branch(te::equal(thread, 0), finish(stage, bound, part(Expr::index(0)))));
+    auto part = [&](std::int64_t i) { return Expr::load(parts, dtype, {thread + Expr::index(i * few)}); };
+    Stmt some = Stmt::block({add_up(part(0), threads_ / few, part), Stmt::store(sums, {thread}, own(none))});
+    body.push_back(Stmt::branch(thread < Expr::index(few), some));
+    body.push_back(barrier());
+    auto each = [&](std::int64_t i) { return Expr::load(sums, dtype, {Expr::index(i)}); };
+    Stmt all = Stmt::block({add_up(each(0), few, each), finish(stage, bound, own(none))});
+    body.push_back(Stmt::branch(te::equal(thread, 0), all));
     return Stmt::block(std::move(body));
   }
 

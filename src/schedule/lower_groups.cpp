@@ -39,7 +39,9 @@ Expr conjunction_of(const Expr& a, const Expr& b) {
 
 class ProductInGroups {
  public:
-  ProductInGroups(Lowering& lowering, const te::Stage& stage) : lowering_(lowering), stage_(stage) {}
+  // `before`: stages that make one number for each row, from the row: a norm's mean and spread.
+  ProductInGroups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before)
+      : lowering_(lowering), stage_(stage), before_(before) {}
 
   Stmt run() {
     if (!find_sides()) return {};
@@ -49,6 +51,7 @@ class ProductInGroups {
     };
     if (likely(rows_.extent) * likely(columns_.extent) < 1024 || likely(depth_.extent) < 8) return {};
     tile_ = choose_tile();
+    if (!makes_rows()) return {};
     return kernel();
   }
 
@@ -88,12 +91,43 @@ class ProductInGroups {
         std::swap(left_, right_);
       }
     }
-    return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty();
+    split_off(rows_);
+    split_off(columns_);
+    return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty() &&
+           std::all_of(depth_.axes.begin() + 1, depth_.axes.end(),
+                       [this](VarId axis) { return is_constant(axis); });
+  }
+
+  bool is_constant(VarId axis) const { return lowering_.formula().variable(axis).extent.is_constant(); }
+
+  // A position tells its loops where the inner ones have constant sizes; the outer loops are work items of their own
+  // otherwise.
+  void split_off(Side& side) {
+    while (side.axes.size() > 1 && !std::all_of(side.axes.begin() + 1, side.axes.end(),
+                                                [this](VarId axis) { return is_constant(axis); })) {
+      batch_.push_back(side.axes.front());
+      side.axes.erase(side.axes.begin());
+    }
+    side.extent = 1;
+    for (VarId axis : side.axes) side.extent = side.extent * lowering_.formula().variable(axis).extent;
   }
 
   void add(Side& side, VarId axis) {
     side.axes.push_back(axis);
     side.extent = side.extent * lowering_.formula().variable(axis).extent;
+  }
+
+  // Whether all that comes before is made row by row.
+  bool makes_rows() const {
+    if (before_.empty()) return true;
+    if (rows_.axes.size() != 1) return false;
+    return std::all_of(before_.begin(), before_.end(), [this](const te::Stage& stage) {
+      const te::BufferInfo& made = lowering_.formula().buffer(stage.target);
+      return stage.kind == te::Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
+             stage.axes.size() == 1 && made.role == te::BufferRole::Temporary && made.shape.size() == 1 &&
+             made.shape[0] == rows_.extent && made.dtype == DType::F32 &&
+             lowering_.formula().variable(stage.axes[0]).extent == rows_.extent;
+    });
   }
 
   // Large blocks read less; they must be enough to keep the device busy.
@@ -132,21 +166,77 @@ class ProductInGroups {
         lowering_.scratch("rt", DType::F32, {tile_.depth, tile_.block_columns() + kPadding}, Scope::Shared);
     sums_ = lowering_.scratch("a", DType::F32, {tile_.rows, tile_.columns}, Scope::Register);
 
+    std::vector<Stmt> steps;
+    for (const te::Stage& stage : before_) {
+      steps.push_back(row_numbers(stage));
+      if (!steps.back().defined()) return {};
+    }
+    // While one tile is multiplied, the next one is on its way to registers.
     const VarId turn = lowering_.loop("k", ceil_div(depth_.extent, tile_.depth));
-    const Expr first_depth = Expr::variable(turn) * Expr::index(tile_.depth);
-    Stmt left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows(), first_depth);
-    Stmt right = bring(right_tile_, columns_, right_, first_column_, tile_.block_columns(), first_depth);
-    if (!left.defined() || !right.defined()) return {};
+    const Expr at = Expr::variable(turn), next = at + Expr::index(1);
+    Brought left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows());
+    Brought right = bring(right_tile_, columns_, right_, first_column_, tile_.block_columns());
+    Stmt first = both(left, right, Expr::index(0)), more = both(left, right, next);
+    if (!first.defined() || !more.defined()) return {};
     const Stmt barrier = Stmt::call(kir::Intrinsic::Barrier, {});
-    Stmt main = Stmt::loop(LoopKind::Serial, turn, Stmt::block({left, right, barrier, multiply(), barrier}));
+    Stmt ahead = Stmt::branch(next < Expr::size(ceil_div(depth_.extent, tile_.depth)), more);
+    Stmt body = Stmt::block({put(left), put(right), barrier, ahead, multiply(), barrier});
+    Stmt main = Stmt::block({first, Stmt::loop(LoopKind::Serial, turn, body)});
     Stmt finish = results();
     if (!finish.defined()) return {};
-    Stmt item =
-        Stmt::block({for_sums([&](Expr, Expr) { return Expr::number(DType::F32, 0); }), main, finish});
+    steps.insert(steps.end(),
+                 {for_sums([&](Expr, Expr) { return Expr::number(DType::F32, 0); }), main, finish});
+    Stmt item = Stmt::block(std::move(steps));
     item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
     return item;
+  }
+
+  // One number for each row of the block, in shared memory: the threads of a line add up a row after another.
+  Stmt row_numbers(const te::Stage& stage) {
+    lowering_.place_window(stage.target, Scope::Shared, {true}, {0, first_row_, tile_.block_rows()});
+    const kir::BufferId sum = lowering_.scratch("a", DType::F32, {}, Scope::Register);
+    const kir::BufferId parts = lowering_.scratch("q", DType::F32, {kSide, kSide}, Scope::Shared);
+    Side along;
+    Substitution bound = bound_;
+    for (VarId axis : stage.reduction) {
+      if (lowering_.formula().variable(axis).extent.is(1)) {
+        bound[axis.index] = Expr::index(0);
+      } else {
+        add(along, axis);
+      }
+    }
+    const VarId row = lowering_.loop("i", tile_.rows),
+                turn = lowering_.loop("c", ceil_div(along.extent, kSide));
+    const Expr down = Expr::variable(down_), across = Expr::variable(across_);
+    const Expr position = first_row_ + down * Expr::index(tile_.rows) + Expr::variable(row);
+    const Expr at = Expr::variable(turn) * Expr::index(kSide) + across;
+    bound[stage.axes[0].index] = position;
+    digits(along, at, lowering_.formula(), bound);
+    Lowering::Body value = lowering_.body(stage.body, bound);
+    if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
+    auto own = [&] { return Expr::load(sum, DType::F32, {}); };
+    Stmt add_one = Stmt::store(sum, {}, combined(stage.reducer, own(), value.value));
+    const Expr row_inside = inside(position, rows_.extent, tile_.block_rows());
+    if (const Expr here = conjunction_of(row_inside, inside(at, along.extent, kSide)); here.defined())
+      add_one = Stmt::branch(here, add_one);
+    std::vector<Stmt> all;
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      const Expr part = Expr::load(parts, DType::F32, {down, Expr::index(i)});
+      all.push_back(Stmt::store(sum, {}, i == 0 ? part : combined(stage.reducer, own(), part)));
+    }
+    Lowering::Body last{{}, own()};
+    if (stage.finish.defined()) last = lowering_.body(stage.finish, bound, own());
+    Stmt store = lowering_.store(stage, bound, std::move(last));
+    if (row_inside.defined()) store = Stmt::branch(row_inside, store);
+    all.push_back(store);
+    const Stmt barrier = Stmt::call(kir::Intrinsic::Barrier, {});
+    return Stmt::loop(
+        LoopKind::Serial, row,
+        Stmt::block({Stmt::store(sum, {}, identity_of(stage.reducer, DType::F32)),
+                     Stmt::loop(LoopKind::Serial, turn, add_one), Stmt::store(parts, {down, across}, own()),
+                     barrier, Stmt::branch(te::equal(across, 0), Stmt::block(std::move(all))), barrier}));
   }
 
   // The loops of a side at one of its positions.
@@ -167,31 +257,72 @@ class ProductInGroups {
     return position < Expr::size(extent);
   }
 
-  // Threads bring a tile of one factor, each some elements. Neighbours bring what lies side by side in memory.
-  Stmt bring(kir::BufferId tile, const Side& side, const Expr& factor, const Expr& first, std::int64_t width,
-             const Expr& first_depth) {
-    const bool along_depth = lies_along(factor, depth_.axes.back()) && !lies_along(factor, side.axes.back());
-    const VarId part = lowering_.loop("p", width * tile_.depth / kThreads);
+  // How threads bring a tile of one factor: each some elements, by way of registers. Neighbours bring what lies side by side
+  // in memory, four elements each where that is a vector.
+  struct Brought {
+    kir::BufferId tile, registers;
+    const Side* side = nullptr;
+    Expr factor, first;
+    std::int64_t width = 0, lanes = 1;
+    bool along_depth = false;
+  };
+
+  Brought bring(kir::BufferId tile, const Side& side, const Expr& factor, const Expr& first,
+                std::int64_t width) {
+    Brought made{tile, {}, &side, factor, first, width};
+    made.along_depth = lies_along(factor, depth_.axes.back()) && !lies_along(factor, side.axes.back());
+    const Side& along = made.along_depth ? depth_ : side;
+    const Side& other = made.along_depth ? side : depth_;
+    const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
+    const bool whole = te::divides(Dim(made.along_depth ? tile_.depth : width), along.extent) &&
+                       te::divides(Dim(made.along_depth ? width : tile_.depth), other.extent);
+    const bool plain = factor->op == ExprOp::Load && lies_along(factor, along.axes.back());
+    if (whole && plain && te::divides(Dim(kLanes), innermost)) made.lanes = kLanes;
+    made.registers = lowering_.scratch("n", DType::F32, {width * tile_.depth / kThreads}, Scope::Register);
+    return made;
+  }
+
+  // Where in a tile the elements of a thread lie: calls what(element, depth, place) for each.
+  template <class What>
+  Stmt for_elements(const Brought& one, What what) {
+    const std::int64_t inner = (one.along_depth ? tile_.depth : one.width) / one.lanes;
+    const std::int64_t parts = one.width * tile_.depth / kThreads / one.lanes;
+    const VarId part = lowering_.loop("p", parts), lane = lowering_.loop("v", one.lanes);
     const Expr thread = Expr::variable(down_) * Expr::index(kSide) + Expr::variable(across_);
-    const std::int64_t inner = along_depth ? tile_.depth : width;
-    Expr fast, slow;  // of `inner`, and of the other
-    if (inner >= kThreads) {
-      return {};
-    }
-    fast = te::mod(thread, Expr::index(inner));
-    slow = Expr::variable(part) * Expr::index(kThreads / inner) + te::floor_div(thread, Expr::index(inner));
-    const Expr depth = along_depth ? fast : slow, place = along_depth ? slow : fast;
-    const Expr position = first + place, turn = first_depth + depth;
-    Substitution bound = bound_;
-    digits(side, position, lowering_.formula(), bound);
-    digits(depth_, turn, lowering_.formula(), bound);
-    Lowering::Body value = lowering_.body(factor, bound);
-    if (!value.checks.empty()) return {};
-    const Expr is_inside =
-        conjunction_of(inside(position, side.extent, width), inside(turn, depth_.extent, tile_.depth));
-    Expr element = value.value;
-    if (is_inside.defined()) element = te::select(is_inside, element, Expr::number(DType::F32, 0));
-    return Stmt::loop(LoopKind::Unrolled, part, Stmt::store(tile, {depth, place}, element));
+    const Expr element = Expr::variable(part) * Expr::index(one.lanes) + Expr::variable(lane);
+    const Expr fast = te::mod(thread, Expr::index(inner)) * Expr::index(one.lanes) + Expr::variable(lane);
+    const Expr slow =
+        Expr::variable(part) * Expr::index(kThreads / inner) + te::floor_div(thread, Expr::index(inner));
+    Stmt body = what(element, one.along_depth ? fast : slow, one.along_depth ? slow : fast);
+    if (!body.defined()) return {};
+    return Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, body));
+  }
+
+  Stmt fetch(const Brought& one, const Expr& turn) {
+    return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) -> Stmt {
+      const Expr position = one.first + place, at = turn * Expr::index(tile_.depth) + depth;
+      Substitution bound = bound_;
+      digits(*one.side, position, lowering_.formula(), bound);
+      digits(depth_, at, lowering_.formula(), bound);
+      Lowering::Body value = lowering_.body(one.factor, bound);
+      if (!value.checks.empty()) return {};
+      const Expr is_inside = conjunction_of(inside(position, one.side->extent, one.width),
+                                            inside(at, depth_.extent, tile_.depth));
+      Expr loaded = value.value;
+      if (is_inside.defined()) loaded = te::select(is_inside, loaded, Expr::number(DType::F32, 0));
+      return Stmt::store(one.registers, {element}, loaded);
+    });
+  }
+
+  Stmt both(const Brought& left, const Brought& right, const Expr& turn) {
+    Stmt a = fetch(left, turn), b = fetch(right, turn);
+    return a.defined() && b.defined() ? Stmt::block({a, b}) : Stmt();
+  }
+
+  Stmt put(const Brought& one) {
+    return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) {
+      return Stmt::store(one.tile, {depth, place}, Expr::load(one.registers, DType::F32, {element}));
+    });
   }
 
   bool lies_along(const Expr& factor, VarId axis) const {
@@ -239,7 +370,7 @@ class ProductInGroups {
       return te::fma(Expr::load(left, DType::F32, {r}), Expr::load(right, DType::F32, {c}),
                      Expr::load(sums_, DType::F32, {r, c}));
     });
-    return Stmt::loop(LoopKind::Serial, turn,
+    return Stmt::loop(LoopKind::Unrolled, turn,
                       Stmt::block({copy(left, left_tile_, at, tile_.rows, true),
                                    copy(right, right_tile_, at, tile_.columns, false), sums}));
   }
@@ -262,13 +393,14 @@ class ProductInGroups {
                                           inside(column, columns_.extent, tile_.block_columns()));
     if (is_inside.defined()) store = Stmt::branch(is_inside, store);
     return Stmt::loop(LoopKind::Unrolled, row,
-                      Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Unrolled, lane, store)));
+                      Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
   }
 
   static constexpr std::int64_t kBlocks = 64;  // enough work items for a device, whatever it is
 
   Lowering& lowering_;
   const te::Stage& stage_;
+  std::span<const te::Stage> before_;
   Expr left_, right_;  // factors: of rows, of columns
   Side rows_, columns_, depth_;
   std::vector<VarId> batch_, ones_;
@@ -281,9 +413,35 @@ class ProductInGroups {
 
 }  // namespace
 
-Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
+  const te::Formula& formula = lowering.formula();
+  const bool plain = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
+                     formula.buffer(stage.target).dtype == DType::F32 && !stage.axes.empty();
+  if (!plain) return {};
+  const VarId last = stage.axes.back();
+  const Dim& extent = formula.variable(last).extent;
+  auto step = lowering.stride(stage.target, stage.store, last);
+  if (!step || !step->is(1) || !te::divides(Dim(kLanes), extent)) return {};
+  Substitution bound;
+  std::vector<VarId> grid;
+  for (VarId axis : stage.axes) {
+    const te::Variable& variable = formula.variable(axis);
+    grid.push_back(lowering.loop(variable.name, axis == last ? floor_div(extent, kLanes) : variable.extent));
+    bound[axis.index] = Expr::variable(grid.back());
+  }
+  const VarId lane = lowering.loop("v", kLanes);
+  bound[last.index] = Expr::variable(grid.back()) * Expr::index(kLanes) + Expr::variable(lane);
+  Lowering::Body value = lowering.body(stage.body, bound);
+  if (stage.finish.defined() || !value.checks.empty()) return {};
+  Stmt item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
+  for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop) item = Stmt::loop(LoopKind::Grid, *loop, item);
+  return item;
+}
+
+Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,
+                             const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact) return {};
-  return ProductInGroups(lowering, stage).run();
+  return ProductInGroups(lowering, stage, before).run();
 }
 
 }  // namespace xyntra

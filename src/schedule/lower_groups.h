@@ -8,8 +8,13 @@
 
 namespace xyntra {
 
-// No statement where the stage is no such product, or too small to share.
-kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+// `before` are stages that every group does for its own rows first. No statement where the stage is no such product, or too
+// small to share.
+kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
+                                  std::span<const te::Stage> before, const Schedule& schedule);
+
+// Elements four at a time, where they lie side by side; no statement elsewhere.
+kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 
 // Rows of all stages, one group of threads each; no statement where the stages share no rows, or rows are short.
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);

@@ -16,7 +16,7 @@ using te::ExprOp;
 
 namespace {
 
-constexpr std::int64_t kInvocations = 64;  // of a workgroup, where each does a work item of its own
+constexpr std::int64_t kInvocations = 256;  // of a workgroup, where each does a work item of its own
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
 
@@ -308,14 +308,39 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!is_along(flat, lane)) return false;
   lane_ = lane;
-  const bool possible = analysis_.settled(node).empty() && is_vector(node.value);
-  if (possible) {
-    begin_statement(node);
+  begin_statement(node);
+  const bool settles = settled_->count(node.value.address()) != 0;
+  if (settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
     const std::string stored = vector_value(node.value);
-    line(place(node.buffer, flat) + " = " + stored + ";");
+    line(place(node.buffer, flat) + " = " + (settles ? operations_.settled_vector(stored) : stored) + ";");
+  } else {
+    assemble(node, lane);
   }
   lane_ = {};
-  return possible;
+  return true;
+}
+
+// Four lanes one after another, between vectors that are read and written at once.
+void KernelEmitter::assemble(const StmtNode& node, kir::VarId lane) {
+  te::for_each_node(node.value, [&](const ExprNode& inner) {
+    if (inner.op != ExprOp::Load || !forms_[inner.buffer.index].vectors) return;
+    const codegen::Access& access = analysis_.access(inner);
+    if (!access.in_bounds || !is_along(access.flat, lane)) return;
+    const std::string name = fresh_name();
+    line("let " + name + " = " + place(inner.buffer, access.flat) + ";");
+    loaded_[&inner] = name;
+  });
+  std::string stored = "vec4<f32>(";
+  for (std::int64_t one = 0; one < kVector; ++one) {
+    lane_ = {};
+    fixed_[lane.index] = one;
+    begin_statement(node);
+    stored += (one == 0 ? "" : ", ") + value(node.value);
+  }
+  fixed_.erase(lane.index);
+  loaded_.clear();
+  lane_ = lane;
+  line(place(node.buffer, analysis_.access(node).flat) + " = " + stored + ");");
 }
 
 Status KernelEmitter::branch(const StmtNode& node) {
@@ -438,6 +463,10 @@ std::string KernelEmitter::node_text(const Expr& expr) {
     default: break;
   }
   if (te::kind_of(node.op) == te::ExprKind::Compare) return compare(node);
+  const bool shifts = node.op == ExprOp::ShiftLeft || node.op == ExprOp::ShiftRight;
+  if (shifts && node.operands[1]->op == ExprOp::Const && node.operands[1]->int_value >= 0 &&
+      node.operands[1]->int_value < bits_of(node.dtype))
+    return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));
@@ -540,7 +569,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
   std::string component;
   if (form.vectors) {
     const bool whole = lane_.valid() && index.find(lane_) != nullptr;
-    if (whole) std::erase_if(index.terms, [&](const auto& term) { return &term == index.find(lane_); });
+    if (whole) index.terms.erase(index.terms.begin() + (index.find(lane_) - index.terms.data()));
     const bool known =
         index.constant.is_constant() &&
         std::all_of(index.terms.begin(), index.terms.end(), [](const te::LinearIndex::Term& term) {
@@ -550,9 +579,9 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
       const std::string at = position(index);
       return name + "[(" + at + ") / 4][(" + at + ") % 4]";
     }
-    const std::int64_t first = index.constant.constant();
-    if (!whole) component = std::string(".") + "xyzw"[first % kVector];
-    index.constant = first / kVector;
+    const Dim first = index.constant;
+    if (!whole) component = std::string(".") + "xyzw"[modulo(first, kVector).constant()];
+    index.constant = floor_div(first, kVector);
     for (te::LinearIndex::Term& term : index.terms)
       term.coefficient = floor_div(term.coefficient, Dim(kVector));
   }
@@ -602,6 +631,8 @@ std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word
 
 std::string KernelEmitter::load(const ExprNode& node) {
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
+  if (auto known = loaded_.find(&node); known != loaded_.end() && !lane_.valid())
+    return known->second + "." + "xyzw"[fixed_lane(node)];
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, flat);
   const std::string at = position(flat);
@@ -609,6 +640,15 @@ std::string KernelEmitter::load(const ExprNode& node) {
   line("let " + bit + " = u32(" + at + ") * " + bits + ";");
   return operations_.decoded(
       buffer.dtype, word_at(node.buffer, buffer_name(node.buffer) + "[" + bit + " / 32u]"), bit + " % 32u");
+}
+
+std::size_t KernelEmitter::fixed_lane(const ExprNode& load) {
+  for (const te::LinearIndex::Term& term : analysis_.access(load).flat.terms) {
+    if (!term.coefficient.is(1) || term.atom->op != ExprOp::Var) continue;
+    if (auto known = fixed_.find(term.atom->var.index); known != fixed_.end() && known->second < kVector)
+      return static_cast<std::size_t>(known->second);
+  }
+  internal_error("wgsl: a vector that no lane walks along");
 }
 
 std::string KernelEmitter::load_or(const ExprNode& node) {

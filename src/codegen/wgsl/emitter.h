@@ -29,6 +29,8 @@ class KernelEmitter {
   Status turns_written_out(const kir::StmtNode& node);
   Status lanes(const kir::Stmt& statement, kir::VarId lane);
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
+  void assemble(const kir::StmtNode& node, kir::VarId lane);
+  std::size_t fixed_lane(const te::ExprNode& load);
   Status branch(const kir::StmtNode& node);
   void store(const kir::StmtNode& node);
   void check(const kir::StmtNode& node);
@@ -79,6 +81,7 @@ class KernelEmitter {
   std::vector<BufferForm> forms_;  // per buffer
   std::vector<bool> shared_declared_;
   std::unordered_map<std::uint32_t, std::int64_t> fixed_;  // variables of loops that are written out
+  std::unordered_map<const te::ExprNode*, std::string> loaded_;  // vectors whose lanes are used one by one
   kir::VarId lane_;  // of the vector loop whose four lanes are computed at once
   std::string shared_;  // declarations
   bool reads_back_ = false;  // threads see in memory what others of the phase wrote there

@@ -92,6 +92,10 @@ constexpr Function kFunctions[] = {
   return x;
 }
 )"},
+    {"settled_vector", "nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
+  return select(x, vec4<f32>(nan_f32()), (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u));
+}
+)"},
     {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {
   if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
   if (a == $T(0) && b == $T(0)) { return -(-a - b); }

@@ -195,6 +195,10 @@ std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::str
   }
 }
 
+std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value, std::int64_t bits) const {
+  return wrapped(dtype, "(" + value + operator_text(op) + std::to_string(bits) + "u)");
+}
+
 // That of 0 and 1 as integers, with every number but 0 made 1.
 std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
   switch (op) {

@@ -20,11 +20,16 @@ class Operations {
 
   std::string constant(const te::ExprNode& node);
   std::string arithmetic(te::ExprOp op, DType dtype, std::span<const std::string> operands);
+  // By a number of bits that is less than the width.
+  std::string shifted(te::ExprOp op, DType dtype, const std::string& value, std::int64_t bits) const;
   std::string compare(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
   std::string cast(DType from, DType to, te::CastMode mode, const std::string& value);
   std::string bitcast(DType from, DType to, const std::string& value);
   std::string is_nan(DType dtype, const std::string& value);
   std::string is_inf(DType dtype, const std::string& value);
+  std::string settled_vector(const std::string& value) {
+    return call("settled_vector", std::span(&value, 1));
+  }
   std::string settled(DType dtype, const std::string& value);  // its NaN is the one NaN
 
   // Elements narrower than a word: from the bits of a word, and back.

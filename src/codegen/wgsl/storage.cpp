@@ -44,7 +44,9 @@ class Looking {
       form.split = buffer.scope == Scope::Register && found_[i].constant && count.is_constant() &&
                    !buffer.shape.empty();
       const bool whole = is_multiple(count) && !buffer.shape.empty();
-      form.vectors = buffer.dtype == DType::F32 && found_[i].along && !found_[i].across && whole;
+      // Single elements of vectors in shared memory can be written too, at a small cost.
+      const bool fits = !found_[i].across || buffer.scope == Scope::Shared;
+      form.vectors = buffer.dtype == DType::F32 && found_[i].along && fits && whole;
       forms.push_back(form);
     }
     return forms;
