@@ -44,11 +44,13 @@ class TileBlockLowering {
     });
     VarId step = lowering_.loop(name(form_.k), ceil_div(extent(form_.k), kTileDepth));
     body.push_back(Stmt::loop(LoopKind::Serial, step, products(bound, column, Expr::variable(step))));
+    const bool direct = is_as_wide_as_tiles();
     each([&](std::int64_t u, std::int64_t v) {
-      body.push_back(
-          Stmt::call(Intrinsic::TileStore, {kept(u, v), sum(u, v), number(kTileRows), number(kTileColumns)}));
+      const Operand to = direct ? target(bound, column, u, v) : kept(u, v);
+      body.push_back(Stmt::call(Intrinsic::TileStore,
+                                {to, sum(u, v), number(direct ? height_ : kTileRows), number(kTileColumns)}));
     });
-    body.push_back(results(bound, column));
+    if (!direct) body.push_back(results(bound, column));
     return Stmt::loop(LoopKind::Serial, pair, Stmt::block(std::move(body)));
   }
 
@@ -72,6 +74,20 @@ class TileBlockLowering {
   Operand sum(std::int64_t u, std::int64_t v) const { return place(scratch_.sum, {u, v, 0, 0}); }
   Operand kept(std::int64_t u, std::int64_t v) const {
     return place(scratch_.kept, {u * kTileRows, v * kTileColumns});
+  }
+
+  // Sums that are the result, in a place that has room for all columns of the panels.
+  bool is_as_wide_as_tiles() const {
+    const te::BufferInfo& to = lowering_.formula().buffer(stage_.target);
+    return to.role == te::BufferRole::Temporary && to.dtype == DType::F32 && !stage_.finish.defined() &&
+           te::same(stage_.store.back(), Expr::variable(form_.n)) &&
+           to.shape.back() == ceil_div(extent(form_.n), kWide * kTileColumns) * (kWide * kTileColumns);
+  }
+  Operand target(Substitution bound, const Expr& column, std::int64_t u, std::int64_t v) {
+    bound[rows_.axis.index] = rows_.first + Expr::index(u * kTileRows);
+    bound[form_.n.index] = column + Expr::index(v * kTileColumns);
+    const Expr at = lowering_.load_target(stage_, bound);
+    return {kir::BufferId(at->buffer.index), te::index_of(*at), {}};
   }
 
   // One tile of a factor, from where it lies; `behind` dimensions come after that of its rows.

@@ -396,6 +396,14 @@ std::optional<Formula> prepare_attention_tiles(const Formula& formula, const Tar
     made = std::move(*ready);
     s += made.stages.size() - before;
     ++products;
+    // Scores as wide as whole panels are stored as they leave the tiles. Of other sizes than constants nobody could show
+    // that what reads them stays inside.
+    const Stage& stage = made.stages[s];
+    te::BufferInfo& scores = made.buffers[stage.target.index];
+    const Dim& columns = made.variable(form->n).extent;
+    if (scores.role == te::BufferRole::Temporary && columns.is_constant() &&
+        te::same(stage.store.back(), Expr::variable(form->n)))
+      scores.shape.back() = ceil_div(columns, 2 * kTileColumns) * (2 * kTileColumns);
   }
   return products == 2 ? std::optional(std::move(made)) : std::nullopt;
 }
