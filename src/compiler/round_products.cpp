@@ -48,7 +48,7 @@ class Rounding {
   }
 
  private:
-  // Pictures are large: those that convolutions round, and that pools read, lie in memory rounded, and everybody reads them
+  // Pictures are large: those that convolutions and pools read lie in memory rounded, and everybody reads them
   // so.
   Status round_pictures(const std::vector<ValueId>& pictures, const std::vector<NodeId>& nodes) {
     for (ValueId picture : pictures) {
@@ -75,8 +75,7 @@ class Rounding {
   std::vector<ValueId> pictures_of(NodeId id) const {
     const Node& node = graph_.node(id);
     std::vector<ValueId> found;
-    if (gains(node) && node.op == "Conv") found = {node.inputs[0]};
-    if (node.op == "MaxPool") found = {node.inputs[0]};
+    if (node.op == "Conv" || node.op == "MaxPool") found = {node.inputs[0]};
     // Of two results that are added one goes through memory.
     if (node.op == "Add" && made_by(node.inputs[0], "Conv") && made_by(node.inputs[1], "Conv"))
       found = node.inputs;

@@ -43,6 +43,9 @@ class LayoutChooser {
   std::vector<ValueLayout> run() {
     if (target_.kind != TargetKind::Cpu)
       return {};  // a GPU's tiles are gathered in shared memory, row-major serves
+    for (const Group& group : groups_) {
+      if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
+    }
     for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
     std::vector<ValueLayout> chosen;
     for (const auto& [value, wish] : wishes_) {
@@ -82,7 +85,7 @@ class LayoutChooser {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
       if (graph_.value(value).is_constant()) return is_main(group) ? packed(g, buffer) : Wish();
-      return is_between(value) ? blocked(g, buffer) : Wish();
+      return is_between(value) ? blocked(g, buffer, tiled_.count(value) != 0) : Wish();
     }
     return {};
   }
@@ -166,9 +169,9 @@ class LayoutChooser {
   }
 
   // A picture between convolutions: channels in blocks of a vector.
-  Wish blocked(std::size_t g, const te::BufferInfo& buffer) const {
+  Wish blocked(std::size_t g, const te::BufferInfo& buffer, bool tiled) const {
     // What tiles read: the sum runs along the channels, and a row of a tile is one pixel.
-    if (buffer.dtype == DType::BF16 && buffer.shape.size() > 3) {
+    if (tiled && buffer.dtype == DType::BF16 && buffer.shape.size() > 3) {
       Layout innermost{{0, 1, 0}};
       for (std::size_t d = 2; d < buffer.shape.size(); ++d) innermost.push_back({d, 1, 0});
       innermost.push_back({kChannels, 1, 0});
@@ -200,6 +203,7 @@ class LayoutChooser {
   const std::vector<Formula>& formulas_;
   const Target& target_;
   std::map<ValueId, Wish> wishes_;
+  std::set<ValueId> tiled_;  // read by tiles
   std::set<ValueId> convolved_;  // touched by a convolution: only those gain by blocks
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "schedule/lower_contraction.h"
+#include "schedule/tile_form.h"
 #include "te/compose.h"
 
 namespace xyntra {
@@ -88,17 +89,26 @@ class Preparation {
 
   std::optional<Made> border_of(const Stage& stage) {
     std::optional<Made> made;
+    // Narrow pictures become wide ones on the way: a window reads each element several times.
+    if (stage.body->op == ExprOp::Mul) {
+      for (const Expr& factor : stage.body->operands) {
+        const Expr load = narrow_factor(formula_, factor);
+        if (!made && load.defined() && load->op == ExprOp::LoadOr) made = with_border(stage, load, factor);
+      }
+    }
     std::vector<Expr> waiting{stage.body};
     while (!waiting.empty() && !made) {
       Expr expr = waiting.back();
       waiting.pop_back();
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
-      if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant()) made = with_border(stage, expr);
+      if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant())
+        made = with_border(stage, expr, expr);
     }
     return made;
   }
 
-  std::optional<Made> with_border(const Stage& stage, const Expr& load) {
+  // `part` of the body is the load, or what it is widened to.
+  std::optional<Made> with_border(const Stage& stage, const Expr& load, const Expr& part) {
     const BufferInfo source = formula_.buffer(load->buffer);
     std::vector<Expr> index = te::index_of(*load), from, instead;
     te::IndexAlgebra algebra(formula_);
@@ -125,14 +135,14 @@ class Preparation {
       instead.push_back(index[d] - Expr::size(low));
     }
     if (!any) return std::nullopt;
-    BufferId padded = temporary(source.dtype, std::move(shape));
+    BufferId padded = temporary(part.dtype(), std::move(shape));
     made.stage.target = padded;
     for (VarId axis : made.stage.axes) made.stage.store.push_back(Expr::variable(axis));
-    made.stage.body = Expr::load_or(load->operands[0], load->buffer, std::move(from));
-    made.load = load;
+    made.stage.body = te::cast(part.dtype(), Expr::load_or(load->operands[0], load->buffer, std::move(from)));
+    made.load = part;
     te::IndexAlgebra simplify(formula_);
     for (Expr& one : instead) one = simplify.simplified(one);
-    made.instead = Expr::load(padded, source.dtype, std::move(instead));
+    made.instead = Expr::load(padded, part.dtype(), std::move(instead));
     return made;
   }
 

@@ -39,21 +39,6 @@ bool says_inside(const Formula& formula, const Expr& condition, const ExprNode& 
   return false;
 }
 
-// What a factor is the widening of. A border of zeros is seen through: select(inside, f32(x[…]), 0) is f32(load_or(0, x[…])).
-Expr narrow_factor(const Formula& formula, const Expr& factor) {
-  auto is_zero = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == 0; };
-  if (factor->op == ExprOp::Select && is_zero(factor->operands[2])) {
-    const Expr inner = narrow_factor(formula, factor->operands[1]);
-    if (!inner.defined() || !te::is_load(*inner) || !says_inside(formula, factor->operands[0], *inner))
-      return {};
-    if (inner->op == ExprOp::LoadOr) return is_zero(inner->operands[0]) ? inner : Expr();
-    return Expr::load_or(Expr::number(inner.dtype(), 0), inner->buffer, te::index_of(*inner));
-  }
-  const bool widened = factor->op == ExprOp::Cast && factor.dtype() == DType::F32 &&
-                       factor->operands[0].dtype() == DType::BF16;
-  return widened ? factor->operands[0] : Expr();
-}
-
 class FormFinder {
  public:
   FormFinder(const Formula& formula, const Stage& stage, const SymbolBindings& nominal, TileSizes sizes)
@@ -254,6 +239,20 @@ class DigitJoiner {
 };
 
 }  // namespace
+
+Expr narrow_factor(const Formula& formula, const Expr& factor) {
+  auto is_zero = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == 0; };
+  if (factor->op == ExprOp::Select && is_zero(factor->operands[2])) {
+    const Expr inner = narrow_factor(formula, factor->operands[1]);
+    if (!inner.defined() || !te::is_load(*inner) || !says_inside(formula, factor->operands[0], *inner))
+      return {};
+    if (inner->op == ExprOp::LoadOr) return is_zero(inner->operands[0]) ? inner : Expr();
+    return Expr::load_or(Expr::number(inner.dtype(), 0), inner->buffer, te::index_of(*inner));
+  }
+  const bool widened = factor->op == ExprOp::Cast && factor.dtype() == DType::F32 &&
+                       factor->operands[0].dtype() == DType::BF16;
+  return widened ? factor->operands[0] : Expr();
+}
 
 std::optional<TileForm> tile_form(const Formula& formula, const Stage& stage, const SymbolBindings& nominal,
                                   TileSizes sizes) {

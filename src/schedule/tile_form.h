@@ -9,6 +9,10 @@ namespace xyntra {
 // Of one tile: 16 rows of 64 bytes. The second factor has pairs along the sum in its rows.
 inline constexpr std::int64_t kTileRows = 16, kTileColumns = 16, kTilePairs = 16, kTileDepth = 32;
 
+// What a factor is the widening of, from bf16; undefined where it is none. A border of zeros is seen through:
+// select(inside, f32(x[…]), 0) is f32(load_or(0, x[…])).
+te::Expr narrow_factor(const te::Formula& formula, const te::Expr& factor);
+
 // sum(k, deeper) f32(a[batch, rows, k, deeper]) * f32(b[batch, n, columns, k, deeper]): who depends on what.
 struct TileForm {
   te::Expr a, b;  // both bf16
