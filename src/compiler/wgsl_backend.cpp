@@ -23,7 +23,8 @@ Result<std::vector<ShaderKernel>> emit(const std::vector<kir::Kernel>& kernels,
 
 Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<webgpu::Device>> open;
+  // Never let go of: drivers end their own threads at exit, and a device that is closed after that is a crash.
+  static auto& open = *new std::map<std::string, std::shared_ptr<webgpu::Device>>;
   const std::lock_guard lock(mutex);
   std::shared_ptr<webgpu::Device>& device = open[which];
   if (!device || device->lost()) {

@@ -302,6 +302,8 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
       phases.push_back(scan(lowering, stage, keep_order));
     } else if (Stmt product = lower_product_in_groups(lowering, stage, {}, schedule); product.defined()) {
       phases.push_back(product);
+    } else if (Stmt sums = lower_long_sums(lowering, stage, schedule); sums.defined()) {
+      phases.push_back(sums);
     } else if (Stmt vectors = lower_by_vectors(lowering, stage); vectors.defined()) {
       phases.push_back(vectors);
     } else {

@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kRowLanes = 4;
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
 constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
+constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
 
 class RowsInGroups {
@@ -57,6 +58,30 @@ class RowsInGroups {
       body.push_back(row_of(stage, free, bound));
     }
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block(std::move(body)));
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      item = Stmt::loop(LoopKind::Grid, *loop, item);
+    return item;
+  }
+
+  // A stage by itself: few results, each a long sum.
+  Stmt long_sums(const Stage& stage) {
+    std::int64_t results = 1;
+    for (VarId axis : stage.axes) results *= lowering_.size(formula_.variable(axis).extent);
+    const bool wanted = stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
+                        !keep_order_ && bits_of(formula_.buffer(stage.target).dtype) >= 32 &&
+                        results <= kFewResults && turns(stage) >= kLongSum;
+    if (!wanted) return {};
+    while (threads_ < 256 && threads_ * 2 * kRowLanes <= turns(stage)) threads_ *= 2;
+    std::vector<VarId> grid;
+    Substitution bound;
+    for (VarId axis : stage.axes) {
+      const te::Variable& variable = formula_.variable(axis);
+      grid.push_back(lowering_.loop(variable.name, variable.extent));
+      bound[axis.index] = Expr::variable(grid.back());
+    }
+    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
+    thread_ = lowering_.loop("x", threads_);
+    Stmt item = Stmt::loop(LoopKind::Thread, thread_, together(stage, std::move(bound)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
     return item;
@@ -280,6 +305,10 @@ class RowsInGroups {
 };
 
 }  // namespace
+
+Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).long_sums(stage);
+}
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {
   return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).run();

@@ -14,16 +14,15 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kSide = 16;  // threads along a side of a block
-constexpr std::int64_t kThreads = kSide * kSide;
 constexpr std::int64_t kLanes = 4;
 constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
 
-// Elements of the result that one thread sums, and how far a tile goes along the sum.
+// Elements of the result that one thread sums, how far a tile goes along the sum, threads along a side of a block.
 struct Tile {
-  std::int64_t rows = 4, columns = 4, depth = 16;
-  std::int64_t block_rows() const { return rows * kSide; }
-  std::int64_t block_columns() const { return columns * kSide; }
+  std::int64_t rows = 4, columns = 4, depth = 16, side = 8;
+  std::int64_t block_rows() const { return rows * side; }
+  std::int64_t block_columns() const { return columns * side; }
+  std::int64_t threads() const { return side * side; }
 };
 
 // One side of a product: its loops as one, counted in row-major order.
@@ -135,7 +134,7 @@ class ProductInGroups {
     const std::int64_t rows = lowering_.size(rows_.extent), columns = lowering_.size(columns_.extent);
     std::int64_t batches = 1;
     for (VarId axis : batch_) batches *= lowering_.size(lowering_.formula().variable(axis).extent);
-    for (Tile tile : {Tile{8, 8, 16}, Tile{4, 8, 16}}) {
+    for (Tile tile : {Tile{8, 8, 16, 16}, Tile{4, 8, 16, 16}, Tile{4, 4, 16, 16}}) {
       const std::int64_t blocks = batches * ((rows + tile.block_rows() - 1) / tile.block_rows()) *
                                   ((columns + tile.block_columns() - 1) / tile.block_columns());
       if (blocks >= kBlocks) return tile;
@@ -156,8 +155,8 @@ class ProductInGroups {
     const VarId block_row = lowering_.loop("m", ceil_div(rows_.extent, tile_.block_rows()));
     const VarId block_column = lowering_.loop("n", ceil_div(columns_.extent, tile_.block_columns()));
     grid.insert(grid.end(), {block_row, block_column});
-    down_ = lowering_.loop("y", kSide);
-    across_ = lowering_.loop("x", kSide);
+    down_ = lowering_.loop("y", tile_.side);
+    across_ = lowering_.loop("x", tile_.side);
     first_row_ = Expr::variable(block_row) * Expr::index(tile_.block_rows());
     first_column_ = Expr::variable(block_column) * Expr::index(tile_.block_columns());
     left_tile_ =
@@ -197,7 +196,7 @@ class ProductInGroups {
   Stmt row_numbers(const te::Stage& stage) {
     lowering_.place_window(stage.target, Scope::Shared, {true}, {0, first_row_, tile_.block_rows()});
     const kir::BufferId sum = lowering_.scratch("a", DType::F32, {}, Scope::Register);
-    const kir::BufferId parts = lowering_.scratch("q", DType::F32, {kSide, kSide}, Scope::Shared);
+    const kir::BufferId parts = lowering_.scratch("q", DType::F32, {tile_.side, tile_.side}, Scope::Shared);
     Side along;
     Substitution bound = bound_;
     for (VarId axis : stage.reduction) {
@@ -208,10 +207,10 @@ class ProductInGroups {
       }
     }
     const VarId row = lowering_.loop("i", tile_.rows),
-                turn = lowering_.loop("c", ceil_div(along.extent, kSide));
+                turn = lowering_.loop("c", ceil_div(along.extent, tile_.side));
     const Expr down = Expr::variable(down_), across = Expr::variable(across_);
     const Expr position = first_row_ + down * Expr::index(tile_.rows) + Expr::variable(row);
-    const Expr at = Expr::variable(turn) * Expr::index(kSide) + across;
+    const Expr at = Expr::variable(turn) * Expr::index(tile_.side) + across;
     bound[stage.axes[0].index] = position;
     digits(along, at, lowering_.formula(), bound);
     Lowering::Body value = lowering_.body(stage.body, bound);
@@ -219,10 +218,10 @@ class ProductInGroups {
     auto own = [&] { return Expr::load(sum, DType::F32, {}); };
     Stmt add_one = Stmt::store(sum, {}, combined(stage.reducer, own(), value.value));
     const Expr row_inside = inside(position, rows_.extent, tile_.block_rows());
-    if (const Expr here = conjunction_of(row_inside, inside(at, along.extent, kSide)); here.defined())
+    if (const Expr here = conjunction_of(row_inside, inside(at, along.extent, tile_.side)); here.defined())
       add_one = Stmt::branch(here, add_one);
     std::vector<Stmt> all;
-    for (std::int64_t i = 0; i < kSide; ++i) {
+    for (std::int64_t i = 0; i < tile_.side; ++i) {
       const Expr part = Expr::load(parts, DType::F32, {down, Expr::index(i)});
       all.push_back(Stmt::store(sum, {}, i == 0 ? part : combined(stage.reducer, own(), part)));
     }
@@ -278,7 +277,8 @@ class ProductInGroups {
                        te::divides(Dim(made.along_depth ? width : tile_.depth), other.extent);
     const bool plain = factor->op == ExprOp::Load && lies_along(factor, along.axes.back());
     if (whole && plain && te::divides(Dim(kLanes), innermost)) made.lanes = kLanes;
-    made.registers = lowering_.scratch("n", DType::F32, {width * tile_.depth / kThreads}, Scope::Register);
+    made.registers =
+        lowering_.scratch("n", DType::F32, {width * tile_.depth / tile_.threads()}, Scope::Register);
     return made;
   }
 
@@ -286,13 +286,13 @@ class ProductInGroups {
   template <class What>
   Stmt for_elements(const Brought& one, What what) {
     const std::int64_t inner = (one.along_depth ? tile_.depth : one.width) / one.lanes;
-    const std::int64_t parts = one.width * tile_.depth / kThreads / one.lanes;
+    const std::int64_t parts = one.width * tile_.depth / tile_.threads() / one.lanes;
     const VarId part = lowering_.loop("p", parts), lane = lowering_.loop("v", one.lanes);
-    const Expr thread = Expr::variable(down_) * Expr::index(kSide) + Expr::variable(across_);
+    const Expr thread = Expr::variable(down_) * Expr::index(tile_.side) + Expr::variable(across_);
     const Expr element = Expr::variable(part) * Expr::index(one.lanes) + Expr::variable(lane);
     const Expr fast = te::mod(thread, Expr::index(inner)) * Expr::index(one.lanes) + Expr::variable(lane);
-    const Expr slow =
-        Expr::variable(part) * Expr::index(kThreads / inner) + te::floor_div(thread, Expr::index(inner));
+    const Expr slow = Expr::variable(part) * Expr::index(tile_.threads() / inner) +
+                      te::floor_div(thread, Expr::index(inner));
     Stmt body = what(element, one.along_depth ? fast : slow, one.along_depth ? slow : fast);
     if (!body.defined()) return {};
     return Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, body));
@@ -349,7 +349,7 @@ class ProductInGroups {
 
   // The columns of a thread lie apart by the width of all threads' vectors.
   Expr column_of(const Expr& part, const Expr& lane) const {
-    return (part * Expr::index(kSide) + Expr::variable(across_)) * Expr::index(kLanes) + lane;
+    return (part * Expr::index(tile_.side) + Expr::variable(across_)) * Expr::index(kLanes) + lane;
   }
 
   Stmt copy(kir::BufferId to, kir::BufferId from, const Expr& turn, std::int64_t count, bool rows) {
@@ -396,7 +396,7 @@ class ProductInGroups {
                       Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
   }
 
-  static constexpr std::int64_t kBlocks = 64;  // enough work items for a device, whatever it is
+  static constexpr std::int64_t kBlocks = 96;  // enough work items for a device, whatever it is
 
   Lowering& lowering_;
   const te::Stage& stage_;

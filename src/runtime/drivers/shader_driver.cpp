@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "runtime/blocks.h"
+
 namespace xyntra {
 namespace {
 
@@ -12,8 +14,6 @@ using webgpu::Buffer;
 using webgpu::BufferRange;
 
 constexpr std::int64_t kFaultBytes = 16;
-
-std::int64_t padded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
 // What all contexts share.
 struct Shaders {
@@ -74,8 +74,8 @@ class ShaderDriver : public KernelDriver {
       if (items <= 0) continue;
       const std::int64_t most = shaders_->device->adapter().limits.workgroups_per_dimension;
       const std::int64_t groups =
-          padded(items, kernel.phases[p].items_per_group) / kernel.phases[p].items_per_group;
-      const std::int64_t across = std::min(groups, most), down = padded(groups, across) / across;
+          round_up(items, kernel.phases[p].items_per_group) / kernel.phases[p].items_per_group;
+      const std::int64_t across = std::min(groups, most), down = round_up(groups, across) / across;
       if (down > most) return limit_error("a launch has " + std::to_string(items) + " work items");
       XYNTRA_CHECK_OK(
           recording_.dispatch(shaders_->pipelines[step.callee][p], ranges, uniform, across, down, 1));
@@ -131,7 +131,7 @@ class ShaderDriver : public KernelDriver {
 
   static Result<std::vector<std::byte>> size_bytes(const ShaderKernel& kernel, const SymbolBindings& sizes) {
     std::vector<std::int32_t> values(
-        static_cast<std::size_t>(padded(static_cast<std::int64_t>(kernel.sizes.size()), 4)));
+        static_cast<std::size_t>(round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4)));
     for (std::size_t i = 0; i < kernel.sizes.size(); ++i) {
       XYNTRA_TRY(std::int64_t value, kernel.sizes[i].evaluate(sizes));
       if (value < INT32_MIN || value > INT32_MAX)
@@ -164,9 +164,9 @@ class ShaderDriver : public KernelDriver {
       return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments), 4};
     }
     Piece& piece = pieces_[argument.piece];
-    if (!piece.buffer || piece.buffer.bytes() < padded(argument.piece_bytes, 4)) {
+    if (!piece.buffer || piece.buffer.bytes() < round_up(argument.piece_bytes, 4)) {
       forget(argument.piece, argument.piece + argument.piece_bytes);
-      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(padded(argument.piece_bytes, 4)));
+      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(round_up(argument.piece_bytes, 4)));
     }
     piece.constant = argument.constant;
     piece.used = true;
@@ -177,7 +177,7 @@ class ShaderDriver : public KernelDriver {
                                               {argument.memory, static_cast<std::size_t>(argument.bytes)}));
       know(argument, piece, false);
     }
-    return BufferRange{&piece.buffer, offset, padded(argument.bytes, 4)};
+    return BufferRange{&piece.buffer, offset, round_up(argument.bytes, 4)};
   }
 
   // Ranges of one launch do not overlap; one that does is read from a copy.
@@ -204,8 +204,8 @@ class ShaderDriver : public KernelDriver {
     std::vector<std::pair<std::int64_t, std::int64_t>> parts;
     for (const Dim& dim : kernel.workspace_bytes) {
       XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
-      parts.emplace_back(end, padded(std::max<std::int64_t>(bytes, 4), 4));
-      end = padded(end + parts.back().second, alignment_);
+      parts.emplace_back(end, round_up(std::max<std::int64_t>(bytes, 4), 4));
+      end = round_up(end + parts.back().second, alignment_);
     }
     if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
       XYNTRA_CHECK_OK(submit());
@@ -298,7 +298,7 @@ Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKern
     shader.wgsl = kernel.text;
     shader.writable.assign(
         kernel.argument_elements.size() + kernel.workspace_bytes.size() + kernel.has_faults, true);
-    shader.size_bytes = padded(static_cast<std::int64_t>(kernel.sizes.size()), 4) * 4;
+    shader.size_bytes = round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4) * 4;
     shader.trusted = true;  // kernels are verified before shaders are made of them
     std::vector<webgpu::Pipeline>& made = shaders->pipelines.emplace_back();
     for (const ShaderPhase& phase : kernel.phases) {
