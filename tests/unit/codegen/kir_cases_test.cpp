@@ -1,6 +1,11 @@
-// The kernels of tests/kir as machine code: those that a CPU can run give the results that they give on the simulator.
+// The kernels of tests/kir as machine code and as shaders: those that a CPU or a WebGPU device can run give the results that
+// they give on the simulator.
+#include <set>
+
+#include "codegen/wgsl/emit.h"
 #include "kir/kernel.h"
 #include "runtime/code/tiles.h"
+#include "runtime/drivers/shader_driver.h"
 #include "unit/codegen/kernel_runner.h"
 #include "unit/kir/cases.cpp"  // the cases are shared with the simulator's tests
 
@@ -32,6 +37,49 @@ TEST_P(KernelFiles, RunAsMachineCode) {
       std::memcpy(spans[i].data(), buffers[i].data(), spans[i].size());
     EXPECT_EQ("", one.wrong(arguments)) << one.file;
   }
+}
+
+TEST_P(KernelFiles, RunAsShaders) {
+  const kir::Case& one = kir::cases()[GetParam()];
+  auto kernel = kir::parse_kernel(kir::kernel_text(one.file));
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().to_string();
+  const WgslFeatures everything{.int64 = true, .float64 = true};
+  auto shader = emit_wgsl(*kernel, everything);
+  // Tiles, copies on their own and warpgroups are not WebGPU's; these rows are as long as a size says.
+  static const std::set<std::string> kOthers{"gemm_amx", "gemm_warp_specialised", "normalise_rows",
+                                             "softmax_rows"};
+  ASSERT_EQ(kOthers.count(one.file) == 0, shader.has_value()) << one.file;
+  if (!shader) {
+    EXPECT_EQ(ErrorClass::Unsupported, shader.error().error_class) << shader.error().to_string();
+    return;
+  }
+  EXPECT_EQ(shader->text, emit_wgsl(*kernel, everything)->text) << "the same kernel, the same text";
+  auto device = webgpu::Device::open("");
+  if (!device) GTEST_SKIP() << device.error().message;
+  if (!(*device)->adapter().int64) GTEST_SKIP() << "the adapter has no 64-bit integers";
+  auto shared = drive_shaders({*shader}, *device);
+  ASSERT_TRUE(shared.has_value()) << shared.error().to_string() << "\n" << shader->text;
+  auto driver = (*shared)->another();
+  kir::Arguments arguments = one.arguments();
+  std::vector<KernelArgument> memory;
+  ProgramStep step;
+  std::size_t position = 0;
+  auto spans = arguments.spans();
+  for (const kir::Buffer& buffer : kernel->buffers) {
+    if (buffer.scope != kir::Scope::Global) continue;
+    const std::span<std::byte> bytes = spans[position];
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    memory.push_back({bytes.data(), size, bytes.data(), size, false});
+    (buffer.written ? step.outputs : step.inputs).push_back(static_cast<ProgramValueId>(position++));
+  }
+  driver->begin(false);
+  auto launched = driver->launch(step, memory, one.sizes);
+  ASSERT_TRUE(launched.has_value()) << launched.error().to_string();
+  for (const std::span<std::byte>& bytes : spans) {
+    auto fetched = driver->fetch(bytes);
+    ASSERT_TRUE(fetched.has_value()) << fetched.error().to_string();
+  }
+  EXPECT_EQ("", one.wrong(arguments)) << one.file << "\n" << shader->text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kir, KernelFiles, testing::Range(std::size_t{0}, kir::cases().size()),
