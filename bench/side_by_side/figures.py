@@ -9,6 +9,7 @@ import numpy as np
 
 WARM_UP_SECONDS = 0.5
 REST_SECONDS = 0.1
+STIR_SECONDS = 0.005  # after a rest: a processor that slept is slow at first, which very short calls would be measured by
 STEADY_BELOW = 0.1  # seconds; calls shorter than this are preceded by one that is not timed
 RESAMPLES = 2000
 
@@ -33,12 +34,20 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def warm(call: Callable[[], object], least: float) -> None:
+    """Calls once, and again until that many seconds have passed."""
+    began = time.perf_counter()
+    call()
+    while time.perf_counter() - began < least:
+        call()
+
+
 def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int) -> np.ndarray:
     """Seconds by round and contestant. Each contestant is a list of calls, one for each set of inputs.
 
     Whoever began a round is last in the next. A short call is preceded by one that is not timed: the data of the one before
     fill the caches, which would be paid by whoever comes next. Threads of some runtimes spin on long after a call and would
-    take cores from the next: with several threads everybody's go to rest first.
+    take cores from the next: with several threads everybody's go to rest first, and whoever's turn it is warms up again.
     """
     steady = []
     for calls in contestants:
@@ -56,7 +65,7 @@ def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit
             if threads > 1:
                 time.sleep(REST_SECONDS)
             if steady[who] or threads > 1:
-                call()
+                warm(call, STIR_SECONDS if threads > 1 else 0)
             row[who] = seconds(call)
         times.append(row)
         if number >= 2 and time.perf_counter() - began > limit:

@@ -12,8 +12,12 @@ namespace xyntra {
 
 namespace {
 
-constexpr std::int64_t kInlineNs = 8'000;  // work below this is not worth waking another thread
+constexpr std::int64_t kInlineNs = 8'000;  // a launch below this is not worth sharing
+constexpr std::int64_t kShareNs =
+    60'000;  // all that a run could share; below, waking a thread takes longer than it saves
 constexpr std::int64_t kChunkNs = 5'000'000;  // how long a chunk may run before somebody asks whether to stop
+constexpr std::int64_t kLeastChunkNs =
+    2'000;  // small ones leave nobody waiting for the last, but each is a call
 constexpr std::int64_t kChunksPerThread = 4;
 
 // A worker's scratch memory: grown when a kernel needs more, kept for the next.
@@ -37,6 +41,15 @@ call_phase(PhaseFunction function, const KernelCall& call, std::int64_t begin, s
   return function(&call, begin, end, scratch);
 }
 
+// How many threads a run should have, of those allowed.
+int useful_threads(const LaunchProgram& program, int allowed) {
+  std::int64_t shared = 0;
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind == ProgramStep::Kind::Launch && step.predicted_ns >= kInlineNs) shared += step.predicted_ns;
+  }
+  return shared < kShareNs ? 1 : allowed;
+}
+
 bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::Kind::Datum; }
 
 }  // namespace
@@ -49,7 +62,7 @@ class RunContext::State {
         host_(std::move(host)),
         driver_(driver ? driver->another() : nullptr),
         options_(std::move(options)),
-        pool_(options_.threads > 0 ? options_.threads : available_threads()),
+        pool_(useful_threads(*program_, options_.threads > 0 ? options_.threads : available_threads())),
         launches_(program_->steps.size()),
         pointers_(program_->values.size(), nullptr),
         data_(program_->values.size()) {
@@ -544,10 +557,11 @@ class RunContext::State {
       }
     };
     std::int64_t share = std::max<std::int64_t>(step.predicted_ns, 1);
-    std::int64_t chunks = std::max(pool_.threads() * kChunksPerThread, share / kChunkNs + 1);
+    const std::int64_t fewest = pool_.threads() * kChunksPerThread;
+    std::int64_t chunks = std::clamp(share / kLeastChunkNs, fewest, 8 * fewest);
     if (pool_.threads() == 1) chunks = share / kChunkNs + 1;
     if (step.predicted_ns < kInlineNs || items == 1) chunks = 1;
-    std::int64_t grain = (items + chunks - 1) / chunks;
+    const std::int64_t grain = std::max<std::int64_t>(1, chunks == 1 ? items : items / chunks);
     if (chunks == 1) {
       work(0, items);
     } else {

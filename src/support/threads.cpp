@@ -10,8 +10,10 @@
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/result.h"
@@ -21,6 +23,22 @@ namespace {
 
 thread_local bool inside_a_body = false;
 
+class InsideABody {
+ public:
+  InsideABody() = default;
+  ~InsideABody() { inside_a_body = before_; }
+  InsideABody(const InsideABody&) = delete;
+  InsideABody& operator=(const InsideABody&) = delete;
+
+ private:
+  const bool before_ = std::exchange(inside_a_body, true);
+};
+
+// The next chunk of a part of a loop. Each has a cache line of its own: it is written by everybody who takes a chunk there.
+struct alignas(64) Cursor {
+  std::atomic<std::int64_t> next{0};
+};
+
 // One loop while it runs; lives on the stack of the thread that called parallel_for.
 class Loop {
  public:
@@ -29,21 +47,37 @@ class Loop {
 
   std::int64_t chunks() const { return chunks_; }
 
-  // Takes chunks until none is left. Chunks are handed out in order, so of all that fail the first has always
-  // been handed out: which exception is kept does not depend on timing.
-  void work() {
-    const bool outermost = !std::exchange(inside_a_body, true);
-    for (;;) {
-      const std::int64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
-      if (chunk >= chunks_ || failed_.load(std::memory_order_relaxed)) break;
-      const std::int64_t first = begin_ + chunk * grain_;
-      try {
-        body_(first, grain_ < end_ - first ? first + grain_ : end_);
-      } catch (...) {
-        keep(chunk, std::current_exception());
+  void work_alone() const {
+    const InsideABody inside;
+    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) run(chunk);
+  }
+
+  // Each of those who share the loop has a part of it.
+  void share(std::span<Cursor> parts) {
+    parts_ = parts;
+    first_failed_ = chunks_;
+    for (std::size_t part = 0; part < parts.size(); ++part) parts[part].next = start_of(part);
+  }
+
+  // Takes the chunks of one's own part, so that data stay with the thread that had them in the loop before, then what is
+  // left of the others'. Of all chunks that fail the first has always run, for only later ones are left out: which
+  // exception is kept does not depend on timing.
+  void work(std::size_t own) {
+    const InsideABody inside;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const std::size_t part = (own + i) % parts_.size();
+      const std::int64_t end = start_of(part + 1);
+      std::atomic<std::int64_t>& next = parts_[part].next;
+      while (next.load(std::memory_order_relaxed) < end) {
+        const std::int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
+        if (chunk >= end || chunk > first_failed_.load(std::memory_order_relaxed)) break;
+        try {
+          run(chunk);
+        } catch (...) {
+          keep(chunk, std::current_exception());
+        }
       }
     }
-    if (outermost) inside_a_body = false;
   }
 
   void rethrow() const {
@@ -51,39 +85,48 @@ class Loop {
   }
 
  private:
+  void run(std::int64_t chunk) const {
+    const std::int64_t first = begin_ + chunk * grain_;
+    body_(first, grain_ < end_ - first ? first + grain_ : end_);
+  }
+
+  std::int64_t start_of(std::size_t part) const {
+    const auto count = static_cast<std::int64_t>(parts_.size()), number = static_cast<std::int64_t>(part);
+    return number * (chunks_ / count) + std::min(number, chunks_ % count);
+  }
+
   void keep(std::int64_t chunk, std::exception_ptr exception) {
     const std::lock_guard lock(exception_mutex_);
-    if (!exception_ || chunk < exception_chunk_) {
-      exception_ = std::move(exception);
-      exception_chunk_ = chunk;
-    }
-    failed_.store(true, std::memory_order_relaxed);
+    if (chunk >= first_failed_) return;
+    exception_ = std::move(exception);
+    first_failed_ = chunk;
   }
 
   const std::int64_t begin_, end_, grain_;
   const ThreadPool::Body& body_;
   const std::int64_t chunks_;
-  std::atomic<std::int64_t> next_{0};
-  std::atomic<bool> failed_{false};
+  std::span<Cursor> parts_;
+  std::atomic<std::int64_t> first_failed_{0};
   std::mutex exception_mutex_;
   std::exception_ptr exception_;
-  std::int64_t exception_chunk_ = 0;
 };
 
 }  // namespace
 
 // The threads of a pool, apart from the caller. Everything that a fork would leave in an unknown state is in
 // here, so that a child can drop it whole.
+//
+// Threads that are on their feet take no lock. Who joins a loop counts himself in before he looks whether there is one; who
+// ends it takes it away before he looks whether anybody is in. So nobody is in a loop that has ended. It is the same with
+// sleep: who goes to sleep says so before he looks for a new loop a last time, and who has one looks for sleepers after
+// it is there to be found.
 class ThreadPool::Crew {
  public:
-  explicit Crew(int workers) : wanted_(workers) {}
+  explicit Crew(int workers) : wanted_(workers), cursors_(static_cast<std::size_t>(workers) + 1) {}
 
   ~Crew() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
+    stopping_ = true;
+    wake(wanted_);
     for (std::thread& worker : workers_) worker.join();
   }
 
@@ -92,22 +135,16 @@ class ThreadPool::Crew {
     const std::unique_lock in_use(use_, std::try_to_lock);
     if (!in_use) return false;
     start_workers();
-    {
-      const std::lock_guard lock(mutex_);
-      loop_ = &loop;
-      ++turn_;
-    }
     const auto helpers =
         std::min<std::int64_t>(loop.chunks() - 1, static_cast<std::int64_t>(workers_.size()));
-    for (std::int64_t i = 0; i < helpers; ++i) wake_.notify_one();
-    loop.work();
-    {
-      const std::lock_guard lock(mutex_);
-      loop_ = nullptr;  // who wakes up from now on finds nothing to do
-    }
-    spin([this] { return working_.load(std::memory_order_acquire) == 0; });
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return working_ == 0; });
+    loop.share(std::span(cursors_).first(static_cast<std::size_t>(helpers) + 1));
+    loop_ = &loop;
+    turn_.fetch_add(1);
+    wake(helpers);
+    loop.work(0);
+    loop_ = nullptr;  // who comes from now on finds nothing to do
+    spin([this] { return working_.load() == 0; });
+    for (int left = working_.load(); left != 0; left = working_.load()) working_.wait(left);
     return true;
   }
 
@@ -123,29 +160,40 @@ class ThreadPool::Crew {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      for (int i = 0; i < wanted_; ++i) workers_.emplace_back([this] { serve(); });
+      for (int i = 1; i <= wanted_; ++i)
+        workers_.emplace_back([this, i] { serve(static_cast<std::size_t>(i)); });
     } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
       // The system gives no more threads: those that there are do the work.
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  void serve() {
+  void wake(std::int64_t count) {
+    if (asleep_.load() == 0) return;
+    {
+      const std::lock_guard lock(mutex_);
+    }  // who is about to sleep has looked for a loop, and sleeps, or will find it
+    for (std::int64_t i = 0; i < count; ++i) wake_.notify_one();
+  }
+
+  void serve(std::size_t own) {
     std::fesetenv(FE_DFL_ENV);  // not what the thread that happened to start us had set
     std::uint64_t seen = 0;
     for (;;) {
       // Loops follow one another closely: who waits a little on his feet is there when the next one comes.
-      spin([&] { return turn_.load(std::memory_order_relaxed) != seen || stopping_; });
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || (loop_ != nullptr && turn_ != seen); });
-      if (stopping_) return;
-      seen = turn_;
-      Loop* loop = loop_;
-      ++working_;
-      lock.unlock();
-      loop->work();
-      lock.lock();
-      if (--working_ == 0) done_.notify_one();
+      auto called = [&] { return stopping_.load() || turn_.load() != seen; };
+      spin(called);
+      if (!called()) {
+        std::unique_lock lock(mutex_);
+        asleep_.fetch_add(1);
+        wake_.wait(lock, called);
+        asleep_.fetch_sub(1);
+      }
+      if (stopping_.load()) return;
+      seen = turn_.load();
+      working_.fetch_add(1);
+      if (Loop* loop = loop_.load(); loop != nullptr) loop->work(own);
+      if (working_.fetch_sub(1) == 1) working_.notify_one();
     }
   }
 
@@ -174,17 +222,20 @@ class ThreadPool::Crew {
   }
 
   const int wanted_;
-  std::mutex use_;
+  std::mutex use_;  // guards these three
   bool started_ = false;
   std::vector<std::thread> workers_;
+  std::vector<Cursor> cursors_;
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable wake_, done_;
-  Loop* loop_ = nullptr;
-  std::atomic<std::uint64_t> turn_{0};  // these three are looked at without it, too, by who is spinning
-  std::atomic<int> working_{0};
+  std::mutex mutex_;  // for going to sleep
+  std::condition_variable wake_;
+  // Each of those that are written during a loop has a cache line of its own.
+  alignas(64) std::atomic<std::uint64_t> turn_{0};
+  std::atomic<Loop*> loop_{nullptr};
   std::atomic<bool> stopping_{false};
-  std::atomic<int> shifts_{0};
+  std::atomic<int> asleep_{0};
+  alignas(64) std::atomic<int> working_{0};
+  alignas(64) std::atomic<int> shifts_{0};
 };
 
 // All pools there are, so that a forked child can give each a fresh crew before anything else runs in it.
@@ -239,7 +290,7 @@ void ThreadPool::parallel_for(std::int64_t begin, std::int64_t end, std::int64_t
   if (begin >= end) return;
   Loop loop(begin, end, grain, body);
   const bool alone = threads_ == 1 || loop.chunks() == 1 || inside_a_body;
-  if (alone || !crew_->run(loop)) loop.work();
+  if (alone || !crew_->run(loop)) return loop.work_alone();
   loop.rethrow();
 }
 

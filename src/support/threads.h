@@ -1,7 +1,8 @@
 // How many threads there should be, and a pool that runs loops on them.
 //
-// A loop is cut into chunks of `grain` iterations, whatever the number of threads: whoever is free takes the
-// next one. So what a chunk computes, and the order of sums inside it, never depends on the machine.
+// A loop is cut into chunks of `grain` iterations, whatever the number of threads. Each thread begins with a part of its
+// own, so that its cache still holds what it made there in the loop before, and then helps the others. What a chunk
+// computes, and the order of sums inside it, never depends on the machine.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class ThreadPool {
   int threads() const;
 
   // Calls `body` for each chunk of [begin, end) and returns when all are done. When chunks throw, the
-  // exception of the first of them (in loop order) is thrown here, and chunks not yet begun are left out. A
+  // exception of the first of them (in loop order) is thrown here, and later chunks not yet begun are left out. A
   // call from inside a body, or while another thread uses the pool, runs in the calling thread: never a
   // deadlock.
   void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain, const Body& body);
