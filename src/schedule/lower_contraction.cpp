@@ -23,6 +23,8 @@ namespace {
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTailRows = 4;
+constexpr std::int64_t kManyProducts =
+    64;  // products, beside which storing the result one by one costs little
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
 constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
@@ -51,7 +53,8 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
     return std::nullopt;
   const te::Formula& formula = lowering.formula();
   std::optional<Roles> best;
-  std::int64_t most = 0;
+  std::int64_t most = 0, summed = 1;
+  for (VarId axis : stage.reduction) summed *= lowering.size(formula.variable(axis).extent);
   for (std::size_t side = 0; side < 2; ++side) {
     const Expr &lanes = stage.body->operands[side], &rows = stage.body->operands[1 - side];
     std::set<VarId> of_lanes = te::variables_of(lanes), of_rows = te::variables_of(rows);
@@ -71,7 +74,9 @@ std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
       std::int64_t turns = lowering.size(formula.variable(axis).extent);
       if (!contiguous || turns < 4) continue;
       auto stored = lowering.stride(stage.target, stage.store, axis);
-      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 4 : 1) * 2;
+      // Results that lie apart are stored one by one, which counts where sums are short.
+      const std::int64_t apart = summed < kManyProducts ? 2 : 6;
+      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 8 : apart);
       if (in_rows_too) score = score / 2;
       Roles roles{rows, lanes, axis, in_rows_too, {}, {}, {}};
       for (VarId other : stage.axes) {

@@ -103,6 +103,7 @@ class Preparation {
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
       if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant())
         made = with_border(stage, expr, expr);
+      if (expr->op == ExprOp::Load) made = mirrored(stage, expr);
     }
     return made;
   }
@@ -143,6 +144,60 @@ class Preparation {
     te::IndexAlgebra simplify(formula_);
     for (Expr& one : instead) one = simplify.simplified(one);
     made.instead = Expr::load(padded, part.dtype(), std::move(instead));
+    return made;
+  }
+
+  // The walk inside an index that is computed from it: i * 128 + k of abs(575 - mod(i * 128 + k, 1150)).
+  Expr walk_in(const Expr& index) const {
+    if (te::variables_of(index).empty()) return {};
+    if (range_of(index)) return index;
+    Expr found;
+    for (const Expr& operand : index->operands) {
+      if (te::variables_of(operand).empty()) continue;
+      Expr walk = walk_in(operand);
+      if (!walk.defined() || (found.defined() && !te::same(found, walk))) return {};
+      found = walk;
+    }
+    return found;
+  }
+
+  // Borders that repeat what lies inside: indices that are computed for every factor of every sum cost more than the sum.
+  std::optional<Made> mirrored(const Stage& stage, const Expr& load) {
+    const BufferInfo source = formula_.buffer(load->buffer);
+    const std::vector<Expr> index = te::index_of(*load);
+    std::vector<Expr> walks;
+    for (const Expr& one : index) {
+      walks.push_back(range_of(one) ? one : walk_in(one));
+      if (!walks.back().defined()) return std::nullopt;
+    }
+    std::set<VarId> used = te::variables_of(load);
+    bool reads_along = std::any_of(stage.reduction.begin(), stage.reduction.end(),
+                                   [&](VarId k) { return used.count(k) != 0; });
+    bool bent = false;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (te::same(walks[d], index[d])) continue;
+      if (te::variables_of(walks[d]).size() < 2) return std::nullopt;  // of no window: a packed operand
+      bent = true;
+    }
+    if (!bent || !reads_along || stage.reducer != te::Reducer::Sum) return std::nullopt;
+    Made made;
+    Shape shape;
+    std::vector<Expr> from, instead;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const auto [low, high] = *range_of(walks[d]);
+      VarId axis = loop(high - low + 1);
+      made.stage.axes.push_back(axis);
+      made.stage.store.push_back(Expr::variable(axis));
+      shape.push_back(high - low + 1);
+      const Expr place = Expr::variable(axis) + Expr::size(low);
+      te::Rewriter at_place([&](const Expr& expr) { return te::same(expr, walks[d]) ? place : Expr(); });
+      from.push_back(at_place(index[d]));
+      instead.push_back(te::IndexAlgebra(formula_).simplified(walks[d] - Expr::size(low)));
+    }
+    made.stage.target = temporary(source.dtype, std::move(shape));
+    made.stage.body = Expr::load(load->buffer, source.dtype, std::move(from));
+    made.load = load;
+    made.instead = Expr::load(made.stage.target, source.dtype, std::move(instead));
     return made;
   }
 
