@@ -64,6 +64,14 @@ bool normalizes(Arguments a) {
   apply("Div", *scale.magnitude->magnitude());
   return made && is_bounded(scale.dtype(), *made);
 }
+// A matrix so small that a function of all of its rows is computed before the run.
+bool is_table(Arguments a) {
+  constexpr std::int64_t kMost = 1 << 18;
+  const ClassFacts& facts = *a[0].facts;
+  if (!facts.constant || !facts.shaped() || facts.rank() != 2) return false;
+  const Dim count = product(facts.shape());
+  return count.is_constant() && count.constant() <= kMost;
+}
 bool is_scalar(Arguments a) {
   return a[0].facts->shaped() &&
          std::ranges::all_of(a[0].facts->shape(), [](const Dim& size) { return size.is(1); });
@@ -284,6 +292,7 @@ constexpr std::array kGuards = {
     GuardFunction{"bounded", "v", is_bounded_constant,
                   "a constant whose elements are zero or neither very large nor very small"},
     GuardFunction{"normalizes", "vvn", normalizes, "normalizes(s, v, e): s / sqrt(v + e) is bounded"},
+    GuardFunction{"table", "v", is_table, "a small constant matrix"},
     GuardFunction{"scalar", "v", is_scalar, "has one element"},
     GuardFunction{"number", "n", is_number, "a constant all of whose elements are the same"},
     GuardFunction{"float", "v", is_float_value, "has a float dtype"},

@@ -258,6 +258,51 @@ std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a)
   return program.add_op(*find_op("DepthToSpace"), std::move(shuffle), std::array{*convolved});
 }
 
+// The rows of w that x names, zeros where it names none: what a product with one-hot vectors x == i is, when i counts the
+// rows of w. A row of zeros stands before and one after them, so that no index is out of range. Adding a zero makes
+// negative zeros positive, as a sum with others does.
+std::optional<TermId> lookup(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts &x = *a[0].facts, &w = *a[2].facts;
+  const auto counted = integers_of(a[1]);
+  if (!counted || !x.shaped() || !w.shaped() || w.rank() != 2 || x.rank() < 2 || !x.shape().back().is(1))
+    return std::nullopt;
+  const bool indexes = x.dtype() == DType::I32 || x.dtype() == DType::I64;
+  const auto sizes = static_dims(w.shape());
+  const Shape& along_last = a[1].facts->shape();
+  if (!indexes || !sizes || along_last.empty() || !along_last.back().is((*sizes)[0])) return std::nullopt;
+  const auto rows = static_cast<std::int64_t>(counted->size());
+  if (rows != (*sizes)[0] || rows == 0) return std::nullopt;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if ((*counted)[static_cast<std::size_t>(row)] != row) return std::nullopt;
+  }
+  const auto apply = [&](const char* op, std::optional<TermId> first, TermId second) {
+    return first ? program.add_op(*find_op(op), {}, std::array{*first, second}) : std::nullopt;
+  };
+  const Shape places(x.shape().begin(), x.shape().end() - 1);
+  auto index = reshape(program, a[0].term, places);
+  index = apply("Max", index, program.add_number(x.dtype(), -1));
+  index = apply("Min", index, program.add_number(x.dtype(), static_cast<double>(rows)));
+  index = apply("Add", index, program.add_number(x.dtype(), 1));
+  const TermId none = program.add_constant(splat(w.dtype(), {1, (*sizes)[1]}, 0));
+  const auto positive = apply("Add", a[2].term, program.add_number(w.dtype(), 0));
+  if (!index || !positive) return std::nullopt;
+  NodeForm stacked;
+  stacked.attributes["axis"] = std::int64_t{0};
+  const auto table =
+      program.add_op(*find_op("Concat"), std::move(stacked), std::array{none, *positive, none});
+  return table ? program.add_op(*find_op("Gather"), {}, std::array{*table, *index}) : std::nullopt;
+}
+
+// A value that differs along the last axis of the result alone, as a vector.
+std::optional<TermId> as_row(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts& value = *a[0].facts;
+  if (!value.shaped()) return std::nullopt;
+  for (std::size_t i = 0; i + 1 < value.rank(); ++i) {
+    if (!value.shape()[i].is(1)) return std::nullopt;
+  }
+  return reshape(program, a[0].term, value.rank() == 0 ? Shape{} : Shape{value.shape().back()});
+}
+
 constexpr std::array kValues = {
     ValueFunction{"view", "v", view, "@view(x): x under the shape of the result"},
     ValueFunction{"expanded", "v", expanded, "@expanded(x): x broadcast to the shape of the result"},
@@ -278,6 +323,9 @@ constexpr std::array kValues = {
         "as_tiles", "vvnn", as_tiles,
         "@as_tiles(x, w, strides, pads): a transposed convolution whose windows stand side by side"},
     ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
+    ValueFunction{"lookup", "vvv", lookup,
+                  "@lookup(x, i, w): the rows of w that x names, where i counts them"},
+    ValueFunction{"as_row", "v", as_row, "@as_row(b): b as a vector along the last axis of the result"},
     ValueFunction{"transposed", "v", transposed, "@transposed(x): x with its last two axes exchanged"},
 };
 

@@ -123,7 +123,8 @@ class Drawing {
       if (same && program_.facts(use.before[i]).is_tensor()) return program_.facts(use.before[i]).dtype();
     }
     for (const auto& [variable, allowed] : use.op->variables) {
-      if (variable == type && (allowed >> static_cast<int>(dtype_) & 1) == 0) return DType::F32;
+      const auto allows = [&](DType dtype) { return (allowed >> static_cast<int>(dtype) & 1) != 0; };
+      if (variable == type && !allows(dtype_)) return allows(DType::F32) ? DType::F32 : DType::I64;
     }
     return dtype_;
   }

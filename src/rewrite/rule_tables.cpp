@@ -44,6 +44,9 @@ const std::vector<RuleText>& rows() {
 #define RULE(...) row("matmul", __VA_ARGS__),
 #include "rewrite/matmul.def"
 #undef RULE
+#define RULE(...) row("lookup", __VA_ARGS__),
+#include "rewrite/lookup.def"
+#undef RULE
 #define RULE(...) row("convolution", __VA_ARGS__),
 #include "rewrite/convolution.def"
 #undef RULE
