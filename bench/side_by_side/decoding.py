@@ -1,7 +1,6 @@
 """A text that grows by a token a step, with its caches of keys and values in memory of the caller's.
 
-The usual export takes caches of `past` tokens and gives longer ones: there are two sets of memory, of which one is read and the other written. An
-export with room takes and gives caches of one size, and a step adds to them: there is one set.
+A step takes caches of `past` tokens and gives longer ones: there are two sets of memory, of which one is read and the other written.
 """
 
 from __future__ import annotations
@@ -46,13 +45,11 @@ class Bound:
 class Steps:
     def __init__(self, path: pathlib.Path, most: int, runner: Lent | Bound) -> None:
         graph = onnx.load(str(path), load_external_data=False).graph
-        caches = {value.name: value.type.tensor_type.shape.dim for value in graph.input if value.name.startswith("past_")}
         self.runner, self.past = runner, 0
-        self.has_room = any(dim.dim_param == "room" for dims in caches.values() for dim in dims)
-        self.shapes = {name: [most if dim.dim_param == "room" else dim.dim_value for dim in dims] for name, dims in caches.items()}
+        self.shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]  # 0: the length
+                       for value in graph.input if value.name.startswith("past_")}
         sizes = {name: int(np.prod([size or most for size in shape])) for name, shape in self.shapes.items()}
-        self.read = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
-        self.write = self.read if self.has_room else {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+        self.read, self.write = ({name: np.zeros(size, np.float32) for name, size in sizes.items()} for _ in range(2))
         self.logits = np.zeros((1, 1, WORDS), np.float32)
 
     def cache(self, memory: np.ndarray, name: str, length: int) -> np.ndarray:
@@ -61,7 +58,7 @@ class Steps:
 
     def ready(self, token: int) -> Callable[[], None]:
         """A step; memory is lent or bound before it is timed."""
-        inputs = {"input_ids": np.array([[token]], np.int64), "seen": np.zeros((1, self.past), np.float32)}
+        inputs = {"input_ids": np.array([[token]], np.int64)}
         inputs |= {name: self.cache(memory, name, self.past) for name, memory in self.read.items()}
         outputs = {"logits": self.logits}
         outputs |= {name.replace("past", "present"): self.cache(memory, name, self.past + 1) for name, memory in self.write.items()}

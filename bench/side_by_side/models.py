@@ -38,7 +38,6 @@ KNOWN = {
     "bert_base": text("bert_base", 30522, ("bert", 12, 768)),
     "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
     "gpt2_decode": Known("gpt2_decode_dynamo.onnx", {"past": 64}, zoo="gpt2_decode"),
-    "gpt2_decode_room": Known("gpt2_decode_room_dynamo.onnx", {"past": 64, "room": 128}, zoo="gpt2_decode_room"),
     "vit_tiny": picture("vit_tiny", ("vit", 3, 192)),
     "resnet50": picture("resnet50"),
     "mobilenet_v2": picture("mobilenet_v2"),

@@ -60,60 +60,29 @@ def gpt2() -> Entry:
 
 
 class Decoder(nn.Module):
-    """A step of decoding: the cache goes in as one tensor of keys and one of values for each layer, and comes out.
+    """A step of decoding: the cache goes in as one tensor of keys and one of values for each layer, and comes out longer by its own."""
 
-    As it is usually exported, a step gives tensors that are longer by its own keys and values. With `room` they are as long as a text may
-    get, and a step writes its own behind the `seen` tokens that are there: memory that is both input and output need not be copied.
-    """
-
-    def __init__(self, model: nn.Module, room: bool) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.room = model, room
+        self.model = model
 
-    def forward(self, input_ids: torch.Tensor, seen: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        from transformers.cache_utils import Cache, DynamicLayer
-
-        class WithRoom(DynamicLayer):
-            def update(self, keys: torch.Tensor, values: torch.Tensor, *_, **__) -> tuple[torch.Tensor, torch.Tensor]:
-                first, last = self.filled, self.filled + keys.shape[2]
-                self.keys, self.values = (torch.slice_scatter(kept, new, 2, first, last)
-                                          for kept, new in ((self.keys, keys), (self.values, values)))
-                return self.keys[:, :, :last], self.values[:, :, :last]
-
-            def get_seq_length(self) -> int:
-                return self.filled
-
-        layers = []
-        for keys, values in zip(past[::2], past[1::2]):
-            layer = WithRoom() if self.room else DynamicLayer()
-            layer.keys, layer.values, layer.is_initialized = keys, values, True
-            layer.dtype, layer.device, layer.filled = keys.dtype, keys.device, seen.shape[1]
-            layers.append(layer)
-        cache = Cache(layers=layers)
+    def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from transformers import DynamicCache
+        cache = DynamicCache(list(zip(past[::2], past[1::2])))
         made = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
         return (made.logits, *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
 
 
-def decoder(room: bool) -> Entry:
+def gpt2_decode() -> Entry:
     from transformers import GPT2Config, GPT2LMHeadModel
     config = GPT2Config(attn_implementation="eager")
-    seen, size = 40, 96 if room else 40
-    inputs = {"input_ids": torch.randint(0, 50257, (1, 1)), "seen": torch.zeros(1, seen)}
-    dynamic = {"seen": {1: "past"}}
+    inputs, dynamic = {"input_ids": torch.randint(0, 50257, (1, 1))}, {}
     for layer in range(config.n_layer):
         for kind in ("key", "value"):
             name = f"past_{kind}_{layer}"
-            inputs[name] = torch.randn(1, config.n_head, size, config.n_embd // config.n_head)
-            dynamic[name] = {2: "room" if room else "past"}
-    return Entry(Decoder(GPT2LMHeadModel(config), room), inputs, dynamic, ("dynamo",))
-
-
-def gpt2_decode() -> Entry:
-    return decoder(room=False)
-
-
-def gpt2_decode_room() -> Entry:
-    return decoder(room=True)
+            inputs[name] = torch.randn(1, config.n_head, 40, config.n_embd // config.n_head)
+            dynamic[name] = {2: "past"}
+    return Entry(Decoder(GPT2LMHeadModel(config)), inputs, dynamic, ("dynamo",))
 
 
 def image(model: nn.Module) -> Entry:
@@ -181,8 +150,7 @@ def qwen3_block() -> Entry:
 
 
 ZOO: dict[str, Callable[[], Entry]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "vit_tiny": vit_tiny, "bert_base": bert_base,
-                                       "gpt2": gpt2, "gpt2_decode": gpt2_decode, "gpt2_decode_room": gpt2_decode_room,
-                                       "qwen3_block": qwen3_block}
+                                       "gpt2": gpt2, "gpt2_decode": gpt2_decode, "qwen3_block": qwen3_block}
 
 
 def export(name: str, exporter: str, out: pathlib.Path) -> pathlib.Path | None:
@@ -196,7 +164,7 @@ def export(name: str, exporter: str, out: pathlib.Path) -> pathlib.Path | None:
     varying = tuple(entry.dynamic.get(n, {}) for n in entry.inputs)
     if isinstance(entry.module, Decoder):  # its tensors of the cache are one parameter
         arguments["output_names"] = ["logits", *(name.replace("past", "present") for name in entry.inputs if name.startswith("past"))]
-        varying = (*varying[:2], varying[2:])
+        varying = (varying[0], varying[1:])
     with torch.no_grad():
         if exporter == "torchscript":
             torch.onnx.export(entry.module, tuple(entry.inputs.values()), path, dynamo=False, dynamic_axes=entry.dynamic, **arguments)

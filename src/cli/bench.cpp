@@ -306,12 +306,19 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   const auto began = std::chrono::steady_clock::now();
   XYNTRA_TRY(const Plan fused, make_plan(module.graph, options));
   bench.plan_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(module.graph, fused, options, session));
+  if (!broken.empty()) {
+    const Json json{{"contract", {{"kept", false}, {"broken", broken}}}};
+    session.out = session.json ? json.dump(2) + "\n" : broken_text(broken) + "nothing was timed\n";
+    return ExitCode::No;
+  }
   options.fusion.enabled = false;
   XYNTRA_TRY(const Plan unfused, make_plan(module.graph, options));
 
   CpuOptions cpu;
   cpu.threads = bench.threads;
   cpu.budget = budget;
+  cpu.kernel_seconds = session.config->number("limits.kernel_seconds");
   cpu.cache = user_cache(session);
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
@@ -352,6 +359,7 @@ VerbAction declare_bench(Flags& syntax, Session& session) {
   syntax.push_back({"--rows", &flags->rows, "show only the N kernels that take longest (12)", "N"});
   syntax.push_back({"--alone", &flags->alone, "do not run the plan without fusion beside it"});
   declare_plan_flags(syntax, session, flags->planning);
+  declare_contract_flags(syntax, session);
   return [flags](Session& running) { return run_bench(*flags, running); };
 }
 

@@ -1,4 +1,6 @@
 // xyntra compile: a model as an artifact.
+#include <algorithm>
+
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "cli/user_cache.h"
@@ -50,6 +52,15 @@ Json figures_json(const std::string& output, const ArtifactFigures& figures) {
   return json;
 }
 
+// A session compiles such a model again for the sizes it sees; an artifact has no compiler.
+std::string advice(const ArtifactFigures& figures) {
+  const bool open = std::ranges::any_of(figures.levels, &ArtifactFigures::Level::sizes_decide);
+  if (!open) return "";
+  return "\nsizes decide branches of this model, which run on the host: --dim NAME=SIZE..SIZE fixes a size "
+         "and makes "
+         "kernels of what follows\n";
+}
+
 Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   if (!session.flags["plan.target"].value.empty())
     return usage_error("an artifact's targets follow from --cpu; --target is not for compile");
@@ -62,6 +73,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   options.cpus.clear();
   for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);
   options.threads = session.threads();
+  options.kernel_seconds = session.config->number("limits.kernel_seconds");
   options.cache = user_cache(session);
   options.notes = [&module](const Plan& plan, const CompileOptions& made_with) {
     return explain_notes(module.graph, plan, made_with);
@@ -73,7 +85,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
                     ? figures_json(output, *written).dump(1) + "\n"
                     : printable(output) + ": " + std::to_string(written->constants) + " constants of " +
                           human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n\n" +
-                          levels_table(*written);
+                          levels_table(*written) + advice(*written);
   return ExitCode::Done;
 }
 

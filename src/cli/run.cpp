@@ -228,6 +228,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   EvaluatorOptions options;
   options.threads = session.threads();
   options.budget = budget;
+  options.kernel_seconds = session.config->number("limits.kernel_seconds");
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
   Ready ready;
   if (artifact) {

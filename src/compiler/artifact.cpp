@@ -5,6 +5,7 @@
 #include "compiler/assume.h"
 #include "compiler/index_bound.h"
 #include "compiler/lock.h"
+#include "compiler/specialise.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
 #include "support/text.h"
@@ -154,9 +155,11 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   cpu.threads = options.threads;
   cpu.budget = compile.budget;
   cpu.cache = options.cache;
+  cpu.kernel_seconds = options.kernel_seconds;
   XYNTRA_TRY(CompiledProgram made, compile_program(lock.plan, cpu));
   made.program.ranges = options.ranges;
-  ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size()};
+  ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size(),
+                                 Specialiser::wanted(lock.plan)};
   for (const ProgramStep& step : made.program.steps)
     figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
   const auto constants = store_constants(made.program, weights);

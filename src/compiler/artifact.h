@@ -17,6 +17,7 @@ struct ArtifactOptions {
   SymbolRanges ranges;  // sizes that it may be run at; those not named are free
   int threads = 0;
   ObjectCache cache = ObjectCache::off();
+  double kernel_seconds = 30;  // to make machine code of one kernel; Limit error after that
   // Texts for people, by name, to be kept beside the plan of a level.
   std::function<Result<std::map<std::string, std::string>>(const Plan& plan, const CompileOptions& options)>
       notes;
@@ -26,6 +27,7 @@ struct ArtifactFigures {
   struct Level {
     std::string name;
     std::size_t kernels = 0, host_calls = 0, code_bytes = 0;
+    bool sizes_decide = false;  // branches, which run on the host until sizes are fixed
   };
   std::vector<Level> levels;  // best first
   std::size_t constants = 0, weight_bytes = 0;

@@ -12,6 +12,7 @@ Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& opti
   if (lowered.kernels.empty()) return made;  // views and host operations alone
   CodeOptions code_options;
   code_options.distinct_buffers = false;  // a plan may write a result over an operand
+  code_options.kernel_seconds = options.kernel_seconds;
   XYNTRA_TRY(CompiledKernels compiled,
              cached_kernels(lowered.kernels, options.cpu, code_options, options.cache));
   for (CompiledKernel& kernel : compiled.kernels) {

@@ -19,6 +19,7 @@ struct CpuOptions {
   int threads = 0;
   std::shared_ptr<Budget> budget;
   std::shared_ptr<RunCounts> counts = {};  // may be null
+  double kernel_seconds = 30;  // to make machine code of one kernel; Limit error after that
   ObjectCache cache =
       ObjectCache::off();  // where machine code is kept; ObjectCache::standard() is the user's
 };

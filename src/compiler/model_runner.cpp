@@ -71,6 +71,7 @@ class ByKernels : public ModelRunner {
     cpu.threads = options.threads;
     cpu.budget = options.budget;
     cpu.counts = options.counts;
+    cpu.kernel_seconds = options.kernel_seconds;
     cpu.cache = cache;
     XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
@@ -179,6 +180,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     cpu.threads = options.threads;
     cpu.budget = options.budget;
     cpu.counts = options.counts;
+    cpu.kernel_seconds = options.kernel_seconds;
     cpu.cache = cache;
     auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
     XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache));

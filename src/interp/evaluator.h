@@ -19,7 +19,9 @@ struct EvaluatorOptions {
   bool in_order = false;
   int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
-  std::shared_ptr<RunCounts> counts;  // of backends that compile; may be null
+  // Of backends that compile.
+  std::shared_ptr<RunCounts> counts;  // may be null
+  double kernel_seconds = 30;  // to make machine code of one kernel
   // Called after each node of the main graph: nodes done, nodes in all.
   std::function<void(std::size_t, std::size_t)> progress;
 };

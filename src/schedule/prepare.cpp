@@ -23,6 +23,8 @@ using te::VarId;
 
 namespace {
 
+constexpr std::int64_t kRowsToTurnFor = 4;  // one query of a decoder reads its keys where they are
+
 class Preparation {
  public:
   Preparation(Formula formula, const Target& target, const SymbolBindings& nominal, bool turn)
@@ -218,10 +220,20 @@ class Preparation {
       for (VarId axis : stage.axes) {
         auto stored = probe.stride(stage.target, stage.store, axis);
         bool lane = used.count(axis) && !of_other.count(axis) && stored && stored->is(1);
-        if (lane && probe.size(formula_.variable(axis).extent) >= 8) return kept(stage, factor, axis);
+        if (!lane || probe.size(formula_.variable(axis).extent) < 8) continue;
+        if (rows_reading(probe, stage, used) >= kRowsToTurnFor) return kept(stage, factor, axis);
       }
     }
     return std::nullopt;
+  }
+
+  // How often an element of a factor is read: turns of the loops that it does not depend on.
+  std::int64_t rows_reading(const Lowering& probe, const Stage& stage, const std::set<VarId>& used) const {
+    std::int64_t rows = 1;
+    for (VarId axis : stage.axes) {
+      if (!used.count(axis)) rows *= std::max<std::int64_t>(1, probe.size(formula_.variable(axis).extent));
+    }
+    return rows;
   }
 
   // ---- prologues

@@ -67,6 +67,7 @@ std::vector<Setting> known_settings() {
       {"limits.nodes", Integer, "1000000", "nodes of a model, its functions expanded", 1, kMost},
       {"limits.rank", Integer, "32", "dimensions of a tensor", 1, 64},
       {"limits.folded_constant", Bytes, "64MB", "size of a constant computed while compiling", 0, kMost},
+      {"limits.kernel_seconds", Number, "30", "seconds that machine code of one kernel may take", 0, kMost},
   };
   for (DType dtype : all_dtypes()) {
     const Tolerance tolerance = default_tolerance(dtype);

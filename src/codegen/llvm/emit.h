@@ -35,6 +35,7 @@ struct CodeOptions {
   bool optimize = true;
   // Whether no two buffers of a kernel overlap where one of them is written. In-place operands are one buffer.
   bool distinct_buffers = true;
+  double kernel_seconds = 30;  // that one kernel may take; Limit error after that
 };
 
 struct CompiledPhase {

@@ -21,6 +21,7 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include <chrono>
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
@@ -78,9 +79,64 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   return traits;
 }
 
+// What LLVM's passes spend on each kernel. A pass cannot be stopped, but after one that went beyond the limit no other is
+// begun for that kernel.
+class KernelClock {
+ public:
+  KernelClock(std::span<const kir::Kernel> kernels, std::size_t first, double seconds)
+      : kernels_(kernels), first_(first), limit_(seconds), spent_(kernels.size()) {}
+
+  // Runs the passes one by one on a function of a kernel.
+  void run(std::span<llvm::FunctionPassManager> passes, llvm::Function& function,
+           llvm::FunctionAnalysisManager& analyses) {
+    const auto kernel = number_of(function);
+    for (llvm::FunctionPassManager& pass : passes) {
+      if (kernel && spent_[*kernel].count() > limit_) return;
+      const auto began = Clock::now();
+      analyses.invalidate(function, pass.run(function, analyses));
+      if (kernel) spent_[*kernel] += Clock::now() - began;
+    }
+  }
+
+  // After the passes: whether there is time left to emit instructions, too.
+  Status check(const llvm::Module& module) const {
+    for (std::size_t k = 0; k < kernels_.size(); ++k) {
+      if (spent_[k].count() > limit_) return late(k);
+    }
+    for (const llvm::Function& function : module) {
+      const auto kernel = number_of(function);
+      if (kernel && function.getInstructionCount() > kMostInstructions) return late(*kernel);
+    }
+    return {};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr unsigned kMostInstructions = 1'000'000;  // emitting more takes minutes
+
+  Status late(std::size_t kernel) const {
+    return limit_error("kernel " + kernels_[kernel].name +
+                       ": making its machine code takes longer than limits.kernel_seconds allows");
+  }
+
+  // Functions are called k12_p0: emitter.cpp.
+  std::optional<std::size_t> number_of(const llvm::Function& function) const {
+    llvm::StringRef name = function.getName();
+    std::size_t number = 0;
+    if (!name.consume_front("k") || name.consumeInteger(10, number)) return std::nullopt;
+    if (number < first_ || number - first_ >= kernels_.size()) return std::nullopt;
+    return number - first_;
+  }
+
+  std::span<const kir::Kernel> kernels_;
+  std::size_t first_;
+  double limit_;
+  std::vector<std::chrono::duration<double>> spent_;  // by kernel
+};
+
 // Few passes: the emitter writes what it means, and what is left are constants of unrolled loops, registers in memory,
 // and what does not change inside a loop.
-void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimize(llvm::Module& module, llvm::TargetMachine& machine, KernelClock& clock) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -95,20 +151,23 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
 
-  llvm::FunctionPassManager passes;
-  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  passes.addPass(llvm::EarlyCSEPass(true));
-  passes.addPass(llvm::SimplifyCFGPass());
-  passes.addPass(llvm::InstCombinePass());
-  passes.addPass(llvm::createFunctionToLoopPassAdaptor(
-      llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true, /*UseBlockFrequencyInfo=*/false));
-  passes.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
-  passes.addPass(llvm::GVNPass());
-  passes.addPass(llvm::InstCombinePass());
-  passes.addPass(llvm::SimplifyCFGPass());
-  passes.addPass(llvm::DCEPass());
+  std::vector<llvm::FunctionPassManager> passes;
+  auto add = [&passes](auto pass) { passes.emplace_back().addPass(std::move(pass)); };
+  add(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  add(llvm::EarlyCSEPass(true));
+  add(llvm::SimplifyCFGPass());
+  add(llvm::InstCombinePass());
+  add(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true,
+                                            /*UseBlockFrequencyInfo=*/false));
+  add(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  add(llvm::GVNPass());
+  add(llvm::InstCombinePass());
+  add(llvm::SimplifyCFGPass());
+  add(llvm::DCEPass());
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) clock.run(passes, function, functions);
+  }
   llvm::ModulePassManager whole;
-  whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.addPass(llvm::GlobalDCEPass());
   whole.run(module, modules);
 }
@@ -144,7 +203,9 @@ Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first,
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*made.module, &stream)) internal_error("codegen: " + stream.str());
-  if (options.optimize) optimize(*made.module, *made.machine);
+  KernelClock clock(kernels, first, options.kernel_seconds);
+  if (options.optimize) optimize(*made.module, *made.machine, clock);
+  XYNTRA_CHECK_OK(clock.check(*made.module));
   return made;
 }
 

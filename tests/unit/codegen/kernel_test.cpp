@@ -42,6 +42,19 @@ TEST(Kernels, AddsOneWithAMaskedTail) {
   }
 }
 
+TEST(Kernels, TakeNoLongerToCompileThanTheyMay) {
+  CodeOptions options;
+  options.kernel_seconds = 0;
+  const Kernel kernels[] = {add_one(100)};
+  auto cpu = cpu_target("native");
+  ASSERT_TRUE(cpu.has_value());
+  auto made = compile_kernels(kernels, *cpu, options);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().error_class, ErrorClass::Limit);
+  EXPECT_EQ(made.error().message,
+            "kernel add_one: making its machine code takes longer than limits.kernel_seconds allows");
+}
+
 TEST(Kernels, SymbolicSizesAreArguments) {
   KernelRunner runner(add_one(Dim::symbol("n")));
   for (std::int64_t n : {0, 1, 31, 1000}) {
