@@ -1,4 +1,4 @@
-// xyntra compile: a model as an artifact.
+// xyntra compile: a model as an artifact, or as a folder for the web.
 #include <algorithm>
 
 #include "cli/plan_flags.h"
@@ -8,6 +8,7 @@
 #include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "compiler/nominal_sizes.h"
+#include "compiler/web_folder.h"
 #include "report/explain.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -19,6 +20,7 @@ struct CompileFlags {
   std::string model;
   std::string output;
   std::string cpus = "native";
+  std::string web;
   PlanFlags plan;
 };
 
@@ -61,7 +63,46 @@ std::string advice(const ArtifactFigures& figures) {
          "kernels of what follows\n";
 }
 
+Result<ExitCode> compile_for_web(const CompileFlags& flags, const Module& module, WebOptions options,
+                                 Session& session) {
+  options.threads = session.threads();
+  auto written = write_web_folder(module, flags.web, options);
+  if (!written) return failure(std::move(written).error().in_file(flags.model));
+  if (session.json) {
+    session.out = Json{{"folder", flags.web},
+                       {"kernels", written->kernels},
+                       {"launches", written->launches},
+                       {"constants", written->constants},
+                       {"weight_bytes", written->weight_bytes},
+                       {"shader_bytes", written->shader_bytes}}
+                      .dump(1) +
+                  "\n";
+    return ExitCode::Done;
+  }
+  session.out = printable(flags.web) + ": " + std::to_string(written->kernels) + " shaders of " +
+                human_bytes(static_cast<std::int64_t>(written->shader_bytes)) + " for " +
+                std::to_string(written->launches) + " launches, " + std::to_string(written->constants) +
+                " constants of " + human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n";
+  return ExitCode::Done;
+}
+
+// Which of the two it is to be: --backend says what for, --web where to.
+Result<bool> is_for_web(const CompileFlags& flags, Session& session) {
+  const bool named = !session.flags["run.backend"].value.empty();
+  XYNTRA_TRY(const std::string backend,
+             named ? session.backend() : Result<std::string>(flags.web.empty() ? "cpu" : "wgsl"));
+  if (backend != "cpu" && backend != "wgsl")
+    return usage_error("models are compiled for the backends cpu and wgsl, not for " + backend);
+  if (backend == "wgsl" && flags.web.empty())
+    return usage_error("--backend wgsl needs --web DIR: shaders are compiled for browsers");
+  if (backend == "cpu" && !flags.web.empty()) return usage_error("--web is for --backend wgsl");
+  if (!flags.web.empty() && !flags.output.empty())
+    return usage_error("--web says where to write; --output is for artifacts");
+  return !flags.web.empty();
+}
+
 Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
+  XYNTRA_TRY(const bool for_web, is_for_web(flags, session));
   if (!session.flags["plan.target"].value.empty())
     return usage_error("an artifact's targets follow from --cpu; --target is not for compile");
   const auto budget = session.budget();
@@ -70,6 +111,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   PlanFlags planning = flags.plan;
   XYNTRA_TRY(options.ranges, take_ranges(module.graph, planning.dims, "--dim "));
   XYNTRA_TRY(options.compile, compile_options(module.graph, planning, session));
+  if (for_web) return compile_for_web(flags, module, {options.compile, options.ranges, 0}, session);
   options.cpus.clear();
   for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);
   options.threads = session.threads();
@@ -101,6 +143,10 @@ VerbAction declare_compile(Flags& syntax, Session& session) {
        "processors to make code for: native (this one), generic, or a list such as avx2,avx512; the "
        "best that a machine has is taken when it is loaded",
        "NAME,...", Flag::Defaulted});
+  declare_setting(syntax, session, "--backend", "run.backend", "NAME",
+                  "cpu: an artifact; wgsl: a folder for browsers, see --web");
+  syntax.push_back(
+      {"--web", &flags->web, "folder to write for browsers: xyntra.js in it runs the model", "DIR"});
   declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return compile(*flags, running); };
 }

@@ -212,16 +212,10 @@ class FromArtifact : public ModelRunner {
 Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
                                        const ArtifactOptions& options) {
   XYNTRA_TRY(const std::vector<LevelRequest> requests, levels_of(options.cpus));
-  // A size that has one value only is no size to keep open: branches that it decides, and loops, become fixed.
-  SymbolBindings fixed;
-  for (const auto& [symbol, range] : options.ranges) {
-    if (range.low == range.high) fixed.emplace(symbol, range.low);
-  }
-  if (!fixed.empty()) {
+  ArtifactOptions others = options;
+  if (const SymbolBindings fixed = take_fixed(others.ranges); !fixed.empty()) {
     Module special = model;
     XYNTRA_TRY(special.graph, with_sizes(model.graph, fixed, options.compile.budget.get()));
-    ArtifactOptions others = options;
-    for (const auto& [symbol, size] : fixed) others.ranges.erase(symbol);
     return write_artifact(special, path, others);
   }
   ArtifactManifest manifest;

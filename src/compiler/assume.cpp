@@ -106,4 +106,13 @@ Result<Graph> with_sizes(const Graph& graph, const SymbolBindings& sizes, const 
   return result;
 }
 
+SymbolBindings take_fixed(SymbolRanges& ranges) {
+  SymbolBindings fixed;
+  for (const auto& [symbol, range] : ranges) {
+    if (range.low == range.high) fixed.emplace(symbol, range.low);
+  }
+  for (const auto& [symbol, size] : fixed) ranges.erase(symbol);
+  return fixed;
+}
+
 }  // namespace xyntra

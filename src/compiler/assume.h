@@ -17,4 +17,8 @@ Result<Graph> with_equal_sizes(const Graph& graph, std::vector<Assumption>& assu
 // The graph with symbols of inputs replaced by numbers, types inferred anew.
 Result<Graph> with_sizes(const Graph& graph, const SymbolBindings& sizes, const Budget* budget);
 
+// Takes out of the ranges what has one value only. Such a size is not kept open: branches that it decides, and loops,
+// become fixed.
+SymbolBindings take_fixed(SymbolRanges& ranges);
+
 }  // namespace xyntra
