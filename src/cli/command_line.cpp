@@ -33,7 +33,8 @@ constexpr Verb kVerbs[] = {
      "write a model as an artifact that runs without the compiler: machine code, packed weights, plan",
      "xyntra compile model.onnx\n"
      "xyntra compile model.onnx -o model.xyn --cpu generic,avx2,avx512 --dim seq=1..512\n"
-     "xyntra run model.xyn",
+     "xyntra run model.xyn\n"
+     "xyntra compile model.onnx --backend wgsl --web model",
      declare_compile, true},
     {"check", "list everything a model needs that a backend lacks; exit code 1 if there is any",
      "xyntra check model.onnx --backend reference", declare_check, true},

@@ -74,15 +74,15 @@ Status runs_in_a_page(const LaunchProgram& program, const std::vector<bool>& use
 
 // ---- weights
 
-struct Weights {
+struct PageWeights {
   std::vector<std::span<const std::byte>> parts;
   std::vector<Json> constants;  // by the program's number of the constant; null where it is not used
   std::size_t bytes = 0, count = 0;
 };
 
-Weights collect_weights(const LaunchProgram& program, const std::vector<bool>& used) {
+PageWeights collect_weights(const LaunchProgram& program, const std::vector<bool>& used) {
   static constexpr std::array<std::byte, kWeightAlignment> kZeros{};
-  Weights weights;
+  PageWeights weights;
   weights.constants.resize(program.constants.size());
   for (std::size_t v = 0; v < used.size(); ++v) {
     const ProgramValue& value = program.values[v];
@@ -157,7 +157,7 @@ Json steps_json(const LaunchProgram& program) {
 }
 
 Json manifest_json(const LaunchProgram& program, const std::vector<bool>& used,
-                   const std::vector<ShaderKernel>& shaders, const Weights& weights) {
+                   const std::vector<ShaderKernel>& shaders, const PageWeights& weights) {
   Json json{{"format", "xyntra-web"},
             {"version", kManifestVersion},
             {"made_by", "xyntra " XYNTRA_VERSION},
@@ -244,7 +244,7 @@ Result<WebFigures> write_web_folder(const Module& model, const std::string& fold
   const std::vector<bool> used = used_values(program);
   XYNTRA_CHECK_OK(runs_in_a_page(program, used));
   XYNTRA_TRY(const std::vector<ShaderKernel> shaders, shaders_for_browsers(lowered));
-  const Weights weights = collect_weights(program, used);
+  const PageWeights weights = collect_weights(program, used);
   Json manifest = manifest_json(program, used, shaders, weights);
   add_index_bounds(manifest, graph, compile.fusion.choose.nominal);
 
