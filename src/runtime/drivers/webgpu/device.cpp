@@ -83,8 +83,8 @@ Status check_range(const Buffer& buffer, std::int64_t offset, std::size_t bytes,
   if (offset % 4 != 0)
     return usage_error(std::string(doing) + " a buffer from an offset that is no multiple of 4");
   if (offset < 0 || size > buffer.bytes() || offset > buffer.bytes() - size) {
-    return usage_error(std::string(doing) + " bytes " + std::to_string(offset) + " to " +
-                       std::to_string(offset + size) + " of a buffer of " + std::to_string(buffer.bytes()));
+    return usage_error(std::string(doing) + " " + std::to_string(size) + " bytes at " +
+                       std::to_string(offset) + " of a buffer of " + std::to_string(buffer.bytes()));
   }
   return {};
 }

@@ -158,8 +158,8 @@ Status Recording::dispatch(const Pipeline& pipeline, std::span<const BufferRange
     const std::int64_t size = round_up(range.buffer->bytes(), 4);
     if (range.offset < 0 || range.bytes <= 0 || range.bytes > size || range.offset > size - range.bytes ||
         range.offset % limits.offset_alignment != 0 || range.bytes % 4 != 0) {
-      return usage_error(of_binding(i) + " is bytes " + std::to_string(range.offset) + " to " +
-                         std::to_string(range.offset + range.bytes) + " of a buffer of " +
+      return usage_error(of_binding(i) + " is " + std::to_string(range.bytes) + " bytes at " +
+                         std::to_string(range.offset) + " of a buffer of " +
                          std::to_string(range.buffer->bytes()) + ", where offsets are multiples of " +
                          std::to_string(limits.offset_alignment));
     }
