@@ -1,7 +1,5 @@
 #include "codegen/analysis.h"
 
-#include "te/math.h"
-
 namespace xyntra::codegen {
 
 using kir::Scope;
@@ -12,9 +10,11 @@ using te::ExprOp;
 
 namespace {
 
-kir::Stmt with_math_expanded(const kir::Stmt& statement) {
+kir::Stmt with_math_expanded(const kir::Stmt& statement, te::Scaling scaling) {
   if (!statement.defined()) return statement;
-  return kir::with_parts(statement, te::expand_math, with_math_expanded);
+  return kir::with_parts(
+      statement, [=](const Expr& expr) { return te::expand_math(expr, scaling); },
+      [=](const kir::Stmt& inner) { return with_math_expanded(inner, scaling); });
 }
 
 bool is_private(Scope scope) { return scope == Scope::Register || scope == Scope::Shared; }
@@ -38,8 +38,9 @@ bool makes_nan(const ExprNode& node) {
 
 }  // namespace
 
-KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel) : kernel_(kernel), algebra_(kernel_.variables) {
-  kernel_.body = with_math_expanded(kernel.body);
+KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling)
+    : kernel_(kernel), algebra_(kernel_.variables) {
+  kernel_.body = with_math_expanded(kernel.body, scaling);
   find_buffers_of_results();
 }
 

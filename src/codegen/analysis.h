@@ -8,6 +8,7 @@
 
 #include "kir/kernel.h"
 #include "te/index.h"
+#include "te/math.h"
 
 namespace xyntra::codegen {
 
@@ -19,7 +20,7 @@ struct Access {
 
 class KernelAnalysis {
  public:
-  explicit KernelAnalysis(const kir::Kernel& kernel);
+  KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 

@@ -35,8 +35,19 @@ Define definition_of(ExprOp op) {
   }
 }
 
+// Definitions are short: a shift of a float in one stands for a scaling.
+Expr with_arithmetic(const Expr& definition) {
+  Rewriter rewriter([](const Expr& expr) {
+    bool scales = expr->op == ExprOp::ShiftLeft && is_float(expr.dtype());
+    return scales ? math::without_scaling(expr) : Expr();
+  });
+  return rewriter(definition);
+}
+
 class MathExpander {
  public:
+  explicit MathExpander(Scaling scaling) : scaling_(scaling) {}
+
   Expr expanded(const Expr& expr) {
     if (expr->operands.empty()) return expr;
     if (auto known = known_.find(expr.address()); known != known_.end()) return known->second;
@@ -48,7 +59,7 @@ class MathExpander {
     }
     Expr result = expr;
     if (kind_of(expr->op) == ExprKind::Math) {
-      result = expand(expr->op, operands);
+      result = expand(expr->op, operands, scaling_);
     } else if (changed) {
       result = with_operands(expr, std::move(operands));
     }
@@ -57,22 +68,24 @@ class MathExpander {
   }
 
  private:
+  Scaling scaling_;
   std::unordered_map<const ExprNode*, Expr> known_;
 };
 
 }  // namespace
 
-Expr expand(ExprOp op, const std::vector<Expr>& operands) {
+Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
   DType dtype = operands.at(0).dtype();
   DType computed = compute_type(dtype);
   std::vector<Expr> inner;
   for (const Expr& operand : operands) inner.push_back(cast(computed, operand));
   Expr result =
       op == ExprOp::Pow ? math::define_pow(inner.at(0), inner.at(1)) : definition_of(op)(inner.at(0));
+  if (op == ExprOp::Exp && scaling == Scaling::ByArithmetic) result = with_arithmetic(result);
   return cast(dtype, result);
 }
 
-Expr expand_math(const Expr& expr) { return MathExpander().expanded(expr); }
+Expr expand_math(const Expr& expr, Scaling scaling) { return MathExpander(scaling).expanded(expr); }
 
 Expr softplus(const Expr& x) { return max(x, Expr::number(x.dtype(), 0)) + log1p(exp(-abs(x))); }
 

@@ -18,11 +18,15 @@
 
 namespace xyntra::te {
 
+// Who scales by powers of two. A machine with an instruction for it finds x << k on floats in definitions: x * 2^k,
+// rounded once, for whole k and positive x; k may be far below the format's exponents. All others find arithmetic.
+enum class Scaling : std::uint8_t { ByArithmetic, ByMachine };
+
 // The definition of one operation of kind Math. The operands are used as they are.
-Expr expand(ExprOp op, const std::vector<Expr>& operands);
+Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling = Scaling::ByArithmetic);
 
 // The expression with every Math node, at any depth, replaced by its definition.
-Expr expand_math(const Expr& expr);
+Expr expand_math(const Expr& expr, Scaling scaling = Scaling::ByArithmetic);
 
 // log(1 + exp(x)) without overflow, as an expression of exp and log1p.
 Expr softplus(const Expr& x);

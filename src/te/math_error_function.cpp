@@ -1,40 +1,57 @@
-// erf: x + x P(x^2) below 1; from there 1 - erfc(1) exp(-t Q(t)) with t = |x| - 1, where the exponential is so small
-// that its error does not show.
+// erf in f32: x + x P(x^2 - c) below a bound, 1 - Q(|x| - d)^3 above: one over the other, both without an exponential.
+// In f64 the second would be long: x + x P(x^2) below 1, and from there 1 - erfc(1) exp(-t Q(t)) with t = |x| - 1, where
+// the exponential is so small that its error does not show.
 #include "te/math_parts.h"
 
 namespace xyntra::te::math {
 namespace {
 
-constexpr double kErfSingle[] = {0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2ce6p-4, -0x1.b7f71ap-6,
-                                 0x1.53f224p-8, -0x1.a3515ep-11, 0x1.4771fcp-14};
+// Centres are chosen so that differences are exact where it matters and powers stay small.
+constexpr double kErfBound = 0x1.3p0, kErfCentre = 0x1.cp-1, kRootCentre = 2.5;
+constexpr double kErfSingle[] = {-0x1.098e2p-3, -0x1.d4101p-3,   0x1.f7d492p-5,  -0x1.c36d14p-7,
+                                 0x1.51fd12p-9, -0x1.acf044p-12, 0x1.bf1c5cp-15, -0x1.73b136p-17};
+// The third root of erfc: the less it falls, the fewer terms it takes.
+constexpr double kRootOfErfcSingle[] = {0x1.2f892cp-4,   -0x1.0ec984p-3,  0x1.83966cp-4,
+                                        -0x1.d8a562p-6,  -0x1.a1bfccp-10, 0x1.069e3ap-8,
+                                        -0x1.bc7a8ap-11, -0x1.bb4604p-13, 0x1.0e605p-14};
+constexpr Polynomial kErfShort{kErfSingle, {}}, kRootOfErfc{kRootOfErfcSingle, {}};
+
 constexpr double kErfDouble[] = {0x1.06eba8214db69p-3,   -0x1.812746b037a25p-2, 0x1.ce2f21a0458ecp-4,
                                  -0x1.b82ce31355912p-6,  0x1.565bcd2c8bee3p-8,  -0x1.c02db93be1ebfp-11,
                                  0x1.f9a3ba6fbfb43p-14,  -0x1.f4dd0835ddacp-17, 0x1.ba6a480889dd7p-20,
                                  -0x1.639b5264f6196p-23, 0x1.135b1a2ea6fefp-26, -0x1.c62d38a701431p-30,
                                  0x1.3da491f121a5bp-33};
-constexpr Polynomial kErf{kErfSingle, kErfDouble};
+constexpr Polynomial kErf{{}, kErfDouble};
 
-constexpr double kLogErfcSingle[] = {0x1.51c9acp1,   0x1.afacf6p-1,  0x1.540626p-5,
-                                     -0x1.4466b8p-7, 0x1.e0480cp-10, -0x1.88294ep-13};
 constexpr double kLogErfcDouble[] = {0x1.51c9b0006c239p1,    0x1.afabc11a29445p-1,   0x1.5477f09c204b7p-5,
                                      -0x1.48c9d3ef5e69p-7,   0x1.033f66131c051p-9,   -0x1.f1b3a17481013p-13,
                                      -0x1.b8dc9827e3c4p-16,  0x1.c7a3953c19bbfp-16,  -0x1.4260ac902b54p-17,
                                      0x1.1445f5294702p-19,   -0x1.307a282fa87a9p-23, -0x1.a5c062b88b52ap-24,
                                      0x1.c1775a497fb6p-25,   -0x1.01c47c23c0f53p-26, 0x1.8c89e6a8a4d3ep-29,
                                      -0x1.98735bd152a8ep-32, 0x1.0012777613ba9p-35,  -0x1.27f044f2a8327p-40};
-constexpr Polynomial kLogErfc{kLogErfcSingle, kLogErfcDouble};
-constexpr Constant kErfcOfOne{0x1.422616p-3, 0x1.4226162fbddd5p-3};
+constexpr Polynomial kLogErfc{{}, kLogErfcDouble};
+constexpr double kErfcOfOne = 0x1.4226162fbddd5p-3;
 
-}  // namespace
+Expr single_erf(const Expr& x) {
+  Expr small = fma(x, polynomial(fma(x, x, number(x, -kErfCentre)), kErfShort), x);
+  Expr a = abs(x);
+  Expr root = polynomial(min(a, number(x, 4)) - number(x, kRootCentre), kRootOfErfc);  // from 4 on erf is 1
+  Expr large = fma(-(root * root), root, number(x, 1));
+  return select(a < number(x, kErfBound), small, select(x < 0, -large, large));
+}
 
-Expr define_erf(const Expr& x) {
+Expr double_erf(const Expr& x) {
   Expr a = abs(x);
   Expr small = fma(a, polynomial(a * a, kErf), a);
-  Expr t = min(a, number(x, Constant{4, 6})) - 1;  // beyond, erf is 1 to the last digit
+  Expr t = min(a, number(x, 6)) - 1;  // beyond, erf is 1 to the last digit
   ScaledPair parts = exp_parts({-(t * polynomial(t, kLogErfc)), number(x, 0)});
   Expr exponential = value_of(parts.mantissa) * power_of_two(parts.exponent);
   Expr large = fma(number(x, kErfcOfOne), -exponential, number(x, 1));
   return flip_sign(select(a < 1, small, large), sign_of(x));
 }
+
+}  // namespace
+
+Expr define_erf(const Expr& x) { return format_of(x).is_single() ? single_erf(x) : double_erf(x); }
 
 }  // namespace xyntra::te::math

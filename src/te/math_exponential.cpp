@@ -79,13 +79,13 @@ ScaledPair exp_parts(const Pair& x) {
 // The most used of all, so without pairs: two roundings more, and still within an ulp. What is masked out of a softmax
 // comes here as something very negative: it must not go through a product that underflows, which processors are slow at.
 Expr define_exp(const Expr& x) {
+  constexpr Constant kFarBelow{-1000, -10000};  // whose power of two is 0 without being looked at
+  constexpr Constant kWhole{0x1.8p23, 0x1.8p52};  // added and taken away, it leaves the nearest whole number
   Pair ln2 = number(x, kLn2);
-  Expr nothing = x < number(x, kExpLowest);
-  Expr inside = min(select(nothing, number(x, 0), x), number(x, kExpHighest));
-  Expr k = round(inside * number(x, kLog2E));
+  Expr inside = select(x < number(x, kExpLowest), number(x, kFarBelow), min(x, number(x, kExpHighest)));
+  Expr k = fma(inside, number(x, kLog2E), number(x, kWhole)) - number(x, kWhole);
   Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
-  Expr mantissa = 1 + fma(r * r, polynomial(r, kExp), r);
-  return select(nothing, number(x, 0), scale(mantissa, cast(format_of(x).integer, k)));
+  return scaled(1 + fma(r * r, polynomial(r, kExp), r), k);
 }
 
 // 2^k m - 1 with the subtraction exact. The last doubling keeps 2^k in range at the top.

@@ -71,6 +71,18 @@ Expr scale(const Expr& x, const Expr& exponent) {
   return x * power_of_two(half) * power_of_two(exponent - half);
 }
 
+Expr scaled(const Expr& x, const Expr& exponent) { return x << exponent; }
+
+Expr without_scaling(const Expr& shift) {
+  const Expr &x = shift->operands[0], &exponent = shift->operands[1];
+  constexpr Constant kNothing{-160, -1100};  // below, x * 2^exponent is 0
+  Expr nothing = exponent < number(x, kNothing);
+  Expr within = select(nothing, number(x, 0), exponent);
+  // What is masked out of a softmax comes here: it must not go through a product that underflows, which processors
+  // are slow at.
+  return select(nothing, number(x, 0), scale(x, cast(format_of(x).integer, within)));
+}
+
 Pair quick_sum(const Expr& a, const Expr& b) {
   Expr high = a + b;
   return {high, b - (high - a)};

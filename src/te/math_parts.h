@@ -70,6 +70,10 @@ Expr sign_of(const Expr& x);                       // the sign bit alone, as a w
 Expr flip_sign(const Expr& x, const Expr& sign);   // x with its sign bit xor-ed
 Expr power_of_two(const Expr& exponent);           // for exponents of normal numbers
 Expr scale(const Expr& x, const Expr& exponent);   // x * 2^exponent, rounded once even if subnormal
+// The same for a whole number that is a float, which may be far below. Some machines have an instruction for it: it is
+// written x << exponent until `without_scaling` says how to do it otherwise.
+Expr scaled(const Expr& x, const Expr& exponent);
+Expr without_scaling(const Expr& shift);
 
 // Pairs. quick_sum needs |a| >= |b| or a = 0.
 Pair quick_sum(const Expr& a, const Expr& b);
@@ -79,8 +83,8 @@ Pair product(const Pair& a, const Pair& b);
 Pair quotient(const Pair& a, const Pair& b);
 Pair square_root(const Pair& a);  // of 0 too
 Pair select(const Expr& condition, const Pair& when_true, const Pair& when_false);
-Pair normalized(const Pair& a);   // low within half an ulp of high
-Expr value_of(const Pair& a);     // rounded
+Pair normalized(const Pair& a);  // low within half an ulp of high
+Expr value_of(const Pair& a);  // rounded
 
 inline constexpr PairConstant kLn2{{0x1.62e43p-1, -0x1.05c61p-29},
                                    {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}};

@@ -1,6 +1,7 @@
 #include "codegen/llvm/arithmetic.h"
 
 #include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/SourceMgr.h>
@@ -88,6 +89,7 @@ Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
     case ExprOp::Min: return smallest_or_largest(false, o[0], o[1]);
     case ExprOp::Max: return smallest_or_largest(true, o[0], o[1]);
     case ExprOp::Fma: return fused(o[0], o[1], o[2]);
+    case ExprOp::ShiftLeft: return scaled(o[0], o[1]);
     case ExprOp::Neg: return b_.CreateFNeg(o[0]);
     case ExprOp::Abs: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, o[0]);
     case ExprOp::Sqrt: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]);
@@ -225,11 +227,72 @@ Value* Arithmetic::smallest_or_largest(bool largest, Value* a, Value* b) {
   const bool equal_zeros_matter = known != nullptr && known->isZero() && known->isNegative() != largest;
   const bool needs_negative_zero = equal_zeros_matter && !largest;
   if (known == nullptr || known->isNaN() || needs_negative_zero) {
+    if (Value* made = smallest_or_largest_of_wide(largest, a, b)) return made;
     return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
   }
   Value* beyond = largest ? b_.CreateFCmpOGT(b, a) : b_.CreateFCmpOLT(b, a);
   Value* chosen = b_.CreateSelect(beyond, b, a);
   return equal_zeros_matter ? b_.CreateFAdd(chosen, b) : chosen;  // max(-0, +0): -0 + +0 = +0
+}
+
+namespace {
+constexpr std::uint32_t kRoundAsSet = 4;  // of an instruction that could be told how to round
+constexpr unsigned kWideBits = 512;
+
+bool is_wide(const Value* x) { return x->getType()->getPrimitiveSizeInBits() == kWideBits; }
+}  // namespace
+
+// AVX-512 orders zeros by their sign, but prefers a number to a NaN. Null where it is of no use.
+Value* Arithmetic::smallest_or_largest_of_wide(bool largest, Value* a, Value* b) {
+  constexpr std::uint32_t kSmallest = 4, kLargest = 5;  // with the sign of the one that is chosen
+  if (!traits_.wide_functions || !is_wide(a)) return nullptr;
+  const bool is_double = a->getType()->getScalarType()->isDoubleTy();
+  auto* mask = b_.getIntNTy(is_double ? 8 : 16);
+  Value* chosen = b_.CreateIntrinsic(
+      is_double ? llvm::Intrinsic::x86_avx512_mask_range_pd_512
+                : llvm::Intrinsic::x86_avx512_mask_range_ps_512,
+      {},
+      {a, b, b_.getInt32(largest ? kLargest : kSmallest), llvm::Constant::getNullValue(a->getType()),
+       llvm::ConstantInt::getAllOnesValue(mask), b_.getInt32(kRoundAsSet)});
+  return b_.CreateSelect(b_.CreateFCmpUNO(a, b), b_.CreateFAdd(a, b), chosen);
+}
+
+// x * 2^exponent, for a whole exponent. As many lanes at a time as the instruction has; those left over are zero.
+Value* Arithmetic::scaled(Value* x, Value* exponent) {
+  require(traits_.wide_functions, "codegen: scaling by a machine that cannot");
+  const bool is_double = x->getType()->getScalarType()->isDoubleTy();
+  const auto wide = static_cast<int>(kWideBits / x->getType()->getScalarSizeInBits());
+  const auto scale = [&](Value* some, Value* by) -> Value* {
+    return b_.CreateIntrinsic(is_double ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
+                                        : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
+                              {},
+                              {some, by, llvm::Constant::getNullValue(some->getType()),
+                               llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(static_cast<unsigned>(wide))),
+                               b_.getInt32(kRoundAsSet)});
+  };
+  if (is_wide(x) && x->getType()->isVectorTy()) return scale(x, exponent);
+  auto* type = llvm::FixedVectorType::get(x->getType()->getScalarType(), static_cast<unsigned>(wide));
+  Value* none = llvm::Constant::getNullValue(type);
+  if (!x->getType()->isVectorTy()) {
+    Value* made = scale(b_.CreateInsertElement(none, x, std::uint64_t{0}),
+                        b_.CreateInsertElement(none, exponent, std::uint64_t{0}));
+    return b_.CreateExtractElement(made, std::uint64_t{0});
+  }
+  const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
+  Value* result = llvm::Constant::getNullValue(x->getType());
+  for (int first = 0; first < lanes; first += wide) {
+    llvm::SmallVector<int, 16> some;
+    for (int lane = 0; lane < wide; ++lane) some.push_back(first + lane < lanes ? first + lane : lanes);
+    Value* zeros = llvm::Constant::getNullValue(x->getType());
+    Value* made =
+        scale(b_.CreateShuffleVector(x, zeros, some), b_.CreateShuffleVector(exponent, zeros, some));
+    for (int lane = first; lane < std::min(lanes, first + wide); ++lane) {
+      result = b_.CreateInsertElement(result,
+                                      b_.CreateExtractElement(made, static_cast<std::uint64_t>(lane - first)),
+                                      static_cast<std::uint64_t>(lane));
+    }
+  }
+  return result;
 }
 
 Value* Arithmetic::rounded(ExprOp op, Value* x) {

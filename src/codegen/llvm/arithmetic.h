@@ -19,6 +19,8 @@ struct MachineTraits {
   bool fuses = false;  // fma
   bool converts_f16 = false;
   bool tiles = false;  // AMX with bf16
+  bool streams = false;  // stores past the caches
+  bool wide_functions = false;  // AVX-512's scaling by powers of two, and its largest of two numbers
   const llvm::TargetMachine* machine = nullptr;
 };
 
@@ -55,6 +57,8 @@ class Arithmetic {
   llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* smallest_or_largest_of_wide(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* scaled(llvm::Value* x, llvm::Value* exponent);
   llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
   llvm::Value* fused(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Function* soft_fma(llvm::Type* type);  // of floats, for machines without

@@ -41,7 +41,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, 
       context_(module.getContext()),
       traits_(traits),
       options_(options),
-      analysis_(kernel),
+      analysis_(kernel, traits.wide_functions ? te::Scaling::ByMachine : te::Scaling::ByArithmetic),
       kernel_(analysis_.kernel()),
       b_(context_),
       entry_(context_),
@@ -94,6 +94,7 @@ Status KernelEmitter::emit_phase(const kir::Phase& phase, const std::string& sym
   entry_.SetInsertPoint(entry);
   b_.SetInsertPoint(body);
   tile_staging_ = nullptr;
+  streams_ = false;
   tiles_configured_ = uses_tiles(phase.body);
   if (tiles_configured_) configure_tiles();
   lanes_.reset();
@@ -342,6 +343,7 @@ void KernelEmitter::store(const StmtNode& node) {
   begin_statement(node);
   Value* value = emit(node.value);
   guard_ = mask_;
+  stream_ = node.condition.defined() && traits_.streams ? emit(node.condition) : nullptr;
   store_at(node.buffer, analysis_.access(node), value, mask_);
 }
 

@@ -90,6 +90,7 @@ class KernelEmitter {
   Value* load_packed(kir::BufferId buffer, const Access& access, Value* guard);
   void store_at(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
   void store_vector(kir::BufferId buffer, const Place& place, bool in_bounds, Value* value, Value* mask);
+  void store_streaming(kir::BufferId buffer, Value* pointer, Value* vector);
   void store_packed(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
   void store_packed_element(kir::BufferId buffer, Value* position, Value* value);
   Value* position(const Place& place);  // of a packed element; scalar or vector
@@ -129,6 +130,7 @@ class KernelEmitter {
   llvm::Function* function_ = nullptr;
   std::optional<llvm::TargetTransformInfo> costs_;  // what the machine has, by type
   bool tiles_configured_ = false;
+  bool streams_ = false;  // there are stores past the caches, which others see after a fence
   Value* tile_staging_ = nullptr;
   std::vector<Value*> variables_, bases_, sizes_;
   std::vector<llvm::MDNode*> scopes_, others_;
@@ -137,6 +139,7 @@ class KernelEmitter {
 
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
+  Value* stream_ = nullptr;  // when the store goes past the caches; null: never
   Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
   struct Key {
     const te::ExprNode* node;

@@ -75,6 +75,8 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.rounds = machine_has.checkFeatures("+sse4.1");
   traits.fuses = machine_has.checkFeatures("+fma");
   traits.converts_f16 = machine_has.checkFeatures("+f16c");
+  traits.streams = true;
+  traits.wide_functions = machine_has.checkFeatures("+avx512f,+avx512dq");
   traits.tiles = machine_has.checkFeatures("+amx-tile,+amx-bf16");
   return traits;
 }

@@ -277,11 +277,40 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
     element = b_.CreateSelect(mask, element, before);
     mask = nullptr;
   }
-  if (mask == nullptr) {
+  if (mask == nullptr && stream_ != nullptr) {
+    store_streaming(buffer, first, element);
+  } else if (mask == nullptr) {
     marked(buffer, b_.CreateAlignedStore(element, first, align));
   } else {
     marked(buffer, b_.CreateMaskedStore(element, first, align, mask));
   }
+}
+
+// Only whole vectors at multiples of their size can go past the caches: buffers that a caller lends lie anywhere.
+void KernelEmitter::store_streaming(BufferId buffer, Value* pointer, Value* vector) {
+  constexpr std::uint64_t kLine = 64;
+  const std::uint64_t bytes = std::min<std::uint64_t>(vector->getType()->getPrimitiveSizeInBits() / 8, kLine);
+  const Align element = Align(vector->getType()->getScalarSizeInBits() / 8);
+  if (!llvm::isPowerOf2_64(bytes) || bytes < 32) {  // small ones fill no line of the write buffers
+    marked(buffer, b_.CreateAlignedStore(vector, pointer, element));
+    return;
+  }
+  Value* offset = b_.CreateAnd(b_.CreatePtrToInt(pointer, b_.getInt64Ty()), b_.getInt64(bytes - 1));
+  Value* past = b_.CreateAnd(stream_, b_.CreateICmpEQ(offset, b_.getInt64(0)));
+  auto* streamed = llvm::BasicBlock::Create(context_, "stream", function_);
+  auto* plain = llvm::BasicBlock::Create(context_, "plain", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+  b_.CreateCondBr(past, streamed, plain);
+  b_.SetInsertPoint(streamed);
+  auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+  marked(buffer, b_.CreateAlignedStore(vector, pointer, Align(bytes)))
+      ->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, {one}));
+  b_.CreateBr(after);
+  b_.SetInsertPoint(plain);
+  marked(buffer, b_.CreateAlignedStore(vector, pointer, element));
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  streams_ = true;
 }
 
 // ---- elements that share a byte, the first in the low bits

@@ -89,6 +89,7 @@ void KernelEmitter::configure_tiles() {
 }
 
 void KernelEmitter::leave() {
+  if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   if (tiles_configured_) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
 }
 
