@@ -20,7 +20,7 @@ struct Access {
 
 class KernelAnalysis {
  public:
-  KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling);
+  explicit KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling = te::Scaling::ByArithmetic);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 

@@ -83,12 +83,13 @@ Stmt Stmt::branch(Expr condition, Stmt when_true, Stmt when_false) {
   return of(std::move(node));
 }
 
-Stmt Stmt::store(BufferId buffer, std::vector<Expr> index, Expr value) {
+Stmt Stmt::store(BufferId buffer, std::vector<Expr> index, Expr value, Expr stream) {
   StmtNode node;
   node.kind = StmtNode::Kind::Store;
   node.buffer = buffer;
   node.index = std::move(index);
   node.value = std::move(value);
+  node.condition = std::move(stream);
   return of(std::move(node));
 }
 

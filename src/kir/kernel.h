@@ -98,8 +98,9 @@ class Stmt {
   static Stmt block(std::vector<Stmt> statements);
   static Stmt loop(LoopKind kind, VarId var, Stmt body);
   static Stmt branch(Expr condition, Stmt when_true, Stmt when_false = {});
-  static Stmt store(BufferId buffer, std::vector<Expr> index,
-                    Expr value);  // the value has the buffer's dtype
+  // The value has the buffer's dtype. `stream`: where it holds, a condition on sizes, nobody reads the element soon, and
+  // it need not go through the caches. A hint, which machines may drop.
+  static Stmt store(BufferId buffer, std::vector<Expr> index, Expr value, Expr stream = {});
   static Stmt check(BufferId buffer, std::size_t dimension, Expr index);
   static Stmt call(Intrinsic intrinsic, std::vector<Operand> operands);
   static Stmt of(StmtNode node);
@@ -120,7 +121,7 @@ struct StmtNode {
       body;  // Block: its statements. Loop: one. If: what is done when true, and, if given, when false
   LoopKind loop = LoopKind::Serial;
   VarId var;  // Loop
-  Expr condition;  // If
+  Expr condition;  // If. Store: when it streams; undefined where it never does
   BufferId buffer;  // Store, Check
   std::vector<Expr> index;  // Store: one per dimension. Check: the one that is looked at
   std::size_t dimension = 0;  // Check

@@ -171,12 +171,18 @@ class Parser {
     }
     if (current().is_word("if")) return branch();
     if (current().is_word("check")) return check();
+    Expr stream;
+    if (current().is_word("stream")) {
+      XYNTRA_CHECK_OK(lexer_.advance());
+      XYNTRA_TRY(stream, typed(DType::Bool));
+      XYNTRA_CHECK_OK(symbol(":"));
+    }
     if (auto intrinsic = named_intrinsic(current().text)) return call(*intrinsic);
     XYNTRA_TRY(BufferId target, named_buffer());
     XYNTRA_TRY(auto index, index_list());
     XYNTRA_CHECK_OK(symbol("="));
     XYNTRA_TRY(Expr value, typed(kernel_.buffer(target).dtype));
-    return Stmt::store(target, std::move(index), std::move(value));
+    return Stmt::store(target, std::move(index), std::move(value), std::move(stream));
   }
 
   static std::optional<Intrinsic> named_intrinsic(std::string_view name) {

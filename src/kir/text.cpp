@@ -189,6 +189,7 @@ class Printer {
         return text + "\n";
       }
       case Kind::Store:
+        if (node.condition.defined()) text += "stream " + expression(node.condition) + " : ";
         text += kernel_.buffer(node.buffer).name + index(node.index) + " = " + expression(node.value) + "\n";
         break;
       case Kind::Check:
@@ -256,7 +257,7 @@ bool is_reserved(std::string_view word) {
   constexpr std::string_view kWords[] = {"kernel", "global", "workspace", "shared",   "register", "out",
                                          "for",    "vector", "grid",      "unrolled", "thread",   "if",
                                          "else",   "let",    "check",     "true",     "false",    "inf",
-                                         "nan",    "size",   "load_or",   "swizzle"};
+                                         "nan",    "size",   "load_or",   "swizzle",  "stream"};
   static const std::set<std::string, std::less<>> kReserved = [&] {
     std::set<std::string, std::less<>> words(std::begin(kWords), std::end(kWords));
     for (DType dtype : all_dtypes()) {

@@ -216,10 +216,23 @@ class Verifier {
       return fail(what + " of " + std::string(name_of(node.value.dtype())) + " where it holds " +
                   std::string(name_of(buffer.dtype)));
     }
+    XYNTRA_CHECK_OK(stream_ok(node));
     XYNTRA_CHECK_OK(expr_ok(node.value));
     XYNTRA_CHECK_OK(index_ok(what, node.buffer, node.index));
     prover_.forget(node.buffer);
     return {};
+  }
+
+  Status stream_ok(const StmtNode& node) {
+    if (!node.condition.defined()) return {};
+    const std::string what = "stream of a store to " + quoted(node.buffer);
+    if (kernel_.buffer(node.buffer).scope != Scope::Global) return fail(what + ", which is no argument");
+    if (node.condition.dtype() != DType::Bool) return fail(what + " on a condition that is not bool");
+    bool of_sizes = true;
+    te::for_each_node(node.condition, [&](const ExprNode& part) {
+      of_sizes = of_sizes && part.op != ExprOp::Var && !te::is_load(part);
+    });
+    return of_sizes ? Status{} : fail(what + " on a condition that depends on more than sizes");
   }
 
   Status check_ok(const StmtNode& node) {

@@ -28,11 +28,12 @@ std::string multiply_add_kernel(std::int64_t lanes) {
          " { vector l < " + l + " { y[w, u, l] = held[u, l] } }\n" + "  }\n}\n";
 }
 
+// Past the caches, where the machine can: what is written is not read first.
 std::string copy_kernel(std::int64_t lanes) {
   const std::string l = std::to_string(lanes), row = std::to_string(kRowElements);
   return "kernel whole_copy(x: f32[rows, " + row + "] global, y: f32[rows, " + row + "] global out) {\n" +
          "  grid r < rows {\n" + "    for b < " + std::to_string(kRowElements / lanes) + " {\n" +
-         "      vector l < " + l + " { y[r, b * " + l + " + l] = x[r, b * " + l + " + l] }\n" +
+         "      vector l < " + l + " { stream true : y[r, b * " + l + " + l] = x[r, b * " + l + " + l] }\n" +
          "    }\n  }\n}\n";
 }
 

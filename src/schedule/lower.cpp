@@ -153,6 +153,32 @@ Classes without_lane_rows(Lowering& lowering, const te::Formula& part, const Ali
   return best;
 }
 
+// Inputs that a stage reads along a row, one load of each.
+std::map<te::BufferId, Expr> read_along(const Lowering& lowering, const Stage& stage, VarId row) {
+  std::map<te::BufferId, Expr> found;
+  std::vector<Expr> waiting{stage.body};
+  if (stage.finish.defined()) waiting.push_back(stage.finish);
+  while (!waiting.empty()) {
+    Expr expr = waiting.back();
+    waiting.pop_back();
+    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+    if (expr->op != te::ExprOp::Load) continue;
+    bool input = lowering.formula().buffer(expr->buffer).role == BufferRole::Input;
+    if (input && te::variables_of(expr).count(row)) found.emplace(expr->buffer, expr);
+  }
+  return found;
+}
+
+// Whether the next row of a buffer should come while one is worked on: it comes from memory, and rows are short enough
+// that two do not push each other out of a core's cache.
+bool comes_from_memory(const Lowering& lowering, te::BufferId id, const Dim& rows) {
+  const te::BufferInfo& buffer = lowering.formula().buffer(id);
+  const Target& target = lowering.target();
+  const std::int64_t bytes = lowering.size(product(buffer.shape)) * bits_of(buffer.dtype) / 8;
+  const std::int64_t of_row = bytes / std::max<std::int64_t>(1, lowering.size(rows));
+  return target.kind == TargetKind::Cpu && bytes > target.last_level_bytes && of_row <= target.l2_bytes / 8;
+}
+
 // The stages [first, last) as work items that share rows; undefined where they share none. Temporaries that are not
 // placed yet live inside one work item.
 Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
@@ -178,6 +204,12 @@ Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool kee
   std::vector<VarId> grid;
   for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));
   std::vector<Stmt> body;
+  // The last of several stages that read a row has it in cache, and often writes: memory has time for the next row.
+  std::map<te::BufferId, std::vector<std::size_t>> readers;
+  for (std::size_t s = 0; s < part.stages.size(); ++s) {
+    for (const auto& [id, load] : read_along(lowering, part.stages[s], alignment.axis_of(s, rows.back())))
+      readers[id].push_back(s);
+  }
   for (std::size_t s = 0; s < part.stages.size(); ++s) {
     const Stage& stage = lowering.formula().stages[first + s];
     Substitution bound;
@@ -187,7 +219,16 @@ Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool kee
       bound[axis.index] = Expr::variable(grid[r]);
       std::erase(free, axis);
     }
-    body.push_back(StageLowering(lowering, stage, std::move(free), keep_order).serial(std::move(bound)));
+    StageLowering made(lowering, stage, std::move(free), keep_order);
+    VarId innermost = alignment.axis_of(s, rows.back());
+    std::vector<Expr> again;
+    for (const auto& [id, load] : read_along(lowering, stage, innermost)) {
+      bool last_of_several = readers[id].size() > 1 && readers[id].back() == s;
+      if (last_of_several && comes_from_memory(lowering, id, alignment.extent(rows.back())))
+        again.push_back(load);
+    }
+    made.look_ahead({std::move(again), innermost, Expr::variable(grid.back()) + 1});
+    body.push_back(made.serial(std::move(bound)));
   }
   Stmt item = Stmt::block(std::move(body));
   for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop) item = Stmt::loop(LoopKind::Grid, *loop, item);
@@ -380,6 +421,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
       return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts);
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
+    if (entry.share_parts && schedule.exactness != Exactness::Exact) merged = multiply_by_inverses(merged);
     te::Formula ready = merged;
     std::optional<te::Formula> tiles;
     if (entry.name == "tiles") tiles = prepare_tiles(merged, target, nominal);

@@ -38,13 +38,38 @@ StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::ve
       free_(std::move(free)),
       reduction_(stage.reduction),
       keep_order_(keep_order) {
+  const te::Formula& formula = lowering.formula();
+  bool read_here = false;
+  for (const te::Stage& other : formula.stages) {
+    te::for_each_node(other, [&](const ExprNode& node) {
+      read_here = read_here || (te::is_load(node) && node.buffer == stage.target);
+    });
+  }
+  const bool leaves = formula.buffer(stage.target).role == te::BufferRole::Output && !read_here;
+  if (leaves && stage.kind == te::Stage::Kind::MapReduce) stream_ = lowering.outgrows_caches(stage.target);
   strip_ = choose_strip();
+  if (strip_) together_ = vectors_together();
   if (!strip_) return;
   drop(free_, strip_->axis);
   drop(reduction_, strip_->axis);
 }
 
 // ---- the strip
+
+// A function is a long chain of arithmetic in which every step waits for the one before: machines look ahead, but not
+// over several such chains. Vectors whose steps alternate keep them busy, as many as their registers hold.
+std::int64_t StageLowering::vectors_together() const {
+  constexpr std::int64_t kRegistersEach = 8;
+  if (strip_->reduces || stage_.reducer != te::Reducer::None || strip_->width != lowering_.lanes()) return 1;
+  bool long_chains = false;
+  te::for_each_node(stage_, [&](const ExprNode& node) {
+    long_chains = long_chains || te::kind_of(node.op) == te::ExprKind::Math;
+  });
+  const std::int64_t together = lowering_.target().vector_registers / kRegistersEach;
+  const std::int64_t vectors =
+      lowering_.size(lowering_.formula().variable(strip_->axis).extent) / strip_->width;
+  return long_chains && together > 1 && vectors >= 2 * together ? together : 1;
+}
 
 // What one element costs when this loop runs in lanes, in hundredths of a vector access.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
@@ -144,13 +169,20 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   std::vector<Stmt> parts;
   Dim end = first + count;  // `first` is a multiple of the width
   Dim whole = floor_div(end, width) - floor_div(first, width), rest = count - whole * width;
-  if (!whole.is(0)) {
-    VarId block = lowering_.loop(name + "b", whole), lane = lowering_.loop(name + "l", width);
-    bound[strip_->axis.index] =
-        Expr::size(first) + Expr::variable(block) * Expr::index(width) + Expr::variable(lane);
-    Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
+  auto blocks = [&](const Dim& start, const Dim& many, std::int64_t vectors) {
+    if (many.is(0)) return;
+    const std::int64_t lanes = vectors * width;
+    VarId block = lowering_.loop(name + "b", many), lane = lowering_.loop(name + "l", lanes);
+    Expr begin = Expr::size(start) + Expr::variable(block) * Expr::index(lanes);
+    bound[strip_->axis.index] = begin + Expr::variable(lane);
+    Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), lanes));
+    for (std::int64_t v = vectors; v-- > 0;)
+      vector = after_fetching(bound, begin + Expr::index(v * width), std::move(vector));
     parts.push_back(Stmt::loop(LoopKind::Serial, block, std::move(vector)));
-  }
+  };
+  const Dim groups = together_ > 1 && first.is(0) ? floor_div(end, together_ * width) : Dim(0);
+  blocks(first, groups, together_);
+  blocks(first + groups * (together_ * width), whole - groups * together_, 1);
   if (!rest.is(0) && masked(rest)) {
     VarId lane = lowering_.loop(name + "l", width);
     Expr position = Expr::size(first + whole * width) + Expr::variable(lane);
@@ -164,6 +196,25 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
     parts.push_back(Stmt::loop(LoopKind::Serial, one, point(bound, {}, 1)));
   }
   return Lowering::where_any(end, Stmt::block(std::move(parts)));
+}
+
+Stmt StageLowering::result(const Substitution& bound, Lowering::Body value) const {
+  return lowering_.store(stage_, bound, std::move(value), stream_);
+}
+
+// The vector that starts at `first`, and before it a hint that the next work item's is wanted.
+Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) const {
+  if (ahead_.loads.empty()) return vector;
+  bound[ahead_.axis.index] = ahead_.next;
+  bound[strip_->axis.index] = std::move(first);
+  std::vector<Stmt> statements;
+  for (const Expr& load : ahead_.loads) {
+    kir::Operand place{lowering_.placed(load->buffer), {}, {}};
+    for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
+    statements.push_back(Stmt::call(kir::Intrinsic::PrefetchFar, {std::move(place)}));
+  }
+  statements.push_back(std::move(vector));
+  return Stmt::block(std::move(statements));
 }
 
 // One element, or one in each of `width` lanes.
@@ -191,7 +242,7 @@ Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t wid
       value.checks.insert(value.checks.end(), finish.checks.begin(), finish.checks.end());
       value.value = std::move(finish.value);
     }
-    return lowering_.store(stage_, bound, std::move(value));
+    return result(bound, std::move(value));
   }
   DType dtype = stage_.body.dtype();
   kir::BufferId sum = lowering_.scratch("a", dtype, lane.defined() ? Shape{width} : Shape{}, Scope::Register);
@@ -208,7 +259,7 @@ Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t wid
   Expr reduced = Expr::load(sum, dtype, place);
   Lowering::Body value{{}, reduced};
   if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, reduced);
-  statements.push_back(lowering_.store(stage_, bound, std::move(value)));
+  statements.push_back(result(bound, std::move(value)));
   return Stmt::block(std::move(statements));
 }
 
@@ -245,11 +296,12 @@ Stmt StageLowering::along_reduction(Substitution bound) const {
       VarId block = lowering_.loop("b", rounds);
       std::vector<Stmt> unrolled;
       for (std::int64_t chain = 0; chain < chains; ++chain) {
-        unrolled.push_back(vector_of(width, [&](const Expr& lane) {
-          inner[strip_->axis.index] =
-              Expr::variable(block) * Expr::size(round) + Expr::index(chain * width) + lane;
+        Expr first = Expr::variable(block) * Expr::size(round) + Expr::index(chain * width);
+        Stmt vector = vector_of(width, [&](const Expr& lane) {
+          inner[strip_->axis.index] = first + lane;
           return add(inner, Expr::index(chain), lane);
-        }));
+        });
+        unrolled.push_back(after_fetching(inner, first, std::move(vector)));
       }
       parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(unrolled))));
     }
@@ -320,11 +372,12 @@ std::vector<Stmt> StageLowering::phases() const {
     if (lowering_.size(extent) >= 2 * block) {
       std::vector<Stmt> made;
       made.push_back(around(free_, outer, {}, [&](Substitution bound) {
-        VarId grid = lowering_.loop("g", floor_div(extent, block)), turn = lowering_.loop("b", kBlock),
-              lane = lowering_.loop("l", strip_->width);
+        const std::int64_t width = strip_->width * together_;
+        VarId grid = lowering_.loop("g", floor_div(extent, block)),
+              turn = lowering_.loop("b", kBlock / together_), lane = lowering_.loop("l", width);
         bound[strip_->axis.index] = Expr::variable(grid) * Expr::index(block) +
-                                    Expr::variable(turn) * Expr::index(strip_->width) + Expr::variable(lane);
-        Stmt body = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), strip_->width));
+                                    Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
+        Stmt body = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
         return Stmt::loop(LoopKind::Grid, grid, Stmt::loop(LoopKind::Serial, turn, std::move(body)));
       }));
       Dim first = floor_div(extent, block) * block, rest = extent - first;

@@ -19,6 +19,13 @@ struct Strip {
   std::int64_t width = 1;  // lanes; a power of two
 };
 
+// Loads that the work item which comes next will make along the strip, from memory: asked for ahead.
+struct Ahead {
+  std::vector<te::Expr> loads;
+  te::VarId axis;  // of the stage
+  te::Expr next;  // its turn there
+};
+
 class StageLowering {
  public:
   // `free` are the output axes that are loops here; the others are bound by the caller. When sums must keep their
@@ -27,6 +34,8 @@ class StageLowering {
 
   // Of one element, in fractions of a vector access.
   std::int64_t cost() const { return cost_; }
+  void look_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
+
   // All loops, one after another, in one work item.
   kir::Stmt serial(te::Substitution bound) const;
   // As phases of a kernel: outer loops become the grid.
@@ -34,6 +43,7 @@ class StageLowering {
 
  private:
   std::optional<Strip> choose_strip();
+  std::int64_t vectors_together() const;
   std::int64_t cost_along(te::VarId axis, bool reduces) const;
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
@@ -42,6 +52,8 @@ class StageLowering {
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(te::Substitution bound) const;
   kir::Stmt point(te::Substitution bound, const te::Expr& lane, std::int64_t width) const;
+  kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
+  kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
   kir::Stmt turns(te::Substitution bound, const std::function<kir::Stmt(te::Substitution)>& inner) const;
 
@@ -52,6 +64,9 @@ class StageLowering {
   bool keep_order_;
   std::optional<Strip> strip_;
   std::int64_t cost_ = 0;
+  std::int64_t together_ = 1;  // vectors whose arithmetic is interleaved
+  te::Expr stream_;  // when its results go past the caches
+  Ahead ahead_;
 };
 
 }  // namespace xyntra

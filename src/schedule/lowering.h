@@ -58,7 +58,11 @@ class Lowering {
   te::Expr at(const te::Expr& index, const te::Substitution& variables);  // of an index that reads no data
   // Writes to where a stage stores, converted to the target's dtype.
   kir::Stmt store(const te::Stage& stage, const te::Substitution& variables, te::Expr value);
-  kir::Stmt store(const te::Stage& stage, const te::Substitution& variables, Body value);
+  kir::Stmt store(const te::Stage& stage, const te::Substitution& variables, Body value,
+                  te::Expr stream = {});
+  // Whether a buffer takes so much memory that what is written to it is gone from the caches before anybody reads it:
+  // known, or a question of sizes. Undefined where it is not so.
+  te::Expr outgrows_caches(te::BufferId buffer) const;
   te::Expr load_target(const te::Stage& stage, const te::Substitution& variables);
 
   // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.

@@ -451,6 +451,94 @@ Formula divide_at_the_end(const Formula& formula) {
   return made;
 }
 
+namespace {
+
+const Stage* writer_of(const Formula& formula, BufferId buffer) {
+  const Stage* found = nullptr;
+  for (const Stage& stage : formula.stages) {
+    if (stage.target != buffer) continue;
+    if (found != nullptr || stage.kind != Stage::Kind::MapReduce) return nullptr;
+    found = &stage;
+  }
+  return found;
+}
+
+// The variable that an index is; invalid where it is more.
+VarId plain_variable(const Expr& index) { return index->op == ExprOp::Var ? index->var : VarId(); }
+
+// Whether a stage adds up exp(x[k] - max(k) x[k]) over all k.
+bool sums_exponents(const Formula& formula, const Stage& sum) {
+  if (sum.reducer != te::Reducer::Sum || sum.finish.defined() || sum.reduction.empty()) return false;
+  // What is added up, under the loops of the sum.
+  Expr term = sum.body;
+  if (term->op == ExprOp::Load) {
+    const Stage* made = writer_of(formula, term->buffer);
+    if (made == nullptr || made->reducer != te::Reducer::None || made->finish.defined()) return false;
+    te::Substitution at;
+    std::vector<Expr> index = te::index_of(*term);
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!plain_variable(made->store[d]).valid()) return false;
+      at[made->store[d]->var.index] = index[d];
+    }
+    if (at.size() != made->axes.size()) return false;
+    term = te::substituted(made->body, at);
+  }
+  if (term->op != ExprOp::Exp || term->operands[0]->op != ExprOp::Sub) return false;
+  const Expr &x = term->operands[0]->operands[0], &most = term->operands[0]->operands[1];
+  if (most->op != ExprOp::Load) return false;
+  const Stage* largest = writer_of(formula, most->buffer);
+  if (largest == nullptr || largest->reducer != te::Reducer::Max || largest->finish.defined()) return false;
+  std::map<VarId, VarId> loops;  // of the maximum to those of the sum
+  if (!is_renamed(largest->body, x, loops)) return false;
+  // The same place of the maximum, and every turn of its reduction.
+  std::vector<Expr> index = te::index_of(*most);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    VarId place = plain_variable(largest->store[d]);
+    auto same = loops.find(place);
+    bool still = place.valid() && formula.variable(place).extent.is(1);
+    if (still) continue;
+    if (same == loops.end() || plain_variable(index[d]) != same->second) return false;
+  }
+  return std::all_of(largest->reduction.begin(), largest->reduction.end(), [&](VarId k) {
+    auto turn = loops.find(k);
+    if (turn == loops.end()) return formula.variable(k).extent.is(1);
+    return std::find(sum.reduction.begin(), sum.reduction.end(), turn->second) != sum.reduction.end() &&
+           formula.variable(k).extent == formula.variable(turn->second).extent;
+  });
+}
+
+}  // namespace
+
+Formula multiply_by_inverses(const Formula& formula) {
+  Formula made = formula;
+  for (Stage& sum : made.stages) {
+    const BufferInfo& buffer = made.buffer(sum.target);
+    bool plain = buffer.dtype == DType::F32 || buffer.dtype == DType::F64;
+    if (!plain || buffer.role != BufferRole::Temporary || sum.kind != Stage::Kind::MapReduce) continue;
+    if (sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
+        !sums_exponents(made, sum))
+      continue;
+    auto is_sum = [&](const Expr& expr) { return expr->op == ExprOp::Load && expr->buffer == buffer.id; };
+    std::size_t reads = 0, divisions = 0;
+    for (const Stage& stage : made.stages) {
+      te::for_each_node(stage, [&](const ExprNode& node) {
+        reads += te::is_load(node) && node.buffer == buffer.id;
+        divisions += node.op == ExprOp::Div && is_sum(node.operands[1]) && !is_sum(node.operands[0]);
+      });
+    }
+    if (divisions == 0 || reads != divisions) continue;
+    for (Stage& stage : made.stages) {
+      te::Rewriter rewriter([&](const Expr& expr) {
+        bool divides = expr->op == ExprOp::Div && is_sum(expr->operands[1]);
+        return divides ? expr->operands[0] * expr->operands[1] : Expr();
+      });
+      rewriter(stage);
+    }
+    sum.finish = Expr::number(buffer.dtype, 1) / Expr::accumulator(buffer.dtype);
+  }
+  return made;
+}
+
 Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal,
                           bool turn_operands) {
   return Preparation(formula, target, nominal, turn_operands).run();

@@ -22,6 +22,11 @@ te::Formula share_heavy_parts(const te::Formula& formula);
 // It rounds in another order. Roundings of the weights on the way stay: they are then of e.
 te::Formula divide_at_the_end(const te::Formula& formula);
 
+// Elements that are divided by a sum of exponents: multiplied by what one division makes of it.
+//   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             r = 1 / sum(k) exp(x[k] - m); y[k] = e[k] * r
+// The largest exponent is exp(0), so the sum is at least 1 and its inverse no less a number than it is. It rounds once more.
+te::Formula multiply_by_inverses(const te::Formula& formula);
+
 te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
                               bool turn_operands);
 

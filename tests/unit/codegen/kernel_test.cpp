@@ -69,6 +69,32 @@ TEST(Kernels, SymbolicSizesAreArguments) {
   }
 }
 
+// Stores past the caches: of several vectors together, at any alignment of the buffer, with a tail.
+TEST(Kernels, StreamsWhereSizesSaySo) {
+  const Dim n = Dim::symbol("n");
+  Kernel kernel{"double_all", {}, {}, {}};
+  BufferId x = add_buffer(kernel, global(DType::F32, {n}));
+  BufferId y = add_buffer(kernel, global(DType::F32, {n}, true));
+  VarId g = add_variable(kernel, "g", 1), i = add_variable(kernel, "i", floor_div(n, 64)),
+        l = add_variable(kernel, "l", 64), r = add_variable(kernel, "r", n - floor_div(n, 64) * 64);
+  const Expr large = Expr::index(100) < Expr::size(n);
+  auto doubled = [&](const Expr& at) { return Stmt::store(y, {at}, load(kernel, x, {at}) * 2, large); };
+  Stmt vectors = Stmt::loop(LoopKind::Vector, l, doubled(var(i) * 64 + var(l)));
+  Stmt rest = Stmt::loop(LoopKind::Serial, r, doubled(Expr::size(floor_div(n, 64) * 64) + var(r)));
+  kernel.body =
+      Stmt::loop(LoopKind::Grid, g, Stmt::block({Stmt::loop(LoopKind::Serial, i, std::move(vectors)), rest}));
+  KernelRunner runner(kernel);
+  for (std::int64_t count : {64, 127, 128, 129, 1000, 4096}) {
+    SymbolBindings sizes{{"n", count}};
+    for (bool guard_before : {false, true}) {
+      auto buffers = runner.buffers(sizes, guard_before);
+      buffers[0].set(std::vector<float>(static_cast<std::size_t>(count), 1.5F));
+      ASSERT_EQ(0, runner.run(buffers, sizes));
+      EXPECT_EQ(std::vector<float>(static_cast<std::size_t>(count), 3), buffers[1].as<float>());
+    }
+  }
+}
+
 TEST(Kernels, MultipliesMatrices) {
   const std::int64_t m = 24, n = 64, k = 7;
   KernelRunner runner(tiled_matmul(m, n, Dim::symbol("k")));

@@ -42,6 +42,22 @@ TEST(KirVerify, HintsMayPointAnywhereButNotBeInLanes) {
   EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, ahead))), "");
 }
 
+TEST(KirVerify, StreamsDependOnSizesAlone) {
+  Copy copy(kN, kN);
+  auto streamed = [&](Expr when) {
+    return Stmt::store(copy.y, {copy.at}, copy.load(copy.at), std::move(when));
+  };
+  EXPECT_EQ(message(copy.with(streamed(Expr::boolean(true)))), "");
+  EXPECT_EQ(message(copy.with(streamed(Expr::index(1000) < Expr::size(kN)))), "");
+  auto again = parse_kernel(to_string(copy.kernel));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(to_string(*again), to_string(copy.kernel));
+  EXPECT_EQ(message(copy.with(streamed(copy.at < 5))),
+            "kernel copy: stream of a store to 'y' on a condition that depends on more than sizes");
+  EXPECT_EQ(message(copy.with(streamed(Expr::size(kN)))),
+            "kernel copy: stream of a store to 'y' on a condition that is not bool");
+}
+
 TEST(KirVerify, AccessesWithinLoopExtentsPass) {
   Copy copy(kN, kN);
   EXPECT_EQ(message(copy.with(copy.store(copy.at))), "");
