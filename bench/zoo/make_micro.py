@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes models of one operation, for measurements: products of matrices, and row kernels on data beyond the caches.
+"""Writes models of one operation, for measurements: products of matrices, row kernels and a copy on data beyond the caches,
+and attention over a long context, spelt by its parts.
 
     python bench/zoo/make_micro.py [--out build/micro]
     bench/compare --models build/micro/gemm_768x768x768.onnx,build/micro/softmax_64MB.onnx --threads 1
@@ -16,6 +17,7 @@ SEED = 2026
 PRODUCTS = [(768, 768, 768), (1024, 1024, 1024), (2048, 2048, 2048),  # rows, columns, depth
             (1, 4096, 4096), (8, 4096, 4096), (32, 4096, 4096), (128, 3072, 768)]
 ROWS = [4096, 4096]  # 64 MB
+HEADS, CONTEXT, WIDTH = 12, 4096, 64
 
 
 def save(folder, name, op, x, y, constants):
@@ -24,6 +26,29 @@ def save(folder, name, op, x, y, constants):
     node = helper.make_node(op, ["x", *constants], ["y"])
     graph = helper.make_graph([node], name, [value("x", x)], [value("y", y)],
                               [numpy_helper.from_array(content, which) for which, content in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    model.ir_version = 9
+    onnx.save(model, folder / f"{name}.onnx")
+
+
+def attention(folder, name, causal):
+    """softmax(q k^T / 8 [+ mask]) v: five operations, whose scores take 805 MB when they are written to memory."""
+    def value(which):
+        return helper.make_tensor_value_info(which, TensorProto.FLOAT, [1, HEADS, CONTEXT, WIDTH])
+    constants = {"scale": np.float32(WIDTH ** -0.5)}
+    nodes = [helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+             helper.make_node("MatMul", ["q", "turned"], ["products"]),
+             helper.make_node("Mul", ["products", "scale"], ["scores"])]
+    if causal:
+        constants |= {"size": np.array([CONTEXT, CONTEXT]), "no": np.float32(-np.inf)}
+        nodes += [helper.make_node("ConstantOfShape", ["size"], ["all"],
+                                   value=helper.make_tensor("value", TensorProto.BOOL, [1], [True])),
+                  helper.make_node("Trilu", ["all"], ["seen"], upper=0),
+                  helper.make_node("Where", ["seen", "scores", "no"], ["masked"])]
+    nodes += [helper.make_node("Softmax", ["masked" if causal else "scores"], ["weights"], axis=-1),
+              helper.make_node("MatMul", ["weights", "v"], ["y"])]
+    graph = helper.make_graph(nodes, name, [value("q"), value("k"), value("v")], [value("y")],
+                              [numpy_helper.from_array(np.asarray(content), which) for which, content in constants.items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     model.ir_version = 9
     onnx.save(model, folder / f"{name}.onnx")
@@ -41,6 +66,9 @@ def main():
     save(folder, "softmax_64MB", "Softmax", ROWS, ROWS, {})
     save(folder, "layernorm_64MB", "LayerNormalization", ROWS, ROWS, {"scale": ones, "bias": 0 * ones})
     save(folder, "gelu_64MB", "Gelu", ROWS, ROWS, {})
+    save(folder, "copy_64MB", "Neg", ROWS, ROWS, {})  # what a copy takes: it reads and writes every element once
+    attention(folder, f"attention_{CONTEXT}", causal=False)
+    attention(folder, f"attention_{CONTEXT}_causal", causal=True)
 
 
 if __name__ == "__main__":
