@@ -1,6 +1,5 @@
 
 #include "cli/backends.h"
-#include "cli/verb.h"
 
 namespace xyntra {
 
@@ -21,6 +20,20 @@ void declare_backend(Flags& syntax, Session& session) {
   std::string names;
   for (const Backend& known : all_backends()) names += (names.empty() ? "" : ", ") + std::string(known.name);
   declare_setting(syntax, session, "--backend", "run.backend", "NAME", "where to run: " + names);
+}
+
+void declare_portable(Flags& syntax, Session& session) {
+  declare_switch(syntax, session, "--portable", "run.portable",
+                 "shaders use nothing but what every browser has: no 64-bit numbers");
+}
+
+void declare_checked(Flags& syntax, Session& session) {
+  declare_switch(syntax, session, "--checked", "run.checked",
+                 "shaders run with the driver's checks of every index and loop");
+}
+
+ShaderOptions shader_options(const Session& session) {
+  return {session.config->boolean("run.portable"), session.config->boolean("run.checked")};
 }
 
 Result<std::string> Session::backend() const {

@@ -4,6 +4,9 @@
 #include <span>
 #include <string_view>
 
+#include "cli/verb.h"
+#include "runtime/shader.h"
+
 namespace xyntra {
 
 struct Backend {
@@ -14,5 +17,10 @@ struct Backend {
 };
 
 std::span<const Backend> all_backends();
+
+// --portable, and --checked where something runs: of shaders, and what they say
+void declare_portable(Flags& syntax, Session& session);
+void declare_checked(Flags& syntax, Session& session);
+ShaderOptions shader_options(const Session& session);
 
 }  // namespace xyntra

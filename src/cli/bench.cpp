@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "cli/backends.h"
 #include "cli/bench_artifact.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
@@ -323,7 +324,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
   auto compile = [&](const Plan& plan) {
-    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, "")
+    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, shader_options(session), "")
                              : compile_for_cpu(plan, cpu);
   };
   XYNTRA_TRY(bench.ceilings, ceilings_of(backend, *options.target, bench.threads));
@@ -352,6 +353,8 @@ VerbAction declare_bench(Flags& syntax, Session& session) {
                     "INPUT=SIZES of a random input, such as x=1x128; repeatable", "SHAPE"});
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
+  declare_portable(syntax, session);
+  declare_checked(syntax, session);
   MeasureOptions& measuring = flags->measuring;
   syntax.push_back({"--runs", &measuring.runs, "at least so many runs are timed (30)", "N"});
   syntax.push_back({"--seconds", &measuring.seconds, "and runs are timed for so long (1)", "SECONDS"});

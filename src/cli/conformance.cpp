@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/backends.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "rewrite/user_rules.h"
@@ -61,6 +62,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   Progress progress("tests");
   ConformanceOptions options;
   options.backend = backend;
+  options.shaders = shader_options(session);
   if (flags.rewrite) {
     XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   }
@@ -104,6 +106,8 @@ VerbAction declare_conformance(Flags& syntax, Session& session) {
                     Flag::Defaulted, Flag::Range{0.001, 1e6}});
   syntax.push_back({"--rewrite", &flags->rewrite, "run what rewriting makes of each model"});
   declare_backend(syntax, session);
+  declare_portable(syntax, session);
+  declare_checked(syntax, session);
   return [flags](Session& running) { return conformance(*flags, running); };
 }
 

@@ -1,6 +1,7 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <algorithm>
 
+#include "cli/backends.h"
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
 #include "compiler/model_file.h"
@@ -91,9 +92,10 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
   return ExitCode::Done;
 }
 
-// Shaders for a GPU by WebGPU, with everything an adapter may have; assembly for the processor at hand otherwise.
-Result<std::string> code_of(const Plan& plan, const Target& target) {
-  if (target.kind == TargetKind::WebGpu) return shaders_of(plan, {.int64 = true, .float64 = true});
+// Shaders for a GPU by WebGPU, with everything an adapter may have unless they are to run anywhere; assembly for the
+// processor at hand otherwise.
+Result<std::string> code_of(const Plan& plan, const Target& target, bool portable) {
+  if (target.kind == TargetKind::WebGpu) return shaders_of(plan, {.int64 = !portable, .float64 = !portable});
   return assembly_of(plan, "native");
 }
 
@@ -110,8 +112,9 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
     planned = Module{plan.graph, module.metadata, module.symbols};
   }
   if (flags.stage == "kernels" || flags.stage == "code") {
-    XYNTRA_TRY(std::string text,
-               flags.stage == "kernels" ? kernels_of(plan) : code_of(plan, *options.target));
+    XYNTRA_TRY(std::string text, flags.stage == "kernels"
+                                     ? kernels_of(plan)
+                                     : code_of(plan, *options.target, shader_options(session).portable));
     return write_text(std::move(text), flags, session);
   }
   const Module& written = as_read ? module : planned;
@@ -142,6 +145,7 @@ VerbAction declare_export(Flags& syntax, Session& session) {
   syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
   syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});
   declare_plan_flags(syntax, session, flags->plan);
+  declare_portable(syntax, session);
   return [flags](Session& running) { return export_model(*flags, running); };
 }
 

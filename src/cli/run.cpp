@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/backends.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
@@ -179,7 +180,8 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
   XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
   if (!ready.broken.empty()) return ready;
   const ObjectCache cache = backend == "cpu" ? user_cache(session) : ObjectCache::off();
-  XYNTRA_TRY(ready.runner, make_runner(module.graph, std::move(plan), backend, options, cache));
+  XYNTRA_TRY(ready.runner,
+             make_runner(module.graph, std::move(plan), backend, options, cache, shader_options(session)));
   return ready;
 }
 
@@ -298,6 +300,8 @@ VerbAction declare_run(Flags& syntax, Session& session) {
       {"--dim", &flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
+  declare_portable(syntax, session);
+  declare_checked(syntax, session);
   syntax.push_back(
       {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
   declare_forbid(syntax, session);

@@ -83,9 +83,9 @@ class ByKernels : public ModelRunner {
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        simulate_kernels(std::move(lowered.kernels)));
   }
-  static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, Plan plan,
-                                                     EvaluatorOptions options) {
-    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, ""));
+  static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, Plan plan, EvaluatorOptions options,
+                                                     const ShaderOptions& shaders) {
+    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders, ""));
     auto driver = model.driver;
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        std::move(driver));
@@ -166,7 +166,8 @@ Result<std::vector<Datum>> ModelRunner::run_into(std::span<const Datum> inputs,
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,
-                                                 const ObjectCache& cache, DType products) {
+                                                 const ObjectCache& cache, DType products,
+                                                 const ShaderOptions& shaders) {
   if (runs_plans(backend)) {
     CompileOptions compile;
     XYNTRA_TRY(compile.target, target_of_backend(backend));
@@ -175,7 +176,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));
     if (backend != "cpu" || !Specialiser::wanted(plan))
-      return make_runner(graph, std::move(plan), backend, std::move(options), cache);
+      return make_runner(graph, std::move(plan), backend, std::move(options), cache, shaders);
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
@@ -193,10 +194,11 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
 }
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
-                                                 EvaluatorOptions options, const ObjectCache& cache) {
+                                                 EvaluatorOptions options, const ObjectCache& cache,
+                                                 const ShaderOptions& shaders) {
   if (backend == "cpu") return ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache);
   if (backend == "sim") return ByKernels::simulated(graph, std::move(plan), std::move(options));
-  if (backend == "wgsl") return ByKernels::on_gpu(graph, std::move(plan), std::move(options));
+  if (backend == "wgsl") return ByKernels::on_gpu(graph, std::move(plan), std::move(options), shaders);
   if (backend == "fused") return GroupByGroup::make(graph, std::move(plan), std::move(options));
   return usage_error("the backend " + backend + " runs no plan");
 }

@@ -6,6 +6,7 @@
 #include "compiler/object_cache.h"
 #include "interp/evaluator.h"
 #include "plan/plan.h"
+#include "runtime/shader.h"
 #include "target/target.h"
 
 namespace xyntra {
@@ -27,11 +28,13 @@ class ModelRunner {
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal = {},
                                                  const ObjectCache& cache = ObjectCache::off(),
-                                                 DType products = DType::F32);
+                                                 DType products = DType::F32,
+                                                 const ShaderOptions& shaders = {});
 // The same with a plan that was made of this graph before: `fused`, `cpu` and `sim` run plans.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
                                                  EvaluatorOptions options,
-                                                 const ObjectCache& cache = ObjectCache::off());
+                                                 const ObjectCache& cache = ObjectCache::off(),
+                                                 const ShaderOptions& shaders = {});
 bool runs_plans(const std::string& backend);
 // The one that plans of a backend are for: of this machine where they become its machine code.
 Result<const Target*> target_of_backend(const std::string& backend);

@@ -1,20 +1,104 @@
 #include "compiler/wgsl_backend.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 
 #include "compiler/lower_plan.h"
 #include "runtime/drivers/shader_driver.h"
+#include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-Result<std::vector<ShaderKernel>> emit(const std::vector<kir::Kernel>& kernels,
-                                       const WgslFeatures& features) {
+// What shaders may count on: the limits and features of a device, or those of every browser.
+struct Ground {
+  std::string name;
+  WgslFeatures features;
+  webgpu::Limits limits;
+};
+
+Ground ground_of(const webgpu::Adapter& adapter) {
+  return {adapter.name, {adapter.int64, adapter.f64}, adapter.limits};
+}
+
+// The limits that WebGPU promises, as far as kernels meet them.
+Ground every_browser() {
+  webgpu::Limits limits;
+  limits.binding_bytes = std::int64_t{128} << 20;
+  limits.buffer_bytes = std::int64_t{256} << 20;
+  limits.storage_buffers = 8;
+  return {"every browser", {}, limits};
+}
+
+// Something that a kernel needs and does not get, and the tensors that it is about: none where it is about the kernel.
+struct Lack {
+  std::string what;
+  std::function<bool(const Type&)> is_about;
+};
+
+std::vector<Lack> lacks_of(const kir::Kernel& kernel, const Ground& ground, const SymbolBindings& sizes) {
+  std::vector<Lack> found;
+  const std::string most = ", " + ground.name + " has at most ";
+  if (auto shader = emit_wgsl(kernel, ground.features); !shader) {
+    const bool doubles = !(ground.features.float64 && ground.features.int64);
+    found.push_back({shader.error().message,
+                     [doubles](const Type& type) { return doubles && type.dtype == DType::F64; }});
+  }
+  std::int64_t buffers = 0, largest = 0;
+  kir::for_each_statement(kernel.body, [&buffers](const kir::StmtNode& node) {
+    if (node.kind == kir::StmtNode::Kind::Check) buffers = 1;  // the record of faults
+  });
+  auto bytes_of = [&sizes](DType dtype, const Shape& shape) {  // 0 where it is not known: said when it runs
+    auto elements = product(shape).evaluate(sizes);
+    return elements ? *elements / 8 * bits_of(dtype) : 0;
+  };
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    if (buffer.scope != kir::Scope::Global && buffer.scope != kir::Scope::Workspace) continue;
+    ++buffers;
+    largest = std::max(largest, bytes_of(buffer.dtype, buffer.shape));
+  }
+  if (buffers > ground.limits.storage_buffers)
+    found.push_back({std::to_string(buffers) + " buffers in one shader" + most +
+                         std::to_string(ground.limits.storage_buffers),
+                     [](const Type&) { return false; }});
+  const std::int64_t limit = ground.limits.binding_bytes;
+  if (largest > limit)
+    found.push_back({"a tensor of " + human_bytes(largest) + " bound to a shader" + most + human_bytes(limit),
+                     [bytes_of, limit](const Type& type) {
+                       return type.shape && bytes_of(type.dtype, *type.shape) > limit;
+                     }});
+  return found;
+}
+
+// The nodes of a group that a lack is told of: those with such tensors, else the last.
+std::vector<std::string> nodes_of(const Plan& plan, const Group& group, const Lack& lack) {
+  std::vector<std::string> found;
+  auto is_about = [&](ValueId id) {
+    return id.valid() && plan.graph.value(id).type.is_tensor() && lack.is_about(plan.graph.value(id).type);
+  };
+  for (NodeId id : group.nodes) {
+    const Node& node = plan.graph.node(id);
+    if (std::ranges::any_of(node.inputs, is_about) || std::ranges::any_of(node.outputs, is_about))
+      found.push_back(node.origin);
+  }
+  if (found.empty()) found = {plan.graph.node(group.nodes.back()).origin};
+  return found;
+}
+
+Result<std::vector<ShaderKernel>> emit(const LoweredPlan& lowered, const WgslFeatures& features) {
   std::vector<ShaderKernel> shaders;
-  for (const kir::Kernel& kernel : kernels) {
-    XYNTRA_TRY(ShaderKernel shader, emit_wgsl(kernel, features));
-    shaders.push_back(std::move(shader));
+  for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
+    auto shader = emit_wgsl(lowered.kernels[i], features);
+    if (!shader) {
+      for (const ProgramStep& step : lowered.program.steps) {
+        if (step.kind == ProgramStep::Kind::Launch && step.callee == i)
+          return failure(std::move(shader).error().at_node(step.origin, step.op));
+      }
+      return failure(std::move(shader).error());
+    }
+    shaders.push_back(std::move(*shader));
   }
   return shaders;
 }
@@ -33,21 +117,46 @@ Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) 
   return device;
 }
 
-Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const std::string& which) {
+Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const ShaderOptions& shading,
+                                  const std::string& which) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(which));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
-  const webgpu::Adapter& adapter = device->adapter();
-  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered.kernels, {adapter.int64, adapter.f64}));
+  const WgslFeatures features = shading.portable ? WgslFeatures{} : ground_of(device->adapter()).features;
+  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
   CpuModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
-  XYNTRA_TRY(model.driver, drive_shaders(std::move(shaders), std::move(device)));
+  XYNTRA_TRY(model.driver, drive_shaders(std::move(shaders), std::move(device), shading.checked));
   return model;
+}
+
+Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& plan,
+                                                                   const LowerOptions& options,
+                                                                   const ShaderOptions& shading,
+                                                                   const std::string& which) {
+  Ground ground = every_browser();
+  if (!shading.portable) {
+    XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(which));
+    ground = ground_of(device->adapter());
+  }
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
+  std::vector<std::vector<Lack>> by_kernel;
+  for (const kir::Kernel& kernel : lowered.kernels)
+    by_kernel.push_back(lacks_of(kernel, ground, plan.nominal));
+  std::map<std::string, std::vector<std::string>> lacking;
+  for (std::size_t i = 0; i < lowered.program.steps.size(); ++i) {  // one for each group
+    const ProgramStep& step = lowered.program.steps[i];
+    if (step.kind != ProgramStep::Kind::Launch) continue;
+    for (const Lack& lack : by_kernel.at(step.callee)) {
+      for (const std::string& node : nodes_of(plan, plan.groups[i], lack)) lacking[lack.what].push_back(node);
+    }
+  }
+  return lacking;
 }
 
 Result<std::string> shaders_of(const Plan& plan, const WgslFeatures& features) {
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {}));
-  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered.kernels, features));
+  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
   std::string text;
   for (std::size_t i = 0; i < shaders.size(); ++i)
     text += "// k" + std::to_string(i) + "\n" + shaders[i].text + "\n";

@@ -188,7 +188,8 @@ Status check(const Test& test, const ConformanceOptions& options) {
     XYNTRA_CHECK_OK(verify(rewritten.graph));
     module.graph = std::move(rewritten.graph);
   }
-  XYNTRA_TRY(const auto runner, make_runner(module.graph, options.backend, evaluation));
+  XYNTRA_TRY(const auto runner, make_runner(module.graph, options.backend, evaluation, {}, ObjectCache::off(),
+                                            DType::F32, options.shaders));
   for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, *runner, test, set));
   return {};
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rewrite/rewrite.h"
+#include "runtime/shader.h"
 #include "support/limits.h"
 #include "support/result.h"
 
@@ -21,6 +22,7 @@ namespace xyntra {
 
 struct ConformanceOptions {
   std::string backend = "reference";  // float64: results are rounded to the model's dtypes
+  ShaderOptions shaders;  // of backends that run them
   std::optional<RewriteOptions> rewrite;  // evaluate what rewriting makes of the model
   std::string filter;  // only tests whose name contains this
   int threads = 0;  // tests at the same time; 0: as many as this process may use

@@ -19,7 +19,8 @@ struct WgslFeatures {
   bool float64 = false;
 };
 
-// Unsupported, with the reason, where the features do not suffice for what the kernel computes with.
+// The kernel is verified first: a shader has no access outside its buffers and no loop without end, so that drivers may run
+// it without checks of their own. Unsupported, with the reason, where the features do not suffice for what the kernel computes with.
 Result<ShaderKernel> emit_wgsl(const kir::Kernel& kernel, const WgslFeatures& features);
 
 }  // namespace xyntra

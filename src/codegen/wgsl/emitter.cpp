@@ -76,6 +76,7 @@ bool is_position(const Expr& expr, bool may_read = true) {
 // ---- module
 
 Result<ShaderKernel> KernelEmitter::emit() {
+  XYNTRA_CHECK_OK(supported());
   XYNTRA_CHECK_OK(bind_buffers());
   std::string entries;
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
@@ -99,12 +100,23 @@ Result<ShaderKernel> KernelEmitter::emit() {
   return std::move(made_);
 }
 
+Status KernelEmitter::supported() const {
+  std::set<DType> used;
+  for (const kir::Buffer& buffer : kernel_.buffers) used.insert(buffer.dtype);
+  kir::for_each_statement(kernel_.body, [&used](const StmtNode& node) {
+    kir::for_each_expr(node, [&used](const Expr& root) {
+      te::for_each_node(root, [&used](const ExprNode& inner) { used.insert(inner.dtype); });
+    });
+  });
+  for (DType dtype : used) XYNTRA_CHECK_OK(operations_.supports(dtype));
+  return {};
+}
+
 Status KernelEmitter::bind_buffers() {
   for (Scope scope : {Scope::Global, Scope::Workspace}) {
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const kir::Buffer& buffer = kernel_.buffers[i];
       if (buffer.scope != scope) continue;
-      XYNTRA_CHECK_OK(operations_.supports(buffer.dtype));
       const bool written = buffer.written || scope == Scope::Workspace;
       if (scope == Scope::Global) made_.argument_elements.push_back(product(buffer.shape));
       if (scope == Scope::Workspace)
@@ -119,7 +131,6 @@ Status KernelEmitter::bind_buffers() {
   for (const kir::Buffer& buffer : kernel_.buffers) {
     const bool written = buffer.written || buffer.scope == Scope::Workspace;
     atomic_.push_back(!is_private(buffer.scope) && written && bits_of(buffer.dtype) < 32);
-    XYNTRA_CHECK_OK(operations_.supports(buffer.dtype));
   }
   return {};
 }
@@ -379,12 +390,13 @@ void KernelEmitter::check(const StmtNode& node) {
   const bool wide = !is_position(index);
   const std::string at = wide ? named(index) : position(index);
   const std::string outside =
-      wide ? at + " < 0li || " + at + " >= i64(" + bound + ")" : at + " < 0 || " + at + " >= " + bound;
+      wide ? operations_.is_outside(at, bound) : at + " < 0 || " + at + " >= " + bound;
   Status done = block("if (" + outside + ")", [&]() -> Status {
     static_cast<void>(block("if (atomicExchange(&fault[0], 1u) == 0u)", [&]() -> Status {
       line("atomicStore(&fault[1], " + std::to_string(node.buffer.index) + "u);");
       line("atomicStore(&fault[2], " + std::to_string(node.dimension) + "u);");
-      line("atomicStore(&fault[3], bitcast<u32>(i32(" + at + ")));");
+      const std::string told = wide ? operations_.cast(DType::I64, DType::I32, {}, at) : at;
+      line("atomicStore(&fault[3], bitcast<u32>(i32(" + told + ")));");
       return {};
     }));
     line("return;");
@@ -443,8 +455,8 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   const ExprNode& node = *expr;
   switch (node.op) {
     case ExprOp::Const: return operations_.constant(node);
-    case ExprOp::Var: return "i64(" + variable(node.var) + ")";
-    case ExprOp::Size: return "i64(" + size(node.size) + ")";
+    case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, {}, variable(node.var));
+    case ExprOp::Size: return operations_.cast(DType::I32, DType::I64, {}, size(node.size));
     case ExprOp::Accumulator: internal_error("wgsl: an accumulator in a kernel");
     case ExprOp::Load: return load(node);
     case ExprOp::LoadOr: return load_or(node);
@@ -453,7 +465,7 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       const Expr& operand = node.operands[0];
       // A position that becomes a number of 32 bits or a float needs no wider one on the way.
       if (is_position(operand) && node.dtype != DType::I64 && node.dtype != DType::U64)
-        return operations_.cast(DType::I32, node.dtype, {}, "(" + position(operand) + ")");
+        return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
       return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
     }
     case ExprOp::Bitcast:
@@ -502,9 +514,7 @@ std::string KernelEmitter::position_text(const Expr& index) {
   if (node.op == ExprOp::Const) return std::to_string(node.int_value);
   if (node.op == ExprOp::Var) return variable(node.var);
   if (node.op == ExprOp::Size) return size(node.size);
-  if (!is_position(index)) {
-    return "i32(" + value(index) + ")";
-  }
+  if (!is_position(index)) return operations_.cast(DType::I64, DType::I32, {}, value(index));
   if (node.op == ExprOp::Cast)
     return operations_.cast(node.operands[0].dtype(), DType::I32, {}, value(node.operands[0]));
   if (node.op == ExprOp::Select) {
@@ -660,9 +670,8 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
     const Expr& index = node.operands[1 + d];
     const bool wide = !is_position(index);
     const std::string at = wide ? named(index) : position(index), bound = size(buffer.shape[d]);
-    inside +=
-        (inside.empty() ? "" : " && ") + (wide ? "(" + at + " >= 0li && " + at + " < i64(" + bound + "))"
-                                               : "(" + at + " >= 0 && " + at + " < " + bound + ")");
+    inside += (inside.empty() ? "" : " && ") + (wide ? "!(" + operations_.is_outside(at, bound) + ")"
+                                                     : "(" + at + " >= 0 && " + at + " < " + bound + ")");
   }
   if (inside.empty()) return load(node);
   return either(
@@ -704,6 +713,7 @@ std::string KernelEmitter::either(const std::string& type, const std::string& co
 namespace xyntra {
 
 Result<ShaderKernel> emit_wgsl(const kir::Kernel& kernel, const WgslFeatures& features) {
+  XYNTRA_CHECK_OK(kir::verify(kernel));
   return wgsl::KernelEmitter(kernel, features).emit();
 }
 

@@ -18,6 +18,7 @@ class KernelEmitter {
 
  private:
   // ---- module
+  Status supported() const;  // every dtype it holds or computes with
   Status bind_buffers();
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
   Status own_buffers(const kir::Stmt& body, bool threads);

@@ -1,19 +1,12 @@
 #include "codegen/wgsl/functions.h"
 
-#include <string_view>
+#include <array>
 #include <vector>
 
 #include "support/result.h"
 
 namespace xyntra::wgsl {
 namespace {
-
-// $T stands for the type after the name's underscore, $U for the unsigned one of as many bits.
-struct Function {
-  std::string_view name;
-  std::string_view calls;  // separated by spaces
-  std::string_view text;
-};
 
 constexpr Function kFunctions[] = {
     // ---- integers: te/expr.h says what division by zero and shifts by too much give
@@ -68,7 +61,10 @@ constexpr Function kFunctions[] = {
 }
 )"},
     {"widened_i32", "",
-     R"(fn widened_i32(x: i32) -> i64 { return i64(bitcast<u32>(x)) - select(0li, 4294967296li, x < 0); }
+     R"(fn widened_i32(x: i32) -> i64 { return i64(x & 0x7fffffff) - select(0li, 2147483648li, x < 0); }
+)"},
+    {"widened_u32", "",
+     R"(fn widened_u32(x: u32) -> i64 { return i64(x & 0x7fffffffu) + select(0li, 2147483648li, x > 0x7fffffffu); }
 )"},
     // ---- floats. Compilers may take a NaN for impossible, so bits are looked at.
     {"of_bits_f32", "", R"(fn of_bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }
@@ -231,6 +227,8 @@ constexpr Function kFunctions[] = {
 )"},
 };
 
+std::array<std::span<const Function>, 2> tables() { return {kFunctions, wide_functions()}; }
+
 // "floordiv_i32" is an instance of "floordiv_i", "settled_f32" of "settled_".
 struct Instance {
   const Function* function = nullptr;
@@ -238,8 +236,10 @@ struct Instance {
 };
 
 Instance find(const std::string& name) {
-  for (const Function& function : kFunctions) {
-    if (name == function.name) return {&function, ""};
+  for (std::span<const Function> table : tables()) {
+    for (const Function& function : table) {
+      if (name == function.name) return {&function, ""};
+    }
   }
   const std::string type = name.substr(name.rfind('_') + 1);
   for (const Function& function : kFunctions) {
@@ -281,10 +281,12 @@ std::string functions_text(const std::set<std::string>& names) {
   std::set<std::string> all;
   for (const std::string& name : names) collect(name, all);
   std::string text;
-  for (const Function& function : kFunctions) {
-    for (const std::string& name : all) {
-      const Instance instance = find(name);
-      if (instance.function == &function) text += instance_text(function.text, instance.type);
+  for (std::span<const Function> table : tables()) {
+    for (const Function& function : table) {
+      for (const std::string& name : all) {
+        const Instance instance = find(name);
+        if (instance.function == &function) text += instance_text(function.text, instance.type);
+      }
     }
   }
   return text;

@@ -45,19 +45,6 @@ std::string decimal(double value, int digits, const char* suffix) {
   return value < 0 || std::signbit(value) ? "(" + made + ")" : made;
 }
 
-std::string whole(DType dtype, std::int64_t value) {
-  switch (dtype) {
-    case DType::I64:
-      if (value == INT64_MIN) return "(-9223372036854775807li - 1li)";
-      return value < 0 ? "(" + std::to_string(value) + "li)" : std::to_string(value) + "li";
-    case DType::U64: return std::to_string(static_cast<std::uint64_t>(value)) + "lu";
-    default: break;
-  }
-  if (!is_signed_integer(dtype)) return std::to_string(static_cast<std::uint32_t>(value)) + "u";
-  if (value == INT32_MIN) return "i32(-2147483648)";
-  return value < 0 ? "(" + std::to_string(value) + ")" : std::to_string(value);
-}
-
 }  // namespace
 
 // ---- types
@@ -66,13 +53,14 @@ Status Operations::supports(DType dtype) const {
   auto lacks = [dtype](const char* what) -> Status {
     return failure(ErrorClass::Unsupported, std::string(name_of(dtype)) + " in a shader: " + what);
   };
-  if (dtype == DType::F64 && !features_.float64) return lacks("the adapter has no 64-bit floats");
-  if ((dtype == DType::I64 || dtype == DType::U64) && !features_.int64)
-    return lacks("the adapter has no 64-bit integers");
+  // Their functions look at bits, 64 of them.
+  if (dtype == DType::F64 && !(features_.float64 && features_.int64))
+    return lacks("the adapter has no 64-bit floats");
   return {};
 }
 
 std::string Operations::type(DType dtype) const {
+  if (is_wide(dtype)) return "vec2u";
   switch (dtype) {
     case DType::Bool: return "bool";
     case DType::F64: return "f64";
@@ -86,6 +74,23 @@ std::string Operations::type(DType dtype) const {
 std::string Operations::storage_type(DType dtype, bool written) const {
   if (bits_of(dtype) >= 32) return type(dtype);
   return written ? "atomic<u32>" : "u32";
+}
+
+std::string Operations::whole(DType dtype, std::int64_t value) const {
+  if (is_wide(dtype)) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    return "vec2u(" + hex(bits & 0xffffffffU) + ", " + hex(bits >> 32U) + ")";
+  }
+  switch (dtype) {
+    case DType::I64:
+      if (value == INT64_MIN) return "(-9223372036854775807li - 1li)";
+      return value < 0 ? "(" + std::to_string(value) + "li)" : std::to_string(value) + "li";
+    case DType::U64: return std::to_string(static_cast<std::uint64_t>(value)) + "lu";
+    default: break;
+  }
+  if (!is_signed_integer(dtype)) return std::to_string(static_cast<std::uint32_t>(value)) + "u";
+  if (value == INT32_MIN) return "i32(-2147483648)";
+  return value < 0 ? "(" + std::to_string(value) + ")" : std::to_string(value);
 }
 
 std::string Operations::constant(const te::ExprNode& node) {
@@ -129,6 +134,7 @@ std::string Operations::rounded(DType dtype, te::CastMode mode, const std::strin
 
 std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
   if (dtype == DType::Bool) return boolean(op, operands);
+  if (is_wide(dtype)) return wide(op, dtype, operands);
   if (!is_float(dtype)) return wrapped(dtype, integer(op, dtype, operands));
   const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
   const std::string made = floating(op, dtype, operands);
@@ -195,7 +201,8 @@ std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::str
   }
 }
 
-std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value, std::int64_t bits) const {
+std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value, std::int64_t bits) {
+  if (is_wide(dtype)) return wide(op, dtype, std::array{value, whole(dtype, bits)});
   return wrapped(dtype, "(" + value + operator_text(op) + std::to_string(bits) + "u)");
 }
 
@@ -219,6 +226,7 @@ std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
 }
 
 std::string Operations::compare(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
+  if (is_wide(dtype)) return compare_wide(op, dtype, a, b);
   if (dtype == DType::Bool && op != ExprOp::Equal && op != ExprOp::NotEqual)
     return "(u32(" + a + ")" + operator_text(op) + "u32(" + b + "))";
   return "(" + a + operator_text(op) + b + ")";
@@ -236,9 +244,15 @@ std::string Operations::settled(DType dtype, const std::string& value) {
   return call("settled_" + type(dtype), std::array{value});
 }
 
+std::string Operations::is_outside(const std::string& index, const std::string& bound) const {
+  if (is_wide(DType::I64)) return index + ".y != 0u || " + index + ".x >= u32(" + bound + ")";
+  return index + " < 0li || " + index + " >= i64(" + bound + ")";
+}
+
 // ---- conversions
 
 std::string Operations::cast(DType from, DType to, te::CastMode mode, const std::string& value) {
+  if (is_wide(from) || is_wide(to)) return cast_wide(from, to, mode, value);
   const std::string to_type = type(to), from_type = type(from);
   if (to == DType::Bool) return "(" + value + " != " + from_type + "(0))";
   if (from == DType::Bool) return "select(" + to_type + "(0), " + to_type + "(1), " + value + ")";
@@ -251,8 +265,10 @@ std::string Operations::cast(DType from, DType to, te::CastMode mode, const std:
       return rounded(to, mode, call("odd_f32", std::array{value}));
     return rounded(to, mode, converted());
   }
-  // A driver was seen to fill the upper half with something else when it widens a signed number.
+  // Compilers of shaders go by the sign of the wider type when they fill its upper half, not by that of the number.
   if (from_type == "i32" && to_type == "i64") return call("widened_i32", std::array{value});
+  if (from_type == "i32" && to_type == "u64") return "u64(" + call("widened_i32", std::array{value}) + ")";
+  if (from_type == "u32" && to_type == "i64") return call("widened_u32", std::array{value});
   if (!is_float(from)) return wrapped(to, converted());
   // Truncates, saturates; NaN gives 0.
   const std::string low = whole(to, lowest_integer(to)),
@@ -268,7 +284,7 @@ std::string Operations::cast(DType from, DType to, te::CastMode mode, const std:
 }
 
 std::string Operations::bitcast(DType from, DType to, const std::string& value) {
-  if (from == to) return value;
+  if (from == to || (is_wide(from) && is_wide(to))) return value;
   if (is_narrow_float(from)) return wrapped(to, "bitcast<" + type(to) + ">(" + encoded(from, value) + ")");
   if (is_narrow_float(to)) return decoded(to, "bitcast<u32>(" + value + ")", "0u");
   if (bits_of(from) < 32) return cast(from, to, {}, value);

@@ -291,7 +291,8 @@ class ShaderDriver : public KernelDriver {
 }  // namespace
 
 Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKernel> kernels,
-                                                          std::shared_ptr<webgpu::Device> device) {
+                                                          std::shared_ptr<webgpu::Device> device,
+                                                          bool checked) {
   auto shaders = std::make_shared<Shaders>();
   for (const ShaderKernel& kernel : kernels) {
     webgpu::Shader shader;
@@ -299,7 +300,7 @@ Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKern
     shader.writable.assign(
         kernel.argument_elements.size() + kernel.workspace_bytes.size() + kernel.has_faults, true);
     shader.size_bytes = round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4) * 4;
-    shader.trusted = true;  // kernels are verified before shaders are made of them
+    shader.trusted = !checked;  // no shader is made of a kernel that is not verified
     std::vector<webgpu::Pipeline>& made = shaders->pipelines.emplace_back();
     for (const ShaderPhase& phase : kernel.phases) {
       shader.entry = phase.entry;

@@ -12,6 +12,7 @@ namespace xyntra {
 
 // Shaders are compiled here. Limit or Unsupported where the adapter cannot take one.
 Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKernel> kernels,
-                                                          std::shared_ptr<webgpu::Device> device);
+                                                          std::shared_ptr<webgpu::Device> device,
+                                                          bool checked = false);
 
 }  // namespace xyntra

@@ -1,0 +1,77 @@
+// i64 and u64 as two words, where the adapter has no integers of 64 bits: the functions are in wide_functions.cpp.
+#include <array>
+
+#include "codegen/wgsl/operations.h"
+
+namespace xyntra::wgsl {
+
+using te::ExprOp;
+
+namespace {
+
+const char* sign_name(DType dtype) { return dtype == DType::I64 ? "signed" : "unsigned"; }
+
+}  // namespace
+
+std::string Operations::wide(ExprOp op, DType dtype, std::span<const std::string> o) {
+  const bool is_signed = dtype == DType::I64;
+  auto of_sign = [&](const char* name) { return call(std::string(name) + "_" + sign_name(dtype), o); };
+  switch (op) {
+    case ExprOp::Add: return call("add_wide", o);
+    case ExprOp::Sub: return call("sub_wide", o);
+    case ExprOp::Mul: return call("mul_wide", o);
+    case ExprOp::Fma: return call("add_wide", std::array{call("mul_wide", o.first(2)), o[2]});
+    case ExprOp::Neg: return call("neg_wide", o);
+    case ExprOp::And: return "(" + o[0] + " & " + o[1] + ")";
+    case ExprOp::Or: return "(" + o[0] + " | " + o[1] + ")";
+    case ExprOp::Xor: return "(" + o[0] + " ^ " + o[1] + ")";
+    case ExprOp::Not: return "(~" + o[0] + ")";
+    case ExprOp::Min: return "select(" + o[1] + ", " + o[0] + ", " + of_sign("less") + ")";
+    case ExprOp::Max: return "select(" + o[0] + ", " + o[1] + ", " + of_sign("less") + ")";
+    case ExprOp::Abs: return is_signed ? of_sign("abs") : o[0];
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    case ExprOp::Div: return of_sign("div");
+    case ExprOp::Rem: return of_sign("rem");
+    case ExprOp::FloorDiv: return of_sign(is_signed ? "floordiv" : "div");
+    case ExprOp::Mod: return of_sign(is_signed ? "mod" : "rem");
+    case ExprOp::ShiftLeft: return call("shl_wide", o);
+    case ExprOp::ShiftRight: return of_sign("shr");
+    default:
+      internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on integers");
+  }
+}
+
+std::string Operations::compare_wide(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
+  auto less = [&](const std::string& first, const std::string& second) {
+    return call(std::string("less_") + sign_name(dtype), std::array{first, second});
+  };
+  switch (op) {
+    case ExprOp::Equal: return "all(" + a + " == " + b + ")";
+    case ExprOp::NotEqual: return "any(" + a + " != " + b + ")";
+    case ExprOp::Less: return less(a, b);
+    case ExprOp::Greater: return less(b, a);
+    case ExprOp::LessEqual: return "(!" + less(b, a) + ")";
+    case ExprOp::GreaterEqual: return "(!" + less(a, b) + ")";
+    default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' compares nothing");
+  }
+}
+
+// One of the two dtypes is wide, or both are.
+std::string Operations::cast_wide(DType from, DType to, te::CastMode mode, const std::string& value) {
+  const std::array operand{value};
+  if (is_wide(from) && is_wide(to)) return value;
+  if (is_wide(from)) {
+    if (to == DType::Bool) return "any(" + value + " != vec2u(0u, 0u))";
+    if (is_float(to))
+      return rounded(to, mode, call(from == DType::I64 ? "f32_of_i64" : "f32_of_u64", operand));
+    return wrapped(to, is_signed_integer(to) ? "bitcast<i32>(" + value + ".x)" : value + ".x");
+  }
+  if (from == DType::Bool) return "vec2u(select(0u, 1u, " + value + "), 0u)";
+  if (is_float(from)) return call(to == DType::I64 ? "i64_of_f32" : "u64_of_f32", operand);
+  return is_signed_integer(from) ? call("widened", operand) : "vec2u(" + value + ", 0u)";
+}
+
+}  // namespace xyntra::wgsl

@@ -1,0 +1,192 @@
+// Shaders of whole plans: kernels that reach outside their buffers become none, and checks of the driver change nothing.
+#include "compiler/wgsl_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "compiler/lower_plan.h"
+#include "compiler/model_runner.h"
+#include "compiler/pipeline.h"
+#include "ir/text.h"
+#include "kir/sim.h"
+#include "ops/infer.h"
+#include "unit/kir/mutants.cpp"  // the same changes as in the simulator's tests
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kMutants = 200;
+
+// Pointwise, rows, products, windows, movement, indices from memory; one size that is not known.
+constexpr const char* kModels[] = {
+    R"(xir 1
+graph @main(%x: f32[6, 9], %w: f32[9, 5], %b: f32[5]) -> (%y) {
+  %p: f32[6, 5] = MatMul(%x, %w) @product
+  %s: f32[6, 5] = Add(%p, %b) @sum
+  %y: f32[6, 5] = Softmax(%s) @rows
+})",
+    R"(xir 1
+graph @main(%x: f32[N, 12], %y: f32[12]) -> (%z) {
+  %e: f32[N, 12] = Mul(%x, %y)
+  %t: f32[12, N] = Transpose(%e) {perm = [1, 0]}
+  %z: f32[12, N] = Relu(%t)
+})",
+    R"(xir 1
+graph @main(%x: f32[1, 3, 7, 6], %w: f32[4, 3, 3, 3]) -> (%y) {
+  %c: f32[1, 4, 7, 6] = Conv(%x, %w) {pads = [1, 1, 1, 1]}
+  %y: f32[1, 4, 7, 6] = Sigmoid(%c)
+})",
+    R"(xir 1
+graph @main(%table: f32[8, 5], %i: i64[4], %x: f32[4, 5]) -> (%y) {
+  %rows: f32[4, 5] = Gather(%table, %i)
+  %y: f32[4, 5] = Add(%x, %rows)
+})",
+    R"(xir 1
+graph @main(%x: i64[5, 7], %y: i64[5, 7]) -> (%z) {
+  const %axes: i64[1] = [1]
+  %p: i64[5, 7] = Mul(%x, %y)
+  %z: i64[5, 1] = ReduceMax(%p, %axes)
+})",
+    R"(xir 1
+graph @main(%x: f32[2, 4, 9, 8], %w: f32[4, 1, 3, 3], %s: f32[4], %b: f32[4]) -> (%y) {
+  %c: f32[2, 4, 4, 3] = Conv(%x, %w) {group = 4, strides = [2, 2]}
+  %n: f32[2, 4, 4, 3] = InstanceNormalization(%c, %s, %b)
+  %y: f32[2, 4, 3, 2] = MaxPool(%n) {kernel_shape = [2, 2]}
+})",
+    R"(xir 1
+graph @main(%x: f32[3, 16, 24], %w: f32[24, 20], %s: f32[20], %b: f32[20]) -> (%y, %z) {
+  %p: f32[3, 16, 20] = MatMul(%x, %w)
+  %y: f32[3, 16, 20] = LayerNormalization(%p, %s, %b)
+  %z: f32[3, 16, 44] = Concat(%x, %p) {axis = 2}
+})",
+    R"(xir 1
+graph @main(%x: f32[4, 6], %y: f32[6, 4]) -> (%z) {
+  const %axis: i64[] = 0
+  %a: f32[6, 4] = Transpose(%x) {perm = [1, 0]}
+  %b: f32[6, 4] = Sub(%a, %y)
+  %c: f32[6, 6] = MatMul(%b, %x)
+  %d: f32[6, 6] = CumSum(%c, %axis)
+  %z: f32[6, 6] = Tanh(%d)
+})",
+};
+
+Graph graph_of(const char* text) {
+  auto module = parse_xir(text);
+  EXPECT_TRUE(module.has_value()) << module.error().message;
+  EXPECT_TRUE(infer_types(*module).has_value());
+  return std::move(module->graph);
+}
+
+Plan plan_of(const Graph& graph, bool fused = true) {
+  CompileOptions options;
+  options.fusion.enabled = fused;
+  options.target = *find_target("webgpu");
+  auto plan = make_plan(graph, options);
+  EXPECT_TRUE(plan.has_value()) << plan.error().to_string();
+  return std::move(*plan);
+}
+
+// The message of a run on zeros, "" when it went well.
+std::string simulated(const kir::Kernel& kernel, const SymbolBindings& sizes) {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> arguments;
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    if (buffer.scope != kir::Scope::Global) continue;
+    const std::int64_t bits = *product(buffer.shape).evaluate(sizes) * bits_of(buffer.dtype);
+    memory.emplace_back(static_cast<std::size_t>((bits + 7) / 8));
+  }
+  for (auto& bytes : memory) arguments.emplace_back(bytes);
+  auto report = kir::simulate(kernel, arguments, sizes);
+  return report ? "" : report.error().message;
+}
+
+TEST(WgslBackend, KernelsThatReachOutsideBecomeNoShaders) {
+  const SymbolBindings sizes{{"N", 7}};
+  std::vector<kir::Mutant> mutants;
+  for (const char* model : kModels) {
+    std::vector<kir::Kernel> kernels;
+    for (bool fused : {true, false}) {
+      auto lowered = lower_plan(plan_of(graph_of(model), fused), {});
+      ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+      kernels.insert(kernels.end(), lowered->kernels.begin(), lowered->kernels.end());
+    }
+    for (const kir::Kernel& kernel : kernels) {
+      EXPECT_EQ("", simulated(kernel, sizes));
+      auto shader = emit_wgsl(kernel, {});
+      ASSERT_TRUE(shader.has_value()) << shader.error().to_string();
+      for (kir::Mutant& mutant : kir::mutants_of(kernel)) mutants.push_back(std::move(mutant));
+    }
+  }
+  std::shuffle(mutants.begin(), mutants.end(), std::mt19937(6));
+  std::size_t outside = 0;
+  for (const kir::Mutant& mutant : mutants) {
+    if (outside == kMutants) break;
+    if (simulated(mutant.kernel, sizes).find("is outside of dimension") == std::string::npos) continue;
+    ++outside;
+    auto shader = emit_wgsl(mutant.kernel, {});
+    EXPECT_FALSE(shader.has_value()) << mutant.what << "\n" << kir::to_string(mutant.kernel);
+  }
+  EXPECT_EQ(kMutants, outside) << "of " << mutants.size();
+}
+
+class WgslRuns : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  }
+};
+
+TEST_P(WgslRuns, TheSameHoweverShadersAreMade) {
+  const Graph graph = graph_of(GetParam());
+  std::vector<Datum> inputs;
+  for (ValueId id : graph.inputs) {
+    const Type& type = graph.value(id).type;
+    Dims dims;
+    for (const Dim& dim : *type.shape) dims.push_back(*dim.evaluate({{"N", 7}}));
+    Tensor tensor = *Tensor::allocate(type.dtype, dims);
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      if (type.dtype == DType::I64) {
+        const std::int64_t value = i % 8;
+        std::memcpy(tensor.mutable_bytes().data() + i * 8, &value, 8);
+      } else {
+        const float value = static_cast<float>(i % 13) / 4 - 1;
+        std::memcpy(tensor.mutable_bytes().data() + i * 4, &value, 4);
+      }
+    }
+    inputs.push_back(Datum::of(std::move(tensor)));
+  }
+  std::vector<std::vector<std::byte>> found;
+  for (const ShaderOptions& shaders : {ShaderOptions{false, false}, ShaderOptions{false, true},
+                                       ShaderOptions{true, false}, ShaderOptions{true, true}}) {
+    auto runner = make_runner(graph, plan_of(graph), "wgsl", {}, ObjectCache::off(), shaders);
+    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+    auto results = (*runner)->run(inputs);
+    ASSERT_TRUE(results.has_value()) << results.error().to_string();
+    const auto bytes = (*results)[0].tensor.bytes();
+    found.emplace_back(bytes.begin(), bytes.end());
+    EXPECT_EQ(found.front(), found.back()) << shaders.portable << shaders.checked;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, WgslRuns, testing::ValuesIn(kModels));
+
+TEST(WgslBackend, EverythingThatBrowsersLackIsListed) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f64[4], %large: f32[9000, 8000]) -> (%a, %c) {
+  %a: f64[4] = Neg(%x) @double
+  %c: f32[9000, 8000] = Exp(%large) @large
+})");
+  auto lacking = wgsl_lacks(plan_of(graph), {}, {true, false}, "");
+  ASSERT_TRUE(lacking.has_value()) << lacking.error().to_string();
+  using Lacking = std::map<std::string, std::vector<std::string>>;
+  EXPECT_EQ(
+      (Lacking{{"f64 in a shader: the adapter has no 64-bit floats", {"double"}},
+               {"a tensor of 274.7 MiB bound to a shader, every browser has at most 128 MiB", {"large"}}}),
+      *lacking);
+}
+
+}  // namespace
+}  // namespace xyntra
