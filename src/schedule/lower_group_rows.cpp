@@ -60,7 +60,7 @@ class RowsInGroups {
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block(std::move(body)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return may_leave(item) ? Stmt() : item;
   }
 
   // A stage by itself: few results, each a long sum.
@@ -84,10 +84,19 @@ class RowsInGroups {
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, together(stage, std::move(bound)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return may_leave(item) ? Stmt() : item;
   }
 
  private:
+  // A thread that finds an index outside leaves, and the others would wait for it.
+  static bool may_leave(const Stmt& item) {
+    bool found = false;
+    kir::for_each_statement(item, [&found](const kir::StmtNode& node) {
+      found = found || node.kind == kir::StmtNode::Kind::Check;
+    });
+    return found;
+  }
+
   static Stmt barrier() { return Stmt::call(kir::Intrinsic::Barrier, {}); }
 
   void find_rows(const Alignment& alignment) {
