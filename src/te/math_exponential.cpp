@@ -80,10 +80,10 @@ ScaledPair exp_parts(const Pair& x) {
 // comes here as something very negative: it must not go through a product that underflows, which processors are slow at.
 Expr define_exp(const Expr& x) {
   constexpr Constant kFarBelow{-1000, -10000};  // whose power of two is 0 without being looked at
-  constexpr Constant kWhole{0x1.8p23, 0x1.8p52};  // added and taken away, it leaves the nearest whole number
   Pair ln2 = number(x, kLn2);
   Expr inside = select(x < number(x, kExpLowest), number(x, kFarBelow), min(x, number(x, kExpHighest)));
-  Expr k = fma(inside, number(x, kLog2E), number(x, kWhole)) - number(x, kWhole);
+  // Not by adding a large number and taking it away again: compilers of shaders see through that, and undo it.
+  Expr k = round(inside * number(x, kLog2E));
   Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
   return scaled(1 + fma(r * r, polynomial(r, kExp), r), k);
 }
