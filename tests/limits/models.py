@@ -112,7 +112,7 @@ ENDLESS = {
     "top_k_of_many_lines": graph(uniform("x", [1 << 12, 1 << 12]) + integers("k", [1 << 11]) +
                                  "  %y, _ = TopK(%x, %k) {axis = 0}"),
     "unique": graph(uniform("x", [1 << 23]) + "  %y = Unique(%x)"),
-    "unique_slices": graph(uniform("x", [1 << 7, 1 << 16]) + "  %z = Unique(%x) {axis = 1}\n"
+    "unique_slices": graph(uniform("x", [1 << 7, 1 << 17]) + "  %z = Unique(%x) {axis = 1}\n"
                            "  %y = Concat(%z, %z) {axis = 0}"),
     "non_zero": graph(filled("x", [1 << 27], "u8[1] [0]") + "  %y = NonZero(%x)"),
     "roi_align": graph(filled("x", [1, 1, 64, 64]) + filled("rois", [1 << 12, 4]) +

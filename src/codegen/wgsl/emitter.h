@@ -10,6 +10,14 @@
 
 namespace xyntra::wgsl {
 
+// Made of loops, sizes and numbers of 32 bits, so that 32 bits hold it. What was read from memory can be anything, so
+// it is not multiplied.
+bool is_position(const te::Expr& expr, bool may_read = true);
+
+inline bool is_private(kir::Scope scope) {
+  return scope == kir::Scope::Register || scope == kir::Scope::Shared;
+}
+
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
@@ -88,5 +96,17 @@ class KernelEmitter {
   bool reads_back_ = false;  // threads see in memory what others of the phase wrote there
   int depth_ = 1, names_ = 0, binding_count_ = 0;
 };
+
+template <class Body>
+Status KernelEmitter::block(const std::string& head, Body body) {
+  line(head + " {");
+  ++depth_;
+  auto outside = known_;  // names of the block are gone after it
+  Status done = body();
+  known_ = std::move(outside);
+  --depth_;
+  line("}");
+  return done;
+}
 
 }  // namespace xyntra::wgsl

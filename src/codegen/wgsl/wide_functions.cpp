@@ -44,7 +44,8 @@ constexpr Function kWideFunctions[] = {
 }
 )"},
     // ---- unsigned
-    {"less_unsigned", "", R"(fn less_unsigned(a: vec2u, b: vec2u) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }
+    {"less_unsigned", "",
+     R"(fn less_unsigned(a: vec2u, b: vec2u) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }
 )"},
     {"shr_unsigned", "", R"(fn shr_unsigned(a: vec2u, b: vec2u) -> vec2u {
   if (b.y != 0u || b.x >= 64u) { return vec2u(0u, 0u); }
@@ -71,9 +72,11 @@ constexpr Function kWideFunctions[] = {
   return vec4u(quotient, rest);
 }
 )"},
-    {"div_unsigned", "divide_unsigned", R"(fn div_unsigned(a: vec2u, b: vec2u) -> vec2u { return divide_unsigned(a, b).xy; }
+    {"div_unsigned", "divide_unsigned",
+     R"(fn div_unsigned(a: vec2u, b: vec2u) -> vec2u { return divide_unsigned(a, b).xy; }
 )"},
-    {"rem_unsigned", "divide_unsigned", R"(fn rem_unsigned(a: vec2u, b: vec2u) -> vec2u { return divide_unsigned(a, b).zw; }
+    {"rem_unsigned", "divide_unsigned",
+     R"(fn rem_unsigned(a: vec2u, b: vec2u) -> vec2u { return divide_unsigned(a, b).zw; }
 )"},
     // ---- signed
     {"less_signed", "", R"(fn less_signed(a: vec2u, b: vec2u) -> bool {
@@ -94,7 +97,8 @@ constexpr Function kWideFunctions[] = {
   return a;
 }
 )"},
-    {"abs_signed", "negated_if", R"(fn abs_signed(a: vec2u) -> vec2u { return negated_if(a.y >= 0x80000000u, a); }
+    {"abs_signed", "negated_if",
+     R"(fn abs_signed(a: vec2u) -> vec2u { return negated_if(a.y >= 0x80000000u, a); }
 )"},
     {"div_signed", "abs_signed divide_unsigned", R"(fn div_signed(a: vec2u, b: vec2u) -> vec2u {
   return negated_if((a.y ^ b.y) >= 0x80000000u, divide_unsigned(abs_signed(a), abs_signed(b)).xy);
@@ -104,7 +108,8 @@ constexpr Function kWideFunctions[] = {
   return negated_if(a.y >= 0x80000000u, divide_unsigned(abs_signed(a), abs_signed(b)).zw);
 }
 )"},
-    {"floordiv_signed", "abs_signed divide_unsigned sub_wide", R"(fn floordiv_signed(a: vec2u, b: vec2u) -> vec2u {
+    {"floordiv_signed", "abs_signed divide_unsigned sub_wide",
+     R"(fn floordiv_signed(a: vec2u, b: vec2u) -> vec2u {
   let parts = divide_unsigned(abs_signed(a), abs_signed(b));
   let differ = (a.y ^ b.y) >= 0x80000000u;
   let quotient = negated_if(differ, parts.xy);

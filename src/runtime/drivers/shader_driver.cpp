@@ -14,6 +14,7 @@ using webgpu::Buffer;
 using webgpu::BufferRange;
 
 constexpr std::int64_t kFaultBytes = 16;
+constexpr std::int64_t kNothingBytes = 16;  // of an empty argument: a whole vector, which its array may be of
 
 // What all contexts share.
 struct Shaders {
@@ -161,7 +162,7 @@ class ShaderDriver : public KernelDriver {
       if (!nothing_) {
         XYNTRA_TRY(nothing_, shaders_->device->allocate(alignment_ * kMostArguments));
       }
-      return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments), 4};
+      return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments), kNothingBytes};
     }
     Piece& piece = pieces_[argument.piece];
     if (!piece.buffer || piece.buffer.bytes() < round_up(argument.piece_bytes, 4)) {

@@ -1,0 +1,345 @@
+// Expressions of a kernel as text: values, positions in buffers, loads.
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/wgsl/emitter.h"
+
+namespace xyntra::wgsl {
+
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+
+namespace {
+
+constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
+
+bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
+
+// What can be said in 32 bits about positions in buffers, which have fewer elements than that.
+bool is_index_arithmetic(ExprOp op) {
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::Neg:
+    case ExprOp::Min:
+    case ExprOp::Max:
+    case ExprOp::Div:
+    case ExprOp::Rem:
+    case ExprOp::FloorDiv:
+    case ExprOp::Mod: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool is_position(const Expr& expr, bool may_read) {
+  const ExprNode& node = *expr;
+  if (node.dtype != DType::I64) return false;
+  auto all = [may_read](std::span<const Expr> operands, bool read) {
+    return std::all_of(operands.begin(), operands.end(),
+                       [&](const Expr& operand) { return is_position(operand, may_read && read); });
+  };
+  switch (node.op) {
+    case ExprOp::Const: return node.int_value >= INT32_MIN && node.int_value <= INT32_MAX;
+    case ExprOp::Var:
+    case ExprOp::Size: return true;
+    case ExprOp::Cast: {
+      const DType from = node.operands[0].dtype();
+      return may_read && is_integer(from) && (bits_of(from) < 32 || from == DType::I32);
+    }
+    case ExprOp::Select: return all(std::span(node.operands).subspan(1), true);
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Min:
+    case ExprOp::Max: return all(node.operands, true);
+    default: return is_index_arithmetic(node.op) && all(node.operands, false);
+  }
+}
+
+// ---- expressions
+
+std::string KernelEmitter::value(const Expr& expr) {
+  const Key key{expr.address(), false};
+  if (auto known = known_.find(key); known != known_.end()) return known->second;
+  std::string text = node_text(expr);
+  if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
+  const bool shared = uses_[expr.address()] > 1;
+  if (!is_word(text) && (shared || text.size() > kLongText)) {
+    const std::string name = fresh_name();
+    line("let " + name + " = " + text + ";");
+    text = name;
+  }
+  if (is_word(text)) known_[key] = text;
+  return text;
+}
+
+std::string KernelEmitter::named(const Expr& expr) {
+  std::string text = value(expr);
+  if (is_word(text)) return text;
+  const std::string name = fresh_name();
+  line("let " + name + " = " + text + ";");
+  known_[{expr.address(), false}] = name;
+  return name;
+}
+
+std::string KernelEmitter::node_text(const Expr& expr) {
+  const ExprNode& node = *expr;
+  switch (node.op) {
+    case ExprOp::Const: return operations_.constant(node);
+    case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, {}, variable(node.var));
+    case ExprOp::Size: return operations_.cast(DType::I32, DType::I64, {}, size(node.size));
+    case ExprOp::Accumulator: internal_error("wgsl: an accumulator in a kernel");
+    case ExprOp::Load: return load(node);
+    case ExprOp::LoadOr: return load_or(node);
+    case ExprOp::Select: return select(node);
+    case ExprOp::Cast: {
+      const Expr& operand = node.operands[0];
+      // A position that becomes a number of 32 bits or a float needs no wider one on the way.
+      if (is_position(operand) && node.dtype != DType::I64 && node.dtype != DType::U64)
+        return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
+      return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
+    }
+    case ExprOp::Bitcast:
+      return operations_.bitcast(node.operands[0].dtype(), node.dtype, named(node.operands[0]));
+    case ExprOp::IsNan: return operations_.is_nan(node.operands[0].dtype(), named(node.operands[0]));
+    case ExprOp::IsInf: return operations_.is_inf(node.operands[0].dtype(), named(node.operands[0]));
+    default: break;
+  }
+  if (te::kind_of(node.op) == te::ExprKind::Compare) return compare(node);
+  const bool shifts = node.op == ExprOp::ShiftLeft || node.op == ExprOp::ShiftRight;
+  if (shifts && node.operands[1]->op == ExprOp::Const && node.operands[1]->int_value >= 0 &&
+      node.operands[1]->int_value < bits_of(node.dtype))
+    return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
+  const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
+  std::vector<std::string> operands;
+  for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));
+  return operations_.arithmetic(node.op, node.dtype, operands);
+}
+
+std::string KernelEmitter::compare(const ExprNode& node) {
+  const Expr &a = node.operands[0], &b = node.operands[1];
+  const bool positions = is_position(a) && is_position(b);
+  const std::string first =
+      positions ? position(a) : value(a);  // one after the other: lines come in this order
+  const std::string second = positions ? position(b) : value(b);
+  return operations_.compare(node.op, positions ? DType::I32 : a.dtype(), first, second);
+}
+
+// ---- positions
+
+std::string KernelEmitter::position(const Expr& index) {
+  const Key key{index.address(), true};
+  if (auto known = known_.find(key); known != known_.end()) return known->second;
+  std::string text = position_text(index);
+  if (!is_word(text) && (uses_[index.address()] > 1 || text.size() > kLongText)) {
+    const std::string name = fresh_name();
+    line("let " + name + " = " + text + ";");
+    text = name;
+    known_[key] = text;
+  }
+  return text;
+}
+
+std::string KernelEmitter::position_text(const Expr& index) {
+  const ExprNode& node = *index;
+  if (node.op == ExprOp::Const) return std::to_string(node.int_value);
+  if (node.op == ExprOp::Var) return variable(node.var);
+  if (node.op == ExprOp::Size) return size(node.size);
+  if (!is_position(index)) return operations_.cast(DType::I64, DType::I32, {}, value(index));
+  if (node.op == ExprOp::Cast)
+    return operations_.cast(node.operands[0].dtype(), DType::I32, {}, value(node.operands[0]));
+  if (node.op == ExprOp::Select) {
+    const std::string condition = value(node.operands[0]);
+    const std::string chosen = position(node.operands[1]), otherwise = position(node.operands[2]);
+    return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
+  }
+  std::vector<std::string> operands;
+  for (const Expr& operand : node.operands) operands.push_back(position(operand));
+  const bool divides = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div || node.op == ExprOp::Mod ||
+                       node.op == ExprOp::Rem;
+  if (divides) {
+    const Expr& divisor = node.operands[1];
+    const bool positive =
+        divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
+    const bool quotient = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div;
+    if (positive && analysis_.is_natural(node.operands[0]))
+      return "(" + operands[0] + (quotient ? " / " : " % ") + operands[1] + ")";
+  }
+  return operations_.arithmetic(node.op, DType::I32, operands);
+}
+
+namespace {
+
+// A sum with the variables of written-out loops in numbers.
+te::LinearIndex with_fixed(const te::LinearIndex& index,
+                           const std::unordered_map<std::uint32_t, std::int64_t>& fixed) {
+  te::LinearIndex made{{}, index.constant};
+  for (const te::LinearIndex::Term& term : index.terms) {
+    auto known = term.atom->op == ExprOp::Var ? fixed.find(term.atom->var.index) : fixed.end();
+    if (known == fixed.end()) {
+      made.terms.push_back(term);
+    } else {
+      made.constant = made.constant + term.coefficient * Dim(known->second);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+std::string KernelEmitter::position(const te::LinearIndex& given) {
+  const te::LinearIndex index = with_fixed(given, fixed_);
+  std::string text;
+  for (const te::LinearIndex::Term& term : index.terms) {
+    if (!text.empty()) text += " + ";
+    text += position(term.atom);
+    if (!term.coefficient.is(1)) text += " * " + size(term.coefficient);
+  }
+  if (text.empty()) return size(index.constant);
+  return index.constant.is(0) ? text : text + " + " + size(index.constant);
+}
+
+// ---- memory
+
+std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given) {
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  const BufferForm& form = forms_[id.index];
+  const std::string name = buffer_name(id);
+  if (buffer.shape.empty() && is_private(buffer.scope)) return name;
+  te::LinearIndex index = with_fixed(given, fixed_);
+  std::string component;
+  if (form.vectors) {
+    const bool whole = lane_.valid() && index.find(lane_) != nullptr;
+    if (whole) index.terms.erase(index.terms.begin() + (index.find(lane_) - index.terms.data()));
+    const bool known =
+        index.constant.is_constant() &&
+        std::all_of(index.terms.begin(), index.terms.end(), [](const te::LinearIndex::Term& term) {
+          return te::divides(Dim(kVector), term.coefficient);
+        });
+    if (!known) {
+      const std::string at = position(index);
+      return name + "[(" + at + ") / 4][(" + at + ") % 4]";
+    }
+    const Dim first = index.constant;
+    if (!whole) component = std::string(".") + "xyzw"[modulo(first, kVector).constant()];
+    index.constant = floor_div(first, kVector);
+    for (te::LinearIndex::Term& term : index.terms)
+      term.coefficient = floor_div(term.coefficient, Dim(kVector));
+  }
+  if (form.split) return name + "_" + std::to_string(index.constant.constant()) + component;
+  return name + "[" + position(index) + "]" + component;
+}
+
+bool KernelEmitter::is_vector(const Expr& expr) {
+  const ExprNode& node = *expr;
+  if (node.dtype != DType::F32) return false;
+  switch (node.op) {
+    case ExprOp::Const: return std::isfinite(node.float_value);
+    case ExprOp::Load: {
+      const te::LinearIndex& flat = analysis_.access(node).flat;
+      const bool same = te::variables_of(expr).count(lane_) == 0;
+      return same || (forms_[node.buffer.index].vectors && is_along(flat, lane_));
+    }
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::Neg:
+    case ExprOp::Fma:
+      return std::all_of(node.operands.begin(), node.operands.end(),
+                         [this](const Expr& operand) { return is_vector(operand); });
+    default: return false;
+  }
+}
+
+std::string KernelEmitter::vector_value(const Expr& expr) {
+  const ExprNode& node = *expr;
+  if (te::variables_of(expr).count(lane_) == 0) {
+    const kir::VarId lane = lane_;
+    lane_ = {};
+    std::string same = "vec4<f32>(" + value(expr) + ")";
+    lane_ = lane;
+    return same;
+  }
+  if (node.op == ExprOp::Load) return place(node.buffer, analysis_.access(node).flat);
+  std::vector<std::string> operands;
+  for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
+  return operations_.arithmetic(node.op, DType::F32, operands);
+}
+
+std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word) const {
+  return atomic_[buffer.index] ? "atomicLoad(&" + word + ")" : word;
+}
+
+std::string KernelEmitter::load(const ExprNode& node) {
+  const kir::Buffer& buffer = kernel_.buffer(node.buffer);
+  if (auto known = loaded_.find(&node); known != loaded_.end() && !lane_.valid())
+    return known->second + "." + "xyzw"[fixed_lane(node)];
+  const te::LinearIndex& flat = analysis_.access(node).flat;
+  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, flat);
+  const std::string at = position(flat);
+  const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
+  line("let " + bit + " = u32(" + at + ") * " + bits + ";");
+  return operations_.decoded(
+      buffer.dtype, word_at(node.buffer, buffer_name(node.buffer) + "[" + bit + " / 32u]"), bit + " % 32u");
+}
+
+std::size_t KernelEmitter::fixed_lane(const ExprNode& load) {
+  for (const te::LinearIndex::Term& term : analysis_.access(load).flat.terms) {
+    if (!term.coefficient.is(1) || term.atom->op != ExprOp::Var) continue;
+    if (auto known = fixed_.find(term.atom->var.index); known != fixed_.end() && known->second < kVector)
+      return static_cast<std::size_t>(known->second);
+  }
+  internal_error("wgsl: a vector that no lane walks along");
+}
+
+std::string KernelEmitter::load_or(const ExprNode& node) {
+  const kir::Buffer& buffer = kernel_.buffer(node.buffer);
+  const codegen::Access& access = analysis_.access(node);
+  std::string inside;
+  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+    if (access.within[d]) continue;
+    const Expr& index = node.operands[1 + d];
+    const bool wide = !is_position(index);
+    const std::string at = wide ? named(index) : position(index), bound = size(buffer.shape[d]);
+    inside += (inside.empty() ? "" : " && ") + (wide ? "!(" + operations_.is_outside(at, bound) + ")"
+                                                     : "(" + at + " >= 0 && " + at + " < " + bound + ")");
+  }
+  if (inside.empty()) return load(node);
+  return either(
+      operations_.type(node.dtype), inside, [&] { return load(node); },
+      [&] { return value(node.operands[0]); });
+}
+
+// Each side is computed only where it is chosen, when reading for it elsewhere could be outside.
+std::string KernelEmitter::select(const ExprNode& node) {
+  const std::string condition = value(node.operands[0]);
+  if (!analysis_.needs_guard(node.operands[1]) && !analysis_.needs_guard(node.operands[2])) {
+    const std::string chosen = value(node.operands[1]), otherwise = value(node.operands[2]);
+    return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
+  }
+  return either(
+      operations_.type(node.dtype), condition, [&] { return value(node.operands[1]); },
+      [&] { return value(node.operands[2]); });
+}
+
+std::string KernelEmitter::either(const std::string& type, const std::string& condition,
+                                  const std::function<std::string()>& when_true,
+                                  const std::function<std::string()>& when_false) {
+  const std::string name = fresh_name();
+  line("var " + name + ": " + type + ";");
+  auto side = [&](const std::string& head, const std::function<std::string()>& text) {
+    static_cast<void>(block(head, [&]() -> Status {
+      const std::string chosen = text();
+      line(name + " = " + chosen + ";");
+      return {};
+    }));
+  };
+  side("if (" + condition + ")", when_true);
+  side("else", when_false);
+  return name;
+}
+
+}  // namespace xyntra::wgsl
