@@ -196,6 +196,11 @@ class Preparation {
       from.push_back(at_place(index[d]));
       instead.push_back(te::IndexAlgebra(formula_).simplified(walks[d] - Expr::size(low)));
     }
+    // A border adds a little; an index that several dimensions walk along together would lay out their product.
+    constexpr std::int64_t kMostTimes = 4;
+    const Dim room = product(source.shape) * Dim(kMostTimes), needed = product(shape);
+    if (!room.is_constant() || !needed.is_constant() || needed.constant() > room.constant())
+      return std::nullopt;
     made.stage.target = temporary(source.dtype, std::move(shape));
     made.stage.body = Expr::load(load->buffer, source.dtype, std::move(from));
     made.load = load;
