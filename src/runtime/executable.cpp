@@ -558,7 +558,9 @@ class RunContext::State {
     };
     std::int64_t share = std::max<std::int64_t>(step.predicted_ns, 1);
     const std::int64_t fewest = pool_.threads() * kChunksPerThread;
-    std::int64_t chunks = std::clamp(share / kLeastChunkNs, fewest, 8 * fewest);
+    // Never so few that a chunk keeps somebody waiting who wants the run to stop.
+    std::int64_t chunks =
+        std::max(std::clamp(share / kLeastChunkNs, fewest, 8 * fewest), share / kChunkNs + 1);
     if (pool_.threads() == 1) chunks = share / kChunkNs + 1;
     if (step.predicted_ns < kInlineNs || items == 1) chunks = 1;
     const std::int64_t grain = std::max<std::int64_t>(1, chunks == 1 ? items : items / chunks);
