@@ -274,14 +274,16 @@ class RunContext::State {
     const ProgramValue& value = program_->values[id];
     if (driver_ && data_[id].kind == Datum::Kind::Tensor) {
       const std::span<const std::byte> bytes = data_[id].tensor.bytes();
-      if (bytes.data() == pointers_[id]) XYNTRA_CHECK_OK(driver_->fetch({pointers_[id], bytes.size()}));
+      if (bytes.data() == pointers_[id])
+        XYNTRA_CHECK_OK(driver_->fetch({pointers_[id], bytes.size()}, options_.budget.get()));
     }
     if (!is_tensor(value) || data_[id].kind != Datum::Kind::Absent) return data_[id];
     if (value.kind == ProgramValue::Kind::Constant) return Datum::of(program_->constants[value.index]);
     XYNTRA_TRY(std::byte * memory, address(id));
     XYNTRA_TRY(Dims dims, dims_of(value));
     XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
-    if (driver_) XYNTRA_CHECK_OK(driver_->fetch({memory, static_cast<std::size_t>(bytes)}));
+    if (driver_)
+      XYNTRA_CHECK_OK(driver_->fetch({memory, static_cast<std::size_t>(bytes)}, options_.budget.get()));
     XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims),
                                              {memory, static_cast<std::size_t>(bytes)}, nullptr));
     return Datum::of(std::move(tensor));

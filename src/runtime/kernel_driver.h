@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/program.h"
+#include "support/limits.h"
 
 namespace xyntra {
 
@@ -33,7 +34,7 @@ class KernelDriver {
                         const SymbolBindings& sizes) = 0;
   // The host has written these bytes, or is about to read them.
   virtual void changed(std::span<const std::byte> /*memory*/) {}
-  virtual Status fetch(std::span<std::byte> /*memory*/) { return {}; }
+  virtual Status fetch(std::span<std::byte> /*memory*/, const Budget* /*budget*/ = nullptr) { return {}; }
   // Where the work of a launch met an index outside its buffer, since the last call.
   struct Fault {
     const ProgramStep* step = nullptr;

@@ -93,7 +93,7 @@ class ShaderDriver : public KernelDriver {
     forget(memory.data(), memory.data() + memory.size());
   }
 
-  Status fetch(std::span<std::byte> memory) override {
+  Status fetch(std::span<std::byte> memory, const Budget* budget) override {
     std::byte* end = memory.data() + memory.size();
     std::vector<webgpu::Device::Read> reads;
     for (auto& [begin, known] : known_) {
@@ -104,7 +104,7 @@ class ShaderDriver : public KernelDriver {
     }
     if (reads.empty()) return {};
     XYNTRA_CHECK_OK(submit());
-    return shaders_->device->read(reads);
+    return shaders_->device->read(reads, budget);
   }
 
   std::vector<Time> times() const override { return times_; }
@@ -162,7 +162,8 @@ class ShaderDriver : public KernelDriver {
       if (!nothing_) {
         XYNTRA_TRY(nothing_, shaders_->device->allocate(alignment_ * kMostArguments));
       }
-      return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments), kNothingBytes};
+      return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments),
+                         kNothingBytes};
     }
     Piece& piece = pieces_[argument.piece];
     if (!piece.buffer || piece.buffer.bytes() < round_up(argument.piece_bytes, 4)) {
