@@ -150,9 +150,11 @@ XYNTRA_API void xyntra_release_result(xyntra_result* result); /* null is nothing
 /* What a model has done since it was loaded. */
 typedef struct xyntra_counts {
   size_t size; /* sizeof(xyntra_counts), set by the caller */
-  uint64_t compiles; /* programs made of it: when it was loaded, and for sizes that decide branches; none of an artifact */
+  uint64_t
+      compiles; /* programs made of it: when it was loaded, and for sizes that decide branches; none of an artifact */
   uint64_t runs;
-  uint64_t bindings; /* runs at other sizes than the one before: memory is laid out anew, nothing is compiled */
+  uint64_t
+      bindings; /* runs at other sizes than the one before: memory is laid out anew, nothing is compiled */
 } xyntra_counts;
 XYNTRA_API xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts);
 

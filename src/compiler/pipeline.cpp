@@ -94,8 +94,8 @@ Status layout_step(Compilation& work) {
 }
 
 Status memory_step(Compilation& work) {
-  const MemoryNeeds needs = memory_needs(*work.pieces, work.grouping, work.plan.layouts, work.plan.nominal,
-                                         *work.options.target);
+  const MemoryNeeds needs =
+      memory_needs(*work.pieces, work.grouping, work.plan.layouts, work.plan.nominal, *work.options.target);
   XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
   work.plan.memory = std::move(memory.plan);
   work.plan.groups = std::move(work.grouping.groups);  // some turned out to be views

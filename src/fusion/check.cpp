@@ -32,8 +32,7 @@ class LegalityChecker {
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
     }
     // Which groups only show bytes of others follows from their formulas, as does what may share memory.
-    const MemoryNeeds needs =
-        memory_needs(pieces_, grouping, plan_.layouts, plan_.nominal, target_);
+    const MemoryNeeds needs = memory_needs(pieces_, grouping, plan_.layouts, plan_.nominal, target_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       const bool is_view =
           grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";

@@ -11,7 +11,8 @@ namespace xyntra {
 // How shaders are made and run.
 struct ShaderOptions {
   bool portable = false;  // with nothing but what every browser has, whatever the adapter has besides
-  bool checked = false;  // with the driver's checks of every index and loop, though kernels are proved to need none
+  bool checked =
+      false;  // with the driver's checks of every index and loop, though kernels are proved to need none
 };
 
 struct ShaderPhase {

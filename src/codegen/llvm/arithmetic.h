@@ -79,7 +79,8 @@ class Arithmetic {
 
   llvm::IRBuilder<>& b_;
   MachineTraits traits_;
-  llvm::DenseMap<llvm::Value*, llvm::Value*> rounded_;  // to bf16, and as it is stored: needs no second rounding
+  llvm::DenseMap<llvm::Value*, llvm::Value*>
+      rounded_;  // to bf16, and as it is stored: needs no second rounding
 };
 
 }  // namespace xyntra::cpu_code
