@@ -53,7 +53,12 @@ struct StageRun {
 class Worker {
  public:
   explicit Worker(const StageRun& run)
-      : run_(run), program_(run.program), variables_(program_.slots.size(), 0) {
+      : run_(run),
+        program_(run.program),
+        variables_(program_.slots.size(), 0),
+        reduces_nothing_(
+            std::ranges::any_of(program_.reduction, [&](int s) { return slot(s).extent == 0; }) ||
+            (program_.strip_reduces && slot(program_.strip).extent == 0)) {
     storage_.resize(program_.registers.size() * kLanes * 8 + 64);
     auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
     base_ = storage_.data() + (64 - address % 64) % 64;
@@ -247,6 +252,11 @@ class Worker {
     return {static_cast<int>(first), static_cast<int>(last)};
   }
 
+  // What stands before a loop of no turns is computed though nobody asks for it.
+  bool must_be_inside(const Access& access) const {
+    return access.fallback == kNoRegister && !access.guarded && !reduces_nothing_;
+  }
+
   void report_outside(const Access& access, std::size_t dimension, std::int64_t index) {
     const te::BufferInfo& buffer = run_.formula.buffer(access.buffer);
     Error error;
@@ -293,7 +303,7 @@ class Worker {
     if (!access.in_bounds) {
       std::tie(first, last) = lanes_inside(access, memory, count, program_.strip);
       bool all = first == 0 && last == count;
-      if (!all && access.fallback == kNoRegister && !access.guarded) {
+      if (!all && must_be_inside(access)) {
         for (std::size_t d = 0; d < access.index.size(); ++d) {
           for (int lane : {0, count - 1}) {
             std::int64_t index = value(access.index[d]) + stride_of(access.index[d]) * lane;
@@ -347,7 +357,7 @@ class Worker {
       if (offset_of(access, memory, i, offset, dimension, index)) {
         te::load_lanes(memory.dtype, target + lane_size * static_cast<std::size_t>(i),
                        memory.data + offset * bytes, 1, 1);
-      } else if (access.fallback == kNoRegister && !access.guarded) {
+      } else if (must_be_inside(access)) {
         return report_outside(access, dimension, index);
       } else {
         fill(result, access, i, i + 1);
@@ -488,6 +498,7 @@ class Worker {
   const StageRun& run_;
   const StageProgram& program_;
   std::vector<std::int64_t> variables_;
+  bool reduces_nothing_;
   std::vector<std::byte> storage_, spread_;
   std::byte* base_ = nullptr;
   std::vector<void*> pointers_;

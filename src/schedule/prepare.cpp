@@ -443,7 +443,15 @@ Formula divide_at_the_end(const Formula& formula) {
       };
       const Expr weight = te::substituted(replaced(weights.body, quotient, quotient->operands[0]), at);
       sum.body = replaced(factor, load, weight) * other;
-      Expr divided = Expr::accumulator(sum.body.dtype()) / divisor;
+      const Expr added = Expr::accumulator(sum.body.dtype());
+      Expr divided = added / divisor;
+      // No weights at all add up to 0, not to 0 / 0.
+      for (VarId k : sum.reduction) {
+        const Dim& count = made.variable(k).extent;
+        if (!count.is_constant())
+          divided =
+              te::select(Expr::make(ExprOp::Equal, {Expr::size(count), Expr::index(0)}), added, divided);
+      }
       te::Rewriter rewriter(
           [&](const Expr& expr) { return expr->op == ExprOp::Accumulator ? divided : Expr(); });
       sum.finish = sum.finish.defined() ? rewriter(sum.finish) : divided;

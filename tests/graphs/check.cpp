@@ -50,8 +50,8 @@ std::vector<bool> outputs_that_fold(const Graph& graph) {
     }
     for (ValueId output : node.outputs) {
       if (!output.valid()) continue;
-      known[output.index] = all;
-      folds[output.index] = any || (all && is_float(graph.value(output).type.dtype));
+      known[output.index] = all || node.op == "Shape" || node.op == "Size";  // sizes are often known
+      folds[output.index] = any || (known[output.index] && is_float(graph.value(output).type.dtype));
     }
   }
   std::vector<bool> result;
@@ -83,6 +83,16 @@ std::vector<bool> outputs_that_jump(const Graph& graph) {
 // One move alone may leave an element where it is by chance, however ill-conditioned it is.
 constexpr std::uint64_t kMoves = 4;
 
+// The scales and sizes of Resize say what it does; they are no data.
+std::set<ValueId> settings_of(const Graph& graph) {
+  std::set<ValueId> settings;
+  for (NodeId id : graph.node_ids()) {
+    const Node& node = graph.node(id);
+    if (node.op == "Resize") settings.insert(node.inputs.begin() + 1, node.inputs.end());
+  }
+  return settings;
+}
+
 // Every float one ulp up or down; another seed, another way.
 Subject moved_by_an_ulp(const Subject& subject, std::uint64_t seed) {
   Subject moved = subject;
@@ -97,9 +107,11 @@ Subject moved_by_an_ulp(const Subject& subject, std::uint64_t seed) {
     return copy;
   };
   for (Datum& input : moved.inputs) input = Datum::of(move(input.tensor));
+  const std::set<ValueId> settings = settings_of(moved.graph);
   for (std::size_t v = 0; v < moved.graph.value_count(); ++v) {
     Value& value = moved.graph.value(ValueId(v));
-    if (value.is_constant() && value.constant.count() > 1) value.constant = move(value.constant);
+    if (value.is_constant() && value.constant.count() > 1 && !settings.contains(ValueId(v)))
+      value.constant = move(value.constant);
   }
   return moved;
 }
@@ -198,17 +210,13 @@ class Checker {
     return "output %" + subject_.graph.value(subject_.graph.outputs[i]).name + " ";
   }
 
-  // Constants become inputs: folding sums them as is fastest, not in order. Those of Resize say what it does.
+  // Constants become inputs: folding sums them as is fastest, not in order.
   static Subject without_constants(Subject subject) {
-    std::set<ValueId> kept;
-    for (NodeId node : subject.graph.node_ids()) {
-      const Node& it = subject.graph.node(node);
-      if (it.op == "Resize") kept.insert(it.inputs.begin() + 1, it.inputs.end());
-    }
+    const std::set<ValueId> settings = settings_of(subject.graph);
     for (std::size_t v = 0; v < subject.graph.value_count(); ++v) {
       Value& value = subject.graph.value(ValueId(v));
       if (!value.is_constant() || value.constant.count() == 1 || !is_float(value.constant.dtype())) continue;
-      if (kept.count(ValueId(v))) continue;
+      if (settings.contains(ValueId(v))) continue;
       subject.inputs.push_back(Datum::of(std::exchange(value.constant, Tensor())));
       subject.graph.inputs.push_back(ValueId(v));
     }

@@ -50,6 +50,7 @@ class GraphMaker {
   Shape some_shape();
   Dim some_size();
   DType some_dtype();
+  bool has_special_values() const { return special_values_; }
 
  private:
   Tensor contents(DType dtype, const Sizes& sizes);

@@ -1,4 +1,4 @@
-// Random graphs, fused and unfused: xyntra_graphs [--cases N] [--seed S] [--case I] [--threads T] [--failures DIR]
+// Random graphs, fused and unfused: xyntra_graphs [--cases N] [--seed S] [--case I] [--threads T]
 // Ends with one line: N passed, M failed, K skipped. The smallest graph that fails like each failure is printed.
 #include <CLI/CLI.hpp>
 #include <atomic>

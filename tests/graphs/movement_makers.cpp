@@ -58,8 +58,10 @@ void reshape_by_shape(GraphMaker& m) {
     if (!part.valid()) return;
   }
   ValueId merged = m.one("Concat", parts, {{"axis", std::int64_t{0}}});
-  ValueId y = merged.valid() ? m.one("Reshape", {x, merged}) : ValueId();
-  if (y.valid() && m.decide.chance(50)) m.one("Reshape", {m.one("Relu", {y}), shape});
+  // Sizes stand for themselves, also where they are 0.
+  const Attributes plain{{"allowzero", std::int64_t{1}}};
+  ValueId y = merged.valid() ? m.one("Reshape", {x, merged}, plain) : ValueId();
+  if (y.valid() && m.decide.chance(50)) m.one("Reshape", {m.one("Relu", {y}), shape}, plain);
 }
 
 void flatten(GraphMaker& m) {

@@ -9,7 +9,8 @@ namespace xyntra::wgsl {
 namespace {
 
 constexpr Function kFunctions[] = {
-    // ---- integers: te/expr.h says what division by zero and shifts by too much give
+    // ---- integers: te/expr.h says what division by zero and shifts by too much give; Vulkan leaves the remainder of
+    // negative numbers open, but not their quotient
     {"div_i", "", R"(fn div_$T(a: $T, b: $T) -> $T {
   if (b == $T(0)) { return $T(0); }
   if (b == $T(-1)) { return $T(0) - a; }
@@ -18,7 +19,7 @@ constexpr Function kFunctions[] = {
 )"},
     {"rem_i", "", R"(fn rem_$T(a: $T, b: $T) -> $T {
   if (b == $T(0) || b == $T(-1)) { return $T(0); }
-  return a % b;
+  return a - a / b * b;
 }
 )"},
     {"floordiv_i", "", R"(fn floordiv_$T(a: $T, b: $T) -> $T {
@@ -31,7 +32,7 @@ constexpr Function kFunctions[] = {
 )"},
     {"mod_i", "", R"(fn mod_$T(a: $T, b: $T) -> $T {
   if (b == $T(0) || b == $T(-1)) { return $T(0); }
-  let r = a % b;
+  let r = a - a / b * b;
   return r + select($T(0), b, r != $T(0) && (r < $T(0)) != (b < $T(0)));
 }
 )"},
