@@ -1,5 +1,8 @@
 #include "codegen/analysis.h"
 
+#include <cmath>
+#include <limits>
+
 namespace xyntra::codegen {
 
 using kir::Scope;
@@ -104,6 +107,61 @@ const te::LinearIndex* KernelAnalysis::difference(const Expr& comparison) {
       known->second = algebra_.linear(a - b);
   }
   return known->second ? &*known->second : nullptr;
+}
+
+// ---- where floats lie
+
+bool KernelAnalysis::lies_within(const Expr& number, double low, double high) {
+  const Interval interval = interval_of(number);
+  return low <= interval.low && interval.high <= high;
+}
+
+KernelAnalysis::Interval KernelAnalysis::interval_of(const Expr& number) {
+  auto known = intervals_.find(number.address());
+  if (known != intervals_.end()) return known->second;
+  const Interval found = found_interval(number);
+  return intervals_[number.address()] = found;
+}
+
+// Of the few operations that math functions bring numbers into range with.
+KernelAnalysis::Interval KernelAnalysis::found_interval(const Expr& number) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Interval anything{-kInfinity, kInfinity};
+  const std::vector<Expr>& operands = number->operands;
+  if (!is_float(number->dtype)) return anything;
+  switch (number->op) {
+    case ExprOp::Const: return {number->float_value, number->float_value};
+    case ExprOp::Round: {
+      const Interval of = interval_of(operands[0]);
+      return {std::floor(of.low), std::ceil(of.high)};
+    }
+    case ExprOp::Min: {
+      const Interval a = interval_of(operands[0]), b = interval_of(operands[1]);
+      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    }
+    case ExprOp::Max: {
+      const Interval a = interval_of(operands[0]), b = interval_of(operands[1]);
+      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    }
+    case ExprOp::Mul: {
+      const double factor = operands[1]->op == ExprOp::Const ? operands[1]->float_value : 0;
+      if (!(factor > 0) || !std::isfinite(factor)) return anything;
+      const Interval of = interval_of(operands[0]);
+      // A rounded product may lie beyond by half an ulp.
+      auto widened = [](double x) { return x + std::fabs(x) * 0x1p-20; };
+      return {-widened(-of.low * factor), widened(of.high * factor)};
+    }
+    case ExprOp::Select: {
+      // select(x < bound, a, x): in the second case x is not below the bound.
+      const Expr& condition = operands[0];
+      Interval a = interval_of(operands[1]), b = interval_of(operands[2]);
+      if (condition->op == ExprOp::Less && condition->operands[1]->op == ExprOp::Const &&
+          condition->operands[0].address() == operands[2].address())
+        b.low = std::max(b.low, condition->operands[1]->float_value);
+      return {std::min(a.low, b.low), std::max(a.high, b.high)};
+    }
+    default: return anything;
+  }
 }
 
 // ---- NaN

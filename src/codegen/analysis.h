@@ -32,6 +32,8 @@ class KernelAnalysis {
 
   // Whether something in it may only be read under the conditions around it.
   bool needs_guard(const te::Expr& expr);
+  // Whether a float is shown to lie in [low, high], or to be no number.
+  bool lies_within(const te::Expr& number, double low, double high);
   // Whether an index is shown to be at least 0.
   bool is_natural(const te::Expr& index);
   // a - b of a comparison of indices made of loop variables and sizes alone; null when there is more in it.
@@ -44,6 +46,11 @@ class KernelAnalysis {
   Access made(kir::BufferId buffer, const std::vector<te::Expr>& index) const;
   bool carries_arithmetic(const te::Expr& value) const;
   void find_buffers_of_results();
+  struct Interval {
+    double low, high;
+  };
+  Interval interval_of(const te::Expr& number);
+  Interval found_interval(const te::Expr& number);
   void settle(const te::Expr& seen, std::unordered_set<const te::ExprNode*>& found) const;
 
   kir::Kernel kernel_;
@@ -52,6 +59,7 @@ class KernelAnalysis {
       buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
   std::unordered_map<const void*, Access> accesses_;
   std::unordered_map<const te::ExprNode*, bool> guarded_, natural_;
+  std::unordered_map<const te::ExprNode*, Interval> intervals_;
   std::unordered_map<const te::ExprNode*, std::optional<te::LinearIndex>> differences_;
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;
 };

@@ -391,7 +391,8 @@ Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
                                       const std::string& name, bool share_parts) {
-  const te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.
   const bool product = schedule.name == "contraction" || schedule.name == "window";
   for (auto* lower_body :

@@ -1,6 +1,9 @@
 // Rows for GPUs: a group of threads does the same row of every stage of a formula. Values between the stages stay in shared
-// memory where they fit; sums along the row are made in parts that are added up in a fixed order.
+// memory where they fit, what a row has one of in registers of every thread; sums along the row are made in parts that
+// are added up in a fixed order.
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "schedule/alignment.h"
 #include "schedule/lower_groups.h"
@@ -54,8 +57,12 @@ class RowsInGroups {
           bound[axis.index] = Expr::variable(grid[static_cast<std::size_t>(row - rows_.begin())]);
         }
       }
-      if (s > 0) body.push_back(barrier());
+      if (reads_unseen(stage)) {
+        body.push_back(barrier());
+        unseen_.clear();
+      }
       body.push_back(row_of(stage, free, bound));
+      if (!is_own(stage)) unseen_.insert(stage.target);
     }
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block(std::move(body)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
@@ -93,6 +100,15 @@ class RowsInGroups {
     bool found = false;
     kir::for_each_statement(item, [&found](const kir::StmtNode& node) {
       found = found || node.kind == kir::StmtNode::Kind::Check;
+    });
+    return found;
+  }
+
+  // Whether other threads may still be writing what it reads.
+  bool reads_unseen(const Stage& stage) const {
+    bool found = false;
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      found = found || (te::is_load(node) && unseen_.contains(node.buffer));
     });
     return found;
   }
@@ -146,6 +162,11 @@ class RowsInGroups {
                                                        [this](Alignment::Class id) { return is_row_[id]; });
         kept[d] = !row && !(along.empty() && buffer.shape[d].is(1));
         if (kept[d]) bytes = bytes * buffer.shape[d];
+      }
+      if (!keep_order_ && std::ranges::none_of(kept, std::identity())) {
+        own_.insert(buffer.id);
+        lowering_.place(buffer.id, Scope::Register, kept);
+        continue;
       }
       const bool fits = bytes.is_constant() && bytes.constant() <= std::min(left, kMostShared);
       if (fits) {
@@ -262,12 +283,20 @@ class RowsInGroups {
         return shared_out(loops, bound, vectors,
                           [&](const Substitution& at, const Expr&) { return element(stage, at); });
       }
-      return Stmt::branch(te::equal(Expr::variable(thread_), 0), element(stage, bound));
+      return is_own(stage) ? element(stage, bound) : by_one_thread(element(stage, bound));
     }
     return together(stage, std::move(bound));
   }
 
-  // One sum by all threads: each adds up its elements, then a few threads add up some of these sums each, then one all.
+  // Every thread has a copy of the stage's one result.
+  bool is_own(const Stage& stage) const { return own_.contains(stage.target); }
+
+  Stmt by_one_thread(Stmt body) const {
+    return Stmt::branch(te::equal(Expr::variable(thread_), 0), std::move(body));
+  }
+
+  // One sum by all threads: each adds up its elements, then a few threads add up some of these sums each, then one all, or
+  // every thread for itself.
   Stmt together(const Stage& stage, Substitution bound) {
     const DType dtype = stage.body.dtype();
     const Loops loops = loops_of(stage.reduction, bound);
@@ -278,12 +307,16 @@ class RowsInGroups {
     const kir::BufferId sums = lowering_.scratch("p", dtype, {few}, Scope::Shared);
     const Expr thread = Expr::variable(thread_), none = Expr::index(0);
     auto own = [&](const Expr& lane) { return Expr::load(sum, dtype, {lane}); };
-    // sum[0] = first, and all that follow
-    auto add_up = [&](const Expr& first, std::int64_t count, auto following) {
-      std::vector<Stmt> steps{Stmt::store(sum, {none}, first)};
-      for (std::int64_t i = 1; i < count; ++i)
-        steps.push_back(Stmt::store(sum, {none}, combined(stage.reducer, own(none), following(i))));
-      return Stmt::block(std::move(steps));
+    // sum[0] = all terms, two by two: a chain would wait for each.
+    auto add_up = [&](std::int64_t count, auto term) {
+      std::vector<Expr> terms;
+      for (std::int64_t i = 0; i < count; ++i) terms.push_back(term(i));
+      for (std::size_t left = terms.size(); left > 1; left = (left + 1) / 2) {
+        for (std::size_t i = 0; i < left / 2; ++i)
+          terms[i] = combined(stage.reducer, terms[2 * i], terms[2 * i + 1]);
+        if (left % 2 != 0) terms[left / 2] = terms[left - 1];
+      }
+      return Stmt::store(sum, {none}, terms[0]);
     };
     std::vector<Stmt> body;
     for (std::int64_t lane = 0; lane < lanes; ++lane)
@@ -291,16 +324,17 @@ class RowsInGroups {
     body.push_back(shared_out(loops, bound, vectors, [&](const Substitution& at, const Expr& lane) {
       return accumulate(sum, stage, at, lane);
     }));
-    body.push_back(add_up(own(none), lanes, [&](std::int64_t i) { return own(Expr::index(i)); }));
+    body.push_back(add_up(lanes, [&](std::int64_t i) { return own(Expr::index(i)); }));
     body.push_back(Stmt::store(parts, {thread}, own(none)));
     body.push_back(barrier());
     auto part = [&](std::int64_t i) { return Expr::load(parts, dtype, {thread + Expr::index(i * few)}); };
-    Stmt some = Stmt::block({add_up(part(0), threads_ / few, part), Stmt::store(sums, {thread}, own(none))});
+    Stmt some = Stmt::block({add_up(threads_ / few, part), Stmt::store(sums, {thread}, own(none))});
     body.push_back(Stmt::branch(thread < Expr::index(few), some));
     body.push_back(barrier());
     auto each = [&](std::int64_t i) { return Expr::load(sums, dtype, {Expr::index(i)}); };
-    Stmt all = Stmt::block({add_up(each(0), few, each), finish(stage, bound, own(none))});
-    body.push_back(Stmt::branch(te::equal(thread, 0), all));
+    Stmt all = Stmt::block({add_up(few, each), finish(stage, bound, own(none))});
+    body.push_back(is_own(stage) ? all : by_one_thread(all));
+    unseen_.clear();
     return Stmt::block(std::move(body));
   }
 
@@ -309,6 +343,8 @@ class RowsInGroups {
   const bool keep_order_;
   std::vector<Alignment::Class> rows_;
   std::vector<bool> is_row_;  // by class
+  std::set<te::BufferId> own_;  // in registers, a copy for every thread
+  std::set<te::BufferId> unseen_;  // written since the last barrier
   std::int64_t threads_ = 32, longest_ = 1;
   VarId thread_;
 };

@@ -100,6 +100,8 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       // A position that becomes a number of 32 bits or a float needs no wider one on the way.
       if (is_position(operand) && node.dtype != DType::I64 && node.dtype != DType::U64)
         return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
+      if (is_float(operand.dtype()) && node.dtype == DType::I32 && analysis_.lies_within(operand, -1e9, 1e9))
+        return operations_.truncated(operand.dtype(), named(operand));
       return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
     }
     case ExprOp::Bitcast:

@@ -67,7 +67,8 @@ constexpr Function kFunctions[] = {
     {"widened_u32", "",
      R"(fn widened_u32(x: u32) -> i64 { return i64(x & 0x7fffffffu) + select(0li, 2147483648li, x > 0x7fffffffu); }
 )"},
-    // ---- floats. Compilers may take a NaN for impossible, so bits are looked at.
+    // ---- floats. Compilers may take a NaN for impossible, so bits are looked at. No branches: threads of a group would
+    // wait for one another at each.
     {"of_bits_f32", "", R"(fn of_bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }
 )"},
     {"is_nan_f32", "",
@@ -84,25 +85,21 @@ constexpr Function kFunctions[] = {
 )"},
     {"nan_f64", "nan_f32", R"(fn nan_f64() -> f64 { return f64(nan_f32()); }
 )"},
-    {"settled_", "is_nan_$T nan_$T", R"(fn settled_$T(x: $T) -> $T {
-  if (is_nan_$T(x)) { return nan_$T(); }
-  return x;
-}
+    {"settled_", "is_nan_$T nan_$T",
+     R"(fn settled_$T(x: $T) -> $T { return select(x, nan_$T(), is_nan_$T(x)); }
 )"},
     {"settled_vector", "nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
   return select(x, vec4<f32>(nan_f32()), (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u));
 }
 )"},
     {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {
-  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
-  if (a == $T(0) && b == $T(0)) { return -(-a - b); }
-  return select(b, a, a < b);
+  let smaller = select(select(b, a, a < b), -(-a - b), (a == $T(0)) & (b == $T(0)));
+  return select(smaller, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
 }
 )"},
     {"max_f", "is_nan_$T nan_$T", R"(fn max_$T(a: $T, b: $T) -> $T {
-  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
-  if (a == $T(0) && b == $T(0)) { return a + b; }
-  return select(b, a, a > b);
+  let larger = select(select(b, a, a > b), a + b, (a == $T(0)) & (b == $T(0)));
+  return select(larger, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
 }
 )"},
     {"rem_f", "is_nan_$T is_inf_$T nan_$T", R"(fn rem_$T(a: $T, b: $T) -> $T {
