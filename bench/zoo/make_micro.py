@@ -17,7 +17,8 @@ SEED = 2026
 PRODUCTS = [(768, 768, 768), (1024, 1024, 1024), (2048, 2048, 2048),  # rows, columns, depth
             (1, 4096, 4096), (8, 4096, 4096), (32, 4096, 4096), (128, 3072, 768)]
 ROWS = [4096, 4096]  # 64 MB
-HEADS, CONTEXT, WIDTH = 12, 4096, 64
+HEADS, WIDTH = 12, 64
+CONTEXTS = [512, 1024, 4096]  # queries, and as many keys
 
 
 def save(folder, name, op, x, y, constants):
@@ -31,16 +32,16 @@ def save(folder, name, op, x, y, constants):
     onnx.save(model, folder / f"{name}.onnx")
 
 
-def attention(folder, name, causal):
-    """softmax(q k^T / 8 [+ mask]) v: five operations, whose scores take 805 MB when they are written to memory."""
+def attention(folder, name, context, causal):
+    """softmax(q k^T / 8 [+ mask]) v: five operations; the scores of 4096 keys take 805 MB when they are written to memory."""
     def value(which):
-        return helper.make_tensor_value_info(which, TensorProto.FLOAT, [1, HEADS, CONTEXT, WIDTH])
+        return helper.make_tensor_value_info(which, TensorProto.FLOAT, [1, HEADS, context, WIDTH])
     constants = {"scale": np.float32(WIDTH ** -0.5)}
     nodes = [helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
              helper.make_node("MatMul", ["q", "turned"], ["products"]),
              helper.make_node("Mul", ["products", "scale"], ["scores"])]
     if causal:
-        constants |= {"size": np.array([CONTEXT, CONTEXT]), "no": np.float32(-np.inf)}
+        constants |= {"size": np.array([context, context]), "no": np.float32(-np.inf)}
         nodes += [helper.make_node("ConstantOfShape", ["size"], ["all"],
                                    value=helper.make_tensor("value", TensorProto.BOOL, [1], [True])),
                   helper.make_node("Trilu", ["all"], ["seen"], upper=0),
@@ -67,8 +68,9 @@ def main():
     save(folder, "layernorm_64MB", "LayerNormalization", ROWS, ROWS, {"scale": ones, "bias": 0 * ones})
     save(folder, "gelu_64MB", "Gelu", ROWS, ROWS, {})
     save(folder, "copy_64MB", "Neg", ROWS, ROWS, {})  # what a copy takes: it reads and writes every element once
-    attention(folder, f"attention_{CONTEXT}", causal=False)
-    attention(folder, f"attention_{CONTEXT}_causal", causal=True)
+    for context in CONTEXTS:
+        attention(folder, f"attention_{context}", context, causal=False)
+        attention(folder, f"attention_{context}_causal", context, causal=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_dot.h"
 #include "schedule/lower_groups.h"
+#include "schedule/lower_key_blocks.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
 #include "schedule/lower_tiles.h"
@@ -312,6 +313,30 @@ Stmt lower_blocks(Lowering& lowering, const Schedule& schedule) {
   return Stmt::block(std::move(phases));
 }
 
+// A phase whose work items do nothing unless the condition holds.
+Stmt where(const Expr& condition, const Stmt& phase) {
+  const bool group = phase->kind == kir::StmtNode::Kind::Block;
+  const bool grid = phase->kind == kir::StmtNode::Kind::Loop && phase->loop == LoopKind::Grid;
+  if (grid) return Stmt::loop(LoopKind::Grid, phase->var, where(condition, phase->body[0]));
+  if (!group) return Stmt::branch(condition, phase);
+  std::vector<Stmt> all;
+  bool phases = false;
+  for (const Stmt& one : phase->body) phases = phases || one->loop == LoopKind::Grid;
+  if (!phases) return Stmt::branch(condition, phase);
+  for (const Stmt& one : phase->body) all.push_back(where(condition, one));
+  return Stmt::block(std::move(all));
+}
+
+// Block by block where there are many keys; where their number is not known, the kernel has both ways.
+Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBlocks& blocks) {
+  std::vector<Stmt> phases = lower_key_blocks(lowering, blocks, schedule);
+  if (phases.empty()) return lower_blocks(lowering, schedule);
+  Stmt many = Stmt::block(std::move(phases));
+  if (!blocks.when.defined()) return many;
+  Stmt few = lower_blocks(lowering, schedule);
+  return Stmt::block({where(!blocks.when, few), where(blocks.when, many)});
+}
+
 struct ScheduleEntry {
   std::string_view name;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
@@ -432,6 +457,14 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
       ready = std::move(*tiles);
     } else if (entry.main_loop) {
       ready = prepare_main_loop(merged, target, nominal, entry.turn_operands);
+    }
+    if (entry.name == "attention" && schedule.exactness != Exactness::Exact && !tiles) {
+      if (auto blocks = prepare_key_blocks(merged, ready, target)) {
+        Lowering lowering(blocks->formula, target, nominal, name);
+        Stmt body = lower_many_keys(lowering, schedule, *blocks);
+        kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+        if (kir::verify(kernel)) return kernel;
+      }
     }
     Lowering lowering(ready, target, nominal, name);
     Stmt body = entry.lower(lowering, schedule);

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "schedule/contraction_roles.h"
 #include "te/compose.h"
 
 namespace xyntra {
@@ -13,7 +14,6 @@ using kir::Scope;
 using kir::Stmt;
 using te::Expr;
 using te::ExprNode;
-using te::ExprOp;
 using te::Stage;
 using te::Substitution;
 using te::VarId;
@@ -23,8 +23,6 @@ namespace {
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTailRows = 4;
-constexpr std::int64_t kManyProducts =
-    64;  // products, beside which storing the result one by one costs little
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
 constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
@@ -37,63 +35,6 @@ std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t 
     if (one.name == name) return one.value;
   }
   return otherwise;
-}
-
-// The shape of one contraction: who depends on what.
-struct Roles {
-  Expr row_factor, lane_factor;
-  VarId lane;
-  bool lane_in_rows = false;  // a product of vectors, lane by lane: depthwise
-  std::vector<VarId> rows, columns, batch;  // output axes but the lane, by which factor depends on them
-};
-
-std::optional<Roles> roles_of(const Lowering& lowering, const Stage& stage) {
-  if (stage.kind != Stage::Kind::MapReduce || stage.reducer != te::Reducer::Sum ||
-      stage.body->op != ExprOp::Mul || stage.reduction.empty())
-    return std::nullopt;
-  const te::Formula& formula = lowering.formula();
-  std::optional<Roles> best;
-  std::int64_t most = 0, summed = 1;
-  for (VarId axis : stage.reduction) summed *= lowering.size(formula.variable(axis).extent);
-  for (std::size_t side = 0; side < 2; ++side) {
-    const Expr &lanes = stage.body->operands[side], &rows = stage.body->operands[1 - side];
-    std::set<VarId> of_lanes = te::variables_of(lanes), of_rows = te::variables_of(rows);
-    for (VarId axis : stage.axes) {
-      bool in_rows_too = of_rows.count(axis) != 0;
-      if (!of_lanes.count(axis)) continue;
-      bool contiguous = true;
-      auto look_at = [&](const Expr& factor) {
-        te::for_each_node(factor, [&](const ExprNode& node) {
-          if (!te::is_load(node)) return;
-          contiguous = contiguous &&
-                       lowering.contiguous_in_blocks(node.buffer, te::index_of(node), axis, lowering.lanes());
-        });
-      };
-      look_at(lanes);
-      if (in_rows_too) look_at(rows);
-      std::int64_t turns = lowering.size(formula.variable(axis).extent);
-      if (!contiguous || turns < 4) continue;
-      auto stored = lowering.stride(stage.target, stage.store, axis);
-      // Results that lie apart are stored one by one, which counts where sums are short.
-      const std::int64_t apart = summed < kManyProducts ? 2 : 6;
-      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 8 : apart);
-      if (in_rows_too) score = score / 2;
-      Roles roles{rows, lanes, axis, in_rows_too, {}, {}, {}};
-      for (VarId other : stage.axes) {
-        if (other == axis) continue;
-        bool in_lanes = of_lanes.count(other) != 0, in_rows = of_rows.count(other) != 0;
-        (in_rows && !in_lanes   ? roles.rows
-         : in_lanes && !in_rows ? roles.columns
-                                : roles.batch)
-            .push_back(other);
-      }
-      if (in_rows_too && roles.rows.empty()) continue;
-      if (score <= most) continue;
-      most = score;
-      best = std::move(roles);
-    }
-  }
-  return best;
 }
 
 // Which of the tiles that read the same lines of b a tile is, and of how many.
@@ -113,7 +54,7 @@ struct RowCut {
 
 class TileLowering {
  public:
-  TileLowering(Lowering& lowering, const Stage& stage, Roles roles, const Schedule& schedule)
+  TileLowering(Lowering& lowering, const Stage& stage, ContractionRoles roles, const Schedule& schedule)
       : lowering_(lowering),
         stage_(stage),
         roles_(std::move(roles)),
@@ -183,11 +124,11 @@ class TileLowering {
       run.second = second;
       Stmt one;
       if (run.blocks.is(1)) {
-        one = where_columns(run, tile(bound, run, rows.first, rows.count));
+        one = where_columns(run, tiles_of(bound, run, rows));
       } else {
         VarId number = lowering_.loop(name(roles_.lane), run.blocks);
         run.base = run.base + Expr::variable(number) * Expr::index(run.width * run.vectors);
-        one = Stmt::loop(LoopKind::Serial, number, tile(bound, run, rows.first, rows.count));
+        one = Stmt::loop(LoopKind::Serial, number, tiles_of(bound, run, rows));
       }
       runs.push_back(std::move(one));
     }
@@ -233,6 +174,14 @@ class TileLowering {
                            traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
     if (rows_outside < columns_outside) return {&rows, &columns};
     return {&columns, &rows};
+  }
+
+  // All tiles of a block of rows go over the same lines of b, one after another.
+  Stmt tiles_of(const Substitution& bound, const Columns& across, const RowBlock& rows) {
+    if (rows.tiles == 1) return tile(bound, across, rows.first, rows.count);
+    VarId number = lowering_.loop("t", rows.tiles);
+    const Expr first = rows.first + Expr::variable(number) * Expr::index(rows.count);
+    return Stmt::loop(LoopKind::Serial, number, tile(bound, across, first, rows.count));
   }
 
   // A masked run is there for sizes that leave columns over.
@@ -860,7 +809,7 @@ class TileLowering {
 
   Lowering& lowering_;
   const Stage& stage_;
-  Roles roles_;
+  ContractionRoles roles_;
   bool fused_;
   VarId tile_, second_;
   std::int64_t rows_ = 1, vectors_ = 1, width_ = 1;
@@ -872,31 +821,31 @@ Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& 
                    const SymbolBindings& nominal) {
   Lowering probe(formula, target, nominal, "probe");
   probe.place_temporaries(Scope::Workspace);
-  auto roles = roles_of(probe, formula.stages[stage]);
+  auto roles = contraction_roles(probe, formula.stages[stage]);
   return roles && !roles->lane_in_rows ? roles->row_factor : Expr();
 }
 
 std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
-  auto roles = roles_of(lowering, stage);
+  auto roles = contraction_roles(lowering, stage);
   if (!roles) return {};
   return TileLowering(lowering, stage, std::move(*roles), schedule).phases();
 }
 
 Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& schedule, Substitution bound,
                      const RowBlock& rows) {
-  auto roles = roles_of(lowering, stage);
+  auto roles = contraction_roles(lowering, stage);
   if (!roles) return {};
   return TileLowering(lowering, stage, std::move(*roles), schedule).block(std::move(bound), rows);
 }
 
 std::optional<LaneRows> lane_rows_of(const Lowering& lowering, const Stage& stage) {
-  auto roles = roles_of(lowering, stage);
+  auto roles = contraction_roles(lowering, stage);
   if (!roles || !roles->lane_in_rows) return std::nullopt;
   return LaneRows{roles->lane, roles->rows};
 }
 
 std::vector<VarId> row_axes_of(const Lowering& lowering, const Stage& stage) {
-  auto roles = roles_of(lowering, stage);
+  auto roles = contraction_roles(lowering, stage);
   return roles && !roles->lane_in_rows ? roles->rows : std::vector<VarId>();
 }
 

@@ -21,12 +21,13 @@ te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Targ
 std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,
                                          const Schedule& schedule);
 
-// Rows [first, first + count) of the stage along `axis`, for all columns, inside one work item; the other rows are bound.
-// An undefined statement when the stage is of another form.
+// Rows [first, first + count * tiles) of the stage along `axis`, for all columns, inside one work item; the other rows are
+// bound. An undefined statement when the stage is of another form.
 struct RowBlock {
   te::VarId axis;
   te::Expr first;
-  std::int64_t count = 1;
+  std::int64_t count = 1;  // of a register tile
+  std::int64_t tiles = 1;
 };
 kir::Stmt lower_row_block(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
                           te::Substitution bound, const RowBlock& rows);

@@ -427,8 +427,12 @@ Formula divide_at_the_end(const Formula& formula) {
       std::vector<Expr> index = te::index_of(*load);
       bool plain = index.size() == weights.store.size();
       for (std::size_t d = 0; plain && d < index.size(); ++d) {
-        plain = weights.store[d]->op == ExprOp::Var;
-        if (plain) at[weights.store[d]->var.index] = index[d];
+        const Expr& place = weights.store[d];
+        plain = place->op == ExprOp::Var || (place.is_integer_constant(0) && index[d].is_integer_constant(0));
+        if (place->op == ExprOp::Var) at[place->var.index] = index[d];
+      }
+      for (VarId axis : weights.axes) {
+        if (made.variable(axis).extent.is(1)) at.try_emplace(axis.index, Expr::index(0));
       }
       plain = plain && at.size() == weights.axes.size();
       if (!plain) continue;

@@ -1,0 +1,25 @@
+// The shape of one contraction: who depends on what.
+//
+//   y[b, m, n] = sum(k) row[b, m, k] * lane[b, k, n]
+//
+// Lanes of vectors run along n, an axis of the result that one factor is contiguous in; the other factor is broadcast.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+struct ContractionRoles {
+  te::Expr row_factor, lane_factor;
+  te::VarId lane;
+  bool lane_in_rows = false;  // a product of vectors, lane by lane: depthwise
+  std::vector<te::VarId> rows, columns, batch;  // output axes but the lane, by which factor depends on them
+};
+
+// Nothing when the stage is no sum of products, or no axis can run in lanes.
+std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, const te::Stage& stage);
+
+}  // namespace xyntra

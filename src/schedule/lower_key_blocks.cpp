@@ -1,0 +1,122 @@
+#include "schedule/lower_key_blocks.h"
+
+#include <algorithm>
+
+#include "schedule/lower_contraction.h"
+#include "schedule/lower_stage.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+class KeyBlockLowering {
+ public:
+  KeyBlockLowering(Lowering& lowering, const KeyBlocks& blocks, const Schedule& schedule)
+      : lowering_(lowering), blocks_(blocks), schedule_(schedule) {}
+
+  std::vector<Stmt> phases() {
+    std::vector<Stmt> made;
+    for (const Stage& stage : blocks_.packed) {
+      lowering_.place(stage.target, Scope::Workspace);
+      std::vector<Stmt> packed = StageLowering(lowering_, stage, stage.axes, false).phases();
+      made.insert(made.end(), packed.begin(), packed.end());
+    }
+    std::vector<VarId> grid;
+    for (VarId row : blocks_.rows) {
+      grid.push_back(lowering_.loop("row", extent(row)));
+      rows_[row.index] = Expr::variable(grid.back());
+    }
+    const Dim& queries = extent(blocks_.query);
+    const std::int64_t together = blocks_.queries();
+    const Dim full = floor_div(queries, together), rest = queries - full * together;
+    VarId number = lowering_.loop("q", rest.is(0) ? full : full + 1);
+    grid.push_back(number);
+    Stmt body = block(Expr::variable(number) * Expr::index(together), {});
+    if (!body.defined()) return {};
+    if (!rest.is(0)) {
+      // The last block begins early enough to be a whole one; what another has stored it leaves alone.
+      Stmt last = block(Expr::size(queries - together), Expr::size(full * together));
+      if (!rest.is_constant()) last = Stmt::branch(Expr::index(0) < Expr::size(rest), std::move(last));
+      if (!queries.is_constant())
+        last = Stmt::branch(Expr::index(together) <= Expr::size(queries), std::move(last));
+      body = Stmt::branch(Expr::variable(number) < Expr::size(full), std::move(body), std::move(last));
+    }
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Grid, *loop, std::move(body));
+    made.push_back(std::move(body));
+    return made;
+  }
+
+ private:
+  const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
+
+  // All stages for the queries from `first` on; results before `from` are not stored.
+  Stmt block(const Expr& first, const Expr& from) {
+    for (te::BufferId buffer : blocks_.held) {
+      const std::vector<bool> kept(lowering_.formula().buffer(buffer).shape.size(), true);
+      lowering_.place_window(buffer, Scope::Shared, kept, {0, first, blocks_.queries()});
+    }
+    VarId number = lowering_.loop("b", blocks_.count);
+    Substitution bound = rows_;
+    bound[blocks_.block.index] = Expr::variable(number);
+    const RowBlock rows{blocks_.query, first, blocks_.tile_rows, blocks_.tiles};
+    Stmt scores = lower_row_block(lowering_, blocks_.scores, schedule_, bound, rows);
+    Stmt weighted = lower_row_block(lowering_, blocks_.weighted, schedule_, bound, rows);
+    if (!scores.defined() || !weighted.defined()) return {};
+    Stmt softmax = group_by_group(bound, first);
+    Stmt one = Stmt::block({std::move(scores), std::move(softmax), std::move(weighted)});
+    if (blocks_.seen.defined()) {
+      bound[blocks_.query.index] = first + Expr::index(blocks_.queries() - 1);
+      const Expr seen = lowering_.at(blocks_.seen, bound), matters = lowering_.at(blocks_.matters, bound);
+      one = Stmt::branch(seen | matters, std::move(one));
+    }
+    Stmt keys = Stmt::loop(LoopKind::Serial, number, std::move(one));
+    return Stmt::block({row_by_row(blocks_.begin, rows_, first, {}), std::move(keys),
+                        row_by_row(blocks_.end, rows_, first, from)});
+  }
+
+  Stmt row_by_row(const std::vector<Stage>& stages, Substitution bound, const Expr& first, const Expr& from) {
+    VarId row = lowering_.loop("r", blocks_.queries());
+    const Expr query = first + Expr::variable(row);
+    bound[blocks_.query.index] = query;
+    std::vector<Stmt> body;
+    for (const Stage& stage : stages) {
+      std::vector<VarId> free = stage.axes;
+      std::erase(free, blocks_.query);
+      body.push_back(StageLowering(lowering_, stage, std::move(free), false).serial(bound));
+    }
+    Stmt one = Stmt::block(std::move(body));
+    if (from.defined()) one = Stmt::branch(query >= from, std::move(one));
+    return Stmt::loop(LoopKind::Serial, row, std::move(one));
+  }
+
+  Stmt group_by_group(Substitution bound, const Expr& first) {
+    VarId number = lowering_.loop("g", blocks_.queries() / blocks_.group_rows);
+    bound[blocks_.group.index] = first + Expr::variable(number) * Expr::index(blocks_.group_rows);
+    std::vector<Stmt> body;
+    for (const Stage& stage : blocks_.softmax)
+      body.push_back(StageLowering(lowering_, stage, stage.axes, false).serial(bound));
+    return Stmt::loop(LoopKind::Serial, number, Stmt::block(std::move(body)));
+  }
+
+  Lowering& lowering_;
+  const KeyBlocks& blocks_;
+  const Schedule& schedule_;
+  Substitution rows_;
+};
+
+}  // namespace
+
+std::vector<Stmt> lower_key_blocks(Lowering& lowering, const KeyBlocks& blocks, const Schedule& schedule) {
+  return KeyBlockLowering(lowering, blocks, schedule).phases();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,52 @@
+// Attention over many keys, made ready to go through them block by block. With f for scale and mask, and b for the keys of
+// one block, a block of queries i does, for one block of keys after another:
+//
+//   p[i, b] = f(sum(d) q[i, d] * k[b, d])                          scores of the block
+//   n[i] = max(m[i], max(b) p[i, b]);  a[i] = exp(m[i] - n[i])     the largest so far, and what it makes of sums so far
+//   p[i, b] = exp(p[i, b] - n[i]);  m[i] = n[i]
+//   s[i] = s[i] * a[i] + sum(b) p[i, b]
+//   o[i, c] = o[i, c] * a[i] + sum(b) p[i, b] * v[b, c]
+//
+// and in the end y[i, c] = o[i, c] / s[i]. The scores of a block stay in cache, and so do its keys and values while all
+// queries of the block use them; these are laid out in panels before, as wide as a register tile, zero beyond the last key.
+// Sums are corrected when a larger score comes along, so their digits differ from those of the stages one after another.
+// Where f makes -inf of the scores of later keys, as causal attention does, blocks of keys that no query sees are left out:
+// they would weigh nothing.
+#pragma once
+
+#include <optional>
+
+#include "target/target.h"
+#include "te/formula.h"
+
+namespace xyntra {
+
+struct KeyBlocks {
+  te::Formula formula;  // the one given, with more loops and buffers; the stages below stand beside its own
+  te::VarId block;  // of keys: which one
+  Dim count;  // of blocks
+  te::VarId query;
+  std::vector<te::VarId> rows;  // loops that all stages share, but the queries
+  std::int64_t tile_rows = 1, tiles = 1;  // of queries that go through the keys together
+  te::VarId group;  // the first of some queries whose softmax is done together
+  std::int64_t group_rows = 1;
+  te::Expr when;  // sizes for which it pays; undefined where they are known to
+  te::Expr
+      seen;  // where the last query of a block sees the first key of one; undefined where all do, perhaps
+  te::Expr matters;  // values of the block that make more than zero of a weight of zero: inf and NaN
+
+  std::vector<te::Stage> packed;  // once a launch
+  std::vector<te::Stage> begin, end;  // once a block of queries, row by row
+  te::Stage scores, weighted;
+  std::vector<te::Stage> softmax;  // group by group, between the two
+  std::vector<te::BufferId> held;  // by a work item: a window of the queries
+
+  std::int64_t queries() const { return tile_rows * tiles; }
+};
+
+// Of a formula whose stages are scores, maximum, exponents, their sum and the weighted sum. `ready` has the same loops and
+// buffers, and perhaps more. Nothing when the stages are of another form, or sizes are known to be too small.
+std::optional<KeyBlocks> prepare_key_blocks(const te::Formula& formula, const te::Formula& ready,
+                                            const Target& target);
+
+}  // namespace xyntra

@@ -1,0 +1,187 @@
+// Attention over many keys: block by block, with sums that are corrected when a larger score comes along.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "compiler/cpu_backend.h"
+#include "compiler/lock.h"
+#include "compiler/sim_backend.h"
+#include "fusion/execute.h"
+#include "ops/infer.h"
+
+namespace xyntra {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Attention {
+  std::int64_t heads, shared_heads;  // of queries; of keys and values
+  Dim queries, keys;
+  std::int64_t depth, columns;
+  bool mask = false, causal = false;
+
+  Graph graph() const {
+    Graph graph;
+    auto input = [&](const char* name, Shape shape) {
+      return graph.add_input(name, Type::tensor(DType::F32, std::move(shape)));
+    };
+    std::vector<ValueId> inputs{input("q", {1, heads, queries, depth}),
+                                input("k", {1, shared_heads, keys, depth}),
+                                input("v", {1, shared_heads, keys, columns})};
+    if (mask) inputs.push_back(input("mask", {queries, keys}));
+    Attributes attributes;
+    if (causal) attributes = {{"is_causal", std::int64_t{1}}};
+    graph.outputs = {graph.output_of(graph.add_node("Attention", inputs, {"y"}, std::move(attributes)))};
+    EXPECT_TRUE(infer_types(graph).has_value());
+    return graph;
+  }
+};
+
+Tensor numbers(const Dims& dims, std::uint32_t seed) {
+  Tensor tensor = *Tensor::allocate(DType::F32, dims);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (float& value : tensor.mutable_view<float>()) {
+    state = state * 1664525U + 1013904223U;
+    value =
+        static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 21);
+  }
+  return tensor;
+}
+
+std::vector<Datum> inputs_of(const Attention& attention, std::int64_t queries, std::int64_t keys) {
+  std::vector<Datum> made{Datum::of(numbers({1, attention.heads, queries, attention.depth}, 1)),
+                          Datum::of(numbers({1, attention.shared_heads, keys, attention.depth}, 2)),
+                          Datum::of(numbers({1, attention.shared_heads, keys, attention.columns}, 3))};
+  if (!attention.mask) return made;
+  // Some queries see none of the first keys, more of them than a block has; one sees nothing at all.
+  Tensor mask = numbers({queries, keys}, 4);
+  auto values = mask.mutable_view<float>();
+  for (std::int64_t i = 0; i < queries; ++i) {
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const bool hidden = (i % 3 == 1 && j < 300) || i == 7;
+      if (hidden) values[static_cast<std::size_t>(i * keys + j)] = -kInfinity;
+    }
+  }
+  made.push_back(Datum::of(std::move(mask)));
+  return made;
+}
+
+Plan plan_for(const Attention& attention, const Target& target) {
+  CompileOptions options;
+  options.target = &target;
+  auto plan = make_plan(attention.graph(), options);
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  return std::move(*plan);
+}
+
+std::vector<float> floats(const Result<std::vector<Datum>>& results) {
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  const auto view = (*results)[0].tensor.view<float>();
+  return {view.begin(), view.end()};
+}
+
+std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto runner = PlanRunner::create(plan, {});
+  EXPECT_TRUE(runner.has_value());
+  return floats(runner->run(inputs));
+}
+
+std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto lowered = lower_plan(plan, {});
+  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
+  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
+                     simulate_kernels(std::move(lowered->kernels)));
+  return floats(context.run(inputs));
+}
+
+std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
+  auto model = compile_for_cpu(plan, {});
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  RunOptions options;
+  options.threads = threads;
+  RunContext context(model->program, model->host, options);
+  return floats(context.run(inputs));
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(std::isnan(got[i]), std::isnan(expected[i])) << "element " << i;
+    if (std::isnan(got[i]) || got[i] == expected[i]) continue;  // infinities have no distance
+    ASSERT_NEAR(got[i], expected[i], 2e-5) << "element " << i;
+  }
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Kept for a block of queries: the scores of 256 keys.
+bool goes_by_blocks(const Plan& plan) {
+  const auto text = kernels_of(plan);
+  return text.has_value() && text->find(", 256]\n") != std::string::npos;
+}
+
+// Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys, and later keys unseen.
+const Attention kFixed[] = {{2, 2, 96, 512, 16, 32},
+                            {1, 1, 130, 700, 12, 20, true},
+                            {4, 2, 100, 520, 8, 16, false, true},
+                            {1, 1, 600, 600, 8, 8, false, true}};
+
+TEST(LongAttention, EveryTargetComputesTheSame) {
+  for (const Attention& attention : kFixed) {
+    SCOPED_TRACE(attention.keys.constant());
+    const auto inputs = inputs_of(attention, attention.queries.constant(), attention.keys.constant());
+    for (const char* name : {"avx2", "avx512", "neon"}) {
+      SCOPED_TRACE(name);
+      const Plan plan = plan_for(attention, **find_target(name));
+      EXPECT_TRUE(goes_by_blocks(plan));
+      expect_near(simulated(plan, inputs), evaluated(plan, inputs));
+    }
+  }
+}
+
+TEST(LongAttention, ThreadsChangeNoBit) {
+  for (const Attention& attention : kFixed) {
+    SCOPED_TRACE(attention.keys.constant());
+    const auto inputs = inputs_of(attention, attention.queries.constant(), attention.keys.constant());
+    const Plan plan = plan_for(attention, host_target());
+    const std::vector<float> alone = executed(plan, inputs, 1);
+    expect_near(alone, evaluated(plan, inputs));
+    for (int threads : {2, 4}) EXPECT_TRUE(same_bits(executed(plan, inputs, threads), alone)) << threads;
+  }
+}
+
+// Whoever comes with few keys or queries is served by rows of all scores.
+TEST(LongAttention, SizesMayBeKnownOnlyWhenItRuns) {
+  for (const bool causal : {false, true}) {
+    const Attention attention{2, 2, Dim::symbol("s"), Dim::symbol("t"), 8, 16, !causal, causal};
+    const Plan general = plan_for(attention, **find_target("avx512")),
+               here = plan_for(attention, host_target());
+    EXPECT_TRUE(goes_by_blocks(general));
+    for (const auto& [queries, keys] :
+         {std::pair{96, 512}, {97, 513}, {200, 600}, {5, 40}, {1, 600}, {130, 400}}) {
+      SCOPED_TRACE(std::to_string(queries) + " x " + std::to_string(keys));
+      const auto inputs = inputs_of(attention, queries, keys);
+      const std::vector<float> expected = evaluated(general, inputs);
+      expect_near(simulated(general, inputs), expected);
+      expect_near(executed(here, inputs, 2), expected);
+    }
+  }
+}
+
+// Keys that nobody sees weigh nothing, but zero times infinity is no number: their blocks are not left out then.
+TEST(LongAttention, UnseenValuesThatAreNotFiniteCount) {
+  const Attention attention{1, 1, 600, 600, 8, 8, false, true};
+  auto inputs = inputs_of(attention, 600, 600);
+  inputs[2].tensor.mutable_view<float>()[599 * 8 + 3] = kInfinity;
+  const Plan plan = plan_for(attention, host_target());
+  const std::vector<float> expected = evaluated(plan, inputs);
+  EXPECT_TRUE(std::isnan(expected[3]));
+  expect_near(executed(plan, inputs, 1), expected);
+}
+
+}  // namespace
+}  // namespace xyntra
