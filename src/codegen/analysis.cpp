@@ -1,5 +1,6 @@
 #include "codegen/analysis.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -90,6 +91,13 @@ bool KernelAnalysis::needs_guard(const Expr& expr) {
   bool needed = expr->op == ExprOp::Load && !access(*expr).in_bounds;
   for (const Expr& operand : expr->operands) needed = needs_guard(operand) || needed;
   return guarded_[expr.address()] = needed;
+}
+
+bool KernelAnalysis::needs_guard(const ExprNode& select, std::size_t side) {
+  const Expr& operand = select.operands[side];
+  const std::vector<Expr>& read = select.operands[0]->operands;
+  return needs_guard(operand) &&
+         std::ranges::none_of(read, [&](const Expr& one) { return te::same(one, operand); });
 }
 
 bool KernelAnalysis::is_natural(const Expr& index) {

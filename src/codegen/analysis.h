@@ -32,6 +32,8 @@ class KernelAnalysis {
 
   // Whether something in it may only be read under the conditions around it.
   bool needs_guard(const te::Expr& expr);
+  // Whether a side of a select may only be read where it is chosen; what its condition compares is read in any case.
+  bool needs_guard(const te::ExprNode& select, std::size_t side);
   // Whether a float is shown to lie in [low, high], or to be no number.
   bool lies_within(const te::Expr& number, double low, double high);
   // Whether an index is shown to be at least 0.

@@ -417,6 +417,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
                                       const Target& target, const SymbolBindings& nominal,
                                       const std::string& name, bool share_parts) {
   te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  ready = ignore_nan_in_maxima(ready);
   if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.
   const bool product = schedule.name == "contraction" || schedule.name == "window";
@@ -447,6 +448,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
       return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts);
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
+    merged = ignore_nan_in_maxima(merged);
     if (entry.share_parts && schedule.exactness != Exactness::Exact) merged = multiply_by_inverses(merged);
     te::Formula ready = merged;
     std::optional<te::Formula> tiles;

@@ -24,6 +24,7 @@ constexpr std::int64_t kRowLanes = 4;
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
 constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
 constexpr std::int64_t kFewResults = 16384;
+constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
 
 class RowsInGroups {
@@ -168,6 +169,12 @@ class RowsInGroups {
         lowering_.place(buffer.id, Scope::Register, kept);
         continue;
       }
+      if (is_in_step(buffer, kept, alignment)) {
+        own_.insert(buffer.id);
+        const auto dimension = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
+        lowering_.place_in_turns(buffer.id, kept, {dimension, threads_, kRowLanes});
+        continue;
+      }
       const bool fits = bytes.is_constant() && bytes.constant() <= std::min(left, kMostShared);
       if (fits) {
         left -= bytes.constant();
@@ -176,6 +183,60 @@ class RowsInGroups {
         lowering_.place(buffer.id, Scope::Workspace);
       }
     }
+  }
+
+  // Whether every thread reads nothing but the elements that it wrote: all stages go along the one dimension alike.
+  bool is_in_step(const te::BufferInfo& buffer, const std::vector<bool>& kept,
+                  const Alignment& alignment) const {
+    if (keep_order_ || buffer.dtype != DType::F32 || std::ranges::count(kept, true) != 1) return false;
+    const auto dimension = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
+    const Dim& extent = buffer.shape[dimension];
+    if (!extent.is_constant() || !te::divides(Dim(kRowLanes), extent) ||
+        extent.constant() > kMostTurns * threads_ * kRowLanes)
+      return false;
+    // The loop that the threads of a stage share out, a vector at a time.
+    auto shared_loop = [&](std::size_t s) {
+      const Stage& stage = formula_.stages[s];
+      VarId found;
+      int loops = 0;
+      auto count = [&](VarId axis) {
+        if (formula_.variable(axis).extent.is(1)) return;
+        found = axis;
+        ++loops;
+      };
+      for (VarId axis : stage.axes) {
+        if (!is_row_[alignment.class_of(s, axis)]) count(axis);
+      }
+      for (VarId axis : stage.reduction) count(axis);
+      const bool vectors =
+          stage.body.dtype() == DType::F32 && formula_.buffer(stage.target).dtype == DType::F32;
+      return loops == 1 && vectors && formula_.variable(found).extent == extent ? found : VarId();
+    };
+    auto goes_along = [](const Expr& index, VarId loop) {
+      return loop.valid() && index->op == te::ExprOp::Var && index->var == loop;
+    };
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      const Stage& stage = formula_.stages[s];
+      const VarId loop = shared_loop(s);
+      bool fits = stage.target != buffer.id ||
+                  (stage.reducer == te::Reducer::None && goes_along(stage.store[dimension], loop));
+      te::for_each_node(stage, [&](const te::ExprNode& node) {
+        if (!te::is_load(node) || node.buffer != buffer.id) return;
+        fits = fits && node.op == te::ExprOp::Load && goes_along(te::index_of(node)[dimension], loop);
+      });
+      // Where a result is one for the whole row, a finish is computed apart from the elements.
+      const bool finishes = stage.finish.defined() && !stage.reduction.empty();
+      if (!fits || (finishes && reads(stage.finish, buffer.id))) return false;
+    }
+    return true;
+  }
+
+  static bool reads(const Expr& expr, te::BufferId buffer) {
+    bool found = false;
+    te::for_each_node(expr, [&](const te::ExprNode& node) {
+      found = found || (te::is_load(node) && node.buffer == buffer);
+    });
+    return found;
   }
 
   // ---- one stage of one row
@@ -222,7 +283,9 @@ class RowsInGroups {
     Stmt body = what(inner, Expr::variable(lane));
     body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
     if (!te::divides(Dim(threads_), parts)) body = Stmt::branch(part < Expr::size(parts), body);
-    return Stmt::loop(LoopKind::Serial, turn, body);
+    const Dim& turns = lowering_.kernel().variable(turn).extent;
+    const bool few = turns.is_constant() && turns.constant() <= kMostTurns;
+    return Stmt::loop(few ? LoopKind::Unrolled : LoopKind::Serial, turn, body);
   }
 
   Stmt accumulate(kir::BufferId sum, const Stage& stage, const Substitution& bound, const Expr& lane) {

@@ -43,7 +43,8 @@ Expr identity_of(te::Reducer reducer, DType dtype) {
     case te::Reducer::None:
     case te::Reducer::Sum: return Expr::number(dtype, 0);
     case te::Reducer::Product: return Expr::number(dtype, 1);
-    case te::Reducer::Max: return limit(true);
+    case te::Reducer::Max:
+    case te::Reducer::Largest: return limit(true);
     case te::Reducer::Min: return limit(false);
   }
   return {};
@@ -56,6 +57,7 @@ Expr combined(te::Reducer reducer, Expr so_far, Expr next) {
     case te::Reducer::Product: return std::move(so_far) * std::move(next);
     case te::Reducer::Max: return max(std::move(so_far), std::move(next));
     case te::Reducer::Min: return min(std::move(so_far), std::move(next));
+    case te::Reducer::Largest: return select(so_far > next, so_far, next);
   }
   return {};
 }
@@ -81,7 +83,7 @@ Lowering::Lowering(const te::Formula& formula, const Target& target, const Symbo
       argument.shape = buffer->shape;
       argument.written = role == BufferRole::Output;
       std::vector<bool> all(buffer->shape.size(), true);
-      places_[buffer->id] = {kir::add_buffer(kernel_, std::move(argument)), std::move(all), {}};
+      places_[buffer->id] = {kir::add_buffer(kernel_, std::move(argument)), std::move(all), {}, {}};
     }
   };
   add_arguments(BufferRole::Input);
@@ -122,12 +124,20 @@ void Lowering::place(te::BufferId temporary, kir::Scope scope, const std::vector
 void Lowering::place_window(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept,
                             const Window& window) {
   const BufferInfo& info = formula_.buffer(temporary);
-  Place place{{}, kept, window};
+  Place place{{}, kept, window, {}};
   Shape shape;
   for (std::size_t d = 0; d < info.shape.size(); ++d) {
     if (place.kept[d]) shape.push_back(d == window.dimension ? Dim(window.count) : info.shape[d]);
   }
   place.buffer = scratch("s", info.dtype, std::move(shape), scope);
+  places_[temporary] = std::move(place);
+}
+
+void Lowering::place_in_turns(te::BufferId temporary, const std::vector<bool>& kept, const Turns& turns) {
+  const BufferInfo& info = formula_.buffer(temporary);
+  const Dim each = ceil_div(info.shape[turns.dimension], Dim(turns.threads * turns.lanes));
+  Place place{{}, kept, {}, turns};
+  place.buffer = scratch("s", info.dtype, {each, turns.lanes}, kir::Scope::Register);
   places_[temporary] = std::move(place);
 }
 
@@ -144,6 +154,12 @@ std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> ind
     if (place.window && place.window->dimension == d) {
       te::IndexAlgebra algebra(kernel_.variables);
       index[d] = algebra.simplified(index[d] - place.window->first);
+    }
+    if (place.turns) {
+      te::IndexAlgebra algebra(kernel_.variables);
+      const std::int64_t lanes = place.turns->lanes, together = place.turns->threads * lanes;
+      kept.push_back(algebra.simplified(te::floor_div(index[d], Expr::index(together))));
+      index[d] = algebra.simplified(te::mod(index[d], Expr::index(lanes)));
     }
     kept.push_back(std::move(index[d]));
   }

@@ -37,6 +37,12 @@ class Lowering {
   };
   void place_window(te::BufferId temporary, kir::Scope scope, const std::vector<bool>& kept,
                     const Window& window);
+  // Threads take turns at a dimension, `lanes` elements at a time, and each keeps what is its own.
+  struct Turns {
+    std::size_t dimension = 0;
+    std::int64_t threads = 1, lanes = 1;
+  };
+  void place_in_turns(te::BufferId temporary, const std::vector<bool>& kept, const Turns& turns);
   void place_temporaries(kir::Scope scope);  // those that are not placed yet
   bool is_placed(te::BufferId buffer) const { return places_.count(buffer) != 0; }
   kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }
@@ -83,6 +89,7 @@ class Lowering {
     kir::BufferId buffer;
     std::vector<bool> kept;
     std::optional<Window> window;
+    std::optional<Turns> turns;
   };
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
   te::Expr undivided(const te::Expr& index) const;

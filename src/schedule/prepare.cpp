@@ -483,30 +483,32 @@ const Stage* writer_of(const Formula& formula, BufferId buffer) {
 // The variable that an index is; invalid where it is more.
 VarId plain_variable(const Expr& index) { return index->op == ExprOp::Var ? index->var : VarId(); }
 
-// Whether a stage adds up exp(x[k] - max(k) x[k]) over all k.
-bool sums_exponents(const Formula& formula, const Stage& sum) {
-  if (sum.reducer != te::Reducer::Sum || sum.finish.defined() || sum.reduction.empty()) return false;
+// The stage max(k) x[k] of a stage that adds up exp(x[k] - max(k) x[k]) over all k; null for every other.
+const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
+  if (sum.reducer != te::Reducer::Sum || sum.finish.defined() || sum.reduction.empty()) return nullptr;
   // What is added up, under the loops of the sum.
   Expr term = sum.body;
   if (term->op == ExprOp::Load) {
     const Stage* made = writer_of(formula, term->buffer);
-    if (made == nullptr || made->reducer != te::Reducer::None || made->finish.defined()) return false;
+    if (made == nullptr || made->reducer != te::Reducer::None || made->finish.defined()) return nullptr;
     te::Substitution at;
     std::vector<Expr> index = te::index_of(*term);
     for (std::size_t d = 0; d < index.size(); ++d) {
-      if (!plain_variable(made->store[d]).valid()) return false;
+      if (!plain_variable(made->store[d]).valid()) return nullptr;
       at[made->store[d]->var.index] = index[d];
     }
-    if (at.size() != made->axes.size()) return false;
+    if (at.size() != made->axes.size()) return nullptr;
     term = te::substituted(made->body, at);
   }
-  if (term->op != ExprOp::Exp || term->operands[0]->op != ExprOp::Sub) return false;
+  if (term->op != ExprOp::Exp || term->operands[0]->op != ExprOp::Sub) return nullptr;
   const Expr &x = term->operands[0]->operands[0], &most = term->operands[0]->operands[1];
-  if (most->op != ExprOp::Load) return false;
+  if (most->op != ExprOp::Load) return nullptr;
   const Stage* largest = writer_of(formula, most->buffer);
-  if (largest == nullptr || largest->reducer != te::Reducer::Max || largest->finish.defined()) return false;
+  const bool maximum = largest != nullptr &&
+                       (largest->reducer == te::Reducer::Max || largest->reducer == te::Reducer::Largest);
+  if (!maximum || largest->finish.defined()) return nullptr;
   std::map<VarId, VarId> loops;  // of the maximum to those of the sum
-  if (!is_renamed(largest->body, x, loops)) return false;
+  if (!is_renamed(largest->body, x, loops)) return nullptr;
   // The same place of the maximum, and every turn of its reduction.
   std::vector<Expr> index = te::index_of(*most);
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -514,14 +516,15 @@ bool sums_exponents(const Formula& formula, const Stage& sum) {
     auto same = loops.find(place);
     bool still = place.valid() && formula.variable(place).extent.is(1);
     if (still) continue;
-    if (same == loops.end() || plain_variable(index[d]) != same->second) return false;
+    if (same == loops.end() || plain_variable(index[d]) != same->second) return nullptr;
   }
-  return std::all_of(largest->reduction.begin(), largest->reduction.end(), [&](VarId k) {
+  bool every = std::all_of(largest->reduction.begin(), largest->reduction.end(), [&](VarId k) {
     auto turn = loops.find(k);
     if (turn == loops.end()) return formula.variable(k).extent.is(1);
     return std::find(sum.reduction.begin(), sum.reduction.end(), turn->second) != sum.reduction.end() &&
            formula.variable(k).extent == formula.variable(turn->second).extent;
   });
+  return every ? largest : nullptr;
 }
 
 }  // namespace
@@ -533,7 +536,7 @@ Formula multiply_by_inverses(const Formula& formula) {
     bool plain = buffer.dtype == DType::F32 || buffer.dtype == DType::F64;
     if (!plain || buffer.role != BufferRole::Temporary || sum.kind != Stage::Kind::MapReduce) continue;
     if (sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
-        !sums_exponents(made, sum))
+        largest_of_exponents(made, sum) == nullptr)
       continue;
     auto is_sum = [&](const Expr& expr) { return expr->op == ExprOp::Load && expr->buffer == buffer.id; };
     std::size_t reads = 0, divisions = 0;
@@ -552,6 +555,49 @@ Formula multiply_by_inverses(const Formula& formula) {
       rewriter(stage);
     }
     sum.finish = Expr::number(buffer.dtype, 1) / Expr::accumulator(buffer.dtype);
+  }
+  return made;
+}
+
+namespace {
+
+bool reads(const Stage& stage, BufferId buffer) {
+  bool found = false;
+  te::for_each_node(
+      stage, [&](const ExprNode& node) { found = found || (te::is_load(node) && node.buffer == buffer); });
+  return found;
+}
+
+// Whether a NaN that it reads is a NaN in what it writes.
+bool passes_nan_on(const Stage& stage) {
+  bool passes = true;
+  te::for_each_node(stage, [&](const ExprNode& node) {
+    const bool chooses = node.op == ExprOp::Min || node.op == ExprOp::Max ||
+                         (node.op == ExprOp::Select && te::reads_data(node.operands[0]));
+    passes = passes && !chooses && (node.op != ExprOp::Cast || is_float(node.dtype));
+  });
+  return passes;
+}
+
+}  // namespace
+
+Formula ignore_nan_in_maxima(const Formula& formula) {
+  Formula made = formula;
+  for (const Stage& sum : made.stages) {
+    if (sum.kind != Stage::Kind::MapReduce || made.buffer(sum.target).role != BufferRole::Temporary) continue;
+    const Stage* largest = largest_of_exponents(made, sum);
+    if (largest == nullptr || !is_float(largest->body.dtype()) ||
+        made.buffer(largest->target).role != BufferRole::Temporary)
+      continue;
+    // Whatever is made of the maximum is made of the sum as well.
+    const BufferId exponents = sum.body->op == ExprOp::Load ? sum.body->buffer : largest->target;
+    const bool all = std::ranges::all_of(made.stages, [&](const Stage& stage) {
+      const bool own = &stage == &sum || &stage == largest || stage.target == exponents;
+      const bool uses = reads(stage, largest->target) || reads(stage, exponents);
+      return own || !uses || (reads(stage, sum.target) && passes_nan_on(stage));
+    });
+    if (!all || made.buffer(exponents).role != BufferRole::Temporary) continue;
+    made.stages[static_cast<std::size_t>(largest - made.stages.data())].reducer = te::Reducer::Largest;
   }
   return made;
 }

@@ -27,6 +27,10 @@ te::Formula divide_at_the_end(const te::Formula& formula);
 // The largest exponent is exp(0), so the sum is at least 1 and its inverse no less a number than it is. It rounds once more.
 te::Formula multiply_by_inverses(const te::Formula& formula);
 
+// The maximum that a softmax takes off, without looking for NaNs: a sum of exponents finds them anyway.
+//   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             m = largest(k) x[k]; the rest the same
+te::Formula ignore_nan_in_maxima(const te::Formula& formula);
+
 te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
                               bool turn_operands);
 

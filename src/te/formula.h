@@ -23,7 +23,14 @@
 
 namespace xyntra::te {
 
-enum class Reducer : std::uint8_t { None, Sum, Product, Max, Min };
+enum class Reducer : std::uint8_t {
+  None,
+  Sum,
+  Product,
+  Max,
+  Min,
+  Largest  // as Max, but where one element is a NaN the result is any of them
+};
 enum class Combiner : std::uint8_t { Replace, Add, Multiply, Max, Min };
 const char* name_of(Reducer reducer);    // "sum"
 const char* name_of(Combiner combiner);  // "+="-like spelling

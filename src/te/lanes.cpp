@@ -415,6 +415,7 @@ T combined(Reducer reducer, DType dtype, T a, T b) {
       else
         return a * b;
     case Reducer::Max:
+    case Reducer::Largest:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::U64 ? (as_unsigned(a) > as_unsigned(b) ? a : b) : (a > b ? a : b);
       else
@@ -462,6 +463,7 @@ T identity_of(Reducer reducer, DType dtype) {
     case Reducer::Sum: return T{0};
     case Reducer::Product: return T{1};
     case Reducer::Max:
+    case Reducer::Largest:
       if constexpr (std::is_same_v<T, I>)
         return dtype == DType::Bool ? 0 : lowest_integer(dtype);
       else

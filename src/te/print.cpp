@@ -14,6 +14,7 @@ const char* name_of(Reducer reducer) {
     case Reducer::Product: return "prod";
     case Reducer::Max: return "max";
     case Reducer::Min: return "min";
+    case Reducer::Largest: return "largest";
   }
   return "";
 }

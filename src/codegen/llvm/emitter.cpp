@@ -504,7 +504,11 @@ Value* KernelEmitter::select(const ExprNode& node) {
   for (std::size_t side = 0; side < 2; ++side) {
     const Expr& operand = node.operands[1 + side];
     guard_ = nullptr;
-    if (analysis_.needs_guard(operand)) guard_ = both(outer, side == 0 ? condition : b_.CreateNot(condition));
+    if (analysis_.needs_guard(node, 1 + side)) {
+      guard_ = both(outer, side == 0 ? condition : b_.CreateNot(condition));
+    } else if (analysis_.needs_guard(operand)) {
+      guard_ = outer;
+    }
     chosen[side] = emit(operand);
   }
   guard_ = outer;

@@ -109,8 +109,8 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   auto digits = [this](const std::string& of, const std::vector<kir::VarId>& variables) {
     for (std::size_t d = variables.size(); d-- > 0;) {
       const std::string extent = size(kernel_.variable(variables[d]).extent);
-      line("let " + variable(variables[d]) + " = " + of + (d == 0 ? "" : " % " + extent) + ";");
-      if (d != 0) line(of + " = " + of + " / " + extent + ";");
+      line("let " + variable(variables[d]) + " = " + (d == 0 ? of : rest_text(of, extent)) + ";");
+      if (d != 0) line(of + " = " + quotient_text(of, extent) + ";");
     }
   };
   digits("item", phase.grid);

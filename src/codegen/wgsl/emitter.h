@@ -14,6 +14,10 @@ namespace xyntra::wgsl {
 // it is not multiplied.
 bool is_position(const te::Expr& expr, bool may_read = true);
 
+// What a natural number divided by a positive one gives, and what is left over.
+std::string quotient_text(const std::string& natural, const std::string& divisor);
+std::string rest_text(const std::string& natural, const std::string& divisor);
+
 inline bool is_private(kir::Scope scope) {
   return scope == kir::Scope::Register || scope == kir::Scope::Shared;
 }

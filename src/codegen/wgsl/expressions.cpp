@@ -1,5 +1,7 @@
 // Expressions of a kernel as text: values, positions in buffers, loads.
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cmath>
 
 #include "codegen/wgsl/emitter.h"
@@ -115,6 +117,15 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   if (shifts && node.operands[1]->op == ExprOp::Const && node.operands[1]->int_value >= 0 &&
       node.operands[1]->int_value < bits_of(node.dtype))
     return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
+  // A bound that is a number, and neither of the zeros, needs no look for NaN: what is not beyond it stays.
+  const bool bounds = (node.op == ExprOp::Min || node.op == ExprOp::Max) && node.dtype == DType::F32 &&
+                      node.operands[1]->op == ExprOp::Const && std::isfinite(node.operands[1]->float_value) &&
+                      node.operands[1]->float_value != 0;
+  if (bounds) {
+    const std::string number = named(node.operands[0]), bound = value(node.operands[1]);
+    const char* beyond = node.op == ExprOp::Min ? " > " : " < ";
+    return "select(" + number + ", " + bound + ", " + number + beyond + bound + ")";
+  }
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));
@@ -131,6 +142,34 @@ std::string KernelEmitter::compare(const ExprNode& node) {
 }
 
 // ---- positions
+
+namespace {
+
+std::string in_brackets(const std::string& text) { return is_word(text) ? text : "(" + text + ")"; }
+
+// The exponent of a number that is a power of two.
+std::optional<int> power_of_two(const std::string& number) {
+  std::uint32_t value = 0;
+  const char* end = number.data() + number.size();
+  auto [last, error] = std::from_chars(number.data(), end, value);
+  if (error != std::errc() || last != end || !std::has_single_bit(value)) return std::nullopt;
+  return std::countr_zero(value);
+}
+
+}  // namespace
+
+// Drivers correct a signed quotient for the negative numbers that these are not, in the middle of loops.
+std::string quotient_text(const std::string& natural, const std::string& divisor) {
+  if (auto power = power_of_two(divisor))
+    return "(" + in_brackets(natural) + " >> " + std::to_string(*power) + "u)";
+  return "i32(u32(" + natural + ") / u32(" + divisor + "))";
+}
+
+std::string rest_text(const std::string& natural, const std::string& divisor) {
+  if (auto power = power_of_two(divisor))
+    return "(" + in_brackets(natural) + " & " + std::to_string((std::int64_t{1} << *power) - 1) + ")";
+  return "i32(u32(" + natural + ") % u32(" + divisor + "))";
+}
 
 std::string KernelEmitter::position(const Expr& index) {
   const Key key{index.address(), true};
@@ -168,7 +207,7 @@ std::string KernelEmitter::position_text(const Expr& index) {
         divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
     const bool quotient = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div;
     if (positive && analysis_.is_natural(node.operands[0]))
-      return "(" + operands[0] + (quotient ? " / " : " % ") + operands[1] + ")";
+      return quotient ? quotient_text(operands[0], operands[1]) : rest_text(operands[0], operands[1]);
   }
   return operations_.arithmetic(node.op, DType::I32, operands);
 }
@@ -223,7 +262,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
         });
     if (!known) {
       const std::string at = position(index);
-      return name + "[(" + at + ") / 4][(" + at + ") % 4]";
+      return name + "[" + quotient_text(at, "4") + "][" + rest_text(at, "4") + "]";
     }
     const Dim first = index.constant;
     if (!whole) component = std::string(".") + "xyzw"[modulo(first, kVector).constant()];
@@ -318,7 +357,7 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
 // Each side is computed only where it is chosen, when reading for it elsewhere could be outside.
 std::string KernelEmitter::select(const ExprNode& node) {
   const std::string condition = value(node.operands[0]);
-  if (!analysis_.needs_guard(node.operands[1]) && !analysis_.needs_guard(node.operands[2])) {
+  if (!analysis_.needs_guard(node, 1) && !analysis_.needs_guard(node, 2)) {
     const std::string chosen = value(node.operands[1]), otherwise = value(node.operands[2]);
     return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
   }
