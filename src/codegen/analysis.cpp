@@ -121,7 +121,7 @@ const te::LinearIndex* KernelAnalysis::difference(const Expr& comparison) {
 
 bool KernelAnalysis::lies_within(const Expr& number, double low, double high) {
   const Interval interval = interval_of(number);
-  return low <= interval.low && interval.high <= high;
+  return interval.is_number && low <= interval.low && interval.high <= high;
 }
 
 KernelAnalysis::Interval KernelAnalysis::interval_of(const Expr& number) {
@@ -134,22 +134,24 @@ KernelAnalysis::Interval KernelAnalysis::interval_of(const Expr& number) {
 // Of the few operations that math functions bring numbers into range with.
 KernelAnalysis::Interval KernelAnalysis::found_interval(const Expr& number) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Interval anything{-kInfinity, kInfinity};
+  const Interval anything{-kInfinity, kInfinity, false};
   const std::vector<Expr>& operands = number->operands;
   if (!is_float(number->dtype)) return anything;
   switch (number->op) {
-    case ExprOp::Const: return {number->float_value, number->float_value};
+    case ExprOp::Const: {
+      const double value = number->float_value;
+      return std::isnan(value) ? anything : Interval{value, value, true};
+    }
     case ExprOp::Round: {
       const Interval of = interval_of(operands[0]);
-      return {std::floor(of.low), std::ceil(of.high)};
+      return {std::floor(of.low), std::ceil(of.high), of.is_number};
     }
-    case ExprOp::Min: {
-      const Interval a = interval_of(operands[0]), b = interval_of(operands[1]);
-      return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    }
+    case ExprOp::Min:
     case ExprOp::Max: {
       const Interval a = interval_of(operands[0]), b = interval_of(operands[1]);
-      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      const bool numbers = a.is_number && b.is_number;
+      if (number->op == ExprOp::Min) return {std::min(a.low, b.low), std::min(a.high, b.high), numbers};
+      return {std::max(a.low, b.low), std::max(a.high, b.high), numbers};
     }
     case ExprOp::Mul: {
       const double factor = operands[1]->op == ExprOp::Const ? operands[1]->float_value : 0;
@@ -157,16 +159,17 @@ KernelAnalysis::Interval KernelAnalysis::found_interval(const Expr& number) {
       const Interval of = interval_of(operands[0]);
       // A rounded product may lie beyond by half an ulp.
       auto widened = [](double x) { return x + std::fabs(x) * 0x1p-20; };
-      return {-widened(-of.low * factor), widened(of.high * factor)};
+      return {-widened(-of.low * factor), widened(of.high * factor), of.is_number};
     }
     case ExprOp::Select: {
-      // select(x < bound, a, x): in the second case x is not below the bound.
+      // select(x >= bound, x, other): what is chosen for its size is a number.
       const Expr& condition = operands[0];
-      Interval a = interval_of(operands[1]), b = interval_of(operands[2]);
-      if (condition->op == ExprOp::Less && condition->operands[1]->op == ExprOp::Const &&
-          condition->operands[0].address() == operands[2].address())
-        b.low = std::max(b.low, condition->operands[1]->float_value);
-      return {std::min(a.low, b.low), std::max(a.high, b.high)};
+      Interval a = interval_of(operands[1]);
+      const Interval b = interval_of(operands[2]);
+      if (condition->op == ExprOp::GreaterEqual && condition->operands[1]->op == ExprOp::Const &&
+          condition->operands[0].address() == operands[1].address())
+        a = {std::max(a.low, condition->operands[1]->float_value), a.high, true};
+      return {std::min(a.low, b.low), std::max(a.high, b.high), a.is_number && b.is_number};
     }
     default: return anything;
   }

@@ -34,7 +34,7 @@ class KernelAnalysis {
   bool needs_guard(const te::Expr& expr);
   // Whether a side of a select may only be read where it is chosen; what its condition compares is read in any case.
   bool needs_guard(const te::ExprNode& select, std::size_t side);
-  // Whether a float is shown to lie in [low, high], or to be no number.
+  // Whether a float is shown to be a number in [low, high].
   bool lies_within(const te::Expr& number, double low, double high);
   // Whether an index is shown to be at least 0.
   bool is_natural(const te::Expr& index);
@@ -50,6 +50,7 @@ class KernelAnalysis {
   void find_buffers_of_results();
   struct Interval {
     double low, high;
+    bool is_number;  // no NaN
   };
   Interval interval_of(const te::Expr& number);
   Interval found_interval(const te::Expr& number);

@@ -77,7 +77,8 @@ Expr without_scaling(const Expr& shift) {
   const Expr &x = shift->operands[0], &exponent = shift->operands[1];
   constexpr Constant kNothing{-160, -1100};  // below, x * 2^exponent is 0
   Expr nothing = exponent < number(x, kNothing);
-  Expr within = select(nothing, number(x, 0), exponent);
+  // Asked the other way round, so that a NaN is 0 here and need not be looked for again.
+  Expr within = select(exponent >= number(x, kNothing), exponent, number(x, 0));
   // What is masked out of a softmax comes here: it must not go through a product that underflows, which processors
   // are slow at.
   return select(nothing, number(x, 0), scale(x, cast(format_of(x).integer, within)));

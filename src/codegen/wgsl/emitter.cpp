@@ -17,6 +17,7 @@ using te::ExprOp;
 namespace {
 
 constexpr std::int64_t kInvocations = 256;  // of a workgroup, where each does a work item of its own
+constexpr std::int64_t kGroupsInOneDimension = 65535;  // on every device
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 
 Status unsupported(const std::string& what) {
@@ -101,10 +102,13 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   body_ += "\n@compute @workgroup_size(" + std::to_string(count) + ")\nfn " + entry +
            "(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, "
            "@builtin(local_invocation_index) lane: u32) {\n";
-  const std::string number = "group.y * groups.x + group.x";
+  // Groups are dispatched in two dimensions where one has no room for them: then there can be too many.
+  const Dim items = kir::work_items(kernel_, phase);
+  const bool exact = grouped && items.is_constant() && items.constant() <= kGroupsInOneDimension;
+  const std::string number = exact ? "group.x" : "group.y * groups.x + group.x";
   line("var item = i32(" + (grouped ? number : "(" + number + ") * " + std::to_string(count) + "u + lane") +
        ");");
-  line("if (item >= " + size(kir::work_items(kernel_, phase)) + ") { return; }");
+  if (!exact) line("if (item >= " + size(items) + ") { return; }");
   known_.clear();
   auto digits = [this](const std::string& of, const std::vector<kir::VarId>& variables) {
     for (std::size_t d = variables.size(); d-- > 0;) {

@@ -103,7 +103,7 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       if (is_position(operand) && node.dtype != DType::I64 && node.dtype != DType::U64)
         return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
       if (is_float(operand.dtype()) && node.dtype == DType::I32 && analysis_.lies_within(operand, -1e9, 1e9))
-        return operations_.truncated(operand.dtype(), named(operand));
+        return "i32(" + value(operand) + ")";
       return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
     }
     case ExprOp::Bitcast:

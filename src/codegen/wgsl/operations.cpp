@@ -283,10 +283,6 @@ std::string Operations::cast(DType from, DType to, te::CastMode mode, const std:
          is_nan(from, value) + ")";
 }
 
-std::string Operations::truncated(DType from, const std::string& value) {
-  return "select(i32(" + value + "), i32(0), " + is_nan(from, value) + ")";
-}
-
 std::string Operations::bitcast(DType from, DType to, const std::string& value) {
   if (from == to || (is_wide(from) && is_wide(to))) return value;
   if (is_narrow_float(from)) return wrapped(to, "bitcast<" + type(to) + ">(" + encoded(from, value) + ")");

@@ -26,7 +26,6 @@ class Operations {
   std::string shifted(te::ExprOp op, DType dtype, const std::string& value, std::int64_t bits);
   std::string compare(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
   std::string cast(DType from, DType to, te::CastMode mode, const std::string& value);
-  std::string truncated(DType from, const std::string& value);  // to i32, which has room for it; NaN gives 0
   std::string bitcast(DType from, DType to, const std::string& value);
   std::string is_nan(DType dtype, const std::string& value);
   std::string is_inf(DType dtype, const std::string& value);
