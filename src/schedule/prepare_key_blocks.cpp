@@ -21,8 +21,9 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kKeys = 256;  // of a block: sums of products are no longer
+constexpr std::int64_t kMostKeys = 256;  // of a block: sums of products are no longer
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
+constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
 constexpr std::int64_t kVectors = 2;  // of a register tile
 
 // How many queries go through the keys together. They share what comes from memory; their scores are to stay in the
@@ -136,8 +137,9 @@ class KeyBlockPreparation {
     const BufferId most = largest().target, weights = exponents().target;
     if (largest().reducer != Reducer::Max || largest().finish.defined() || !is_temporary(most)) return false;
     score_ = told(largest().body);
-    if (!is_float(score_.dtype()) || !reads_only(score_, {scores().target}) ||
-        formula_.buffer(most).dtype != score_.dtype())
+    // Narrower ones would lose their digits in sums that go from block to block.
+    const bool precise = score_.dtype() == DType::F32 || score_.dtype() == DType::F64;
+    if (!precise || !reads_only(score_, {scores().target}) || formula_.buffer(most).dtype != score_.dtype())
       return false;
     if (exponents().reducer != Reducer::None || exponents().finish.defined() || !align(exponents()) ||
         !is_temporary(weights) || formula_.buffer(weights).dtype != score_.dtype())
@@ -196,15 +198,21 @@ class KeyBlockPreparation {
     if (best == nullptr || (keys.is_constant() && keys.constant() < kLeastKeys)) return false;
     made_.tile_rows = best->tile_rows;
     made_.tiles = best->tiles;
-    auto where = [&](const Dim& dim, std::int64_t size) {
-      if (dim.is_constant()) return;
-      const Expr enough = Expr::size(dim) >= Expr::index(size);
-      made_.when = made_.when.defined() ? made_.when & enough : enough;
+    block_ = kMostKeys;
+    if (keys.is_constant()) {  // blocks of nearly one size
+      const std::int64_t count = (keys.constant() + kMostKeys - 1) / kMostKeys;
+      block_ = ((keys.constant() + count - 1) / count + width_ - 1) / width_ * width_;
+    }
+    made_.count = ceil_div(keys, block_);
+    const Dim all = made_.count * block_, most = keys + floor_div(keys, kWaste);
+    whole_ = all == keys;
+    if (all.is_constant() && all.constant() > most.constant()) return false;
+    auto only = [&](const Expr& condition) {
+      made_.when = made_.when.defined() ? made_.when & condition : condition;
     };
-    where(keys, kLeastKeys);
-    where(queries, made_.queries());
-    made_.count = ceil_div(keys, kKeys);
-    whole_ = keys.is_constant() && keys.constant() % kKeys == 0;
+    if (!keys.is_constant()) only(Expr::size(keys) >= Expr::index(kLeastKeys));
+    if (!all.is_constant()) only(Expr::size(all) <= Expr::size(most));
+    if (!queries.is_constant()) only(Expr::size(queries) >= Expr::index(made_.queries()));
     return true;
   }
 
@@ -270,9 +278,9 @@ class KeyBlockPreparation {
   Expr packed_keys(const Expr& in_block) {
     const Expr width = Expr::index(width_);
     auto panel = [&](const Expr& block, Substitution& fresh) {
-      Panels from{loop("p", kKeys / width_), loop("d", extent(depth_)), loop("l", width_)};
+      Panels from{loop("p", block_ / width_), loop("d", extent(depth_)), loop("l", width_)};
       const Expr key =
-          block * Expr::index(kKeys) + Expr::variable(from.panel) * width + Expr::variable(from.lane);
+          block * Expr::index(block_) + Expr::variable(from.panel) * width + Expr::variable(from.lane);
       if (!whole_) from.condition = key < Expr::size(extent(keys_));
       fresh[keys_.index] = key;
       fresh[depth_.index] = Expr::variable(from.line);
@@ -287,8 +295,8 @@ class KeyBlockPreparation {
     const std::int64_t columns = extent(column_).constant(), wide = std::min(width_, columns);
     const Expr width = Expr::index(wide), column = Expr::variable(column_);
     auto panel = [&](const Expr& block, Substitution& fresh) {
-      Panels from{loop("p", (columns + wide - 1) / wide), loop("k", kKeys), loop("l", wide)};
-      const Expr key = block * Expr::index(kKeys) + Expr::variable(from.line);
+      Panels from{loop("p", (columns + wide - 1) / wide), loop("k", block_), loop("l", wide)};
+      const Expr key = block * Expr::index(block_) + Expr::variable(from.line);
       const Expr own = Expr::variable(from.panel) * width + Expr::variable(from.lane);
       if (!whole_) from.condition = key < Expr::size(extent(keys_));
       if (columns % wide != 0) {
@@ -328,12 +336,12 @@ class KeyBlockPreparation {
 
   void blocks() {
     const DType dtype = score_.dtype(), sums = weighted().body.dtype();
-    key_ = loop("k", kKeys);
+    key_ = loop("k", block_);
     lane_ = loop("l", lanes_);
     made_.block = loop("b", made_.count);
     queries_ = held(of_queries_.dtype(), {extent(depth_)});
-    scores_ = held(dtype, {kKeys});
-    weights_ = weight_->op == ExprOp::Load ? scores_ : held(dtype, {kKeys});
+    scores_ = held(dtype, {block_});
+    weights_ = weight_->op == ExprOp::Load ? scores_ : held(dtype, {block_});
     most_ = held(dtype, {});
     next_ = held(dtype, {});
     shift_ = held(dtype, {});
@@ -366,7 +374,7 @@ class KeyBlockPreparation {
   // Keys beyond the last are never the largest, and weigh nothing.
   void scores_of_block() {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_);
-    const Expr position = Expr::variable(made_.block) * Expr::index(kKeys) + b;
+    const Expr position = Expr::variable(made_.block) * Expr::index(block_) + b;
     const Expr products = Expr::accumulator(scores().body.dtype());
     Expr score = te::cast(formula_.buffer(scores().target).dtype,
                           scores().finish.defined() ? told(scores().finish) : products);
@@ -382,7 +390,7 @@ class KeyBlockPreparation {
     const DType dtype = score_.dtype();
     made_.group_rows = lanes_;
     made_.group = loop("g", extent(made_.query) - (lanes_ - 1));
-    const VarId own = loop("i", lanes_), turn = loop("t", kKeys / lanes_);
+    const VarId own = loop("i", lanes_), turn = loop("t", block_ / lanes_);
     const Expr i = Expr::variable(made_.group) + Expr::variable(own), b = Expr::variable(key_);
     const Expr l = Expr::variable(lane_), zero = Expr::number(dtype, 0);
     const Expr next = at(next_, {i}), shift = at(shift_, {i}), score = at(scores_, {i, b});
@@ -452,7 +460,7 @@ class KeyBlockPreparation {
   void leave_out_unseen() {
     for (const Expr& condition : conditions()) {
       if (!is_causal(condition)) continue;
-      const Expr first = Expr::variable(made_.block) * Expr::index(kKeys);
+      const Expr first = Expr::variable(made_.block) * Expr::index(block_);
       const Expr seen = te::substituted(condition, {{keys_.index, first}});
       made_.seen = made_.seen.defined() ? made_.seen & seen : seen;
     }
@@ -498,7 +506,8 @@ class KeyBlockPreparation {
   VarId key_, lane_;  // in a block
   BufferId queries_, scores_, weights_, most_, next_, shift_, again_, total_, divisor_, result_;
   Expr of_queries_, of_keys_, score_, weight_, value_;
-  bool whole_ = false;  // blocks of keys
+  std::int64_t block_ = 0;  // of keys: how many
+  bool whole_ = false;  // all of them
 };
 
 }  // namespace

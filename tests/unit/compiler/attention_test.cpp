@@ -118,17 +118,17 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Kept for a block of queries: the scores of 256 keys.
+// Sums are corrected, which nothing else does.
 bool goes_by_blocks(const Plan& plan) {
   const auto text = kernels_of(plan);
-  return text.has_value() && text->find(", 256]\n") != std::string::npos;
+  return text.has_value() && text->find(" == -inf, 0.0, ") != std::string::npos;
 }
 
-// Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys, and later keys unseen.
-const Attention kFixed[] = {{2, 2, 96, 512, 16, 32},
-                            {1, 1, 130, 700, 12, 20, true},
-                            {4, 2, 100, 520, 8, 16, false, true},
-                            {1, 1, 600, 600, 8, 8, false, true}};
+// Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys; later keys unseen.
+const Attention kFixed[] = {{1, 1, 96, 512, 8, 32},
+                            {1, 1, 50, 700, 8, 20, true},
+                            {2, 1, 64, 520, 8, 16, false, true},
+                            {1, 1, 130, 600, 8, 8, false, true}};
 
 TEST(LongAttention, EveryTargetComputesTheSame) {
   for (const Attention& attention : kFixed) {
@@ -162,7 +162,7 @@ TEST(LongAttention, SizesMayBeKnownOnlyWhenItRuns) {
                here = plan_for(attention, host_target());
     EXPECT_TRUE(goes_by_blocks(general));
     for (const auto& [queries, keys] :
-         {std::pair{96, 512}, {97, 513}, {200, 600}, {5, 40}, {1, 600}, {130, 400}}) {
+         {std::pair{96, 512}, {97, 700}, {200, 745}, {5, 40}, {1, 600}, {130, 520}}) {
       SCOPED_TRACE(std::to_string(queries) + " x " + std::to_string(keys));
       const auto inputs = inputs_of(attention, queries, keys);
       const std::vector<float> expected = evaluated(general, inputs);
