@@ -106,7 +106,8 @@ xyntra_status guarded(Body body) noexcept {
   }
 }
 
-Status not_null(const void* pointer, const char* what) {
+template <class T>
+Status not_null(T* pointer, const char* what) {
   if (pointer != nullptr) return {};
   return usage_error(std::string(what) + " is a null pointer");
 }

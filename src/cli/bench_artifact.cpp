@@ -24,7 +24,7 @@ struct ArtifactTimes {
   std::int64_t arena_bytes = 0, resident_bytes = 0;  // the latter at its highest
 
   double quantile(double share) const {
-    return runs_ms[static_cast<std::size_t>(share * static_cast<double>(runs_ms.size() - 1) + 0.5)];
+    return runs_ms[static_cast<std::size_t>(std::lround(share * static_cast<double>(runs_ms.size() - 1)))];
   }
 };
 

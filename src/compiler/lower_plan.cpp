@@ -1,5 +1,6 @@
 #include "compiler/lower_plan.h"
 
+#include <array>
 #include <map>
 
 #include "fusion/compose.h"
@@ -69,10 +70,10 @@ class PlanLowering {
     for (const Home& home : plan_.memory.homes) {
       ProgramValue& value = program.values.at(home.value.index);
       if (value.kind == ProgramValue::Kind::Constant || value.kind == ProgramValue::Kind::Datum) continue;
-      static constexpr ProgramValue::Kind kKinds[] = {
-          ProgramValue::Kind::Input, ProgramValue::Kind::Output, ProgramValue::Kind::Constant,
-          ProgramValue::Kind::Arena, ProgramValue::Kind::Own,    ProgramValue::Kind::View};
-      value.kind = kKinds[static_cast<std::size_t>(home.kind)];
+      static constexpr std::array kKinds{ProgramValue::Kind::Input,    ProgramValue::Kind::Output,
+                                         ProgramValue::Kind::Constant, ProgramValue::Kind::Arena,
+                                         ProgramValue::Kind::Own,      ProgramValue::Kind::View};
+      value.kind = kKinds.at(static_cast<std::size_t>(home.kind));
       value.index = home.slot;
       value.of = id_of(home.of);
       value.offset = home.offset;

@@ -65,8 +65,8 @@ class GroupByGroup : public ModelRunner {
 // Kernels: machine code of them, or the simulator.
 class ByKernels : public ModelRunner {
  public:
-  static Result<std::unique_ptr<ByKernels>> on_cpu(const Graph& graph, Plan plan, EvaluatorOptions options,
-                                                   const ObjectCache& cache) {
+  static Result<std::unique_ptr<ByKernels>> on_cpu(const Graph& graph, const Plan& plan,
+                                                   EvaluatorOptions options, const ObjectCache& cache) {
     CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.budget = options.budget;
@@ -76,15 +76,15 @@ class ByKernels : public ModelRunner {
     XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
   }
-  static Result<std::unique_ptr<ModelRunner>> simulated(const Graph& graph, Plan plan,
+  static Result<std::unique_ptr<ModelRunner>> simulated(const Graph& graph, const Plan& plan,
                                                         EvaluatorOptions options) {
     XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
     CpuModel model{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        simulate_kernels(std::move(lowered.kernels)));
   }
-  static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, Plan plan, EvaluatorOptions options,
-                                                     const ShaderOptions& shaders) {
+  static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, const Plan& plan,
+                                                     EvaluatorOptions options, const ShaderOptions& shaders) {
     XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders, ""));
     auto driver = model.driver;
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),

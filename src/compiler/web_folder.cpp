@@ -102,8 +102,8 @@ PageWeights collect_weights(const LaunchProgram& program, const std::vector<bool
 // ---- manifest
 
 Json value_json(const ProgramValue& value) {
-  static constexpr const char* kKinds[] = {"input", "output", "constant", "arena", "own", "view"};
-  Json json{{"kind", kKinds[static_cast<std::size_t>(value.kind)]},
+  static constexpr std::array kKinds{"input", "output", "constant", "arena", "own", "view"};
+  Json json{{"kind", kKinds.at(static_cast<std::size_t>(value.kind))},
             {"name", value.name},
             {"dtype", name_of(value.dtype)},
             {"shape", sizes_json(value.shape)}};

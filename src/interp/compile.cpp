@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -392,7 +393,8 @@ class StageCompiler {
 
   ValueInfo constant(const ExprNode& node, DType dtype) {
     for (const auto& existing : program_.constants) {
-      bool same_bits = std::memcmp(&existing.float_value, &node.float_value, sizeof(double)) == 0;
+      bool same_bits = std::bit_cast<std::uint64_t>(existing.float_value) ==
+                       std::bit_cast<std::uint64_t>(node.float_value);
       if (same_bits && existing.int_value == node.int_value &&
           program_.registers[existing.result].lane == lane_of(dtype)) {
         return {existing.result, false};

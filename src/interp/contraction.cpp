@@ -16,22 +16,22 @@ namespace xyntra::interp {
 #define XYNTRA_MULTIPLY_TILE(T, VECTOR)                                                   \
   typedef T VECTOR __attribute__((vector_size(kTileLanes / 2 * sizeof(T))));              \
   XYNTRA_WIDTHS void multiply_tile(T* sum, const T* a, const T* b, int rows, int depth) { \
-    constexpr int kHalf = kTileLanes / 2;                                                 \
-    for (int r = 0; r < rows; r += 4) {                                                   \
+    constexpr std::ptrdiff_t kLine = kTileLanes, kHalf = kLine / 2, kRow = kTileDepth;    \
+    for (std::ptrdiff_t r = 0; r < rows; r += 4) {                                        \
       VECTOR total[4][2];                                                                 \
-      std::memcpy(total, sum + r * kTileLanes, sizeof total);                             \
-      const T* row = a + r * kTileDepth;                                                  \
-      for (int k = 0; k < depth; ++k) {                                                   \
+      std::memcpy(total, sum + r * kLine, sizeof total);                                  \
+      const T* row = a + r * kRow;                                                        \
+      for (std::ptrdiff_t k = 0; k < depth; ++k) {                                        \
         VECTOR left, right;                                                               \
-        std::memcpy(&left, b + k * kTileLanes, sizeof left);                              \
-        std::memcpy(&right, b + k * kTileLanes + kHalf, sizeof right);                    \
-        for (int i = 0; i < 4; ++i) {                                                     \
-          T factor = row[i * kTileDepth + k];                                             \
+        std::memcpy(&left, b + k * kLine, sizeof left);                                   \
+        std::memcpy(&right, b + k * kLine + kHalf, sizeof right);                         \
+        for (std::ptrdiff_t i = 0; i < 4; ++i) {                                          \
+          T factor = row[i * kRow + k];                                                   \
           total[i][0] += factor * left;                                                   \
           total[i][1] += factor * right;                                                  \
         }                                                                                 \
       }                                                                                   \
-      std::memcpy(sum + r * kTileLanes, total, sizeof total);                             \
+      std::memcpy(sum + r * kLine, total, sizeof total);                                  \
     }                                                                                     \
   }
 

@@ -155,8 +155,9 @@ class Worker {
     if (run_.stop.set()) return false;
     if (run_.budget == nullptr || !run_.budget->stopped()) return true;
     auto status = run_.budget->check_time();
-    if (!status) run_.stop.report(std::move(status).error());
-    return static_cast<bool>(status);
+    if (status) return true;
+    run_.stop.report(std::move(status).error());
+    return false;
   }
 
   void combine(int count) {
@@ -472,13 +473,13 @@ class Worker {
           for (int k = 0; k < depth; ++k) {
             variables_[depth_slot] = from + k;
             pack_line(plan.lane_access, plan.lane_number, plan.lane_fallback, program_.strip,
-                      &b[static_cast<std::size_t>(k * kTileLanes)], lanes);
+                      &b[static_cast<std::size_t>(k) * kTileLanes], lanes);
           }
           variables_[depth_slot] = from;
           for (int r = 0; r < rows; ++r) {
             set_point(plan.rows, top + r);
             pack_line(plan.row_access, plan.row_number, plan.row_fallback, plan.depth,
-                      &a[static_cast<std::size_t>(r * kTileDepth)], depth);
+                      &a[static_cast<std::size_t>(r) * kTileDepth], depth);
           }
           multiply_tile(sum.data(), a.data(), b.data(), padded_rows, depth);
           if (!tick(rows * depth)) return;
@@ -487,7 +488,7 @@ class Worker {
       }
       for (int r = 0; r < rows; ++r) {
         set_point(plan.rows, top + r);
-        std::memcpy(own(program_.accumulator), &sum[static_cast<std::size_t>(r * kTileLanes)],
+        std::memcpy(own(program_.accumulator), &sum[static_cast<std::size_t>(r) * kTileLanes],
                     sizeof(T) * static_cast<std::size_t>(lanes));
         execute(program_.before, lanes);
         finish_and_store(lanes);

@@ -12,7 +12,6 @@
 namespace xyntra::kir {
 namespace {
 
-using te::ExprKind;
 using te::ExprOp;
 
 constexpr int kMostNested = 200;  // statements or expressions inside one another

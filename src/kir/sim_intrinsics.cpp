@@ -473,9 +473,10 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
   std::vector<float> right = floats(b, elements);
   Storage& registers = storages_[c.buffer.index];
   for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
+    const std::int64_t thread = t;
     for (std::int64_t r = 0; r < c.columns; ++r) {
-      std::int64_t row = 16 * (t / 32) + t % 32 / 4 + 8 * (r / 2 % 2),
-                   column = 8 * (r / 4) + 2 * (t % 4) + r % 2;
+      std::int64_t row = 16 * (thread / 32) + thread % 32 / 4 + 8 * (r / 2 % 2),
+                   column = 8 * (r / 4) + 2 * (thread % 4) + r % 2;
       std::int64_t place = place_in(c, 0, r, first + t);
       if (!registers.is_defined(place)) {
         return conflict(context, step, c.buffer, first_lane, place, {Conflict::Kind::Undefined, 0, false},

@@ -1,4 +1,5 @@
 // Activation functions.
+#include <array>
 #include <numbers>
 
 #include "ops/elementwise.h"
@@ -22,7 +23,7 @@ namespace {
 // result needs that is rounded to bf16. z P(z²) is ±1/2 at both ends to the last digit.
 struct ShortGelu {
   double end;
-  double coefficients[9];
+  std::array<double, 9> coefficients;
 };
 constexpr ShortGelu kShortExact{
     0x1.1999e2p+2,
@@ -37,8 +38,9 @@ Expr gelu_short(const ShortGelu& form, const Expr& x) {
   const Expr below = select(x < form.end, x, number(form.end));
   const Expr z = select(below > -form.end, below, number(-form.end));
   const Expr square = z * z;
-  Expr sum = number(form.coefficients[8]);
-  for (int i = 7; i >= 0; --i) sum = fma(sum, square, number(form.coefficients[i]));
+  Expr sum = number(form.coefficients.back());
+  for (std::size_t i = form.coefficients.size() - 1; i-- > 0;)
+    sum = fma(sum, square, number(form.coefficients.at(i)));
   return x * (0.5 + z * sum);
 }
 

@@ -332,7 +332,7 @@ Status group_query_attention(FormulaContext& c) {
   Buffer cosine = rotate ? c.in(7) : Buffer(), sine = rotate ? c.in(8) : Buffer();
   Buffer positions = c.has_input(9) ? c.in(9) : Buffer();
   auto rotated = [=, dim = rotate ? cosine.dim(1) * Dim(2) : Dim(0)](
-                     std::function<Expr(Expr)> at, const Expr& b, const Expr& s, const Expr& element) {
+                     const std::function<Expr(Expr)>& at, const Expr& b, const Expr& s, const Expr& element) {
     if (!rotate) return at(element);
     Expr position = positions.defined() ? cast(DType::I64, positions(b, s)) : past_length(b) + s;
     auto cached = [&](const Buffer& cache) {

@@ -6,7 +6,6 @@
 namespace xyntra {
 
 using te::Axes;
-using te::Axis;
 using te::Buffer;
 using te::Expr;
 using te::Index;

@@ -254,9 +254,10 @@ Status roi_align(HostContext& c) {
       bool first = true;
       for (std::int64_t s = 0; s < rows * columns; ++s) {
         if (s % 4096 == 4095) XYNTRA_CHECK_OK(c.check_time());
-        double y = top + (static_cast<double>(py) +
-                          (static_cast<double>(s / columns) + 0.5) / static_cast<double>(rows)) *
-                             bin_height;
+        const std::int64_t row = s / columns;
+        double y =
+            top + (static_cast<double>(py) + (static_cast<double>(row) + 0.5) / static_cast<double>(rows)) *
+                      bin_height;
         double v = left + (static_cast<double>(px) +
                            (static_cast<double>(s % columns) + 0.5) / static_cast<double>(columns)) *
                               bin_width;

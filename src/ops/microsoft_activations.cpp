@@ -5,7 +5,6 @@
 namespace xyntra {
 
 using te::Axes;
-using te::Axis;
 using te::Buffer;
 using te::Expr;
 

@@ -184,7 +184,7 @@ Status average_pool(FormulaContext& c) {
   Axes o = c.axes(pool.window.output), k = c.axes(pool.window.kernel);
   Index at = window_index(pool.window, o, k);
   for (std::size_t d = 0; d < pool.window.rank(); ++d) {
-    Dim begin = pool.window.pads_begin[d], extent = x.dim(d + 2);
+    const Dim &begin = pool.window.pads_begin[d], &extent = x.dim(d + 2);
     Expr low = with_padding ? Expr::size(Dim(0) - begin) : Expr::index(0);
     Expr high = Expr::size(with_padding ? extent + pool.window.pads_end[d] : extent);
     Buffer inside =

@@ -8,7 +8,6 @@
 namespace xyntra {
 
 using te::Axes;
-using te::Axis;
 using te::Buffer;
 using te::CastMode;
 using te::Expr;

@@ -9,7 +9,6 @@ namespace xyntra {
 using te::Axes;
 using te::Axis;
 using te::Buffer;
-using te::Builder;
 using te::Expr;
 using te::Index;
 using te::Reducer;

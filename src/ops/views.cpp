@@ -158,7 +158,6 @@ Status unsqueeze(InferenceContext& c) {
 namespace formula {
 
 using te::Axes;
-using te::Axis;
 using te::Buffer;
 using te::Expr;
 using te::Index;

@@ -80,7 +80,7 @@ class Contestant {
   }
 
  private:
-  Contestant(const Plan& plan, CpuModel model, double compile_ms, const RunOptions& running)
+  Contestant(const Plan& plan, const CpuModel& model, double compile_ms, const RunOptions& running)
       : context_(model.program, model.host, running, model.driver), group_times_(plan.groups.size()) {
     measured_.plan = &plan;
     measured_.compile_ms = compile_ms;

@@ -31,7 +31,7 @@ std::vector<NodeId> nodes_named(const Graph& graph, const std::string& name) {
 
 // Of several nodes that came of one, those that do what it did: a product merged with others is still a product, and
 // the split after it only hands out the parts.
-std::vector<NodeId> main_ones(const Graph& model, const Graph& graph, std::vector<NodeId> nodes,
+std::vector<NodeId> main_ones(const Graph& model, const Graph& graph, const std::vector<NodeId>& nodes,
                               const std::string& name) {
   std::vector<NodeId> same;
   for (NodeId original : nodes_named(model, name)) {

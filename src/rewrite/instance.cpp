@@ -268,7 +268,7 @@ class Drawing {
     }
     if (spec.name == "epsilon") return pick(std::vector<float>{1e-5F, 1e-3F, 1e-12F}, random_);
     if (spec.kind == "float") return pick(std::vector<float>{1, 0.5F, 2, -1.5F, 0.125F}, random_);
-    if (spec.kind == "int" && spec.default_value) return *spec.default_value;
+    if (spec.kind == "int") return spec.default_value;
     return std::nullopt;
   }
 

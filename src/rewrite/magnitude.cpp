@@ -40,7 +40,7 @@ std::optional<Magnitude> scanned(std::int64_t count, const Read& at) {
     low = size > 0 && size < low ? size : low;
     zero |= size == 0;
     negative |= element < 0;
-    nan |= element != element;
+    nan |= std::isnan(element);
   }
   if (nan || !std::isfinite(high)) return std::nullopt;
   if (high == 0) return Magnitude{1, 1, true, false};  // any size is true of elements that are not there

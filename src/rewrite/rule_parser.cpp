@@ -104,7 +104,7 @@ class Parser {
     term.children = std::move(children);
     return term;
   }
-  static RuleTerm binary(char symbol, RuleTerm a, RuleTerm b) {
+  static RuleTerm binary(char symbol, const RuleTerm& a, const RuleTerm& b) {
     const bool numbers = a.kind == RuleTerm::Kind::Number && b.kind == RuleTerm::Kind::Number;
     switch (symbol) {
       case '+': return numbers ? number(a.number + b.number) : call("Add", {a, b});

@@ -57,7 +57,7 @@ bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::K
 class RunContext::State {
  public:
   State(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
-        RunOptions options, std::shared_ptr<const KernelDriver> driver)
+        RunOptions options, const std::shared_ptr<const KernelDriver>& driver)
       : program_(std::move(program)),
         host_(std::move(host)),
         driver_(driver ? driver->another() : nullptr),

@@ -200,7 +200,7 @@ Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool kee
     if (lowering.is_placed(stage.target)) continue;
     Held held = held_by_rows(part, alignment, rows, stage.target);
     bool small = held.bytes.is_constant() && held.bytes.constant() <= 64;
-    lowering.place(stage.target, small ? Scope::Register : Scope::Shared, std::move(held.kept));
+    lowering.place(stage.target, small ? Scope::Register : Scope::Shared, held.kept);
   }
   std::vector<VarId> grid;
   for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));

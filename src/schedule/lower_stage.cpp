@@ -1,5 +1,6 @@
 #include "schedule/lower_stage.h"
 
+#include <array>
 #include <bit>
 
 namespace xyntra {
@@ -218,14 +219,14 @@ Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) 
 }
 
 // One element, or one in each of `width` lanes.
-Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t width) const {
+Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int64_t width) const {
   if (stage_.kind == te::Stage::Kind::Scatter) {
     Lowering::Body value = lowering_.body(stage_.body, bound);
     Lowering::Body guard;
     if (stage_.guard.defined()) guard = lowering_.body(stage_.guard, bound);
-    static constexpr te::Reducer kReducers[] = {te::Reducer::None, te::Reducer::Sum, te::Reducer::Product,
-                                                te::Reducer::Max, te::Reducer::Min};
-    te::Reducer reducer = kReducers[static_cast<std::size_t>(stage_.combiner)];
+    static constexpr std::array kReducers{te::Reducer::None, te::Reducer::Sum, te::Reducer::Product,
+                                          te::Reducer::Max, te::Reducer::Min};
+    te::Reducer reducer = kReducers.at(static_cast<std::size_t>(stage_.combiner));
     DType dtype = lowering_.formula().buffer(stage_.target).dtype;
     Expr next = te::cast(dtype, std::move(value.value));
     if (reducer != te::Reducer::None) next = combined(reducer, lowering_.load_target(stage_, bound), next);
@@ -250,7 +251,7 @@ Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t wid
   if (lane.defined()) place.push_back(lane);
   std::vector<Stmt> statements;
   statements.push_back(Stmt::store(sum, place, identity_of(stage_.reducer, dtype)));
-  statements.push_back(turns(bound, [&](Substitution inner) {
+  statements.push_back(turns(bound, [&](const Substitution& inner) {
     Lowering::Body body = lowering_.body(stage_.body, inner);
     body.checks.push_back(
         Stmt::store(sum, place, combined(stage_.reducer, Expr::load(sum, dtype, place), body.value)));
@@ -263,7 +264,7 @@ Stmt StageLowering::point(Substitution bound, const Expr& lane, std::int64_t wid
   return Stmt::block(std::move(statements));
 }
 
-Stmt StageLowering::along_reduction(Substitution bound) const {
+Stmt StageLowering::along_reduction(const Substitution& bound) const {
   const te::Variable& variable = lowering_.formula().variable(strip_->axis);
   const std::int64_t width = strip_->width;
   const std::int64_t chains = lowering_.size(variable.extent) >= kChains * width ? kChains : 1;
@@ -277,7 +278,7 @@ Stmt StageLowering::along_reduction(Substitution bound) const {
   auto partial = [&](Expr chain, Expr lane) {
     return Expr::load(sum, dtype, {std::move(chain), std::move(lane)});
   };
-  auto add = [&](Substitution inner, const Expr& chain, const Expr& lane) {
+  auto add = [&](const Substitution& inner, const Expr& chain, const Expr& lane) {
     Lowering::Body body = lowering_.body(stage_.body, inner);
     body.checks.push_back(
         Stmt::store(sum, {chain, lane}, combined(reducer, partial(chain, lane), body.value)));
@@ -382,8 +383,8 @@ std::vector<Stmt> StageLowering::phases() const {
       }));
       Dim first = floor_div(extent, block) * block, rest = extent - first;
       if (!rest.is(0)) {
-        made.push_back(item(
-            around(free_, outer, {}, [&](Substitution bound) { return along_output(bound, first, rest); })));
+        made.push_back(item(around(
+            free_, outer, {}, [&](const Substitution& bound) { return along_output(bound, first, rest); })));
       }
       return made;
     }

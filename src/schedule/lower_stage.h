@@ -50,8 +50,8 @@ class StageLowering {
   kir::Stmt strips(te::Substitution bound) const;
   bool masked(const Dim& rest) const;
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
-  kir::Stmt along_reduction(te::Substitution bound) const;
-  kir::Stmt point(te::Substitution bound, const te::Expr& lane, std::int64_t width) const;
+  kir::Stmt along_reduction(const te::Substitution& bound) const;
+  kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;
   kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;

@@ -49,7 +49,9 @@ class Lowering {
   kir::BufferId scratch(std::string name, DType dtype, Shape shape, kir::Scope scope);
 
   // ---- variables
-  te::VarId loop(const std::string& name, Dim extent) { return kir::add_variable(kernel_, name, extent); }
+  te::VarId loop(const std::string& name, Dim extent) {
+    return kir::add_variable(kernel_, name, std::move(extent));
+  }
   std::int64_t loop_size(te::VarId loop) const { return size(kernel_.variable(loop).extent); }
 
   // ---- expressions: those of the formula, over the kernel's variables and buffers.

@@ -32,6 +32,7 @@ class Json {
   Json& operator=(const Json& other);
   Json& operator=(Json&& other) noexcept;
 
+  // NOLINTBEGIN(google-explicit-constructor): every value is JSON
   Json(double number);
   Json(const char* text);
   Json(std::string_view text);
@@ -49,6 +50,7 @@ class Json {
   }
   // An object where every part is a pair that begins with a text; else an array.
   Json(std::initializer_list<Json> parts);
+  // NOLINTEND(google-explicit-constructor)
   static Json array();
   static Json object();
 

@@ -142,7 +142,7 @@ void Builder::scatter(const Buffer& target, const Axes& axes, Index store, Combi
   add_stage(std::move(stage));
 }
 
-Buffer Builder::carry(std::string name, DType dtype, const Axes& axes, Expr initial) {
+Buffer Builder::carry(const std::string& name, DType dtype, const Axes& axes, Expr initial) {
   Buffer state = temporary(name, dtype, extents_of(axes));
   Buffer next_state = temporary(name + "'", dtype, extents_of(axes));
   next_buffers_.emplace_back(state.id(), next_state);

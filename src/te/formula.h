@@ -166,7 +166,7 @@ class Builder {
 
   // Scan: carry() the states (with their initial values) first, then everything between begin and end runs
   // once per step; next() gives a state its value for the following step.
-  Buffer carry(std::string name, DType dtype, const Axes& axes, Expr initial);
+  Buffer carry(const std::string& name, DType dtype, const Axes& axes, Expr initial);
   Axis begin_scan(Dim steps, const std::vector<Buffer>& states, std::string name = "t");
   void next(const Buffer& state, const Axes& axes, Expr body);
   // The buffer that next() writes: read it to use the new value within the same step.

@@ -405,7 +405,7 @@ void KernelEmitter::store_packed(BufferId buffer, const Access& access, Value* v
       llvm::SmallVector<int, 32> lanes;
       for (int lane = part; lane < static_cast<int>(lanes_->count); lane += per_byte) lanes.push_back(lane);
       Value* some = b_.CreateShuffleVector(wide, lanes);
-      some = b_.CreateShl(some, arithmetic_.number(some, part * bits));
+      some = b_.CreateShl(some, arithmetic_.number(some, std::int64_t{part} * bits));
       bytes = bytes == nullptr ? some : b_.CreateOr(bytes, some);
     }
     Value* byte = b_.CreateUDiv(target.pointer, b_.getInt64(static_cast<std::uint64_t>(per_byte)));

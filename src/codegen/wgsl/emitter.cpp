@@ -1,6 +1,7 @@
 #include "codegen/wgsl/emitter.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kir/intrinsics.h"
@@ -128,7 +129,7 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
 
 std::string KernelEmitter::array_type(kir::BufferId id) const {
   const kir::Buffer& buffer = kernel_.buffer(id);
-  const std::string type = forms_[id.index].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
+  std::string type = forms_[id.index].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
   if (buffer.shape.empty()) return type;
   const std::int64_t elements = product(buffer.shape).constant() / (forms_[id.index].vectors ? kVector : 1);
   return "array<" + type + ", " + std::to_string(std::max<std::int64_t>(elements, 1)) + ">";
@@ -357,8 +358,8 @@ std::string KernelEmitter::variable(kir::VarId id) const {
 }
 
 std::string KernelEmitter::buffer_name(kir::BufferId id) const {
-  static constexpr const char* kPrefixes[] = {"b", "w", "s", "r"};  // by scope
-  return kPrefixes[static_cast<std::size_t>(kernel_.buffer(id).scope)] + std::to_string(id.index);
+  static constexpr std::array kPrefixes{"b", "w", "s", "r"};  // by scope
+  return kPrefixes.at(static_cast<std::size_t>(kernel_.buffer(id).scope)) + std::to_string(id.index);
 }
 
 std::string KernelEmitter::size(const Dim& dim) {
@@ -366,7 +367,7 @@ std::string KernelEmitter::size(const Dim& dim) {
   std::size_t number = 0;
   while (number < made_.sizes.size() && !(made_.sizes[number] == dim)) ++number;
   if (number == made_.sizes.size()) made_.sizes.push_back(dim);
-  return "sizes[" + std::to_string(number / 4) + "]." + "xyzw"[number % 4];
+  return "sizes[" + std::to_string(number / 4) + "]." + component_name(number);
 }
 
 }  // namespace xyntra::wgsl

@@ -14,6 +14,8 @@ namespace xyntra::wgsl {
 // it is not multiplied.
 bool is_position(const te::Expr& expr, bool may_read = true);
 
+inline char component_name(std::size_t number) { return std::string_view("xyzw")[number % 4]; }
+
 // What a natural number divided by a positive one gives, and what is left over.
 std::string quotient_text(const std::string& natural, const std::string& divisor);
 std::string rest_text(const std::string& natural, const std::string& divisor);

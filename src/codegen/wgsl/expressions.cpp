@@ -1,7 +1,5 @@
 // Expressions of a kernel as text: values, positions in buffers, loads.
 #include <algorithm>
-#include <bit>
-#include <charconv>
 #include <cmath>
 
 #include "codegen/wgsl/emitter.h"
@@ -147,13 +145,12 @@ namespace {
 
 std::string in_brackets(const std::string& text) { return is_word(text) ? text : "(" + text + ")"; }
 
-// The exponent of a number that is a power of two.
+// The exponent of a text that is a power of two.
 std::optional<int> power_of_two(const std::string& number) {
-  std::uint32_t value = 0;
-  const char* end = number.data() + number.size();
-  auto [last, error] = std::from_chars(number.data(), end, value);
-  if (error != std::errc() || last != end || !std::has_single_bit(value)) return std::nullopt;
-  return std::countr_zero(value);
+  for (int power = 0; power < 31; ++power) {
+    if (number == std::to_string(std::uint32_t{1} << power)) return power;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -248,7 +245,7 @@ std::string KernelEmitter::position(const te::LinearIndex& given) {
 std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given) {
   const kir::Buffer& buffer = kernel_.buffer(id);
   const BufferForm& form = forms_[id.index];
-  const std::string name = buffer_name(id);
+  std::string name = buffer_name(id);
   if (buffer.shape.empty() && is_private(buffer.scope)) return name;
   te::LinearIndex index = with_fixed(given, fixed_);
   std::string component;
@@ -265,7 +262,9 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
       return name + "[" + quotient_text(at, "4") + "][" + rest_text(at, "4") + "]";
     }
     const Dim first = index.constant;
-    if (!whole) component = std::string(".") + "xyzw"[modulo(first, kVector).constant()];
+    if (!whole)
+      component =
+          std::string(".") + component_name(static_cast<std::size_t>(modulo(first, kVector).constant()));
     index.constant = floor_div(first, kVector);
     for (te::LinearIndex::Term& term : index.terms)
       term.coefficient = floor_div(term.coefficient, Dim(kVector));
@@ -317,7 +316,7 @@ std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word
 std::string KernelEmitter::load(const ExprNode& node) {
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
   if (auto known = loaded_.find(&node); known != loaded_.end() && !lane_.valid())
-    return known->second + "." + "xyzw"[fixed_lane(node)];
+    return known->second + "." + component_name(static_cast<std::size_t>(fixed_lane(node)));
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, flat);
   const std::string at = position(flat);

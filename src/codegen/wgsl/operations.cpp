@@ -293,7 +293,7 @@ std::string Operations::bitcast(DType from, DType to, const std::string& value) 
 
 std::string Operations::decoded(DType dtype, const std::string& word, const std::string& shift) {
   const std::string bits = std::to_string(bits_of(dtype)) + "u";
-  const std::string raw = "extractBits(" + word + ", " + shift + ", " + bits + ")";
+  std::string raw = "extractBits(" + word + ", " + shift + ", " + bits + ")";
   if (is_narrow_float(dtype)) return from_code(dtype, raw);
   if (dtype == DType::Bool) return "(" + raw + " != 0u)";
   if (is_signed_integer(dtype)) return "extractBits(bitcast<i32>(" + word + "), " + shift + ", " + bits + ")";

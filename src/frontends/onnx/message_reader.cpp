@@ -117,7 +117,8 @@ std::string_view MessageReader::take(std::uint64_t count) {
 template <class Word>
 Word MessageReader::word() {
   Word value;
-  std::memcpy(&value, take(sizeof(Word)).data(), sizeof(Word));
+  const std::string_view bytes = take(sizeof(Word));
+  std::memcpy(&value, bytes.data(), bytes.size());
   return value;
 }
 

@@ -132,7 +132,7 @@ std::string elements_text(const Dims& dims) {
 
 }  // namespace
 
-TensorReader::TensorReader(std::shared_ptr<const MappedFile> file, std::string folder,
+TensorReader::TensorReader(const std::shared_ptr<const MappedFile>& file, std::string folder,
                            std::int64_t max_decoded_bytes)
     : owner_(file),
       folder_(std::move(folder)),

@@ -15,7 +15,7 @@ namespace xyntra::onnx {
 class TensorReader {
  public:
   // `file` holds the bytes all protos view. External data is looked for beneath `folder` only.
-  TensorReader(std::shared_ptr<const MappedFile> file, std::string folder,
+  TensorReader(const std::shared_ptr<const MappedFile>& file, std::string folder,
                std::int64_t max_decoded_bytes = 64'000'000);  // plus the size of the file
   // The same over bytes in memory, which must outlive the tensors; external data is refused.
   explicit TensorReader(std::span<const std::byte> bytes, std::int64_t max_decoded_bytes = 64'000'000);

@@ -182,6 +182,7 @@ Result<CodeImage> CodeImage::load(std::span<const std::byte> bytes) {
 PhaseFunction CodeImage::phase_function(std::string_view symbol) const {
   auto found = functions_.find(symbol);
   if (found == functions_.end()) return nullptr;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in mapped code
   return reinterpret_cast<PhaseFunction>(reinterpret_cast<std::uintptr_t>(found->second));
 }
 

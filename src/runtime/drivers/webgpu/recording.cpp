@@ -269,7 +269,7 @@ Status Device::State::prepare(Recording::State& recording) {
   XYNTRA_CHECK_OK(reports.status(*loss, "the buffers of a dispatch"));
   if (recording.timed) {
     recording.queries.clear();
-    for (std::int64_t left = 2 * recording.dispatches; left > 0; left -= kQueriesOfSet) {
+    for (std::int64_t left = std::int64_t{2} * recording.dispatches; left > 0; left -= kQueriesOfSet) {
       WGPUQuerySetDescriptor descriptor = {};
       descriptor.type = WGPUQueryType_Timestamp;
       descriptor.count = static_cast<std::uint32_t>(std::min(left, kQueriesOfSet));
@@ -278,7 +278,7 @@ Status Device::State::prepare(Recording::State& recording) {
     XYNTRA_CHECK_OK(reports.status(*loss, "timestamps"));
     auto ticks = std::make_shared<Buffer::State>();
     ticks->device = id;
-    ticks->bytes = 16 * recording.dispatches;
+    ticks->bytes = std::int64_t{16} * recording.dispatches;
     XYNTRA_TRY(ticks->handle,
                make_buffer(ticks->bytes, WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc));
     recording.ticks.state_ = std::move(ticks);
