@@ -32,14 +32,31 @@ void declare_checked(Flags& syntax, Session& session) {
                  "shaders run with the driver's checks of every index and loop");
 }
 
+void declare_device(Flags& syntax, Session& session) {
+  declare_setting(syntax, session, "--device", "run.device", "NAME",
+                  "the adapter that shaders run on: a part of its name, or its place in xyntra devices");
+}
+
 ShaderOptions shader_options(const Session& session) {
-  return {session.config->boolean("run.portable"), session.config->boolean("run.checked")};
+  const std::string& device = session.config->text("run.device");
+  return {session.config->boolean("run.portable"), session.config->boolean("run.checked"),
+          device == "first" ? "" : device};
+}
+
+Status check_shader_flags(const Session& session, std::string_view backend) {
+  for (const char* setting : {"run.device", "run.portable", "run.checked"}) {
+    auto given = session.flags.find(setting);
+    if (backend != "wgsl" && given != session.flags.end() && !given->second.value.empty())
+      return usage_error(given->second.flag + " is about shaders: it goes with --backend wgsl");
+  }
+  return {};
 }
 
 Result<std::string> Session::backend() const {
   const std::string& wanted = config->text("run.backend");
   for (const Backend& known : all_backends()) {
     if (wanted != known.name && (known.alias.empty() || wanted != known.alias)) continue;
+    if (known.present) XYNTRA_CHECK_OK(check_shader_flags(*this, known.name));
     if (known.present) return std::string(known.name);
     return failure(Error{ErrorClass::Device,
                          "the backend '" + wanted + "' is not part of this version",

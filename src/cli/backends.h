@@ -18,9 +18,12 @@ struct Backend {
 
 std::span<const Backend> all_backends();
 
-// --portable, and --checked where something runs: of shaders, and what they say
+// --portable, and --checked and --device where something runs: of shaders, and what they say
 void declare_portable(Flags& syntax, Session& session);
 void declare_checked(Flags& syntax, Session& session);
+void declare_device(Flags& syntax, Session& session);
 ShaderOptions shader_options(const Session& session);
+// A flag of theirs that would have no effect was not meant so.
+Status check_shader_flags(const Session& session, std::string_view backend);
 
 }  // namespace xyntra

@@ -267,9 +267,10 @@ std::string to_text(const BenchFlags& flags, const Bench& bench) {
   return text + kernels_table(bench, flags.rows);
 }
 
-Result<Ceilings> ceilings_of(const std::string& backend, const Target& target, int threads) {
+Result<Ceilings> ceilings_of(const std::string& backend, const std::string& which, const Target& target,
+                             int threads) {
   if (backend == "cpu") return measure_ceilings(target, threads);
-  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> device, shared_device(""));
+  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> device, shared_device(which));
   return measure_ceilings(*device);
 }
 
@@ -281,6 +282,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
     return usage_error("bench measures the backends cpu and wgsl; there is nothing to time in '" + backend +
                        "'");
   }
+  XYNTRA_CHECK_OK(check_shader_flags(session, backend));
   if (flags.measuring.runs == 0) return usage_error("--runs is 1 or more");
   if (!(flags.measuring.seconds >= 0) || !(flags.measuring.most_seconds >= 0))
     return usage_error("--seconds and --most-seconds are 0 or more");
@@ -324,10 +326,11 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
   auto compile = [&](const Plan& plan) {
-    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, shader_options(session), "")
+    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, shader_options(session))
                              : compile_for_cpu(plan, cpu);
   };
-  XYNTRA_TRY(bench.ceilings, ceilings_of(backend, *options.target, bench.threads));
+  XYNTRA_TRY(bench.ceilings,
+             ceilings_of(backend, shader_options(session).device, *options.target, bench.threads));
   auto measured = measure(plans, inputs, compile, {bench.threads, budget, {}}, flags.measuring);
   if (!measured) return failure(std::move(measured).error().in_file(flags.model));
   bench.measured = std::move(*measured);
@@ -355,6 +358,7 @@ VerbAction declare_bench(Flags& syntax, Session& session) {
   declare_backend(syntax, session);
   declare_portable(syntax, session);
   declare_checked(syntax, session);
+  declare_device(syntax, session);
   MeasureOptions& measuring = flags->measuring;
   syntax.push_back({"--runs", &measuring.runs, "at least so many runs are timed (30)", "N"});
   syntax.push_back({"--seconds", &measuring.seconds, "and runs are timed for so long (1)", "SECONDS"});

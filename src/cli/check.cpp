@@ -74,7 +74,7 @@ Result<Places> needs_of(const Graph& graph, const std::string& backend, const Pl
   XYNTRA_TRY(CompileOptions options, compile_options(graph, flags, session));
   XYNTRA_TRY(options.target, target_of_backend(backend));
   XYNTRA_TRY(const Plan plan, make_plan(graph, options));
-  return wgsl_lacks(plan, {session.threads(), session.budget()}, shader_options(session), "");
+  return wgsl_lacks(plan, {session.threads(), session.budget()}, shader_options(session));
 }
 
 struct CheckFlags {
@@ -108,6 +108,7 @@ VerbAction declare_check(Flags& syntax, Session& session) {
   syntax.push_back(
       {"--dim", &flags->planning.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
   declare_portable(syntax, session);
+  declare_device(syntax, session);
   return [flags](Session& running) { return check(*flags, running); };
 }
 

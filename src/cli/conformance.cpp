@@ -108,6 +108,7 @@ VerbAction declare_conformance(Flags& syntax, Session& session) {
   declare_backend(syntax, session);
   declare_portable(syntax, session);
   declare_checked(syntax, session);
+  declare_device(syntax, session);
   return [flags](Session& running) { return conformance(*flags, running); };
 }
 

@@ -302,6 +302,7 @@ VerbAction declare_run(Flags& syntax, Session& session) {
   declare_backend(syntax, session);
   declare_portable(syntax, session);
   declare_checked(syntax, session);
+  declare_device(syntax, session);
   syntax.push_back(
       {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
   declare_forbid(syntax, session);

@@ -85,7 +85,7 @@ class ByKernels : public ModelRunner {
   }
   static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, const Plan& plan,
                                                      EvaluatorOptions options, const ShaderOptions& shaders) {
-    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders, ""));
+    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders));
     auto driver = model.driver;
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        std::move(driver));

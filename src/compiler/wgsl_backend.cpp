@@ -117,9 +117,9 @@ Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) 
   return device;
 }
 
-Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const ShaderOptions& shading,
-                                  const std::string& which) {
-  XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(which));
+Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
+                                  const ShaderOptions& shading) {
+  XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   const WgslFeatures features = shading.portable ? WgslFeatures{} : ground_of(device->adapter()).features;
   XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
@@ -132,11 +132,10 @@ Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
 
 Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& plan,
                                                                    const LowerOptions& options,
-                                                                   const ShaderOptions& shading,
-                                                                   const std::string& which) {
+                                                                   const ShaderOptions& shading) {
   Ground ground = every_browser();
   if (!shading.portable) {
-    XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(which));
+    XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
     ground = ground_of(device->adapter());
   }
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));

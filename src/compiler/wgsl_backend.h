@@ -15,17 +15,16 @@ namespace xyntra {
 // A device that models share: opening one takes longer than many a model's run. A lost one is replaced.
 Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which);
 
-// `device`: as for webgpu::Device::open. Device errors where there is none.
-Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options, const ShaderOptions& shaders,
-                                  const std::string& device);
+// Device errors where there is no such device.
+Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
+                                  const ShaderOptions& shaders);
 
 // Everything about the plan's kernels that the adapter cannot do, with the names of the nodes it is needed for: numbers it
 // does not have, more buffers or larger ones than it binds. Sizes that are not known are taken to be those of the plan's
 // costs. Portable shaders are held against what every browser has, which takes no device.
 Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& plan,
                                                                    const LowerOptions& options,
-                                                                   const ShaderOptions& shaders,
-                                                                   const std::string& device);
+                                                                   const ShaderOptions& shaders);
 
 // The shaders of a plan, one after another, for people.
 Result<std::string> shaders_of(const Plan& plan, const WgslFeatures& features);

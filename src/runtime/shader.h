@@ -11,8 +11,9 @@ namespace xyntra {
 // How shaders are made and run.
 struct ShaderOptions {
   bool portable = false;  // with nothing but what every browser has, whatever the adapter has besides
-  bool checked =
-      false;  // with the driver's checks of every index and loop, though kernels are proved to need none
+  // With the driver's checks of every index and loop, though kernels are proved to need none.
+  bool checked = false;
+  std::string device;  // as for webgpu::Device::open
 };
 
 struct ShaderPhase {

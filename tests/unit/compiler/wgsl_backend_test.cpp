@@ -179,7 +179,7 @@ graph @main(%x: f64[4], %large: f32[9000, 8000]) -> (%a, %c) {
   %a: f64[4] = Neg(%x) @double
   %c: f32[9000, 8000] = Exp(%large) @large
 })");
-  auto lacking = wgsl_lacks(plan_of(graph), {}, {true, false}, "");
+  auto lacking = wgsl_lacks(plan_of(graph), {}, {.portable = true});
   ASSERT_TRUE(lacking.has_value()) << lacking.error().to_string();
   using Lacking = std::map<std::string, std::vector<std::string>>;
   EXPECT_EQ(
