@@ -13,7 +13,7 @@ struct ShaderOptions {
   bool portable = false;  // with nothing but what every browser has, whatever the adapter has besides
   // With the driver's checks of every index and loop, though kernels are proved to need none.
   bool checked = false;
-  std::string device;  // as for webgpu::Device::open
+  std::string device = {};  // as for webgpu::Device::open
 };
 
 struct ShaderPhase {
