@@ -17,12 +17,15 @@ namespace {
 constexpr std::int64_t kLanes = 4;
 constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
 
-// Elements of the result that one thread sums, how far a tile goes along the sum, threads along a side of a block.
+// Elements of the result that one thread sums, how far it goes along a tile, threads along a side of a block. Several slices
+// of threads share the tile out: each sums the same block over a part of its depth.
 struct Tile {
-  std::int64_t rows = 4, columns = 4, depth = 16, side = 8;
+  std::int64_t rows = 4, columns = 4, depth = 16, side = 8, slices = 1;
+  std::int64_t ahead = 1;  // tiles on their way to registers
   std::int64_t block_rows() const { return rows * side; }
   std::int64_t block_columns() const { return columns * side; }
-  std::int64_t threads() const { return side * side; }
+  std::int64_t whole_depth() const { return depth * slices; }
+  std::int64_t threads() const { return side * side * slices; }
 };
 
 // One side of a product: its loops as one, counted in row-major order.
@@ -129,7 +132,8 @@ class ProductInGroups {
     });
   }
 
-  // Large blocks read less; they must be enough to keep the device busy.
+  // Large blocks read less; they must be enough to keep the device busy. Where even small ones are few, each waits for one tile
+  // after another: slices make the way shorter.
   Tile choose_tile() const {
     const std::int64_t rows = lowering_.size(rows_.extent), columns = lowering_.size(columns_.extent);
     std::int64_t batches = 1;
@@ -139,7 +143,8 @@ class ProductInGroups {
                                   ((columns + tile.block_columns() - 1) / tile.block_columns());
       if (blocks >= kBlocks) return tile;
     }
-    return {};
+    constexpr Tile kSliced{4, 4, 8, 8, 4, 2};
+    return lowering_.size(depth_.extent) >= kTilesToSlice * kSliced.whole_depth() ? kSliced : Tile{};
   }
 
   // ---- the kernel
@@ -155,14 +160,15 @@ class ProductInGroups {
     const VarId block_row = lowering_.loop("m", ceil_div(rows_.extent, tile_.block_rows()));
     const VarId block_column = lowering_.loop("n", ceil_div(columns_.extent, tile_.block_columns()));
     grid.insert(grid.end(), {block_row, block_column});
+    slice_ = lowering_.loop("z", tile_.slices);
     down_ = lowering_.loop("y", tile_.side);
     across_ = lowering_.loop("x", tile_.side);
     first_row_ = Expr::variable(block_row) * Expr::index(tile_.block_rows());
     first_column_ = Expr::variable(block_column) * Expr::index(tile_.block_columns());
-    left_tile_ =
-        lowering_.scratch("lt", DType::F32, {tile_.depth, tile_.block_rows() + kPadding}, Scope::Shared);
-    right_tile_ =
-        lowering_.scratch("rt", DType::F32, {tile_.depth, tile_.block_columns() + kPadding}, Scope::Shared);
+    left_tile_ = lowering_.scratch("lt", DType::F32, {tile_.whole_depth(), tile_.block_rows() + kPadding},
+                                   Scope::Shared);
+    right_tile_ = lowering_.scratch("rt", DType::F32, {tile_.whole_depth(), tile_.block_columns() + kPadding},
+                                    Scope::Shared);
     sums_ = lowering_.scratch("a", DType::F32, {tile_.rows, tile_.columns}, Scope::Register);
 
     std::vector<Stmt> steps;
@@ -170,33 +176,74 @@ class ProductInGroups {
       steps.push_back(row_numbers(stage));
       if (!steps.back().defined()) return {};
     }
-    // While one tile is multiplied, the next one is on its way to registers.
-    const VarId turn = lowering_.loop("k", ceil_div(depth_.extent, tile_.depth));
-    const Expr at = Expr::variable(turn), next = at + Expr::index(1);
+    // While one tile is multiplied, the next ones are on their way to registers: as many as there are sets of them.
+    const std::int64_t sets = tile_.ahead;
+    const Dim tiles = ceil_div(depth_.extent, tile_.whole_depth());
+    const VarId turn = lowering_.loop("k", ceil_div(tiles, sets));
     Brought left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows());
     Brought right = bring(right_tile_, columns_, right_, first_column_, tile_.block_columns());
-    Stmt first = both(left, right, Expr::index(0)), more = both(left, right, next);
-    if (!first.defined() || !more.defined()) return {};
+    auto where_there = [&](const Expr& tile, const Stmt& what) {
+      return Stmt::branch(tile < Expr::size(tiles), what);
+    };
     const Stmt barrier = Stmt::call(kir::Intrinsic::Barrier, {});
-    Stmt ahead = Stmt::branch(next < Expr::size(ceil_div(depth_.extent, tile_.depth)), more);
-    Stmt body = Stmt::block({put(left), put(right), barrier, ahead, multiply(), barrier});
-    Stmt main = Stmt::block({first, Stmt::loop(LoopKind::Serial, turn, body)});
+    std::vector<Stmt> before, body;
+    for (std::int64_t set = 0; set < sets; ++set) {
+      const Expr at = Expr::variable(turn) * Expr::index(sets) + Expr::index(set);
+      const Expr ahead = at + Expr::index(sets);
+      Stmt first = both(left, right, Expr::index(set), set), more = both(left, right, ahead, set);
+      if (!first.defined() || !more.defined()) return {};
+      before.push_back(set == 0 ? first : where_there(Expr::index(set), first));
+      Stmt step = Stmt::block(
+          {put(left, set), put(right, set), barrier, where_there(ahead, more), multiply(), barrier});
+      const bool there = set == 0 || te::divides(Dim(sets), tiles);
+      body.push_back(there ? step : where_there(at, step));
+    }
+    before.push_back(Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body))));
+    Stmt main = Stmt::block(std::move(before));
     Stmt finish = results();
     if (!finish.defined()) return {};
-    steps.insert(steps.end(),
-                 {for_sums([&](Expr, Expr) { return Expr::number(DType::F32, 0); }), main, finish});
+    steps.insert(steps.end(), {for_sums([&](Expr, Expr) { return Expr::number(DType::F32, 0); }), main});
+    for (std::int64_t slice = 1; slice < tile_.slices; ++slice) steps.push_back(add_slice(slice, barrier));
+    steps.push_back(in_slice(0, finish));
     Stmt item = Stmt::block(std::move(steps));
     item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
+    if (tile_.slices > 1) item = Stmt::loop(LoopKind::Thread, slice_, item);
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
     return item;
+  }
+
+  Expr slice() const { return tile_.slices > 1 ? Expr::variable(slice_) : Expr::index(0); }
+
+  Stmt in_slice(std::int64_t which, Stmt body) const {
+    return tile_.slices > 1 ? Stmt::branch(te::equal(slice(), which), std::move(body)) : body;
+  }
+
+  // The first slice adds another's sums to its own: always in this order.
+  Stmt add_slice(std::int64_t which, const Stmt& barrier) {
+    if (which == 1) {
+      others_ =
+          lowering_.scratch("o", DType::F32, {tile_.block_rows(), tile_.block_columns()}, Scope::Shared);
+    }
+    auto other = [&](const Expr& r, const Expr& c) {
+      const Expr row = Expr::variable(down_) * Expr::index(tile_.rows) + r;
+      return std::vector<Expr>{row, Expr::variable(across_) * Expr::index(tile_.columns) + c};
+    };
+    auto own = [&](const Expr& r, const Expr& c) { return Expr::load(sums_, DType::F32, {r, c}); };
+    Stmt lay_down =
+        over_sums([&](const Expr& r, const Expr& c) { return Stmt::store(others_, other(r, c), own(r, c)); });
+    Stmt add = for_sums([&](const Expr& r, const Expr& c) {
+      return own(r, c) + Expr::load(others_, DType::F32, other(r, c));
+    });
+    return Stmt::block({in_slice(which, lay_down), barrier, in_slice(0, add), barrier});
   }
 
   // One number for each row of the block, in shared memory: the threads of a line add up a row after another.
   Stmt row_numbers(const te::Stage& stage) {
     lowering_.place_window(stage.target, Scope::Shared, {true}, {0, first_row_, tile_.block_rows()});
     const kir::BufferId sum = lowering_.scratch("a", DType::F32, {}, Scope::Register);
-    const kir::BufferId parts = lowering_.scratch("q", DType::F32, {tile_.side, tile_.side}, Scope::Shared);
+    const kir::BufferId parts =
+        lowering_.scratch("q", DType::F32, {tile_.slices, tile_.side, tile_.side}, Scope::Shared);
     Side along;
     Substitution bound = bound_;
     for (VarId axis : stage.reduction) {
@@ -206,10 +253,11 @@ class ProductInGroups {
         add(along, axis);
       }
     }
-    const VarId row = lowering_.loop("i", tile_.rows),
+    const VarId row = lowering_.loop("i", tile_.rows / tile_.slices),
                 turn = lowering_.loop("c", ceil_div(along.extent, tile_.side));
     const Expr down = Expr::variable(down_), across = Expr::variable(across_);
-    const Expr position = first_row_ + down * Expr::index(tile_.rows) + Expr::variable(row);
+    const Expr position = first_row_ + down * Expr::index(tile_.rows) +
+                          Expr::variable(row) * Expr::index(tile_.slices) + slice();
     const Expr at = Expr::variable(turn) * Expr::index(tile_.side) + across;
     bound[stage.axes[0].index] = position;
     digits(along, at, lowering_.formula(), bound);
@@ -222,7 +270,7 @@ class ProductInGroups {
       add_one = Stmt::branch(here, add_one);
     std::vector<Stmt> all;
     for (std::int64_t i = 0; i < tile_.side; ++i) {
-      const Expr part = Expr::load(parts, DType::F32, {down, Expr::index(i)});
+      const Expr part = Expr::load(parts, DType::F32, {slice(), down, Expr::index(i)});
       all.push_back(Stmt::store(sum, {}, i == 0 ? part : combined(stage.reducer, own(), part)));
     }
     Lowering::Body last{{}, own()};
@@ -234,8 +282,9 @@ class ProductInGroups {
     return Stmt::loop(
         LoopKind::Serial, row,
         Stmt::block({Stmt::store(sum, {}, identity_of(stage.reducer, DType::F32)),
-                     Stmt::loop(LoopKind::Serial, turn, add_one), Stmt::store(parts, {down, across}, own()),
-                     barrier, Stmt::branch(te::equal(across, 0), Stmt::block(std::move(all))), barrier}));
+                     Stmt::loop(LoopKind::Serial, turn, add_one),
+                     Stmt::store(parts, {slice(), down, across}, own()), barrier,
+                     Stmt::branch(te::equal(across, 0), Stmt::block(std::move(all))), barrier}));
   }
 
   // The loops of a side at one of its positions.
@@ -259,7 +308,8 @@ class ProductInGroups {
   // How threads bring a tile of one factor: each some elements, by way of registers. Neighbours bring what lies side by side
   // in memory, four elements each where that is a vector.
   struct Brought {
-    kir::BufferId tile, registers;
+    kir::BufferId tile;
+    std::vector<kir::BufferId> registers;  // by set
     const Side* side = nullptr;
     Expr factor, first;
     std::int64_t width = 0, lanes = 1;
@@ -273,22 +323,25 @@ class ProductInGroups {
     const Side& along = made.along_depth ? depth_ : side;
     const Side& other = made.along_depth ? side : depth_;
     const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
-    const bool whole = te::divides(Dim(made.along_depth ? tile_.depth : width), along.extent) &&
-                       te::divides(Dim(made.along_depth ? width : tile_.depth), other.extent);
+    const std::int64_t deep = tile_.whole_depth();
+    const bool whole = te::divides(Dim(made.along_depth ? deep : width), along.extent) &&
+                       te::divides(Dim(made.along_depth ? width : deep), other.extent);
     const bool plain = factor->op == ExprOp::Load && lies_along(factor, along.axes.back());
     if (whole && plain && te::divides(Dim(kLanes), innermost)) made.lanes = kLanes;
-    made.registers =
-        lowering_.scratch("n", DType::F32, {width * tile_.depth / tile_.threads()}, Scope::Register);
+    const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
+    for (std::int64_t set = 0; set < tile_.ahead; ++set)
+      made.registers.push_back(lowering_.scratch("n", DType::F32, {elements}, Scope::Register));
     return made;
   }
 
   // Where in a tile the elements of a thread lie: calls what(element, depth, place) for each.
   template <class What>
   Stmt for_elements(const Brought& one, What what) {
-    const std::int64_t inner = (one.along_depth ? tile_.depth : one.width) / one.lanes;
-    const std::int64_t parts = one.width * tile_.depth / tile_.threads() / one.lanes;
+    const std::int64_t inner = (one.along_depth ? tile_.whole_depth() : one.width) / one.lanes;
+    const std::int64_t parts = one.width * tile_.whole_depth() / tile_.threads() / one.lanes;
     const VarId part = lowering_.loop("p", parts), lane = lowering_.loop("v", one.lanes);
-    const Expr thread = Expr::variable(down_) * Expr::index(tile_.side) + Expr::variable(across_);
+    Expr thread = Expr::variable(down_) * Expr::index(tile_.side) + Expr::variable(across_);
+    if (tile_.slices > 1) thread = slice() * Expr::index(tile_.side * tile_.side) + thread;
     const Expr element = Expr::variable(part) * Expr::index(one.lanes) + Expr::variable(lane);
     const Expr fast = te::mod(thread, Expr::index(inner)) * Expr::index(one.lanes) + Expr::variable(lane);
     const Expr slow = Expr::variable(part) * Expr::index(tile_.threads() / inner) +
@@ -298,30 +351,32 @@ class ProductInGroups {
     return Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, body));
   }
 
-  Stmt fetch(const Brought& one, const Expr& turn) {
+  Stmt fetch(const Brought& one, const Expr& turn, kir::BufferId registers) {
     return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) -> Stmt {
-      const Expr position = one.first + place, at = turn * Expr::index(tile_.depth) + depth;
+      const Expr position = one.first + place, at = turn * Expr::index(tile_.whole_depth()) + depth;
       Substitution bound = bound_;
       digits(*one.side, position, lowering_.formula(), bound);
       digits(depth_, at, lowering_.formula(), bound);
       Lowering::Body value = lowering_.body(one.factor, bound);
       if (!value.checks.empty()) return {};
       const Expr is_inside = conjunction_of(inside(position, one.side->extent, one.width),
-                                            inside(at, depth_.extent, tile_.depth));
+                                            inside(at, depth_.extent, tile_.whole_depth()));
       Expr loaded = value.value;
       if (is_inside.defined()) loaded = te::select(is_inside, loaded, Expr::number(DType::F32, 0));
-      return Stmt::store(one.registers, {element}, loaded);
+      return Stmt::store(registers, {element}, loaded);
     });
   }
 
-  Stmt both(const Brought& left, const Brought& right, const Expr& turn) {
-    Stmt a = fetch(left, turn), b = fetch(right, turn);
+  Stmt both(const Brought& left, const Brought& right, const Expr& turn, std::int64_t set) {
+    const auto which = static_cast<std::size_t>(set);
+    Stmt a = fetch(left, turn, left.registers[which]), b = fetch(right, turn, right.registers[which]);
     return a.defined() && b.defined() ? Stmt::block({a, b}) : Stmt();
   }
 
-  Stmt put(const Brought& one) {
+  Stmt put(const Brought& one, std::int64_t set) {
+    const kir::BufferId registers = one.registers[static_cast<std::size_t>(set)];
     return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) {
-      return Stmt::store(one.tile, {depth, place}, Expr::load(one.registers, DType::F32, {element}));
+      return Stmt::store(one.tile, {depth, place}, Expr::load(registers, DType::F32, {element}));
     });
   }
 
@@ -336,15 +391,20 @@ class ProductInGroups {
     return along;
   }
 
-  // A statement for each sum: value(row, column) with columns in lanes.
   template <class Value>
   Stmt for_sums(Value value) {
+    return over_sums([&](const Expr& r, const Expr& c) { return Stmt::store(sums_, {r, c}, value(r, c)); });
+  }
+
+  // A statement for each sum: statement(row, column) with columns in lanes.
+  template <class Statement>
+  Stmt over_sums(Statement statement) {
     const VarId row = lowering_.loop("i", tile_.rows), part = lowering_.loop("j", tile_.columns / kLanes),
                 lane = lowering_.loop("v", kLanes);
     const Expr r = Expr::variable(row), c = Expr::variable(part) * Expr::index(kLanes) + Expr::variable(lane);
-    Stmt store = Stmt::store(sums_, {r, c}, value(r, c));
-    return Stmt::loop(LoopKind::Unrolled, row,
-                      Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
+    return Stmt::loop(
+        LoopKind::Unrolled, row,
+        Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, statement(r, c))));
   }
 
   // The columns of a thread lie apart by the width of all threads' vectors.
@@ -365,7 +425,8 @@ class ProductInGroups {
     const kir::BufferId left = lowering_.scratch("lv", DType::F32, {tile_.rows}, Scope::Register);
     const kir::BufferId right = lowering_.scratch("rv", DType::F32, {tile_.columns}, Scope::Register);
     const VarId turn = lowering_.loop("t", tile_.depth);
-    const Expr at = Expr::variable(turn);
+    Expr at = Expr::variable(turn);
+    if (tile_.slices > 1) at = slice() * Expr::index(tile_.depth) + at;
     Stmt sums = for_sums([&](const Expr& r, const Expr& c) {
       return te::fma(Expr::load(left, DType::F32, {r}), Expr::load(right, DType::F32, {c}),
                      Expr::load(sums_, DType::F32, {r, c}));
@@ -397,6 +458,7 @@ class ProductInGroups {
   }
 
   static constexpr std::int64_t kBlocks = 96;  // enough work items for a device, whatever it is
+  static constexpr std::int64_t kTilesToSlice = 4;  // what adding up slices is worth
 
   Lowering& lowering_;
   const te::Stage& stage_;
@@ -406,9 +468,9 @@ class ProductInGroups {
   std::vector<VarId> batch_, ones_;
   Substitution bound_;
   Tile tile_;
-  VarId down_, across_;
+  VarId slice_, down_, across_;
   Expr first_row_, first_column_;
-  kir::BufferId left_tile_, right_tile_, sums_;
+  kir::BufferId left_tile_, right_tile_, sums_, others_;
 };
 
 }  // namespace
