@@ -184,7 +184,7 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     cpu.kernel_seconds = options.kernel_seconds;
     cpu.cache = cache;
     auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
-    XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache));
+    XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, plan, std::move(options), cache));
     runner->specialise(std::move(specialiser));
     return runner;
   }
@@ -196,9 +196,9 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
                                                  EvaluatorOptions options, const ObjectCache& cache,
                                                  const ShaderOptions& shaders) {
-  if (backend == "cpu") return ByKernels::on_cpu(graph, std::move(plan), std::move(options), cache);
-  if (backend == "sim") return ByKernels::simulated(graph, std::move(plan), std::move(options));
-  if (backend == "wgsl") return ByKernels::on_gpu(graph, std::move(plan), std::move(options), shaders);
+  if (backend == "cpu") return ByKernels::on_cpu(graph, plan, std::move(options), cache);
+  if (backend == "sim") return ByKernels::simulated(graph, plan, std::move(options));
+  if (backend == "wgsl") return ByKernels::on_gpu(graph, plan, std::move(options), shaders);
   if (backend == "fused") return GroupByGroup::make(graph, std::move(plan), std::move(options));
   return usage_error("the backend " + backend + " runs no plan");
 }

@@ -1,6 +1,8 @@
 #include "kir/bounds.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 namespace xyntra::kir {
 
@@ -40,6 +42,31 @@ int sign_of(const Dim& coefficient) {
   return (Dim(0) - coefficient).never_negative() ? -1 : 0;
 }
 
+// What a fact says of its terms that a common number divides, loops being whole numbers and not negative:
+//   783 - 64 n - 4 x - v >= 0, so 783 - 64 n - 4 x >= 0, so 195 - 16 n - x >= 0
+// Nothing where that is no more than the fact itself.
+std::optional<LinearIndex> divided(const LinearIndex& fact) {
+  if (!fact.constant.is_constant()) return std::nullopt;
+  std::int64_t common = 0;
+  for (const LinearIndex::Term& term : fact.terms) {
+    if (!term.coefficient.is_constant()) return std::nullopt;
+    const std::int64_t size = std::abs(term.coefficient.constant());
+    if (size > 1) common = std::gcd(common, size);
+  }
+  if (common <= 1) return std::nullopt;
+  LinearIndex made{{}, floor_div(fact.constant, Dim(common))};
+  for (const LinearIndex::Term& term : fact.terms) {
+    const std::int64_t coefficient = term.coefficient.constant();
+    if (coefficient % common == 0) {
+      made.terms.push_back({term.atom, coefficient / common});
+    } else if (coefficient > 0 || term.atom->op != ExprOp::Var) {
+      return std::nullopt;
+    }
+  }
+  const bool same = made.terms.size() == fact.terms.size() && made.constant * Dim(common) == fact.constant;
+  return same ? std::nullopt : std::optional(std::move(made));
+}
+
 bool is_positive_constant(const LinearIndex& sum) {
   return sum.is_constant() && sum.constant.is_constant() && sum.constant.constant() > 0;
 }
@@ -66,6 +93,8 @@ void BoundsProver::add_fact(LinearIndex sum) {
     });
   }
   fact.sum = std::move(sum);
+  std::optional<LinearIndex> also = divided(fact.sum);
+  if (also) facts_.push_back({std::move(*also), fact.loads});
   facts_.push_back(std::move(fact));
 }
 

@@ -39,7 +39,7 @@ class Contestant {
     const auto began = Clock::now();
     XYNTRA_TRY(CpuModel model, compile(plan));
     const double took = milliseconds_since(began);
-    return Contestant(plan, std::move(model), took, running);
+    return Contestant(plan, model, took, running);
   }
 
   Status warm_up(std::span<const std::vector<Datum>> inputs) {

@@ -120,7 +120,7 @@ class Parser {
     while (peek() == '+' || peek() == '-') {
       const char symbol = text_[position_++];
       XYNTRA_TRY(RuleTerm next, product());
-      term = binary(symbol, std::move(term), std::move(next));
+      term = binary(symbol, term, next);
     }
     --depth_;
     return term;
@@ -130,7 +130,7 @@ class Parser {
     while (peek() == '*' || peek() == '/') {
       const char symbol = text_[position_++];
       XYNTRA_TRY(RuleTerm next, unary());
-      term = binary(symbol, std::move(term), std::move(next));
+      term = binary(symbol, term, next);
     }
     return term;
   }

@@ -618,9 +618,8 @@ class RunContext::State {
 };
 
 RunContext::RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
-                       RunOptions options, std::shared_ptr<const KernelDriver> driver)
-    : state_(std::make_unique<State>(std::move(program), std::move(host), std::move(options),
-                                     std::move(driver))) {}
+                       RunOptions options, const std::shared_ptr<const KernelDriver>& driver)
+    : state_(std::make_unique<State>(std::move(program), std::move(host), std::move(options), driver)) {}
 RunContext::~RunContext() = default;
 RunContext::RunContext(RunContext&&) noexcept = default;
 

@@ -35,7 +35,7 @@ struct LaunchTime {
 class RunContext {
  public:
   RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
-             RunOptions options, std::shared_ptr<const KernelDriver> driver = nullptr);
+             RunOptions options, const std::shared_ptr<const KernelDriver>& driver = nullptr);
   ~RunContext();
   RunContext(RunContext&&) noexcept;
 

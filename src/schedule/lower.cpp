@@ -405,11 +405,17 @@ Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
 
 // A product too small for tiles, with what comes before it.
 Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
-  constexpr std::int64_t kFew = 16384;
-  const std::vector<Stage>& stages = lowering.formula().stages;
-  std::int64_t elements = 1;
-  for (VarId axis : stages.back().axes) elements *= lowering.size(lowering.formula().variable(axis).extent);
+  constexpr std::int64_t kFew = 16384, kMostOfOneGroup = 1 << 18;
+  const te::Formula& formula = lowering.formula();
+  const std::vector<Stage>& stages = formula.stages;
+  std::int64_t elements = 1, turns = 1;
+  for (VarId axis : stages.back().axes) elements *= lowering.size(formula.variable(axis).extent);
+  for (VarId axis : stages.back().reduction) turns *= lowering.size(formula.variable(axis).extent);
   if (stages.size() < 2 || elements > kFew) return {};
+  // One row of a long product would be the work of one group of threads, and all others would wait.
+  const std::int64_t rows =
+      stages.back().axes.empty() ? 1 : lowering.size(formula.variable(stages.back().axes.front()).extent);
+  if (elements / std::max<std::int64_t>(1, rows) * turns > kMostOfOneGroup) return {};
   return lower_rows_in_groups(lowering, schedule);
 }
 
@@ -438,7 +444,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, std::string name) {
+                          const SymbolBindings& nominal, const std::string& name) {
   te::Formula merged = formula;
   if (schedule.name == "tiles") join_digits(merged);
   te::merge_axes(merged);

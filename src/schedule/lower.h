@@ -11,6 +11,6 @@ namespace xyntra {
 // Layouts are applied to the formula already; the kernel has passed its verifier. Unsupported error when no kernel can do this on the target.
 // `nominal`: the sizes that the plan was made for; kernels are right for all others too.
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, std::string name);
+                          const SymbolBindings& nominal, const std::string& name);
 
 }  // namespace xyntra

@@ -103,10 +103,18 @@ class ProductInGroups {
   bool is_constant(VarId axis) const { return lowering_.formula().variable(axis).extent.is_constant(); }
 
   // A position tells its loops where the inner ones have constant sizes; the outer loops are work items of their own
-  // otherwise.
+  // otherwise. So is one of open size, unless blocks would stay mostly empty: that a position divided by a number is below an
+  // open size is not always shown.
   void split_off(Side& side) {
-    while (side.axes.size() > 1 && !std::all_of(side.axes.begin() + 1, side.axes.end(),
-                                                [this](VarId axis) { return is_constant(axis); })) {
+    constexpr std::int64_t kEnough = 16;
+    auto inner = [&] {
+      Dim product = 1;
+      for (std::size_t i = 1; i < side.axes.size(); ++i)
+        product = product * lowering_.formula().variable(side.axes[i]).extent;
+      return product;
+    };
+    while (side.axes.size() > 1 &&
+           (!inner().is_constant() || (!is_constant(side.axes.front()) && inner().constant() >= kEnough))) {
       batch_.push_back(side.axes.front());
       side.axes.erase(side.axes.begin());
     }
@@ -182,6 +190,7 @@ class ProductInGroups {
     const VarId turn = lowering_.loop("k", ceil_div(tiles, sets));
     Brought left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows());
     Brought right = bring(right_tile_, columns_, right_, first_column_, tile_.block_columns());
+    const bool even = te::divides(Dim(sets), tiles);
     auto where_there = [&](const Expr& tile, const Stmt& what) {
       return Stmt::branch(tile < Expr::size(tiles), what);
     };
@@ -192,11 +201,13 @@ class ProductInGroups {
       const Expr ahead = at + Expr::index(sets);
       Stmt first = both(left, right, Expr::index(set), set), more = both(left, right, ahead, set);
       if (!first.defined() || !more.defined()) return {};
-      before.push_back(set == 0 ? first : where_there(Expr::index(set), first));
-      Stmt step = Stmt::block(
-          {put(left, set), put(right, set), barrier, where_there(ahead, more), multiply(), barrier});
-      const bool there = set == 0 || te::divides(Dim(sets), tiles);
-      body.push_back(there ? step : where_there(at, step));
+      before.push_back(set == 0 || even ? first : where_there(Expr::index(set), first));
+      // Said so that indices can be shown to be in bounds by it.
+      const Expr next_turn = Expr::variable(turn) + Expr::index(1);
+      Stmt next = even ? Stmt::branch(next_turn < Expr::size(floor_div(tiles, sets)), more)
+                       : where_there(ahead, more);
+      Stmt step = Stmt::block({put(left, set), put(right, set), barrier, next, multiply(), barrier});
+      body.push_back(set == 0 || even ? step : where_there(at, step));
     }
     before.push_back(Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body))));
     Stmt main = Stmt::block(std::move(before));

@@ -152,8 +152,8 @@ Stmt StageLowering::serial(Substitution bound) const {
 }
 
 Stmt StageLowering::strips(Substitution bound) const {
-  if (!strip_) return point(std::move(bound), {}, 1);
-  if (strip_->reduces) return along_reduction(std::move(bound));
+  if (!strip_) return point(bound, {}, 1);
+  if (strip_->reduces) return along_reduction(bound);
   return along_output(std::move(bound), 0, lowering_.formula().variable(strip_->axis).extent);
 }
 

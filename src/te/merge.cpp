@@ -125,23 +125,23 @@ class Merger {
   }
 
   bool take_back_loops() {
-    return std::erase_if(loops_, [this](const Pair& pair) {
-             if (spoiled_.count(pair.first) || spoiled_.count(pair.second)) return true;
-             for (const Access& access : accesses_) {
-               const std::size_t rank = access.index.size();
-               for (std::size_t d = 0; d < rank; ++d) {
-                 bool outer = mentions(access.index[d], pair.first),
-                      inner = mentions(access.index[d], pair.second);
-                 if (!outer && !inner) continue;
-                 bool first = outer && d + 1 < rank && loops_at(access, d) == pair &&
-                              dimensions_.count({access.buffer, d});
-                 bool second = inner && d > 0 && loops_at(access, d - 1) == pair &&
-                               dimensions_.count({access.buffer, d - 1});
-                 if (!first && !second) return true;
-               }
-             }
-             return false;
-           }) > 0;
+    auto spoiled = [this](const Pair& pair) {
+      if (spoiled_.count(pair.first) || spoiled_.count(pair.second)) return true;
+      for (const Access& access : accesses_) {
+        const std::size_t rank = access.index.size();
+        for (std::size_t d = 0; d < rank; ++d) {
+          bool outer = mentions(access.index[d], pair.first), inner = mentions(access.index[d], pair.second);
+          if (!outer && !inner) continue;
+          bool first =
+              outer && d + 1 < rank && loops_at(access, d) == pair && dimensions_.count({access.buffer, d});
+          bool second =
+              inner && d > 0 && loops_at(access, d - 1) == pair && dimensions_.count({access.buffer, d - 1});
+          if (!first && !second) return true;
+        }
+      }
+      return false;
+    };
+    return std::erase_if(loops_, spoiled) > 0;
   }
 
   static bool mentions(const Expr& index, std::uint32_t loop) {

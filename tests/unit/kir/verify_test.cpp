@@ -90,6 +90,19 @@ TEST(KirVerify, TheEnclosingIfCounts) {
   EXPECT_EQ(message(copy.with(Stmt::loop(LoopKind::Vector, lane, reversed))), "");
 }
 
+TEST(KirVerify, AConditionOnVectorsCountsForThem) {
+  // 64 i + 4 x + v < 784 says 16 i + x < 196, since all are whole: so (64 i + 4 x + v) / 28 < 28.
+  Copy copy(13, 28);
+  VarId x = add_variable(copy.kernel, "x", 16), lane = add_variable(copy.kernel, "v", 4);
+  Expr at = copy.at * 64 + (Expr::variable(x) * 4 + Expr::variable(lane));
+  auto under = [&](std::int64_t bound) {
+    Stmt store = Stmt::branch(at < Expr::index(bound), copy.store(te::floor_div(at, Expr::index(28))));
+    return copy.with(Stmt::loop(LoopKind::Serial, x, Stmt::loop(LoopKind::Vector, lane, store)));
+  };
+  EXPECT_EQ(message(under(784)), "");
+  EXPECT_NE(message(under(785)), "");
+}
+
 TEST(KirVerify, WholeTilesOfASymbolicSizePass) {
   Copy copy(floor_div(kN, 16), kN);
   VarId lane = add_variable(copy.kernel, "l", 16);
