@@ -61,6 +61,7 @@ class KernelEmitter {
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
   std::string position(const te::LinearIndex& index);
+  te::LinearIndex whole_vectors_of(te::LinearIndex& index);
   std::string place(kir::BufferId buffer,
                     const te::LinearIndex& index);  // an element, or a vector along lane_
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once

@@ -242,6 +242,26 @@ std::string KernelEmitter::position(const te::LinearIndex& given) {
 
 // ---- memory
 
+// Takes the terms out of an index that are multiples of a vector, and counts them in vectors. What is left is not negative.
+te::LinearIndex KernelEmitter::whole_vectors_of(te::LinearIndex& index) {
+  te::LinearIndex vectors, rest;
+  for (const te::LinearIndex::Term& term : index.terms) {
+    const bool whole = te::divides(Dim(kVector), term.coefficient);
+    const bool natural = term.coefficient.never_negative() && analysis_.is_natural(term.atom);
+    if (!whole && !natural) return {};
+    if (whole) {
+      vectors.terms.push_back({term.atom, floor_div(term.coefficient, Dim(kVector))});
+    } else {
+      rest.terms.push_back(term);
+    }
+  }
+  if (!index.constant.is_constant()) return {};
+  vectors.constant = floor_div(index.constant, Dim(kVector));
+  rest.constant = modulo(index.constant, kVector);
+  index = std::move(rest);
+  return vectors;
+}
+
 std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given) {
   const kir::Buffer& buffer = kernel_.buffer(id);
   const BufferForm& form = forms_[id.index];
@@ -258,8 +278,12 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
           return te::divides(Dim(kVector), term.coefficient);
         });
     if (!known) {
+      // Whole vectors apart from the rest, so that neighbours differ by a number that is known.
+      te::LinearIndex vectors = whole_vectors_of(index);
       const std::string at = position(index);
-      return name + "[" + quotient_text(at, "4") + "][" + rest_text(at, "4") + "]";
+      std::string vector = quotient_text(at, "4");
+      if (!vectors.terms.empty() || !vectors.constant.is(0)) vector += " + " + position(vectors);
+      return name + "[" + vector + "][" + rest_text(at, "4") + "]";
     }
     const Dim first = index.constant;
     if (!whole)
