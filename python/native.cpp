@@ -3,12 +3,14 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <xyntra/xyntra.h>
 
 #include <array>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace nb = nanobind;
@@ -17,6 +19,8 @@ namespace {
 
 // Dense, row-major, in main memory; anything else is copied to be so. Only read.
 using InputArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+// The same, as it is: memory that is given away.
+using DonatedArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 struct DTypeRow {
   xyntra_dtype dtype;
@@ -102,20 +106,23 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
 
 void compile(const std::string& path, const std::string& output, const std::vector<std::string>& cpus,
              int threads, const std::vector<std::string>& dims, std::size_t max_memory,
-             const std::string& precision) {
-  const std::vector<const char*> names = pointers(cpus), texts = pointers(dims);
-  const xyntra_options options{sizeof(xyntra_options), "cpu",      threads,          texts.data(),
-                               texts.size(),           max_memory, precision.c_str()};
+             const std::string& precision, const std::vector<std::string>& donated) {
+  const std::vector<const char*> names = pointers(cpus), texts = pointers(dims), given = pointers(donated);
+  const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,
+                               texts.data(),           texts.size(), max_memory,
+                               precision.c_str(),      given.data(), given.size()};
   call([&] { return xyntra_compile(path.c_str(), output.c_str(), &options, names.data(), names.size()); });
 }
 
 class Session {
  public:
   Session(const std::string& path, const std::string& backend, int threads,
-          const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
-    const std::vector<const char*> texts = pointers(dims);
-    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,          texts.data(),
-                                 texts.size(),           max_memory,      precision.c_str()};
+          const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision,
+          const std::vector<std::string>& donated) {
+    const std::vector<const char*> texts = pointers(dims), given = pointers(donated);
+    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
+                                 texts.data(),           texts.size(),    max_memory,
+                                 precision.c_str(),      given.data(),    given.size()};
     xyntra_model* model = nullptr;
     call([&] { return xyntra_load(path.c_str(), &options, &model); });
     model_.reset(model);
@@ -130,7 +137,31 @@ class Session {
   nb::list inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }
   nb::list outputs() const { return describe(xyntra_output_count(model_.get()), xyntra_output); }
 
-  nb::list run(const nb::dict& feed) const {
+  // (input, output, axis) of every result that extends an input in place
+  nb::list extensions() const {
+    nb::list made;
+    for (std::size_t i = 0; i < xyntra_extension_count(model_.get()); ++i) {
+      xyntra_extension one{};
+      check(xyntra_extension_at(model_.get(), i, &one));
+      made.append(nb::make_tuple(one.input, one.output, one.axis));
+    }
+    return made;
+  }
+
+  nb::dict counts() const {
+    xyntra_counts made{};
+    made.size = sizeof made;
+    check(xyntra_count(model_.get(), &made));
+    nb::dict named;
+    named["compiles"] = made.compiles;
+    named["runs"] = made.runs;
+    named["bindings"] = made.bindings;
+    named["copies"] = made.copies;
+    return named;
+  }
+
+  // Outputs, and for each of the inputs given away, (name, memory, rows in use), the rows in use now; None: it was not in place.
+  nb::tuple run(const nb::dict& feed, const nb::list& given_away) const {
     std::vector<InputArray> arrays;  // keep what was converted until the end of the call
     std::vector<std::string> names;
     for (auto [name, value] : feed) {
@@ -145,8 +176,27 @@ class Session {
       inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(),
                         arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
     }
+    std::vector<DonatedArray> memory(given_away.size());
+    std::vector<std::string> donated_names(given_away.size());
+    std::vector<xyntra_donation> donations;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const auto [name, array, length] =
+          nb::cast<std::tuple<std::string, nb::object, std::int64_t>>(given_away[i]);
+      donated_names[i] = name;
+      if (!nb::try_cast(array, memory[i], false))
+        raise(XYNTRA_USAGE,
+              "input '" + name + "' is given away, but is no dense, writable array in main memory");
+      donations.push_back({{donated_names[i].c_str(), dtype_of(memory[i].dtype(), name), memory[i].ndim(),
+                            memory[i].shape_ptr(), memory[i].data(), memory[i].nbytes()},
+                           length,
+                           0});
+    }
     xyntra_result* made = nullptr;
-    call([&] { return xyntra_run(model_.get(), inputs.data(), inputs.size(), &made); });
+    call([&] {
+      return donations.empty() ? xyntra_run(model_.get(), inputs.data(), inputs.size(), &made)
+                               : xyntra_run_donating(model_.get(), inputs.data(), inputs.size(),
+                                                     donations.data(), donations.size(), &made);
+    });
     const std::shared_ptr<xyntra_result> result(made, ReleaseResult());
     nb::list outputs;
     for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
@@ -154,7 +204,10 @@ class Session {
       check(xyntra_result_tensor(result.get(), i, &tensor));
       outputs.append(array_of(tensor, result));
     }
-    return outputs;
+    nb::list lengths;
+    for (const xyntra_donation& one : donations)
+      lengths.append(one.in_place != 0 ? nb::cast(one.length) : nb::none());
+    return nb::make_tuple(outputs, lengths);
   }
 
  private:
@@ -189,7 +242,9 @@ NB_MODULE(_native, module) {
   module.def("compile", &compile);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t,
-                    const std::string&>())
+                    const std::string&, const std::vector<std::string>&>())
+      .def("extensions", &Session::extensions)
+      .def("counts", &Session::counts)
       .def("explain", &Session::explain)
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)

@@ -107,6 +107,9 @@ typedef struct xyntra_options {
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
       precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32 */
+  const char* const*
+      donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */
+  size_t donated_count;
 } xyntra_options;
 
 typedef struct xyntra_model xyntra_model;
@@ -141,6 +144,33 @@ XYNTRA_API xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* in
 XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                                          const xyntra_tensor* outputs, size_t output_count);
 
+/* A result that is an input with more rows behind it along an axis, as a cache of keys and values grows: of inputs that were named
+ * in options.donated when the model was compiled. */
+typedef struct xyntra_extension {
+  const char* input;
+  const char* output;
+  size_t axis;
+} xyntra_extension;
+XYNTRA_API size_t xyntra_extension_count(const xyntra_model* model);
+XYNTRA_API xyntra_status xyntra_extension_at(const xyntra_model* model, size_t index,
+                                             xyntra_extension* extension);
+
+/* An input that is given away for the time of a call, together with room for the result that extends it. */
+typedef struct xyntra_donation {
+  xyntra_tensor memory; /* all of it, dense: its dims count every row that there is room for */
+  int64_t length; /* rows in use, the first ones; after a call that was in place: those of the result */
+  int in_place; /* set by the call. 1: the result lies behind the rows that were in use, which are as they were. 0: it has memory
+                   of its own, because there was no room, or something that grows with this input was not given away */
+} xyntra_donation;
+
+/* As xyntra_run, with some inputs given away instead of lent. A result that was written in place is, in `result`, all of the memory
+ * given: the dims of the donation, not those of the rows in use. Inputs that grow alike need the same capacity. It is an error to give
+ * away memory twice, or what an input of this call or of another call of the model under way uses; no row in use is
+ * written, also where the call fails. Copies made for lack of room are counted in xyntra_counts. */
+XYNTRA_API xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inputs,
+                                             size_t input_count, xyntra_donation* donations,
+                                             size_t donation_count, xyntra_result** result);
+
 XYNTRA_API size_t xyntra_result_count(const xyntra_result* result);
 /* What is pointed to lives as long as the result. Results are in the order of the model's outputs. */
 XYNTRA_API xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index,
@@ -155,6 +185,7 @@ typedef struct xyntra_counts {
   uint64_t runs;
   uint64_t
       bindings; /* runs at other sizes than the one before: memory is laid out anew, nothing is compiled */
+  uint64_t copies; /* of inputs that a result extends, made because the result could not be in their memory */
 } xyntra_counts;
 XYNTRA_API xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts);
 

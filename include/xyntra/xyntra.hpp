@@ -73,6 +73,13 @@ Argument output(std::string name, std::vector<std::int64_t> dims, std::span<T> v
   return {std::move(name), detail::dtype_of<T>(), std::move(dims), values.data(), values.size_bytes()};
 }
 
+// An input that is given away with room for the result that extends it; dims count every row that there is room for.
+struct Donation {
+  Argument memory;
+  std::int64_t length = 0;  // rows in use; after a run that was in place, those of the result
+  bool in_place = false;  // set by a run: see xyntra_donation
+};
+
 // A tensor of a Result, which owns its memory.
 class Tensor {
  public:
@@ -125,6 +132,7 @@ struct Options {
   std::vector<std::string> dims = {};  // "seq=128": sizes that costs are counted with
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
   std::string precision = "f32";  // or "bf16": factors of f32 products are rounded to it, sums stay f32
+  std::vector<std::string> donated = {};  // inputs that may be given away; "*": all that a result extends
 };
 
 namespace detail {
@@ -135,9 +143,10 @@ inline std::vector<const char*> pointers(const std::vector<std::string>& texts) 
   return made;
 }
 
-inline xyntra_options fields_of(const Options& options, const std::vector<const char*>& dims) {
-  return {sizeof(xyntra_options), options.backend.c_str(),  options.threads, dims.data(), dims.size(),
-          options.max_memory,     options.precision.c_str()};
+inline xyntra_options fields_of(const Options& options, const std::vector<const char*>& dims,
+                                const std::vector<const char*>& donated) {
+  return {sizeof(xyntra_options), options.backend.c_str(),   options.threads, dims.data(),   dims.size(),
+          options.max_memory,     options.precision.c_str(), donated.data(),  donated.size()};
 }
 
 }  // namespace detail
@@ -145,8 +154,9 @@ inline xyntra_options fields_of(const Options& options, const std::vector<const 
 // Writes a model as an artifact, a .xyn file, which a Model is made of without the compiler. See xyntra_compile.
 inline void compile(const std::string& path, const std::string& output,
                     const std::vector<std::string>& cpus = {}, const Options& options = {}) {
-  const std::vector<const char*> dims = detail::pointers(options.dims), names = detail::pointers(cpus);
-  const xyntra_options fields = detail::fields_of(options, dims);
+  const std::vector<const char*> dims = detail::pointers(options.dims), names = detail::pointers(cpus),
+                                 donated = detail::pointers(options.donated);
+  const xyntra_options fields = detail::fields_of(options, dims, donated);
   detail::check(xyntra_compile(path.c_str(), output.c_str(), &fields, names.data(), names.size()));
 }
 
@@ -163,8 +173,9 @@ struct ValueInfo {
 class Model {
  public:
   explicit Model(const std::string& path, const Options& options = {}) {
-    const std::vector<const char*> dims = detail::pointers(options.dims);
-    const xyntra_options fields = detail::fields_of(options, dims);
+    const std::vector<const char*> dims = detail::pointers(options.dims),
+                                   donated = detail::pointers(options.donated);
+    const xyntra_options fields = detail::fields_of(options, dims, donated);
     xyntra_model* model = nullptr;
     detail::check(xyntra_load(path.c_str(), &fields, &model));
     model_.reset(model);
@@ -197,6 +208,30 @@ class Model {
   }
   Result run(std::initializer_list<Argument> inputs) const {
     return run(std::span(inputs.begin(), inputs.size()));
+  }
+
+  // Some inputs are given away: results that extend them are written in their memory. See xyntra_run_donating.
+  Result run(std::span<const Argument> inputs, std::span<Donation> donations) const {
+    const std::vector<xyntra_tensor> given = fields_of(inputs);
+    std::vector<xyntra_donation> donated;
+    for (const Donation& one : donations)
+      donated.push_back({fields_of(std::span(&one.memory, 1)).front(), one.length, 0});
+    xyntra_result* result = nullptr;
+    detail::check(xyntra_run_donating(model_.get(), given.data(), given.size(), donated.data(),
+                                      donated.size(), &result));
+    for (std::size_t i = 0; i < donated.size(); ++i) {
+      donations[i].length = donated[i].length;
+      donations[i].in_place = donated[i].in_place != 0;
+    }
+    return Result(result);
+  }
+
+  // Which inputs may be given away, and to which results.
+  std::vector<xyntra_extension> extensions() const {
+    std::vector<xyntra_extension> made(xyntra_extension_count(model_.get()));
+    for (std::size_t i = 0; i < made.size(); ++i)
+      detail::check(xyntra_extension_at(model_.get(), i, &made[i]));
+    return made;
   }
 
   // Results are written to memory of the caller's; outputs that are not named are not given.

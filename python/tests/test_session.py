@@ -11,6 +11,44 @@ X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 Y = np.array([[4.5, 4.5], [10.5, 10.5]], np.float32)
 
 
+DECODER = MODEL.with_name("cache.xir")
+
+
+class Caches(unittest.TestCase):
+    def test_a_cache_grows_where_it_is(self):
+        session = xyntra.Session(DECODER, donate="*")
+        self.assertEqual(session.get_extensions(), [("past", "present", 2)])
+        cache = xyntra.Cache(np.full((1, 2, 3, 4), np.nan, np.float32), axis=2)
+        memory = cache.memory
+        for step in range(5):
+            token = np.full((1, 2, 1, 4), step, np.float32)
+            attended, present = session.run(None, {"token": token, "past": cache})
+            self.assertEqual((cache.length, present.shape), (step + 1, (1, 2, step + 1, 4)))
+            self.assertTrue(np.shares_memory(present, cache.memory))
+            self.assertEqual(cache.memory is memory, step < 3)
+            np.testing.assert_array_equal(present[0, 1, :, 0], np.arange(step + 1))
+            again = session.run(None, {"token": token, "past": present[:, :, :-1]})  # lent
+            np.testing.assert_allclose(attended, again[0], rtol=1e-6)
+        self.assertEqual(session.counts()["copies"], 5 + 2)
+
+    def test_what_is_no_cache_is_refused(self):
+        session = xyntra.Session(DECODER, donate=["past"])
+        token = np.zeros((1, 2, 1, 4), np.float32)
+        memory = np.zeros((1, 2, 3, 4), np.float32)
+        read_only = memory.copy()
+        read_only.flags.writeable = False
+        for wrong, why in ((memory[:, :, ::2], "no dense, writable"), (read_only, "no dense, writable"),
+                           (memory.astype(np.float64), "given f64"), (np.zeros((2, 2, 3, 4), np.float32), "given f32")):
+            with self.assertRaisesRegex(xyntra.UsageError, why):
+                session.run(None, {"token": token, "past": xyntra.Cache(wrong, axis=2)})
+        with self.assertRaisesRegex(xyntra.UsageError, "grows along axis 2"):
+            session.run(None, {"token": token, "past": xyntra.Cache(memory, axis=1)})
+        with self.assertRaises(xyntra.UsageError):
+            xyntra.Cache(memory, axis=2, length=4)
+        with self.assertRaisesRegex(xyntra.UsageError, "cannot be given away"):
+            xyntra.Session(DECODER).run(None, {"token": token, "past": xyntra.Cache(memory, axis=2)})
+
+
 class Sessions(unittest.TestCase):
     def test_runs_all_or_named_outputs(self):
         session = xyntra.Session(MODEL, threads=1, dims={"rows": 2})

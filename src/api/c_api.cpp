@@ -146,6 +146,7 @@ Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
   options.threads = fields.threads;
   options.max_memory = static_cast<std::int64_t>(std::min<std::size_t>(fields.max_memory, INT64_MAX));
   XYNTRA_TRY(options.dims, texts_of(fields.dims, fields.dim_count, "an element of dims"));
+  XYNTRA_TRY(options.donated, texts_of(fields.donated, fields.donated_count, "an element of donated"));
   return options;
 }
 
@@ -224,6 +225,30 @@ Result<ModelSession::Destination> destination(const xyntra_tensor& given) {
                                    std::span(static_cast<std::byte*>(given.data), given.bytes)};
 }
 
+Result<ModelSession::Donation> donation(const xyntra_donation& given) {
+  const xyntra_tensor& memory = given.memory;
+  XYNTRA_CHECK_OK(not_null(memory.name, "the name of an input"));
+  const std::string name = memory.name;
+  const auto dtype = xyntra::dtype_of_onnx_code(static_cast<int>(memory.dtype));
+  if (!dtype) return usage_error("input '" + name + "': there is no dtype " + std::to_string(memory.dtype));
+  XYNTRA_TRY(const auto dims, span_of(memory.dims, memory.rank, "dims of an input"));
+  if (memory.bytes > 0) XYNTRA_CHECK_OK(not_null(memory.data, "data of an input"));
+  ModelSession::Donation made;
+  made.name = name;
+  made.dtype = *dtype;
+  made.dims.assign(dims.begin(), dims.end());
+  made.bytes = std::span(static_cast<std::byte*>(memory.data), memory.bytes);
+  made.length = given.length;
+  return made;
+}
+
+xyntra_result* result_of(const xyntra_model& model, std::vector<Tensor> tensors) {
+  auto made = std::make_unique<xyntra_result>();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    made->tensors.push_back({model.outputs.at(i).get(), std::move(tensors[i])});
+  return made.release();
+}
+
 }  // namespace
 
 extern "C" {
@@ -282,11 +307,50 @@ xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* inputs, size_
     XYNTRA_CHECK_OK(not_null(model, "model"));
     XYNTRA_TRY(auto given, borrowed(inputs, input_count));
     XYNTRA_TRY(std::vector<Tensor> tensors, model->session->run(std::move(given)));
-    auto made = std::make_unique<xyntra_result>();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      made->tensors.push_back({model->outputs.at(i).get(), std::move(tensors[i])});
+    *result = result_of(*model, std::move(tensors));
+    return {};
+  });
+}
+
+size_t xyntra_extension_count(const xyntra_model* model) {
+  return model == nullptr ? 0 : model->session->extensions().size();
+}
+
+xyntra_status xyntra_extension_at(const xyntra_model* model, size_t index, xyntra_extension* extension) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_CHECK_OK(not_null(extension, "extension"));
+    const auto& known = model->session->extensions();
+    if (index >= known.size()) {
+      return usage_error("there are " + std::to_string(known.size()) + ", asked for number " +
+                         std::to_string(index));
     }
-    *result = made.release();
+    *extension = {known[index].input.c_str(), known[index].output.c_str(), known[index].axis};
+    return {};
+  });
+}
+
+xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                                  xyntra_donation* donations, size_t donation_count, xyntra_result** result) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(result, "result"));
+    *result = nullptr;
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_TRY(auto given, borrowed(inputs, input_count));
+    if (donation_count > 0) XYNTRA_CHECK_OK(not_null(donations, "donations"));
+    const std::span given_away(donations, donation_count);
+    std::vector<ModelSession::Donation> made;
+    for (xyntra_donation& one : given_away) {
+      one.in_place = 0;
+      XYNTRA_TRY(ModelSession::Donation donated, donation(one));
+      made.push_back(std::move(donated));
+    }
+    XYNTRA_TRY(std::vector<Tensor> tensors, model->session->run(std::move(given), made));
+    *result = result_of(*model, std::move(tensors));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      given_away[i].in_place = made[i].in_place ? 1 : 0;
+      given_away[i].length = made[i].length;
+    }
     return {};
   });
 }
@@ -312,7 +376,7 @@ xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts) {
     XYNTRA_CHECK_OK(not_null(model, "model"));
     XYNTRA_CHECK_OK(not_null(counts, "counts"));
     const xyntra::RunCounts& made = model->session->counts();
-    const xyntra_counts known{counts->size, made.compiles, made.runs, made.bindings};
+    const xyntra_counts known{counts->size, made.compiles, made.runs, made.bindings, made.copies};
     const std::size_t size = std::min(counts->size, sizeof known);
     std::copy_n(reinterpret_cast<const std::byte*>(&known), size, reinterpret_cast<std::byte*>(counts));
     return {};

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "api/memory_in_use.h"
 #include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
@@ -53,6 +54,8 @@ class ModelSession::State {
     if (products != DType::F32 && !has_plan)
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");
+    if (!options.donated.empty() && options.backend != "cpu" && options.backend != "sim")
+      return usage_error("the backend " + options.backend + " does not work in memory that is given away");
     exact_dtypes_ = options.backend != "float64";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
@@ -66,12 +69,13 @@ class ModelSession::State {
     const Graph& graph = module_.graph;
     XYNTRA_CHECK_OK(describe_values());
     products_ = products;
+    donated_ = options.donated;
     XYNTRA_TRY(nominal_, nominal_sizes(graph, options.dims, "dims: "));
     // Where there can be no cache there is none: a library has nobody to warn.
     const ObjectCache cache = options.backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
-    XYNTRA_TRY(auto first,
-               make_runner(graph, options.backend, std::move(running), nominal_, cache, products));
-    idle_.push_back(std::move(first));
+    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal_, cache, products,
+                                       {}, donated_));
+    take_in(std::move(first));
     return {};
   }
 
@@ -82,14 +86,16 @@ class ModelSession::State {
       XYNTRA_TRY(const auto bytes, artifact_->file->entry(entry));
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
-    const CompileOptions options = compile_options(nominal_, products_);
+    const CompileOptions options = compile_options(nominal_, products_, donated_);
     XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
     XYNTRA_TRY(auto notes, explain_notes(module_.graph, plan, options));
     return std::move(notes.at("explain"));
   }
 
-  static CompileOptions compile_options(const SymbolBindings& nominal, DType products) {
+  static CompileOptions compile_options(const SymbolBindings& nominal, DType products,
+                                        const std::vector<std::string>& donated) {
     CompileOptions options;
+    options.donated = donated;
     options.products = products;
     options.target = &host_target();
     options.fusion.choose.nominal = nominal;
@@ -100,8 +106,40 @@ class ModelSession::State {
   const std::vector<SessionValue>& outputs() const { return outputs_; }
   const RunCounts& counts() const { return *counts_; }
 
+  const std::vector<ModelSession::Extension>& extensions() const { return extensions_; }
+
+  Result<std::vector<Tensor>> run(std::vector<NamedTensor> given, std::span<Donation> donations) {
+    for (Donation& one : donations) {
+      one.in_place = false;
+      XYNTRA_TRY(Tensor rows, rows_in_use(one));
+      given.push_back({one.name, std::move(rows)});
+    }
+    XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
+    std::vector<DonatedInput> donated;
+    for (const Donation& one : donations) {
+      const std::size_t axis = extension_of(one.name)->axis;
+      donated.push_back({position_of(one.name), axis, one.dims[axis], one.bytes});
+    }
+    XYNTRA_TRY(const MemoryInUse::Loan memory, in_use_.use(pieces_of(data, donated)));
+    ++counts_->runs;
+    Loan loan(*this);
+    XYNTRA_TRY(std::vector<Datum> results, loan.runner->run_donating(data, donated));
+    const SymbolBindings sizes = sizes_of(data);
+    for (std::size_t i = 0; i < donations.size(); ++i) {
+      if (!donated[i].in_place) continue;
+      const ModelSession::Extension& extension = *extension_of(donations[i].name);
+      const auto output = std::ranges::find(outputs_, extension.output, &SessionValue::name);
+      XYNTRA_TRY(donations[i].length, output->shape[extension.axis].evaluate(sizes));
+      donations[i].in_place = true;
+    }
+    std::vector<Tensor> tensors;
+    for (Datum& result : results) tensors.push_back(std::move(result.tensor));
+    return tensors;
+  }
+
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> given) {
     XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
+    XYNTRA_TRY(const MemoryInUse::Loan memory, in_use_.use(pieces_of(data, {})));
     ++counts_->runs;
     Loan loan(*this);
     XYNTRA_TRY(std::vector<Datum> results, loan.runner->run(data));
@@ -114,6 +152,7 @@ class ModelSession::State {
     XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
     std::vector<std::span<std::byte>> memory(outputs_.size());
     std::vector<const Destination*> wanted(outputs_.size(), nullptr);
+    XYNTRA_TRY(const MemoryInUse::Loan in_use, in_use_.use(pieces_of(data, {})));
     const SymbolBindings sizes = sizes_of(data);
     for (const Destination& one : destinations) {
       const auto known = std::ranges::find(outputs_, one.name, &SessionValue::name);
@@ -146,11 +185,65 @@ class ModelSession::State {
     if (options.backend != "cpu")
       return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " +
                          options.backend);
+    if (!options.donated.empty())
+      return usage_error("which inputs of an artifact may be given away was decided when it was compiled");
     XYNTRA_TRY(artifact_, load_artifact(path, options.threads));
     module_ = signature_of(*artifact_->model.program);
     XYNTRA_CHECK_OK(describe_values());
-    idle_.push_back(make_runner(*artifact_, std::move(running)));
+    take_in(make_runner(*artifact_, std::move(running)));
     return {};
+  }
+
+  void take_in(std::unique_ptr<ModelRunner> runner) {
+    for (const ExtendedInput& one : runner->extended_inputs())
+      extensions_.push_back({inputs_.at(one.input).name, outputs_.at(one.output).name, one.axis});
+    idle_.push_back(std::move(runner));
+  }
+
+  const ModelSession::Extension* extension_of(const std::string& input) const {
+    const auto found = std::ranges::find(extensions_, input, &ModelSession::Extension::input);
+    return found == extensions_.end() ? nullptr : &*found;
+  }
+
+  std::size_t position_of(const std::string& input) const {
+    return static_cast<std::size_t>(std::ranges::find(inputs_, input, &SessionValue::name) - inputs_.begin());
+  }
+
+  // Stands for the input: what counts of it are dtype and dims.
+  Result<Tensor> rows_in_use(const Donation& given) const {
+    const ModelSession::Extension* extension = extension_of(given.name);
+    if (extension == nullptr) {
+      return usage_error("input '" + given.name + "' cannot be given away: " +
+                         (position_of(given.name) == inputs_.size()
+                              ? "the model has no such input"
+                              : "the model was not compiled so that a result extends it in place"));
+    }
+    Dims dims = given.dims;
+    if (extension->axis >= dims.size() || given.length < 0 || given.length > dims[extension->axis]) {
+      return usage_error("input '" + given.name + "' is given away with " + std::to_string(given.length) +
+                         " rows in use of " + to_string(shape_of(dims)));
+    }
+    XYNTRA_TRY(const std::int64_t whole, byte_size(given.dtype, dims));
+    if (given.bytes.size() != static_cast<std::size_t>(whole)) {
+      return usage_error(
+          "input '" + given.name + "' is given away with " + std::to_string(given.bytes.size()) + " bytes; " +
+          Type::tensor(given.dtype, shape_of(dims)).to_string() + " takes " + std::to_string(whole));
+    }
+    dims[extension->axis] = given.length;
+    XYNTRA_TRY(const std::int64_t used, byte_size(given.dtype, dims));
+    return Tensor::borrow(given.dtype, std::move(dims), given.bytes.first(static_cast<std::size_t>(used)),
+                          nullptr);
+  }
+
+  std::vector<MemoryInUse::Piece> pieces_of(const std::vector<Datum>& data,
+                                            std::span<const DonatedInput> donated) const {
+    std::vector<MemoryInUse::Piece> pieces;
+    for (std::size_t i = 0; i < data.size(); ++i) pieces.push_back({inputs_[i].name, data[i].tensor.bytes()});
+    for (const DonatedInput& one : donated) {
+      pieces[one.input].bytes = one.memory;
+      pieces[one.input].given_away = true;
+    }
+    return pieces;
   }
 
   Status describe_values() {
@@ -233,6 +326,9 @@ class ModelSession::State {
   std::optional<LoadedArtifact> artifact_;
   SymbolBindings nominal_;
   DType products_ = DType::F32;
+  std::vector<std::string> donated_;
+  std::vector<ModelSession::Extension> extensions_;
+  MemoryInUse in_use_;
   bool exact_dtypes_ = true;  // not where floats are held wider than the model says
   std::vector<SessionValue> inputs_, outputs_;
   std::mutex mutex_;
@@ -263,7 +359,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
     std::vector<std::string> dims = options.dims;
     XYNTRA_TRY(writing.ranges, take_ranges(module.graph, dims, "dims: "));
     XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(module.graph, dims, "dims: "));
-    writing.compile = State::compile_options(nominal, products);
+    writing.compile = State::compile_options(nominal, products, options.donated);
     writing.compile.budget = loading.budget;
     if (!cpus.empty()) writing.cpus = cpus;
     writing.threads = options.threads;
@@ -283,7 +379,12 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
 Result<std::string> ModelSession::explain() const { return state_->explain(); }
 const std::vector<SessionValue>& ModelSession::inputs() const { return state_->inputs(); }
 const std::vector<SessionValue>& ModelSession::outputs() const { return state_->outputs(); }
+const std::vector<ModelSession::Extension>& ModelSession::extensions() const { return state_->extensions(); }
 const RunCounts& ModelSession::counts() const { return state_->counts(); }
+Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs,
+                                              std::span<Donation> donations) {
+  return state_->run(std::move(inputs), donations);
+}
 Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs) {
   return state_->run(std::move(inputs));
 }

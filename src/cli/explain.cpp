@@ -26,6 +26,8 @@ std::string heading(const ExplainFlags& flags, const CompileOptions& options, co
     text += bold("sizes") + "   " + sizes + "\n";
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += bold("equal") + "   " + assumed + "\n";
+  if (const std::string donated = donated_line(plan); !donated.empty())
+    text += bold("donated") + " " + donated + "\n";
   return text + bold("found") + "   " + recognised_line(figures) + "\n";
 }
 

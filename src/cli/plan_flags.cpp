@@ -21,6 +21,11 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
                   "plan for this target of xyntra devices, or host");
   syntax.push_back(
       {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
+  syntax.push_back(
+      {"--donate", &flags.donated,
+       "input that its caller may give away, with room for the result that is it with more rows behind it; * "
+       "for all such inputs; repeatable",
+       "NAME"});
   declare_forbid(syntax, session);
   declare_precision_flag(syntax, session);
   for (const PipelineStep& step : pipeline_steps()) {
@@ -69,6 +74,7 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
   XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;
   XYNTRA_TRY(options.products, precision_of(session));
+  options.donated = flags.donated;
   options.rewrite.fold_limit = session.config->integer("limits.folded_constant");
   for (const PipelineStep& step : pipeline_steps()) {
     if (flags.off.contains(step.name)) step.turn_off(options);

@@ -14,11 +14,12 @@ struct PlanFigures;
 
 struct PlanFlags {
   std::vector<std::string> dims;  // "seq=128"
+  std::vector<std::string> donated;  // names of inputs, or "*"
   std::set<std::string> off;  // names of steps
   std::string dump_after;
 };
 
-// --target, --dim, --forbid, --precision, --no-STEP for every step that can be turned off
+// --target, --dim, --donate, --forbid, --precision, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 void declare_forbid(Flags& syntax, Session& session);
 // --precision; what it says, a Usage error where it is forbidden

@@ -189,6 +189,20 @@ class FromArtifact : public ModelRunner {
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) override { return run_into(inputs, {}); }
   Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
                                       std::span<const std::span<std::byte>> memory) override {
+    XYNTRA_CHECK_OK(takes(inputs));
+    return context_.run(inputs, nullptr, memory);
+  }
+  Result<std::vector<Datum>> run_donating(std::span<const Datum> inputs,
+                                          std::span<DonatedInput> donated) override {
+    XYNTRA_CHECK_OK(takes(inputs));
+    return context_.run(inputs, nullptr, {}, donated);
+  }
+  std::vector<ExtendedInput> extended_inputs() const override {
+    return extended_inputs_of(*artifact_.model.program);
+  }
+
+ private:
+  Status takes(std::span<const Datum> inputs) const {
     const auto& assumptions = artifact_.model.program->assumptions;
     if (Status fits = context_.takes(inputs); !fits && !assumptions.empty()) {
       std::vector<std::string> equal;
@@ -198,10 +212,9 @@ class FromArtifact : public ModelRunner {
                                                        joined(equal, ", ") +
                                                        "; the model itself can be run at other sizes"));
     }
-    return context_.run(inputs, nullptr, memory);
+    return {};
   }
 
- private:
   LoadedArtifact artifact_;
   EvaluatorOptions options_;
   RunContext context_;

@@ -220,6 +220,7 @@ std::string configuration_text(const CompileOptions& options) {
     text += "rule " + quote(rule.name) + " " + quote(rule.left) + " => " + quote(rule.right) + " if " +
             quote(rule.guard) + " " + std::to_string(static_cast<int>(rule.rule_class)) + "\n";
   }
+  for (const std::string& name : options.donated) text += "donate " + quote(name) + "\n";
   return text + line("fusion.enabled", options.fusion.enabled) +
          line("fusion.max_nodes", static_cast<std::int64_t>(options.fusion.max_nodes)) +
          line("fusion.reassociating", options.fusion.choose.allow_reassociating) +

@@ -1,9 +1,11 @@
 #include "compiler/lower_plan.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
 #include "fusion/compose.h"
+#include "fusion/extensions.h"
 #include "interp/execute.h"
 #include "schedule/lower.h"
 #include "te/layout.h"
@@ -84,7 +86,25 @@ class PlanLowering {
       program.inputs.push_back(id_of(input));
     }
     for (ValueId output : graph.outputs) program.outputs.push_back(id_of(output));
+    add_extensions();
     return {};
+  }
+
+  // Results that are written behind the rows of an input.
+  void add_extensions() {
+    LaunchProgram& program = lowered_.program;
+    for (const auto& [id, layout] : layouts_) {
+      if (leaves_room(layout))
+        program.values[id.index].storage = physical_shape(layout, program.values[id.index].shape);
+    }
+    for (const Home& home : plan_.memory.homes) {
+      const auto layout = layouts_.find(home.value);
+      if (layout == layouts_.end() || !leaves_room(layout->second) || !home.of.valid()) continue;
+      const auto grown =
+          std::ranges::find_if(layout->second, [](const LayoutPart& part) { return !part.room.is(0); });
+      program.extensions.push_back({id_of(home.of), id_of(home.value),
+                                    static_cast<std::uint32_t>(grown->axis), grown->room.to_string()});
+    }
   }
 
   Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) const {
@@ -118,6 +138,7 @@ class PlanLowering {
 
   Status add_kernel(const Group& group) {
     te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    leave_out_copies(formula, group, plan_.memory);
     lay_out(formula, group, layouts_);
     XYNTRA_CHECK_OK(te::verify(formula));
     ProgramStep step = step_of(group);

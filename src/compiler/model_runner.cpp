@@ -113,17 +113,30 @@ class ByKernels : public ModelRunner {
 
   Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
                                       std::span<const std::span<std::byte>> memory) override {
-    if (specialiser_) {
-      if (RunContext* special = context_for(inputs)) return special->run(inputs, nullptr, memory);
-    }
-    if (takes_all_ || context_.takes(inputs)) return context_.run(inputs, nullptr, memory);
+    if (RunContext* context = context_for(inputs)) return context->run(inputs, nullptr, memory);
     XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph_, options_));
     XYNTRA_TRY(std::vector<Datum> results, evaluator.run(inputs));
     return moved_to(std::move(results), memory);
   }
 
+  Result<std::vector<Datum>> run_donating(std::span<const Datum> inputs,
+                                          std::span<DonatedInput> donated) override {
+    if (RunContext* context = context_for(inputs)) return context->run(inputs, nullptr, {}, donated);
+    return ModelRunner::run_donating(inputs, donated);
+  }
+
+  std::vector<ExtendedInput> extended_inputs() const override { return extended_inputs_of(*model_.program); }
+
  private:
+  // Null where none takes inputs of these sizes.
   RunContext* context_for(std::span<const Datum> inputs) {
+    if (specialiser_) {
+      if (RunContext* special = special_for(inputs)) return special;
+    }
+    return takes_all_ || context_.takes(inputs) ? &context_ : nullptr;
+  }
+
+  RunContext* special_for(std::span<const Datum> inputs) {
     SymbolBindings sizes;
     for (std::size_t i = 0; i < inputs.size() && i < graph_.inputs.size(); ++i) {
       const Type& type = graph_.value(graph_.inputs[i]).type;
@@ -164,14 +177,38 @@ Result<std::vector<Datum>> ModelRunner::run_into(std::span<const Datum> inputs,
   return moved_to(std::move(results), memory);
 }
 
+std::vector<ExtendedInput> extended_inputs_of(const LaunchProgram& program) {
+  std::vector<ExtendedInput> made;
+  auto position = [](const std::vector<ProgramValueId>& values, ProgramValueId value) {
+    return static_cast<std::size_t>(std::ranges::find(values, value) - values.begin());
+  };
+  for (const ProgramExtension& one : program.extensions)
+    made.push_back({position(program.inputs, one.input), position(program.outputs, one.output), one.axis});
+  return made;
+}
+
+Result<std::vector<Datum>> ModelRunner::run_donating(std::span<const Datum> inputs,
+                                                     std::span<DonatedInput> donated) {
+  std::vector<Datum> own(inputs.begin(), inputs.end());
+  for (DonatedInput& one : donated) {
+    one.in_place = false;
+    XYNTRA_CHECK_OK(check_donated(one, own.at(one.input).tensor, std::to_string(one.input)));
+    XYNTRA_TRY(Tensor copy, dense_copy(one, own[one.input].tensor, nullptr));
+    own[one.input] = Datum::of(std::move(copy));
+  }
+  return run(own);
+}
+
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,
                                                  const ObjectCache& cache, DType products,
-                                                 const ShaderOptions& shaders) {
+                                                 const ShaderOptions& shaders,
+                                                 const std::vector<std::string>& donated) {
   if (runs_plans(backend)) {
     CompileOptions compile;
     XYNTRA_TRY(compile.target, target_of_backend(backend));
     compile.products = products;
+    compile.donated = donated;
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
     XYNTRA_TRY(Plan plan, make_plan(graph, compile));

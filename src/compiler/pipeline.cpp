@@ -90,12 +90,23 @@ Status fuse_step(Compilation& work) {
 Status layout_step(Compilation& work) {
   work.plan.layouts =
       choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target);
+  ChooseOptions counting = work.options.fusion.choose;
+  counting.nominal = work.plan.nominal;
+  XYNTRA_TRY(const std::vector<ValueLayout> roomy,
+             leave_room(*work.pieces, work.grouping, work.options.donated, *work.options.target, counting,
+                        work.plan.nominal));
+  work.plan.layouts.insert(work.plan.layouts.end(), roomy.begin(), roomy.end());
+  std::ranges::sort(work.plan.layouts, {}, &ValueLayout::value);
+  work.plan.groups = work.grouping.groups;  // what is not copied costs nothing
   return {};
 }
 
 Status memory_step(Compilation& work) {
-  const MemoryNeeds needs =
-      memory_needs(*work.pieces, work.grouping, work.plan.layouts, work.plan.nominal, *work.options.target);
+  XYNTRA_TRY(
+      const std::vector<Extension> extensions,
+      extensions_with_room(*work.pieces, work.grouping.groups, work.grouping.formulas, work.plan.layouts));
+  const MemoryNeeds needs = memory_needs(*work.pieces, work.grouping, work.plan.layouts, extensions,
+                                         work.plan.nominal, *work.options.target);
   XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
   work.plan.memory = std::move(memory.plan);
   work.plan.groups = std::move(work.grouping.groups);  // some turned out to be views
@@ -116,8 +127,8 @@ constexpr PipelineStep kSteps[] = {
     {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
-    {"layout", "which values are not row-major: packed weights, blocked channels", nullptr, always, nullptr,
-     layout_step, check_plan},
+    {"layout", "which values are not row-major: packed weights, blocked channels, room to grow", nullptr,
+     always, nullptr, layout_step, check_plan},
     {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
      nullptr, memory_step, check_plan},
 };

@@ -19,6 +19,7 @@ struct CompileOptions {
   RewriteOptions rewrite;
   FusionOptions fusion;
   DType products = DType::F32;  // what factors of f32 products are rounded to: round_products.h
+  std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
   std::shared_ptr<Budget> budget;
 };
 

@@ -32,7 +32,10 @@ class LegalityChecker {
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
     }
     // Which groups only show bytes of others follows from their formulas, as does what may share memory.
-    const MemoryNeeds needs = memory_needs(pieces_, grouping, plan_.layouts, plan_.nominal, target_);
+    XYNTRA_TRY(const std::vector<Extension> extensions,
+               extensions_with_room(pieces_, grouping.groups, grouping.formulas, plan_.layouts));
+    const MemoryNeeds needs =
+        memory_needs(pieces_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       const bool is_view =
           grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";

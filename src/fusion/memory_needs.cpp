@@ -176,8 +176,21 @@ class Needs {
 }  // namespace
 
 MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const SymbolBindings& nominal, const Target& target) {
+                         const std::vector<Extension>& extensions, const SymbolBindings& nominal,
+                         const Target& target) {
   MemoryNeeds needs = Needs(pieces, grouping, layouts, target.kind == TargetKind::WebGpu).run();
+  for (const Extension& one : extensions) {
+    needs.donated.push_back(one.input);
+    needs.groups[one.group].in_place.emplace_back(one.input, one.output);
+  }
+  for (const ValueLayout& one : layouts) {
+    if (!leaves_room(one.layout)) continue;
+    const Type& type = pieces.graph().value(one.value).type;
+    needs.bytes.emplace(one.value, bytes_of(product(physical_shape(one.layout, *type.shape)), type.dtype));
+    for (const LayoutPart& part : one.layout) {
+      if (part.room.is_symbol()) needs.nominal.emplace(part.room.to_string(), 0);
+    }
+  }
   needs.alignment = target.buffer_alignment;
   // Sizes that inputs tell are known when the program starts; the others are not.
   for (ValueId input : pieces.graph().inputs) {

@@ -2,13 +2,15 @@
 // Both follow from the groups' formulas.
 #pragma once
 
-#include "fusion/groups.h"
+#include "fusion/extensions.h"
 #include "memory/plan_memory.h"
 
 namespace xyntra {
 
-// Groups that turn out to copy nothing get the schedule "view": they are no launch.
+// Groups that turn out to copy nothing get the schedule "view": they are no launch. Results of `extensions` may be
+// written behind the rows of the inputs that they extend.
 MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const SymbolBindings& nominal, const Target& target);
+                         const std::vector<Extension>& extensions, const SymbolBindings& nominal,
+                         const Target& target);
 
 }  // namespace xyntra

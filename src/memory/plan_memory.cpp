@@ -51,8 +51,13 @@ class MemoryPlanner {
   }
 
  private:
+  std::optional<Dim> bytes_of_value(ValueId value) const {
+    auto given = needs_.bytes.find(value);
+    return given == needs_.bytes.end() ? bytes_of(graph_.value(value)) : given->second;
+  }
+
   bool is_sized(ValueId value) const {
-    auto bytes = bytes_of(graph_.value(value));
+    auto bytes = bytes_of_value(value);
     return bytes && bytes->substitute(needs_.nominal).is_constant();
   }
 
@@ -75,7 +80,7 @@ class MemoryPlanner {
     if (!value.valid() || numbers_.count(value)) return;
     if (!is_sized(value)) unsized_.insert(value);
     if (unsized_.count(value)) return;
-    auto bytes = bytes_of(graph_.value(value));
+    auto bytes = bytes_of_value(value);
     BufferSpec spec;
     spec.bytes = *bytes;
     bool is_input = std::find(graph_.inputs.begin(), graph_.inputs.end(), value) != graph_.inputs.end();

@@ -1,6 +1,8 @@
 // Where every value of a plan lives: from groups in launch order to homes, slots of the arena and their order.
 #pragma once
 
+#include <map>
+
 #include "plan/plan.h"
 
 namespace xyntra {
@@ -21,6 +23,7 @@ struct MemoryNeeds {
   std::vector<GroupMemory> groups;
   std::vector<ValueView> views;
   std::vector<ValueId> donated;  // inputs whose memory may be overwritten
+  std::map<ValueId, Dim> bytes;  // of values that take more than their elements: there is room between them
   SymbolBindings nominal;  // sizes the order of assignment is chosen for; all symbols of inputs are named
   std::int64_t alignment = 64;
 };

@@ -113,7 +113,9 @@ class PlanChecker {
         return bad_model("layouts are given twice or not in the order of values");
       last = one.value;
       const Type& type = graph_.value(one.value).type;
-      if (callers.contains(one.value) || !type.is_tensor() || !type.shape || one.layout.empty())
+      // The caller's memory is row-major; some of it has room for rows to come: fusion/extensions.h.
+      if (callers.contains(one.value) != leaves_room(one.layout) || !type.is_tensor() || !type.shape ||
+          one.layout.empty())
         return bad_model("the value " + value_text(one.value) + " cannot have a layout of its own");
       XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape, plan_.graph.value(one.value).is_constant()));
     }

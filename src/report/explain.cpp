@@ -83,6 +83,15 @@ Json totals_json(const PlanFigures& figures) {
   return totals;
 }
 
+// Inputs that may be given away, and the results that are written behind them.
+std::vector<std::pair<ValueId, ValueId>> donated_pairs(const Plan& plan) {
+  std::vector<std::pair<ValueId, ValueId>> pairs;
+  for (const Home& home : plan.memory.homes) {
+    if (home.kind == Home::Kind::Input && home.of.valid()) pairs.emplace_back(home.of, home.value);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 std::string time_text(std::int64_t nanoseconds) { return scaled(nanoseconds, kTimes); }
@@ -164,6 +173,19 @@ std::string assumptions_line(const Plan& plan) {
   return text;
 }
 
+std::string donated_line(const Plan& plan) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> pairs;
+  for (const auto& [input, output] : donated_pairs(plan))
+    pairs.push_back(printable(plan.graph.value(input).name) + " -> " +
+                    printable(plan.graph.value(output).name));
+  if (pairs.empty()) return "";
+  const std::size_t more = pairs.size() > kMost ? pairs.size() - kMost : 0;
+  pairs.resize(pairs.size() - more);
+  return joined(pairs, ", ") + (more > 0 ? ", " + std::to_string(more) + " more" : "") +
+         ": where they are given away only new rows are written; else they are copied first";
+}
+
 Json plan_json(const Plan& plan, const PlanFigures& figures) {
   Json json{
       {"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
@@ -182,6 +204,9 @@ Json plan_json(const Plan& plan, const PlanFigures& figures) {
   for (const Assumption& assumption : plan.assumptions) {
     json["assumptions"][assumption.symbol] = assumption.equals.to_string();
   }
+  json["donated"] = Json::object();
+  for (const auto& [input, output] : donated_pairs(plan))
+    json["donated"][plan.graph.value(input).name] = plan.graph.value(output).name;
   json["totals"] = totals_json(figures);
   json["recognised"] = figures.recognised;
   return json;
@@ -195,6 +220,7 @@ Result<std::map<std::string, std::string>> explain_notes(const Graph& model, con
   if (const std::string sizes = sizes_line(figures); !sizes.empty()) text += "sizes   " + sizes + "\n";
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += "equal   " + assumed + "\n";
+  if (const std::string donated = donated_line(plan); !donated.empty()) text += "donated " + donated + "\n";
   text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n" +
           totals_table(figures);
   return std::map<std::string, std::string>{{"explain", std::move(text)}};

@@ -141,7 +141,11 @@ class FigureCounter {
 
 void name_sizes(const Plan& plan, const SymbolBindings& given, PlanFigures& figures) {
   figures.sizes = plan.nominal;
-  for (const auto& [name, size] : plan.nominal) {
+  for (const ValueLayout& one :
+       plan.layouts) {  // room for rows to come is the caller's to choose, not a size of the model
+    for (const LayoutPart& part : one.layout) figures.sizes.erase(part.room.to_string());
+  }
+  for (const auto& [name, size] : figures.sizes) {
     if (!given.contains(name)) figures.assumed.push_back(name);
   }
 }

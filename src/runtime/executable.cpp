@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "runtime/float_mode.h"
 #include "support/memory.h"
@@ -71,6 +72,7 @@ class RunContext::State {
       if (value.kind == ProgramValue::Kind::Constant)
         pointers_[v] = const_cast<std::byte*>(program_->constants[value.index].bytes().data());
     }
+    for (const ProgramExtension& extension : program_->extensions) extended_.insert(extension.input);
     for (const ProgramStep& step : program_->steps) {
       for (ProgramValueId output : step.outputs)
         if (output != kNoValue) written_.push_back(output);
@@ -83,10 +85,13 @@ class RunContext::State {
   }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
-                                 std::span<const std::span<std::byte>> memory) {
+                                 std::span<const std::span<std::byte>> memory,
+                                 std::span<DonatedInput> donated) {
     const ThreadPool::Shift shift(pool_);
     SymbolBindings sizes;
     XYNTRA_CHECK_OK(learn(inputs, sizes));
+    XYNTRA_TRY(const Gifts gifts, gifts_of(donated, inputs));
+    XYNTRA_CHECK_OK(find_room(gifts, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
     if (driver_) driver_->begin(times != nullptr);
@@ -94,7 +99,13 @@ class RunContext::State {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       data_[program.inputs[i]] = inputs[i];
       if (inputs[i].kind != Datum::Kind::Tensor) continue;
-      kept[i] = inputs[i].tensor.aligned();
+      if (extended_.count(program.inputs[i])) continue;
+      if (gifts[i] != nullptr) {
+        XYNTRA_TRY(kept[i], dense_copy(*gifts[i], inputs[i].tensor, options_.budget));
+        data_[program.inputs[i]] = Datum::of(kept[i]);
+      } else {
+        kept[i] = inputs[i].tensor.aligned();
+      }
       pointers_[program.inputs[i]] = const_cast<std::byte*>(kept[i].bytes().data());
     }
     for (ProgramValueId value : written_) {  // of the caller's memory, and what has no size before it is made
@@ -102,6 +113,8 @@ class RunContext::State {
     }
     for (std::size_t i = 0; i < memory.size(); ++i)
       XYNTRA_CHECK_OK(write_to(program.outputs.at(i), memory[i]));
+    for (const ProgramExtension& extension : program.extensions)
+      XYNTRA_CHECK_OK(place(extension, gifts, inputs, memory));
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
       const ProgramStep& step = program.steps[s];
@@ -209,13 +222,107 @@ class RunContext::State {
     return arena_charge_->grow(bytes);
   }
 
-  Result<Dims> dims_of(const ProgramValue& value) const {
+  Result<Dims> dims_of(const ProgramValue& value) const { return dims_in(value.shape); }
+
+  Result<Dims> dims_in(const Shape& shape) const {
     Dims dims;
-    for (const Dim& dim : value.shape) {
+    for (const Dim& dim : shape) {
       XYNTRA_TRY(std::int64_t size, dim.evaluate(bindings_));
       dims.push_back(size);
     }
     return dims;
+  }
+
+  // ---- inputs that results extend
+
+  using Gifts = std::vector<DonatedInput*>;  // by input; null where it was not given away
+
+  Result<Gifts> gifts_of(std::span<DonatedInput> donated, std::span<const Datum> inputs) const {
+    Gifts gifts(inputs.size(), nullptr);
+    for (DonatedInput& one : donated) {
+      one.in_place = false;
+      const std::string& name = program_->values[program_->inputs.at(one.input)].name;
+      if (inputs[one.input].kind != Datum::Kind::Tensor || std::exchange(gifts[one.input], &one) != nullptr)
+        return usage_error("input '" + name + "' is given away twice, or is no tensor");
+      XYNTRA_CHECK_OK(check_donated(one, inputs[one.input].tensor, name));
+    }
+    return gifts;
+  }
+
+  std::size_t position_of(ProgramValueId input) const {
+    const auto& inputs = program_->inputs;
+    return static_cast<std::size_t>(std::ranges::find(inputs, input) - inputs.begin());
+  }
+
+  // How much room is left in the memory of inputs that grow alike: their kernels are the same. It is theirs if all were
+  // given away and none is full.
+  Status find_room(const Gifts& gifts, SymbolBindings& sizes) {
+    std::map<std::string, const DonatedInput*> first;
+    SymbolBindings rooms;
+    for (const ProgramExtension& extension : program_->extensions) {
+      XYNTRA_TRY(const std::int64_t rows,
+                 program_->values[extension.output].shape[extension.axis].evaluate(sizes));
+      const DonatedInput* gift = gifts[position_of(extension.input)];
+      auto [seen, fresh] = first.try_emplace(extension.room, gift);
+      auto [room, unused] = rooms.try_emplace(extension.room, gift == nullptr ? -1 : gift->capacity - rows);
+      if (gift == nullptr) {
+        room->second = -1;
+      } else if (!fresh && seen->second != nullptr && seen->second->capacity != gift->capacity) {
+        return usage_error("inputs that grow alike need the same capacity: '" +
+                           program_->values[extension.input].name + "' has " +
+                           std::to_string(gift->capacity) + ", '" +
+                           program_->values[program_->inputs[seen->second->input]].name + "' has " +
+                           std::to_string(seen->second->capacity));
+      }
+    }
+    in_place_.clear();
+    for (const auto& [symbol, room] : rooms) {
+      if (room >= 0) in_place_.insert(symbol);
+      sizes[symbol] = std::max<std::int64_t>(room, 0);
+    }
+    return {};
+  }
+
+  // Where the result is made: in the memory of the input that it extends, or in memory of its own that the input is copied
+  // to.
+  Status place(const ProgramExtension& extension, const Gifts& gifts, std::span<const Datum> inputs,
+               std::span<const std::span<std::byte>> memory) {
+    const ProgramValue& output = program_->values[extension.output];
+    const std::size_t position = position_of(extension.input);
+    DonatedInput* gift = gifts[position];
+    const Tensor& input = inputs[position].tensor;
+    XYNTRA_TRY(Dims dims, dims_of(output));
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const std::int64_t size = input.dims().at(d);
+      if (d == extension.axis ? size > dims[d] : size != dims[d])
+        return bad_model("'" + output.name + "' cannot extend an input of this size");
+    }
+    if (gift != nullptr && in_place_.count(extension.room)) {
+      dims[extension.axis] = gift->capacity;
+      pointers_[extension.input] = gift->memory.data();
+      XYNTRA_TRY(Tensor whole, Tensor::borrow(output.dtype, std::move(dims), gift->memory, nullptr));
+      data_[extension.output] = Datum::of(std::move(whole));
+      gift->in_place = true;
+      return {};
+    }
+    XYNTRA_TRY(const std::int64_t bytes, byte_size(output.dtype, dims));
+    const auto wanted = static_cast<std::size_t>(std::ranges::find(program_->outputs, extension.output) -
+                                                 program_->outputs.begin());
+    std::span<std::byte> to;
+    if (wanted < memory.size() && is_aligned_for(output.dtype, memory[wanted])) to = memory[wanted];
+    std::shared_ptr<std::byte> block;
+    if (to.empty()) {
+      XYNTRA_TRY(block, output_block(extension.output, bytes));
+      to = {block.get(), static_cast<std::size_t>(bytes)};
+    }
+    const auto from = gift != nullptr ? std::span<const std::byte>(gift->memory) : input.bytes();
+    copy_rows(input, extension.axis, {from, gift != nullptr ? gift->capacity : input.dims()[extension.axis]},
+              {to, dims[extension.axis]});
+    pointers_[extension.input] = to.data();
+    XYNTRA_TRY(Tensor made, Tensor::borrow(output.dtype, std::move(dims), to, std::move(block)));
+    data_[extension.output] = Datum::of(std::move(made));
+    if (options_.counts) ++options_.counts->copies;
+    return {};
   }
 
   // ---- memory
@@ -299,9 +406,8 @@ class RunContext::State {
     XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, *dims));
     XYNTRA_CHECK_OK(fits(value, bytes, memory));
     const bool own = value.of == kNoValue || value.of == id;
-    const auto alignment = static_cast<std::uintptr_t>(std::max(bits_of(value.dtype) / 8, 1));
-    const bool aligned = reinterpret_cast<std::uintptr_t>(memory.data()) % alignment == 0;
-    if (value.kind == ProgramValue::Kind::Output && own && aligned && pointers_[id] == nullptr)
+    if (value.kind == ProgramValue::Kind::Output && own && is_aligned_for(value.dtype, memory) &&
+        pointers_[id] == nullptr)
       pointers_[id] = memory.data();
     return {};
   }
@@ -476,7 +582,7 @@ class RunContext::State {
     const ProgramValue& value = program_->values[id];
     if (value.kind == ProgramValue::Kind::Constant)
       return static_cast<std::int64_t>(program_->constants[value.index].bytes().size());
-    XYNTRA_TRY(Dims dims, dims_of(value));
+    XYNTRA_TRY(Dims dims, dims_in(value.storage.empty() ? value.shape : value.storage));
     return byte_size(value.dtype, dims);
   }
 
@@ -607,6 +713,8 @@ class RunContext::State {
     std::unique_ptr<Charge> charge;
   };
   std::map<ProgramValueId, Block> blocks_;  // of results
+  std::set<ProgramValueId> extended_;  // inputs that results extend
+  std::set<std::string> in_place_;  // rooms of inputs that are extended where they are, in this run
   std::vector<ProgramValueId> written_;
   std::vector<std::byte*> buffers_;
   SymbolBindings bindings_, entry_bindings_;
@@ -626,9 +734,10 @@ RunContext::RunContext(RunContext&&) noexcept = default;
 Status RunContext::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }
 
 Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
-                                           std::span<const std::span<std::byte>> memory) {
+                                           std::span<const std::span<std::byte>> memory,
+                                           std::span<DonatedInput> donated) {
   try {
-    return state_->run(inputs, times, memory);
+    return state_->run(inputs, times, memory, donated);
   } catch (const InternalError& error) {
     return failure(ErrorClass::Internal, error.message());
   } catch (const std::bad_alloc&) {

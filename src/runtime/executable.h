@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/donated.h"
 #include "runtime/kernel_driver.h"
 #include "support/counts.h"
 #include "support/threads.h"
@@ -44,8 +45,11 @@ class RunContext {
   // Results are written to memory of the caller's where `memory` has some for an output, by position; bytes that are not
   // as many as the output has are an error, before anything is run where the size is known then. It must not overlap
   // inputs. Such results borrow that memory, the others have their own.
+  // Results that extend a donated input are written in its memory where there is room, and come back as all of it; where
+  // there is none, or the input was not given away, it is copied first, which is counted.
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr,
-                                 std::span<const std::span<std::byte>> memory = {});
+                                 std::span<const std::span<std::byte>> memory = {},
+                                 std::span<DonatedInput> donated = {});
 
   std::int64_t arena_bytes() const;  // as of the last run
 

@@ -28,6 +28,7 @@ struct ProgramValue {
   std::string name;  // the model's, for messages
   DType dtype = DType::F32;
   Shape shape;  // logical
+  Shape storage;  // of its memory, where there is room between its rows; empty: as the shape
   bool has_shape = false;
   std::uint32_t index = 0;  // Input, Output: position. Constant: index into constants. Arena: slot
   ProgramValueId of =
@@ -63,6 +64,14 @@ struct ProgramAssumption {
   Dim equals;
 };
 
+// A result that is an input with more rows behind it: it is made in the input's memory, which has room for `room` rows
+// more than the result takes. The size is bound when the program runs.
+struct ProgramExtension {
+  ProgramValueId input = kNoValue, output = kNoValue;
+  std::uint32_t axis = 0;
+  std::string room;
+};
+
 struct LaunchProgram {
   std::vector<ProgramValue> values;
   std::vector<ProgramValueId> inputs, outputs;
@@ -73,6 +82,7 @@ struct LaunchProgram {
   std::vector<ProgramStep> steps;
   std::vector<ProgramAssumption> assumptions;  // for messages: inputs that break one do not fit the shapes
   SymbolRanges ranges;  // sizes that the program was made for; others are refused
+  std::vector<ProgramExtension> extensions;
   std::shared_ptr<const void> code;  // keeps the functions of kernels alive
 };
 

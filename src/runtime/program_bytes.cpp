@@ -1,6 +1,7 @@
 #include "runtime/program_bytes.h"
 
 #include <algorithm>
+#include <set>
 
 namespace xyntra {
 namespace {
@@ -71,6 +72,7 @@ class ProgramReader {
     XYNTRA_CHECK_OK(read_kernels());
     XYNTRA_CHECK_OK(read_steps());
     XYNTRA_CHECK_OK(read_sizes());
+    if (!reader_.at_end()) XYNTRA_CHECK_OK(read_extensions());
     XYNTRA_CHECK_OK(reader_.end());
     XYNTRA_CHECK_OK(check_places());
     XYNTRA_CHECK_OK(check_order());
@@ -233,6 +235,45 @@ class ProgramReader {
     return {};
   }
 
+  Status read_extensions() {
+    XYNTRA_TRY(const std::size_t count, reader_.count());
+    std::set<ProgramValueId> seen;
+    for (std::size_t i = 0; i < count; ++i) {
+      ProgramExtension made;
+      XYNTRA_TRY(made.input, id(program_.values.size()));
+      XYNTRA_TRY(made.output, id(program_.values.size()));
+      XYNTRA_TRY(const std::uint64_t axis, reader_.number_below(kMostRank));
+      made.axis = static_cast<std::uint32_t>(axis);
+      XYNTRA_TRY(made.room, reader_.text());
+      if (std::ranges::count(program_.inputs, made.input) != 1 ||
+          std::ranges::count(program_.outputs, made.output) != 1 || !seen.insert(made.input).second ||
+          !seen.insert(made.output).second || !can_extend(made))
+        return reader_.bad("a result is said to extend an input that it cannot extend");
+      for (ProgramValueId value : {made.input, made.output}) {
+        program_.values[value].storage = program_.values[made.output].shape;
+        program_.values[value].storage[made.axis] =
+            program_.values[made.output].shape[made.axis] + Dim::symbol(made.room);
+      }
+      program_.extensions.push_back(std::move(made));
+    }
+    return {};
+  }
+
+  bool can_extend(const ProgramExtension& extension) const {
+    const ProgramValue &input = program_.values[extension.input], &output = program_.values[extension.output];
+    const auto room =
+        extension.room.size() > kLongestDim ? tl::expected<Dim, Error>(Dim(0)) : Dim::parse(extension.room);
+    for (ProgramValueId given : program_.inputs) {
+      for (const Dim& dim : program_.values[given].shape) {
+        if (room && dim == *room) return false;  // it would be bound twice
+      }
+    }
+    return room && room->is_symbol() && input.kind == Kind::Input && input.of == kNoValue &&
+           output.kind == Kind::Input && output.of == extension.input && input.has_shape &&
+           output.has_shape && input.dtype == output.dtype && bits_of(input.dtype) % 8 == 0 &&
+           input.shape.size() == output.shape.size() && extension.axis < input.shape.size();
+  }
+
   // Every value's place is there, and following `of` ends, after few steps: whoever looks a place up recurses.
   Status check_places() const {
     const auto& values = program_.values;
@@ -361,6 +402,14 @@ std::vector<std::byte> to_bytes(const LaunchProgram& program, std::span<const St
     writer.text(symbol);
     writer.signed_number(range.low);
     writer.signed_number(range.high);
+  }
+  if (program.extensions.empty()) return std::move(writer.bytes);  // as before there were any
+  writer.number(program.extensions.size());
+  for (const ProgramExtension& extension : program.extensions) {
+    writer.number(extension.input);
+    writer.number(extension.output);
+    writer.number(extension.axis);
+    writer.text(extension.room);
   }
   return std::move(writer.bytes);
 }

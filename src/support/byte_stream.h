@@ -35,6 +35,7 @@ class ByteReader {
   Result<std::size_t> count();  // of things that take eight bytes each, at least
   Result<std::span<const std::byte>> part();
   Result<std::string> text();
+  bool at_end() const { return rest_.empty(); }
   Status end() const;  // BadModel error when something is left
 
   tl::unexpected<Error> bad(const std::string& message) const { return bad_model(what_ + ": " + message); }

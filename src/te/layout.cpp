@@ -30,10 +30,12 @@ void lay_out(Formula& formula, BufferId buffer, const Layout& layout) {
     if (!is_load(*expr) || expr->buffer != buffer) return Expr();
     std::vector<Expr> index = index_of(*expr);
     if (expr->op == ExprOp::Load) return Expr::load(buffer, expr->dtype, physical(index, layout));
-    // Outside along a whole axis is outside its physical one; along an axis in parts it would be another place.
+    // Outside along a whole axis is outside its physical one; along an axis in parts, or with room behind its end, it
+    // would be another place.
     Expr value = Expr::load_or(expr->operands[0], buffer, physical(index, layout));
     for (const LayoutPart& part : layout) {
-      if (part.modulus == 0 || algebra.within(index[part.axis], 0, logical[part.axis])) continue;
+      if ((part.modulus == 0 && part.room.is(0)) || algebra.within(index[part.axis], 0, logical[part.axis]))
+        continue;
       Expr inside = (index[part.axis] >= 0) & (index[part.axis] < Expr::size(logical[part.axis]));
       value = select(inside, value, expr->operands[0]);
     }

@@ -12,6 +12,7 @@ std::string to_string(const Layout& layout) {
     text += std::to_string(part.axis);
     if (part.divisor != 1) text += "/" + std::to_string(part.divisor);
     if (part.modulus != 0) text += "%" + std::to_string(part.modulus);
+    if (!part.room.is(0)) text += "+(" + part.room.to_string() + ")";
   }
   return text + "]";
 }
@@ -32,6 +33,20 @@ Result<Layout> parse_layout(std::string_view text) {
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     return true;
   };
+  auto room = [&rest, &take](Dim& value) {  // (expression)
+    if (!take('(')) return false;
+    std::size_t depth = 1, length = 0;
+    for (; length < rest.size() && depth > 0; ++length) {
+      if (rest[length] == '(') ++depth;
+      if (rest[length] == ')') --depth;
+    }
+    if (depth > 0) return false;
+    auto parsed = Dim::parse(rest.substr(0, length - 1));
+    rest.remove_prefix(length);
+    if (!parsed || parsed->is(0)) return false;
+    value = std::move(*parsed);
+    return true;
+  };
   if (!take('[')) return fail();
   Layout layout;
   while (!take(']')) {
@@ -42,7 +57,8 @@ Result<Layout> parse_layout(std::string_view text) {
     part.axis = static_cast<std::size_t>(axis);
     if (take('/') && (!number(part.divisor) || part.divisor < 2)) return fail();
     if (take('%') && (!number(part.modulus) || part.modulus < 2)) return fail();
-    layout.push_back(part);
+    if (take('+') && !room(part.room)) return fail();
+    layout.push_back(std::move(part));
   }
   if (!rest.empty()) return fail();
   return layout;
@@ -65,7 +81,8 @@ Status check_layout(const Layout& layout, const Shape& shape, bool padded) {
     bool right = !parts.empty();
     for (std::size_t i = 0; right && i < parts.size(); ++i) {
       bool last = i + 1 == parts.size();
-      right = covered == Dim(parts[i].divisor) && (parts[i].modulus == 0) == last;
+      right = covered == Dim(parts[i].divisor) && (parts[i].modulus == 0) == last &&
+              (parts[i].room.is(0) || (parts.size() == 1 && parts[i].room.never_negative()));
       covered = covered * (last ? ceil_div(shape[axis], parts[i].divisor) : Dim(parts[i].modulus));
     }
     bool fits = covered == shape[axis] || (padded && shape[axis].is_constant());
@@ -81,9 +98,20 @@ Shape physical_shape(const Layout& layout, const Shape& shape) {
   if (layout.empty()) return shape;
   Shape physical;
   for (const LayoutPart& part : layout) {
-    physical.push_back(part.modulus != 0 ? Dim(part.modulus) : ceil_div(shape[part.axis], part.divisor));
+    physical.push_back(part.modulus != 0 ? Dim(part.modulus)
+                                         : ceil_div(shape[part.axis], part.divisor) + part.room);
   }
   return physical;
+}
+
+Layout with_room(std::size_t rank, std::size_t axis, Dim room) {
+  Layout layout;
+  for (std::size_t d = 0; d < rank; ++d) layout.push_back({d, 1, 0, d == axis ? room : Dim(0)});
+  return layout;
+}
+
+bool leaves_room(const Layout& layout) {
+  return std::ranges::any_of(layout, [](const LayoutPart& part) { return !part.room.is(0); });
 }
 
 }  // namespace xyntra

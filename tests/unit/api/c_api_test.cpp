@@ -266,4 +266,120 @@ TEST(CppApi, CountsWhatItDid) {
   std::remove(artifact.c_str());
 }
 
+// ---- memory that is given away
+
+const char* const kDecoder = XYNTRA_SOURCE_DIR "/examples/use_library/cache.xir";
+
+struct Decoder {
+  explicit Decoder(const char* backend = "cpu")
+      : model(kDecoder, {.backend = backend, .threads = 1, .donated = {"*"}}) {}
+
+  xyntra::Donation cache(std::int64_t length = 0) {
+    return {xyntra::output<float>("past", {1, 2, kCapacity, 4}, memory), length, false};
+  }
+  xyntra::Result step(xyntra::Donation& past) {
+    const std::vector inputs{xyntra::input<float>("token", {1, 2, 1, 4}, token)};
+    return model.run(inputs, std::span(&past, 1));
+  }
+  // What a step that must not be taken says; nothing is lost.
+  std::string refusal(xyntra::Donation past, xyntra_status status = XYNTRA_USAGE) {
+    const std::vector<float> before = memory;
+    try {
+      step(past);
+    } catch (const xyntra::Failure& failure) {
+      EXPECT_EQ(failure.status(), status);
+      EXPECT_EQ(memory, before);
+      return failure.what();
+    }
+    return "it was taken";
+  }
+
+  static constexpr std::int64_t kCapacity = 5;
+  xyntra::Model model;
+  std::vector<float> memory = std::vector<float>(2 * kCapacity * 4, -1), token = std::vector<float>(8, 1);
+};
+
+TEST(Donations, ACacheGrowsWhereItIs) {
+  for (const char* backend : {"cpu", "sim"}) {
+    Decoder decoder(backend);
+    ASSERT_EQ(decoder.model.extensions().size(), 1u);
+    EXPECT_STREQ(decoder.model.extensions()[0].output, "present");
+    EXPECT_EQ(decoder.model.extensions()[0].axis, 2u);
+    xyntra::Donation past = decoder.cache();
+    for (std::int64_t length = 1; length <= Decoder::kCapacity; ++length) {
+      decoder.token.assign(8, static_cast<float>(length));
+      const xyntra::Result result = decoder.step(past);
+      EXPECT_TRUE(past.in_place);
+      EXPECT_EQ(past.length, length);
+      EXPECT_EQ(static_cast<const void*>(result["present"].bytes().data()), decoder.memory.data());
+      EXPECT_EQ(result["present"].dims()[2], Decoder::kCapacity);
+      for (std::int64_t row = 0; row < Decoder::kCapacity; ++row)
+        EXPECT_EQ(decoder.memory[static_cast<std::size_t>(row * 4)],
+                  row < length ? static_cast<float>(row + 1) : -1);
+    }
+    EXPECT_EQ(decoder.model.counts().copies, 0u);
+    EXPECT_LE(decoder.model.counts().compiles, 1u) << "however long the cache is";
+    // Full: the result has memory of its own, which is counted; the cache is as it was.
+    const std::vector<float> before = decoder.memory;
+    const xyntra::Result result = decoder.step(past);
+    EXPECT_FALSE(past.in_place);
+    EXPECT_EQ(past.length, Decoder::kCapacity);
+    EXPECT_EQ(result["present"].dims()[2], Decoder::kCapacity + 1);
+    EXPECT_EQ(decoder.memory, before);
+    EXPECT_EQ(decoder.model.counts().copies, 1u);
+  }
+}
+
+TEST(Donations, WhatDoesNotFitIsRefused) {
+  Decoder decoder;
+  xyntra::Donation past = decoder.cache();
+  past.memory.bytes -= 4;
+  EXPECT_NE(decoder.refusal(past).find("is given away with 156 bytes; f32[1, 2, 5, 4] takes 160"),
+            std::string::npos);
+  past = decoder.cache();
+  past.memory.dtype = XYNTRA_I32;
+  EXPECT_NE(decoder.refusal(past).find("is f32[1, 2, past, 4], given i32[1, 2, 0, 4]"), std::string::npos);
+  EXPECT_NE(decoder.refusal(decoder.cache(6)).find("6 rows in use of [1, 2, 5, 4]"), std::string::npos);
+  EXPECT_NE(decoder.refusal(decoder.cache(-1)).find("-1 rows in use"), std::string::npos);
+  past = decoder.cache();
+  past.memory.name = "token";
+  EXPECT_NE(decoder.refusal(past).find("was not compiled so that a result extends it"), std::string::npos);
+  past.memory.name = "future";
+  EXPECT_NE(decoder.refusal(past).find("has no such input"), std::string::npos);
+}
+
+TEST(Donations, MemoryIsGivenToOneOnly) {
+  Decoder decoder;
+  const std::vector inputs{xyntra::input<float>("token", {1, 2, 1, 4}, decoder.token)};
+  std::vector twice{decoder.cache(), decoder.cache()};
+  try {
+    decoder.model.run(inputs, twice);
+    FAIL() << "given twice";
+  } catch (const xyntra::Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("'past' was given twice"), std::string::npos);
+  }
+  const std::span<float> inside = std::span(decoder.memory).subspan(8, 8);
+  const std::vector overlapping{xyntra::input<float>("token", {1, 2, 1, 4}, inside)};
+  std::vector once{decoder.cache()};
+  try {
+    decoder.model.run(overlapping, once);
+    FAIL() << "borrowed by another input";
+  } catch (const xyntra::Failure& failure) {
+    EXPECT_NE(
+        std::string(failure.what()).find("is given away, but input 'token' of the same run uses it, too"),
+        std::string::npos);
+  }
+}
+
+TEST(Donations, OnlyBackendsThatShareMemoryTakeThem) {
+  for (const char* backend : {"reference", "fused"}) {
+    try {
+      const xyntra::Model model(kDecoder, {.backend = backend, .donated = {"past"}});
+      FAIL() << backend;
+    } catch (const xyntra::Failure& failure) {
+      EXPECT_EQ(failure.status(), XYNTRA_USAGE);
+    }
+  }
+}
+
 }  // namespace

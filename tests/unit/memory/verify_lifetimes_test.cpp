@@ -269,5 +269,22 @@ TEST(VerifyLifetimes, NamesWhatIsWrong) {
   EXPECT_EQ(message(broken, {{0, 8, 16}, 24}), "launch 3 finds something else in buffer 1");
 }
 
+TEST(VerifyLifetimes, ACacheIsNotReadOnceItIsExtended) {
+  std::vector<BufferSpec> buffers{{64, BufferRole::Input, std::nullopt, true},
+                                  {64, BufferRole::Output, std::nullopt, false},
+                                  {8, BufferRole::Output, std::nullopt, false}};
+  std::vector<LaunchSpec> launches{{{0}, {1}, {{0, 1}}, {}}, {{0}, {2}, {}, {}}};
+  auto lifetimes = plan_lifetimes(buffers, launches);
+  ASSERT_TRUE(lifetimes.has_value());
+  EXPECT_EQ(lifetimes->in_place[0][0], InPlaceVerdict::ReadLater);
+  lifetimes->places[1] = {BufferStorage::Input, 0, 0};
+  const ArenaPlacement placement = *assign_offsets(lifetimes->requests, {}, {});
+  const Status found = verify_lifetimes(buffers, launches, *lifetimes, placement, {});
+  ASSERT_FALSE(found.has_value());
+  EXPECT_NE(found.error().message.find("launch 1 finds something else in buffer 0"), std::string::npos);
+  launches[1].reads = {1};
+  EXPECT_TRUE(verify_lifetimes(buffers, launches, *lifetimes, placement, {}).has_value());
+}
+
 }  // namespace
 }  // namespace xyntra
