@@ -1,6 +1,7 @@
 """A text that grows by a token a step, with its caches of keys and values in memory of the caller's.
 
-A step takes caches of `past` tokens and gives longer ones: there are two sets of memory, of which one is read and the other written.
+A step takes caches of `past` tokens and gives longer ones. Who is lent them has two sets of memory, of which one is read and the other
+written; who is given them away, with room for all tokens, has one, and writes the new rows there.
 """
 
 from __future__ import annotations
@@ -42,12 +43,39 @@ class Bound:
         return lambda: self.session.run_with_iobinding(binding)
 
 
+def cache_shapes(path: pathlib.Path) -> dict[str, list[int]]:
+    """Of the inputs that are caches; 0 stands for the length."""
+    graph = onnx.load(str(path), load_external_data=False).graph
+    return {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.input if value.name.startswith("past_")}
+
+
+class GivenAway:
+    """Xyntra, which is given caches with room for all tokens away."""
+
+    def __init__(self, path: pathlib.Path, most: int, ours: contestants.Ours) -> None:
+        self.model, self.result = ours.model, None
+        self.caches = {name: np.zeros([size or most for size in shape], np.float32) for name, shape in cache_shapes(path).items()}
+        self.donations = self.model.donations(self.caches)
+
+    def ready(self, token: int) -> Callable[[], None]:
+        self.ids = {"input_ids": np.array([[token]], np.int64)}
+        given = self.model.arguments(self.ids)
+        return lambda: self.take(self.model.call_donating(given, self.donations))
+
+    def take(self, result: object) -> None:
+        if self.result is not None:
+            self.model.library.c.xyntra_release_result(self.result)
+        self.result = result
+
+    @property
+    def logits(self) -> np.ndarray:
+        return self.model.tensor(self.result, 0)
+
+
 class Steps:
     def __init__(self, path: pathlib.Path, most: int, runner: Lent | Bound) -> None:
-        graph = onnx.load(str(path), load_external_data=False).graph
         self.runner, self.past = runner, 0
-        self.shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]  # 0: the length
-                       for value in graph.input if value.name.startswith("past_")}
+        self.shapes = cache_shapes(path)
         sizes = {name: int(np.prod([size or most for size in shape])) for name, shape in self.shapes.items()}
         self.read, self.write = ({name: np.zeros(size, np.float32) for name, size in sizes.items()} for _ in range(2))
         self.logits = np.zeros((1, 1, WORDS), np.float32)

@@ -21,11 +21,16 @@ class Tensor(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("threads", ctypes.c_int),
                 ("dims", ctypes.POINTER(ctypes.c_char_p)), ("dim_count", ctypes.c_size_t), ("max_memory", ctypes.c_size_t),
-                ("precision", ctypes.c_char_p)]
+                ("precision", ctypes.c_char_p), ("donated", ctypes.POINTER(ctypes.c_char_p)), ("donated_count", ctypes.c_size_t)]
+
+
+class Donation(ctypes.Structure):
+    _fields_ = [("memory", Tensor), ("length", ctypes.c_int64), ("in_place", ctypes.c_int)]
 
 
 class Counts(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("compiles", ctypes.c_uint64), ("runs", ctypes.c_uint64), ("bindings", ctypes.c_uint64)]
+    _fields_ = [("size", ctypes.c_size_t), ("compiles", ctypes.c_uint64), ("runs", ctypes.c_uint64), ("bindings", ctypes.c_uint64),
+                ("copies", ctypes.c_uint64)]
 
 
 class XyntraError(Exception):
@@ -46,22 +51,25 @@ class Library:
         self.c.xyntra_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]
         self.c.xyntra_run_into.argtypes = [ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.POINTER(Tensor),
                                            ctypes.c_size_t]
+        self.c.xyntra_run_donating.argtypes = [ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.POINTER(Donation),
+                                               ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]
         self.c.xyntra_count.argtypes = [ctypes.c_void_p, ctypes.POINTER(Counts)]
 
     def check(self, status: int) -> None:
         if status:
             raise XyntraError(self.c.xyntra_last_message().decode(errors="replace"))
 
-    def compile(self, path: pathlib.Path, output: pathlib.Path, dims: dict[str, int | str], precision: str = "f32") -> None:
+    def compile(self, path: pathlib.Path, output: pathlib.Path, dims: dict[str, int | str], precision: str = "f32",
+                donated: list[str] | None = None) -> None:
         """Writes an artifact for this machine; sizes as numbers, to count costs with, or as ranges: "1..512"."""
-        options = options_of("cpu", 0, dims, precision)
+        options = options_of("cpu", 0, dims, precision, donated or [])
         self.check(self.c.xyntra_compile(str(path).encode(), str(output).encode(), ctypes.byref(options), None, 0))
 
 
-def options_of(backend: str, threads: int, dims: dict[str, int | str], precision: str) -> Options:
+def options_of(backend: str, threads: int, dims: dict[str, int | str], precision: str, donated: list[str] = []) -> Options:
     texts = [f"{name}={size}".encode() for name, size in dims.items()]
     return Options(ctypes.sizeof(Options), backend.encode(), threads, (ctypes.c_char_p * len(texts))(*texts), len(texts), 0,
-                   precision.encode())
+                   precision.encode(), (ctypes.c_char_p * len(donated))(*(name.encode() for name in donated)), len(donated))
 
 
 class Model:
@@ -95,18 +103,36 @@ class Model:
         """Runs with results in memory of the caller's."""
         self.library.check(self.library.c.xyntra_run_into(self.handle, tensors, len(tensors), wanted, len(wanted)))
 
+    def donations(self, caches: dict[str, np.ndarray]) -> ctypes.Array:
+        """Memory to be given away again and again, none of it in use at first."""
+        made = (Donation * len(caches))()
+        for one, tensor in zip(made, self.arguments(caches)):
+            one.memory = tensor
+        return made
+
+    def call_donating(self, tensors: ctypes.Array, donations: ctypes.Array) -> ctypes.c_void_p:
+        """Runs with inputs given away; the result is to be released."""
+        result = ctypes.c_void_p()
+        self.library.check(self.library.c.xyntra_run_donating(self.handle, tensors, len(tensors), donations, len(donations),
+                                                              ctypes.byref(result)))
+        return result
+
     def counts(self) -> dict[str, int]:
         counts = Counts(ctypes.sizeof(Counts))
         self.library.check(self.library.c.xyntra_count(self.handle, ctypes.byref(counts)))
-        return {name: getattr(counts, name) for name in ("compiles", "runs", "bindings")}
+        return {name: getattr(counts, name) for name in ("compiles", "runs", "bindings", "copies")}
 
     def outputs(self, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
         result = self.call(self.arguments(feed))
         arrays = []
         for index in range(self.library.c.xyntra_result_count(result)):
-            tensor = Tensor()
-            self.library.check(self.library.c.xyntra_result_tensor(result, index, ctypes.byref(tensor)))
-            raw = ctypes.string_at(tensor.data, tensor.bytes) if tensor.bytes else b""
-            arrays.append(np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.dims[:tensor.rank]))
+            arrays.append(self.tensor(result, index))
         self.library.c.xyntra_release_result(result)
         return arrays
+
+    def tensor(self, result: ctypes.c_void_p, index: int) -> np.ndarray:
+        """A copy of a tensor of a result."""
+        tensor = Tensor()
+        self.library.check(self.library.c.xyntra_result_tensor(result, index, ctypes.byref(tensor)))
+        raw = ctypes.string_at(tensor.data, tensor.bytes) if tensor.bytes else b""
+        return np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.dims[:tensor.rank])
