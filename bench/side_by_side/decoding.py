@@ -52,10 +52,12 @@ def cache_shapes(path: pathlib.Path) -> dict[str, list[int]]:
 class GivenAway:
     """Xyntra, which is given caches with room for all tokens away."""
 
-    def __init__(self, path: pathlib.Path, most: int, ours: contestants.Ours) -> None:
+    def __init__(self, path: pathlib.Path, most: int, ours: contestants.Ours, past: int = 0) -> None:
         self.model, self.result = ours.model, None
         self.caches = {name: np.zeros([size or most for size in shape], np.float32) for name, shape in cache_shapes(path).items()}
         self.donations = self.model.donations(self.caches)
+        for one in self.donations:
+            one.length = past
 
     def ready(self, token: int) -> Callable[[], None]:
         self.ids = {"input_ids": np.array([[token]], np.int64)}
@@ -73,8 +75,8 @@ class GivenAway:
 
 
 class Steps:
-    def __init__(self, path: pathlib.Path, most: int, runner: Lent | Bound) -> None:
-        self.runner, self.past = runner, 0
+    def __init__(self, path: pathlib.Path, most: int, runner: Lent | Bound, past: int = 0) -> None:
+        self.runner, self.past = runner, past
         self.shapes = cache_shapes(path)
         sizes = {name: int(np.prod([size or most for size in shape])) for name, shape in self.shapes.items()}
         self.read, self.write = ({name: np.zeros(size, np.float32) for name, size in sizes.items()} for _ in range(2))
