@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <limits>
 
 #include "codegen/wgsl/functions.h"
 #include "types/float_formats.h"
@@ -39,6 +41,10 @@ std::string hex(std::uint64_t value) {
 std::string decimal(double value, int digits, const char* suffix) {
   std::array<char, 48> text{};
   int length = std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  // The largest numbers, rounded to few digits, are more than a float holds: browsers refuse them.
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (std::abs(value) <= kMost && std::abs(std::strtod(text.data(), nullptr)) > kMost)
+    length = std::snprintf(text.data(), text.size(), "%.17g", value);
   std::string made(text.data(), static_cast<std::size_t>(length));
   if (made.find_first_of(".e") == std::string::npos) made += ".0";
   made += suffix;
