@@ -36,6 +36,7 @@ def picture(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
 
 KNOWN = {
     "bert_base": text("bert_base", 30522, ("bert", 12, 768)),
+    "bert_2_layers": text("bert_2_layers", 30522, ("bert", 12, 768)),
     "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
     "gpt2_decode": Known("gpt2_decode_dynamo.onnx", {"past": 64}, zoo="gpt2_decode"),
     "vit_tiny": picture("vit_tiny", ("vit", 3, 192)),

@@ -54,6 +54,13 @@ def bert_base() -> Entry:
     return text(BertModel(BertConfig(attn_implementation="eager")), "last_hidden_state", 128, 30522)
 
 
+def bert_2_layers() -> Entry:
+    """Two layers of BERT-base: what a browser on a software adapter runs in seconds."""
+    from transformers import BertConfig, BertModel
+    config = BertConfig(attn_implementation="eager", num_hidden_layers=2)
+    return text(BertModel(config), "last_hidden_state", 128, 30522)
+
+
 def gpt2() -> Entry:
     from transformers import GPT2Config, GPT2LMHeadModel
     return text(GPT2LMHeadModel(GPT2Config(attn_implementation="eager", use_cache=False)), "logits", 64, 50257)
@@ -150,6 +157,7 @@ def qwen3_block() -> Entry:
 
 
 ZOO: dict[str, Callable[[], Entry]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "vit_tiny": vit_tiny, "bert_base": bert_base,
+                                       "bert_2_layers": bert_2_layers,
                                        "gpt2": gpt2, "gpt2_decode": gpt2_decode, "qwen3_block": qwen3_block}
 
 

@@ -67,7 +67,8 @@ constexpr Function kFunctions[] = {
     {"widened_u32", "",
      R"(fn widened_u32(x: u32) -> i64 { return i64(x & 0x7fffffffu) + select(0li, 2147483648li, x > 0x7fffffffu); }
 )"},
-    // ---- floats. Compilers may take a NaN for impossible, so bits are looked at.
+    // ---- floats. Compilers may take a NaN for impossible, so bits are looked at. What epilogues call for every element has
+    // no branches: software adapters take minutes to compile hundreds of them.
     {"of_bits_f32", "", R"(fn of_bits_f32(bits: u32) -> f32 { return bitcast<f32>(bits); }
 )"},
     {"is_nan_f32", "",
@@ -84,25 +85,37 @@ constexpr Function kFunctions[] = {
 )"},
     {"nan_f64", "nan_f32", R"(fn nan_f64() -> f64 { return f64(nan_f32()); }
 )"},
-    {"settled_", "is_nan_$T nan_$T", R"(fn settled_$T(x: $T) -> $T {
-  if (is_nan_$T(x)) { return nan_$T(); }
-  return x;
+    {"settled_", "is_nan_$T nan_$T",
+     R"(fn settled_$T(x: $T) -> $T { return select(x, nan_$T(), is_nan_$T(x)); }
+)"},
+    {"is_nan_vector", "", R"(fn is_nan_vector(x: vec4<f32>) -> vec4<bool> {
+  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
 }
 )"},
-    {"settled_vector", "nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
-  return select(x, vec4<f32>(nan_f32()), (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u));
+    {"settled_vector", "is_nan_vector nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
+  return select(x, vec4<f32>(nan_f32()), is_nan_vector(x));
+}
+)"},
+    {"min_vector", "is_nan_vector nan_f32", R"(fn min_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
+  let least = select(select(b, a, a < b), -(-a - b), zeros);
+  return select(least, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
+}
+)"},
+    {"max_vector", "is_nan_vector nan_f32", R"(fn max_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
+  let most = select(select(b, a, a > b), a + b, zeros);
+  return select(most, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
 }
 )"},
     {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {
-  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
-  if (a == $T(0) && b == $T(0)) { return -(-a - b); }
-  return select(b, a, a < b);
+  let least = select(select(b, a, a < b), -(-a - b), (a == $T(0)) & (b == $T(0)));
+  return select(least, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
 }
 )"},
     {"max_f", "is_nan_$T nan_$T", R"(fn max_$T(a: $T, b: $T) -> $T {
-  if (is_nan_$T(a) || is_nan_$T(b)) { return nan_$T(); }
-  if (a == $T(0) && b == $T(0)) { return a + b; }
-  return select(b, a, a > b);
+  let most = select(select(b, a, a > b), a + b, (a == $T(0)) & (b == $T(0)));
+  return select(most, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
 }
 )"},
     {"rem_f", "is_nan_$T is_inf_$T nan_$T", R"(fn rem_$T(a: $T, b: $T) -> $T {
