@@ -335,8 +335,10 @@ constexpr ScheduleEntry kSchedules[] = {
 
 // ---- for GPUs: groups of threads where they share something, a work item per element elsewhere
 
-// Whether a work item has memory that is nearer than the caches.
-bool shares_memory(const Lowering& lowering) { return lowering.target().shared_bytes > 0; }
+// Whether a core has other work while the threads of a work item wait for one another.
+bool hides_waiting(const Lowering& lowering) {
+  return lowering.target().core_threads > lowering.target().group_threads;
+}
 
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   lowering.place_temporaries(Scope::Workspace);
@@ -346,7 +348,7 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
     if (stage.kind == Stage::Kind::Scan) {
       phases.push_back(scan(lowering, stage, keep_order));
     } else if (Stmt product =
-                   shares_memory(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
+                   hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {
       phases.push_back(product);
     } else if (Stmt tiles = lower_product_by_threads(lowering, stage); tiles.defined()) {
@@ -381,7 +383,7 @@ Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
 // A product with the numbers of its rows in one launch.
 Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
   const std::vector<Stage>& stages = lowering.formula().stages;
-  if (stages.size() < 2 || !shares_memory(lowering)) return {};
+  if (stages.size() < 2 || !hides_waiting(lowering)) return {};
   return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
                                  schedule);
 }
