@@ -303,7 +303,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
 
   XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.planning, session));
   options.fusion.choose.nominal = bench.sizes;
-  if (backend == "wgsl") {
+  if (backend == "wgsl" && options.target->kind != TargetKind::WebGpu) {
     XYNTRA_TRY(options.target, find_target("webgpu"));
   }
   const auto began = std::chrono::steady_clock::now();

@@ -103,14 +103,17 @@ Result<bool> is_for_web(const CompileFlags& flags, Session& session) {
 
 Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   XYNTRA_TRY(const bool for_web, is_for_web(flags, session));
-  if (!session.flags["plan.target"].value.empty())
-    return usage_error("an artifact's targets follow from --cpu; --target is not for compile");
+  if (!for_web && !session.flags["plan.target"].value.empty())
+    return usage_error("an artifact's targets follow from --cpu; --target is for --web");
   const auto budget = session.budget();
   XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   ArtifactOptions options;
   PlanFlags planning = flags.plan;
   XYNTRA_TRY(options.ranges, take_ranges(module.graph, planning.dims, "--dim "));
   XYNTRA_TRY(options.compile, compile_options(module.graph, planning, session));
+  if (for_web && !session.flags["plan.target"].value.empty() &&
+      options.compile.target->kind != TargetKind::WebGpu)
+    return usage_error("--web is for targets of WebGPU: webgpu, webgpu_software");
   if (for_web) return compile_for_web(flags, module, {options.compile, options.ranges, 0}, session);
   options.cpus.clear();
   for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);

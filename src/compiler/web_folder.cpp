@@ -230,7 +230,9 @@ Result<WebFigures> write_web_folder(const Module& model, const std::string& fold
                                     const WebOptions& options) {
   SymbolRanges ranges = options.ranges;
   CompileOptions compile = options.compile;
-  XYNTRA_TRY(compile.target, find_target("webgpu"));
+  if (compile.target == nullptr || compile.target->kind != TargetKind::WebGpu) {
+    XYNTRA_TRY(compile.target, find_target("webgpu"));
+  }
   const SymbolBindings fixed = take_fixed(ranges);
   Graph special;
   if (!fixed.empty()) {

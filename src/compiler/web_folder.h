@@ -14,7 +14,7 @@
 namespace xyntra {
 
 struct WebOptions {
-  CompileOptions compile;  // its target is set here
+  CompileOptions compile;  // a target that is not of WebGPU becomes `webgpu`
   SymbolRanges ranges;  // sizes that it may be run at; those not named are free
   int threads = 0;
 };

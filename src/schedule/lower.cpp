@@ -10,6 +10,7 @@
 #include "schedule/lower_key_blocks.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
+#include "schedule/lower_thread_tiles.h"
 #include "schedule/lower_tiles.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
@@ -359,6 +360,11 @@ constexpr ScheduleEntry kSchedules[] = {
 
 // ---- for GPUs: groups of threads where they share something, a work item per element elsewhere
 
+// Whether a core has other work while the threads of a work item wait for one another.
+bool hides_waiting(const Lowering& lowering) {
+  return lowering.target().core_threads > lowering.target().group_threads;
+}
+
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
@@ -366,8 +372,12 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   for (const Stage& stage : lowering.formula().stages) {
     if (stage.kind == Stage::Kind::Scan) {
       phases.push_back(scan(lowering, stage, keep_order));
-    } else if (Stmt product = lower_product_in_groups(lowering, stage, {}, schedule); product.defined()) {
+    } else if (Stmt product =
+                   hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
+               product.defined()) {
       phases.push_back(product);
+    } else if (Stmt tiles = lower_product_by_threads(lowering, stage); tiles.defined()) {
+      phases.push_back(tiles);
     } else if (Stmt sums = lower_long_sums(lowering, stage, schedule); sums.defined()) {
       phases.push_back(sums);
     } else if (Stmt vectors = lower_by_vectors(lowering, stage); vectors.defined()) {
@@ -398,7 +408,7 @@ Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
 // A product with the numbers of its rows in one launch.
 Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
   const std::vector<Stage>& stages = lowering.formula().stages;
-  if (stages.size() < 2) return {};
+  if (stages.size() < 2 || !hides_waiting(lowering)) return {};
   return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
                                  schedule);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/product_sides.h"
+
 namespace xyntra {
 
 using kir::LoopKind;
@@ -26,12 +28,6 @@ struct Tile {
   std::int64_t block_columns() const { return columns * side; }
   std::int64_t whole_depth() const { return depth * slices; }
   std::int64_t threads() const { return side * side * slices; }
-};
-
-// One side of a product: its loops as one, counted in row-major order.
-struct Side {
-  std::vector<VarId> axes;
-  Dim extent = 1;
 };
 
 Expr conjunction_of(const Expr& a, const Expr& b) {
@@ -59,72 +55,18 @@ class ProductInGroups {
 
  private:
   bool find_sides() {
-    const bool product = stage_.kind == te::Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
-                         stage_.body->op == ExprOp::Mul && stage_.body.dtype() == DType::F32;
-    if (!product) return false;
-    left_ = stage_.body->operands[0];
-    right_ = stage_.body->operands[1];
-    const std::set<VarId> of_left = te::variables_of(left_), of_right = te::variables_of(right_);
-    for (VarId axis : stage_.axes) {
-      const Dim& extent = lowering_.formula().variable(axis).extent;
-      const bool left = of_left.count(axis) != 0, right = of_right.count(axis) != 0;
-      if (extent.is(1)) {
-        ones_.push_back(axis);
-      } else if (left && right) {
-        batch_.push_back(axis);
-      } else if (left || right) {
-        add(left ? rows_ : columns_, axis);
-      } else {
-        return false;
-      }
-    }
-    for (VarId axis : stage_.reduction) {
-      if (lowering_.formula().variable(axis).extent.is(1)) {
-        ones_.push_back(axis);
-      } else {
-        add(depth_, axis);
-      }
-    }
-    // Columns are what the result is written along.
-    if (!columns_.axes.empty() && !rows_.axes.empty()) {
-      auto along_rows = lowering_.stride(stage_.target, stage_.store, rows_.axes.back());
-      if (along_rows && along_rows->is(1)) {
-        std::swap(rows_, columns_);
-        std::swap(left_, right_);
-      }
-    }
-    split_off(rows_);
-    split_off(columns_);
+    auto sides = product_sides(lowering_, stage_);
+    if (!sides) return false;
+    left_ = sides->left;
+    right_ = sides->right;
+    rows_ = std::move(sides->rows);
+    columns_ = std::move(sides->columns);
+    depth_ = std::move(sides->depth);
+    batch_ = std::move(sides->batch);
+    ones_ = std::move(sides->ones);
+    auto is_constant = [this](VarId axis) { return lowering_.formula().variable(axis).extent.is_constant(); };
     return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty() &&
-           std::all_of(depth_.axes.begin() + 1, depth_.axes.end(),
-                       [this](VarId axis) { return is_constant(axis); });
-  }
-
-  bool is_constant(VarId axis) const { return lowering_.formula().variable(axis).extent.is_constant(); }
-
-  // A position tells its loops where the inner ones have constant sizes; the outer loops are work items of their own
-  // otherwise. So is one of open size, unless blocks would stay mostly empty: that a position divided by a number is below an
-  // open size is not always shown.
-  void split_off(Side& side) {
-    constexpr std::int64_t kEnough = 16;
-    auto inner = [&] {
-      Dim product = 1;
-      for (std::size_t i = 1; i < side.axes.size(); ++i)
-        product = product * lowering_.formula().variable(side.axes[i]).extent;
-      return product;
-    };
-    while (side.axes.size() > 1 &&
-           (!inner().is_constant() || (!is_constant(side.axes.front()) && inner().constant() >= kEnough))) {
-      batch_.push_back(side.axes.front());
-      side.axes.erase(side.axes.begin());
-    }
-    side.extent = 1;
-    for (VarId axis : side.axes) side.extent = side.extent * lowering_.formula().variable(axis).extent;
-  }
-
-  void add(Side& side, VarId axis) {
-    side.axes.push_back(axis);
-    side.extent = side.extent * lowering_.formula().variable(axis).extent;
+           std::all_of(depth_.axes.begin() + 1, depth_.axes.end(), is_constant);
   }
 
   // Whether all that comes before is made row by row.
@@ -261,7 +203,7 @@ class ProductInGroups {
       if (lowering_.formula().variable(axis).extent.is(1)) {
         bound[axis.index] = Expr::index(0);
       } else {
-        add(along, axis);
+        along.add(lowering_.formula(), axis);
       }
     }
     const VarId row = lowering_.loop("i", tile_.rows / tile_.slices),
@@ -271,7 +213,7 @@ class ProductInGroups {
                           Expr::variable(row) * Expr::index(tile_.slices) + slice();
     const Expr at = Expr::variable(turn) * Expr::index(tile_.side) + across;
     bound[stage.axes[0].index] = position;
-    digits(along, at, lowering_.formula(), bound);
+    along.bind(lowering_.formula(), at, bound);
     Lowering::Body value = lowering_.body(stage.body, bound);
     if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
     auto own = [&] { return Expr::load(sum, DType::F32, {}); };
@@ -298,18 +240,6 @@ class ProductInGroups {
                      Stmt::branch(te::equal(across, 0), Stmt::block(std::move(all))), barrier}));
   }
 
-  // The loops of a side at one of its positions.
-  static void digits(const Side& side, const Expr& position, const te::Formula& formula,
-                     Substitution& bound) {
-    Dim stride = 1;
-    for (std::size_t i = side.axes.size(); i-- > 0;) {
-      const Dim& extent = formula.variable(side.axes[i]).extent;
-      Expr digit = stride.is(1) ? position : te::floor_div(position, Expr::size(stride));
-      bound[side.axes[i].index] = i == 0 ? digit : te::mod(digit, Expr::size(extent));
-      stride = stride * extent;
-    }
-  }
-
   // Whether a position is inside a side; undefined where blocks cover it exactly.
   static Expr inside(const Expr& position, const Dim& extent, std::int64_t block) {
     if (te::divides(Dim(block), extent)) return {};
@@ -330,14 +260,15 @@ class ProductInGroups {
   Brought bring(kir::BufferId tile, const Side& side, const Expr& factor, const Expr& first,
                 std::int64_t width) {
     Brought made{tile, {}, &side, factor, first, width};
-    made.along_depth = lies_along(factor, depth_.axes.back()) && !lies_along(factor, side.axes.back());
+    made.along_depth =
+        lies_along(lowering_, factor, depth_.axes.back()) && !lies_along(lowering_, factor, side.axes.back());
     const Side& along = made.along_depth ? depth_ : side;
     const Side& other = made.along_depth ? side : depth_;
     const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
     const std::int64_t deep = tile_.whole_depth();
     const bool whole = te::divides(Dim(made.along_depth ? deep : width), along.extent) &&
                        te::divides(Dim(made.along_depth ? width : deep), other.extent);
-    const bool plain = factor->op == ExprOp::Load && lies_along(factor, along.axes.back());
+    const bool plain = factor->op == ExprOp::Load && lies_along(lowering_, factor, along.axes.back());
     if (whole && plain && te::divides(Dim(kLanes), innermost)) made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
     for (std::int64_t set = 0; set < tile_.ahead; ++set)
@@ -366,8 +297,8 @@ class ProductInGroups {
     return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) -> Stmt {
       const Expr position = one.first + place, at = turn * Expr::index(tile_.whole_depth()) + depth;
       Substitution bound = bound_;
-      digits(*one.side, position, lowering_.formula(), bound);
-      digits(depth_, at, lowering_.formula(), bound);
+      one.side->bind(lowering_.formula(), position, bound);
+      depth_.bind(lowering_.formula(), at, bound);
       Lowering::Body value = lowering_.body(one.factor, bound);
       if (!value.checks.empty()) return {};
       const Expr is_inside = conjunction_of(inside(position, one.side->extent, one.width),
@@ -389,17 +320,6 @@ class ProductInGroups {
     return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) {
       return Stmt::store(one.tile, {depth, place}, Expr::load(registers, DType::F32, {element}));
     });
-  }
-
-  bool lies_along(const Expr& factor, VarId axis) const {
-    bool along = false;
-    te::for_each_node(factor, [&](const te::ExprNode& node) {
-      if (!te::is_load(node)) return;
-      const std::vector<Expr> index = te::index_of(node);
-      auto stride = lowering_.stride(node.buffer, index, axis);
-      along = along || (stride && stride->is(1));
-    });
-    return along;
   }
 
   template <class Value>
@@ -454,8 +374,8 @@ class ProductInGroups {
     const Expr position = first_row_ + Expr::variable(down_) * Expr::index(tile_.rows) + r;
     const Expr column = first_column_ + column_of(Expr::variable(part), Expr::variable(lane));
     Substitution bound = bound_;
-    digits(rows_, position, lowering_.formula(), bound);
-    digits(columns_, column, lowering_.formula(), bound);
+    rows_.bind(lowering_.formula(), position, bound);
+    columns_.bind(lowering_.formula(), column, bound);
     const Expr sum =
         Expr::load(sums_, DType::F32, {r, Expr::variable(part) * Expr::index(kLanes) + Expr::variable(lane)});
     Lowering::Body value{{}, sum};

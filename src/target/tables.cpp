@@ -34,6 +34,9 @@ constexpr void fill_generic(Target& target) {
 constexpr void fill_webgpu(Target& target) {
 #include "target/tables/webgpu.def"
 }
+constexpr void fill_webgpu_software(Target& target) {
+#include "target/tables/webgpu_software.def"
+}
 constexpr void fill_h100(Target& target) {
 #include "target/tables/h100.def"
 }

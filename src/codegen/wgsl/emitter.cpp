@@ -17,8 +17,13 @@ using te::ExprOp;
 
 namespace {
 
-constexpr std::int64_t kInvocations = 256;  // of a workgroup, where each does a work item of its own
 constexpr std::int64_t kGroupsInOneDimension = 65535;  // on every device
+// Invocations of a workgroup where each does a work item of its own: fewer where that leaves few workgroups.
+std::int64_t invocations_for(const Dim& items) {
+  if (!items.is_constant()) return 256;
+  return items.constant() <= 2048 ? 32 : items.constant() <= 16384 ? 64 : 256;
+}
+
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 
 Status unsupported(const std::string& what) {
@@ -78,8 +83,8 @@ Status KernelEmitter::bind_buffers() {
       bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<storage, read_write> " +
                    buffer_name(kir::BufferId(i)) + ": array<" +
                    (forms_[i].vectors ? "vec4<f32>" : operations_.storage_type(buffer.dtype, written)) +
-                   ">;" + (bits_of(buffer.dtype) < 32 ? "  // " + std::string(name_of(buffer.dtype)) : "") +
-                   "\n";
+                   array_count(kir::BufferId(i)) + ">;" +
+                   (bits_of(buffer.dtype) < 32 ? "  // " + std::string(name_of(buffer.dtype)) : "") + "\n";
     }
   }
   for (const kir::Buffer& buffer : kernel_.buffers) {
@@ -87,6 +92,16 @@ Status KernelEmitter::bind_buffers() {
     atomic_.push_back(!is_private(buffer.scope) && written && bits_of(buffer.dtype) < 32);
   }
   return {};
+}
+
+// Where the size is known it is said: a browser then need not ask for it whenever it checks an index.
+std::string KernelEmitter::array_count(kir::BufferId id) const {
+  const kir::Buffer& buffer = kernel_.buffer(id);
+  const Dim elements = product(buffer.shape);
+  if (!elements.is_constant() || elements.constant() <= 0) return "";
+  const std::int64_t bits = bits_of(buffer.dtype);
+  const std::int64_t per_word = forms_[id.index].vectors ? kVector : bits < 32 ? 32 / bits : 1;
+  return ", " + std::to_string((elements.constant() + per_word - 1) / per_word);
 }
 
 Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
@@ -99,7 +114,7 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
     body = body->body.front();
   }
   const bool grouped = !threads.empty();
-  if (!grouped) count = kInvocations;
+  if (!grouped) count = invocations_for(kir::work_items(kernel_, phase));
   body_ += "\n@compute @workgroup_size(" + std::to_string(count) + ")\nfn " + entry +
            "(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, "
            "@builtin(local_invocation_index) lane: u32) {\n";
@@ -223,9 +238,7 @@ Status KernelEmitter::loop(const StmtNode& node) {
     case LoopKind::Vector: return lanes(node.body.front(), node.var);
     case LoopKind::Serial: break;
   }
-  const std::string name = variable(node.var), extent = size(kernel_.variable(node.var).extent);
-  return block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)",
-               [&] { return statement(node.body.front()); });
+  return turns(node.var, [&] { return statement(node.body.front()); });
 }
 
 Status KernelEmitter::turns_written_out(const StmtNode& node) {
@@ -245,11 +258,8 @@ Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
     for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(lanes(inner, lane));
     return {};
   }
-  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial) {
-    const std::string name = variable(node.var), extent = size(kernel_.variable(node.var).extent);
-    return block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)",
-                 [&] { return lanes(node.body.front(), lane); });
-  }
+  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
+    return turns(node.var, [&] { return lanes(node.body.front(), lane); });
   if (node.kind == StmtNode::Kind::Store && vector_store(node, lane)) return {};
   for (std::int64_t one = 0; one < kernel_.variable(lane).extent.constant(); ++one) {
     fixed_[lane.index] = one;

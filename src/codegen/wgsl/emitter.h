@@ -37,10 +37,13 @@ class KernelEmitter {
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
   Status own_buffers(const kir::Stmt& body, bool threads);
   std::string array_type(kir::BufferId id) const;
+  std::string array_count(kir::BufferId id) const;  // ", 12", or nothing
 
   // ---- statements: lines of the function's body
   Status statement(const kir::Stmt& statement);
   Status loop(const kir::StmtNode& node);
+  template <class Body>
+  Status turns(kir::VarId var, Body body);
   Status turns_written_out(const kir::StmtNode& node);
   Status lanes(const kir::Stmt& statement, kir::VarId lane);
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
@@ -62,8 +65,14 @@ class KernelEmitter {
   std::string position_text(const te::Expr& index);
   std::string position(const te::LinearIndex& index);
   te::LinearIndex whole_vectors_of(te::LinearIndex& index);
-  std::string place(kir::BufferId buffer,
-                    const te::LinearIndex& index);  // an element, or a vector along lane_
+  std::string sum_of(std::span<const te::LinearIndex::Term> terms);
+  bool is_same_every_turn(const te::Expr& atom) const;
+  std::string before_loop(std::span<const te::LinearIndex::Term> terms);
+  std::string place(kir::BufferId buffer, const te::LinearIndex& index,
+                    const std::string& guard = "");  // an element, or a vector along lane_
+  static std::string guarded(const std::string& position, const std::string& guard);
+  bool is_cheap(const te::Expr& side) const;
+  std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition);
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
   std::string vector_value(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
@@ -85,6 +94,15 @@ class KernelEmitter {
     auto operator<=>(const Key&) const = default;
   };
 
+  // A loop whose body is being written, and what is said before it: sums that are the same at every turn. Not every
+  // compiler of shaders finds them.
+  struct OpenLoop {
+    kir::VarId var;
+    int depth = 0;
+    std::string before;
+    std::map<std::string, std::string> names;  // by what they stand for
+  };
+
   codegen::KernelAnalysis analysis_;
   const kir::Kernel& kernel_;
   Operations operations_;
@@ -101,6 +119,8 @@ class KernelEmitter {
   kir::VarId lane_;  // of the vector loop whose four lanes are computed at once
   std::string shared_;  // declarations
   bool reads_back_ = false;  // threads see in memory what others of the phase wrote there
+  std::vector<OpenLoop> loops_;
+  std::string guard_;  // a condition under which alone loads are in bounds
   int depth_ = 1, names_ = 0, binding_count_ = 0;
 };
 
@@ -113,6 +133,18 @@ Status KernelEmitter::block(const std::string& head, Body body) {
   known_ = std::move(outside);
   --depth_;
   line("}");
+  return done;
+}
+
+template <class Body>
+Status KernelEmitter::turns(kir::VarId var, Body body) {
+  const std::string name = variable(var), extent = size(kernel_.variable(var).extent);
+  loops_.push_back({var, depth_, {}, {}});
+  std::string before;
+  std::swap(body_, before);
+  Status done = block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)", body);
+  body_ = before + loops_.back().before + body_;
+  loops_.pop_back();
   return done;
 }
 

@@ -1,6 +1,7 @@
 // Expressions of a kernel as text: values, positions in buffers, loads.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "codegen/wgsl/emitter.h"
 
@@ -228,14 +229,64 @@ te::LinearIndex with_fixed(const te::LinearIndex& index,
 
 }  // namespace
 
-std::string KernelEmitter::position(const te::LinearIndex& given) {
-  const te::LinearIndex index = with_fixed(given, fixed_);
+std::string KernelEmitter::sum_of(std::span<const te::LinearIndex::Term> terms) {
   std::string text;
-  for (const te::LinearIndex::Term& term : index.terms) {
+  for (const te::LinearIndex::Term& term : terms) {
     if (!text.empty()) text += " + ";
     text += position(term.atom);
     if (!term.coefficient.is(1)) text += " * " + size(term.coefficient);
   }
+  return text;
+}
+
+// Whether something is the same at every turn of the innermost loop, and can be told before it.
+bool KernelEmitter::is_same_every_turn(const Expr& atom) const {
+  bool same = true;
+  te::for_each_node(atom, [&](const ExprNode& node) {
+    const bool own = node.op == ExprOp::Var && (node.var == loops_.back().var || node.var == lane_);
+    same = same && !own && !te::is_load(node);
+  });
+  return same;
+}
+
+// A name for it, given before the innermost loop.
+std::string KernelEmitter::before_loop(std::span<const te::LinearIndex::Term> terms) {
+  OpenLoop& loop = loops_.back();
+  std::map<Key, std::string> known;
+  std::unordered_map<const ExprNode*, int> uses;
+  int depth = loop.depth;
+  auto there = [&] {
+    std::swap(body_, loop.before);
+    std::swap(known_, known);
+    std::swap(uses_, uses);
+    std::swap(depth_, depth);
+  };
+  there();
+  const std::string text = sum_of(terms);
+  std::string& name = loop.names[text];
+  if (name.empty()) {
+    name = fresh_name();
+    line("let " + name + " = " + text + ";");
+  }
+  there();
+  return name;
+}
+
+std::string KernelEmitter::position(const te::LinearIndex& given) {
+  te::LinearIndex index = with_fixed(given, fixed_);
+  std::string text;
+  if (!loops_.empty()) {
+    auto first = std::stable_partition(index.terms.begin(), index.terms.end(),
+                                       [this](const auto& term) { return !is_same_every_turn(term.atom); });
+    const std::span<const te::LinearIndex::Term> same(first, index.terms.end());
+    const bool simple = same.size() == 1 && same[0].atom->op == ExprOp::Var && same[0].coefficient.is(1);
+    if (!same.empty() && !simple) {
+      text = before_loop(same);
+      index.terms.erase(first, index.terms.end());
+    }
+  }
+  const std::string varying = sum_of(index.terms);
+  text += (text.empty() || varying.empty() ? "" : " + ") + varying;
   if (text.empty()) return size(index.constant);
   return index.constant.is(0) ? text : text + " + " + size(index.constant);
 }
@@ -262,7 +313,7 @@ te::LinearIndex KernelEmitter::whole_vectors_of(te::LinearIndex& index) {
   return vectors;
 }
 
-std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given) {
+std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given, const std::string& guard) {
   const kir::Buffer& buffer = kernel_.buffer(id);
   const BufferForm& form = forms_[id.index];
   std::string name = buffer_name(id);
@@ -280,9 +331,10 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
     if (!known) {
       // Whole vectors apart from the rest, so that neighbours differ by a number that is known.
       te::LinearIndex vectors = whole_vectors_of(index);
-      const std::string at = position(index);
+      const std::string at = guarded(position(index), guard);
       std::string vector = quotient_text(at, "4");
-      if (!vectors.terms.empty() || !vectors.constant.is(0)) vector += " + " + position(vectors);
+      if (!vectors.terms.empty() || !vectors.constant.is(0))
+        vector += " + " + guarded(position(vectors), guard);
       return name + "[" + vector + "][" + rest_text(at, "4") + "]";
     }
     const Dim first = index.constant;
@@ -294,7 +346,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given)
       term.coefficient = floor_div(term.coefficient, Dim(kVector));
   }
   if (form.split) return name + "_" + std::to_string(index.constant.constant()) + component;
-  return name + "[" + position(index) + "]" + component;
+  return name + "[" + guarded(position(index), guard) + "]" + component;
 }
 
 bool KernelEmitter::is_vector(const Expr& expr) {
@@ -311,6 +363,8 @@ bool KernelEmitter::is_vector(const Expr& expr) {
     case ExprOp::Sub:
     case ExprOp::Mul:
     case ExprOp::Neg:
+    case ExprOp::Min:
+    case ExprOp::Max:
     case ExprOp::Fma:
       return std::all_of(node.operands.begin(), node.operands.end(),
                          [this](const Expr& operand) { return is_vector(operand); });
@@ -330,7 +384,7 @@ std::string KernelEmitter::vector_value(const Expr& expr) {
   if (node.op == ExprOp::Load) return place(node.buffer, analysis_.access(node).flat);
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
-  return operations_.arithmetic(node.op, DType::F32, operands);
+  return operations_.vector_arithmetic(node.op, operands);
 }
 
 std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word) const {
@@ -341,13 +395,19 @@ std::string KernelEmitter::load(const ExprNode& node) {
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
   if (auto known = loaded_.find(&node); known != loaded_.end() && !lane_.valid())
     return known->second + "." + component_name(static_cast<std::size_t>(fixed_lane(node)));
-  const te::LinearIndex& flat = analysis_.access(node).flat;
-  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, flat);
-  const std::string at = position(flat);
+  const codegen::Access& access = analysis_.access(node);
+  const std::string guard = access.in_bounds ? "" : guard_;
+  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, access.flat, guard);
+  const std::string at = guarded(position(access.flat), guard);
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
   line("let " + bit + " = u32(" + at + ") * " + bits + ";");
   return operations_.decoded(
       buffer.dtype, word_at(node.buffer, buffer_name(node.buffer) + "[" + bit + " / 32u]"), bit + " % 32u");
+}
+
+// Where a condition does not hold, the first element is read instead: there is one even in an empty buffer's binding.
+std::string KernelEmitter::guarded(const std::string& position, const std::string& guard) {
+  return guard.empty() ? position : "select(0, " + position + ", " + guard + ")";
 }
 
 std::size_t KernelEmitter::fixed_lane(const ExprNode& load) {
@@ -368,13 +428,22 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
     const Expr& index = node.operands[1 + d];
     const bool wide = !is_position(index);
     const std::string at = wide ? named(index) : position(index), bound = size(buffer.shape[d]);
-    inside += (inside.empty() ? "" : " && ") + (wide ? "!(" + operations_.is_outside(at, bound) + ")"
-                                                     : "(" + at + " >= 0 && " + at + " < " + bound + ")");
+    inside += (inside.empty() ? "" : " & ") + (wide ? "!(" + operations_.is_outside(at, bound) + ")"
+                                                    : "(" + at + " >= 0) & (" + at + " < " + bound + ")");
   }
   if (inside.empty()) return load(node);
-  return either(
-      operations_.type(node.dtype), inside, [&] { return load(node); },
-      [&] { return value(node.operands[0]); });
+  if (bits_of(node.dtype) < 32 || !is_cheap(node.operands[0])) {
+    return either(
+        operations_.type(node.dtype), inside, [&] { return load(node); },
+        [&] { return value(node.operands[0]); });
+  }
+  const std::string holds = fresh_name();
+  line("let " + holds + " = " + inside + ";");
+  const std::string otherwise = value(node.operands[0]);
+  const std::string before = std::exchange(guard_, holds);
+  const std::string loaded = load(node);
+  guard_ = before;
+  return "select(" + otherwise + ", " + loaded + ", " + holds + ")";
 }
 
 // Each side is computed only where it is chosen, when reading for it elsewhere could be outside.
@@ -384,9 +453,45 @@ std::string KernelEmitter::select(const ExprNode& node) {
     const std::string chosen = value(node.operands[1]), otherwise = value(node.operands[2]);
     return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
   }
+  if (is_cheap(node.operands[1]) && is_cheap(node.operands[2])) return chosen_without_branch(node, condition);
   return either(
       operations_.type(node.dtype), condition, [&] { return value(node.operands[1]); },
       [&] { return value(node.operands[2]); });
+}
+
+// Both sides are computed and one is taken: branches keep threads that run in lockstep from going on together, and
+// software adapters take long to compile many.
+bool KernelEmitter::is_cheap(const Expr& side) const {
+  constexpr int kMostNodes = 6;
+  int nodes = 0;
+  bool plain = true;
+  te::for_each_node(side, [&](const ExprNode& node) {
+    const bool index = node.dtype == DType::I64;
+    nodes += index ? 0 : 1;
+    const bool narrow = te::is_load(node) && bits_of(node.dtype) < 32;
+    plain = plain && node.op != ExprOp::Select && node.op != ExprOp::LoadOr && !narrow &&
+            !(index && te::is_load(node));
+  });
+  return plain && nodes <= kMostNodes;
+}
+
+std::string KernelEmitter::chosen_without_branch(const ExprNode& node, const std::string& condition) {
+  std::string holds = condition;
+  if (!is_word(holds)) {
+    holds = fresh_name();
+    line("let " + holds + " = " + condition + ";");
+  }
+  auto outside = known_;  // what is read under a condition is known under no other
+  auto side = [&](const Expr& expr, const std::string& guard) {
+    const std::string before = guard_;
+    guard_ = before.empty() ? guard : "(" + before + " & " + guard + ")";
+    std::string text = value(expr);
+    guard_ = before;
+    known_ = outside;
+    return text;
+  };
+  const std::string chosen = side(node.operands[1], holds), otherwise = side(node.operands[2], "!" + holds);
+  return "select(" + otherwise + ", " + chosen + ", " + holds + ")";
 }
 
 std::string KernelEmitter::either(const std::string& type, const std::string& condition,

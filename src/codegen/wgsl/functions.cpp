@@ -88,8 +88,24 @@ constexpr Function kFunctions[] = {
     {"settled_", "is_nan_$T nan_$T",
      R"(fn settled_$T(x: $T) -> $T { return select(x, nan_$T(), is_nan_$T(x)); }
 )"},
-    {"settled_vector", "nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
-  return select(x, vec4<f32>(nan_f32()), (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u));
+    {"is_nan_vector", "", R"(fn is_nan_vector(x: vec4<f32>) -> vec4<bool> {
+  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+}
+)"},
+    {"settled_vector", "is_nan_vector nan_f32", R"(fn settled_vector(x: vec4<f32>) -> vec4<f32> {
+  return select(x, vec4<f32>(nan_f32()), is_nan_vector(x));
+}
+)"},
+    {"min_vector", "is_nan_vector nan_f32", R"(fn min_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
+  let least = select(select(b, a, a < b), -(-a - b), zeros);
+  return select(least, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
+}
+)"},
+    {"max_vector", "is_nan_vector nan_f32", R"(fn max_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
+  let most = select(select(b, a, a > b), a + b, zeros);
+  return select(most, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
 }
 )"},
     {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {

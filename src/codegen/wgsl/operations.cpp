@@ -138,6 +138,12 @@ std::string Operations::rounded(DType dtype, te::CastMode mode, const std::strin
   return is_narrow_float(dtype) ? from_code(dtype, encoded(dtype, mode, value)) : value;
 }
 
+std::string Operations::vector_arithmetic(ExprOp op, std::span<const std::string> operands) {
+  if (op == ExprOp::Min) return call("min_vector", operands);
+  if (op == ExprOp::Max) return call("max_vector", operands);
+  return arithmetic(op, DType::F32, operands);
+}
+
 std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
   if (dtype == DType::Bool) return boolean(op, operands);
   if (is_wide(dtype)) return wide(op, dtype, operands);
@@ -214,14 +220,16 @@ std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value
 
 // That of 0 and 1 as integers, with every number but 0 made 1.
 std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
+  // What reads memory is only looked at where the first operand leaves the answer open; else there is no branch.
+  const bool reads = o.size() > 1 && o[1].find('[') != std::string::npos;
   switch (op) {
     case ExprOp::Add:
     case ExprOp::Max:
-    case ExprOp::Or: return "(" + o[0] + " || " + o[1] + ")";
+    case ExprOp::Or: return "(" + o[0] + (reads ? " || " : " | ") + o[1] + ")";
     case ExprOp::Mul:
     case ExprOp::Min:
     case ExprOp::And:
-    case ExprOp::Div: return "(" + o[0] + " && " + o[1] + ")";
+    case ExprOp::Div: return "(" + o[0] + (reads ? " && " : " & ") + o[1] + ")";
     case ExprOp::Sub:
     case ExprOp::Xor: return "(" + o[0] + " != " + o[1] + ")";
     case ExprOp::Not: return "(!" + o[0] + ")";

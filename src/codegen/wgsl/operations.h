@@ -29,6 +29,7 @@ class Operations {
   std::string bitcast(DType from, DType to, const std::string& value);
   std::string is_nan(DType dtype, const std::string& value);
   std::string is_inf(DType dtype, const std::string& value);
+  std::string vector_arithmetic(te::ExprOp op, std::span<const std::string> operands);  // of four f32
   std::string settled_vector(const std::string& value) {
     return call("settled_vector", std::span(&value, 1));
   }

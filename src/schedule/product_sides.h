@@ -1,0 +1,33 @@
+// A sum of products of two factors as a product of matrices: which loops run along its rows, its columns and its sum.
+#pragma once
+
+#include <optional>
+
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+// Loops of one side as one, counted in row-major order.
+struct Side {
+  std::vector<te::VarId> axes;
+  Dim extent = 1;
+
+  void add(const te::Formula& formula, te::VarId axis);
+  // The loops of the side at one of its positions.
+  void bind(const te::Formula& formula, const te::Expr& position, te::Substitution& bound) const;
+};
+
+struct ProductSides {
+  te::Expr left, right;  // factors: of rows, of columns
+  Side rows, columns, depth;
+  std::vector<te::VarId> batch, ones;  // loops of both factors; loops of one turn
+};
+
+// Nothing where the stage is no such sum in f32. Columns are what the result is written along; a position of a side tells
+// its loops.
+std::optional<ProductSides> product_sides(const Lowering& lowering, const te::Stage& stage);
+
+// Whether a factor reads neighbours in memory along an axis.
+bool lies_along(const Lowering& lowering, const te::Expr& factor, te::VarId axis);
+
+}  // namespace xyntra
