@@ -41,8 +41,10 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
     session.out = json.dump(1) + "\n";
   } else {
-    session.out = heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) +
-                  "\n" + totals_table(figures) + broken_text(broken);
+    session.out =
+        heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) + "\n";
+    if (const std::string layouts = layouts_table(plan); !layouts.empty()) session.out += layouts + "\n";
+    session.out += totals_table(figures) + broken_text(broken);
   }
   return broken.empty() ? ExitCode::Done : ExitCode::No;
 }

@@ -20,7 +20,7 @@ class PlanLowering {
         target_(target),
         pieces_(std::move(pieces)),
         options_(options),
-        layouts_(layouts_of(plan)),
+        layouts_(layouts_of(plan.layouts)),
         host_(std::make_shared<NodesOnHost>(options.threads)) {}
 
   Result<LoweredPlan> run() {

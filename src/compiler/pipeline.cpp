@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "compiler/assume.h"
+#include "compiler/copies.h"
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
@@ -13,6 +14,7 @@
 #include "ops/infer.h"
 #include "plan/check.h"
 #include "schedule/layouts.h"
+#include "schedule/strides.h"
 #include "support/text.h"
 #include "support/text_diff.h"
 
@@ -76,20 +78,58 @@ Status rewrite_step(Compilation& work) {
   return {};
 }
 
-Status fuse_step(Compilation& work) {
+Status fuse(Compilation& work, const std::map<std::string, std::string>& stages) {
   FusionOptions options = work.options.fusion;
   options.choose.nominal = work.plan.nominal;
   options.budget = work.options.budget.get();
+  options.stages = stages;
   XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
+  work.plan.choices = work.grouping.choices;
+  return {};
+}
+
+Status fuse_step(Compilation& work) { return fuse(work, {}); }
+
+LayoutDecision layouts_for(const Compilation& work) {
+  return choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target,
+                        work.plan.nominal);
+}
+
+// Copies that layouts ask for become nodes, and the graph is fused once more around them.
+Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
+  const std::vector<std::string> names = insert_copies(work.plan.graph, work.grouping.groups, copies);
+  work.plan.graph = in_text_order(work.plan.graph);
+  XYNTRA_CHECK_OK(infer_types(work.plan.graph, work.options.budget.get()));
+  std::map<std::string, std::string> stages;
+  for (const std::string& name : names)
+    stages.emplace(name, "a copy once is cheaper than strides in everyone who uses the value");
+  XYNTRA_CHECK_OK(fuse(work, stages));
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    work.plan.choices.push_back(copies[i].choice);
+    work.plan.choices.back().value = work.plan.graph.find(names[i]);
+  }
   return {};
 }
 
 Status layout_step(Compilation& work) {
-  work.plan.layouts =
-      choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target);
+  LayoutDecision decision = layouts_for(work);
+  if (!decision.copies.empty()) {
+    XYNTRA_CHECK_OK(copy_values(work, decision.copies));
+    decision = layouts_for(work);
+  }
+  work.plan.layouts = std::move(decision.layouts);
+  // What strides are left is part of what a group takes.
+  const LayoutsByValue layouts = layouts_of(work.plan.layouts);
+  for (std::size_t g = 0; g < work.grouping.groups.size(); ++g) {
+    if (work.grouping.formulas[g].stages.empty()) continue;
+    te::Formula formula = work.grouping.formulas[g];
+    lay_out(formula, work.grouping.groups[g], layouts);
+    Group& group = work.grouping.groups[g];
+    group.predicted_ns += strided_ns(formula, group.schedule, *work.options.target, work.plan.nominal);
+  }
   ChooseOptions counting = work.options.fusion.choose;
   counting.nominal = work.plan.nominal;
   XYNTRA_TRY(const std::vector<ValueLayout> roomy,
@@ -97,6 +137,8 @@ Status layout_step(Compilation& work) {
                         work.plan.nominal));
   work.plan.layouts.insert(work.plan.layouts.end(), roomy.begin(), roomy.end());
   std::ranges::sort(work.plan.layouts, {}, &ValueLayout::value);
+  std::ranges::move(decision.choices, std::back_inserter(work.plan.choices));
+  std::ranges::sort(work.plan.choices, comes_before);
   work.plan.groups = work.grouping.groups;  // what is not copied costs nothing
   return {};
 }
@@ -127,8 +169,10 @@ constexpr PipelineStep kSteps[] = {
     {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
-    {"layout", "which values are not row-major: packed weights, blocked channels, room to grow", nullptr,
-     always, nullptr, layout_step, check_plan},
+    {"layout",
+     "which values are not row-major: packed weights, blocked channels, room to grow; copies where "
+     "they cost less than strides",
+     nullptr, always, nullptr, layout_step, check_plan},
     {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
      nullptr, memory_step, check_plan},
 };

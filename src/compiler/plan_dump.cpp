@@ -41,6 +41,11 @@ std::string dump_text(const Plan& plan) {
   for (const ValueLayout& one : plan.layouts) {
     text += "layout " + quote(plan.graph.value(one.value).name) + " " + to_string(one.layout) + "\n";
   }
+  for (const LayoutChoice& one : plan.choices) {
+    text += "choice " + quote(plan.graph.value(one.value).name) + " " + name_of(one.taken.way) + " " +
+            std::to_string(one.taken.ns) + " ns, not " + name_of(one.other.way) + " " +
+            std::to_string(one.other.ns) + " ns\n";
+  }
   for (const Home& home : plan.memory.homes) {
     text += "home " + quote(plan.graph.value(home.value).name) + " " + name_of(home.kind);
     if (home.kind == Home::Kind::Arena) text += " slot " + std::to_string(home.slot);

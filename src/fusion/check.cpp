@@ -20,7 +20,7 @@ class LegalityChecker {
       : plan_(plan), target_(target), pieces_(pieces), budget_(budget) {}
 
   Status run() {
-    Grouping grouping{plan_.groups, {}, {}};
+    Grouping grouping{plan_.groups, {}, {}, {}};
     for (const Group& one : plan_.groups) {
       if (Status checked = operands(one); !checked)
         return in_group(grouping.formulas.size(), std::move(checked));

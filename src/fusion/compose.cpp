@@ -4,7 +4,6 @@
 #include <map>
 
 #include "te/compose.h"
-#include "te/layout.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -83,26 +82,6 @@ te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
   te::Formula whole = te::link("group", wire_infos, parts, input_wires, output_wires);
   te::fuse(whole);
   return whole;
-}
-
-LayoutsByValue layouts_of(const Plan& plan) {
-  LayoutsByValue layouts;
-  for (const ValueLayout& one : plan.layouts) layouts.emplace(one.value, one.layout);
-  return layouts;
-}
-
-void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts) {
-  bool any = false;
-  for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
-    const te::BufferInfo& buffer = formula.buffers[b];
-    if (buffer.role == te::BufferRole::Temporary) continue;
-    const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
-    auto layout = layouts.find(values.at(static_cast<std::size_t>(buffer.position)));
-    if (layout == layouts.end()) continue;
-    te::lay_out(formula, buffer.id, layout->second);
-    any = true;
-  }
-  if (any) te::fuse(formula);
 }
 
 Result<te::Formula> bound(te::Formula formula, const SymbolBindings& bindings) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fusion/pieces.h"
-#include "plan/plan.h"
+#include "schedule/layouts.h"
 
 namespace xyntra {
 
@@ -10,11 +10,6 @@ namespace xyntra {
 // Constants of one element become numbers in the formula and are no inputs.
 te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
                     const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
-
-using LayoutsByValue = std::map<ValueId, Layout>;
-LayoutsByValue layouts_of(const Plan& plan);
-// The formula of a group over the memory of its operands and results, as they lie there.
-void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts);
 
 // What a formula says once its symbolic sizes are bound.
 Result<te::Formula> bound(te::Formula formula, const SymbolBindings& bindings);

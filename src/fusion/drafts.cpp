@@ -33,7 +33,7 @@ GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const Fusio
       materialised_(pieces.graph().node_count(), false) {
   for (NodeId node : pieces.order()) {
     if (!pieces[node].live) continue;
-    bool needed = !pieces[node].transparent || !options.enabled;
+    bool needed = !pieces[node].transparent || !options.enabled || !why_stage(node).empty();
     for (ValueId output : pieces.graph().node(node).outputs) {
       if (!output.valid()) continue;
       needed = needed || pieces.is_output(output);
@@ -41,6 +41,14 @@ GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const Fusio
     }
     materialised_[node.index] = needed;
   }
+}
+
+const std::string& GroupDrafts::why_stage(NodeId node) const {
+  static const std::string kNot;
+  if (options_.stages.empty()) return kNot;
+  const ValueId name = name_of_node(pieces_.graph(), node);
+  auto found = name.valid() ? options_.stages.find(pieces_.graph().value(name).name) : options_.stages.end();
+  return found == options_.stages.end() ? kNot : found->second;
 }
 
 // The node and, before it, the changes of index it reads through; what else it reads is an input.
@@ -263,6 +271,9 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
   if (b.choice.hero == Hero::Host) return no(pieces_[b.core.front()].why_host);
   if (a.core.size() + b.core.size() > options_.max_nodes) {
     return no("the group would have more than " + std::to_string(options_.max_nodes) + " nodes");
+  }
+  for (const GroupDraft* draft : {&a, &b}) {
+    if (const std::string& why = why_stage(draft->core.front()); !why.empty()) return no(why);
   }
   if (path_around(producer, reader)) return no("a value goes from one to the other through a third group");
   std::vector<NodeId> core = a.core;

@@ -40,6 +40,8 @@ class GroupDrafts {
   std::vector<Index> producers(Index reader) const;
   // Whether a node must be computed by a group of its own, although it only moves values.
   bool materialised(NodeId node) const { return materialised_[node.index]; }
+  // Why a node that only moves values is a launch of its own; empty where it is not.
+  const std::string& why_stage(NodeId node) const;
   bool depends(Index reader, Index on) const;  // directly or through other groups
 
  private:

@@ -16,7 +16,7 @@ class PlanRunner::State {
         pieces_(std::move(pieces)),
         options_(std::move(options)),
         pool_(options_.threads > 0 ? options_.threads : available_threads()),
-        layouts_(layouts_of(plan)) {
+        layouts_(layouts_of(plan.layouts)) {
     // Every value here has memory of its own, without room for more.
     std::erase_if(layouts_, [](const auto& entry) { return leaves_room(entry.second); });
   }

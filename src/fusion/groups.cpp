@@ -5,6 +5,7 @@
 
 #include "fusion/attention.h"
 #include "fusion/drafts.h"
+#include "fusion/relayouts.h"
 
 namespace xyntra {
 namespace {
@@ -32,7 +33,7 @@ class Grouper {
       if (!drafts_.materialised(node)) continue;
       GroupDrafts::Index group = drafts_.of(node);
       if (group == GroupDrafts::kNone) {
-        group = *drafts_.make({node}, "");
+        group = *drafts_.make({node}, drafts_.why_stage(node));
       } else if (drafts_.all()[group].core.back() != node) {
         continue;  // a seeded group is grown when its last node is reached
       }
@@ -218,7 +219,20 @@ class Grouper {
 }  // namespace
 
 Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options) {
-  return Grouper(pieces, target, options).run();
+  XYNTRA_TRY(Grouping grouping, Grouper(pieces, target, options).run());
+  if (!options.enabled) return grouping;
+  std::vector<LayoutChoice> choices = weigh_relayouts(pieces, grouping, target, options);
+  FusionOptions with_stages = options;
+  for (const LayoutChoice& one : choices) {
+    if (one.taken.way != LayoutChoice::Way::Stage) continue;
+    with_stages.stages.emplace(pieces.graph().value(one.value).name,
+                               "a copy once is cheaper than strides in everyone who reads it");
+  }
+  if (with_stages.stages.size() > options.stages.size()) {
+    XYNTRA_TRY(grouping, Grouper(pieces, target, with_stages).run());
+  }
+  grouping.choices = std::move(choices);
+  return grouping;
 }
 
 }  // namespace xyntra

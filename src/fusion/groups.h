@@ -1,6 +1,7 @@
 // Grouping: which nodes become one launch. Groups grow around heroes: what computes element by element before and
 // after a contraction, a row reduction, a window or attention joins it, as long as a schedule takes the
-// composed formula and the cost model expects no loss. Every edge gets a verdict with its reason.
+// composed formula and the cost model expects no loss. Every edge gets a verdict with its reason. Where reading
+// through a change of index costs more than a copy (fusion/relayouts.h), the copy is a group of its own.
 #pragma once
 
 #include "fusion/pieces.h"
@@ -13,6 +14,8 @@ struct FusionOptions {
   bool enabled = true;  // false: a group for each node
   ChooseOptions choose;
   std::size_t max_nodes = 64;  // of one group
+  // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.
+  std::map<std::string, std::string> stages;
   const Budget* budget = nullptr;
 };
 
@@ -20,6 +23,7 @@ struct Grouping {
   std::vector<Group> groups;  // in launch order
   std::vector<te::Formula> formulas;  // of each; empty for a host group
   std::vector<EdgeVerdict> edges;
+  std::vector<LayoutChoice> choices;  // about changes of index, in order of value ids
 };
 
 Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options);

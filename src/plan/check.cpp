@@ -23,6 +23,7 @@ class PlanChecker {
       if (!in_memory_[output.index]) return bad_model("no group writes the output " + value_text(output));
     }
     XYNTRA_CHECK_OK(layouts());
+    XYNTRA_CHECK_OK(choices());
     return edges();
   }
 
@@ -120,6 +121,40 @@ class PlanChecker {
       XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape, plan_.graph.value(one.value).is_constant()));
     }
     return {};
+  }
+
+  Status choices() const {
+    using Way = LayoutChoice::Way;
+    const auto is_of_channels = [](Way way) { return way == Way::Blocked || way == Way::Plain; };
+    const LayoutChoice* last = nullptr;
+    for (const LayoutChoice& one : plan_.choices) {
+      if (!exists(one.value)) return bad_model("there is a choice for a value that does not exist");
+      if (last != nullptr && !comes_before(*last, one))
+        return bad_model("choices are given twice or not in the order of values");
+      last = &one;
+      const std::string name = "the choice for " + value_text(one.value);
+      const Way taken = one.taken.way, other = one.other.way;
+      if (taken == other || is_of_channels(taken) != is_of_channels(other))
+        return bad_model(name + " is not between two ways to lay out one thing");
+      if (one.taken.ns < 0 || one.taken.ns > one.other.ns)
+        return bad_model(name + " is said to be '" + name_of(taken) + "', which costs more than '" +
+                         name_of(other) + "'");
+      if (is_of_channels(taken) && is_laid_out(one.value) != (taken == Way::Blocked))
+        return bad_model(name + " is said to be '" + name_of(taken) +
+                         "', but the plan lays it out otherwise");
+      if (taken == Way::Stage && !is_copied(one.value))
+        return bad_model(name + " is said to be a stage, but no launch only copies it");
+    }
+    return {};
+  }
+
+  bool is_laid_out(ValueId value) const {
+    return std::ranges::find(plan_.layouts, value, &ValueLayout::value) != plan_.layouts.end();
+  }
+  bool is_copied(ValueId value) const {
+    return std::ranges::any_of(plan_.groups, [&](const Group& group) {
+      return group.hero == Hero::Movement && group.outputs == std::vector<ValueId>{value};
+    });
   }
 
   bool in_one_group(NodeId a, NodeId b) const {

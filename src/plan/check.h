@@ -13,6 +13,7 @@ namespace xyntra {
 //     computes itself; it writes what it computes, and nobody else writes that
 //   - every output of the graph is written
 //   - a layout gives every element a place of its own, and only values between groups and constants have one
+//   - a choice is between two ways to lay out one thing, is the cheaper by its own numbers, and is what the plan does
 //   - an edge goes from the node that computes its value to one that reads it, each once; both ends of a fused edge are
 //     in one group, and a value that goes through memory is written
 Status check_plan(const Plan& plan);

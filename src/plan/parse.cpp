@@ -33,6 +33,7 @@ class Reader : public TokenReader {
     XYNTRA_CHECK_OK(records("group", &Reader::group));
     XYNTRA_CHECK_OK(records("edge", &Reader::edge));
     XYNTRA_CHECK_OK(records("layout", &Reader::layout));
+    XYNTRA_CHECK_OK(records("choice", &Reader::choice));
     XYNTRA_CHECK_OK(records("home", &Reader::home));
     XYNTRA_CHECK_OK(records("slot", &Reader::slot));
     if (current_.is_word("order")) XYNTRA_CHECK_OK(order());
@@ -113,7 +114,7 @@ class Reader : public TokenReader {
     std::string text;
     bool later = false;
     for (const char* section :
-         {"rule", "assume", "group", "edge", "layout", "home", "slot", "order", "end"}) {
+         {"rule", "assume", "group", "edge", "layout", "choice", "home", "slot", "order", "end"}) {
       later = later || section_ == section;
       if (later) text += (text.empty() ? "'" : ", '") + std::string(section) + "'";
     }
@@ -274,6 +275,22 @@ class Reader : public TokenReader {
     XYNTRA_TRY(edge.bytes, size());
     XYNTRA_TRY(edge.reason, text("the reason in quotes"));
     plan().edges.push_back(std::move(edge));
+    return {};
+  }
+
+  Status choice() {
+    LayoutChoice choice;
+    const auto option = [this](LayoutChoice::Option& one) -> Status {
+      XYNTRA_TRY(one.way, one_of(LayoutChoice::Way::Stage, "a way to lay out a value"));
+      XYNTRA_TRY(one.ns, natural("a time"));
+      return {};
+    };
+    XYNTRA_TRY(choice.value, value("a value"));
+    XYNTRA_CHECK_OK(option(choice.taken));
+    XYNTRA_CHECK_OK(keyword("not"));
+    XYNTRA_CHECK_OK(option(choice.other));
+    XYNTRA_TRY(choice.reason, text("the reason in quotes"));
+    plan().choices.push_back(std::move(choice));
     return {};
   }
 

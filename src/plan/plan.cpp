@@ -35,6 +35,22 @@ const char* name_of(Verdict verdict) {
   return "";
 }
 
+const char* name_of(LayoutChoice::Way way) {
+  switch (way) {
+    case LayoutChoice::Way::Blocked: return "blocked";
+    case LayoutChoice::Way::Plain: return "plain";
+    case LayoutChoice::Way::Fused: return "fused";
+    case LayoutChoice::Way::Stage: return "stage";
+  }
+  return "";
+}
+
+bool comes_before(const LayoutChoice& a, const LayoutChoice& b) {
+  const auto is_relayout = [](const LayoutChoice& one) { return one.taken.way >= LayoutChoice::Way::Fused; };
+  if (a.value != b.value) return a.value < b.value;
+  return !is_relayout(a) && is_relayout(b);
+}
+
 const char* name_of(Home::Kind kind) {
   switch (kind) {
     case Home::Kind::Input: return "input";

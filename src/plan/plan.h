@@ -87,6 +87,24 @@ struct ValueLayout {
   Layout layout;
 };
 
+// What was weighed where a value could lie in several ways; costs in nanoseconds at the nominal sizes.
+struct LayoutChoice {
+  // Blocked, Plain: channels of the pictures between some groups, `value` being the first of them. Fused, Stage: a value
+  // that does not lie the way it is used, changed on the way by whoever uses it, or once by a launch of its own.
+  enum class Way : std::uint8_t { Blocked, Plain, Fused, Stage };
+  struct Option {
+    Way way = Way::Plain;
+    std::int64_t ns = 0;
+    bool operator==(const Option&) const = default;
+  };
+  ValueId value;
+  Option taken, other;  // the one taken costs no more than the other
+  std::string reason;
+};
+const char* name_of(LayoutChoice::Way way);  // "blocked"
+// Choices stand in order of values, of a value the one about channels first.
+bool comes_before(const LayoutChoice& a, const LayoutChoice& b);
+
 // Where a value lives while the program runs.
 struct Home {
   enum class Kind : std::uint8_t {
@@ -135,6 +153,7 @@ struct Plan {
   std::vector<Group> groups;  // in launch order
   std::vector<EdgeVerdict> edges;
   std::vector<ValueLayout> layouts;  // in order of value ids; values not named are row-major
+  std::vector<LayoutChoice> choices;  // in the order of comes_before
   MemoryPlan memory;
   std::string target;  // name in target/'s table
   std::string model_hash, target_hash, configuration_hash;

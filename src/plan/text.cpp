@@ -39,6 +39,7 @@ class Printer {
     for (const EdgeVerdict& one : plan_.edges) edge(one);
     for (const ValueLayout& one : plan_.layouts)
       out_ += "layout " + value(one.value) + " " + quote(to_string(one.layout)) + "\n";
+    for (const LayoutChoice& one : plan_.choices) choice(one);
     memory();
     out_ += "end\n";
     return std::move(out_);
@@ -92,6 +93,14 @@ class Printer {
   void edge(const EdgeVerdict& edge) {
     out_ += "edge " + value(edge.value) + " to " + node(edge.to) + " " + spelled(name_of(edge.verdict)) +
             " " + sized(edge.bytes) + " " + quote(edge.reason) + "\n";
+  }
+
+  void choice(const LayoutChoice& choice) {
+    const auto option = [](const LayoutChoice::Option& one) {
+      return std::string(name_of(one.way)) + " " + std::to_string(one.ns);
+    };
+    out_ += "choice " + value(choice.value) + " " + option(choice.taken) + " not " + option(choice.other) +
+            " " + quote(choice.reason) + "\n";
   }
 
   void memory() {

@@ -1,5 +1,6 @@
 #include "report/explain.h"
 
+#include <algorithm>
 #include <array>
 
 #include "report/names.h"
@@ -119,6 +120,25 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
   return text;
 }
 
+std::string layouts_table(const Plan& plan) {
+  std::string text;
+  if (!plan.choices.empty()) {
+    TextTable table({Align::Left, Align::Left, Align::Right, Align::Left, Align::Right, Align::Left});
+    table.header({"layout of", "taken", "time", "instead of", "time", "what it is"});
+    for (const LayoutChoice& one : plan.choices) {
+      table.row({printable(plan.graph.value(one.value).name), name_of(one.taken.way), time_text(one.taken.ns),
+                 name_of(one.other.way), time_text(one.other.ns), printable(one.reason)});
+    }
+    text = table.to_string();
+  }
+  const auto packed = std::ranges::count_if(
+      plan.layouts, [&](const ValueLayout& one) { return plan.graph.value(one.value).is_constant(); });
+  if (packed > 0)
+    text += std::to_string(packed) + (packed == 1 ? " weight is" : " weights are") +
+            " packed when compiled, at no cost\n";
+  return text;
+}
+
 std::string totals_table(const PlanFigures& figures) {
   const auto count = [](std::size_t number) { return std::to_string(number); };
   TextTable table({Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
@@ -200,6 +220,15 @@ Json plan_json(const Plan& plan, const PlanFigures& figures) {
                              {"reason", edge.reason},
                              {"bytes", nominal(edge.bytes, choose)}});
   }
+  json["layouts"] = Json::array();
+  for (const LayoutChoice& one : plan.choices) {
+    json["layouts"].push_back({{"value", plan.graph.value(one.value).name},
+                               {"taken", name_of(one.taken.way)},
+                               {"taken_ns", one.taken.ns},
+                               {"other", name_of(one.other.way)},
+                               {"other_ns", one.other.ns},
+                               {"reason", one.reason}});
+  }
   json["assumptions"] = Json::object();
   for (const Assumption& assumption : plan.assumptions) {
     json["assumptions"][assumption.symbol] = assumption.equals.to_string();
@@ -221,8 +250,9 @@ Result<std::map<std::string, std::string>> explain_notes(const Graph& model, con
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += "equal   " + assumed + "\n";
   if (const std::string donated = donated_line(plan); !donated.empty()) text += "donated " + donated + "\n";
-  text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n" +
-          totals_table(figures);
+  text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n";
+  if (const std::string layouts = layouts_table(plan); !layouts.empty()) text += layouts + "\n";
+  text += totals_table(figures);
   return std::map<std::string, std::string>{{"explain", std::move(text)}};
 }
 

@@ -8,6 +8,8 @@ namespace xyntra {
 
 // The first `most` groups, and how many more there are.
 std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most = SIZE_MAX);
+// What was weighed about layouts, and how many weights are packed; empty where nothing was.
+std::string layouts_table(const Plan& plan);
 std::string totals_table(const PlanFigures& figures);
 std::string recognised_line(
     const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"
@@ -19,7 +21,7 @@ std::string donated_line(const Plan& plan);  // empty where nothing is
 Result<std::map<std::string, std::string>> explain_notes(const Graph& model, const Plan& plan,
                                                          const CompileOptions& options);
 
-// One object: groups, edges, totals. Names are the model's own, unescaped: JSON is.
+// One object: groups, edges, layouts, totals. Names are the model's own, unescaped: JSON is.
 Json plan_json(const Plan& plan, const PlanFigures& figures);
 
 // "1.2 us"; "3.4 Mflop"

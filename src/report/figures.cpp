@@ -4,6 +4,7 @@
 #include <set>
 
 #include "memory/plan_memory.h"
+#include "schedule/strides.h"
 
 namespace xyntra {
 namespace {
@@ -49,7 +50,8 @@ Result<NodeCosts> cost_of_nodes(const Pieces& pieces, const Target& target, cons
   XYNTRA_TRY(const Grouping grouping, group_nodes(pieces, target, options));
   NodeCosts costs;
   costs.bytes.assign(pieces.graph().node_count(), 0);
-  for (const Group& group : grouping.groups) {
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const Group& group = grouping.groups[g];
     ++costs.total.ops;
     const NodeId node = group.nodes.front();
     if (group.hero == Hero::Host) {
@@ -58,7 +60,8 @@ Result<NodeCosts> cost_of_nodes(const Pieces& pieces, const Target& target, cons
       const std::int64_t bytes = nominal(group.bytes_in, choose) + nominal(group.bytes_out, choose);
       costs.bytes[node.index] = bytes;
       costs.total.bytes += bytes;
-      costs.total.predicted_ns += group.predicted_ns;
+      costs.total.predicted_ns +=
+          group.predicted_ns + strided_ns(grouping.formulas[g], group.schedule, target, choose.nominal);
       ++costs.total.kernels;
     }
   }

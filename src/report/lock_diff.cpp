@@ -89,6 +89,7 @@ class Comparison {
     groups();
     schedules();
     edges();
+    layouts();
     memory();
     return std::move(changes_);
   }
@@ -298,6 +299,44 @@ class Comparison {
                            (count == 1 ? "was " : "were ") + verdicts.first);
   }
 
+  static std::map<std::string, std::string> layouts_by_name(const Plan& plan) {
+    std::map<std::string, std::string> layouts;
+    for (const ValueLayout& one : plan.layouts)
+      layouts.emplace(plan.graph.value(one.value).name, to_string(one.layout));
+    return layouts;
+  }
+
+  void layouts() {
+    const auto before = layouts_by_name(a_.plan()), after = layouts_by_name(b_.plan());
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>>
+        changed;  // values by what became of them
+    for (const auto& [name, layout] : after) {
+      auto found = before.find(name);
+      const std::string was = found == before.end() ? "row-major" : found->second;
+      if (was != layout && a_.plan().graph.find(name).valid()) changed[{layout, was}].push_back(name);
+    }
+    for (const auto& [name, layout] : before) {
+      if (!after.contains(name) && b_.plan().graph.find(name).valid())
+        changed[{"row-major", layout}].push_back(name);
+    }
+    for (const auto& [layouts, names] : changed) {
+      say(Kind::Layouts,
+          "'" + printable(names.front()) + "'" +
+              (names.size() > 1 ? " and " + count_text(names.size() - 1, "other") + " are " : " is ") +
+              layouts.first + " in memory, was " + layouts.second);
+    }
+    std::map<std::string, LayoutChoice::Way> ways;
+    for (const LayoutChoice& one : a_.plan().choices)
+      ways.emplace(a_.plan().graph.value(one.value).name, one.taken.way);
+    for (const LayoutChoice& one : b_.plan().choices) {
+      const std::string& name = b_.plan().graph.value(one.value).name;
+      auto found = ways.find(name);
+      if (found == ways.end() || found->second == one.taken.way) continue;
+      say(Kind::Layouts, "the choice for '" + printable(name) + "' is " + name_of(one.taken.way) + ", was " +
+                             name_of(found->second));
+    }
+  }
+
   // Bytes of the arena at the sizes costs were counted with; nothing when the lock's memory makes no sense.
   static std::optional<std::int64_t> arena_bytes(const Plan& plan) {
     std::vector<ArenaRequest> requests;
@@ -350,6 +389,7 @@ const char* name_of(LockChange::Kind kind) {
     case LockChange::Kind::Groups: return "groups";
     case LockChange::Kind::Schedules: return "schedules";
     case LockChange::Kind::Edges: return "edges";
+    case LockChange::Kind::Layouts: return "layouts";
     case LockChange::Kind::Memory: return "memory";
   }
   return "";

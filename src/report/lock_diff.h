@@ -6,7 +6,7 @@
 namespace xyntra {
 
 struct LockChange {
-  enum class Kind : std::uint8_t { Header, Graph, Weights, Rules, Groups, Schedules, Edges, Memory };
+  enum class Kind : std::uint8_t { Header, Graph, Weights, Rules, Groups, Schedules, Edges, Layouts, Memory };
   Kind kind = Kind::Header;
   std::string text;  // one sentence; names of the model are made printable
 };

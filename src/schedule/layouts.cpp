@@ -5,7 +5,11 @@
 #include <optional>
 #include <set>
 
+#include "schedule/choose.h"
+#include "schedule/strides.h"
 #include "schedule/tile_form.h"
+#include "te/compose.h"
+#include "te/layout.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -34,49 +38,190 @@ std::int64_t knob(const Group& group, std::string_view name) {
   return 0;
 }
 
+// A launch that only copies one value: it takes and gives any layout.
+bool is_copy(const Graph& graph, const Group& group) {
+  return group.hero == Hero::Movement && group.nodes.size() == 1 &&
+         graph.node(group.nodes[0]).op == "Identity";
+}
+
 class LayoutChooser {
  public:
   LayoutChooser(const Graph& graph, const std::vector<Group>& groups, const std::vector<Formula>& formulas,
-                const Target& target)
-      : graph_(graph), groups_(groups), formulas_(formulas), target_(target) {}
+                const Target& target, const SymbolBindings& nominal)
+      : graph_(graph), groups_(groups), formulas_(formulas), target_(target), nominal_(nominal) {}
 
-  std::vector<ValueLayout> run() {
+  LayoutDecision run() {
     if (target_.kind != TargetKind::Cpu)
       return {};  // a GPU's tiles are gathered in shared memory, row-major serves
     for (const Group& group : groups_) {
       if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
-    std::vector<ValueLayout> chosen;
-    for (const auto& [value, wish] : wishes_) {
-      if (wish && (graph_.value(value).is_constant() || convolved_.count(value)))
-        chosen.push_back({value, *wish});
+    for (const Group& group : groups_) {
+      if (!is_copy(graph_, group)) continue;
+      if (convolved_.count(group.inputs[0]) || convolved_.count(group.outputs[0]))
+        convolved_.insert({group.inputs[0], group.outputs[0]});
     }
-    return chosen;
+    for (const auto& [value, wishes] : wishes_) {
+      Wish wish = wishes.begin()->second;
+      for (const auto& [group, other] : wishes) {
+        if (other != wish) wish.reset();
+      }
+      if (wish && (graph_.value(value).is_constant() || convolved_.count(value)))
+        layouts_.emplace(value, *wish);
+    }
+    weigh_regions();
+    weigh_copies();
+    for (const auto& [value, layout] : layouts_) decision_.layouts.push_back({value, layout});
+    std::ranges::sort(decision_.choices, comes_before);
+    return std::move(decision_);
   }
 
  private:
   using Wish = std::optional<Layout>;  // nothing: row-major, for whatever reason
+  using Way = LayoutChoice::Way;
 
   void look_at(std::size_t g) {
     const Group& group = groups_[g];
     const Formula& formula = formulas_[g];
+    if (is_copy(graph_, group)) return;
     if (group.hero == Hero::Window || has_convolution(group)) {
       convolved_.insert(group.inputs.begin(), group.inputs.end());
       convolved_.insert(group.outputs.begin(), group.outputs.end());
     }
     for (std::size_t i = 0; i < group.inputs.size(); ++i)
-      wish(group.inputs[i], wish_for(g, te::BufferRole::Input, i));
+      wishes_[group.inputs[i]][g] = wish_for(g, te::BufferRole::Input, i);
     for (std::size_t i = 0; i < group.outputs.size(); ++i) {
-      wish(group.outputs[i], formula.stages.empty() ? Wish() : wish_for(g, te::BufferRole::Output, i));
+      wishes_[group.outputs[i]][g] = formula.stages.empty() ? Wish() : wish_for(g, te::BufferRole::Output, i);
     }
   }
 
-  // Everybody who touches a value must want the same.
-  void wish(ValueId value, Wish layout) {
-    auto [found, fresh] = wishes_.try_emplace(value, layout);
-    if (!fresh && found->second != layout) found->second.reset();
+  // ---- costs
+
+  // What the strides of a group cost with these layouts.
+  std::int64_t cost(std::size_t g, const LayoutsByValue& layouts) const {
+    if (formulas_[g].stages.empty()) return 0;
+    Formula formula = formulas_[g];
+    lay_out(formula, groups_[g], layouts);
+    return strided_ns(formula, groups_[g].schedule, target_, nominal_);
   }
+
+  // ---- regions: groups that blocked pictures go between
+
+  struct Region {
+    std::vector<ValueId> pictures;
+    std::set<std::size_t> groups;
+  };
+
+  std::vector<Region> regions() const {
+    std::vector<Region> found;
+    for (const auto& [value, layout] : layouts_) {
+      if (graph_.value(value).is_constant()) continue;
+      Region region{{value}, {}};
+      for (const auto& [group, wish] : wishes_.at(value)) region.groups.insert(group);
+      std::vector<Region> apart;
+      for (Region& other : found) {
+        const bool together =
+            std::ranges::any_of(other.groups, [&](std::size_t g) { return region.groups.count(g) != 0; });
+        if (!together) {
+          apart.push_back(std::move(other));
+          continue;
+        }
+        region.pictures.insert(region.pictures.begin(), other.pictures.begin(), other.pictures.end());
+        region.groups.merge(other.groups);
+      }
+      found = std::move(apart);
+      found.push_back(std::move(region));
+    }
+    return found;
+  }
+
+  void weigh_regions() {
+    for (const Region& region : regions()) {
+      LayoutsByValue plain = layouts_;
+      for (ValueId picture : region.pictures) plain.erase(picture);
+      std::int64_t blocked_ns = 0, plain_ns = 0;
+      for (std::size_t g : region.groups) {
+        blocked_ns += cost(g, layouts_);
+        plain_ns += cost(g, plain);
+      }
+      LayoutChoice choice{*std::ranges::min_element(region.pictures),
+                          {Way::Blocked, blocked_ns},
+                          {Way::Plain, plain_ns},
+                          "channels of " + std::to_string(region.pictures.size()) +
+                              (region.pictures.size() == 1 ? " picture" : " pictures") + " between " +
+                              std::to_string(region.groups.size()) + " groups"};
+      if (plain_ns < blocked_ns) {
+        std::swap(choice.taken, choice.other);
+        layouts_ = std::move(plain);
+        plain_groups_.insert(region.groups.begin(), region.groups.end());
+      }
+      decision_.choices.push_back(std::move(choice));
+    }
+  }
+
+  // ---- copies: for a value that some groups want in blocks and others do not
+
+  void weigh_copies() {
+    for (const auto& [value, wishes] : wishes_) {
+      if (graph_.value(value).is_constant() || layouts_.count(value) || !convolved_.count(value)) continue;
+      Wish blocked;
+      std::vector<std::size_t> wanting, others;
+      bool agreed = true;
+      for (const auto& [group, wish] : wishes) {
+        const bool wants = wish && plain_groups_.count(group) == 0;
+        agreed = agreed && !(wants && blocked && *wish != *blocked);
+        if (wants) blocked = wish;
+        (wants ? wanting : others).push_back(group);
+      }
+      if (!agreed || wanting.empty() || others.empty()) continue;
+      LayoutsByValue with = layouts_;
+      with.emplace(value, *blocked);
+      std::int64_t fused = 0;
+      for (std::size_t g : wanting) fused += cost(g, layouts_) - cost(g, with);
+      if (fused <= 0) continue;
+      const Type& type = graph_.value(value).type;
+      ChooseOptions sizes;
+      sizes.nominal = nominal_;
+      const std::int64_t stage =
+          target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), sizes));
+      LayoutChoice choice{value,
+                          {Way::Fused, fused},
+                          {Way::Stage, stage},
+                          "blocked channels for " + std::to_string(wanting.size()) + " of " +
+                              std::to_string(wishes.size()) + " groups that use it"};
+      if (stage >= fused) {
+        decision_.choices.push_back(std::move(choice));
+        continue;
+      }
+      std::swap(choice.taken, choice.other);
+      const bool writes = std::ranges::any_of(wanting, [&](std::size_t g) {
+        return std::ranges::find(groups_[g].outputs, value) != groups_[g].outputs.end();
+      });
+      std::vector<std::size_t> readers = writes ? others : wanting;
+      if (read_by_others(value, readers)) continue;
+      decision_.copies.push_back({value, std::move(readers), std::move(choice)});
+    }
+  }
+
+  // Whether a change of index that some of the groups read the value through is read through by another group, too.
+  bool read_by_others(ValueId value, const std::vector<std::size_t>& groups) const {
+    std::set<NodeId> readers;
+    for (std::size_t g : groups) {
+      for (NodeId node : groups_[g].nodes) {
+        const auto& inputs = graph_.node(node).inputs;
+        if (std::ranges::find(inputs, value) != inputs.end()) readers.insert(node);
+      }
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (std::ranges::find(groups, g) != groups.end()) continue;
+      if (std::ranges::any_of(groups_[g].nodes, [&](NodeId node) { return readers.count(node) != 0; }))
+        return true;
+    }
+    return false;
+  }
+
+  // ---- what groups want
 
   Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
     const Group& group = groups_[g];
@@ -202,16 +347,41 @@ class LayoutChooser {
   const std::vector<Group>& groups_;
   const std::vector<Formula>& formulas_;
   const Target& target_;
-  std::map<ValueId, Wish> wishes_;
+  const SymbolBindings& nominal_;
+  std::map<ValueId, std::map<std::size_t, Wish>> wishes_;  // of the groups that touch a value
+  LayoutsByValue layouts_;
+  std::set<std::size_t> plain_groups_;  // of regions that are plain
+  LayoutDecision decision_;
   std::set<ValueId> tiled_;  // read by tiles
   std::set<ValueId> convolved_;  // touched by a convolution: only those gain by blocks
 };
 
 }  // namespace
 
-std::vector<ValueLayout> choose_layouts(const Graph& graph, const std::vector<Group>& groups,
-                                        const std::vector<Formula>& formulas, const Target& target) {
-  return LayoutChooser(graph, groups, formulas, target).run();
+LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& groups,
+                              const std::vector<Formula>& formulas, const Target& target,
+                              const SymbolBindings& nominal) {
+  return LayoutChooser(graph, groups, formulas, target, nominal).run();
+}
+
+LayoutsByValue layouts_of(const std::vector<ValueLayout>& chosen) {
+  LayoutsByValue layouts;
+  for (const ValueLayout& one : chosen) layouts.emplace(one.value, one.layout);
+  return layouts;
+}
+
+void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts) {
+  bool any = false;
+  for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
+    const te::BufferInfo& buffer = formula.buffers[b];
+    if (buffer.role == te::BufferRole::Temporary) continue;
+    const auto& values = buffer.role == te::BufferRole::Input ? group.inputs : group.outputs;
+    auto layout = layouts.find(values.at(static_cast<std::size_t>(buffer.position)));
+    if (layout == layouts.end()) continue;
+    te::lay_out(formula, buffer.id, layout->second);
+    any = true;
+  }
+  if (any) te::fuse(formula);
 }
 
 }  // namespace xyntra

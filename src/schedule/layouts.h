@@ -1,7 +1,12 @@
-// How the buffers between groups are laid out. Constants are packed the way the main loop reads them; values between
-// convolutions have their channels in blocks. Graph inputs and outputs stay as the caller has them: a group that reads
-// or writes one of those beside a blocked value changes the layout on the way, inside its own loops.
+// How the buffers between groups are laid out. Constants are packed the way the main loop reads them, which costs nothing:
+// it is done when the model is compiled. Pictures between convolutions, pools and what is computed element by element
+// between them make a region: their channels all lie in blocks, or all plain, whichever the cost model expects to take
+// less time (schedule/strides.h). Graph inputs and outputs stay as the caller has them; a group that uses one of those, or
+// another plain value, beside a blocked one changes the layout on the way, inside its own loops, and pays for the stride.
+// Where several would pay for the same value, a copy is made once instead, by a launch of its own.
 #pragma once
+
+#include <map>
 
 #include "plan/plan.h"
 #include "target/target.h"
@@ -9,8 +14,27 @@
 
 namespace xyntra {
 
+// A value that some readers should get from a copy, which lies as they want it.
+struct LayoutCopy {
+  ValueId value;
+  std::vector<std::size_t> readers;  // groups
+  LayoutChoice choice;  // for the value; for the copy once there is one
+};
+
+struct LayoutDecision {
+  std::vector<ValueLayout> layouts;  // in order of value ids
+  std::vector<LayoutChoice> choices;  // likewise
+  std::vector<LayoutCopy> copies;  // wanted
+};
+
 // formulas[g] is that of groups[g]; empty for a host group.
-std::vector<ValueLayout> choose_layouts(const Graph& graph, const std::vector<Group>& groups,
-                                        const std::vector<te::Formula>& formulas, const Target& target);
+LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& groups,
+                              const std::vector<te::Formula>& formulas, const Target& target,
+                              const SymbolBindings& nominal);
+
+using LayoutsByValue = std::map<ValueId, Layout>;
+LayoutsByValue layouts_of(const std::vector<ValueLayout>& layouts);
+// The formula of a group over the memory of its operands and results, as they lie there.
+void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts);
 
 }  // namespace xyntra

@@ -21,6 +21,7 @@ constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
 constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
 constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
+constexpr std::int64_t kSquare = 16;  // elements of a cache line of 64 bytes
 
 // A masked vector is there for sizes that leave elements over.
 Stmt where_left(const Dim& done, const Dim& end, Stmt body) {
@@ -360,6 +361,70 @@ Stmt StageLowering::item(Stmt body) const {
   return Stmt::loop(LoopKind::Grid, lowering_.loop("g", 1), std::move(body));
 }
 
+// An axis that an operand lies along while it is strided along the strip; invalid where there is none.
+VarId StageLowering::turned_axis() const {
+  const bool copies = stage_.kind == te::Stage::Kind::MapReduce && stage_.reducer == te::Reducer::None &&
+                      lowering_.target().kind == TargetKind::Cpu;
+  auto turns = [this](VarId axis) { return lowering_.size(lowering_.formula().variable(axis).extent); };
+  if (!copies || !strip_ || turns(strip_->axis) < kSquare) return {};
+  VarId found;
+  te::for_each_node(stage_, [&](const ExprNode& node) {
+    if (!te::is_load(node) || found.valid()) return;
+    const std::vector<Expr> index = te::index_of(node);
+    const auto along_strip = lowering_.stride(node.buffer, index, strip_->axis);
+    if (!along_strip || along_strip->is(0) || along_strip->is(1)) return;
+    for (VarId axis : free_) {
+      const auto stride = lowering_.stride(node.buffer, index, axis);
+      if (stride && stride->is(1) && turns(axis) >= kSquare) found = axis;
+    }
+  });
+  return found;
+}
+
+// Vectors along the strip, for as many turns of the other axis as a line of its operand has elements.
+std::vector<Stmt> StageLowering::squares(VarId other) const {
+  const Dim &length = lowering_.formula().variable(strip_->axis).extent,
+            &height = lowering_.formula().variable(other).extent;
+  const std::string& name = lowering_.formula().variable(other).name;
+  const Dim vectors = floor_div(length, strip_->width), rows = floor_div(height, kSquare);
+  const Dim rest = length - vectors * strip_->width, rows_left = height - rows * kSquare;
+  std::vector<VarId> outer = free_;
+  drop(outer, other);
+  std::vector<Stmt> made;
+  if (!rows.is(0)) {
+    made.push_back(item(around(outer, LoopKind::Grid, {}, [&](Substitution bound) {
+      const VarId block = lowering_.loop(name + "b", rows);
+      auto for_rows = [&](const std::function<Stmt(const Substitution&)>& body) {
+        const VarId row = lowering_.loop(name, kSquare);
+        bound[other.index] = Expr::variable(block) * Expr::index(kSquare) + Expr::variable(row);
+        return Stmt::loop(LoopKind::Serial, row, body(bound));
+      };
+      std::vector<Stmt> parts;
+      if (!vectors.is(0)) {
+        const VarId turn = lowering_.loop("b", vectors), lane = lowering_.loop("l", strip_->width);
+        bound[strip_->axis.index] = Expr::variable(turn) * Expr::index(strip_->width) + Expr::variable(lane);
+        parts.push_back(Stmt::loop(LoopKind::Serial, turn, for_rows([&](const Substitution& at) {
+                                     return Stmt::loop(LoopKind::Vector, lane,
+                                                       point(at, Expr::variable(lane), strip_->width));
+                                   })));
+      }
+      if (!rest.is(0)) {
+        parts.push_back(for_rows(
+            [&](const Substitution& at) { return along_output(at, vectors * strip_->width, rest); }));
+      }
+      return Stmt::loop(LoopKind::Grid, block, Lowering::where_any(length, Stmt::block(std::move(parts))));
+    })));
+  }
+  if (!rows_left.is(0)) {
+    made.push_back(item(around(outer, LoopKind::Grid, {}, [&](Substitution bound) {
+      const VarId row = lowering_.loop(name + "r", rows_left);
+      bound[other.index] = Expr::size(rows * kSquare) + Expr::variable(row);
+      return Stmt::loop(LoopKind::Grid, row, along_output(bound, 0, length));
+    })));
+  }
+  return made;
+}
+
 std::vector<Stmt> StageLowering::phases() const {
   std::int64_t items = 1;
   for (VarId axis : free_) items *= lowering_.size(lowering_.formula().variable(axis).extent);
@@ -367,6 +432,7 @@ std::vector<Stmt> StageLowering::phases() const {
   bool ordered =
       stage_.kind == te::Stage::Kind::Scatter || bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
   LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
+  if (const VarId other = ordered ? VarId() : turned_axis(); other.valid()) return squares(other);
   if (!ordered && strip_ && !strip_->reduces && items < kBlock) {
     const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
     std::int64_t block = kBlock * strip_->width;

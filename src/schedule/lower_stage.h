@@ -6,7 +6,8 @@
 //   for b < E/16 { vector l < 16 { acc = identity; for k { acc = acc + body }; y[b*16 + l] = finish(acc) } }
 //   for r < E%16 { the same for one element }                                      or one vector more, masked
 //
-// Along a reduction axis the lanes hold partial sums, which are combined at the end, always in the same order.
+// Along a reduction axis the lanes hold partial sums, which are combined at the end, always in the same order. Where an
+// operand lies along another axis than the strip, a copy goes square by square: a line of it is used up while it is near.
 #pragma once
 
 #include "schedule/lowering.h"
@@ -55,6 +56,8 @@ class StageLowering {
   kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
+  te::VarId turned_axis() const;
+  std::vector<kir::Stmt> squares(te::VarId other) const;
   kir::Stmt turns(te::Substitution bound, const std::function<kir::Stmt(te::Substitution)>& inner) const;
 
   Lowering& lowering_;

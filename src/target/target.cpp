@@ -75,6 +75,22 @@ std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType d
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
+std::int64_t Target::strided_ns(std::int64_t bytes) const {
+  // 100 times the rate for hundredths of the bytes: nothing is rounded twice.
+  const Int128 beyond = static_cast<Int128>(std::max<std::int64_t>(bytes, 0)) * (strided_percent - 100);
+  const Int128 rate = static_cast<Int128>(memory_bytes_per_us) * 100;
+  const Int128 time = (beyond * 1000 + rate - 1) / rate;
+  return time > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(time);
+}
+
+std::int64_t Target::relayout_ns(std::int64_t bytes) const {
+  const Int128 moved = static_cast<Int128>(std::max<std::int64_t>(bytes, 0)) * 2;
+  const std::int64_t traffic = moved > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(moved);
+  const Int128 total =
+      static_cast<Int128>(estimate_ns(traffic, 0, DType::F32, /*launches=*/1)) + strided_ns(bytes);
+  return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
+}
+
 std::string Target::text() const {
   std::string lines = "target " + std::string(name) + "\nkind " + std::string(name_of(kind)) + "\n";
   if (!required_features.empty()) lines += "requires " + std::string(required_features) + "\n";

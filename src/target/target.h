@@ -70,6 +70,11 @@ struct Target {
   std::int64_t estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
                            ArithmeticUnit unit = ArithmeticUnit::Vector) const;
 
+  // What access to so many bytes costs beyond access in order when lanes lie apart; rounded and saturating alike.
+  std::int64_t strided_ns(std::int64_t bytes) const;
+  // A launch that only changes a layout: so many bytes are written in order and read strided.
+  std::int64_t relayout_ns(std::int64_t bytes) const;
+
   std::string text() const;  // canonical, one fact a line: what a lock's hash of the target is made of
   std::string hash() const;  // SHA-256 of text(), in hexadecimal
 };

@@ -171,5 +171,61 @@ TEST(GroupsTest, EveryEdgeHasAVerdictWithAReason) {
   for (const EdgeVerdict& edge : plan.grouping.edges) EXPECT_FALSE(edge.reason.empty());
 }
 
+// ---- relayouts
+
+// A product with an operand that lies along neither its columns nor its sum.
+std::string turned_product(std::int64_t rows, std::int64_t side) {
+  const std::string n = std::to_string(side);
+  return "(%a: f32[4, " + std::to_string(rows) + ", " + n + "], %b: f32[" + n + ", " + n +
+         ", 4]) -> (%y) { %t = Transpose(%b) {perm = [2, 0, 1]} %y = MatMul(%a, %t) }";
+}
+
+TEST(RelayoutTest, AnOperandInStridesIsCopiedOnceForAProduct) {
+  Planned plan = planned(turned_product(16, 48));
+  EXPECT_EQ(plan.text(), "movement: Transpose | contraction: MatMul");
+  ASSERT_EQ(plan.grouping.choices.size(), 1u);
+  const LayoutChoice& choice = plan.grouping.choices[0];
+  EXPECT_EQ(choice.taken.way, LayoutChoice::Way::Stage);
+  EXPECT_EQ(choice.taken.ns, (*find_target("avx512"))->relayout_ns(48 * 48 * 4 * 4));
+  EXPECT_GT(choice.other.ns, choice.taken.ns);
+  EXPECT_EQ(plan.reason("Transpose", "MatMul"),
+            "a copy once is cheaper than strides in everyone who reads it");
+}
+
+TEST(RelayoutTest, ALaunchCostsMoreThanAFewStrides) {
+  EXPECT_EQ(planned(turned_product(4, 16)).text(), "contraction: Transpose MatMul");
+  // Threads bring an operand once for all rows of a block: it takes many blocks.
+  EXPECT_EQ(planned(turned_product(128, 1024), "webgpu").text(), "contraction: Transpose MatMul");
+  EXPECT_EQ(planned(turned_product(1024, 1024), "webgpu").text(),
+            "movement: Transpose | contraction: MatMul");
+}
+
+TEST(RelayoutTest, AnOperandAlongTheSumIsReadWhereItIs) {
+  Planned plan = planned(R"((%a: f32[256, 256], %b: f32[256, 256]) -> (%y) {
+    %t = Transpose(%b) {perm = [1, 0]}
+    %y = MatMul(%a, %t)
+  })");
+  EXPECT_EQ(plan.text(), "contraction: Transpose MatMul");
+  EXPECT_TRUE(plan.grouping.choices.empty()) << "there was nothing to weigh";
+}
+
+// Sums of a turned value along its rows, each behind a product that keeps the groups apart.
+TEST(RelayoutTest, ManyReadersShareACopyAndOneReadsThrough) {
+  auto readers = [](int count) {
+    std::string graph = "(%x: f32[512, 512]", outputs, nodes = "%t = Transpose(%x) {perm = [1, 0]} ";
+    for (int i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      graph += ", %w" + n + ": f32[512, 512], %v" + n + ": f32[512, 512]";
+      outputs += (i > 0 ? ", %y" : "%y") + n;
+      nodes += "%p" + n + " = MatMul(%w" + n + ", %v" + n + ") %y" + n + " = Add(%p" + n + ", %t) ";
+    }
+    return graph + ") -> (" + outputs + ") { " + nodes + "}";
+  };
+  EXPECT_EQ(planned(readers(1)).text(), "contraction: Transpose MatMul Add");
+  EXPECT_EQ(
+      planned(readers(3)).text(),
+      "movement: Transpose | contraction: MatMul Add | contraction: MatMul Add | contraction: MatMul Add");
+}
+
 }  // namespace
 }  // namespace xyntra

@@ -56,6 +56,8 @@ group "row reduction" {
 edge %h to %y fused [8*batch] "both are part of one contraction"
 edge %h to %"a b" materialised [8*batch] "their groups were complete"
 layout %w "[1/2, 0, 1%2]"
+choice %h plain 12 not blocked 40 "channels of 1 picture between 2 groups"
+choice %"a b" stage 812 not fused 1430 "many readers"
 home %x input
 home %w constant
 home %h arena 0
@@ -157,7 +159,7 @@ TEST(LockText, ErrorsSayWhere) {
   EXPECT_EQ(error_of(kLock, "predicted_ns 812", "predicted_ns -1"),
             "line 30, column 16: a time cannot be negative");
   EXPECT_EQ(error_of(kLock, "arena 0", "arena 99999999999"),
-            "line 50, column 15: the number of a slot is too large");
+            "line 52, column 15: the number of a slot is too large");
   EXPECT_EQ(error_of(kLock, "flops [512*batch]", "flops [1, 2]"),
             "line 28, column 9: there is one size in these brackets");
 }

@@ -29,6 +29,7 @@ TEST(Target, FactsAreSane) {
     EXPECT_LE(target.group_threads, target.core_threads);
     EXPECT_LE(target.group_shared_bytes, target.shared_bytes);
     EXPECT_GE(target.storage_buffers, 8);
+    EXPECT_GE(target.strided_percent, 100);
     for (DType dtype : all_dtypes()) {
       EXPECT_GT(target.peak(dtype), 0) << name_of(dtype);
       EXPECT_GE(target.peak(dtype, ArithmeticUnit::Matrix), target.peak(dtype)) << name_of(dtype);
@@ -63,6 +64,18 @@ TEST(Target, TheRooflineIsTheSlowerOfMemoryAndArithmetic) {
   const Target& h100 = named("h100");
   EXPECT_GT(h100.estimate_ns(0, 1'000'000'000, DType::BF16, 0),
             10 * h100.estimate_ns(0, 1'000'000'000, DType::BF16, 0, ArithmeticUnit::Matrix));
+}
+
+TEST(Target, AStrideCostsWhatItTakesBeyondAccessInOrder) {
+  const Target& avx512 = named("avx512");
+  ASSERT_EQ(avx512.strided_percent, 250);
+  EXPECT_EQ(avx512.strided_ns(38'000), 1500);
+  EXPECT_EQ(avx512.strided_ns(1), 1) << "rounds up";
+  EXPECT_EQ(avx512.strided_ns(0), 0);
+  EXPECT_EQ(avx512.strided_ns(-1), 0);
+  EXPECT_EQ(avx512.relayout_ns(38'000), avx512.launch_ns + 2000 + 1500) << "a launch, both ways, the stride";
+  EXPECT_EQ(avx512.relayout_ns(0), avx512.launch_ns);
+  EXPECT_GT(avx512.relayout_ns(INT64_MAX), INT64_MAX / 100) << "saturates, does not wrap";
 }
 
 TEST(Target, TextAndHashTellTargetsApart) {

@@ -1,0 +1,150 @@
+#include "fusion/relayouts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/compose.h"
+#include "schedule/strides.h"
+#include "te/index.h"
+
+namespace xyntra {
+namespace {
+
+class RelayoutWeigher {
+ public:
+  RelayoutWeigher(const Pieces& pieces, const Grouping& grouping, const Target& target,
+                  const FusionOptions& options)
+      : pieces_(pieces),
+        graph_(pieces.graph()),
+        grouping_(grouping),
+        target_(target),
+        options_(options),
+        as_they_are_(grouping.groups.size(), kUnknown) {}
+
+  std::vector<LayoutChoice> run() {
+    std::map<NodeId, std::vector<std::size_t>> readers;  // groups that read through a node
+    for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
+      const Group& group = grouping_.groups[g];
+      for (NodeId node : group.nodes) {
+        if (turns_round(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
+          readers[node].push_back(g);
+      }
+    }
+    std::vector<LayoutChoice> choices;
+    for (const auto& [node, groups] : readers) {
+      if (auto choice = weigh(node, groups)) choices.push_back(std::move(*choice));
+    }
+    std::ranges::sort(choices, comes_before);
+    return choices;
+  }
+
+ private:
+  static constexpr std::int64_t kUnknown = -1;
+
+  ValueId output_of(NodeId node) const { return name_of_node(graph_, node); }
+
+  // All elements of one operand in another order, neighbours apart.
+  bool turns_round(NodeId node) const {
+    const Piece& piece = pieces_[node];
+    if (!piece.transparent || piece.formula.stages.size() != 1) return false;
+    const te::Stage& stage = piece.formula.stages[0];
+    if (stage.body->op != te::ExprOp::Load) return false;
+    const te::BufferInfo &source = piece.formula.buffer(stage.body->buffer),
+                         &target = piece.formula.buffer(stage.target);
+    if (product(source.shape) != product(target.shape) || stage.store.empty()) return false;
+    te::VarId innermost;  // the last loop of the result that has turns
+    for (const te::Expr& index : stage.store) {
+      if (index->op != te::ExprOp::Var) return false;
+      if (!piece.formula.variable(index->var).extent.is(1)) innermost = index->var;
+    }
+    if (!innermost.valid()) return false;
+    te::IndexAlgebra algebra(piece.formula);
+    te::Expr position = te::Expr::index(0);
+    for (std::size_t d = 0; d < source.shape.size(); ++d)
+      position = position * te::Expr::size(source.shape[d]) + stage.body->operands[d];
+    return std::ranges::none_of(algebra.linear(position).terms, [&](const te::LinearIndex::Term& term) {
+      return term.coefficient.is(1) && te::variables_of(term.atom).count(innermost) != 0;
+    });
+  }
+
+  std::optional<LayoutChoice> weigh(NodeId node, const std::vector<std::size_t>& groups) {
+    std::int64_t fused = 0;
+    std::size_t slowed = 0;
+    for (std::size_t g : groups) {
+      const Group& group = grouping_.groups[g];
+      if (computes_source(group, node)) return std::nullopt;  // a copy would part what is one loop now
+      std::int64_t& as_it_is = as_they_are_[g];
+      if (as_it_is == kUnknown)
+        as_it_is = strided_ns(grouping_.formulas[g], group.schedule, target_, options_.choose.nominal);
+      if (as_it_is == 0) continue;
+      const Group apart = reading_from_memory(group, node);
+      const te::Formula formula = compose(pieces_, apart.nodes, apart.inputs, apart.outputs);
+      const std::int64_t gain =
+          as_it_is - strided_ns(formula, group.schedule, target_, options_.choose.nominal);
+      fused += gain;
+      slowed += gain > 0;
+    }
+    if (fused <= 0) return std::nullopt;
+    const Type& type = graph_.value(output_of(node)).type;
+    const std::int64_t stage =
+        target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
+    using Way = LayoutChoice::Way;
+    LayoutChoice choice{output_of(node), {Way::Fused, fused}, {Way::Stage, stage}, {}};
+    if (stage < fused) std::swap(choice.taken, choice.other);
+    choice.reason = graph_.node(node).op + " that " + std::to_string(slowed) + " of " +
+                    std::to_string(groups.size()) + (groups.size() == 1 ? " reader" : " readers") +
+                    " would go over in strides";
+    return choice;
+  }
+
+  // Whether the value that is turned round is computed by the group itself.
+  bool computes_source(const Group& group, NodeId node) const {
+    std::set<NodeId> members(group.nodes.begin(), group.nodes.end());
+    while (pieces_[node].transparent) {
+      if (pieces_[node].reads.empty()) return false;
+      const NodeId producer = graph_.value(pieces_[node].reads[0]).producer;
+      if (!producer.valid() || !members.count(producer)) return false;
+      node = producer;
+    }
+    return true;
+  }
+
+  // The group without a node and what only it needs: its result is an operand.
+  Group reading_from_memory(const Group& group, NodeId absent) const {
+    Group made;
+    std::set<ValueId> needed(group.outputs.begin(), group.outputs.end()), computed;
+    for (auto node = group.nodes.rbegin(); node != group.nodes.rend(); ++node) {
+      const auto& outputs = graph_.node(*node).outputs;
+      const bool wanted =
+          std::ranges::any_of(outputs, [&](ValueId output) { return needed.count(output) != 0; });
+      if (*node == absent || !wanted) continue;
+      made.nodes.insert(made.nodes.begin(), *node);
+      needed.insert(pieces_[*node].reads.begin(), pieces_[*node].reads.end());
+      computed.insert(outputs.begin(), outputs.end());
+    }
+    for (NodeId node : made.nodes) {
+      for (ValueId read : pieces_[node].reads) {
+        const bool listed = std::ranges::find(made.inputs, read) != made.inputs.end();
+        if (!listed && !computed.count(read) && !is_number(graph_, read)) made.inputs.push_back(read);
+      }
+    }
+    made.outputs = group.outputs;
+    return made;
+  }
+
+  const Pieces& pieces_;
+  const Graph& graph_;
+  const Grouping& grouping_;
+  const Target& target_;
+  const FusionOptions& options_;
+  std::vector<std::int64_t> as_they_are_;  // by group: what its strides cost
+};
+
+}  // namespace
+
+std::vector<LayoutChoice> weigh_relayouts(const Pieces& pieces, const Grouping& grouping,
+                                          const Target& target, const FusionOptions& options) {
+  return RelayoutWeigher(pieces, grouping, target, options).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,179 @@
+#include "schedule/strides.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "schedule/lowering.h"
+#include "te/merge.h"
+
+namespace xyntra {
+
+using te::BufferRole;
+using te::Expr;
+using te::ExprNode;
+using te::Formula;
+using te::Stage;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kFewestLanes = 4;  // a loop of fewer turns fills no vector
+constexpr std::int64_t kSharedBlock =
+    128;  // rows of a product that one group of threads reads an operand for
+
+struct Access {
+  te::BufferId buffer;
+  std::vector<Expr> index;
+  std::int64_t bytes = 0;  // moved by all turns together
+};
+
+class StrideCount {
+ public:
+  StrideCount(const Formula& formula, const Target& target, const SymbolBindings& nominal)
+      : formula_(formula), target_(target), probe_(formula, target, nominal, "probe") {
+    probe_.place_temporaries(kir::Scope::Workspace);
+  }
+
+  std::int64_t run() const {
+    std::int64_t total = 0;
+    for (const Stage& stage : formula_.stages) {
+      if (stage.kind == Stage::Kind::MapReduce) total = sum(total, of(stage));
+    }
+    return total;
+  }
+
+ private:
+  static std::int64_t sum(std::int64_t a, std::int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+  static std::int64_t times(std::int64_t a, std::int64_t b) {
+    return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+  }
+
+  std::int64_t turns(VarId loop) const {
+    return std::max<std::int64_t>(0, probe_.size(formula_.variable(loop).extent));
+  }
+  std::int64_t turns(const std::vector<VarId>& loops) const {
+    std::int64_t product = 1;
+    for (VarId loop : loops) product = times(product, turns(loop));
+    return product;
+  }
+
+  std::int64_t bytes(te::BufferId buffer, std::int64_t elements) const {
+    return times(elements, std::max(1, bits_of(formula_.buffer(buffer).dtype) / 8));
+  }
+
+  // Loads of memory; what a group keeps to itself lies as it likes.
+  std::vector<Access> loads(const Expr& expr, std::int64_t repeated) const {
+    std::vector<Access> found;
+    if (!expr.defined()) return found;
+    te::for_each_node(expr, [&](const ExprNode& node) {
+      if (!te::is_load(node) || formula_.buffer(node.buffer).role == BufferRole::Temporary) return;
+      found.push_back({node.buffer, te::index_of(node), bytes(node.buffer, repeated)});
+    });
+    return found;
+  }
+
+  bool in_order(const Access& access, VarId lane) const {
+    return probe_.contiguous_in_blocks(access.buffer, access.index, lane, lanes_of(lane));
+  }
+  std::int64_t lanes_of(VarId lane) const {
+    const auto fitting = static_cast<std::uint64_t>(std::max<std::int64_t>(1, turns(lane)));
+    return std::min(probe_.lanes(), static_cast<std::int64_t>(std::bit_floor(fitting)));
+  }
+
+  // ---- stages
+
+  std::int64_t of(const Stage& stage) const {
+    const std::int64_t points = turns(stage.axes), all = times(points, turns(stage.reduction));
+    std::vector<Access> accesses = loads(stage.body, all);
+    const bool product = stage.reducer == te::Reducer::Sum && stage.body->op == te::ExprOp::Mul;
+    if (product && target_.kind != TargetKind::Cpu) return gathered(stage);
+    if (product && in_order_along_sum(stage, accesses)) return 0;
+    for (Access& access : loads(stage.finish, points)) accesses.push_back(std::move(access));
+    if (formula_.buffer(stage.target).role != BufferRole::Temporary)
+      accesses.push_back({stage.target, stage.store, bytes(stage.target, points)});
+    std::int64_t least = INT64_MAX;
+    for (VarId lane : stage.axes) {
+      if (turns(lane) < kFewestLanes) continue;
+      std::int64_t strided = idle(stage, lane, all);
+      for (const Access& access : accesses) {
+        if (!in_order(access, lane)) strided = sum(strided, target_.strided_ns(access.bytes));
+      }
+      least = std::min(least, strided);
+    }
+    for (VarId lane : product ? std::vector<VarId>() : stage.reduction) {
+      if (turns(lane) < kFewestLanes) continue;
+      std::int64_t strided = 0;
+      for (const Access& access : loads(stage.body, all)) {
+        if (!in_order(access, lane)) strided = sum(strided, target_.strided_ns(access.bytes));
+      }
+      least = std::min(least, strided);
+    }
+    return least == INT64_MAX ? 0 : least;  // too small to have lanes
+  }
+
+  // Lanes of sums that have no element: the last vector of a loop is not full, and a loop shorter than a vector runs in
+  // a shorter one and then element by element.
+  std::int64_t idle(const Stage& stage, VarId lane, std::int64_t all) const {
+    if (stage.reduction.empty() || target_.kind != TargetKind::Cpu) return 0;
+    const std::int64_t full = probe_.lanes(), count = turns(lane), width = lanes_of(lane);
+    const bool masked = probe_.has_masks() && width == full;
+    const std::int64_t steps = count / width + (masked ? (count % width + width - 1) / width : count % width);
+    const std::int64_t work = times(all, 2),
+                       filled = times(work / std::max<std::int64_t>(1, count), times(steps, full));
+    return target_.estimate_ns(0, filled, stage.body.dtype(), 0) -
+           target_.estimate_ns(0, work, stage.body.dtype(), 0);
+  }
+
+  // Both factors lie along the sum: tiles of dot products.
+  bool in_order_along_sum(const Stage& stage, const std::vector<Access>& accesses) const {
+    return std::ranges::any_of(stage.reduction, [&](VarId lane) {
+      return turns(lane) >= kFewestLanes &&
+             std::ranges::all_of(accesses, [&](const Access& access) { return in_order(access, lane); });
+    });
+  }
+
+  // Threads bring blocks of both factors into shared memory, along whatever loop each lies.
+  std::int64_t gathered(const Stage& stage) const {
+    std::int64_t total = 0;
+    std::set<VarId> shared;  // loops of the result that both factors depend on
+    const std::set<VarId> left = te::variables_of(stage.body->operands[0]),
+                          right = te::variables_of(stage.body->operands[1]);
+    for (VarId loop : stage.axes) {
+      if (left.count(loop) && right.count(loop)) shared.insert(loop);
+    }
+    for (const Expr& factor : stage.body->operands) {
+      const std::set<VarId> used = te::variables_of(factor);
+      std::int64_t elements = 1, readers = 1;
+      for (const auto* loops : {&stage.axes, &stage.reduction}) {
+        for (VarId loop : *loops)
+          (used.count(loop) ? elements : readers) = times(used.count(loop) ? elements : readers, turns(loop));
+      }
+      const std::int64_t passes = (readers + kSharedBlock - 1) / kSharedBlock;
+      for (const Access& access : loads(factor, times(elements, passes))) {
+        const bool lies_along_any = std::ranges::any_of(used, [&](VarId loop) {
+          if (shared.count(loop)) return false;  // one block each: no threads run along it
+          const auto stride = probe_.stride(access.buffer, access.index, loop);
+          return stride && stride->is(1);
+        });
+        if (!lies_along_any) total = sum(total, target_.strided_ns(access.bytes));
+      }
+    }
+    return total;
+  }
+
+  const Formula& formula_;
+  const Target& target_;
+  Lowering probe_;
+};
+
+}  // namespace
+
+std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
+                        const SymbolBindings& nominal) {
+  if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == "view") return 0;
+  Formula merged = formula;
+  te::merge_axes(merged);
+  return StrideCount(merged, target, nominal).run();
+}
+
+}  // namespace xyntra
