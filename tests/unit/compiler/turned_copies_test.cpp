@@ -29,8 +29,8 @@ Tensor counted(const Dims& dims) {
 // y = z + transpose(x), the last two axes turned.
 Graph turned_sum(const Dim& rows, const Dim& columns) {
   Graph graph;
-  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, {2, rows, columns}));
-  const ValueId z = graph.add_input("z", Type::tensor(DType::F32, {2, columns, rows}));
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{2, rows, columns}));
+  const ValueId z = graph.add_input("z", Type::tensor(DType::F32, Shape{2, columns, rows}));
   Attributes turn{{"perm", std::vector<std::int64_t>{0, 2, 1}}};
   const ValueId t = graph.output_of(graph.add_node("Transpose", {x}, {"t"}, turn));
   graph.outputs = {graph.output_of(graph.add_node("Add", {z, t}, {"y"}))};
