@@ -58,7 +58,7 @@ class LayoutChooser {
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
     for (const Group& group : groups_) {
-      if (!is_copy(graph_, group)) continue;
+      if (!is_copy(graph_, group) || group.inputs.empty()) continue;  // of a constant it has none
       if (convolved_.count(group.inputs[0]) || convolved_.count(group.outputs[0]))
         convolved_.insert({group.inputs[0], group.outputs[0]});
     }
