@@ -56,8 +56,10 @@ class Contestant {
     std::vector<LaunchTime> times;
     times.reserve(group_times_.size());
     const auto began = Clock::now();
-    XYNTRA_TRY(const std::vector<Datum> outputs, context_.run(inputs, &times));
+    XYNTRA_TRY(const std::vector<Datum> outputs, context_.run(inputs, on_device_ ? nullptr : &times));
     const double wall = milliseconds_since(began);
+    // A device that says how long each launch took is slower by that: it is asked in a run of its own.
+    if (on_device_) XYNTRA_CHECK_OK(context_.run(inputs, &times));
     double sum = 0;
     for (const LaunchTime& time : times) {
       const double took = static_cast<double>(time.nanoseconds) * 1e-6;
@@ -81,7 +83,9 @@ class Contestant {
 
  private:
   Contestant(const Plan& plan, const CpuModel& model, double compile_ms, const RunOptions& running)
-      : context_(model.program, model.host, running, model.driver), group_times_(plan.groups.size()) {
+      : context_(model.program, model.host, running, model.driver),
+        on_device_(model.driver != nullptr),
+        group_times_(plan.groups.size()) {
     measured_.plan = &plan;
     measured_.compile_ms = compile_ms;
     measured_.code_bytes = model.code_bytes;
@@ -98,6 +102,7 @@ class Contestant {
 
   Measured measured_;
   RunContext context_;
+  bool on_device_ = false;
   std::vector<std::vector<double>> group_times_;
   std::vector<double> shares_;
 };

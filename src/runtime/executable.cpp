@@ -129,6 +129,7 @@ class RunContext::State {
       }
       if (options_.progress) options_.progress(s + 1, program.steps.size());
     }
+    if (driver_) XYNTRA_CHECK_OK(fetch(program.outputs));
     std::vector<Datum> outputs;
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
       XYNTRA_TRY(Datum result, i < memory.size() && !memory[i].empty()
@@ -379,18 +380,12 @@ class RunContext::State {
   // A value as a tensor that borrows its memory for the time of a call.
   Result<Datum> as_datum(ProgramValueId id) {
     const ProgramValue& value = program_->values[id];
-    if (driver_ && data_[id].kind == Datum::Kind::Tensor) {
-      const std::span<const std::byte> bytes = data_[id].tensor.bytes();
-      if (bytes.data() == pointers_[id])
-        XYNTRA_CHECK_OK(driver_->fetch({pointers_[id], bytes.size()}, options_.budget.get()));
-    }
+    if (driver_) XYNTRA_CHECK_OK(fetch(std::span(&id, 1)));
     if (!is_tensor(value) || data_[id].kind != Datum::Kind::Absent) return data_[id];
     if (value.kind == ProgramValue::Kind::Constant) return Datum::of(program_->constants[value.index]);
     XYNTRA_TRY(std::byte * memory, address(id));
     XYNTRA_TRY(Dims dims, dims_of(value));
     XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
-    if (driver_)
-      XYNTRA_CHECK_OK(driver_->fetch({memory, static_cast<std::size_t>(bytes)}, options_.budget.get()));
     XYNTRA_TRY(Tensor tensor, Tensor::borrow(value.dtype, std::move(dims),
                                              {memory, static_cast<std::size_t>(bytes)}, nullptr));
     return Datum::of(std::move(tensor));
@@ -550,6 +545,25 @@ class RunContext::State {
   static std::int64_t round_to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   // ---- with a driver
+
+  // Brings values to where the host looks for them, in one way to the device and back.
+  Status fetch(std::span<const ProgramValueId> values) {
+    std::vector<std::span<std::byte>> places;
+    for (ProgramValueId id : values) {
+      const ProgramValue& value = program_->values[id];
+      const Datum& datum = data_[id];
+      if (datum.kind == Datum::Kind::Tensor && datum.tensor.bytes().data() == pointers_[id])
+        places.emplace_back(pointers_[id], datum.tensor.bytes().size());
+      if (datum.kind != Datum::Kind::Absent || !is_tensor(value) ||
+          value.kind == ProgramValue::Kind::Constant)
+        continue;
+      XYNTRA_TRY(std::byte * memory, address(id));
+      XYNTRA_TRY(Dims dims, dims_of(value));
+      XYNTRA_TRY(std::int64_t bytes, byte_size(value.dtype, dims));
+      places.emplace_back(memory, static_cast<std::size_t>(bytes));
+    }
+    return driver_->fetch(places, options_.budget.get());
+  }
 
   // The value whose memory a value is a part of.
   ProgramValueId root_of(ProgramValueId id) const {

@@ -34,7 +34,10 @@ class KernelDriver {
                         const SymbolBindings& sizes) = 0;
   // The host has written these bytes, or is about to read them.
   virtual void changed(std::span<const std::byte> /*memory*/) {}
-  virtual Status fetch(std::span<std::byte> /*memory*/, const Budget* /*budget*/ = nullptr) { return {}; }
+  // Several places cost one way to the device and back.
+  virtual Status fetch(std::span<const std::span<std::byte>> /*places*/, const Budget* /*budget*/ = nullptr) {
+    return {};
+  }
   // Where the work of a launch met an index outside its buffer, since the last call.
   struct Fault {
     const ProgramStep* step = nullptr;

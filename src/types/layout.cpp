@@ -106,7 +106,8 @@ Shape physical_shape(const Layout& layout, const Shape& shape) {
 
 Layout with_room(std::size_t rank, std::size_t axis, Dim room) {
   Layout layout;
-  for (std::size_t d = 0; d < rank; ++d) layout.push_back({d, 1, 0, d == axis ? room : Dim(0)});
+  for (std::size_t d = 0; d < rank; ++d) layout.push_back({d, 1, 0, Dim(0)});
+  layout[axis].room = std::move(room);
   return layout;
 }
 

@@ -278,7 +278,8 @@ std::string KernelEmitter::position(const te::LinearIndex& given) {
   if (!loops_.empty()) {
     auto first = std::stable_partition(index.terms.begin(), index.terms.end(),
                                        [this](const auto& term) { return !is_same_every_turn(term.atom); });
-    const std::span<const te::LinearIndex::Term> same(first, index.terms.end());
+    const auto same = std::span<const te::LinearIndex::Term>(index.terms)
+                          .subspan(static_cast<std::size_t>(first - index.terms.begin()));
     const bool simple = same.size() == 1 && same[0].atom->op == ExprOp::Var && same[0].coefficient.is(1);
     if (!same.empty() && !simple) {
       text = before_loop(same);

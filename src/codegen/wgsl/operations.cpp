@@ -194,8 +194,8 @@ std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::str
     case ExprOp::Fma: return "(" + o[0] + " * " + o[1] + " + " + o[2] + ")";
     case ExprOp::Neg: return is_signed ? "(-" + o[0] + ")" : "(" + kind + "(0) - " + o[0] + ")";
     case ExprOp::Not: return "(~" + o[0] + ")";
-    case ExprOp::Min: return "select(" + o[1] + ", " + o[0] + ", " + o[0] + " < " + o[1] + ")";
-    case ExprOp::Max: return "select(" + o[1] + ", " + o[0] + ", " + o[0] + " > " + o[1] + ")";
+    case ExprOp::Min: return "min(" + o[0] + ", " + o[1] + ")";
+    case ExprOp::Max: return "max(" + o[0] + ", " + o[1] + ")";
     case ExprOp::Abs:
       return is_signed ? "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))" : o[0];
     case ExprOp::Floor:

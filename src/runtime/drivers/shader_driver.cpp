@@ -29,6 +29,7 @@ struct Piece {
   bool constant = false;
   bool used = false;  // in this run
   bool pending = false;  // by a launch that is not submitted yet
+  int turn = 0;  // pieces of the last run in which it was used, before it
 };
 
 // Bytes that the device has, by their place in the host's memory.
@@ -53,8 +54,13 @@ class ShaderDriver : public KernelDriver {
     std::erase_if(known_, [](const auto& entry) { return !entry.second.piece->constant; });
     std::erase_if(pieces_, [](const auto& entry) { return !entry.second.constant && !entry.second.used; });
     for (auto& [memory, piece] : pieces_) piece.used = false;
+    turns_ = 0;
     recording_ = fresh_recording();
+    earlier_.resize(std::min(earlier_.size(), submissions_));
+    submissions_ = 0;
+    if (!faulty_.empty()) fault_buffer_ = {};  // the last run did not look at it
     faulty_.clear();
+    records_.clear();
   }
 
   Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
@@ -93,37 +99,46 @@ class ShaderDriver : public KernelDriver {
     forget(memory.data(), memory.data() + memory.size());
   }
 
-  Status fetch(std::span<std::byte> memory, const Budget* budget) override {
-    std::byte* end = memory.data() + memory.size();
+  Status fetch(std::span<const std::span<std::byte>> places, const Budget* budget) override {
     std::vector<webgpu::Device::Read> reads;
-    for (auto& [begin, known] : known_) {
-      if (begin >= end || known.end <= memory.data() || !known.newer) continue;
-      reads.push_back(
-          {&known.piece->buffer, known.offset, {begin, static_cast<std::size_t>(known.end - begin)}});
-      known.newer = false;
+    for (const std::span<std::byte> memory : places) {
+      std::byte* end = memory.data() + memory.size();
+      for (auto& [begin, known] : known_) {
+        if (begin >= end || known.end <= memory.data() || !known.newer) continue;
+        reads.push_back(
+            {&known.piece->buffer, known.offset, {begin, static_cast<std::size_t>(known.end - begin)}});
+        known.newer = false;
+      }
     }
     if (reads.empty()) return {};
     XYNTRA_CHECK_OK(submit());
+    if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
     return shaders_->device->read(reads, budget);
   }
 
   std::vector<Time> times() const override { return times_; }
 
   Result<std::vector<Fault>> finish() override {
-    XYNTRA_CHECK_OK(submit());
     std::vector<Fault> faults;
-    if (faulty_.empty()) return faults;
-    std::vector<std::byte> records(static_cast<std::size_t>(alignment_) * faulty_.size());
-    XYNTRA_CHECK_OK(shaders_->device->read(fault_buffer_, 0, records));
+    if (faulty_.empty()) {
+      XYNTRA_CHECK_OK(submit());
+      return faults;
+    }
+    if (!recording_.empty() || records_.size() < records_bytes()) {
+      XYNTRA_CHECK_OK(submit());
+      const webgpu::Device::Read read = read_of_records();
+      XYNTRA_CHECK_OK(shaders_->device->read(std::span(&read, 1)));
+    }
     for (std::size_t i = 0; i < faulty_.size(); ++i) {
       std::array<std::uint32_t, 4> words{};
-      const auto record = std::span(records).subspan(i * static_cast<std::size_t>(alignment_), kFaultBytes);
+      const auto record = std::span(records_).subspan(i * static_cast<std::size_t>(alignment_), kFaultBytes);
       std::memcpy(words.data(), record.data(), record.size());
       if (words[0] == 0) continue;
       faults.push_back({faulty_[i],
                         {static_cast<std::int32_t>(words[1]), static_cast<std::int32_t>(words[2]),
                          static_cast<std::int32_t>(words[3])}});
     }
+    if (faults.empty()) faulty_.clear();  // the records are as they were: the next run has them
     return faults;
   }
 
@@ -166,11 +181,16 @@ class ShaderDriver : public KernelDriver {
                          kNothingBytes};
     }
     Piece& piece = pieces_[argument.piece];
-    if (!piece.buffer || piece.buffer.bytes() < round_up(argument.piece_bytes, 4)) {
+    const std::int64_t bytes = round_up(argument.piece_bytes, 4);
+    if (!piece.buffer || piece.buffer.bytes() < bytes) {
       forget(argument.piece, argument.piece + argument.piece_bytes);
-      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(round_up(argument.piece_bytes, 4)));
+      if (!argument.constant) piece.buffer = left_by_another(bytes);
+    }
+    if (!piece.buffer) {
+      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(bytes));
     }
     piece.constant = argument.constant;
+    if (!piece.used) piece.turn = turns_++;
     piece.used = true;
     const std::int64_t offset = argument.memory - argument.piece;
     if (is_read && !is_known(argument.memory, argument.memory + argument.bytes)) {
@@ -180,6 +200,17 @@ class ShaderDriver : public KernelDriver {
       know(argument, piece, false);
     }
     return BufferRange{&piece.buffer, offset, round_up(argument.bytes, 4)};
+  }
+
+  // Callers bring their arrays from new places. The buffer of one that was there in the last run and is not yet in this one
+  // serves: what was recorded with it can stay (Recording::follow).
+  Buffer left_by_another(std::int64_t bytes) {
+    Piece* first = nullptr;
+    for (auto& [memory, piece] : pieces_) {
+      if (piece.used || piece.constant || !piece.buffer || piece.buffer.bytes() != bytes) continue;
+      if (first == nullptr || piece.turn < first->turn) first = &piece;
+    }
+    return first == nullptr ? Buffer() : std::exchange(first->buffer, {});
   }
 
   // Ranges of one launch do not overlap; one that does is read from a copy.
@@ -219,7 +250,7 @@ class ShaderDriver : public KernelDriver {
 
   Status add_fault_record(const ProgramStep& step, std::vector<BufferRange>& ranges) {
     const auto number = static_cast<std::int64_t>(faulty_.size());
-    if (number == 0 || !fault_buffer_ || fault_buffer_.bytes() < (number + 1) * alignment_) {
+    if (!fault_buffer_ || fault_buffer_.bytes() < (number + 1) * alignment_) {
       XYNTRA_CHECK_OK(submit());
       XYNTRA_TRY(Buffer larger,
                  shaders_->device->allocate(alignment_ * std::max<std::int64_t>(64, 2 * number)));
@@ -233,6 +264,13 @@ class ShaderDriver : public KernelDriver {
     ranges.push_back({&fault_buffer_, number * alignment_, kFaultBytes});
     faulty_.push_back(&step);
     return {};
+  }
+
+  std::size_t records_bytes() const { return static_cast<std::size_t>(alignment_) * faulty_.size(); }
+
+  webgpu::Device::Read read_of_records() {
+    records_.resize(records_bytes());
+    return {&fault_buffer_, 0, records_};
   }
 
   // ---- what is known
@@ -253,18 +291,25 @@ class ShaderDriver : public KernelDriver {
   }
 
   void forget(const std::byte* begin, const std::byte* end) {
-    std::erase_if(known_, [&](const auto& entry) { return entry.first < end && entry.second.end > begin; });
+    auto first = known_.lower_bound(const_cast<std::byte*>(begin));
+    if (first != known_.begin() && std::prev(first)->second.end > begin) --first;
+    known_.erase(first, known_.lower_bound(const_cast<std::byte*>(end)));
   }
 
   Status submit() {
-    if (recording_.dispatches() > 0) XYNTRA_CHECK_OK(shaders_->device->submit(recording_));
-    if (timed_ && recording_.dispatches() > 0) {
+    if (!recording_.empty()) {
+      earlier_.resize(std::max(earlier_.size(), submissions_ + 1));
+      recording_.follow(std::move(earlier_[submissions_]));
+      XYNTRA_CHECK_OK(shaders_->device->submit(recording_));
+    }
+    if (timed_ && !recording_.empty()) {
       XYNTRA_CHECK_OK(shaders_->device->wait());
       XYNTRA_TRY(const std::vector<double> spent, shaders_->device->nanoseconds(recording_));
       for (std::size_t i = 0; i < spent.size() && i < steps_.size(); ++i)
         times_.push_back({steps_[i], spent[i]});
     }
     steps_.clear();
+    if (!recording_.empty()) earlier_[submissions_++] = std::move(recording_);
     recording_ = fresh_recording();
     copies_.clear();
     for (auto& [memory, piece] : pieces_) piece.pending = false;
@@ -281,13 +326,17 @@ class ShaderDriver : public KernelDriver {
   std::int64_t alignment_;
   std::map<std::byte*, Piece> pieces_;  // by the host's address
   std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
+  int turns_ = 0;
   webgpu::Recording recording_;
+  std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one
+  std::size_t submissions_ = 0;  // of this run
   std::vector<std::unique_ptr<Buffer>> copies_;
   Buffer workspace_, nothing_, fault_buffer_;
   bool timed_ = false;
   std::vector<const ProgramStep*> steps_;  // of the recording's dispatches
   std::vector<Time> times_;
   std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
+  std::vector<std::byte> records_;  // as they were read last
 };
 
 }  // namespace

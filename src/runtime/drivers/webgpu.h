@@ -128,6 +128,9 @@ class Recording {
   // Both offsets and the size are multiples of 4; the buffers differ.
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
   int dispatches() const;
+  bool empty() const;  // neither a dispatch nor a copy
+  // Takes over what the submission of an earlier recording prepared, where both have the same dispatch at the same place.
+  void follow(Recording earlier);
 
  private:
   friend class Device;

@@ -75,10 +75,8 @@ TEST_P(KernelFiles, RunAsShaders) {
   driver->begin(false);
   auto launched = driver->launch(step, memory, one.sizes);
   ASSERT_TRUE(launched.has_value()) << launched.error().to_string();
-  for (const std::span<std::byte>& bytes : spans) {
-    auto fetched = driver->fetch(bytes);
-    ASSERT_TRUE(fetched.has_value()) << fetched.error().to_string();
-  }
+  auto fetched = driver->fetch(spans);
+  ASSERT_TRUE(fetched.has_value()) << fetched.error().to_string();
   EXPECT_EQ("", one.wrong(arguments)) << one.file << "\n" << shader->text;
 }
 

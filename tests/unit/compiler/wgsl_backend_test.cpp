@@ -139,25 +139,30 @@ class WgslRuns : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(WgslRuns, TheSameHoweverShadersAreMade) {
-  const Graph graph = graph_of(GetParam());
+std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t seed) {
   std::vector<Datum> inputs;
   for (ValueId id : graph.inputs) {
     const Type& type = graph.value(id).type;
     Dims dims;
-    for (const Dim& dim : *type.shape) dims.push_back(*dim.evaluate({{"N", 7}}));
+    for (const Dim& dim : *type.shape) dims.push_back(*dim.evaluate({{"N", size}}));
     Tensor tensor = *Tensor::allocate(type.dtype, dims);
     for (std::int64_t i = 0; i < tensor.count(); ++i) {
       if (type.dtype == DType::I64) {
-        const std::int64_t value = i % 8;
+        const std::int64_t value = (i + seed) % 8;
         std::memcpy(tensor.mutable_bytes().data() + i * 8, &value, 8);
       } else {
-        const float value = static_cast<float>(i % 13) / 4 - 1;
+        const float value = static_cast<float>((i + seed) % 13) / 4 - 1;
         std::memcpy(tensor.mutable_bytes().data() + i * 4, &value, 4);
       }
     }
     inputs.push_back(Datum::of(std::move(tensor)));
   }
+  return inputs;
+}
+
+TEST_P(WgslRuns, TheSameHoweverShadersAreMade) {
+  const Graph graph = graph_of(GetParam());
+  const std::vector<Datum> inputs = inputs_of(graph, 7, 0);
   std::vector<std::vector<std::byte>> found;
   for (const ShaderOptions& shaders : {ShaderOptions{false, false}, ShaderOptions{false, true},
                                        ShaderOptions{true, false}, ShaderOptions{true, true}}) {
@@ -171,7 +176,67 @@ TEST_P(WgslRuns, TheSameHoweverShadersAreMade) {
   }
 }
 
+// What was recorded for one run serves the next: whatever comes from elsewhere or has another size must be recorded anew.
+TEST_P(WgslRuns, AgainWithOtherArraysAndSizes) {
+  const Graph graph = graph_of(GetParam());
+  auto fresh = [&] { return make_runner(graph, plan_of(graph), "wgsl", {}, ObjectCache::off(), {}); };
+  auto kept = fresh();
+  ASSERT_TRUE(kept.has_value()) << kept.error().to_string();
+  std::vector<std::vector<Datum>> alive;  // so that each input has a place of its own
+  std::int64_t seed = 0;
+  for (std::int64_t size : {7, 7, 7, 300, 7, 300, 300}) {
+    alive.push_back(inputs_of(graph, size, ++seed));
+    if (seed == 3) alive.back() = alive.front();
+    auto again = (*kept)->run(alive.back());
+    ASSERT_TRUE(again.has_value()) << again.error().to_string();
+    auto other = fresh();
+    auto once = (*other)->run(alive.back());
+    ASSERT_TRUE(once.has_value()) << once.error().to_string();
+    for (std::size_t i = 0; i < once->size(); ++i)
+      EXPECT_TRUE(std::ranges::equal((*once)[i].tensor.bytes(), (*again)[i].tensor.bytes())) << seed;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, WgslRuns, testing::ValuesIn(kModels));
+
+TEST(WgslBackend, OneFaultOfManyLaunchesIsFoundAndTheNextRunIsRight) {
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  constexpr int kLookups = 100;  // more than there are records for at first
+  std::string text =
+      "xir 1\ngraph @main(%x0: f32[8], %i: i64[8], %j: i64[8]) -> (%x" + std::to_string(kLookups) + ") {\n";
+  for (int n = 0; n < kLookups; ++n) {
+    text += "  %x" + std::to_string(n + 1) + ": f32[8] = Gather(%x" + std::to_string(n) +
+            (n == 5 ? ", %j) @lookup_five\n" : ", %i)\n");
+  }
+  const Graph graph = graph_of((text + "}").c_str());
+  auto runner = make_runner(graph, plan_of(graph, false), "wgsl", {}, ObjectCache::off(), {});
+  ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+  auto inputs = [](std::int64_t bad) {
+    std::vector<Datum> made;
+    Tensor x = *Tensor::allocate(DType::F32, {8}), i = *Tensor::allocate(DType::I64, {8}),
+           j = *Tensor::allocate(DType::I64, {8});
+    for (std::int64_t k = 0; k < 8; ++k) {
+      const auto value = static_cast<float>(k);
+      const std::int64_t other = k == 3 ? bad : k;
+      std::memcpy(x.mutable_bytes().data() + k * 4, &value, 4);
+      std::memcpy(i.mutable_bytes().data() + k * 8, &k, 8);
+      std::memcpy(j.mutable_bytes().data() + k * 8, &other, 8);
+    }
+    for (Tensor* one : {&x, &i, &j}) made.push_back(Datum::of(std::move(*one)));
+    return made;
+  };
+  for (std::int64_t bad : {3, 8, 3, 3, 9, 9, 3}) {
+    const std::vector<Datum> given = inputs(bad);
+    auto results = (*runner)->run(given);
+    ASSERT_EQ(bad == 3, results.has_value()) << bad << (results ? "" : results.error().to_string());
+    if (!results) {
+      EXPECT_NE(std::string::npos, results.error().to_string().find("lookup_five"))
+          << results.error().to_string();
+    } else {
+      EXPECT_TRUE(std::ranges::equal(given[0].tensor.bytes(), (*results)[0].tensor.bytes()));
+    }
+  }
+}
 
 TEST(WgslBackend, EverythingThatBrowsersLackIsListed) {
   const Graph graph = graph_of(R"(xir 1

@@ -150,6 +150,39 @@ TEST_F(WebGpu, a_recording_is_submitted_again_and_its_dispatches_follow_one_anot
   EXPECT_EQ(contents<std::uint32_t>(*device_, *x), std::vector<std::uint32_t>(kCount, 25));
 }
 
+TEST_F(WebGpu, a_recording_follows_another_where_they_are_the_same) {
+  auto left = device_->allocate(kBytes), right = device_->allocate(kBytes), other = device_->allocate(kBytes);
+  auto sum = device_->allocate(kBytes);
+  auto pipeline = device_->pipeline(addition());
+  ASSERT_TRUE(left && right && other && sum && pipeline);
+  ASSERT_TRUE(device_->write(*left, 0, bytes_of(std::vector<float>(kCount, 1.0F))));
+  ASSERT_TRUE(device_->write(*right, 0, bytes_of(std::vector<float>(kCount, 2.0F))));
+  ASSERT_TRUE(device_->write(*other, 0, bytes_of(std::vector<float>(kCount, 5.0F))));
+  Recording last;
+  struct Turn {
+    const Buffer* with;
+    std::int32_t count;
+    std::size_t dispatches;
+    float expected;
+  };
+  const std::int32_t all = kCount;
+  for (const Turn& turn : {Turn{&*right, all, 1, 3}, Turn{&*right, all, 1, 3}, Turn{&*other, all, 1, 6},
+                           Turn{&*right, 10, 1, 3}, Turn{&*other, all, 3, 6}, Turn{&*right, all, 2, 3}}) {
+    ASSERT_TRUE(device_->write(*sum, 0, bytes_of(std::vector<float>(kCount, 0.0F))));
+    const std::vector<std::int32_t> sizes = {turn.count};
+    const BufferRange ranges[] = {{&*left, 0, kBytes}, {turn.with, 0, kBytes}, {&*sum, 0, kBytes}};
+    Recording recording;
+    for (std::size_t i = 0; i < turn.dispatches; ++i)
+      ASSERT_TRUE(recording.dispatch(*pipeline, ranges, bytes_of(sizes), 16, 1, 1));
+    recording.follow(std::move(last));
+    ASSERT_TRUE(device_->submit(recording));
+    std::vector<float> expected(kCount, 0.0F);
+    std::fill_n(expected.begin(), turn.count, turn.expected);
+    EXPECT_EQ(contents<float>(*device_, *sum), expected);
+    last = std::move(recording);
+  }
+}
+
 TEST_F(WebGpu, ranges_of_one_arena) {
   const std::int64_t alignment = device_->adapter().limits.offset_alignment;
   const std::int64_t second = (kBytes + alignment - 1) / alignment * alignment;

@@ -38,6 +38,8 @@ Status Recording::dispatch(const Pipeline&, std::span<const BufferRange>, std::s
 }
 Status Recording::copy(const BufferRange&, const Buffer&, std::int64_t) { return absent(); }
 int Recording::dispatches() const { return 0; }
+bool Recording::empty() const { return true; }
+void Recording::follow(Recording) {}
 
 Device::Device(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Device::~Device() = default;

@@ -139,6 +139,7 @@ Recording Recording::timed() {
   return recording;
 }
 int Recording::dispatches() const { return state_->dispatches; }
+bool Recording::empty() const { return state_->steps.empty(); }
 
 Status Recording::dispatch(const Pipeline& pipeline, std::span<const BufferRange> ranges,
                            std::span<const std::byte> sizes, std::int64_t x, std::int64_t y, std::int64_t z) {
@@ -232,19 +233,38 @@ Status Recording::copy(const BufferRange& from, const Buffer& to, std::int64_t t
   return {};
 }
 
+// A bind group holds the buffer of sizes as well: without that one, none is of use. Its content may differ, as writes
+// take their turn after what was submitted.
+void Recording::follow(Recording earlier) {
+  if (earlier.state_ == nullptr) return;
+  State& before = *earlier.state_;
+  if (before.device != state_->device || before.sizes_there.size() != state_->sizes.size()) return;
+  state_->sizes_buffer = std::move(before.sizes_buffer);
+  state_->sizes_there = std::move(before.sizes_there);
+  for (std::size_t i = 0; i < std::min(state_->steps.size(), before.steps.size()); ++i) {
+    State::Step &step = state_->steps[i], &old = before.steps[i];
+    if (step.pipeline == old.pipeline && step.ranges == old.ranges && step.sizes_offset == old.sizes_offset)
+      step.bind_group = std::move(old.bind_group);
+  }
+}
+
 // What does not change between submissions: the buffer of sizes, the bind groups, the queries.
 Status Device::State::prepare(Recording::State& recording) {
   const Library& wgpu = opened_library();
   recording.prepared = 0;
-  if (!recording.sizes.empty()) {
+  if (recording.sizes_there.size() != recording.sizes.size()) {
+    for (Recording::State::Step& step : recording.steps) step.bind_group = {};
     XYNTRA_TRY(recording.sizes_buffer, make_buffer(static_cast<std::int64_t>(recording.sizes.size()),
                                                    WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst));
+  }
+  if (recording.sizes_there != recording.sizes) {
     wgpu.QueueWriteBuffer(queue.get(), recording.sizes_buffer.get(), 0, recording.sizes.data(),
                           recording.sizes.size());
+    recording.sizes_there = recording.sizes;
   }
   const Reports reports;
   for (Recording::State::Step& step : recording.steps) {
-    if (step.pipeline == nullptr) continue;
+    if (step.pipeline == nullptr || step.bind_group.get() != nullptr) continue;
     std::vector<WGPUBindGroupEntry> entries;
     for (const Recording::State::Range& range : step.ranges) {
       WGPUBindGroupEntry& entry = entries.emplace_back();

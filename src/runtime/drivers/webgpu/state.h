@@ -81,6 +81,7 @@ struct Recording::State {
     std::shared_ptr<Buffer::State> buffer;
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
+    bool operator==(const Range&) const = default;
   };
   struct Step {
     std::shared_ptr<Pipeline::State> pipeline;  // none: a copy from ranges[0] to ranges[1]
@@ -97,6 +98,7 @@ struct Recording::State {
   // made by the first submission, again when something was added since
   std::size_t prepared = 0;  // steps
   BufferHandle sizes_buffer;
+  std::vector<std::byte> sizes_there;  // what that buffer holds
   std::vector<QuerySetHandle> queries;
   Buffer ticks;
 };
