@@ -324,8 +324,10 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
   if (form.vectors) {
     const bool whole = lane_.valid() && index.find(lane_) != nullptr;
     if (whole) index.terms.erase(index.terms.begin() + (index.find(lane_) - index.terms.data()));
+    // A turn that is written out adds a multiple of a size: which element it is may still be known.
+    const bool even = te::divides(Dim(kVector), index.constant);
     const bool known =
-        index.constant.is_constant() &&
+        (even || index.constant.is_constant()) &&
         std::all_of(index.terms.begin(), index.terms.end(), [](const te::LinearIndex::Term& term) {
           return te::divides(Dim(kVector), term.coefficient);
         });
@@ -339,9 +341,8 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
       return name + "[" + vector + "][" + rest_text(at, "4") + "]";
     }
     const Dim first = index.constant;
-    if (!whole)
-      component =
-          std::string(".") + component_name(static_cast<std::size_t>(modulo(first, kVector).constant()));
+    const std::int64_t element = even ? 0 : modulo(first, kVector).constant();
+    if (!whole) component = std::string(".") + component_name(static_cast<std::size_t>(element));
     index.constant = floor_div(first, kVector);
     for (te::LinearIndex::Term& term : index.terms)
       term.coefficient = floor_div(term.coefficient, Dim(kVector));
