@@ -41,10 +41,19 @@ struct Lack {
 std::vector<Lack> lacks_of(const kir::Kernel& kernel, const Ground& ground, const SymbolBindings& sizes) {
   std::vector<Lack> found;
   const std::string most = ", " + ground.name + " has at most ";
-  if (auto shader = emit_wgsl(kernel, ground.features); !shader) {
+  const auto shader = emit_wgsl(kernel, ground.features);
+  if (!shader) {
     const bool doubles = !(ground.features.float64 && ground.features.int64);
     found.push_back({shader.error().message,
                      [doubles](const Type& type) { return doubles && type.dtype == DType::F64; }});
+  }
+  const std::int64_t most_turns = ground.limits.loop_turns;
+  for (const ShaderPhase& phase : shader ? shader->phases : std::vector<ShaderPhase>{}) {
+    const auto turns = phase.turns.evaluate(sizes);
+    if (turns && most_turns > 0 && *turns > most_turns)
+      found.push_back({"a shader whose loops have " + std::to_string(*turns) + " turns" + most +
+                           std::to_string(most_turns),
+                       [](const Type&) { return false; }});
   }
   std::int64_t buffers = 0, largest = 0;
   kir::for_each_statement(kernel.body, [&buffers](const kir::StmtNode& node) {

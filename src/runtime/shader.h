@@ -20,6 +20,7 @@ struct ShaderPhase {
   std::string entry;
   Dim items;
   std::int64_t items_per_group = 1;
+  Dim turns = 0;  // of all loops of an invocation, at most
 };
 
 // Bindings of group 0, in this order: the kernel's arguments, its workspace buffers, the fault record where it looks at an

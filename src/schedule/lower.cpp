@@ -371,7 +371,8 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   std::vector<Stmt> phases;
   for (const Stage& stage : lowering.formula().stages) {
     if (stage.kind == Stage::Kind::Scan) {
-      phases.push_back(scan(lowering, stage, keep_order));
+      Stmt shared = lower_scan_in_group(lowering, stage, schedule);
+      phases.push_back(shared.defined() ? shared : scan(lowering, stage, keep_order));
     } else if (Stmt product =
                    hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {

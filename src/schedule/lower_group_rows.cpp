@@ -95,6 +95,41 @@ class RowsInGroups {
     return may_leave(item) ? Stmt() : item;
   }
 
+  // A scan by one group: its threads share out what a step makes, and wait for one another after each part of it.
+  Stmt scan(const Stage& stage) {
+    std::int64_t work = 1, elements = 1;  // of the largest part of a step
+    for (const Stage& inner : stage.stages) {
+      if (inner.kind != Stage::Kind::MapReduce || bits_of(formula_.buffer(inner.target).dtype) < 32)
+        return {};
+      std::int64_t made = 1;
+      for (VarId axis : inner.axes) made *= lowering_.size(formula_.variable(axis).extent);
+      elements = std::max(elements, made);
+      work = std::max(work, made * turns(inner));
+    }
+    if (work < kLongSum) return {};
+    while (threads_ < 256 && threads_ < elements) threads_ *= 2;
+    const te::Variable& step = formula_.variable(stage.step);
+    const VarId group = lowering_.loop("g", 1), turn = lowering_.loop(step.name, step.extent);
+    thread_ = lowering_.loop("x", threads_);
+    std::vector<Stmt> body;
+    for (const Stage& inner : stage.stages) {
+      body.push_back(row_of(inner, inner.axes, {{stage.step.index, Expr::variable(turn)}}));
+      body.push_back(barrier());
+    }
+    for (const te::Carried& carried : stage.carried) {  // what was next is now the state
+      const te::BufferInfo& state = formula_.buffer(carried.state);
+      auto move = [&](const std::vector<Expr>& index, const Expr&) {
+        return Stmt::store(lowering_.placed(carried.state), index,
+                           Expr::load(lowering_.placed(carried.next), state.dtype, index));
+      };
+      Stmt moved = state.shape.empty() ? by_one_thread(move({}, {})) : shared_out(state.shape, false, move);
+      body.insert(body.end(), {std::move(moved), barrier()});
+    }
+    Stmt item = Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body)));
+    item = Stmt::loop(LoopKind::Grid, group, Stmt::loop(LoopKind::Thread, thread_, item));
+    return may_leave(item) ? Stmt() : item;
+  }
+
  private:
   // A thread that finds an index outside leaves, and the others would wait for it.
   static bool may_leave(const Stmt& item) {
@@ -267,20 +302,31 @@ class RowsInGroups {
   // Threads take turns: what(bound, lane) at every position of these loops, `lane` being 0 where elements come one by one.
   template <class What>
   Stmt shared_out(const Loops& loops, const Substitution& bound, bool vectors, What what) {
+    std::vector<Dim> extents;
+    for (VarId axis : loops.axes) extents.push_back(formula_.variable(axis).extent);
+    return shared_out(extents, vectors, [&](const std::vector<Expr>& index, const Expr& lane) {
+      Substitution inner = bound;
+      for (std::size_t i = 0; i < index.size(); ++i) inner[loops.axes[i].index] = index[i];
+      return what(inner, lane);
+    });
+  }
+
+  // The same over an index of these extents: what(index, lane).
+  template <class What>
+  Stmt shared_out(const std::vector<Dim>& extents, bool vectors, What what) {
     const std::int64_t lanes = vectors ? kRowLanes : 1;
-    const Dim parts = floor_div(loops.extent, lanes);
+    const Dim parts = floor_div(product(extents), lanes);
     const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads_))), lane = lowering_.loop("v", lanes);
     const Expr part = Expr::variable(turn) * Expr::index(threads_) + Expr::variable(thread_);
     const Expr position = part * Expr::index(lanes) + Expr::variable(lane);
-    Substitution inner = bound;
+    std::vector<Expr> index(extents.size());
     Dim stride = 1;
-    for (std::size_t i = loops.axes.size(); i-- > 0;) {
-      const Dim& extent = formula_.variable(loops.axes[i]).extent;
+    for (std::size_t i = extents.size(); i-- > 0;) {
       Expr digit = stride.is(1) ? position : te::floor_div(position, Expr::size(stride));
-      inner[loops.axes[i].index] = i == 0 ? digit : te::mod(digit, Expr::size(extent));
-      stride = stride * extent;
+      index[i] = i == 0 ? digit : te::mod(digit, Expr::size(extents[i]));
+      stride = stride * extents[i];
     }
-    Stmt body = what(inner, Expr::variable(lane));
+    Stmt body = what(index, Expr::variable(lane));
     body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
     if (!te::divides(Dim(threads_), parts)) body = Stmt::branch(part < Expr::size(parts), body);
     const Dim& turns = lowering_.kernel().variable(turn).extent;
@@ -416,6 +462,10 @@ class RowsInGroups {
 
 Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).long_sums(stage);
+}
+
+Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).scan(stage);
 }
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {

@@ -19,6 +19,9 @@ kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 // Few results that are long sums, a group of threads each; no statement elsewhere.
 kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 
+// A scan whose steps are worth a group of threads, temporaries being placed; no statement elsewhere.
+kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+
 // Rows of all stages, one group of threads each; no statement where the stages share no rows, or rows are short.
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
 

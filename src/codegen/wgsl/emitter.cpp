@@ -24,6 +24,23 @@ std::int64_t invocations_for(const Dim& items) {
   return items.constant() <= 2048 ? 32 : items.constant() <= 16384 ? 64 : 256;
 }
 
+// Turns that an invocation makes in all loops that are written as such, at most.
+Dim turns_of(const kir::Kernel& kernel, const kir::Stmt& given) {
+  if (!given.defined()) return 0;
+  Dim turns = 0;
+  for (const kir::Stmt& inner : given->body) turns = turns + turns_of(kernel, inner);
+  if (given->kind != StmtNode::Kind::Loop) return turns;
+  const Dim& extent = kernel.variable(given->var).extent;
+  switch (given->loop) {
+    case LoopKind::Serial: return extent * (turns + 1);
+    case LoopKind::Unrolled:
+    case LoopKind::Vector: return extent * turns;
+    case LoopKind::Grid:
+    case LoopKind::Thread: return turns;
+  }
+  return turns;
+}
+
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 
 Status unsupported(const std::string& what) {
@@ -139,7 +156,7 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   XYNTRA_CHECK_OK(own_buffers(body, grouped));
   XYNTRA_CHECK_OK(statement(body));
   body_ += "}\n";
-  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count};
+  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body)};
 }
 
 std::string KernelEmitter::array_type(kir::BufferId id) const {

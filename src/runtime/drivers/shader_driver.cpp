@@ -158,15 +158,23 @@ class ShaderDriver : public KernelDriver {
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   }
 
-  // Positions are computed in 32 bits.
-  static Status fits(const ShaderKernel& kernel, const SymbolBindings& sizes) {
+  // Positions are computed in 32 bits; a driver that ends loops early would give wrong numbers.
+  Status fits(const ShaderKernel& kernel, const SymbolBindings& sizes) const {
     auto small = [&sizes](const Dim& count) -> Status {
       XYNTRA_TRY(std::int64_t value, count.evaluate(sizes));
       if (value <= INT32_MAX) return {};
       return limit_error(std::to_string(value) + " elements or work items are more than a shader can count");
     };
     for (const Dim& elements : kernel.argument_elements) XYNTRA_CHECK_OK(small(elements));
-    for (const ShaderPhase& phase : kernel.phases) XYNTRA_CHECK_OK(small(phase.items));
+    const webgpu::Adapter& adapter = shaders_->device->adapter();
+    const std::int64_t most = adapter.limits.loop_turns;
+    for (const ShaderPhase& phase : kernel.phases) {
+      XYNTRA_CHECK_OK(small(phase.items));
+      XYNTRA_TRY(const std::int64_t turns, phase.turns.evaluate(sizes));
+      if (most > 0 && turns > most)
+        return limit_error(adapter.name + " ends the loops of a shader after " + std::to_string(most) +
+                           " turns, and this one has " + std::to_string(turns));
+    }
     return {};
   }
 

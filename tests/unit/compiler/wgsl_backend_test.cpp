@@ -71,6 +71,13 @@ graph @main(%x: f32[4, 6], %y: f32[6, 4]) -> (%z) {
   %d: f32[6, 6] = CumSum(%c, %axis)
   %z: f32[6, 6] = Tanh(%d)
 })",
+    R"(xir 1
+graph @main(%w: f32[64, 24], %x: f32[24, N, 32], %b: f32[64, 1]) -> (%y) {
+  const %shape: i64[2] = [24, -1]
+  %m: f32[24, 32*N] = Reshape(%x, %shape)
+  %p: f32[64, 32*N] = MatMul(%w, %m)
+  %y: f32[64, 32*N] = Add(%p, %b)
+})",
 };
 
 Graph graph_of(const char* text) {
@@ -132,12 +139,13 @@ TEST(WgslBackend, KernelsThatReachOutsideBecomeNoShaders) {
   EXPECT_EQ(kMutants, outside) << "of " << mutants.size();
 }
 
-class WgslRuns : public testing::TestWithParam<const char*> {
+class WgslDevice : public testing::Test {
  protected:
   void SetUp() override {
     if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
   }
 };
+class WgslRuns : public WgslDevice, public testing::WithParamInterface<const char*> {};
 
 std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t seed) {
   std::vector<Datum> inputs;
@@ -235,6 +243,43 @@ TEST(WgslBackend, OneFaultOfManyLaunchesIsFoundAndTheNextRunIsRight) {
     } else {
       EXPECT_TRUE(std::ranges::equal(given[0].tensor.bytes(), (*results)[0].tensor.bytes()));
     }
+  }
+}
+
+// A step is shared out among the threads of a group, which changes no sum.
+TEST(WgslBackend, ScansInGroupsGiveTheBitsOfTheReference) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f32[3, 2, 20], %w: f32[1, 160, 20], %r: f32[1, 160, 40], %b: f32[1, 320], %h: f32[1, 2, 40], %c: f32[1, 2, 40]) -> (%y, %hn, %cn) {
+  %y: f32[3, 1, 2, 40], %hn: f32[1, 2, 40], %cn: f32[1, 2, 40] = LSTM(%x, %w, %r, %b, _, %h, %c) {hidden_size = 40}
+})");
+  const Plan plan = plan_of(graph);
+  auto lowered = lower_plan(plan, {});
+  ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+  EXPECT_NE(std::string::npos, kir::to_string(lowered->kernels.at(0)).find("thread x"));
+  const std::vector<Datum> inputs = inputs_of(graph, 7, 0);
+  auto simulated = make_runner(graph, plan, "sim", {}), reference = make_runner(graph, "reference", {});
+  ASSERT_TRUE(simulated.has_value() && reference.has_value());
+  auto found = (*simulated)->run(inputs), wanted = (*reference)->run(inputs);
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  ASSERT_TRUE(wanted.has_value()) << wanted.error().to_string();
+  for (std::size_t i = 0; i < wanted->size(); ++i)
+    EXPECT_TRUE(std::ranges::equal((*wanted)[i].tensor.bytes(), (*found)[i].tensor.bytes())) << i;
+}
+
+// Some drivers end loops that have many turns and go on with wrong numbers.
+TEST_F(WgslDevice, LoopsThatADriverWouldEndAreErrors) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f32[70000]) -> (%z) {
+  const %axis: i64[] = 0
+  %z: f32[70000] = CumSum(%x, %axis)
+})");
+  auto runner = make_runner(graph, plan_of(graph), "wgsl", {});
+  ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+  auto results = (*runner)->run(inputs_of(graph, 7, 0));
+  const std::int64_t most = (*shared_device(""))->adapter().limits.loop_turns;
+  EXPECT_EQ(most == 0 || most > 70000, results.has_value());
+  if (!results) {
+    EXPECT_EQ(ErrorClass::Limit, results.error().error_class) << results.error().to_string();
   }
 }
 

@@ -21,6 +21,9 @@ constexpr FeatureRow kFeatures[] = {
     {WGPUFeatureName_TimestampQuery, &Adapter::timestamps},
 };
 
+// Mesa's driver for processors counts down from this in every invocation, so that no shader hangs it.
+constexpr std::int64_t kLoopTurnsOfLlvmpipe = 65535;
+
 template <class To, class From>
 To clamped(From value) {
   return static_cast<To>(
@@ -78,6 +81,7 @@ AdapterEntry describe(const Library& wgpu, WGPUAdapter adapter) {
   entry.limits.nextInChain = nullptr;
   entry.limits.maxImmediateSize = 0;  // wants a feature that we do not use
   entry.facts.limits = limits_of(entry.limits);
+  if (entry.facts.name.starts_with("llvmpipe")) entry.facts.limits.loop_turns = kLoopTurnsOfLlvmpipe;
 
   WGPUSupportedFeatures supported = {};
   wgpu.AdapterGetFeatures(adapter, &supported);
