@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test dev bench check fuzz conformance graphs random packages hostile asan tsan math-sweep clean
+.PHONY: help fuse test dev bench check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -39,6 +39,11 @@ conformance: ## the ONNX backend tests against the checked-in list
 	@scripts/setup build conformance
 	@scripts/build release
 	@scripts/conformance
+
+shaders: ## shaders unfused, portable and for processors: all conformance tests and models; models of packages
+	@scripts/setup build conformance wgpu peers models
+	@scripts/build release
+	@scripts/test --lanes shader_ways
 
 graphs: ## CASES random graphs from SEED: fused and rewritten ones give what the reference gives
 	@scripts/setup build

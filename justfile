@@ -30,6 +30,10 @@ fuzz seconds="60":
 conformance:
     @make --no-print-directory conformance
 
+# shaders in every way they can be made: all conformance tests and models
+shaders:
+    @make --no-print-directory shaders
+
 # every operator against ONNX Runtime on 50 random cases
 random:
     @make --no-print-directory random

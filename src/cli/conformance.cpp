@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "cli/backends.h"
+#include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "compiler/model_runner.h"
 #include "rewrite/user_rules.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -19,6 +21,8 @@ struct ConformanceFlags {
   bool rewrite = false;
   std::string folder;
   std::string filter;
+  std::string sample;
+  PlanFlags plan;
   double seconds_per_test = 60;
 };
 
@@ -37,6 +41,18 @@ Result<std::string> default_folder() {
                        {},
                        "scripts/setup conformance installs it; or name a folder",
                        false});
+}
+
+// "3/16" is the third test, and every 16th after it.
+Result<ConformanceSample> sample_of(const std::string& text) {
+  if (text.empty()) return ConformanceSample{};
+  const std::size_t slash = text.find('/');
+  const auto number = [](std::string_view digits) { return parse_u64(digits).value_or(0); };
+  const std::uint64_t first = number(std::string_view(text).substr(0, slash));
+  const std::uint64_t every =
+      slash == std::string::npos ? 0 : number(std::string_view(text).substr(slash + 1));
+  if (first < 1 || first > every) return usage_error("--sample: expected K/N with 1 <= K <= N, such as 3/16");
+  return ConformanceSample{first - 1, every};
 }
 
 std::string results_text(const std::vector<ConformanceResult>& results, std::size_t passed,
@@ -66,7 +82,13 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   if (flags.rewrite) {
     XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   }
+  XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
+  if (runs_plans(backend)) {
+    XYNTRA_TRY(options.plan, compile_options(Graph(), flags.plan, session));
+    XYNTRA_TRY(options.plan.target, target_for(backend, session));
+  }
   options.filter = flags.filter;
+  XYNTRA_TRY(options.sample, sample_of(flags.sample));
   options.threads = session.threads();
   options.time_per_test = std::chrono::milliseconds(static_cast<std::int64_t>(flags.seconds_per_test * 1000));
   options.bytes_per_test = session.config->integer("limits.max_memory") / options.threads;
@@ -85,8 +107,10 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
               {"skipped", skipped},
               {"tests", Json::array()}};
     for (const ConformanceResult& result : results) {
-      json["tests"].push_back(
-          {{"name", result.name}, {"status", name_of(result.status)}, {"reason", result.reason}});
+      json["tests"].push_back({{"name", result.name},
+                               {"status", name_of(result.status)},
+                               {"reason", result.reason},
+                               {"seconds", result.seconds}});
     }
     session.out = json.dump(1) + "\n";
   } else {
@@ -102,6 +126,8 @@ VerbAction declare_conformance(Flags& syntax, Session& session) {
   syntax.push_back(
       {"DIR", &flags->folder, "tests: folders with model.onnx and test_data_set_*; ONNX's own by default"});
   syntax.push_back({"--filter", &flags->filter, "only tests whose name contains this", "TEXT"});
+  syntax.push_back(
+      {"--sample", &flags->sample, "only the K-th of these tests, and every N-th after it", "K/N"});
   syntax.push_back({"--test-timeout", &flags->seconds_per_test, "seconds one test may take", "SECONDS",
                     Flag::Defaulted, Flag::Range{0.001, 1e6}});
   syntax.push_back({"--rewrite", &flags->rewrite, "run what rewriting makes of each model"});
@@ -109,6 +135,9 @@ VerbAction declare_conformance(Flags& syntax, Session& session) {
   declare_portable(syntax, session);
   declare_checked(syntax, session);
   declare_device(syntax, session);
+  declare_target(syntax, session);
+  declare_forbid(syntax, session);
+  declare_steps(syntax, flags->plan);
   return [flags](Session& running) { return conformance(*flags, running); };
 }
 

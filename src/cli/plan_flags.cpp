@@ -1,5 +1,6 @@
 #include "cli/plan_flags.h"
 
+#include "compiler/model_runner.h"
 #include "compiler/nominal_sizes.h"
 #include "report/contract.h"
 #include "report/patterns.h"
@@ -14,11 +15,15 @@ Result<const Target*> target_of(const Session& session) {
   return find_target(name);
 }
 
+bool is_given(const Session& session, const char* setting) {
+  const auto flag = session.flags.find(setting);
+  return flag != session.flags.end() && !flag->second.value.empty();
+}
+
 }  // namespace
 
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
-  declare_setting(syntax, session, "--target", "plan.target", "NAME",
-                  "plan for this target of xyntra devices, or host");
+  declare_target(syntax, session);
   syntax.push_back(
       {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
   syntax.push_back(
@@ -28,6 +33,15 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
        "NAME"});
   declare_forbid(syntax, session);
   declare_precision_flag(syntax, session);
+  declare_steps(syntax, flags);
+}
+
+void declare_target(Flags& syntax, Session& session) {
+  declare_setting(syntax, session, "--target", "plan.target", "NAME",
+                  "plan for this target of xyntra devices, or host");
+}
+
+void declare_steps(Flags& syntax, PlanFlags& flags) {
   for (const PipelineStep& step : pipeline_steps()) {
     if (step.when_off == nullptr) continue;
     const std::string name = step.name;
@@ -80,6 +94,25 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
     if (flags.off.contains(step.name)) step.turn_off(options);
   }
   return options;
+}
+
+Result<const Target*> target_for(const std::string& backend, const Session& session) {
+  if (!is_given(session, "plan.target")) return target_of_backend(backend);
+  XYNTRA_TRY(const Target* target, target_of(session));
+  if (backend == "cpu" && target != &host_target())
+    return usage_error(
+        "machine code of the backend cpu is for this processor: --target goes with wgsl, sim and fused");
+  if (backend == "wgsl" && target->kind != TargetKind::WebGpu)
+    return usage_error("shaders are for targets of WebGPU: webgpu, webgpu_software");
+  return target;
+}
+
+Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session) {
+  if (runs_plans(backend)) return {};
+  const std::string why = "the backend " + backend + " runs a model as it is written, without a plan: ";
+  if (is_given(session, "plan.target")) return usage_error(why + "--target has no effect");
+  if (!flags.off.empty()) return usage_error(why + "--no-" + *flags.off.begin() + " has no effect");
+  return {};
 }
 
 LockOptions lock_options(const CompileOptions& options, const Session& session) {

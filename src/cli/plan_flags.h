@@ -21,7 +21,9 @@ struct PlanFlags {
 
 // --target, --dim, --donate, --forbid, --precision, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
+void declare_target(Flags& syntax, Session& session);
 void declare_forbid(Flags& syntax, Session& session);
+void declare_steps(Flags& syntax, PlanFlags& flags);  // --no-STEP
 // --precision; what it says, a Usage error where it is forbidden
 void declare_precision_flag(Flags& syntax, Session& session);
 Result<DType> precision_of(const Session& session);
@@ -29,6 +31,10 @@ Result<DType> precision_of(const Session& session);
 void declare_contract_flags(Flags& syntax, Session& session);
 
 Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session);
+// The target that a backend's plans are for: what --target names, where the backend runs plans for it, else its own.
+Result<const Target*> target_for(const std::string& backend, const Session& session);
+// Usage error where flags about plans go with a backend that runs none.
+Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session);
 // How a lock is replayed under these options: without what they forbid, and for their target where somebody chose one.
 LockOptions lock_options(const CompileOptions& options, const Session& session);
 

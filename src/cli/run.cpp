@@ -27,6 +27,7 @@ struct RunFlags {
   InputRequest inputs;
   std::string output_dir;
   std::string lock;
+  PlanFlags plan;
 };
 
 // One line of the result: an output, or an element of one that is a sequence.
@@ -160,6 +161,7 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
                          const Session& session, const EvaluatorOptions& options) {
   Ready ready;
   XYNTRA_TRY(const DType products, precision_of(session));
+  XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
   if (!runs_plans(backend)) {
     if (products != DType::F32)
       return usage_error("the backend " + backend + " runs a model as it is written, whatever the precision");
@@ -168,10 +170,12 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
     XYNTRA_TRY(ready.runner, make_runner(module.graph, backend, options));
     return ready;
   }
-  XYNTRA_TRY(CompileOptions compile, compile_options(module.graph, {}, session));
+  if (!flags.lock.empty() && !flags.plan.off.empty())
+    return usage_error("a lock has its plan in it: --no-" + *flags.plan.off.begin() + " is not for it");
+  XYNTRA_TRY(CompileOptions compile, compile_options(module.graph, flags.plan, session));
   LockOptions locking = lock_options(compile, session);
   if (backend != "fused") {
-    XYNTRA_TRY(compile.target, target_of_backend(backend));
+    XYNTRA_TRY(compile.target, target_for(backend, session));
     locking.target = compile.target;
   }
   XYNTRA_TRY(Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
@@ -305,7 +309,9 @@ VerbAction declare_run(Flags& syntax, Session& session) {
   declare_device(syntax, session);
   syntax.push_back(
       {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
+  declare_target(syntax, session);
   declare_forbid(syntax, session);
+  declare_steps(syntax, flags->plan);
   declare_contract_flags(syntax, session);
   declare_precision_flag(syntax, session);
   syntax.push_back({"--output-dir", &flags->output_dir, "write each output to DIR/<name>.npy", "DIR"});

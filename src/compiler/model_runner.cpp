@@ -211,23 +211,29 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
     compile.donated = donated;
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;
-    XYNTRA_TRY(Plan plan, make_plan(graph, compile));
-    if (backend != "cpu" || !Specialiser::wanted(plan))
-      return make_runner(graph, std::move(plan), backend, std::move(options), cache, shaders);
-    CpuOptions cpu;
-    cpu.threads = options.threads;
-    cpu.budget = options.budget;
-    cpu.counts = options.counts;
-    cpu.kernel_seconds = options.kernel_seconds;
-    cpu.cache = cache;
-    auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
-    XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, plan, std::move(options), cache));
-    runner->specialise(std::move(specialiser));
-    return runner;
+    return make_runner(graph, backend, std::move(options), std::move(compile), cache, shaders);
   }
   options.float64 = backend == "float64";
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(graph, std::move(options)));
   return std::make_unique<NodeByNode>(std::move(evaluator));
+}
+
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
+                                                 EvaluatorOptions options, CompileOptions compile,
+                                                 const ObjectCache& cache, const ShaderOptions& shaders) {
+  XYNTRA_TRY(Plan plan, make_plan(graph, compile));
+  if (backend != "cpu" || !Specialiser::wanted(plan))
+    return make_runner(graph, std::move(plan), backend, std::move(options), cache, shaders);
+  CpuOptions cpu;
+  cpu.threads = options.threads;
+  cpu.budget = options.budget;
+  cpu.counts = options.counts;
+  cpu.kernel_seconds = options.kernel_seconds;
+  cpu.cache = cache;
+  auto specialiser = std::make_shared<Specialiser>(graph, plan, std::move(compile), std::move(cpu));
+  XYNTRA_TRY(auto runner, ByKernels::on_cpu(graph, plan, std::move(options), cache));
+  runner->specialise(std::move(specialiser));
+  return runner;
 }
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compiler/object_cache.h"
+#include "compiler/pipeline.h"
 #include "interp/evaluator.h"
 #include "plan/plan.h"
 #include "runtime/donated.h"
@@ -44,6 +45,10 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
                                                  DType products = DType::F32,
                                                  const ShaderOptions& shaders = {},
                                                  const std::vector<std::string>& donated = {});
+// The same with a plan made by these options, on a backend that runs plans.
+Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
+                                                 EvaluatorOptions options, CompileOptions compile,
+                                                 const ObjectCache& cache, const ShaderOptions& shaders);
 // The same with a plan that was made of this graph before: `fused`, `cpu` and `sim` run plans.
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
                                                  EvaluatorOptions options,

@@ -99,6 +99,14 @@ std::vector<Test> find_tests(const fs::path& root, const std::string& filter) {
   return tests;
 }
 
+std::vector<Test> sample_of(std::vector<Test> tests, const ConformanceSample& sample) {
+  if (sample.every <= 1) return tests;
+  std::vector<Test> taken;
+  for (std::size_t i = sample.first; i < tests.size(); i += sample.every)
+    taken.push_back(std::move(tests[i]));
+  return taken;
+}
+
 Tolerance tolerance_of(const Test& test) {
   Tolerance tolerance{1e-3, 1e-7};  // of ONNX's runner
   std::error_code ignored;
@@ -174,6 +182,18 @@ Status check_data_set(const Module& module, ModelRunner& runner, const Test& tes
   return {};
 }
 
+Result<std::unique_ptr<ModelRunner>> runner_of(const Graph& graph, const ConformanceOptions& options,
+                                               const EvaluatorOptions& evaluation) {
+  if (!runs_plans(options.backend)) return make_runner(graph, options.backend, evaluation);
+  CompileOptions compile = options.plan;
+  compile.budget = evaluation.budget;
+  if (compile.target == nullptr) {
+    XYNTRA_TRY(compile.target, target_of_backend(options.backend));
+  }
+  return make_runner(graph, options.backend, evaluation, std::move(compile), ObjectCache::off(),
+                     options.shaders);
+}
+
 Status check(const Test& test, const ConformanceOptions& options) {
   if (test.data_sets.empty()) return bad_model("the test has no data sets");
   XYNTRA_TRY(Module module, import_onnx(test.model));
@@ -188,8 +208,7 @@ Status check(const Test& test, const ConformanceOptions& options) {
     XYNTRA_CHECK_OK(verify(rewritten.graph));
     module.graph = std::move(rewritten.graph);
   }
-  XYNTRA_TRY(const auto runner, make_runner(module.graph, options.backend, evaluation, {}, ObjectCache::off(),
-                                            DType::F32, options.shaders));
+  XYNTRA_TRY(const auto runner, runner_of(module.graph, options, evaluation));
   for (const DataSet& set : test.data_sets) XYNTRA_CHECK_OK(check_data_set(module, *runner, test, set));
   return {};
 }
@@ -251,10 +270,11 @@ Result<std::vector<ConformanceResult>> run_conformance(const std::string& folder
                                                        const ConformanceOptions& options) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) return usage_error("'" + folder + "' is not a folder");
-  const std::vector<Test> tests = find_tests(fs::path(folder).lexically_normal(), options.filter);
+  const std::vector<Test> tests =
+      sample_of(find_tests(fs::path(folder).lexically_normal(), options.filter), options.sample);
   if (tests.empty())
     return usage_error("no tests in '" + folder + "'" +
-                       (options.filter.empty() ? "" : " that match the filter"));
+                       (options.filter.empty() && options.sample.every <= 1 ? "" : " that were asked for"));
   std::vector<ConformanceResult> results(tests.size());
   std::mutex progress_mutex;
   std::size_t done = 0;

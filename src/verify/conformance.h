@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/pipeline.h"
 #include "rewrite/rewrite.h"
 #include "runtime/shader.h"
 #include "support/limits.h"
@@ -20,11 +21,18 @@
 
 namespace xyntra {
 
+// Of the tests in the order of their names.
+struct ConformanceSample {
+  std::size_t first = 0, every = 1;
+};
+
 struct ConformanceOptions {
   std::string backend = "reference";  // float64: results are rounded to the model's dtypes
   ShaderOptions shaders;  // of backends that run them
   std::optional<RewriteOptions> rewrite;  // evaluate what rewriting makes of the model
+  CompileOptions plan;  // of backends that run plans; without a target: their own
   std::string filter;  // only tests whose name contains this
+  ConformanceSample sample;  // of those
   int threads = 0;  // tests at the same time; 0: as many as this process may use
   std::chrono::milliseconds time_per_test{60'000};
   std::int64_t bytes_per_test = std::int64_t{8} << 30;

@@ -48,6 +48,20 @@ class Conformance(unittest.TestCase):
         _, failures, _, _ = conformance.compare(expected, results(a="passed"))
         self.assertEqual(failures, ["b: in the list, but was not run"])
 
+    def test_a_sample_leaves_out_what_was_not_run(self):
+        expected = conformance.only_sample(EXPECTED, results(a="passed", c="skipped"))
+        self.assertEqual(expected, {"passed": ["a"], "not_passed": {"c": "strings"}})
+
+    def test_what_an_adapter_lacks_is_excused(self):
+        tests = [{"name": "a", "status": "failed", "reason": f"f64 in a shader: {conformance.NO_DOUBLES}"}]
+        expected = conformance.excuse(EXPECTED, conformance.without_doubles(tests))
+        self.assertEqual(expected, {"passed": ["b"], "not_passed": {"c": "strings", "a": conformance.NO_DOUBLES}})
+
+    def test_an_excuse_is_for_one_way_to_run(self):
+        tests = results(**{"light/light_vgg19": "failed", "light/light_zfnet512": "passed"})
+        self.assertEqual(list(conformance.excused_on_shaders("unfused", tests)), ["light/light_vgg19"])
+        self.assertEqual(conformance.excused_on_shaders("fused", tests), {})
+
 
 if __name__ == "__main__":
     unittest.main()
