@@ -317,9 +317,14 @@ class LayoutChooser {
   Wish blocked(std::size_t g, const te::BufferInfo& buffer, bool tiled) const {
     // What tiles read: the sum runs along the channels, and a row of a tile is one pixel.
     if (tiled && buffer.dtype == DType::BF16 && buffer.shape.size() > 3) {
+      // Pixels of as many channels as a tile is deep stand one after another: its rows come from one piece of memory.
+      const Dim& channels = buffer.shape[kChannels];
+      if (channels.is(1)) return {};
+      const bool whole = channels.is_constant() && channels.constant() % kTileDepth == 0;
       Layout innermost{{0, 1, 0}};
+      if (whole) innermost.push_back({kChannels, kTileDepth, 0});
       for (std::size_t d = 2; d < buffer.shape.size(); ++d) innermost.push_back({d, 1, 0});
-      innermost.push_back({kChannels, 1, 0});
+      innermost.push_back({kChannels, 1, whole ? kTileDepth : 0});
       return target_.matrix_unit(DType::BF16) != nullptr ? Wish(innermost) : Wish();
     }
     std::int64_t block = block_of(buffer, kChannels);
