@@ -22,9 +22,11 @@ namespace {
 
 constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs, kDepth = kTileDepth;
 constexpr std::int64_t kAcross = 2;  // tiles of one step, either way
-constexpr std::int64_t kPassDepth = 512;  // of k in one pass: 32 KB of the panel
 constexpr std::int64_t kFetching = 4;  // blocks, where their number is not known
 constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
+constexpr std::int64_t kSlots = 2;  // sums of one block are made while those of the one before are finished
+constexpr std::int64_t kBlockRows = kAcross * kRows;
+constexpr std::int64_t kWrittenOut = 4;  // rows of results between two steps; more of them are a loop
 
 // ---- the products
 
@@ -35,7 +37,11 @@ class TilesLowering {
     sum_ = lowering_.scratch("sum", DType::F32, {kAcross, kAcross, kRows, kColumns}, Scope::Register);
     left_ = lowering_.scratch("left", DType::BF16, {kAcross, kRows, kDepth}, Scope::Register);
     right_ = lowering_.scratch("right", DType::BF16, {kAcross, kPairs, kDepth}, Scope::Register);
-    cut_depth();
+    const std::int64_t k = extent(form_.k).constant();
+    steps_ = k / kDepth;
+    tail_ = k % kDepth;
+    stored_together_ =
+        lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kAcross * kColumns);
   }
 
   std::vector<Stmt> phases() {
@@ -61,7 +67,7 @@ class TilesLowering {
     Substitution bound;
     Expr column;  // the first one
     std::int64_t panels = kAcross;
-    Expr number;  // of the block among those whose sums are kept
+    Expr slot;  // where its sums are kept
     bool masked = false;  // columns beyond the last one are padding
     Expr turn;  // of the block in its group
     std::int64_t sharing = 1;  // blocks that fetch the next panels together
@@ -71,27 +77,6 @@ class TilesLowering {
   Dim row_count() const { return tile_.count(lowering_.formula()); }
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
   const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
-
-  // The loops along k of one pass; the others go round the group of rows.
-  void cut_depth() {
-    const std::int64_t k = extent(form_.k).constant();
-    steps_ = k / kDepth;
-    tail_ = k % kDepth;
-    factor_ = steps_;
-    if (tail_ == 0) {
-      factor_ = std::min<std::int64_t>(steps_, kPassDepth / kDepth);
-      while (steps_ % factor_ != 0) --factor_;
-    }
-    std::int64_t depth = k;
-    bool full = factor_ != steps_;
-    for (auto axis = form_.deeper.rbegin(); axis != form_.deeper.rend(); ++axis) {
-      full = full || !extent(*axis).is_constant() || depth * extent(*axis).constant() > kPassDepth;
-      if (!full) depth *= extent(*axis).constant();
-      (full ? outer_ : inner_).insert((full ? outer_ : inner_).begin(), *axis);
-    }
-    passes_ = steps_ / std::max<std::int64_t>(1, factor_);
-    for (VarId axis : outer_) passes_ = extent(axis).is_constant() ? passes_ * extent(axis).constant() : 2;
-  }
 
   // Whether panels are the outermost loop: what is read again and again should be what stays in a cache.
   bool panels_outside() const {
@@ -140,11 +125,8 @@ class TilesLowering {
     Expr first = over(tile_.axis, ceil_div(blocks, group)) * Expr::index(group);
     if (!outside) columns();
     block.bound = std::move(bound);
-    kept_ = lowering_.scratch("c", DType::F32, {passes_ > 1 ? group : 1, kAcross * kRows, kAcross * kColumns},
-                              Scope::Shared);
-    Stmt body =
-        passes_ > 1 ? in_passes(block, first, group) : over_blocks(block, first, group, {}, true, true);
-    body = Lowering::where_any(rows, std::move(body));
+    kept_ = lowering_.scratch("c", DType::F32, {kSlots, kBlockRows, kAcross * kColumns}, Scope::Shared);
+    Stmt body = Lowering::where_any(rows, over_blocks(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -157,67 +139,75 @@ class TilesLowering {
     return (blocks + groups - 1) / std::max<std::int64_t>(1, groups);
   }
 
-  Stmt in_passes(Block block, const Expr& first, std::int64_t group) {
-    std::vector<VarId> loops;
-    Expr begun, ended;  // conditions: not the first pass, not the last
-    auto pass = [&](const std::string& label, const Dim& turns) {
-      loops.push_back(lowering_.loop(label, turns));
-      Expr turn = Expr::variable(loops.back());
-      if (turns.is(1)) return turn;
-      Expr is_first = equal(turn, Expr::index(0)), is_last = equal(turn, Expr::size(turns - 1));
-      begun = begun.defined() ? begun & is_first : is_first;
-      ended = ended.defined() ? ended & is_last : is_last;
-      return turn;
-    };
-    for (VarId axis : outer_) block.bound[axis.index] = pass(name(axis), extent(axis));
-    Expr step = factor_ == steps_ ? Expr() : pass(name(form_.k), steps_ / factor_);
-    Stmt body = over_blocks(block, first, group, step, begun, ended);
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Serial, *loop, body);
-    return body;
-  }
-
-  // A condition that is known, or not.
-  struct When {
-    When(bool known) : known(known) {}  // NOLINT: either will do
-    When(Expr condition) : condition(std::move(condition)) {}  // NOLINT
-    Expr condition;
-    bool known = true;
-    Stmt branch(Stmt when_true, Stmt when_false) const {
-      if (!condition.defined()) return known ? when_true : when_false;
-      return Stmt::branch(condition, std::move(when_true), std::move(when_false));
-    }
-  };
-
-  // The blocks of 32 rows of a group; the last block of all is lower.
-  Stmt over_blocks(Block block, const Expr& first, std::int64_t group, const Expr& pass, const When& is_first,
-                   const When& is_last) {
+  // The blocks of 32 rows of a group; the last block of all is lower. A tile unit works by itself: while it multiplies,
+  // the vector units make results of the sums of the block before.
+  //
+  //   products of block 0;  for t { products of block t + 1, between its steps the results of block t };  the last results
+  Stmt over_blocks(Block block, const Expr& first, std::int64_t group) {
     const Dim rows = row_count();
-    const Dim full = floor_div(rows, kAcross * kRows), rest = rows - full * (kAcross * kRows);
-    VarId turn = lowering_.loop("t", group);
-    Expr number = first + Expr::variable(turn);
-    block.number = passes_ > 1 ? Expr::variable(turn) : Expr::index(0);
-    block.turn = Expr::variable(turn);
+    const Dim full = floor_div(rows, kBlockRows), rest = rows - full * kBlockRows;
     block.sharing = rows.is_constant()
                         ? static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(group)))
                         : kFetching;
     block.sharing = std::min(block.sharing, kPairs);
-    auto tiles = [&](const std::vector<RowTile>& along) {
-      return one_block(block, along, pass, is_first, is_last);
+    auto at = [&](const Expr& number) { return number * Expr::index(kBlockRows); };
+    auto whole = [&](const Expr& turn, const Block* before, const Expr& finished) {
+      Block one = block;
+      one.turn = turn;
+      one.slot = mod(turn, Expr::index(kSlots));
+      const Expr base = at(first + turn);
+      return sums_of(one, {{base, {}, {}}, {base + Expr::index(kRows), {}, {}}}, before, finished);
     };
-    Expr base = number * Expr::index(kAcross * kRows);
-    Stmt whole = tiles({{base, {}, {}}, {base + Expr::index(kRows), {}, {}}});
-    Stmt last = rest.is(0) ? Stmt() : low_block(full, rest, tiles);
-    Stmt body;
-    if (full.is(0)) {
-      body = last;
-    } else if (rest.is(0) && full.is_constant() && full.constant() % group == 0) {
-      body = whole;
-    } else {
-      if (last.defined()) last = Stmt::branch(equal(number, Expr::size(full)), std::move(last));
-      body = Stmt::branch(number < Expr::size(full), std::move(whole), std::move(last));
+    auto before_of = [&](const Expr& turn) {
+      Block one = block;
+      one.slot = mod(turn, Expr::index(kSlots));
+      return one;
+    };
+    auto low = [&](const Expr& turn) {
+      Block one = block;
+      one.turn = turn;
+      one.slot = Expr::index(0);
+      return low_block(full, rest, [&](const std::vector<RowTile>& along) {
+        std::vector<Stmt> made{sums_of(one, along, nullptr, {})};
+        for (std::size_t u = 0; u < along.size(); ++u) made.push_back(results_of(one, along[u], u));
+        return Stmt::block(std::move(made));
+      });
+    };
+    if (full.is(0)) return low(Expr::index(0));
+    const bool even = rest.is(0) && full.is_constant() && full.constant() % group == 0;
+    std::vector<Stmt> made;
+    const Expr none = Expr::index(0);
+    Stmt begin = whole(none, nullptr, {});
+    if (!even) {
+      Stmt instead = rest.is(0) ? Stmt() : Stmt::branch(equal(first, Expr::size(full)), low(none));
+      begin = Stmt::branch(first < Expr::size(full), std::move(begin), std::move(instead));
     }
-    return Stmt::loop(LoopKind::Serial, turn, std::move(body));
+    made.push_back(std::move(begin));
+    auto turns = [&](std::int64_t count, const std::function<Stmt(const Expr&)>& body) {
+      if (count == 0) return;
+      VarId turn = lowering_.loop("t", count);
+      made.push_back(Stmt::loop(LoopKind::Serial, turn, body(Expr::variable(turn))));
+    };
+    turns(even ? group - 1 : group, [&](const Expr& t) {
+      const Block before = before_of(t);
+      const Expr next = t + Expr::index(1), number = first + next;
+      auto both = [&] { return whole(next, &before, at(first + t)); };
+      if (even) return both();
+      Stmt drained = Stmt::branch(first + t < Expr::size(full), all_results(before, at(first + t)));
+      if (!rest.is(0) && group > 1) {
+        Expr is_low = equal(number, Expr::size(full));
+        is_low = is_low & (next < Expr::index(group));
+        drained = Stmt::block({std::move(drained), Stmt::branch(std::move(is_low), low(next))});
+      }
+      if (group == 1) return drained;
+      const Expr is_whole = (next < Expr::index(group)) & (number < Expr::size(full));
+      return Stmt::branch(is_whole, both(), std::move(drained));
+    });
+    if (even) {
+      const Expr last = Expr::index(group - 1);
+      made.push_back(all_results(before_of(last), at(first + last)));
+    }
+    return Stmt::block(std::move(made));
   }
 
   Stmt low_block(const Dim& full, const Dim& rest,
@@ -255,53 +245,79 @@ class TilesLowering {
     return place(right_, {Expr::index(v), Expr::index(0), Expr::index(0)});
   }
   Operand kept(const Block& block, std::size_t u, std::int64_t v) const {
-    return place(
-        kept_, {block.number, Expr::index(static_cast<std::int64_t>(u) * kRows), Expr::index(v * kColumns)});
+    return place(kept_,
+                 {block.slot, Expr::index(static_cast<std::int64_t>(u) * kRows), Expr::index(v * kColumns)});
   }
 
-  // Sums of one block, in one pass.
-  Stmt one_block(const Block& block, const std::vector<RowTile>& along, const Expr& pass,
-                 const When& is_first, const When& is_last) {
-    std::vector<Stmt> zeros, again, out;
+  // Sums of one block; between the steps the results of the block before, whose first row is `finished`.
+  Stmt sums_of(const Block& block, const std::vector<RowTile>& along, const Block* before,
+               const Expr& finished) {
+    std::vector<Stmt> made, out;
     for (std::size_t u = 0; u < along.size(); ++u) {
       for (std::int64_t v = 0; v < block.panels; ++v) {
-        zeros.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
-        again.push_back(
-            Stmt::call(Intrinsic::TileLoad, {sum(u, v), kept(block, u, v), number(kRows), number(kColumns)}));
+        made.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
         out.push_back(Stmt::call(Intrinsic::TileStore,
                                  {kept(block, u, v), sum(u, v), number(kRows), number(kColumns)}));
       }
     }
-    std::vector<Stmt> made;
-    made.push_back(is_first.branch(Stmt::block(std::move(zeros)), Stmt::block(std::move(again))));
-    made.push_back(products(block, along, pass));
+    made.push_back(products(block, along, before, finished));
     made.insert(made.end(), out.begin(), out.end());
-    std::vector<Stmt> results;
-    for (std::size_t u = 0; u < along.size(); ++u) results.push_back(results_of(block, along[u], u));
-    Stmt finished = is_last.branch(Stmt::block(std::move(results)), {});
-    if (finished.defined()) made.push_back(std::move(finished));
     return Stmt::block(std::move(made));
   }
 
-  Stmt products(const Block& block, const std::vector<RowTile>& along, const Expr& pass) {
+  Stmt products(const Block& block, const std::vector<RowTile>& along, const Block* before,
+                const Expr& finished) {
     Substitution bound = block.bound;
     std::vector<VarId> loops;
-    for (VarId axis : inner_) {
+    const std::int64_t in_line = steps_ + (tail_ > 0 ? 1 : 0);
+    Expr window = Expr::index(0);
+    std::int64_t windows = 1;
+    bool counted = true;
+    for (VarId axis : form_.deeper) {
       loops.push_back(lowering_.loop(name(axis), extent(axis)));
       bound[axis.index] = Expr::variable(loops.back());
+      counted = counted && extent(axis).is_constant();
+      if (!counted) continue;
+      window = window * Expr::index(extent(axis).constant()) + Expr::variable(loops.back());
+      windows *= extent(axis).constant();
     }
+    auto with_results = [&](Stmt step, const Expr& number) {
+      if (before == nullptr || !counted) return step;
+      const Expr one = window * Expr::index(in_line) + number;
+      return Stmt::block({std::move(step), part_of_results(*before, finished, one, windows * in_line)});
+    };
     std::vector<Stmt> steps;
-    if (factor_ > 0) {
-      VarId turn = lowering_.loop(name(form_.k), factor_);
-      Expr step = Expr::variable(turn);
-      if (pass.defined()) step = pass * Expr::index(factor_) + step;
-      steps.push_back(Stmt::loop(LoopKind::Serial, turn, one_step(block, bound, along, step, kDepth)));
+    if (steps_ > 0) {
+      VarId turn = lowering_.loop(name(form_.k), steps_);
+      const Expr step = Expr::variable(turn);
+      Stmt body = with_results(one_step(block, bound, along, step, kDepth), step);
+      steps.push_back(Stmt::loop(LoopKind::Serial, turn, std::move(body)));
     }
-    if (tail_ > 0) steps.push_back(one_step(block, bound, along, Expr::index(steps_), tail_));
+    const Expr last = Expr::index(steps_);
+    if (tail_ > 0) steps.push_back(with_results(one_step(block, bound, along, last, tail_), last));
     Stmt body = Stmt::block(std::move(steps));
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
-    return body;
+    if (before == nullptr || counted) return body;
+    return Stmt::block({std::move(body), all_results(*before, finished)});
+  }
+
+  // The rows of results whose turn it is in this one of so many steps.
+  Stmt part_of_results(const Block& block, const Expr& base, const Expr& step, std::int64_t steps) {
+    const std::int64_t share = (kBlockRows + steps - 1) / steps;
+    auto one = [&](const Expr& r) {
+      const Expr row = share == 1 ? step : step * Expr::index(share) + r;
+      Stmt made = row_of_results(block, base + row, row);
+      return share * steps == kBlockRows ? made
+                                         : Stmt::branch(row < Expr::index(kBlockRows), std::move(made));
+    };
+    if (share == 1) return one({});
+    VarId row = lowering_.loop("r", share);
+    const auto kind = share <= kWrittenOut ? LoopKind::Unrolled : LoopKind::Serial;
+    return Stmt::loop(kind, row, one(Expr::variable(row)));
+  }
+  Stmt all_results(const Block& block, const Expr& base) {
+    return part_of_results(block, base, Expr::index(0), 1);
   }
 
   // 32 of k, or those that are left.
@@ -316,7 +332,7 @@ class TilesLowering {
           pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape));
       made.push_back(Stmt::call(Intrinsic::TileLoadRows,
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
-                                 number(kPairs), number(kDepth), number(pairs), number(1)}));
+                                 number(pairs_loaded()), number(kDepth), number(pairs), number(1)}));
     }
     if (depth == kDepth) fetch_next(block, bound, made);
     for (std::size_t u = 0; u < along.size(); ++u) {
@@ -335,6 +351,9 @@ class TilesLowering {
     return Stmt::block(std::move(made));
   }
 
+  // Where no step is whole, tiles are as small as the sum is short.
+  std::int64_t pairs_loaded() const { return steps_ == 0 && tail_ % 2 == 0 ? tail_ / 2 : kPairs; }
+
   // The panels that come next, part of them in each of the first blocks: they come from memory while these are multiplied.
   void fetch_next(const Block& block, Substitution bound, std::vector<Stmt>& made) {
     if (!block.fetches) return;
@@ -351,20 +370,19 @@ class TilesLowering {
     }
   }
 
-  // The epilogue: rows of a tile of sums become elements of the result.
-  Stmt results_of(const Block& block, const RowTile& tile, std::size_t u) {
-    VarId row = lowering_.loop("r", kRows);
-    const Expr r = Expr::variable(row);
+  // The epilogue: row `kept` of the sums becomes row m of the result.
+  Stmt row_of_results(const Block& block, const Expr& m, const Expr& kept) {
+    // Panels side by side are one vector, where that is in one piece.
+    const std::int64_t vectors = block.masked || !stored_together_ ? block.panels : 1,
+                       width = block.panels / vectors * kColumns;
     std::vector<Stmt> panels;
-    for (std::int64_t v = 0; v < block.panels; ++v) {
-      VarId lane = lowering_.loop("l", kColumns);
-      const Expr column = block.column + Expr::index(v * kColumns) + Expr::variable(lane);
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      VarId lane = lowering_.loop("l", width);
+      const Expr within = Expr::index(v * width) + Expr::variable(lane), column = block.column + within;
       Substitution bound = block.bound;
-      tile_.bind(bound, tile.first + r);
+      tile_.bind(bound, m);
       bound[form_.n.index] = column;
-      Expr value = Expr::load(kept_, DType::F32,
-                              {block.number, Expr::index(static_cast<std::int64_t>(u) * kRows) + r,
-                               Expr::index(v * kColumns) + Expr::variable(lane)});
+      const Expr value = Expr::load(kept_, DType::F32, {block.slot, kept, within});
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
       Stmt store = lowering_.store(stage_, bound, std::move(result));
@@ -372,10 +390,15 @@ class TilesLowering {
       panels.push_back(Stmt::loop(LoopKind::Vector, lane, std::move(store)));
     }
     Stmt body = Stmt::block(std::move(panels));
-    if (tile_.outer.valid() && !extent(tile_.axis).is(tile_.pitch)) {
-      const Expr inside = mod(tile.first + r, Expr::index(tile_.pitch)) < Expr::size(extent(tile_.axis));
-      body = Stmt::branch(inside, std::move(body));
-    }
+    if (!tile_.outer.valid() || extent(tile_.axis).is(tile_.pitch)) return body;
+    return Stmt::branch(mod(m, Expr::index(tile_.pitch)) < Expr::size(extent(tile_.axis)), std::move(body));
+  }
+
+  // Of a tile that may hold rows that others finished, or fewer than 16.
+  Stmt results_of(const Block& block, const RowTile& tile, std::size_t u) {
+    VarId row = lowering_.loop("r", kRows);
+    const Expr r = Expr::variable(row);
+    Stmt body = row_of_results(block, tile.first + r, Expr::index(static_cast<std::int64_t>(u) * kRows) + r);
     if (tile.from.defined()) body = Stmt::branch(tile.first + r >= tile.from, std::move(body));
     if (tile.rows.defined()) body = Stmt::branch(r < tile.rows, std::move(body));
     return Stmt::loop(LoopKind::Serial, row, std::move(body));
@@ -386,8 +409,8 @@ class TilesLowering {
   TileForm form_;
   TileRows tile_;
   kir::BufferId sum_, left_, right_, kept_;
-  std::vector<VarId> inner_, outer_;
-  std::int64_t steps_ = 0, tail_ = 0, factor_ = 0, passes_ = 1;
+  bool stored_together_ = false;  // results of two panels
+  std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones of 32, and what is left
 };
 
 }  // namespace

@@ -5,9 +5,10 @@
 // A tile register holds 16 rows of 64 bytes: 16 × 32 factors or 16 × 16 sums. One step multiplies 32 rows of a by 32 columns
 // of b along 32 of k: two tiles of a, two of b, four of sums, which is all there are. b lies in panels of 16 columns whose
 // rows are pairs along k, as the unit wants them (paired_layout); what lies otherwise is packed by a stage before. One work
-// item takes a panel of 32 columns through a group of rows, in passes along k short enough for its part of the panel to
-// stay in the innermost cache. Rows that fill no tile are multiplied together with some that were done before, and
-// only the new ones are finished.
+// item takes a panel of 32 columns through a group of blocks of 32 rows. Sums stay in the tiles for all of k, window
+// included; they leave once, and become results while the next block is multiplied, some rows between two steps: the tile unit
+// and the vector units work at the same time, and registers for tiles are too few for the processor to find that by
+// itself. Rows that fill no tile are multiplied together with some that were done before, and only the new ones are finished.
 #pragma once
 
 #include "plan/plan.h"
