@@ -6,6 +6,8 @@
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/SourceMgr.h>
 
+#include <numeric>
+
 #include "codegen/llvm/helpers.h"
 #include "types/float_formats.h"
 
@@ -232,7 +234,14 @@ Value* Arithmetic::smallest_or_largest(bool largest, Value* a, Value* b) {
   }
   Value* beyond = largest ? b_.CreateFCmpOGT(b, a) : b_.CreateFCmpOLT(b, a);
   Value* chosen = b_.CreateSelect(beyond, b, a);
-  return equal_zeros_matter ? b_.CreateFAdd(chosen, b) : chosen;  // max(-0, +0): -0 + +0 = +0
+  Value* made = equal_zeros_matter ? b_.CreateFAdd(chosen, b) : chosen;  // max(-0, +0): -0 + +0 = +0
+  if (made == a || !llvm::isa<llvm::Instruction>(made)) return made;  // of constants it may be one
+  auto before = limited_.find(a);
+  const Limited from = before == limited_.end() ? Limited{a, a} : before->second;
+  Value* number = equal_zeros_matter ? second_if_equal(largest, from.number, b)
+                                     : second_if_equal(largest, b, from.number);
+  if (number != nullptr) limited_[made] = {from.x, number};
+  return made;
 }
 
 namespace {
@@ -241,6 +250,26 @@ constexpr unsigned kWideBits = 512;
 
 bool is_wide(const Value* x) { return x->getType()->getPrimitiveSizeInBits() == kWideBits; }
 }  // namespace
+
+// The larger or smaller of two, the second where they are equal or one is NaN: one instruction of AVX-512. Null elsewhere.
+Value* Arithmetic::second_if_equal(bool largest, Value* a, Value* b) {
+  constexpr unsigned kLanes = 16;
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  const bool fits = traits_.wide_functions && type != nullptr && type->getElementType()->isFloatTy() &&
+                    (type->getNumElements() == kLanes || type->getNumElements() == 2 * kLanes);
+  if (!fits) return nullptr;
+  auto one = [&](Value* x, Value* y) -> Value* {
+    const auto operation =
+        largest ? llvm::Intrinsic::x86_avx512_max_ps_512 : llvm::Intrinsic::x86_avx512_min_ps_512;
+    return b_.CreateIntrinsic(operation, {}, {x, y, b_.getInt32(kRoundAsSet)});
+  };
+  if (type->getNumElements() == kLanes) return one(a, b);
+  llvm::SmallVector<int, 2 * kLanes> all(2 * kLanes);
+  std::iota(all.begin(), all.end(), 0);
+  const ArrayRef<int> lanes(all), low = lanes.take_front(kLanes), high = lanes.drop_front(kLanes);
+  auto half = [&](Value* x, ArrayRef<int> of) { return b_.CreateShuffleVector(x, of); };
+  return b_.CreateShuffleVector(one(half(a, low), half(b, low)), one(half(a, high), half(b, high)), all);
+}
 
 // AVX-512 orders zeros by their sign, but prefers a number to a NaN. Null where it is of no use.
 Value* Arithmetic::smallest_or_largest_of_wide(bool largest, Value* a, Value* b) {
@@ -445,9 +474,14 @@ Value* Arithmetic::is_inf(Value* x) {
 // LLVM takes a float's NaN for any NaN, so the choice is made between integers.
 Value* Arithmetic::settled(Value* x) {
   const bool is_double = x->getType()->getScalarType()->isDoubleTy();
-  Value* pattern = bits(x);
+  auto known = limited_.find(x);
+  Value* source = known == limited_.end() ? x : known->second.x;
+  Value* pattern = bits(known == limited_.end() ? x : known->second.number);
   Value* quiet = number(pattern, is_double ? 0x7ff8000000000000 : 0x7fc00000);
-  return b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpUNO(x, x), quiet, pattern), x->getType());
+  Value* made =
+      b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpUNO(source, source), quiet, pattern), x->getType());
+  one_nan_.insert(made);
+  return made;
 }
 
 }  // namespace xyntra::cpu_code

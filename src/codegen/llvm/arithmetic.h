@@ -6,6 +6,7 @@
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -57,6 +58,7 @@ class Arithmetic {
   llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* second_if_equal(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* smallest_or_largest_of_wide(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* scaled(llvm::Value* x, llvm::Value* exponent);
   llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
@@ -74,6 +76,7 @@ class Arithmetic {
   llvm::Value* decoded(DType dtype, llvm::Value* code);  // i32 holding the code to float
   llvm::Value* odd_single(
       llvm::Value* x);  // double to float, rounded to odd: a second rounding is then harmless
+  llvm::Value* upper_half(llvm::Value* pattern);  // i32 to i16
   llvm::Value* bits(llvm::Value* x);  // as the integer of the same width
   llvm::Value* as_float(llvm::Value* x);  // i32 to float, same bits
 
@@ -81,6 +84,12 @@ class Arithmetic {
   MachineTraits traits_;
   llvm::DenseMap<llvm::Value*, llvm::Value*>
       rounded_;  // to bf16, and as it is stored: needs no second rounding
+  // The largest or smallest of x and constants: NaN where x is, and otherwise `number`, which takes less to compute.
+  struct Limited {
+    llvm::Value *x = nullptr, *number = nullptr;
+  };
+  llvm::DenseMap<llvm::Value*, Limited> limited_;
+  llvm::DenseSet<llvm::Value*> one_nan_;  // settled: has no NaN but the one
 };
 
 }  // namespace xyntra::cpu_code

@@ -106,6 +106,7 @@ class KernelEmitter {
   Status number_tiles();
   Result<Value*> tile(const kir::Operand& operand);  // its number
   void configure_tiles();
+  void size_tiles();
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
@@ -121,6 +122,11 @@ class KernelEmitter {
   std::vector<Dim> scratch_offsets_;  // per buffer; Shared ones, and Register ones too large for registers
   std::vector<bool> in_scratch_;
   std::vector<std::int64_t> first_tiles_;  // per buffer; -1: not of tiles
+  struct TileSize {
+    std::int64_t rows = 0, row_bytes = 0;
+    bool operator==(const TileSize&) const = default;
+  };
+  std::vector<TileSize> tile_sizes_;  // per buffer
   std::int64_t statements_ = 0;
 
   // of the function being written

@@ -56,9 +56,46 @@ Status KernelEmitter::number_tiles() {
       next += count.constant() * bytes_of_element(buffer) / (kTileRows * kRowBytes);
     }
   });
+  size_tiles();
   if (status && next > kTiles) return unsupported("more than eight tiles at once");
   if (status && next > 0 && !traits_.tiles) return unsupported("tile registers: the processor has none");
   return status;
+}
+
+// Tiles that are never loaded but in part are made that small, so that the part is loaded from where it lies. All factors
+// of a kernel must agree: a product goes over as many pairs as the left one has columns and the right one rows.
+void KernelEmitter::size_tiles() {
+  tile_sizes_.assign(kernel_.buffers.size(), {kTileRows, kRowBytes});
+  std::vector<std::optional<TileSize>> loaded(kernel_.buffers.size());
+  bool uniform = true;
+  std::optional<std::int64_t> pairs;
+  kir::for_each_statement(kernel_.body, [&](const kir::StmtNode& node) {
+    if (node.kind != kir::StmtNode::Kind::Call) return;
+    const auto& o = node.operands;
+    const bool load =
+        node.intrinsic == kir::Intrinsic::TileLoad || node.intrinsic == kir::Intrinsic::TileLoadRows;
+    if (!load) return;
+    const bool known = o[2].value.is_constant() && o[3].value.is_constant();
+    const TileSize size =
+        known ? TileSize{o[2].value->int_value,
+                         o[3].value->int_value * bytes_of_element(kernel_.buffer(o[1].buffer))}
+              : TileSize{kTileRows, kRowBytes};
+    auto& before = loaded[o[0].buffer.index];
+    uniform = uniform && (!before || *before == size);
+    before = size;
+  });
+  kir::for_each_statement(kernel_.body, [&](const kir::StmtNode& node) {
+    if (node.kind != kir::StmtNode::Kind::Call || node.intrinsic != kir::Intrinsic::TileMultiplyBf16) return;
+    const auto &sum = loaded[node.operands[0].buffer.index], &left = loaded[node.operands[1].buffer.index],
+               &right = loaded[node.operands[2].buffer.index];
+    constexpr std::int64_t kPair = 4;  // bytes
+    uniform = uniform && !sum && left && right && left->rows == kTileRows && right->row_bytes == kRowBytes &&
+              left->row_bytes == right->rows * kPair && right->rows > 0;
+  });
+  if (!uniform) return;
+  for (std::size_t b = 0; b < loaded.size(); ++b) {
+    if (loaded[b]) tile_sizes_[b] = *loaded[b];
+  }
 }
 
 Result<Value*> KernelEmitter::tile(const kir::Operand& operand) {
@@ -73,13 +110,19 @@ Result<Value*> KernelEmitter::tile(const kir::Operand& operand) {
   return static_cast<Value*>(b_.getInt8(static_cast<std::uint8_t>(number)));
 }
 
-// All eight tiles whole: which parts of one are used is settled by what is loaded into it.
+// Which parts of a whole tile are used is settled by what is loaded into it.
 void KernelEmitter::configure_tiles() {
   std::array<std::uint8_t, 64> settings{};
   settings[0] = 1;  // palette
   for (std::size_t t = 0; t < kTiles; ++t) {
-    settings[16 + 2 * t] = kRowBytes;
-    settings[48 + t] = kTileRows;
+    TileSize size{kTileRows, kRowBytes};
+    std::int64_t nearest = -1;
+    for (std::size_t b = 0; b < first_tiles_.size(); ++b) {
+      const bool holds = first_tiles_[b] >= 0 && first_tiles_[b] <= static_cast<std::int64_t>(t);
+      if (holds && first_tiles_[b] > nearest) nearest = first_tiles_[b], size = tile_sizes_[b];
+    }
+    settings[16 + 2 * t] = static_cast<std::uint8_t>(size.row_bytes);
+    settings[48 + t] = static_cast<std::uint8_t>(size.rows);
   }
   auto* content = llvm::ConstantDataArray::get(context_, settings);
   auto* memory = new llvm::GlobalVariable(module_, content->getType(), true,
@@ -117,8 +160,9 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   auto whole_at = [&](Value* pointer, Value* step) {
     b_.CreateIntrinsic(access, {}, {number, pointer, step});
   };
+  const TileSize& all = tile_sizes_[tile_operand.buffer.index];
   Value* is_whole =
-      b_.CreateAnd(b_.CreateICmpEQ(rows, n(kTileRows)), b_.CreateICmpEQ(row_bytes, n(kRowBytes)));
+      b_.CreateAnd(b_.CreateICmpEQ(rows, n(all.rows)), b_.CreateICmpEQ(row_bytes, n(all.row_bytes)));
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(is_whole); known != nullptr && known->isOne()) {
     whole_at(at.pointer, stride);
     return {};
