@@ -5,6 +5,7 @@
 
 #include "compiler/assume.h"
 #include "compiler/copies.h"
+#include "compiler/flatten_windows.h"
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
@@ -61,9 +62,16 @@ Status rewrite_step(Compilation& work) {
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
-  std::vector<CertificateLine> roundings;
+  RoundedProducts roundings;
   if (work.options.products != DType::F32) {
-    XYNTRA_TRY(roundings, round_products(rewritten.graph, work.options.products, rewritten.folded));
+    FlattenedWindows flattened;
+    const Target& target = *work.options.target;
+    if (target.kind == TargetKind::Cpu && target.matrix_unit(work.options.products) != nullptr) {
+      XYNTRA_TRY(flattened, flatten_windows(rewritten.graph, rewritten.folded));
+    }
+    XYNTRA_TRY(roundings,
+               round_products(rewritten.graph, work.options.products, flattened.nodes, rewritten.folded));
+    std::ranges::move(flattened.certificate, std::back_inserter(work.plan.certificate));
   }
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
@@ -74,15 +82,17 @@ Status rewrite_step(Compilation& work) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
   }
-  std::ranges::move(roundings, std::back_inserter(work.plan.certificate));
+  std::ranges::move(roundings.certificate, std::back_inserter(work.plan.certificate));
+  for (const std::string& name : roundings.copies)
+    work.stages.emplace(name, "windows overlap, so their picture is made once, as tiles read it");
   return {};
 }
 
-Status fuse(Compilation& work, const std::map<std::string, std::string>& stages) {
+Status fuse(Compilation& work) {
   FusionOptions options = work.options.fusion;
   options.choose.nominal = work.plan.nominal;
   options.budget = work.options.budget.get();
-  options.stages = stages;
+  options.stages = work.stages;
   XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
   work.plan.groups = work.grouping.groups;
@@ -91,7 +101,7 @@ Status fuse(Compilation& work, const std::map<std::string, std::string>& stages)
   return {};
 }
 
-Status fuse_step(Compilation& work) { return fuse(work, {}); }
+Status fuse_step(Compilation& work) { return fuse(work); }
 
 LayoutDecision layouts_for(const Compilation& work) {
   return choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target,
@@ -103,10 +113,9 @@ Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
   const std::vector<std::string> names = insert_copies(work.plan.graph, work.grouping.groups, copies);
   work.plan.graph = in_text_order(work.plan.graph);
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, work.options.budget.get()));
-  std::map<std::string, std::string> stages;
   for (const std::string& name : names)
-    stages.emplace(name, "a copy once is cheaper than strides in everyone who uses the value");
-  XYNTRA_CHECK_OK(fuse(work, stages));
+    work.stages.emplace(name, "a copy once is cheaper than strides in everyone who uses the value");
+  XYNTRA_CHECK_OK(fuse(work));
   for (std::size_t i = 0; i < copies.size(); ++i) {
     work.plan.choices.push_back(copies[i].choice);
     work.plan.choices.back().value = work.plan.graph.find(names[i]);

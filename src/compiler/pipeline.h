@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -29,6 +30,7 @@ struct Compilation {
   Plan plan;
   std::optional<Pieces> pieces = {};  // of the plan's graph, once there is one to fuse
   Grouping grouping = {};
+  std::map<std::string, std::string> stages = {};  // values that are made by a launch of their own, and why
 };
 
 struct PipelineStep {

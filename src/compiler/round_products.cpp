@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/flatten_windows.h"
 #include "ops/op.h"
 
 namespace xyntra {
@@ -17,7 +18,8 @@ bool moves(const std::string& op) {
 
 class Rounding {
  public:
-  Rounding(Graph& graph, DType to, FoldLog& folded) : graph_(graph), to_(to), folded_(folded) {
+  Rounding(Graph& graph, DType to, const std::set<NodeId>& flattened, FoldLog& folded)
+      : graph_(graph), to_(to), flattened_(flattened), folded_(folded) {
     for (NodeId id : graph.node_ids()) {
       for (ValueId input : graph.node(id).inputs) {
         if (input.valid()) ++uses_[input];
@@ -26,16 +28,19 @@ class Rounding {
     for (ValueId output : graph.outputs) ++uses_[output];
   }
 
-  Result<std::vector<CertificateLine>> run() {
+  Result<RoundedProducts> run() {
     const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
     std::vector<ValueId> pictures;
     for (NodeId id : nodes) {
       for (ValueId picture : pictures_of(id)) pictures.push_back(picture);
     }
     for (NodeId id : nodes) {
-      if (!gains(graph_.node(id))) continue;
+      const bool flat = flattened_.contains(id);
+      if (!flat && !gains(graph_.node(id)) && !can_be_flattened(graph_, graph_.node(id))) continue;
       for (std::size_t factor : {0, 1}) {
-        XYNTRA_TRY(ValueId narrow, rounded(graph_.node(id).inputs[factor]));
+        const ValueId wide_factor = graph_.node(id).inputs[factor];
+        XYNTRA_TRY(ValueId narrow,
+                   flat && factor == 0 ? rounded_where_read(wide_factor) : rounded(wide_factor));
         const ValueId wide = add("Cast", {narrow}, cast_to(DType::F32), graph_.value(narrow).name + ".f32",
                                  graph_.node(id).origin, DType::F32);
         graph_.node(id).inputs[factor] = wide;
@@ -44,7 +49,7 @@ class Rounding {
       say("round-products", node);
     }
     XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
-    return std::move(lines_);
+    return std::move(result_);
   }
 
  private:
@@ -92,7 +97,8 @@ class Rounding {
   }
 
   void say(const char* rule, const Node& node) {
-    lines_.push_back({rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
+    result_.certificate.push_back(
+        {rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
   }
 
   // A function whose result nobody sees but rounded need not be computed to more digits than that.
@@ -177,6 +183,16 @@ class Rounding {
     return made;
   }
 
+  // A flattened picture is made, and rounded, once: windows read every element of it many times.
+  Result<ValueId> rounded_where_read(ValueId value) {
+    const NodeId maker = graph_.value(value).producer;
+    const std::string stem = graph_.value(value).name + "." + std::string(xyntra::name_of(to_));
+    const ValueId made = add("Cast", {value}, cast_to(to_), stem, graph_.node(maker).origin, to_);
+    narrow_.emplace(value, made);
+    result_.copies.push_back(graph_.value(made).name);
+    return made;
+  }
+
   Result<Tensor> rounded_constant(const Tensor& constant) {
     FoldedNode made{find_op("Cast"), {}, {constant}, {}};
     made.form.attributes = cast_to(to_);
@@ -189,16 +205,18 @@ class Rounding {
 
   Graph& graph_;
   DType to_;
+  const std::set<NodeId>& flattened_;
   FoldLog& folded_;
   std::map<ValueId, int> uses_;
   std::map<ValueId, ValueId> narrow_;
-  std::vector<CertificateLine> lines_;
+  RoundedProducts result_;
 };
 
 }  // namespace
 
-Result<std::vector<CertificateLine>> round_products(Graph& graph, DType to, FoldLog& folded) {
-  return Rounding(graph, to, folded).run();
+Result<RoundedProducts> round_products(Graph& graph, DType to, const std::set<NodeId>& flattened,
+                                       FoldLog& folded) {
+  return Rounding(graph, to, flattened, folded).run();
 }
 
 }  // namespace xyntra

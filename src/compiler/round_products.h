@@ -8,13 +8,21 @@
 // the products from there (schedule/lower_tiles.h), and where there is none they are computed in f32.
 #pragma once
 
+#include <set>
+
 #include "ir/graph.h"
 #include "plan/plan.h"
 #include "rewrite/fold.h"
 
 namespace xyntra {
 
-// The graph has types; those of what is added are left to infer_types. Constants that are rounded go to the log.
-Result<std::vector<CertificateLine>> round_products(Graph& graph, DType to, FoldLog& folded);
+struct RoundedProducts {
+  std::vector<CertificateLine> certificate;
+  std::vector<std::string> copies;  // names of values that should be made by a launch of their own
+};
+// The graph has types; those of what is added are left to infer_types. Constants that are rounded go to the log. Convolutions
+// that were flattened (compiler/flatten_windows.h) sum along lines of their window.
+Result<RoundedProducts> round_products(Graph& graph, DType to, const std::set<NodeId>& flattened,
+                                       FoldLog& folded);
 
 }  // namespace xyntra

@@ -97,7 +97,7 @@ std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule&
   const te::Expr& dimension = call.operands[static_cast<std::size_t>(rule.dimension)].value;
   const te::Expr& step = call.operands[static_cast<std::size_t>(rule.step)].value;
   if (dimension->op != te::ExprOp::Const || step->op != te::ExprOp::Const) return std::nullopt;
-  if (dimension->int_value < 0 || dimension->int_value + 1 >= static_cast<std::int64_t>(rank))
+  if (dimension->int_value < 0 || dimension->int_value >= static_cast<std::int64_t>(rank))
     return std::nullopt;
   if (step->int_value < 1 || step->int_value > kMostStep) return std::nullopt;
   return RowDimension{static_cast<std::size_t>(dimension->int_value), step->int_value};

@@ -151,14 +151,16 @@ bool Runner::find_rows(const Context& context, const Step& step, std::size_t lan
   const std::vector<std::int64_t>& dims = program_.buffers[box.buffer.index].dims;
   std::int64_t place = 0, room = 1;
   bool inside = box.along.has_value() && box.rows > 0 && box.columns > 0;
+  const bool overlap = inside && box.along->dimension + 1 == dims.size();
   for (std::size_t d = 0; inside && d < dims.size(); ++d) {
     std::int64_t last = box.index[d] + (d == box.along->dimension ? (box.rows - 1) * box.along->step : 0);
+    if (overlap && d + 1 == dims.size()) last += box.columns - 1;
     inside = box.index[d] >= 0 && last < dims[d];
     if (d <= box.along->dimension) continue;
     place = place * dims[d] + box.index[d];
     room *= dims[d];
   }
-  if (inside && place + box.columns <= room) return true;
+  if (inside && (overlap || place + box.columns <= room)) return true;
   return fault(context, step, lane,
                std::to_string(box.rows) + " rows of " + std::to_string(box.columns) + " elements leave '" +
                    kernel_.buffer(box.buffer).name + "'");

@@ -334,8 +334,7 @@ class Verifier {
     XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
     const auto along = row_dimension(call, rule, shape.size());
     if (!along) {
-      return fail(what +
-                  ": the dimension of its rows and their step must be constants, the dimension not the last");
+      return fail(what + ": the dimension of its rows and their step must be constants");
     }
     const Expr& rows = call.operands[static_cast<std::size_t>(rule.rows)].value;
     const Expr& columns = call.operands[static_cast<std::size_t>(rule.columns)].value;
@@ -353,6 +352,7 @@ class Verifier {
       XYNTRA_CHECK_OK(within_ok(what, operand.buffer, d, index));
       if (d == along->dimension) {
         Expr last = index + (rows - 1) * Expr::index(along->step);
+        if (d + 1 == shape.size()) last = last + columns - 1;  // rows that overlap
         if (!prover_.never_negative(Expr::size(shape[d]) - last - 1))
           return out_of_bounds(what, operand.buffer, d, text(last));
       } else if (d > along->dimension) {
@@ -360,7 +360,8 @@ class Verifier {
         room = room * shape[d];
       }
     }
-    if (prover_.never_negative(Expr::size(room) - place - columns)) return {};
+    const bool overlap = along->dimension + 1 == shape.size();
+    if (overlap || prover_.never_negative(Expr::size(room) - place - columns)) return {};
     return out_of_bounds(what, operand.buffer, along->dimension + 1,
                          text(place) + " with " + text(columns) + " elements");
   }

@@ -341,7 +341,9 @@ std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form
       const auto* term = linear.find(axis);
       const bool counted =
           term != nullptr && term->coefficient.is_constant() && term->coefficient.constant() > 0;
-      good = good && !found && counted && d + 1 < index.size();
+      // Along the last dimension k moves too: rows that overlap, as lines of a window do.
+      const bool apart = d + 1 < index.size() || te::variables_of(index[d]).count(form.k) != 0;
+      good = good && !found && counted && apart;
       for (const auto& other : linear.terms)
         good = good && (other.atom->op == ExprOp::Var || te::variables_of(other.atom).count(axis) == 0);
       if (counted) found = TileRows{axis, d, term->coefficient.constant()};

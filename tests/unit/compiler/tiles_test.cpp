@@ -109,9 +109,11 @@ TEST(Tiles, ComputeWhatTheRoundedFormulaSays) {
   struct Case {
     std::int64_t rows, depth, columns;
   };
-  // Whole tiles; rows and columns that fill none; sums in several passes; depths that leave some over.
+  // Whole tiles; rows and columns that fill none; long sums; depths that leave some over, and such as fill no step. Blocks of
+  // rows by the group, whose results are made while the next ones are multiplied: more rows than steps, and fewer.
   for (const Case& c :
-       {Case{64, 64, 64}, Case{37, 96, 50}, Case{5, 32, 16}, Case{50, 1088, 33}, Case{33, 72, 40}}) {
+       {Case{64, 64, 64}, Case{37, 96, 50}, Case{5, 32, 16}, Case{50, 1088, 33}, Case{33, 72, 40},
+        Case{70, 24, 64}, Case{48, 16, 33}, Case{256, 32, 32}, Case{300, 160, 64}, Case{100, 1088, 32}}) {
     SCOPED_TRACE(std::to_string(c.rows) + " " + std::to_string(c.depth) + " " + std::to_string(c.columns));
     const Plan plan = plan_of(layer(c.rows, c.depth, c.columns), "amx");
     EXPECT_EQ(plan.groups.size(), 1U);
@@ -165,6 +167,37 @@ TEST(Tiles, ConvolutionsAreProductsOverWindows) {
     // What lies between is rounded: a sum in another order may fall to the other side.
     for (std::size_t i = 0; i < expected.size(); ++i)
       ASSERT_NEAR(in_tiles[i], expected[i], 1.5) << "element " << i;
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
+  }
+}
+
+// A picture of few channels: lines of its window are what is summed along. The picture is laid out by a launch of its own.
+TEST(Tiles, WindowsOverFewChannelsAreFlattened) {
+  struct Case {
+    std::int64_t channels, size, window, stride, pad;
+  };
+  for (const Case& c :
+       {Case{3, 32, 7, 2, 3}, Case{3, 40, 5, 1, 2}, Case{2, 21, 8, 4, 0}, Case{3, 16, 16, 16, 0}}) {
+    SCOPED_TRACE(std::to_string(c.channels) + " " + std::to_string(c.size) + " " + std::to_string(c.window));
+    Graph graph;
+    const Dims dims{2, c.channels, c.size, c.size};
+    const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{2, c.channels, c.size, c.size}));
+    const ValueId w = graph.add_constant("w", numbers({32, c.channels, c.window, c.window}, 1));
+    const std::vector<std::int64_t> strides{c.stride, c.stride}, pads(4, c.pad);
+    const ValueId p = graph.output_of(
+        graph.add_node("Conv", {x, w}, {"p"}, {{"strides", strides}, {"pads", pads}}, "first"));
+    graph.outputs = {graph.output_of(graph.add_node("Relu", {p}, {"y"}))};
+    ASSERT_TRUE(infer_types(graph).has_value());
+    const Plan plan = plan_of(graph, "amx");
+    EXPECT_TRUE(uses_tiles(plan));
+    EXPECT_EQ(plan.groups.size(), 2U);
+    EXPECT_EQ(plan.certificate[0].rule, "flatten-windows");
+    EXPECT_EQ(plan.certificate[0].exactness, Exactness::Reassociating);
+    const std::vector<Datum> inputs{Datum::of(numbers(dims, 3))};
+    const std::vector<float> in_tiles = simulated(plan, inputs);
+    expect_near(in_tiles, evaluated(plan, inputs));
+    expect_near(in_tiles, evaluated(plan_of(graph, "avx512"), inputs));  // the same sums, flat or not
     if (!has_tiles_here()) continue;
     EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
   }
