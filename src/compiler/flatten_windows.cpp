@@ -8,7 +8,7 @@ namespace xyntra {
 namespace {
 
 constexpr std::int64_t kFew = 16;  // channels; so many are a sum of their own
-constexpr std::int64_t kShortest =
+constexpr std::int64_t kShortestLine =
     16;  // of a line of the window; shorter ones cost more to lay out than they gain
 constexpr std::int64_t kColumns = 16;  // least of the result
 
@@ -140,7 +140,7 @@ bool can_be_flattened(const Graph& graph, const Node& node) {
   const bool dense = std::ranges::all_of(dilations, [](std::int64_t step) { return step == 1; });
   const std::int64_t channels = (*k)[1].constant();
   return whole && given && dense && channels > 1 && channels < kFew && (*k)[0].constant() >= kColumns &&
-         (*k)[3].constant() * even(channels) >= kShortest;
+         (*k)[3].constant() * even(channels) >= kShortestLine;
 }
 
 Result<FlattenedWindows> flatten_windows(Graph& graph, FoldLog& folded) {
