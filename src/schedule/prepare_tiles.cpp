@@ -127,6 +127,27 @@ class TilePreparation {
            Expr::load(copied.stage.target, DType::BF16, std::move(copied.place)));
   }
 
+  // k comes last; where it fills whole tiles, in blocks, [… | k/32, …, k%32] with so many dimensions before: rows of a tile
+  // are then one piece of memory. Rows an even number of lines apart would share the banks of a cache.
+  void along_depth(Copied& copied, VarId k, std::size_t before) {
+    const Dim& depth = extent(k);
+    if (sizes_ != TileSizes::Constant || !depth.is_constant() || depth.constant() % kTileDepth != 0) {
+      const VarId own = loop(depth);
+      copied.fresh[k.index] = Expr::variable(own);
+      copied.along(own, depth, Expr::variable(k));
+      return;
+    }
+    const Dim blocks = depth.constant() / kTileDepth;
+    const VarId block = loop(blocks), lane = loop(kTileDepth);
+    const auto at = static_cast<std::ptrdiff_t>(before);
+    copied.stage.axes.push_back(block);
+    copied.stage.store.insert(copied.stage.store.begin() + at, Expr::variable(block));
+    copied.shape.insert(copied.shape.begin() + at, blocks);
+    copied.place.insert(copied.place.begin() + at, floor_div(Expr::variable(k), Expr::index(kTileDepth)));
+    copied.along(lane, kTileDepth, mod(Expr::variable(k), Expr::index(kTileDepth)));
+    copied.fresh[k.index] = Expr::variable(block) * Expr::index(kTileDepth) + Expr::variable(lane);
+  }
+
   // t[n/16, …, k/32, k/2%16, n%16*2 + k%2] = b, zero where there is none.
   void pack(const TileForm& form) {
     Copied copied;
@@ -199,10 +220,12 @@ class TilePreparation {
       copied.fresh[axis.index] = Expr::variable(own);
       copied.along(own, extent(axis), Expr::variable(axis));
     };
-    for (const auto* list : {&form.batch, &form.rows}) {
-      for (VarId axis : *list) {
-        if (used.count(axis)) same(axis);
-      }
+    for (VarId axis : form.batch) {
+      if (used.count(axis)) same(axis);
+    }
+    const std::size_t batch = copied.shape.size();
+    for (VarId axis : form.rows) {
+      if (used.count(axis)) same(axis);
     }
     if (form.rows.size() > 1 && used.count(form.rows.back()) && used.count(form.rows[form.rows.size() - 2]) &&
         sizes_ == TileSizes::Constant)
@@ -212,7 +235,7 @@ class TilePreparation {
     }
     const bool even = extent(form.k).is_constant() && extent(form.k).constant() % kTileDepth == 0;
     if (sizes_ == TileSizes::Constant || even) {
-      same(form.k);
+      along_depth(copied, form.k, batch);
       Expr body = te::substituted(form.a, copied.fresh);
       finish(std::move(copied), form.a, std::move(body));
       return true;
@@ -253,11 +276,9 @@ class TilePreparation {
       copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
     }
     copied.join_last();
-    VarId deep = loop(extent(form.k));
-    copied.along(deep, extent(form.k), Expr::variable(form.k));
-    Substitution channel{{form.k.index, Expr::variable(deep)}};
+    along_depth(copied, form.k, copied.shape.size() - 1);
     for (std::size_t d = 0; d < index.size(); ++d) {
-      if (!from[d].defined()) from[d] = te::substituted(index[d], channel);
+      if (!from[d].defined()) from[d] = te::substituted(index[d], copied.fresh);
     }
     Expr seen = load->op == ExprOp::Load ? Expr::load(load->buffer, load->dtype, from)
                                          : Expr::load_or(load->operands[0], load->buffer, from);
