@@ -24,6 +24,10 @@ std::int64_t tiles_of(std::int64_t rows) {
   return (rows + kTileRows - 1) / kTileRows + (rows <= kTileRows ? 1 : 0);
 }
 
+bool contains(const std::vector<VarId>& loops, VarId loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
 class TilePreparation {
  public:
   TilePreparation(const Formula& formula, std::size_t main, const Target& target,
@@ -57,8 +61,9 @@ class TilePreparation {
       if (axis != rows.axis && extent(axis).is_constant()) others = extent(axis).constant();
     }
     const std::int64_t line = extent(rows.axis).constant(), all = line * others;
-    return others > 1 && te::variables_of(form.a).count(form.k) &&
-           4 * all < 3 * tiles_of(line) * kTileRows * others;
+    // Lines of less than a block have no block before them whose results could be made meanwhile.
+    const bool is_short = line < 2 * kTileRows || 4 * all < 3 * tiles_of(line) * kTileRows * others;
+    return others > 1 && te::variables_of(form.a).count(form.k) && is_short;
   }
 
   Lowering probe() const {
@@ -254,11 +259,15 @@ class TilePreparation {
     const te::BufferInfo source = formula_.buffer(load->buffer);
     const std::vector<Expr> index = te::index_of(*load);
     std::vector<Expr> from(index.size());
+    bool outside = false;  // pixels beyond the last that a window sees
     Copied copied;
     te::IndexAlgebra algebra(formula_);
     struct Along {
       std::size_t dimension;
       Dim low, turns;
+      VarId row = {};  // that moves in steps of more than one
+      std::int64_t step = 1;
+      Expr phase = {};
     };
     std::vector<Along> dimensions;
     for (std::size_t d = 0; d < index.size(); ++d) {
@@ -269,19 +278,44 @@ class TilePreparation {
       auto range = algebra.range(index[d]);
       if (!range) return false;
       dimensions.push_back({d, range->low, range->high - range->low + 1});
+      for (const te::LinearIndex::Term& term : algebra.linear(index[d]).terms) {
+        const bool row = term.atom->op == ExprOp::Var && contains(form.rows, term.atom->var);
+        if (!row || !term.coefficient.is_constant() || term.coefficient.constant() < 2) continue;
+        dimensions.back().row = term.atom->var;
+        dimensions.back().step = term.coefficient.constant();
+      }
+    }
+    // Windows in steps see every other pixel: those of equal remainder stand together, so that neighbours do.
+    auto within = [&](const Along& along) {
+      return index[along.dimension] - Expr::size(along.low) -
+             Expr::variable(along.row) * Expr::index(along.step);
+    };
+    for (Along& along : dimensions) {
+      if (along.step == 1) continue;
+      const VarId own = loop(along.step);
+      along.phase = Expr::variable(own);
+      copied.along(own, along.step, mod(within(along), Expr::index(along.step)));
+      outside = true;
     }
     for (const Along& along : dimensions) {
-      VarId own = loop(along.turns);
-      from[along.dimension] = Expr::variable(own) + Expr::size(along.low);
-      copied.along(own, along.turns, index[along.dimension] - Expr::size(along.low));
+      const Dim turns = ceil_div(along.turns, along.step);
+      const VarId own = loop(turns);
+      Expr at = Expr::variable(own), place = index[along.dimension] - Expr::size(along.low);
+      if (along.phase.defined()) {
+        at = at * Expr::index(along.step) + along.phase;
+        place = Expr::variable(along.row) + floor_div(within(along), Expr::index(along.step));
+      }
+      from[along.dimension] = at + Expr::size(along.low);
+      copied.along(own, turns, std::move(place));
     }
     copied.join_last();
     along_depth(copied, form.k, copied.shape.size() - 1);
     for (std::size_t d = 0; d < index.size(); ++d) {
       if (!from[d].defined()) from[d] = te::substituted(index[d], copied.fresh);
     }
-    Expr seen = load->op == ExprOp::Load ? Expr::load(load->buffer, load->dtype, from)
-                                         : Expr::load_or(load->operands[0], load->buffer, from);
+    Expr beyond = load->op == ExprOp::LoadOr ? load->operands[0] : Expr::number(load->dtype, 0);
+    Expr seen = load->op == ExprOp::Load && !outside ? Expr::load(load->buffer, load->dtype, from)
+                                                     : Expr::load_or(std::move(beyond), load->buffer, from);
     te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, load) ? seen : Expr(); });
     Expr body = rewriter(form.a);
     for (VarId loop : te::variables_of(body)) {
