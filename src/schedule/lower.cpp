@@ -369,8 +369,14 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
-  for (const Stage& stage : lowering.formula().stages) {
-    if (stage.kind == Stage::Kind::Scan) {
+  const std::span<const Stage> stages = lowering.formula().stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = stages[s];
+    std::size_t taken = 1;
+    if (Stmt several = lower_side_by_side(lowering, stages.subspan(s), taken); several.defined()) {
+      phases.push_back(several);
+      s += taken - 1;
+    } else if (stage.kind == Stage::Kind::Scan) {
       Stmt shared = lower_scan_in_group(lowering, stage, schedule);
       phases.push_back(shared.defined() ? shared : scan(lowering, stage, keep_order));
     } else if (Stmt product =

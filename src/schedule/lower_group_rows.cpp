@@ -23,6 +23,7 @@ namespace {
 constexpr std::int64_t kRowLanes = 4;
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
 constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
+constexpr std::int64_t kSmallRow = 16384;  // turns of all its stages
 constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
@@ -39,10 +40,11 @@ class RowsInGroups {
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
-    if (rows_.empty() || !is_worth_it()) return {};
+    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it()) return {};
     place_values(alignment);
     std::vector<VarId> grid;
     for (Alignment::Class id : rows_) grid.push_back(lowering_.loop("row", alignment.extent(id)));
+    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     thread_ = lowering_.loop("x", threads_);
     std::vector<Stmt> body;
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
@@ -177,6 +179,18 @@ class RowsInGroups {
     std::int64_t count = 1;
     for (VarId axis : stage.reduction) count *= lowering_.size(formula_.variable(axis).extent);
     return count;
+  }
+
+  // What has no rows to share out is one: a norm of one token. One group does it sooner than several launches would.
+  bool is_one_small_row() const {
+    Dim work = 0;
+    for (const Stage& stage : formula_.stages) {
+      Dim all = 1;
+      for (VarId axis : stage.axes) all = all * formula_.variable(axis).extent;
+      for (VarId axis : stage.reduction) all = all * formula_.variable(axis).extent;
+      work = work + all;
+    }
+    return formula_.stages.size() > 1 && work.is_constant() && work.constant() <= kSmallRow;
   }
 
   bool is_worth_it() const {

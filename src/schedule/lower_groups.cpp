@@ -69,17 +69,62 @@ class ProductInGroups {
            std::all_of(depth_.axes.begin() + 1, depth_.axes.end(), is_constant);
   }
 
-  // Whether all that comes before is made row by row.
-  bool makes_rows() const {
+  // Whether all that comes before is made row by row, in each batch; finds which dimension of these numbers is the rows'.
+  bool makes_rows() {
     if (before_.empty()) return true;
     if (rows_.axes.size() != 1) return false;
-    return std::all_of(before_.begin(), before_.end(), [this](const te::Stage& stage) {
+    const te::BufferInfo& first = lowering_.formula().buffer(before_.front().target);
+    along_ = std::vector<VarId>(first.shape.size());
+    bool found = true;
+    te::for_each_node(stage_, [&](const te::ExprNode& node) {
+      if (te::is_load(node) && is_row_number(node.buffer)) found = found && goes_along_rows(node);
+    });
+    if (!found || std::ranges::count(along_, rows_.axes.front()) != 1) return false;
+    return std::all_of(before_.begin(), before_.end(), [&](const te::Stage& stage) {
       const te::BufferInfo& made = lowering_.formula().buffer(stage.target);
       return stage.kind == te::Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
-             stage.axes.size() == 1 && made.role == te::BufferRole::Temporary && made.shape.size() == 1 &&
-             made.shape[0] == rows_.extent && made.dtype == DType::F32 &&
-             lowering_.formula().variable(stage.axes[0]).extent == rows_.extent;
+             made.role == te::BufferRole::Temporary && made.shape == first.shape &&
+             made.dtype == DType::F32 && reads_its_own(stage);
     });
+  }
+
+  bool is_row_number(te::BufferId buffer) const {
+    return std::ranges::any_of(before_, [&](const te::Stage& stage) { return stage.target == buffer; });
+  }
+
+  // The product reads a number by its row and its place in the batch, everywhere alike.
+  bool goes_along_rows(const te::ExprNode& load) {
+    const std::vector<Expr> index = te::index_of(load);
+    const Shape& shape = lowering_.formula().buffer(load.buffer).shape;
+    if (index.size() != along_.size()) return false;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (shape[d].is(1)) continue;
+      const VarId axis = index[d]->op == ExprOp::Var ? index[d]->var : VarId();
+      const bool known = axis == rows_.axes.front() || std::ranges::find(batch_, axis) != batch_.end();
+      if (!known || (along_[d].valid() && along_[d] != axis)) return false;
+      if (lowering_.formula().variable(axis).extent != shape[d]) return false;
+      along_[d] = axis;
+    }
+    return true;
+  }
+
+  // The loops of a row number by dimension; it reads others at its own place alone.
+  bool reads_its_own(const te::Stage& stage) const {
+    bool own = true;
+    for (std::size_t d = 0; d < stage.store.size(); ++d) {
+      const bool loop = stage.store[d]->op == ExprOp::Var;
+      own = own && (along_[d].valid() ? loop : lowering_.formula().buffer(stage.target).shape[d].is(1));
+    }
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      if (!te::is_load(node) || !is_row_number(node.buffer)) return;
+      const std::vector<Expr> index = te::index_of(node);
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        const bool same = index[d]->op == ExprOp::Var && stage.store[d]->op == ExprOp::Var &&
+                          index[d]->var == stage.store[d]->var;
+        own = own && (same || !along_[d].valid());
+      }
+    });
+    return own;
   }
 
   // Large blocks read less; they must be enough to keep the device busy. Where even small ones are few, each waits for one tile
@@ -194,7 +239,10 @@ class ProductInGroups {
 
   // One number for each row of the block, in shared memory: the threads of a line add up a row after another.
   Stmt row_numbers(const te::Stage& stage) {
-    lowering_.place_window(stage.target, Scope::Shared, {true}, {0, first_row_, tile_.block_rows()});
+    std::vector<bool> kept;
+    for (VarId axis : along_) kept.push_back(axis == rows_.axes.front());
+    const auto rows = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
+    lowering_.place_window(stage.target, Scope::Shared, kept, {rows, first_row_, tile_.block_rows()});
     const kir::BufferId sum = lowering_.scratch("a", DType::F32, {}, Scope::Register);
     const kir::BufferId parts =
         lowering_.scratch("q", DType::F32, {tile_.slices, tile_.side, tile_.side}, Scope::Shared);
@@ -213,7 +261,12 @@ class ProductInGroups {
     const Expr position = first_row_ + down * Expr::index(tile_.rows) +
                           Expr::variable(row) * Expr::index(tile_.slices) + slice();
     const Expr at = Expr::variable(turn) * Expr::index(tile_.side) + across;
-    bound[stage.axes[0].index] = position;
+    for (VarId axis : stage.axes)
+      bound[axis.index] = Expr::index(0);  // but for those that the number is stored along
+    for (std::size_t d = 0; d < along_.size(); ++d) {
+      if (along_[d].valid())
+        bound[stage.store[d]->var.index] = d == rows ? position : bound_[along_[d].index];
+    }
     along.bind(lowering_.formula(), at, bound);
     Lowering::Body value = lowering_.body(stage.body, bound);
     if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
@@ -398,6 +451,8 @@ class ProductInGroups {
   Expr left_, right_;  // factors: of rows, of columns
   Side rows_, columns_, depth_;
   std::vector<VarId> batch_, ones_;
+  std::vector<VarId>
+      along_;  // by dimension of a row number: the product's loop, or none where there is one turn
   Substitution bound_;
   Tile tile_;
   VarId slice_, down_, across_;

@@ -16,6 +16,10 @@ kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
 // Elements four at a time, where they lie side by side; no statement elsewhere.
 kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 
+// The first stages of these, where they do not wait for one another, in one launch: `taken` says how many. No statement where
+// the first stands alone.
+kir::Stmt lower_side_by_side(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
+
 // Few results that are long sums, a group of threads each; no statement elsewhere.
 kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 
