@@ -84,14 +84,19 @@ Json latency_json(const Measured& measured) {
 }
 
 Json plan_json(const Measured& measured) {
-  return {{"kernels", measured.kernels},
-          {"host_calls", measured.host_calls},
-          {"bytes", measured.bytes},
-          {"flops", measured.flops},
-          {"arena_bytes", measured.arena_bytes},
-          {"code_bytes", measured.code_bytes},
-          {"compile_ms", measured.compile_ms},
-          {"latency_ms", latency_json(measured)}};
+  Json json{{"kernels", measured.kernels},
+            {"host_calls", measured.host_calls},
+            {"bytes", measured.bytes},
+            {"flops", measured.flops},
+            {"arena_bytes", measured.arena_bytes},
+            {"code_bytes", measured.code_bytes},
+            {"compile_ms", measured.compile_ms},
+            {"latency_ms", latency_json(measured)}};
+  if (measured.dispatches > 0) {
+    json["dispatches"] = measured.dispatches;
+    json["submissions"] = measured.submissions;
+  }
+  return json;
 }
 
 struct KernelLine {

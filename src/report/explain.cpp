@@ -52,21 +52,23 @@ Json group_json(const Plan& plan, const PlanFigures& figures, std::size_t g) {
   const GroupFigures& figure = figures.groups[g];
   Json knobs = Json::object();
   for (const Knob& knob : group.schedule.knobs) knobs[knob.name] = knob.value;
-  return {{"id", g},
-          {"hero", name_of(group.hero)},
-          {"ops", figure.ops},
-          {"index_changes", figure.index_changes},
-          {"nodes", names(plan.graph, group.nodes)},
-          {"bytes_in", figure.bytes_in},
-          {"bytes_out", figure.bytes_out},
-          {"bytes_saved", figure.bytes_saved},
-          {"flops", figure.flops},
-          {"predicted_ns", figure.predicted_ns},
-          {"schedule",
-           {{"name", group.schedule.name},
-            {"class", name_of(group.schedule.exactness)},
-            {"knobs", std::move(knobs)}}},
-          {"reason", group.reason}};
+  Json json{{"id", g},
+            {"hero", name_of(group.hero)},
+            {"ops", figure.ops},
+            {"index_changes", figure.index_changes},
+            {"nodes", names(plan.graph, group.nodes)},
+            {"bytes_in", figure.bytes_in},
+            {"bytes_out", figure.bytes_out},
+            {"bytes_saved", figure.bytes_saved},
+            {"flops", figure.flops},
+            {"predicted_ns", figure.predicted_ns},
+            {"schedule",
+             {{"name", group.schedule.name},
+              {"class", name_of(group.schedule.exactness)},
+              {"knobs", std::move(knobs)}}},
+            {"reason", group.reason}};
+  if (figure.dispatches > 0) json["dispatches"] = figure.dispatches;
+  return json;
 }
 
 Json totals_json(const PlanFigures& figures) {
@@ -79,6 +81,7 @@ Json totals_json(const PlanFigures& figures) {
               {"bytes_fused", figures.bytes},
               {"predicted_ns_unfused", figures.model.predicted_ns},
               {"predicted_ns_fused", figures.predicted_ns}};
+  if (figures.dispatches > 0) totals["dispatches"] = figures.dispatches;
   totals["arena_bytes"] = figures.arena ? Json(figures.arena->bytes) : Json();
   totals["arena_lower_bound"] = figures.arena ? Json(figures.arena->lower_bound) : Json();
   return totals;
@@ -113,7 +116,8 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
     table.row({std::to_string(g), name_of(plan.groups[g].hero), printable(compressed(figure.ops, kOpsWidth)),
                human_bytes(figure.bytes_in), human_bytes(figure.bytes_out), human_bytes(figure.bytes_saved),
                flops_text(figure.flops), time_text(figure.predicted_ns),
-               printable(compressed(figure.index_changes, kOpsWidth))});
+               (figure.dispatches > 1 ? "(" + std::to_string(figure.dispatches) + " dispatches) " : "") +
+                   printable(compressed(figure.index_changes, kOpsWidth))});
   }
   std::string text = shown == 0 ? "" : table.to_string();
   if (shown < plan.groups.size()) text += "… " + std::to_string(plan.groups.size() - shown) + " more\n";
@@ -148,6 +152,7 @@ std::string totals_table(const PlanFigures& figures) {
              count(figures.kernels),
              share_of(static_cast<std::int64_t>(figures.kernels),
                       static_cast<std::int64_t>(figures.model.kernels))});
+  if (figures.dispatches > 0) table.row({"dispatches", "", "", count(figures.dispatches)});
   if (figures.model.host_calls + figures.host_calls > 0) {
     table.row({"host calls", count(figures.model.host_calls), count(figures.rewritten.host_calls),
                count(figures.host_calls)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/lower_plan.h"
 #include "memory/plan_memory.h"
 #include "schedule/strides.h"
 
@@ -163,6 +164,19 @@ Result<std::optional<ArenaFigures>> arena_of(const Plan& plan) {
   return std::optional(ArenaFigures{memory.peak, memory.lower_bound});
 }
 
+// A kernel is as many dispatches as it has phases: stages that must see all of what one before them wrote.
+Status count_dispatches(const Plan& plan, const CompileOptions& options, PlanFigures& figures) {
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {0, options.budget}));
+  std::vector<std::size_t> phases;
+  for (const kir::Kernel& kernel : lowered.kernels) phases.push_back(kir::phases_of(kernel).size());
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {  // a step for each group
+    if (!is_kernel(plan.groups[g])) continue;
+    figures.groups[g].dispatches = phases.at(lowered.program.steps.at(g).callee);
+    figures.dispatches += figures.groups[g].dispatches;
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_kernel(const Group& group) { return group.hero != Hero::Host && group.schedule.name != "view"; }
@@ -181,6 +195,7 @@ Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const Compi
   FigureCounter(plan, pieces, costs).count(figures);
   XYNTRA_TRY(figures.arena, arena_of(plan));
   name_sizes(plan, options.fusion.choose.nominal, figures);
+  if (options.target->kind == TargetKind::WebGpu) XYNTRA_CHECK_OK(count_dispatches(plan, options, figures));
   return figures;
 }
 

@@ -17,6 +17,7 @@ struct GroupFigures {
   std::int64_t bytes_saved = 0;  // against a kernel for each of its nodes
   std::int64_t flops = 0;
   std::int64_t predicted_ns = 0;
+  std::size_t dispatches = 0;  // on a device that runs shaders; 0 elsewhere
 };
 
 // One kernel per node. A node that only gives bytes another shape is none: no runtime copies for it.
@@ -33,7 +34,7 @@ struct PlanFigures {
   std::vector<GroupFigures> groups;
   UnfusedFigures model;  // the graph as it was read
   UnfusedFigures rewritten;  // the plan's graph
-  std::size_t kernels = 0, host_calls = 0, index_changes = 0;
+  std::size_t kernels = 0, host_calls = 0, index_changes = 0, dispatches = 0;
   std::int64_t bytes = 0, predicted_ns = 0;
   std::optional<ArenaFigures> arena;  // where the plan says where values live
   std::map<std::string, std::size_t> recognised;  // "attention": 12; in words

@@ -44,6 +44,8 @@ class Contestant {
 
   Status warm_up(std::span<const std::vector<Datum>> inputs) {
     XYNTRA_TRY(measured_.outputs, context_.run(inputs.front()));
+    measured_.dispatches = counts_->dispatches;
+    measured_.submissions = counts_->submissions;
     const auto began = Clock::now();
     for (int i = 1; i < kWarmUpRuns || milliseconds_since(began) < kWarmUpSeconds * 1e3; ++i) {
       XYNTRA_CHECK_OK(context_.run(inputs[static_cast<std::size_t>(i) % inputs.size()]));
@@ -82,8 +84,14 @@ class Contestant {
   }
 
  private:
+  static RunOptions counting(RunOptions running, std::shared_ptr<RunCounts> counts) {
+    running.counts = std::move(counts);
+    return running;
+  }
+
   Contestant(const Plan& plan, const CpuModel& model, double compile_ms, const RunOptions& running)
-      : context_(model.program, model.host, running, model.driver),
+      : counts_(std::make_shared<RunCounts>()),
+        context_(model.program, model.host, counting(running, counts_), model.driver),
         on_device_(model.driver != nullptr),
         group_times_(plan.groups.size()) {
     measured_.plan = &plan;
@@ -101,6 +109,7 @@ class Contestant {
   }
 
   Measured measured_;
+  std::shared_ptr<RunCounts> counts_;
   RunContext context_;
   bool on_device_ = false;
   std::vector<std::vector<double>> group_times_;

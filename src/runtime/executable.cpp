@@ -138,6 +138,11 @@ class RunContext::State {
       outputs.push_back(std::move(result));
     }
     if (driver_) XYNTRA_CHECK_OK(met_no_fault());
+    if (driver_ && options_.counts) {
+      const KernelDriver::Work work = driver_->work();
+      options_.counts->dispatches += work.dispatches;
+      options_.counts->submissions += work.submissions;
+    }
     if (driver_ && times != nullptr) take_times(*times);
     for (Datum& datum : data_) datum = Datum();
     return outputs;

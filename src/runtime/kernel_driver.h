@@ -44,6 +44,11 @@ class KernelDriver {
     KernelFault where;
   };
   virtual Result<std::vector<Fault>> finish() { return std::vector<Fault>{}; }
+  // What the device was given since begin().
+  struct Work {
+    std::size_t dispatches = 0, submissions = 0;
+  };
+  virtual Work work() const { return {}; }
   // What the launches of a timed run took, after finish(); none where that is not known.
   struct Time {
     const ProgramStep* step = nullptr;

@@ -58,6 +58,7 @@ class ShaderDriver : public KernelDriver {
     recording_ = fresh_recording();
     earlier_.resize(std::min(earlier_.size(), submissions_));
     submissions_ = 0;
+    dispatches_ = 0;
     if (!faulty_.empty()) fault_buffer_ = {};  // the last run did not look at it
     faulty_.clear();
     records_.clear();
@@ -87,6 +88,7 @@ class ShaderDriver : public KernelDriver {
       XYNTRA_CHECK_OK(
           recording_.dispatch(shaders_->pipelines[step.callee][p], ranges, uniform, across, down, 1));
       steps_.push_back(&step);
+      ++dispatches_;
     }
     for (std::size_t i = step.inputs.size(); i < arguments.size(); ++i) written(arguments[i]);
     for (const KernelArgument& argument : arguments) {
@@ -115,6 +117,8 @@ class ShaderDriver : public KernelDriver {
     if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
     return shaders_->device->read(reads, budget);
   }
+
+  Work work() const override { return {dispatches_, submissions_}; }
 
   std::vector<Time> times() const override { return times_; }
 
@@ -337,7 +341,7 @@ class ShaderDriver : public KernelDriver {
   int turns_ = 0;
   webgpu::Recording recording_;
   std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one
-  std::size_t submissions_ = 0;  // of this run
+  std::size_t submissions_ = 0, dispatches_ = 0;  // of this run
   std::vector<std::unique_ptr<Buffer>> copies_;
   Buffer workspace_, nothing_, fault_buffer_;
   bool timed_ = false;
