@@ -66,7 +66,8 @@ Status rewrite_step(Compilation& work) {
   if (work.options.products != DType::F32) {
     FlattenedWindows flattened;
     const Target& target = *work.options.target;
-    if (target.kind == TargetKind::Cpu && target.matrix_unit(work.options.products) != nullptr) {
+    const bool tiles = target.kind == TargetKind::Cpu && target.matrix_unit(work.options.products) != nullptr;
+    if (tiles && work.options.fusion.choose.allow_reassociating) {
       XYNTRA_TRY(flattened, flatten_windows(rewritten.graph, rewritten.folded));
     }
     XYNTRA_TRY(roundings,

@@ -272,7 +272,10 @@ TEST(KirVerify, RowsAlongADimensionLieInside) {
   EXPECT_NE(load(10, 0, 32, 1, 2), "");
   EXPECT_EQ(load(0, 0, 33, 1, 1), "");  // into the next part: it follows in memory
   EXPECT_NE(load(0, 1, 33, 1, 1), "");
-  EXPECT_NE(load(0, 0, 32, 3, 1), "");  // no dimension follows
+  EXPECT_EQ(load(0, 0, 16, 3, 1), "");  // rows that overlap: elements 0 to 15, 1 to 16, … 15 to 30
+  EXPECT_NE(load(0, 0, 18, 3, 1), "");
+  EXPECT_NE(load(0, 0, 32, 3, 1), "");
+  EXPECT_NE(load(0, 0, 1, 4, 1), "");  // no such dimension
   EXPECT_NE(load(0, 0, 32, 1, 0), "");
 }
 
