@@ -256,8 +256,11 @@ class TilesLowering {
     for (std::size_t u = 0; u < along.size(); ++u) {
       for (std::int64_t v = 0; v < block.panels; ++v) {
         made.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
-        out.push_back(Stmt::call(Intrinsic::TileStore,
-                                 {kept(block, u, v), sum(u, v), number(kRows), number(kColumns)}));
+        // As many rows as there are, where that is known: tiles of no others are made that high.
+        const bool few = along[u].rows.defined() && along[u].rows.is_constant();
+        out.push_back(Stmt::call(
+            Intrinsic::TileStore,
+            {kept(block, u, v), sum(u, v), few ? number(along[u].rows) : number(kRows), number(kColumns)}));
       }
     }
     made.push_back(products(block, along, before, finished));

@@ -56,6 +56,7 @@ class TilePreparation {
   // Lines that fill few tiles, of a picture whose lines could be one after another.
   bool is_wasteful(const TileForm& form, const TileRows& rows) const {
     if (sizes_ == TileSizes::Any || rows.outer.valid() || !extent(rows.axis).is_constant()) return false;
+    if (rows.dimension + 1 == formula_.buffer(form.a->buffer).shape.size()) return false;  // laid out for it
     std::int64_t others = 1;
     for (VarId axis : form.rows) {
       if (axis != rows.axis && extent(axis).is_constant()) others = extent(axis).constant();

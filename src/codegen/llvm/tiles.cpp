@@ -2,6 +2,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
+#include <set>
+
 #include "codegen/llvm/emitter.h"
 #include "kir/intrinsics.h"
 
@@ -62,39 +64,43 @@ Status KernelEmitter::number_tiles() {
   return status;
 }
 
-// Tiles that are never loaded but in part are made that small, so that the part is loaded from where it lies. All factors
-// of a kernel must agree: a product goes over as many pairs as the left one has columns and the right one rows.
+// Tiles that are never loaded or stored but in part are made that small, so that the part is moved from and to where it lies.
+// All of a kernel must agree: a product has the rows of its left factor, and goes over as many pairs as that has columns
+// and the right one rows.
 void KernelEmitter::size_tiles() {
   tile_sizes_.assign(kernel_.buffers.size(), {kTileRows, kRowBytes});
-  std::vector<std::optional<TileSize>> loaded(kernel_.buffers.size());
+  std::vector<std::optional<TileSize>> moved(kernel_.buffers.size());
+  std::set<std::uint32_t> loaded;
   bool uniform = true;
-  std::optional<std::int64_t> pairs;
+  auto look = [&](const kir::Operand& tile, const kir::Operand& memory, const te::Expr& rows,
+                  const te::Expr& columns) {
+    TileSize size{kTileRows, kRowBytes};
+    if (rows.is_constant() && columns.is_constant())
+      size = {rows->int_value, columns->int_value * bytes_of_element(kernel_.buffer(memory.buffer))};
+    auto& before = moved[tile.buffer.index];
+    uniform = uniform && (!before || *before == size);
+    before = size;
+  };
   kir::for_each_statement(kernel_.body, [&](const kir::StmtNode& node) {
     if (node.kind != kir::StmtNode::Kind::Call) return;
     const auto& o = node.operands;
-    const bool load =
-        node.intrinsic == kir::Intrinsic::TileLoad || node.intrinsic == kir::Intrinsic::TileLoadRows;
-    if (!load) return;
-    const bool known = o[2].value.is_constant() && o[3].value.is_constant();
-    const TileSize size =
-        known ? TileSize{o[2].value->int_value,
-                         o[3].value->int_value * bytes_of_element(kernel_.buffer(o[1].buffer))}
-              : TileSize{kTileRows, kRowBytes};
-    auto& before = loaded[o[0].buffer.index];
-    uniform = uniform && (!before || *before == size);
-    before = size;
+    if (node.intrinsic == kir::Intrinsic::TileStore) look(o[1], o[0], o[2].value, o[3].value);
+    if (node.intrinsic != kir::Intrinsic::TileLoad && node.intrinsic != kir::Intrinsic::TileLoadRows) return;
+    look(o[0], o[1], o[2].value, o[3].value);
+    loaded.insert(o[0].buffer.index);
   });
   kir::for_each_statement(kernel_.body, [&](const kir::StmtNode& node) {
     if (node.kind != kir::StmtNode::Kind::Call || node.intrinsic != kir::Intrinsic::TileMultiplyBf16) return;
-    const auto &sum = loaded[node.operands[0].buffer.index], &left = loaded[node.operands[1].buffer.index],
-               &right = loaded[node.operands[2].buffer.index];
+    const auto &sum = moved[node.operands[0].buffer.index], &left = moved[node.operands[1].buffer.index],
+               &right = moved[node.operands[2].buffer.index];
     constexpr std::int64_t kPair = 4;  // bytes
-    uniform = uniform && !sum && left && right && left->rows == kTileRows && right->row_bytes == kRowBytes &&
-              left->row_bytes == right->rows * kPair && right->rows > 0;
+    uniform = uniform && sum && left && right && loaded.count(node.operands[0].buffer.index) == 0 &&
+              left->rows == sum->rows && left->rows > 0 && sum->row_bytes == kRowBytes &&
+              right->row_bytes == kRowBytes && left->row_bytes == right->rows * kPair && right->rows > 0;
   });
   if (!uniform) return;
-  for (std::size_t b = 0; b < loaded.size(); ++b) {
-    if (loaded[b]) tile_sizes_[b] = *loaded[b];
+  for (std::size_t b = 0; b < moved.size(); ++b) {
+    if (moved[b]) tile_sizes_[b] = *moved[b];
   }
 }
 
