@@ -440,6 +440,14 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
                                       const Target& target, const SymbolBindings& nominal,
                                       const std::string& name, bool share_parts) {
   te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  if (schedule.name == "attention" && schedule.exactness != Exactness::Exact) {
+    const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(ready));
+    Lowering lowering(divided, target, nominal, name);
+    if (Stmt body = lower_attention_in_groups(lowering, schedule); body.defined()) {
+      kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+      if (kir::verify(kernel)) return kernel;
+    }
+  }
   ready = ignore_nan_in_maxima(ready);
   if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.

@@ -29,4 +29,8 @@ kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const 
 // Rows of all stages, one group of threads each; no statement where the stages share no rows, or rows are short.
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
 
+// Attention, a group of threads for some queries of a head; no statement where the stages are of another form
+// (attention_parts.h), or queries are few.
+kir::Stmt lower_attention_in_groups(Lowering& lowering, const Schedule& schedule);
+
 }  // namespace xyntra

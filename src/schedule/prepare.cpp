@@ -7,6 +7,7 @@
 #include "schedule/lower_contraction.h"
 #include "schedule/tile_form.h"
 #include "te/compose.h"
+#include "te/match.h"
 
 namespace xyntra {
 
@@ -426,11 +427,8 @@ Formula divide_at_the_end(const Formula& formula) {
       te::Substitution at;
       std::vector<Expr> index = te::index_of(*load);
       bool plain = index.size() == weights.store.size();
-      for (std::size_t d = 0; plain && d < index.size(); ++d) {
-        const Expr& place = weights.store[d];
-        plain = place->op == ExprOp::Var || (place.is_integer_constant(0) && index[d].is_integer_constant(0));
-        if (place->op == ExprOp::Var) at[place->var.index] = index[d];
-      }
+      for (std::size_t d = 0; plain && d < index.size(); ++d)
+        plain = te::matches(weights.store[d], index[d], at);
       for (VarId axis : weights.axes) {
         if (made.variable(axis).extent.is(1)) at.try_emplace(axis.index, Expr::index(0));
       }

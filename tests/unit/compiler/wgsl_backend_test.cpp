@@ -62,6 +62,27 @@ graph @main(%x: f32[3, 16, 24], %w: f32[24, 20], %s: f32[20], %b: f32[20]) -> (%
   %y: f32[3, 16, 20] = LayerNormalization(%p, %s, %b)
   %z: f32[3, 16, 44] = Concat(%x, %p) {axis = 2}
 })",
+    // attention: no block of queries or keys is full, the last keys are left out, two heads share keys
+    R"(xir 1
+graph @main(%q: f32[1, 4, 11, 8], %k: f32[1, 2, N, 8], %v: f32[1, 2, N, 36], %m: f32[11, N]) -> (%y) {
+  const %s: i64[5] = [1, 2, 1, -1, 8]
+  const %e: i64[5] = [1, 2, 2, 1, 8]
+  const %f: i64[4] = [1, 4, -1, 8]
+  const %t: i64[5] = [1, 2, 1, -1, 36]
+  const %g: i64[5] = [1, 2, 2, 1, 36]
+  const %h: i64[4] = [1, 4, -1, 36]
+  %k1: f32[1, 2, 1, N, 8] = Reshape(%k, %s)
+  %k2: f32[1, 2, 2, N, 8] = Expand(%k1, %e)
+  %k3: f32[1, 4, N, 8] = Reshape(%k2, %f)
+  %v1: f32[1, 2, 1, N, 36] = Reshape(%v, %t)
+  %v2: f32[1, 2, 2, N, 36] = Expand(%v1, %g)
+  %v3: f32[1, 4, N, 36] = Reshape(%v2, %h)
+  %kt: f32[1, 4, 8, N] = Transpose(%k3) {perm = [0, 1, 3, 2]}
+  %p: f32[1, 4, 11, N] = MatMul(%q, %kt)
+  %a: f32[1, 4, 11, N] = Add(%p, %m)
+  %w: f32[1, 4, 11, N] = Softmax(%a)
+  %y: f32[1, 4, 11, 36] = MatMul(%w, %v3)
+})",
     R"(xir 1
 graph @main(%x: f32[4, 6], %y: f32[6, 4]) -> (%z) {
   const %axis: i64[] = 0

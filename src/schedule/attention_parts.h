@@ -1,0 +1,32 @@
+// Attention as five stages: scores, their maximum, exponents, their sum, the weighted sum.
+//
+//   p[i, j] = f(sum(d) q[i, d] * k[j, d]);  m[i] = max(j) p[i, j];  e[i, j] = exp(p[i, j] - m[i])
+//   s[i] = sum(j) e[i, j];  y[i, c] = g(sum(j) e[i, j] * v[j, c], s[i])
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "te/formula.h"
+
+namespace xyntra {
+
+// All expressions are told by the loops of the first stage, and the column.
+struct AttentionParts {
+  te::VarId query, key, depth, column;
+  std::vector<te::VarId> rows;  // loops that all stages share, but the queries
+  te::Expr of_queries, of_keys;  // factors of the scores
+  te::Expr score;  // with the accumulator for the sum of their products
+  te::Expr weight;  // with loads of `exponents`
+  te::Expr value;
+  te::Expr divisor;  // with the accumulator for the sum of exponents
+  te::Expr result;  // with the accumulator for the weighted sum, and loads of `sum`
+  te::BufferId exponents, sum;
+  te::BufferId target;
+  std::vector<te::Expr> store;
+};
+
+// Nothing where the stages are of another form.
+std::optional<AttentionParts> attention_parts(const te::Formula& formula);
+
+}  // namespace xyntra

@@ -1,0 +1,426 @@
+// Attention for GPUs: a group of threads takes a block of queries of one head through all keys, some of them at a time. Scores,
+// weights and results stay in registers and shared memory; keys and values come through the caches, which all groups of a
+// head share. Sums are corrected when a larger score comes along:
+//
+//   p = f(q k) of a block;  n = max(m, p);  a = exp(m - n);  p = exp(p - n);  s = s * a + sum(p);  o = o * a + p v;  m = n
+//
+// Thread (y, x) has some rows of queries and, of every block, four keys; of the results, the same rows and each eighth vector
+// of columns. A row's maximum goes by way of shared memory, its sum is put together once, at the end.
+#include <algorithm>
+#include <limits>
+
+#include "schedule/attention_parts.h"
+#include "schedule/lower_groups.h"
+#include "schedule/product_sides.h"
+
+namespace xyntra {
+
+using kir::BufferId;
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kLanes = 4;
+constexpr std::int64_t kSide = 8;  // threads along the queries, and along the keys
+constexpr std::int64_t kKeys = kSide * kLanes;  // of a block
+constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
+constexpr std::int64_t kTurns = 4;  // vectors of depth, or keys, whose loads are asked for together
+constexpr std::int64_t kMostResults = 64;  // in the registers of a thread
+constexpr std::int64_t kGroups = 96;  // that keep a device busy
+
+class AttentionInGroups {
+ public:
+  AttentionInGroups(Lowering& lowering, const AttentionParts& attention)
+      : lowering_(lowering), attention_(attention) {}
+
+  Stmt run() {
+    if (!choose_rows()) return {};
+    std::vector<VarId> grid;
+    for (VarId row : attention_.rows) {
+      grid.push_back(lowering_.loop("row", extent(row)));
+      bound_[row.index] = Expr::variable(grid.back());
+    }
+    const VarId number = lowering_.loop("q", ceil_div(extent(attention_.query), block_rows()));
+    grid.push_back(number);
+    first_ = Expr::variable(number) * Expr::index(block_rows());
+    down_ = lowering_.loop("y", kSide);
+    across_ = lowering_.loop("x", kSide);
+    make_buffers();
+    Stmt item = group();
+    if (!item.defined()) return {};
+    item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      item = Stmt::loop(LoopKind::Grid, *loop, item);
+    return item;
+  }
+
+ private:
+  const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
+  std::int64_t block_rows() const { return kSide * rows_; }
+  std::int64_t depth() const { return extent(attention_.depth).constant(); }
+  std::int64_t columns() const { return extent(attention_.column).constant(); }
+  std::int64_t vectors() const {
+    return (columns() + kKeys - 1) / kKeys;
+  }  // of results, for each row of a thread
+
+  // As many rows as fit, unless groups would be too few.
+  bool choose_rows() {
+    const bool plain = attention_.score.dtype() == DType::F32 &&
+                       attention_.of_queries.dtype() == DType::F32 &&
+                       attention_.of_keys.dtype() == DType::F32 && attention_.value.dtype() == DType::F32 &&
+                       lowering_.formula().buffer(attention_.target).dtype == DType::F32;
+    const std::int64_t queries = lowering_.size(extent(attention_.query));
+    if (!plain || queries < kSide || depth() % kLanes != 0) return false;
+    std::int64_t heads = 1;
+    for (VarId row : attention_.rows) heads *= lowering_.size(extent(row));
+    for (rows_ = 4; rows_ >= 1; rows_ /= 2) {
+      const std::int64_t elements =
+          block_rows() * (depth() + kPadding) + kKeys * (block_rows() + kPadding) + block_rows() * kSide;
+      const bool fits =
+          4 * elements <= lowering_.target().group_shared_bytes && rows_ * vectors() * kLanes <= kMostResults;
+      const std::int64_t groups = heads * ((queries + block_rows() - 1) / block_rows());
+      if (fits && (groups >= kGroups || rows_ <= 2)) return true;
+    }
+    return false;
+  }
+
+  void make_buffers() {
+    auto shared = [this](const char* name, Shape shape) {
+      return lowering_.scratch(name, DType::F32, std::move(shape), Scope::Shared);
+    };
+    auto own = [this](const char* name, Shape shape) {
+      return lowering_.scratch(name, DType::F32, std::move(shape), Scope::Register);
+    };
+    query_tile_ = shared("qt", {block_rows(), depth() + kPadding});
+    weight_tile_ = shared("wt", {kKeys, block_rows() + kPadding});
+    parts_ = shared("pt", {block_rows(), kSide});
+    scores_ = own("p", {rows_, kLanes});
+    results_ = own("o", {rows_, vectors() * kLanes});
+    most_ = own("m", {rows_});
+    next_ = own("n", {rows_});
+    shift_ = own("h", {rows_});
+    again_ = own("c", {rows_});
+    total_ = own("s", {rows_});
+  }
+
+  // ---- small words
+
+  template <class Body>
+  Stmt each(LoopKind kind, const char* name, std::int64_t count, Body body) {
+    const VarId loop = lowering_.loop(name, count);
+    Stmt made = body(Expr::variable(loop));
+    return made.defined() ? Stmt::loop(kind, loop, made) : Stmt();
+  }
+  template <class Body>
+  Stmt each_row(Body body) {
+    return each(LoopKind::Unrolled, "r", rows_, body);
+  }
+  template <class Body>
+  Stmt each_result(Body body) {
+    return each(LoopKind::Unrolled, "j", vectors(), [&](const Expr& vector) {
+      return each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) { return body(vector, lane); });
+    });
+  }
+  static Expr load(BufferId buffer, std::vector<Expr> index) {
+    return Expr::load(buffer, DType::F32, std::move(index));
+  }
+  static Stmt barrier() { return Stmt::call(kir::Intrinsic::Barrier, {}); }
+  static Expr lowest() { return Expr::floating(DType::F32, -std::numeric_limits<double>::infinity()); }
+  static Expr larger(const Expr& a, const Expr& b) { return combined(te::Reducer::Largest, a, b); }
+
+  Expr x() const { return Expr::variable(across_); }
+  Expr row(const Expr& r) const { return Expr::variable(down_) * Expr::index(rows_) + r; }
+  Expr query(const Expr& r) const { return first_ + row(r); }
+  Expr key(const Expr& c) const { return x() * Expr::index(kLanes) + c; }  // in its block
+  static Expr place(const Expr& vector, const Expr& lane) { return vector * Expr::index(kLanes) + lane; }
+  Expr column(const Expr& vector, const Expr& lane) const {
+    return (vector * Expr::index(kSide) + x()) * Expr::index(kLanes) + lane;
+  }
+  Expr is_query(const Expr& position) const {
+    if (te::divides(Dim(block_rows()), extent(attention_.query))) return {};
+    return position < Expr::size(extent(attention_.query));
+  }
+  Expr is_column(const Expr& position) const {
+    return columns() % kKeys == 0 ? Expr() : position < Expr::index(columns());
+  }
+  static Expr both(const Expr& a, const Expr& b) {
+    if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+    return a & b;
+  }
+  static Stmt where(const Expr& condition, Stmt body) {
+    return condition.defined() ? Stmt::branch(condition, std::move(body)) : body;
+  }
+  static Expr value_where(const Expr& condition, const Expr& value, const Expr& otherwise) {
+    return condition.defined() ? te::select(condition, value, otherwise) : value;
+  }
+
+  // An expression of it at some of its loops; undefined where it must look at its indices first.
+  Expr told(const Expr& expr, std::initializer_list<std::pair<VarId, Expr>> loops,
+            const Expr& accumulator = {}, const Lowering::Loads& instead = {}) {
+    Substitution bound = bound_;
+    for (const auto& [loop, at] : loops) bound[loop.index] = at;
+    Lowering::Body body = lowering_.body(expr, bound, accumulator, instead);
+    return body.checks.empty() ? body.value : Expr();
+  }
+  static Lowering::Loads instead_of(te::BufferId buffer, const Expr& value) {
+    return [buffer, value](const te::ExprNode& node) { return node.buffer == buffer ? value : Expr(); };
+  }
+
+  // ---- the group
+
+  Stmt group() {
+    const Dim& keys = extent(attention_.key);
+    const VarId block = lowering_.loop("b", ceil_div(keys, kKeys));
+    const Expr begin = Expr::variable(block) * Expr::index(kKeys);
+    const Expr whole =
+        te::divides(Dim(kKeys), keys) ? Expr() : begin + Expr::index(kKeys) <= Expr::size(keys);
+    auto in_both = [&](auto part) {
+      Stmt all = part(Expr());
+      if (!whole.defined() || !all.defined()) return all;
+      Stmt some = part(Expr::size(keys));
+      return some.defined() ? Stmt::branch(whole, all, some) : Stmt();
+    };
+    std::vector<Stmt> steps = {
+        bring_queries(), each_row([&](const Expr& r) {
+          return Stmt::block({Stmt::store(most_, {r}, lowest()),
+                              Stmt::store(total_, {r}, Expr::number(DType::F32, 0)),
+                              each_result([&](const Expr& j, const Expr& v) {
+                                return Stmt::store(results_, {r, place(j, v)}, Expr::number(DType::F32, 0));
+                              })});
+        }),
+        barrier(),
+        Stmt::loop(LoopKind::Serial, block,
+                   Stmt::block({in_both([&](const Expr& end) { return multiply_keys(begin, end); }),
+                                largest_so_far(), barrier(), correct(), weigh(), barrier(),
+                                in_both([&](const Expr& end) { return multiply_values(begin, end); })})),
+        store_results()};
+    for (const Stmt& step : steps) {
+      if (!step.defined()) return {};
+    }
+    return failed_ ? Stmt() : Stmt::block(std::move(steps));
+  }
+
+  Stmt noted(Stmt made) {
+    failed_ = failed_ || !made.defined();
+    return made.defined() ? made : Stmt::block({});
+  }
+
+  // Rows beyond the last query are zero.
+  Stmt bring_queries() {
+    constexpr std::int64_t kThreads = kSide * kSide;
+    const std::int64_t lanes = lies_along(lowering_, attention_.of_queries, attention_.depth) ? kLanes : 1;
+    const std::int64_t across = depth() / lanes, all = block_rows() * across;
+    const Expr thread = Expr::variable(down_) * Expr::index(kSide) + x();
+    return each(LoopKind::Serial, "i", (all + kThreads - 1) / kThreads, [&](const Expr& turn) {
+      const Expr part = turn * Expr::index(kThreads) + thread;
+      const Expr line = te::floor_div(part, Expr::index(across));
+      Stmt copy = each(LoopKind::Vector, "v", lanes, [&](const Expr& lane) -> Stmt {
+        const Expr at = te::mod(part, Expr::index(across)) * Expr::index(lanes) + lane;
+        const Expr from = first_ + line;
+        const Expr loaded = told(attention_.of_queries, {{attention_.query, from}, {attention_.depth, at}});
+        if (!loaded.defined()) return {};
+        return Stmt::store(query_tile_, {line, at},
+                           value_where(is_query(from), loaded, Expr::number(DType::F32, 0)));
+      });
+      if (!copy.defined()) return Stmt();
+      return all % kThreads == 0 ? copy : Stmt::branch(part < Expr::index(all), copy);
+    });
+  }
+
+  // Scores of the block that begins at a key. `end`: there may be no more keys.
+  Stmt multiply_keys(const Expr& begin, const Expr& end) {
+    const BufferId query = lowering_.scratch("qv", DType::F32, {rows_, kLanes}, Scope::Register);
+    const BufferId keys = lowering_.scratch("kv", DType::F32, {kLanes, kLanes}, Scope::Register);
+    const bool along_depth = lies_along(lowering_, attention_.of_keys, attention_.depth);
+    auto is_key = [&](const Expr& position) { return end.defined() ? position < end : Expr(); };
+    // By vectors along the depth, or along the keys, whichever lies side by side in memory.
+    auto bring_keys = [&](const Expr& at) {
+      return each(LoopKind::Unrolled, "c", kLanes, [&](const Expr& one) {
+        return each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) -> Stmt {
+          const Expr& c = along_depth ? one : lane;
+          const Expr& d = along_depth ? lane : one;
+          const Expr position = begin + key(c);
+          const Expr loaded = told(attention_.of_keys, {{attention_.key, position},
+                                                        {attention_.depth, at * Expr::index(kLanes) + d}});
+          if (!loaded.defined()) return {};
+          return Stmt::store(keys, {one, lane},
+                             value_where(is_key(position), loaded, Expr::number(DType::F32, 0)));
+        });
+      });
+    };
+    auto vector = [&](const Expr& at) {
+      return Stmt::block(
+          {noted(bring_keys(at)), each_row([&](const Expr& r) {
+             return each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) {
+               return Stmt::store(query, {r, lane},
+                                  load(query_tile_, {row(r), at * Expr::index(kLanes) + lane}));
+             });
+           }),
+           each_row([&](const Expr& r) {
+             return each(LoopKind::Unrolled, "c", kLanes, [&](const Expr& c) {
+               return each(LoopKind::Unrolled, "d", kLanes, [&](const Expr& d) {
+                 const Expr factor = along_depth ? load(keys, {c, d}) : load(keys, {d, c});
+                 return Stmt::store(scores_, {r, c},
+                                    te::fma(load(query, {r, d}), factor, load(scores_, {r, c})));
+               });
+             });
+           })});
+    };
+    auto all = [&](const Expr& r, const Expr& c) -> Stmt {
+      const Expr position = begin + key(c);
+      const Expr made =
+          told(attention_.score, {{attention_.query, this->query(r)}, {attention_.key, position}},
+               load(scores_, {r, c}));
+      if (!made.defined()) return {};
+      // Keys beyond the last are never the largest, and weigh nothing.
+      return Stmt::store(scores_, {r, c},
+                         value_where(both(is_query(this->query(r)), is_key(position)), made, lowest()));
+    };
+    auto each_score = [&](auto body) {
+      return each_row([&](const Expr& r) {
+        return each(LoopKind::Unrolled, "c", kLanes, [&](const Expr& c) { return body(r, c); });
+      });
+    };
+    const std::int64_t turns = depth() / kLanes, together = turns % kTurns == 0 ? kTurns : 1;
+    return Stmt::block({each_score([&](const Expr& r, const Expr& c) {
+                          return Stmt::store(scores_, {r, c}, Expr::number(DType::F32, 0));
+                        }),
+                        each(LoopKind::Serial, "k", turns / together,
+                             [&](const Expr& turn) {
+                               return each(LoopKind::Unrolled, "t", together, [&](const Expr& t) {
+                                 return vector(turn * Expr::index(together) + t);
+                               });
+                             }),
+                        noted(each_score(all))});
+  }
+
+  Stmt largest_so_far() {
+    return each_row([&](const Expr& r) {
+      Expr most = load(scores_, {r, Expr::index(0)});
+      for (std::int64_t c = 1; c < kLanes; ++c) most = larger(most, load(scores_, {r, Expr::index(c)}));
+      return Stmt::store(parts_, {row(r), x()}, most);
+    });
+  }
+
+  // What the largest so far makes of the sums before it. Where all scores are -inf, differences to it would be no numbers.
+  Stmt correct() {
+    return each_row([&](const Expr& r) {
+      const Expr next = load(next_, {r}), zero = Expr::number(DType::F32, 0);
+      std::vector<Stmt> body = {Stmt::store(next_, {r}, load(most_, {r}))};
+      for (std::int64_t part = 0; part < kSide; ++part)
+        body.push_back(Stmt::store(next_, {r}, larger(next, load(parts_, {row(r), Expr::index(part)}))));
+      body.push_back(Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)));
+      body.push_back(Stmt::store(again_, {r}, te::exp(load(most_, {r}) - load(shift_, {r}))));
+      body.push_back(Stmt::store(most_, {r}, next));
+      return Stmt::block(std::move(body));
+    });
+  }
+
+  // Exponents, their sums, and the weights for all threads to see.
+  Stmt weigh() {
+    return each_row([&](const Expr& r) {
+      auto score = [&](std::int64_t c) { return load(scores_, {r, Expr::index(c)}); };
+      std::vector<Stmt> body = {each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) {
+        return Stmt::store(scores_, {r, lane}, te::exp(load(scores_, {r, lane}) - load(shift_, {r})));
+      })};
+      body.push_back(Stmt::store(
+          total_, {r},
+          te::fma(load(total_, {r}), load(again_, {r}), (score(0) + score(1)) + (score(2) + score(3)))));
+      for (std::int64_t c = 0; c < kLanes; ++c) {
+        const Expr weight = told(attention_.weight, {}, {}, instead_of(attention_.exponents, score(c)));
+        body.push_back(weight.defined() ? Stmt::store(weight_tile_, {key(Expr::index(c)), row(r)}, weight)
+                                        : noted({}));
+      }
+      return Stmt::block(std::move(body));
+    });
+  }
+
+  Stmt multiply_values(const Expr& begin, const Expr& end) {
+    const BufferId weights = lowering_.scratch("wv", DType::F32, {rows_}, Scope::Register);
+    const BufferId values = lowering_.scratch("vv", DType::F32, {vectors() * kLanes}, Scope::Register);
+    auto one = [&](const Expr& at) {
+      const Expr position = begin + at;
+      const Expr is_key = end.defined() ? position < end : Expr();
+      Stmt bring = each_result([&](const Expr& j, const Expr& v) -> Stmt {
+        const Expr loaded =
+            told(attention_.value, {{attention_.key, position}, {attention_.column, column(j, v)}});
+        if (!loaded.defined()) return {};
+        return Stmt::store(
+            values, {place(j, v)},
+            value_where(both(is_key, is_column(column(j, v))), loaded, Expr::number(DType::F32, 0)));
+      });
+      return Stmt::block({noted(bring), each_row([&](const Expr& r) {
+                            return Stmt::store(weights, {r}, load(weight_tile_, {at, row(r)}));
+                          }),
+                          each_row([&](const Expr& r) {
+                            return each_result([&](const Expr& j, const Expr& v) {
+                              return Stmt::store(results_, {r, place(j, v)},
+                                                 te::fma(load(weights, {r}), load(values, {place(j, v)}),
+                                                         load(results_, {r, place(j, v)})));
+                            });
+                          })});
+    };
+    Stmt corrected = each_row([&](const Expr& r) {
+      return each_result([&](const Expr& j, const Expr& v) {
+        return Stmt::store(results_, {r, place(j, v)}, load(results_, {r, place(j, v)}) * load(again_, {r}));
+      });
+    });
+    return Stmt::block({corrected, each(LoopKind::Serial, "k", kKeys / kTurns, [&](const Expr& turn) {
+                          return each(LoopKind::Unrolled, "t", kTurns,
+                                      [&](const Expr& t) { return one(turn * Expr::index(kTurns) + t); });
+                        })});
+  }
+
+  Stmt store_results() {
+    Stmt lay_down =
+        each_row([&](const Expr& r) { return Stmt::store(parts_, {row(r), x()}, load(total_, {r})); });
+    Stmt finish = each_row([&](const Expr& r) {
+      std::vector<Expr> sums;
+      for (std::int64_t part = 0; part < kSide; ++part)
+        sums.push_back(load(parts_, {row(r), Expr::index(part)}));
+      for (std::size_t left = sums.size(); left > 1; left /= 2) {
+        for (std::size_t i = 0; i < left / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+      }
+      const Expr divisor = told(attention_.divisor, {{attention_.query, query(r)}}, sums[0]);
+      if (!divisor.defined()) return noted({});
+      Stmt store = each_result([&](const Expr& j, const Expr& v) -> Stmt {
+        Substitution bound = bound_;
+        bound[attention_.query.index] = query(r);
+        bound[attention_.column.index] = column(j, v);
+        Lowering::Body value = lowering_.body(attention_.result, bound, load(results_, {r, place(j, v)}),
+                                              instead_of(attention_.sum, load(total_, {r})));
+        if (!value.checks.empty()) return {};
+        te::Stage last;
+        last.target = attention_.target;
+        last.store = attention_.store;
+        return where(is_column(column(j, v)), lowering_.store(last, bound, std::move(value)));
+      });
+      return where(is_query(query(r)), Stmt::block({Stmt::store(total_, {r}, divisor), noted(store)}));
+    });
+    return Stmt::block({lay_down, barrier(), finish});
+  }
+
+  Lowering& lowering_;
+  const AttentionParts& attention_;
+  std::int64_t rows_ = 4;  // of a thread
+  Substitution bound_;
+  VarId down_, across_;
+  Expr first_;  // query of the group
+  BufferId query_tile_, weight_tile_, parts_, scores_, results_, most_, next_, shift_, again_, total_;
+  bool failed_ = false;  // something must look at its indices
+};
+
+}  // namespace
+
+Stmt lower_attention_in_groups(Lowering& lowering, const Schedule& schedule) {
+  if (schedule.exactness == Exactness::Exact) return {};
+  const std::optional<AttentionParts> parts = attention_parts(lowering.formula());
+  return parts ? AttentionInGroups(lowering, *parts).run() : Stmt();
+}
+
+}  // namespace xyntra
