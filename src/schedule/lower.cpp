@@ -436,6 +436,17 @@ Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
   return lower_rows_in_groups(lowering, schedule);
 }
 
+// In bounds, and with no more shared memory than a group of threads may have.
+Status is_sound(const kir::Kernel& kernel, const Target& target) {
+  Dim bytes = 0;
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
+  }
+  if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
+    return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
+  return kir::verify(kernel);
+}
+
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
                                       const std::string& name, bool share_parts) {
@@ -445,7 +456,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
     Lowering lowering(divided, target, nominal, name);
     if (Stmt body = lower_attention_in_groups(lowering, schedule); body.defined()) {
       kir::Kernel kernel = std::move(lowering).finish(std::move(body));
-      if (kir::verify(kernel)) return kernel;
+      if (is_sound(kernel, target)) return kernel;
     }
   }
   ready = ignore_nan_in_maxima(ready);
@@ -459,7 +470,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
-    Status proved = kir::verify(kernel);
+    Status proved = is_sound(kernel, target);
     if (proved) return kernel;
     if (lower_body == lower_stages) return failure(std::move(proved).error());
   }

@@ -25,14 +25,6 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kLanes = 4;
-constexpr std::int64_t kSide = 8;  // threads along the queries, and along the keys
-constexpr std::int64_t kKeys = kSide * kLanes;  // of a block
-constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
-constexpr std::int64_t kTurns = 4;  // vectors of depth, or keys, whose loads are asked for together
-constexpr std::int64_t kMostResults = 64;  // in the registers of a thread
-constexpr std::int64_t kGroups = 96;  // that keep a device busy
-
 class AttentionInGroups {
  public:
   AttentionInGroups(Lowering& lowering, const AttentionParts& attention)
@@ -404,6 +396,15 @@ class AttentionInGroups {
     });
     return Stmt::block({lay_down, barrier(), finish});
   }
+
+  static constexpr std::int64_t kLanes = 4;
+  static constexpr std::int64_t kSide = 8;  // threads along the queries, and along the keys
+  static constexpr std::int64_t kKeys = kSide * kLanes;  // of a block
+  static constexpr std::int64_t kPadding =
+      4;  // elements between rows of a tile: neighbours lie in different banks
+  static constexpr std::int64_t kTurns = 4;  // vectors of depth, or keys, whose loads are asked for together
+  static constexpr std::int64_t kMostResults = 64;  // in the registers of a thread
+  static constexpr std::int64_t kGroups = 96;  // that keep a device busy
 
   Lowering& lowering_;
   const AttentionParts& attention_;

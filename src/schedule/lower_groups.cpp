@@ -17,13 +17,13 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kLanes = 4;
-constexpr std::int64_t kPadding = 4;  // elements between rows of a tile: neighbours lie in different banks
 
 // Elements of the result that one thread sums, how far it goes along a tile, threads along a side of a block. Several slices
 // of threads share the tile out: each sums the same block over a part of its depth.
 struct Tile {
   std::int64_t rows = 4, columns = 4, depth = 16, side = 8, slices = 1;
   std::int64_t ahead = 1;  // tiles on their way to registers
+  std::int64_t padding = 4;  // elements between rows of a tile: neighbours lie in different banks
   std::int64_t block_rows() const { return rows * side; }
   std::int64_t block_columns() const { return columns * side; }
   std::int64_t whole_depth() const { return depth * slices; }
@@ -134,12 +134,21 @@ class ProductInGroups {
     std::int64_t batches = 1;
     for (VarId axis : batch_) batches *= lowering_.size(lowering_.formula().variable(axis).extent);
     for (Tile tile : {Tile{8, 8, 16, 16}, Tile{4, 8, 16, 16}, Tile{4, 4, 16, 16}}) {
+      if (shared_bytes(tile) > lowering_.target().group_shared_bytes) tile.padding = 0;
+      if (shared_bytes(tile) > lowering_.target().group_shared_bytes) continue;
       const std::int64_t blocks = batches * ((rows + tile.block_rows() - 1) / tile.block_rows()) *
                                   ((columns + tile.block_columns() - 1) / tile.block_columns());
       if (blocks >= kBlocks) return tile;
     }
     constexpr Tile kSliced{4, 4, 8, 8, 4, 2};
     return lowering_.size(depth_.extent) >= kTilesToSlice * kSliced.whole_depth() ? kSliced : Tile{};
+  }
+
+  std::int64_t shared_bytes(const Tile& tile) const {
+    const std::int64_t both = tile.block_rows() + tile.block_columns() + 2 * tile.padding;
+    std::int64_t elements = tile.whole_depth() * both;
+    for (std::size_t i = 0; i < before_.size(); ++i) elements += tile.threads() + tile.block_rows();
+    return 4 * elements;
   }
 
   // ---- the kernel
@@ -160,10 +169,10 @@ class ProductInGroups {
     across_ = lowering_.loop("x", tile_.side);
     first_row_ = Expr::variable(block_row) * Expr::index(tile_.block_rows());
     first_column_ = Expr::variable(block_column) * Expr::index(tile_.block_columns());
-    left_tile_ = lowering_.scratch("lt", DType::F32, {tile_.whole_depth(), tile_.block_rows() + kPadding},
-                                   Scope::Shared);
-    right_tile_ = lowering_.scratch("rt", DType::F32, {tile_.whole_depth(), tile_.block_columns() + kPadding},
-                                    Scope::Shared);
+    left_tile_ = lowering_.scratch("lt", DType::F32,
+                                   {tile_.whole_depth(), tile_.block_rows() + tile_.padding}, Scope::Shared);
+    right_tile_ = lowering_.scratch(
+        "rt", DType::F32, {tile_.whole_depth(), tile_.block_columns() + tile_.padding}, Scope::Shared);
     sums_ = lowering_.scratch("a", DType::F32, {tile_.rows, tile_.columns}, Scope::Register);
 
     std::vector<Stmt> steps;

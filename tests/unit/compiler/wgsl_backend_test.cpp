@@ -166,6 +166,30 @@ class WgslDevice : public testing::Test {
     if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
   }
 };
+// Blocks of a product take all the shared memory there is; a norm before it must leave some.
+TEST(WgslBackend, GroupsShareNoMoreThanTheyMay) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f32[4096, 1024], %w: f32[1024, 4096], %s: f32[1024], %b: f32[1024], %v: f32[4096, 2048]) -> (%y, %z) {
+  %n: f32[4096, 1024] = LayerNormalization(%x, %s, %b)
+  %y: f32[4096, 4096] = MatMul(%n, %w)
+  %z: f32[4096, 2048] = MatMul(%y, %v)
+})");
+  const Plan plan = plan_of(graph);
+  auto lowered = lower_plan(plan, {});
+  ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+  std::int64_t most = 0;
+  for (const kir::Kernel& kernel : lowered->kernels) {
+    std::int64_t bytes = 0;
+    for (const kir::Buffer& buffer : kernel.buffers) {
+      if (buffer.scope == kir::Scope::Shared)
+        bytes += product(buffer.shape).constant() * bits_of(buffer.dtype) / 8;
+    }
+    EXPECT_LE(bytes, (*find_target("webgpu"))->group_shared_bytes) << kir::to_string(kernel);
+    most = std::max(most, bytes);
+  }
+  EXPECT_GT(most, 8192) << "products have tiles";
+}
+
 class WgslRuns : public WgslDevice, public testing::WithParamInterface<const char*> {};
 
 std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t seed) {
