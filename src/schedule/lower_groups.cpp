@@ -194,15 +194,22 @@ class ProductInGroups {
     std::vector<Stmt> before, body;
     for (std::int64_t set = 0; set < sets; ++set) {
       const Expr at = Expr::variable(turn) * Expr::index(sets) + Expr::index(set);
-      // The last turn brings a tile once more instead of none: behind a branch, drivers wait for loads where they stand.
-      const Expr next_turn =
-          te::min(Expr::variable(turn) + Expr::index(1), Expr::size(floor_div(tiles, sets) - 1));
-      const Expr ahead = even ? next_turn * Expr::index(sets) + Expr::index(set)
-                              : te::min(at + Expr::index(sets), Expr::size(tiles - 1));
-      Stmt first = both(left, right, Expr::index(set), set), more = both(left, right, ahead, set);
+      // The last turn brings a tile once more instead of none where that is little work: behind a branch, drivers wait for
+      // loads where they stand.
+      const Expr next_turn = Expr::variable(turn) + Expr::index(1), ahead = at + Expr::index(sets);
+      const bool again = left.lanes > 1 && right.lanes > 1;
+      const Expr last_turn = Expr::size(floor_div(tiles, sets) - 1);
+      const Expr fetched = !again ? ahead
+                           : even ? te::min(next_turn, last_turn) * Expr::index(sets) + Expr::index(set)
+                                  : te::min(ahead, Expr::size(tiles - 1));
+      Stmt first = both(left, right, Expr::index(set), set), more = both(left, right, fetched, set);
       if (!first.defined() || !more.defined()) return {};
       before.push_back(set == 0 || even ? first : where_there(Expr::index(set), first));
-      const Stmt next = tiles.is(sets) ? Stmt::block({}) : more;
+      // Said so that indices can be shown to be in bounds by it.
+      Stmt next = again  ? more
+                  : even ? Stmt::branch(next_turn < Expr::size(floor_div(tiles, sets)), more)
+                         : where_there(ahead, more);
+      if (tiles.is(sets)) next = Stmt::block({});
       Stmt step = Stmt::block({put(left, set), put(right, set), barrier, next, multiply(), barrier});
       body.push_back(set == 0 || even ? step : where_there(at, step));
     }
@@ -326,17 +333,26 @@ class ProductInGroups {
     made.along_depth =
         lies_along(lowering_, factor, depth_.axes.back()) && !lies_along(lowering_, factor, side.axes.back());
     const Side& along = made.along_depth ? depth_ : side;
-    const Side& other = made.along_depth ? side : depth_;
     const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
-    const std::int64_t deep = tile_.whole_depth();
-    const bool whole = te::divides(Dim(made.along_depth ? deep : width), along.extent) &&
-                       te::divides(Dim(made.along_depth ? width : deep), other.extent);
-    const bool plain = factor->op == ExprOp::Load && lies_along(lowering_, factor, along.axes.back());
-    if (whole && plain && te::divides(Dim(kLanes), innermost)) made.lanes = kLanes;
+    const bool whole = te::divides(Dim(made.along_depth ? tile_.whole_depth() : width), along.extent);
+    if (whole && comes_in_vectors(factor, along.axes.back()) && te::divides(Dim(kLanes), innermost))
+      made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
     for (std::int64_t set = 0; set < tile_.ahead; ++set)
       made.registers.push_back(lowering_.scratch("n", DType::F32, {elements}, Scope::Register));
     return made;
+  }
+
+  // Whether all that a factor reads lies side by side along an axis, or stands still.
+  bool comes_in_vectors(const Expr& factor, VarId axis) const {
+    bool along = false, fits = true;
+    te::for_each_node(factor, [&](const te::ExprNode& node) {
+      if (!te::is_load(node)) return;
+      const auto stride = lowering_.stride(node.buffer, te::index_of(node), axis);
+      fits = fits && node.op == ExprOp::Load && stride && (stride->is(0) || stride->is(1));
+      along = along || (fits && stride->is(1));
+    });
+    return fits && along;
   }
 
   // Where in a tile the elements of a thread lie: calls what(element, depth, place) for each.

@@ -72,7 +72,8 @@ class KernelEmitter {
                     const std::string& guard = "");  // an element, or a vector along lane_
   static std::string guarded(const std::string& position, const std::string& guard);
   bool is_cheap(const te::Expr& side) const;
-  std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition);
+  std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition,
+                                    const std::function<std::string(const te::Expr&)>& text_of);
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
   std::string vector_value(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);

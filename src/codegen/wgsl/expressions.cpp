@@ -370,20 +370,32 @@ bool KernelEmitter::is_vector(const Expr& expr) {
     case ExprOp::Fma:
       return std::all_of(node.operands.begin(), node.operands.end(),
                          [this](const Expr& operand) { return is_vector(operand); });
+    case ExprOp::Select: {  // all lanes or none
+      const Expr &condition = node.operands[0], &chosen = node.operands[1], &otherwise = node.operands[2];
+      return te::variables_of(condition).count(lane_) == 0 && is_vector(chosen) && is_vector(otherwise) &&
+             is_cheap(chosen) && is_cheap(otherwise);
+    }
     default: return false;
   }
 }
 
 std::string KernelEmitter::vector_value(const Expr& expr) {
   const ExprNode& node = *expr;
-  if (te::variables_of(expr).count(lane_) == 0) {
-    const kir::VarId lane = lane_;
-    lane_ = {};
-    std::string same = "vec4<f32>(" + value(expr) + ")";
+  auto same_in_all = [this](const Expr& one) {
+    const kir::VarId lane = std::exchange(lane_, {});
+    std::string text = value(one);
     lane_ = lane;
-    return same;
+    return text;
+  };
+  if (te::variables_of(expr).count(lane_) == 0) return "vec4<f32>(" + same_in_all(expr) + ")";
+  if (node.op == ExprOp::Load) {
+    const codegen::Access& access = analysis_.access(node);
+    return place(node.buffer, access.flat, access.in_bounds ? "" : guard_);
   }
-  if (node.op == ExprOp::Load) return place(node.buffer, analysis_.access(node).flat);
+  if (node.op == ExprOp::Select) {
+    return chosen_without_branch(node, same_in_all(node.operands[0]),
+                                 [this](const Expr& side) { return vector_value(side); });
+  }
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
   return operations_.vector_arithmetic(node.op, operands);
@@ -455,7 +467,8 @@ std::string KernelEmitter::select(const ExprNode& node) {
     const std::string chosen = value(node.operands[1]), otherwise = value(node.operands[2]);
     return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
   }
-  if (is_cheap(node.operands[1]) && is_cheap(node.operands[2])) return chosen_without_branch(node, condition);
+  if (is_cheap(node.operands[1]) && is_cheap(node.operands[2]))
+    return chosen_without_branch(node, condition, [this](const Expr& side) { return value(side); });
   return either(
       operations_.type(node.dtype), condition, [&] { return value(node.operands[1]); },
       [&] { return value(node.operands[2]); });
@@ -477,7 +490,8 @@ bool KernelEmitter::is_cheap(const Expr& side) const {
   return plain && nodes <= kMostNodes;
 }
 
-std::string KernelEmitter::chosen_without_branch(const ExprNode& node, const std::string& condition) {
+std::string KernelEmitter::chosen_without_branch(const ExprNode& node, const std::string& condition,
+                                                 const std::function<std::string(const Expr&)>& text_of) {
   std::string holds = condition;
   if (!is_word(holds)) {
     holds = fresh_name();
@@ -487,7 +501,7 @@ std::string KernelEmitter::chosen_without_branch(const ExprNode& node, const std
   auto side = [&](const Expr& expr, const std::string& guard) {
     const std::string before = guard_;
     guard_ = before.empty() ? guard : "(" + before + " & " + guard + ")";
-    std::string text = value(expr);
+    std::string text = text_of(expr);
     guard_ = before;
     known_ = outside;
     return text;
