@@ -147,7 +147,8 @@ class ProductInGroups {
   std::int64_t shared_bytes(const Tile& tile) const {
     const std::int64_t both = tile.block_rows() + tile.block_columns() + 2 * tile.padding;
     std::int64_t elements = tile.whole_depth() * both;
-    for (std::size_t i = 0; i < before_.size(); ++i) elements += tile.threads() + tile.block_rows();
+    const auto numbers = static_cast<std::int64_t>(before_.size());  // of each row
+    if (numbers > 0) elements += tile.threads() * tile.rows / tile.slices + numbers * tile.block_rows();
     return 4 * elements;
   }
 
@@ -253,15 +254,18 @@ class ProductInGroups {
     return Stmt::block({in_slice(which, lay_down), barrier, in_slice(0, add), barrier});
   }
 
-  // One number for each row of the block, in shared memory: the threads of a line add up a row after another.
+  // One number for each row of the block, in shared memory: the threads of a line add up parts of its rows, side by side, and
+  // each then puts one row together.
   Stmt row_numbers(const te::Stage& stage) {
+    const std::int64_t count = tile_.rows / tile_.slices;
     std::vector<bool> kept;
     for (VarId axis : along_) kept.push_back(axis == rows_.axes.front());
     const auto rows = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
     lowering_.place_window(stage.target, Scope::Shared, kept, {rows, first_row_, tile_.block_rows()});
-    const kir::BufferId sum = lowering_.scratch("a", DType::F32, {}, Scope::Register);
-    const kir::BufferId parts =
-        lowering_.scratch("q", DType::F32, {tile_.slices, tile_.side, tile_.side}, Scope::Shared);
+    if (!parts_.valid()) {
+      parts_ =
+          lowering_.scratch("q", DType::F32, {tile_.slices, tile_.side, count, tile_.side}, Scope::Shared);
+    }
     Side along;
     Substitution bound = bound_;
     for (VarId axis : stage.reduction) {
@@ -271,43 +275,72 @@ class ProductInGroups {
         along.add(lowering_.formula(), axis);
       }
     }
-    const VarId row = lowering_.loop("i", tile_.rows / tile_.slices),
-                turn = lowering_.loop("c", ceil_div(along.extent, tile_.side));
+    const bool vectors = along.axes.size() == 1 && te::divides(Dim(kLanes), along.extent) &&
+                         comes_in_vectors(stage.body, along.axes[0]);
+    const std::int64_t lanes = vectors ? kLanes : 1;
+    const Dim parts = floor_div(along.extent, lanes);
+    const kir::BufferId sums = lowering_.scratch("a", DType::F32, {count, lanes}, Scope::Register);
+    const VarId turn = lowering_.loop("c", ceil_div(parts, tile_.side));
     const Expr down = Expr::variable(down_), across = Expr::variable(across_);
-    const Expr position = first_row_ + down * Expr::index(tile_.rows) +
-                          Expr::variable(row) * Expr::index(tile_.slices) + slice();
-    const Expr at = Expr::variable(turn) * Expr::index(tile_.side) + across;
-    for (VarId axis : stage.axes)
-      bound[axis.index] = Expr::index(0);  // but for those that the number is stored along
-    for (std::size_t d = 0; d < along_.size(); ++d) {
-      if (along_[d].valid())
-        bound[stage.store[d]->var.index] = d == rows ? position : bound_[along_[d].index];
+    const Expr part = Expr::variable(turn) * Expr::index(tile_.side) + across;
+    auto position = [&](const Expr& row) {
+      return first_row_ + down * Expr::index(tile_.rows) + row * Expr::index(tile_.slices) + slice();
+    };
+    auto bind_row = [&](const Expr& row) {
+      for (VarId axis : stage.axes)
+        bound[axis.index] = Expr::index(0);  // but for those that the number is stored along
+      for (std::size_t d = 0; d < along_.size(); ++d) {
+        if (along_[d].valid()) bound[stage.store[d]->var.index] = d == rows ? row : bound_[along_[d].index];
+      }
+    };
+    auto own = [&](const Expr& row, const Expr& lane) { return Expr::load(sums, DType::F32, {row, lane}); };
+    auto each_element = [&](auto what) -> Stmt {
+      const VarId row = lowering_.loop("i", count), lane = lowering_.loop("v", lanes);
+      Stmt one = what(Expr::variable(row), Expr::variable(lane));
+      if (!one.defined()) return {};
+      return Stmt::loop(LoopKind::Unrolled, row,
+                        Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, one));
+    };
+    Stmt add = each_element([&](const Expr& row, const Expr& lane) -> Stmt {
+      bind_row(position(row));
+      along.bind(lowering_.formula(), part * Expr::index(lanes) + lane, bound);
+      Lowering::Body value = lowering_.body(stage.body, bound);
+      if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
+      const Expr none = identity_of(stage.reducer, DType::F32);
+      const Expr is_inside = inside(position(row), rows_.extent, tile_.block_rows());
+      const Expr next = is_inside.defined() ? te::select(is_inside, value.value, none) : value.value;
+      return Stmt::store(sums, {row, lane}, combined(stage.reducer, own(row, lane), next));
+    });
+    if (!add.defined()) return {};
+    if (const Expr here = inside(part, parts, tile_.side); here.defined()) add = Stmt::branch(here, add);
+    std::vector<Stmt> lay_down;
+    for (std::int64_t row = 0; row < count; ++row) {
+      Expr all = own(Expr::index(row), Expr::index(0));
+      for (std::int64_t lane = 1; lane < lanes; ++lane)
+        all = combined(stage.reducer, all, own(Expr::index(row), Expr::index(lane)));
+      lay_down.push_back(Stmt::store(parts_, {slice(), down, Expr::index(row), across}, all));
     }
-    along.bind(lowering_.formula(), at, bound);
-    Lowering::Body value = lowering_.body(stage.body, bound);
-    if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
-    auto own = [&] { return Expr::load(sum, DType::F32, {}); };
-    Stmt add_one = Stmt::store(sum, {}, combined(stage.reducer, own(), value.value));
-    const Expr row_inside = inside(position, rows_.extent, tile_.block_rows());
-    if (const Expr here = conjunction_of(row_inside, inside(at, along.extent, tile_.side)); here.defined())
-      add_one = Stmt::branch(here, add_one);
+    const Expr one = Expr::index(0);
     std::vector<Stmt> all;
     for (std::int64_t i = 0; i < tile_.side; ++i) {
-      const Expr part = Expr::load(parts, DType::F32, {slice(), down, Expr::index(i)});
-      all.push_back(Stmt::store(sum, {}, i == 0 ? part : combined(stage.reducer, own(), part)));
+      const Expr brought = Expr::load(parts_, DType::F32, {slice(), down, across, Expr::index(i)});
+      all.push_back(
+          Stmt::store(sums, {one, one}, i == 0 ? brought : combined(stage.reducer, own(one, one), brought)));
     }
-    Lowering::Body last{{}, own()};
-    if (stage.finish.defined()) last = lowering_.body(stage.finish, bound, own());
+    bind_row(position(across));
+    Lowering::Body last{{}, own(one, one)};
+    if (stage.finish.defined()) last = lowering_.body(stage.finish, bound, own(one, one));
     Stmt store = lowering_.store(stage, bound, std::move(last));
-    if (row_inside.defined()) store = Stmt::branch(row_inside, store);
+    if (const Expr is_inside = inside(position(across), rows_.extent, tile_.block_rows());
+        is_inside.defined())
+      store = Stmt::branch(is_inside, store);
     all.push_back(store);
     const Stmt barrier = Stmt::call(kir::Intrinsic::Barrier, {});
-    return Stmt::loop(
-        LoopKind::Serial, row,
-        Stmt::block({Stmt::store(sum, {}, identity_of(stage.reducer, DType::F32)),
-                     Stmt::loop(LoopKind::Serial, turn, add_one),
-                     Stmt::store(parts, {slice(), down, across}, own()), barrier,
-                     Stmt::branch(te::equal(across, 0), Stmt::block(std::move(all))), barrier}));
+    return Stmt::block({each_element([&](const Expr& row, const Expr& lane) {
+                          return Stmt::store(sums, {row, lane}, identity_of(stage.reducer, DType::F32));
+                        }),
+                        Stmt::loop(LoopKind::Serial, turn, add), Stmt::block(std::move(lay_down)), barrier,
+                        Stmt::branch(across < Expr::index(count), Stmt::block(std::move(all))), barrier});
   }
 
   // Whether a position is inside a side; undefined where blocks cover it exactly.
@@ -482,7 +515,7 @@ class ProductInGroups {
   Tile tile_;
   VarId slice_, down_, across_;
   Expr first_row_, first_column_;
-  kir::BufferId left_tile_, right_tile_, sums_, others_;
+  kir::BufferId left_tile_, right_tile_, sums_, others_, parts_;
 };
 
 }  // namespace
