@@ -20,7 +20,7 @@ struct Ground {
 };
 
 Ground ground_of(const webgpu::Adapter& adapter) {
-  return {adapter.name, {adapter.int64, adapter.f64}, adapter.limits};
+  return {adapter.name, {adapter.int64, adapter.f64, adapter.f16}, adapter.limits};
 }
 
 // The limits that WebGPU promises, as far as kernels meet them.

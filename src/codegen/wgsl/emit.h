@@ -5,7 +5,7 @@
 // A phase is an entry point. Where a phase has no threads of its own, each invocation does one work item. The text is the
 // same for the same kernel on any machine, and holds nothing of the model's own strings.
 //
-// Bindings are those of runtime/shader.h. Elements of 8 and 16 bits lie packed in words.
+// Bindings are those of runtime/shader.h. Elements of 8 and 16 bits lie packed in words, but for f16 where the adapter has it.
 #pragma once
 
 #include "kir/kernel.h"
@@ -17,6 +17,7 @@ namespace xyntra {
 struct WgslFeatures {
   bool int64 = false;
   bool float64 = false;
+  bool float16 = false;
 };
 
 // The kernel is verified first: a shader has no access outside its buffers and no loop without end, so that drivers may run

@@ -72,7 +72,11 @@ Result<ShaderKernel> KernelEmitter::emit() {
     const std::size_t rows = (made_.sizes.size() + 3) / 4;
     bind("uniform", "sizes: array<vec4<i32>, " + std::to_string(rows) + ">");
   }
-  made_.text = bindings_ + shared_ + "\n" + operations_.functions() + entries;
+  const bool halves = std::ranges::any_of(kernel_.buffers, [this](const kir::Buffer& buffer) {
+    return buffer.dtype == DType::F16 && !operations_.is_packed(DType::F16) && !is_private(buffer.scope);
+  });
+  made_.text =
+      (halves ? "enable f16;\n" : "") + bindings_ + shared_ + "\n" + operations_.functions() + entries;
   return std::move(made_);
 }
 
@@ -101,12 +105,13 @@ Status KernelEmitter::bind_buffers() {
                    buffer_name(kir::BufferId(i)) + ": array<" +
                    (forms_[i].vectors ? "vec4<f32>" : operations_.storage_type(buffer.dtype, written)) +
                    array_count(kir::BufferId(i)) + ">;" +
-                   (bits_of(buffer.dtype) < 32 ? "  // " + std::string(name_of(buffer.dtype)) : "") + "\n";
+                   (operations_.is_packed(buffer.dtype) ? "  // " + std::string(name_of(buffer.dtype)) : "") +
+                   "\n";
     }
   }
   for (const kir::Buffer& buffer : kernel_.buffers) {
     const bool written = buffer.written || buffer.scope == Scope::Workspace;
-    atomic_.push_back(!is_private(buffer.scope) && written && bits_of(buffer.dtype) < 32);
+    atomic_.push_back(!is_private(buffer.scope) && written && operations_.is_packed(buffer.dtype));
   }
   return {};
 }
@@ -117,7 +122,9 @@ std::string KernelEmitter::array_count(kir::BufferId id) const {
   const Dim elements = product(buffer.shape);
   if (!elements.is_constant() || elements.constant() <= 0) return "";
   const std::int64_t bits = bits_of(buffer.dtype);
-  const std::int64_t per_word = forms_[id.index].vectors ? kVector : bits < 32 ? 32 / bits : 1;
+  const std::int64_t per_word = forms_[id.index].vectors              ? kVector
+                                : operations_.is_packed(buffer.dtype) ? 32 / bits
+                                                                      : 1;
   return ", " + std::to_string((elements.constant() + per_word - 1) / per_word);
 }
 
@@ -340,7 +347,8 @@ void KernelEmitter::store(const StmtNode& node) {
   const std::string stored = value(node.value);
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!atomic_[node.buffer.index]) {
-    line(place(node.buffer, flat) + " = " + stored + ";");
+    const bool half = buffer.dtype == DType::F16 && !is_private(buffer.scope);  // rounded already
+    line(place(node.buffer, flat) + " = " + (half ? "f16(" + stored + ")" : stored) + ";");
     return;
   }
   const std::string name = buffer_name(node.buffer), at = position(flat);

@@ -412,6 +412,7 @@ std::string KernelEmitter::load(const ExprNode& node) {
   const codegen::Access& access = analysis_.access(node);
   const std::string guard = access.in_bounds ? "" : guard_;
   if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, access.flat, guard);
+  if (!operations_.is_packed(buffer.dtype)) return "f32(" + place(node.buffer, access.flat, guard) + ")";
   const std::string at = guarded(position(access.flat), guard);
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
   line("let " + bit + " = u32(" + at + ") * " + bits + ";");

@@ -79,6 +79,7 @@ std::string Operations::type(DType dtype) const {
 
 std::string Operations::storage_type(DType dtype, bool written) const {
   if (bits_of(dtype) >= 32) return type(dtype);
+  if (!is_packed(dtype)) return "f16";
   return written ? "atomic<u32>" : "u32";
 }
 

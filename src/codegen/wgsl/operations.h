@@ -18,6 +18,10 @@ class Operations {
   Status supports(DType dtype) const;  // whether values of it can be computed with and stored
   std::string type(DType dtype) const;  // of a value in a register: narrow floats are f32
   std::string storage_type(DType dtype, bool written) const;  // of an element of a storage buffer's array
+  // Whether several elements lie in one word of a storage buffer.
+  bool is_packed(DType dtype) const {
+    return bits_of(dtype) < 32 && !(dtype == DType::F16 && features_.float16);
+  }
 
   std::string constant(const te::ExprNode& node);
   std::string whole(DType dtype, std::int64_t value) const;

@@ -21,7 +21,7 @@ class WgslSemantics : public testing::TestWithParam<bool> {
   }
   WgslFeatures features() const {
     const webgpu::Adapter& adapter = device()->adapter();
-    return GetParam() ? WgslFeatures{} : WgslFeatures{adapter.int64, adapter.f64};
+    return GetParam() ? WgslFeatures{} : WgslFeatures{adapter.int64, adapter.f64, adapter.f16};
   }
 
   // What the kernel makes of the operands: one result per buffer that it writes.
