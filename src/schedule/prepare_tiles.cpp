@@ -18,12 +18,6 @@ using te::VarId;
 
 namespace {
 
-// Tiles that so many rows take, or as long as so many: one that is alone, or not full, takes longer.
-std::int64_t tiles_of(std::int64_t rows) {
-  if (rows < kTileRows) return 3;
-  return (rows + kTileRows - 1) / kTileRows + (rows <= kTileRows ? 1 : 0);
-}
-
 bool contains(const std::vector<VarId>& loops, VarId loop) {
   return std::find(loops.begin(), loops.end(), loop) != loops.end();
 }
@@ -63,7 +57,7 @@ class TilePreparation {
     }
     const std::int64_t line = extent(rows.axis).constant(), all = line * others;
     // Lines of less than a block have no block before them whose results could be made meanwhile.
-    const bool is_short = line < 2 * kTileRows || 4 * all < 3 * tiles_of(line) * kTileRows * others;
+    const bool is_short = line < 2 * kTileRows || 4 * all < 3 * tiles_for(line) * kTileRows * others;
     return others > 1 && te::variables_of(form.a).count(form.k) && is_short;
   }
 
@@ -343,87 +337,6 @@ bool has_tiles(const Target& target) {
 }
 
 }  // namespace
-
-namespace {
-
-// With the axis that moves along the same dimension by whole lines, where that takes fewer tiles.
-TileRows walked_as_one(const Lowering& lowering, const TileForm& form, TileRows rows) {
-  auto extent = [&](VarId axis) { return lowering.formula().variable(axis).extent; };
-  const std::vector<Expr> index = te::index_of(*form.a);
-  const te::LinearIndex linear = lowering.algebra().linear(index[rows.dimension]);
-  for (VarId other : form.rows) {
-    const auto* term = other == rows.axis ? nullptr : linear.find(other);
-    if (term == nullptr || !term->coefficient.is_constant()) continue;
-    const Dim lines = extent(other), line = extent(rows.axis);
-    if (!lines.is_constant() || !line.is_constant()) continue;
-    const std::int64_t pitch = term->coefficient.constant() / rows.step;
-    bool elsewhere = pitch * rows.step != term->coefficient.constant() || pitch < line.constant();
-    for (std::size_t d = 0; d < index.size(); ++d)
-      elsewhere = elsewhere || (d != rows.dimension && te::variables_of(index[d]).count(other) != 0);
-    const std::int64_t all = (lines.constant() - 1) * pitch + line.constant();
-    if (elsewhere || all < kTileRows || tiles_of(all) > tiles_of(line.constant()) * lines.constant())
-      continue;
-    rows.outer = other;
-    rows.pitch = pitch;
-    return rows;
-  }
-  return rows;
-}
-
-}  // namespace
-
-std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form, VarId only) {
-  if (form.a->op != ExprOp::Load) return std::nullopt;
-  const std::vector<Expr> index = te::index_of(*form.a);
-  const Dim& depth = lowering.formula().variable(form.k).extent;
-  auto whole = lowering.stride(form.a->buffer, index, form.k);
-  const bool even = depth.is_constant() && depth.constant() % kTileDepth == 0;
-  if (whole ? !whole->is(1) : !even) return std::nullopt;
-  if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, kTileDepth)) return std::nullopt;
-  const Shape& shape = lowering.formula().buffer(form.a->buffer).shape;
-  for (std::size_t d = 0; d < index.size(); ++d) {
-    const bool whole_tiles = d + 1 == index.size() && te::same(index[d], Expr::variable(form.k)) &&
-                             shape[d] == ceil_div(depth, kTileDepth) * kTileDepth;
-    if (!whole_tiles && !lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
-  }
-  std::optional<TileRows> best;
-  for (VarId axis : form.rows) {
-    if (only.valid() && axis != only) continue;
-    std::optional<TileRows> found;
-    bool good = true;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (te::variables_of(index[d]).count(axis) == 0) continue;
-      const te::LinearIndex linear = lowering.algebra().linear(index[d]);
-      const auto* term = linear.find(axis);
-      const bool counted =
-          term != nullptr && term->coefficient.is_constant() && term->coefficient.constant() > 0;
-      // Along the last dimension k moves too: rows that overlap, as lines of a window do.
-      const bool apart = d + 1 < index.size() || te::variables_of(index[d]).count(form.k) != 0;
-      good = good && !found && counted && apart;
-      for (const auto& other : linear.terms)
-        good = good && (other.atom->op == ExprOp::Var || te::variables_of(other.atom).count(axis) == 0);
-      if (counted) found = TileRows{axis, d, term->coefficient.constant()};
-    }
-    if (!good || !found) continue;
-    auto turns = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
-    if (!best || turns(axis) >= turns(best->axis)) best = found;  // of equals the innermost
-  }
-  return best && !only.valid() ? walked_as_one(lowering, form, *best) : best;
-}
-
-Dim TileRows::count(const Formula& formula) const {
-  const Dim& line = formula.variable(axis).extent;
-  return outer.valid() ? (formula.variable(outer).extent - 1) * pitch + line : line;
-}
-
-void TileRows::bind(Substitution& bound, const Expr& m) const {
-  if (!outer.valid()) {
-    bound[axis.index] = m;
-    return;
-  }
-  bound[outer.index] = floor_div(m, Expr::index(pitch));
-  bound[axis.index] = mod(m, Expr::index(pitch));
-}
 
 bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
                  const SymbolBindings& nominal) {

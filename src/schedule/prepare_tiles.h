@@ -5,7 +5,7 @@
 //   panels    sum(k) … * f32(b[k, n])                 p[n/16, k/32, k/2%16, n%16*2 + k%2] = b[k, n]; sum(k) … * f32(p[…])
 #pragma once
 
-#include "schedule/tile_form.h"
+#include "schedule/tile_rows.h"
 
 namespace xyntra {
 
@@ -21,21 +21,5 @@ std::optional<te::Formula> prepare_tiles(const te::Formula& formula, const Targe
 // tiles and panels come in twos, zero beyond what there is. What depends on inputs alone is made first.
 std::optional<te::Formula> prepare_attention_tiles(const te::Formula& formula, const Target& target,
                                                    const SymbolBindings& nominal);
-
-// The row axis along which tiles of a can be loaded from where it lies, with its dimension and step: the longest, or the one
-// asked for. Two axes that move along one dimension, as the rows and columns of a picture with a border do, can be walked as
-// one: row m is (m / pitch, m % pitch), and those with m % pitch beyond the inner axis are of the border.
-struct TileRows {
-  te::VarId axis;
-  std::size_t dimension = 0;
-  std::int64_t step = 1;
-  te::VarId outer = {};
-  std::int64_t pitch = 0;
-
-  Dim count(const te::Formula& formula) const;
-  // Row m stands for these turns of the axes.
-  void bind(te::Substitution& bound, const te::Expr& m) const;
-};
-std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form, te::VarId only = {});
 
 }  // namespace xyntra
