@@ -55,20 +55,19 @@ std::vector<Lack> lacks_of(const kir::Kernel& kernel, const Ground& ground, cons
                            std::to_string(most_turns),
                        [](const Type&) { return false; }});
   }
-  std::int64_t buffers = 0, largest = 0;
-  kir::for_each_statement(kernel.body, [&buffers](const kir::StmtNode& node) {
-    if (node.kind == kir::StmtNode::Kind::Check) buffers = 1;  // the record of faults
-  });
+  std::int64_t largest = 0;
   auto bytes_of = [&sizes](DType dtype, const Shape& shape) {  // 0 where it is not known: said when it runs
     auto elements = product(shape).evaluate(sizes);
     return elements ? *elements / 8 * bits_of(dtype) : 0;
   };
   for (const kir::Buffer& buffer : kernel.buffers) {
     if (buffer.scope != kir::Scope::Global && buffer.scope != kir::Scope::Workspace) continue;
-    ++buffers;
     largest = std::max(largest, bytes_of(buffer.dtype, buffer.shape));
   }
-  if (buffers > ground.limits.storage_buffers)
+  const std::size_t buffers = shader ? shader->argument_elements.size() + shader->workspace_bytes.size() +
+                                           (shader->has_faults ? 1 : 0)
+                                     : 0;
+  if (static_cast<std::int64_t>(buffers) > ground.limits.storage_buffers)
     found.push_back({std::to_string(buffers) + " buffers in one shader" + most +
                          std::to_string(ground.limits.storage_buffers),
                      [](const Type&) { return false; }});

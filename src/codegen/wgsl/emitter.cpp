@@ -41,6 +41,7 @@ Dim turns_of(const kir::Kernel& kernel, const kir::Stmt& given) {
   return turns;
 }
 
+constexpr std::size_t kBindingsEverywhere = 8;  // storage buffers that every browser binds to a shader
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 
 Status unsupported(const std::string& what) {
@@ -53,6 +54,7 @@ Status unsupported(const std::string& what) {
 
 Result<ShaderKernel> KernelEmitter::emit() {
   XYNTRA_CHECK_OK(supported());
+  join_workspaces();
   XYNTRA_CHECK_OK(bind_buffers());
   std::string entries;
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
@@ -92,19 +94,43 @@ Status KernelEmitter::supported() const {
   return {};
 }
 
+// Where there are more buffers than every browser binds, workspaces of one dtype are ranges of one array.
+void KernelEmitter::join_workspaces() {
+  joined_.resize(kernel_.buffers.size());
+  std::size_t bindings = 0;
+  kir::for_each_statement(kernel_.body, [&bindings](const StmtNode& node) {
+    if (node.kind == StmtNode::Kind::Check) bindings = 1;  // the record of faults
+  });
+  for (const kir::Buffer& buffer : kernel_.buffers) bindings += is_private(buffer.scope) ? 0 : 1;
+  if (bindings <= kBindingsEverywhere) return;
+  std::map<DType, kir::BufferId> firsts;
+  for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+    const kir::Buffer& buffer = kernel_.buffers[i];
+    if (buffer.scope != Scope::Workspace || bits_of(buffer.dtype) < 32) continue;
+    const kir::BufferId first = firsts.try_emplace(buffer.dtype, i).first->second;
+    Dim& all = joined_[first.index].all;
+    joined_[i].first = first;
+    joined_[i].offset = all;
+    all = all + product(buffer.shape);
+    forms_[i].vectors = false;
+  }
+}
+
 Status KernelEmitter::bind_buffers() {
   for (Scope scope : {Scope::Global, Scope::Workspace}) {
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const kir::Buffer& buffer = kernel_.buffers[i];
-      if (buffer.scope != scope) continue;
+      const Joined& joined = joined_[i];
+      if (buffer.scope != scope || (joined.first.valid() && joined.first.index != i)) continue;
+      const Dim elements = joined.first.valid() ? joined.all : product(buffer.shape);
       const bool written = buffer.written || scope == Scope::Workspace;
       if (scope == Scope::Global) made_.argument_elements.push_back(product(buffer.shape));
       if (scope == Scope::Workspace)
-        made_.workspace_bytes.push_back(ceil_div(product(buffer.shape) * Dim(bits_of(buffer.dtype)), Dim(8)));
+        made_.workspace_bytes.push_back(ceil_div(elements * Dim(bits_of(buffer.dtype)), Dim(8)));
       bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<storage, read_write> " +
                    buffer_name(kir::BufferId(i)) + ": array<" +
                    (forms_[i].vectors ? "vec4<f32>" : operations_.storage_type(buffer.dtype, written)) +
-                   array_count(kir::BufferId(i)) + ">;" +
+                   array_count(kir::BufferId(i), elements) + ">;" +
                    (operations_.is_packed(buffer.dtype) ? "  // " + std::string(name_of(buffer.dtype)) : "") +
                    "\n";
     }
@@ -117,9 +143,8 @@ Status KernelEmitter::bind_buffers() {
 }
 
 // Where the size is known it is said: a browser then need not ask for it whenever it checks an index.
-std::string KernelEmitter::array_count(kir::BufferId id) const {
+std::string KernelEmitter::array_count(kir::BufferId id, const Dim& elements) const {
   const kir::Buffer& buffer = kernel_.buffer(id);
-  const Dim elements = product(buffer.shape);
   if (!elements.is_constant() || elements.constant() <= 0) return "";
   const std::int64_t bits = bits_of(buffer.dtype);
   const std::int64_t per_word = forms_[id.index].vectors              ? kVector
@@ -394,6 +419,7 @@ std::string KernelEmitter::variable(kir::VarId id) const {
 
 std::string KernelEmitter::buffer_name(kir::BufferId id) const {
   static constexpr std::array kPrefixes{"b", "w", "s", "r"};  // by scope
+  if (joined_[id.index].first.valid()) id = joined_[id.index].first;
   return kPrefixes.at(static_cast<std::size_t>(kernel_.buffer(id).scope)) + std::to_string(id.index);
 }
 

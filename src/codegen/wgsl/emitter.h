@@ -33,11 +33,12 @@ class KernelEmitter {
  private:
   // ---- module
   Status supported() const;  // every dtype it holds or computes with
+  void join_workspaces();
   Status bind_buffers();
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
   Status own_buffers(const kir::Stmt& body, bool threads);
   std::string array_type(kir::BufferId id) const;
-  std::string array_count(kir::BufferId id) const;  // ", 12", or nothing
+  std::string array_count(kir::BufferId id, const Dim& elements) const;  // ", 12", or nothing
 
   // ---- statements: lines of the function's body
   Status statement(const kir::Stmt& statement);
@@ -89,6 +90,13 @@ class KernelEmitter {
   std::string buffer_name(kir::BufferId id) const;
   std::string fresh_name() { return "t" + std::to_string(names_++); }
 
+  // A workspace buffer that lies in one binding with others of its dtype.
+  struct Joined {
+    kir::BufferId first;  // whose binding it is
+    Dim offset = 0;  // elements of it that come before
+    Dim all = 0;  // of the first: elements of all
+  };
+
   struct Key {
     const te::ExprNode* node;
     bool as_position;
@@ -114,6 +122,7 @@ class KernelEmitter {
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   std::vector<bool> atomic_;  // per buffer: packed and written
   std::vector<BufferForm> forms_;  // per buffer
+  std::vector<Joined> joined_;  // per buffer
   std::vector<bool> shared_declared_;
   std::unordered_map<std::uint32_t, std::int64_t> fixed_;  // variables of loops that are written out
   std::unordered_map<const te::ExprNode*, std::string> loaded_;  // vectors whose lanes are used one by one

@@ -320,6 +320,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
   std::string name = buffer_name(id);
   if (buffer.shape.empty() && is_private(buffer.scope)) return name;
   te::LinearIndex index = with_fixed(given, fixed_);
+  index.constant = index.constant + joined_[id.index].offset;
   std::string component;
   if (form.vectors) {
     const bool whole = lane_.valid() && index.find(lane_) != nullptr;

@@ -301,6 +301,9 @@ graph @main(%x: f32[3, 2, 20], %w: f32[1, 160, 20], %r: f32[1, 160, 40], %b: f32
   auto lowered = lower_plan(plan, {});
   ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
   EXPECT_NE(std::string::npos, kir::to_string(lowered->kernels.at(0)).find("thread x"));
+  auto shader = emit_wgsl(lowered->kernels.at(0), {});
+  ASSERT_TRUE(shader.has_value()) << shader.error().to_string();
+  EXPECT_EQ(1U, shader->workspace_bytes.size()) << "browsers bind few buffers to a shader";
   const std::vector<Datum> inputs = inputs_of(graph, 7, 0);
   auto simulated = make_runner(graph, plan, "sim", {}), reference = make_runner(graph, "reference", {});
   ASSERT_TRUE(simulated.has_value() && reference.has_value());
