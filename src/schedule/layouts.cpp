@@ -8,6 +8,7 @@
 #include "schedule/choose.h"
 #include "schedule/strides.h"
 #include "schedule/tile_form.h"
+#include "schedule/turned_weights.h"
 #include "te/compose.h"
 #include "te/layout.h"
 #include "te/walk.h"
@@ -51,8 +52,11 @@ class LayoutChooser {
       : graph_(graph), groups_(groups), formulas_(formulas), target_(target), nominal_(nominal) {}
 
   LayoutDecision run() {
-    if (target_.kind != TargetKind::Cpu)
-      return {};  // a GPU's tiles are gathered in shared memory, row-major serves
+    if (target_.kind != TargetKind::Cpu) {  // tiles are gathered in shared memory: all else may be row-major
+      if (target_.core_threads > target_.group_threads)
+        decision_.layouts = turn_weights(graph_, groups_, formulas_);
+      return std::move(decision_);
+    }
     for (const Group& group : groups_) {
       if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/product_sides.h"
+#include "schedule/turned_weights.h"
 
 namespace xyntra {
 
@@ -62,11 +63,28 @@ class ProductInGroups {
     rows_ = std::move(sides->rows);
     columns_ = std::move(sides->columns);
     depth_ = std::move(sides->depth);
+    channels_last();
     batch_ = std::move(sides->batch);
     ones_ = std::move(sides->ones);
     auto is_constant = [this](VarId axis) { return lowering_.formula().variable(axis).extent.is_constant(); };
     return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty() &&
            std::all_of(depth_.axes.begin() + 1, depth_.axes.end(), is_constant);
+  }
+
+  // Where no factor lies along the innermost loop of the sum, as weights that are turned (turned_weights.h) do not, the
+  // channels are taken innermost: a tile has one offset of a window.
+  void channels_last() {
+    auto extent = [this](VarId axis) -> const Dim& { return lowering_.formula().variable(axis).extent; };
+    auto lies = [this](const Expr& factor) {
+      return factor->op == ExprOp::Load && lies_along(lowering_, factor, depth_.axes.back());
+    };
+    if (depth_.axes.size() < 2 || lies(left_) || lies(right_)) return;
+    auto is_constant = [&](VarId axis) { return extent(axis).is_constant(); };
+    auto channels = std::ranges::find_if(depth_.axes, [&](VarId axis) {
+      return is_constant(axis) && te::divides(Dim(kChannelsOfTile), extent(axis));
+    });
+    if (channels != depth_.axes.end() && std::ranges::all_of(depth_.axes, is_constant))
+      std::rotate(channels, channels + 1, depth_.axes.end());
   }
 
   // Whether all that comes before is made row by row, in each batch; finds which dimension of these numbers is the rows'.
@@ -415,10 +433,17 @@ class ProductInGroups {
       if (!value.checks.empty()) return {};
       const Expr is_inside = conjunction_of(inside(position, one.side->extent, one.width),
                                             inside(at, depth_.extent, tile_.whole_depth()));
-      Expr loaded = value.value;
-      if (is_inside.defined()) loaded = te::select(is_inside, loaded, Expr::number(DType::F32, 0));
-      return Stmt::store(registers, {element}, loaded);
+      return Stmt::store(registers, {element}, zero_outside(is_inside, value.value));
     });
+  }
+
+  // One condition where there would be two: what is zero outside of a picture already.
+  static Expr zero_outside(const Expr& is_inside, const Expr& value) {
+    const Expr zero = Expr::number(DType::F32, 0);
+    if (!is_inside.defined()) return value;
+    if (value->op == ExprOp::Select && te::same(value->operands[2], zero))
+      return te::select(is_inside & value->operands[0], value->operands[1], zero);
+    return te::select(is_inside, value, zero);
   }
 
   Stmt both(const Brought& left, const Brought& right, const Expr& turn, std::int64_t set) {
