@@ -331,6 +331,34 @@ graph @main(%x: f32[70000]) -> (%z) {
   }
 }
 
+// Offsets of the window outermost, then channels, then results; the sums are those of the reference all the same.
+TEST(WgslBackend, WeightsOfWindowsAreTurned) {
+  std::string text = R"(xir 1
+graph @main(%x: f32[1, 32, 9, 9]) -> (%y) {
+  const %w: f32[16, 32, 3, 3] = [)";
+  for (int i = 0; i < 16 * 32 * 9; ++i) text += (i > 0 ? ", " : "") + std::to_string((i * 7 % 11 - 5) / 8.0);
+  text += R"(]
+  %c: f32[1, 16, 9, 9] = Conv(%x, %w) {pads = [1, 1, 1, 1]}
+  %y: f32[1, 16, 9, 9] = Relu(%c)
+})";
+  const Graph graph = graph_of(text.c_str());
+  const Plan plan = plan_of(graph);
+  ASSERT_EQ(1U, plan.layouts.size());
+  EXPECT_EQ("[2, 3, 1, 0]", to_string(plan.layouts[0].layout));
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  const std::vector<Datum> inputs = inputs_of(graph, 0, 1);
+  std::vector<std::vector<float>> found;
+  for (const char* backend : {"wgsl", "fused"}) {
+    auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
+    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+    auto results = (*runner)->run(inputs);
+    ASSERT_TRUE(results.has_value()) << results.error().to_string();
+    const auto bytes = (*results)[0].tensor.bytes();
+    std::memcpy(found.emplace_back(bytes.size() / 4).data(), bytes.data(), bytes.size());
+  }
+  for (std::size_t i = 0; i < found[0].size(); ++i) EXPECT_NEAR(found[0][i], found[1][i], 1e-4) << i;
+}
+
 TEST(WgslBackend, EverythingThatBrowsersLackIsListed) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f64[4], %large: f32[9000, 8000]) -> (%a, %c) {
