@@ -10,7 +10,7 @@ namespace xyntra {
 using te::Axes;
 using te::Expr;
 
-Expr gelu_exact(const Expr& x) { return 0.5 * x * (1 + erf(x * (1 / std::numbers::sqrt2))); }
+Expr gelu_exact(const Expr& x) { return x * normal_cdf(x); }
 
 Expr gelu_tanh(const Expr& x) {
   const double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;

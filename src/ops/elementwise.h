@@ -16,7 +16,7 @@ Status unary(FormulaContext& c, Operation operation) {
 }
 
 // Activations that several ops share; x is f32 or f64.
-te::Expr gelu_exact(const te::Expr& x);  // x/2 (1 + erf(x / √2))
+te::Expr gelu_exact(const te::Expr& x);  // x Φ(x) = x/2 (1 + erf(x / √2))
 te::Expr gelu_tanh(const te::Expr& x);   // x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
 te::Expr softplus_of(const te::Expr& x);
 

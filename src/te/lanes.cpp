@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 
 #include "types/float_formats.h"
 
@@ -131,10 +132,14 @@ bool compute_oracle(ExprOp op, double* r, const LaneOperand* o, int n) {
   using D = double;
   switch (op) {
     case ExprOp::Exp: apply<D, D>(r, o[0], n, [](D x) { return std::exp(x); }); return true;
+    case ExprOp::Exp2: apply<D, D>(r, o[0], n, [](D x) { return std::exp2(x); }); return true;
     case ExprOp::Expm1: apply<D, D>(r, o[0], n, [](D x) { return std::expm1(x); }); return true;
     case ExprOp::Log: apply<D, D>(r, o[0], n, [](D x) { return std::log(x); }); return true;
     case ExprOp::Log1p: apply<D, D>(r, o[0], n, [](D x) { return std::log1p(x); }); return true;
     case ExprOp::Erf: apply<D, D>(r, o[0], n, [](D x) { return std::erf(x); }); return true;
+    case ExprOp::NormalCdf:
+      apply<D, D>(r, o[0], n, [](D x) { return std::erfc(-x / std::numbers::sqrt2) / 2; });
+      return true;
     case ExprOp::Tanh: apply<D, D>(r, o[0], n, [](D x) { return std::tanh(x); }); return true;
     case ExprOp::Sigmoid:
       apply<D, D>(r, o[0], n,

@@ -14,10 +14,12 @@ using Define = Expr (*)(const Expr&);
 Define definition_of(ExprOp op) {
   switch (op) {
     case ExprOp::Exp: return math::define_exp;
+    case ExprOp::Exp2: return math::define_exp2;
     case ExprOp::Expm1: return math::define_expm1;
     case ExprOp::Log: return math::define_log;
     case ExprOp::Log1p: return math::define_log1p;
     case ExprOp::Erf: return math::define_erf;
+    case ExprOp::NormalCdf: return math::define_normal_cdf;
     case ExprOp::Tanh: return math::define_tanh;
     case ExprOp::Sigmoid: return math::define_sigmoid;
     case ExprOp::Sin: return math::define_sin;
@@ -42,6 +44,14 @@ Expr with_arithmetic(const Expr& definition) {
     return scales ? math::without_scaling(expr) : Expr();
   });
   return rewriter(definition);
+}
+
+Expr defined(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
+  if (op == ExprOp::Pow) return math::define_pow(operands.at(0), operands.at(1));
+  const bool machine = scaling == Scaling::ByMachine;
+  if (op == ExprOp::Exp2 && machine) return math::define_exp2_by_machine(operands.at(0));
+  const Expr definition = definition_of(op)(operands.at(0));
+  return (op == ExprOp::Exp || op == ExprOp::Exp2) && !machine ? with_arithmetic(definition) : definition;
 }
 
 class MathExpander {
@@ -79,10 +89,7 @@ Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
   DType computed = compute_type(dtype);
   std::vector<Expr> inner;
   for (const Expr& operand : operands) inner.push_back(cast(computed, operand));
-  Expr result =
-      op == ExprOp::Pow ? math::define_pow(inner.at(0), inner.at(1)) : definition_of(op)(inner.at(0));
-  if (op == ExprOp::Exp && scaling == Scaling::ByArithmetic) result = with_arithmetic(result);
-  return cast(dtype, result);
+  return cast(dtype, defined(op, inner, scaling));
 }
 
 Expr expand_math(const Expr& expr, Scaling scaling) { return MathExpander(scaling).expanded(expr); }

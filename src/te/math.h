@@ -18,8 +18,9 @@
 
 namespace xyntra::te {
 
-// Who scales by powers of two. A machine with an instruction for it finds x << k on floats in definitions: x * 2^k,
-// rounded once, for whole k and positive x; k may be far below the format's exponents. All others find arithmetic.
+// Who scales by powers of two. A machine with instructions for it finds shifts of floats in definitions. x << k is x * 2^k,
+// rounded once, for whole k and positive x; k may be far beyond the format's exponents, or infinite. x >> 0 is what x has
+// beyond the nearest whole number, and 0 for infinite x. All others find arithmetic.
 enum class Scaling : std::uint8_t { ByArithmetic, ByMachine };
 
 // The definition of one operation of kind Math. The operands are used as they are.

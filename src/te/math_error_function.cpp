@@ -1,6 +1,8 @@
 // erf in f32: x + x P(x^2 - c) below a bound, 1 - Q(|x| - d)^3 above: one over the other, both without an exponential.
 // In f64 the second would be long: x + x P(x^2) below 1, and from there 1 - erfc(1) exp(-t Q(t)) with t = |x| - 1, where
 // the exponential is so small that its error does not show.
+#include <numbers>
+
 #include "te/math_parts.h"
 
 namespace xyntra::te::math {
@@ -50,7 +52,29 @@ Expr double_erf(const Expr& x) {
   return flip_sign(select(a < 1, small, large), sign_of(x));
 }
 
+// The square root of the normal distribution's share below -a, in powers of a - 3/4. From 23/4 on it is 0, exactly: the
+// first coefficient is what the others make of the last point, so what comes behind the last point is 0 as well.
+constexpr double kNormalEnd = 0x1.7p2, kNormalCentre = 0x1.8p-1;
+constexpr double kRootOfNormalSingle[] = {0x1.e77abp-2,   -0x1.43e038p-2,  0x1.bba0b4p-7,  0x1.069ec4p-5,
+                                          -0x1.872b9ep-9, -0x1.67aaa6p-9,  0x1.89e52cp-12, 0x1.6d32b4p-13,
+                                          -0x1.12492p-15, -0x1.48e476p-17, 0x1.084212p-18, -0x1.0cd268p-21,
+                                          0x1.8ca966p-26};
+constexpr Polynomial kRootOfNormal{kRootOfNormalSingle, {}};
+
+// One polynomial for both sides, where 1 + erf(x) would take two: next to 1/2 an ulp of erf's small results does not show.
+Expr single_normal_cdf(const Expr& x) {
+  Expr a = min(abs(x), number(x, kNormalEnd));
+  Expr root = polynomial(a - number(x, kNormalCentre), kRootOfNormal);
+  return select(x < 0, root * root, fma(-root, root, number(x, 1)));
+}
+
 }  // namespace
+
+// The share of a normal distribution below x: (1 + erf(x / sqrt 2)) / 2.
+Expr define_normal_cdf(const Expr& x) {
+  if (format_of(x).is_single()) return single_normal_cdf(x);
+  return number(x, 0.5) * (1 + double_erf(x * number(x, 1 / std::numbers::sqrt2)));
+}
 
 Expr define_erf(const Expr& x) { return format_of(x).is_single() ? single_erf(x) : double_erf(x); }
 

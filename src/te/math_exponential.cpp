@@ -19,6 +19,15 @@ constexpr double kExpDouble[] = {0x1p-1,
                                  0x1.1f9e93cc24531p-29};
 constexpr Polynomial kExp{kExpSingle, kExpDouble};
 
+// 2^r = 1 + r P(r), |r| <= 1/2. Last bits of the short one were moved by trial.
+constexpr double kExp2Single[] = {0x1.62e432p-1, 0x1.ebfbe8p-3,  0x1.c6ae5p-5,
+                                  0x1.3b26aep-7, 0x1.5f716ep-10, 0x1.470a0ap-13};
+constexpr double kExp2Double[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d6p-5,
+                                  0x1.3b2ab6fba4ea7p-7,  0x1.5d87fe78a130dp-10, 0x1.430912f8599f7p-13,
+                                  0x1.ffcbfc7ac33ccp-17, 0x1.62c0229a373c1p-20, 0x1.b524d0eae499fp-24,
+                                  0x1.e4cd9e2b0bb78p-28, 0x1.ea14222a905bp-32,  0x1.c6d8b1eb51eafp-36};
+constexpr Polynomial kExp2{kExp2Single, kExp2Double};
+
 constexpr double kSinhSingle[] = {0x1.555556p-3, 0x1.1110ep-7, 0x1.a022bap-13, 0x1.756cb2p-19};
 constexpr double kSinhDouble[] = {0x1.5555555555556p-3,  0x1.111111111101ep-7,  0x1.a01a01a037265p-13,
                                   0x1.71de3a3b07404p-19, 0x1.ae646ff458b7ap-26, 0x1.6116f504e375dp-33,
@@ -86,6 +95,24 @@ Expr define_exp(const Expr& x) {
   Expr k = round(inside * number(x, kLog2E));
   Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
   return scaled(1 + fma(r * r, polynomial(r, kExp), r), k);
+}
+
+namespace {
+Expr exp2_of_rest(const Expr& r) { return fma(polynomial(r, kExp2), r, number(r, 1)); }
+}  // namespace
+
+// x - k is exact. Beyond the limits 2^x is 0 or infinite.
+Expr define_exp2(const Expr& x) {
+  constexpr Constant kLowest{-200, -1200}, kHighest{200, 1200};
+  Expr inside = clamp(x, kLowest, kHighest);
+  Expr k = round(inside);
+  return scaled(exp2_of_rest(inside - k), k);
+}
+
+// No limits: what is beyond a whole number is small for every x, and scaling takes every exponent.
+Expr define_exp2_by_machine(const Expr& x) {
+  Expr r = beyond_whole(x);
+  return scaled(exp2_of_rest(r), x - r);
 }
 
 // 2^k m - 1 with the subtraction exact. The last doubling keeps 2^k in range at the top.

@@ -73,6 +73,8 @@ Expr scale(const Expr& x, const Expr& exponent) {
 
 Expr scaled(const Expr& x, const Expr& exponent) { return x << exponent; }
 
+Expr beyond_whole(const Expr& x) { return x >> 0; }
+
 Expr without_scaling(const Expr& shift) {
   const Expr &x = shift->operands[0], &exponent = shift->operands[1];
   constexpr Constant kNothing{-160, -1100};  // below, x * 2^exponent is 0

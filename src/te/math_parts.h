@@ -73,6 +73,7 @@ Expr scale(const Expr& x, const Expr& exponent);   // x * 2^exponent, rounded on
 // The same for a whole number that is a float, which may be far below. Some machines have an instruction for it: it is
 // written x << exponent until `without_scaling` says how to do it otherwise.
 Expr scaled(const Expr& x, const Expr& exponent);
+Expr beyond_whole(const Expr& x);  // x less the nearest whole number, for such machines alone: written x >> 0
 Expr without_scaling(const Expr& shift);
 
 // Pairs. quick_sum needs |a| >= |b| or a = 0.
@@ -111,6 +112,8 @@ Expr log_of_sum(const Pair& u, const Pair& w, const Expr& extra);
 
 // The definitions, one file per family.
 Expr define_exp(const Expr& x);
+Expr define_exp2(const Expr& x);
+Expr define_exp2_by_machine(const Expr& x);  // by shifts of floats; the same digits
 Expr define_expm1(const Expr& x);
 Expr define_sinh(const Expr& x);
 Expr define_cosh(const Expr& x);
@@ -122,6 +125,7 @@ Expr define_asinh(const Expr& x);
 Expr define_acosh(const Expr& x);
 Expr define_atanh(const Expr& x);
 Expr define_erf(const Expr& x);
+Expr define_normal_cdf(const Expr& x);
 Expr define_sin(const Expr& x);
 Expr define_cos(const Expr& x);
 Expr define_tan(const Expr& x);

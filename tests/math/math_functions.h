@@ -22,6 +22,7 @@ struct MathFunction {
   Expr (*formula)(const Expr& x);
   Wide<T> (*exact)(Wide<T> x);
   double ulps;  // promised
+  bool of_one = false;  // ulps of the numbers from 1/2 to 1, however small the result is
 };
 
 template <class W>
@@ -40,10 +41,13 @@ std::vector<MathFunction<T>> math_functions() {
   using W = Wide<T>;
   return {
       XYNTRA_FUNCTION(exp, Exp, 1),
+      XYNTRA_FUNCTION(exp2, Exp2, 1),
       XYNTRA_FUNCTION(expm1, Expm1, 1),
       XYNTRA_FUNCTION(log, Log, 1),
       XYNTRA_FUNCTION(log1p, Log1p, 1),
       XYNTRA_FUNCTION(erf, Erf, (sizeof(T) == 4 ? 1 : 1.05)),
+      {"normal_cdf", [](const Expr& x) { return expand(ExprOp::NormalCdf, {x}); },
+       [](W x) { return std::erfc(-x / std::sqrt(W{2})) / 2; }, (sizeof(T) == 4 ? 1.75 : 1.25), true},
       XYNTRA_FUNCTION(tanh, Tanh, 1),
       {"sigmoid", [](const Expr& x) { return expand(ExprOp::Sigmoid, {x}); },
        [](W x) { return 1 / (1 + std::exp(-x)); }, 1},
@@ -87,6 +91,13 @@ double ulps_between(T value, Wide<T> exact) {
   if (exponent < std::numeric_limits<T>::min_exponent) exponent = std::numeric_limits<T>::min_exponent;
   W unit = std::ldexp(W{1}, exponent - std::numeric_limits<T>::digits);
   return static_cast<double>(std::fabs(static_cast<W>(value) - exact) / unit);
+}
+
+template <class T>
+double distance(const MathFunction<T>& function, T value, Wide<T> exact) {
+  if (!function.of_one || value != value || exact != exact) return ulps_between<T>(value, exact);
+  return static_cast<double>(
+      std::ldexp(std::fabs(static_cast<Wide<T>>(value) - exact), std::numeric_limits<T>::digits));
 }
 
 }  // namespace xyntra::te::testing

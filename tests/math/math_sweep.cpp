@@ -53,7 +53,7 @@ void measure_block(const MathFunction<T>& function, BlockEvaluator& evaluator,
     Wide<T> exact = function.exact(arguments[i]);
     // Correctly rounded results, by far the most, need no closer look.
     if (results[i] == static_cast<T>(exact) && results[i] != 0 && worst.ulps > 0.5) continue;
-    worst.see({ulps_between<T>(results[i], exact), static_cast<double>(arguments[i])});
+    worst.see({distance<T>(function, results[i], exact), static_cast<double>(arguments[i])});
   }
 }
 

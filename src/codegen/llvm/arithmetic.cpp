@@ -92,6 +92,7 @@ Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
     case ExprOp::Max: return smallest_or_largest(true, o[0], o[1]);
     case ExprOp::Fma: return fused(o[0], o[1], o[2]);
     case ExprOp::ShiftLeft: return scaled(o[0], o[1]);
+    case ExprOp::ShiftRight: return beyond_whole(o[0]);
     case ExprOp::Neg: return b_.CreateFNeg(o[0]);
     case ExprOp::Abs: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, o[0]);
     case ExprOp::Sqrt: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]);
@@ -286,35 +287,27 @@ Value* Arithmetic::smallest_or_largest_of_wide(bool largest, Value* a, Value* b)
   return b_.CreateSelect(b_.CreateFCmpUNO(a, b), b_.CreateFAdd(a, b), chosen);
 }
 
-// x * 2^exponent, for a whole exponent. As many lanes at a time as the instruction has; those left over are zero.
-Value* Arithmetic::scaled(Value* x, Value* exponent) {
+// An instruction of AVX-512 alone, for any number of lanes: as many at a time as it has; those left over are zero.
+Value* Arithmetic::by_wide_vectors(ArrayRef<Value*> o,
+                                   llvm::function_ref<Value*(ArrayRef<Value*>)> instruction) {
   require(traits_.wide_functions, "codegen: scaling by a machine that cannot");
-  const bool is_double = x->getType()->getScalarType()->isDoubleTy();
-  const auto wide = static_cast<int>(kWideBits / x->getType()->getScalarSizeInBits());
-  const auto scale = [&](Value* some, Value* by) -> Value* {
-    return b_.CreateIntrinsic(is_double ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
-                                        : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
-                              {},
-                              {some, by, llvm::Constant::getNullValue(some->getType()),
-                               llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(static_cast<unsigned>(wide))),
-                               b_.getInt32(kRoundAsSet)});
-  };
-  if (is_wide(x) && x->getType()->isVectorTy()) return scale(x, exponent);
-  auto* type = llvm::FixedVectorType::get(x->getType()->getScalarType(), static_cast<unsigned>(wide));
-  Value* none = llvm::Constant::getNullValue(type);
-  if (!x->getType()->isVectorTy()) {
-    Value* made = scale(b_.CreateInsertElement(none, x, std::uint64_t{0}),
-                        b_.CreateInsertElement(none, exponent, std::uint64_t{0}));
-    return b_.CreateExtractElement(made, std::uint64_t{0});
+  Type* type = o.front()->getType();
+  const auto wide = static_cast<int>(kWideBits / type->getScalarSizeInBits());
+  if (is_wide(o.front()) && type->isVectorTy()) return instruction(o);
+  llvm::SmallVector<Value*, 2> some;
+  if (!type->isVectorTy()) {
+    Value* none = llvm::Constant::getNullValue(llvm::FixedVectorType::get(type, static_cast<unsigned>(wide)));
+    for (Value* x : o) some.push_back(b_.CreateInsertElement(none, x, std::uint64_t{0}));
+    return b_.CreateExtractElement(instruction(some), std::uint64_t{0});
   }
-  const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
-  Value* result = llvm::Constant::getNullValue(x->getType());
+  const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(type)->getNumElements());
+  Value *zeros = llvm::Constant::getNullValue(type), *result = zeros;
   for (int first = 0; first < lanes; first += wide) {
-    llvm::SmallVector<int, 16> some;
-    for (int lane = 0; lane < wide; ++lane) some.push_back(first + lane < lanes ? first + lane : lanes);
-    Value* zeros = llvm::Constant::getNullValue(x->getType());
-    Value* made =
-        scale(b_.CreateShuffleVector(x, zeros, some), b_.CreateShuffleVector(exponent, zeros, some));
+    llvm::SmallVector<int, 16> picked;
+    for (int lane = 0; lane < wide; ++lane) picked.push_back(first + lane < lanes ? first + lane : lanes);
+    some.clear();
+    for (Value* x : o) some.push_back(b_.CreateShuffleVector(x, zeros, picked));
+    Value* made = instruction(some);
     for (int lane = first; lane < std::min(lanes, first + wide); ++lane) {
       result = b_.CreateInsertElement(result,
                                       b_.CreateExtractElement(made, static_cast<std::uint64_t>(lane - first)),
@@ -322,6 +315,39 @@ Value* Arithmetic::scaled(Value* x, Value* exponent) {
     }
   }
   return result;
+}
+
+namespace {
+llvm::Constant* every_lane(llvm::IRBuilder<>& b, Value* wide) {
+  const auto* type = llvm::cast<llvm::FixedVectorType>(wide->getType());
+  return llvm::ConstantInt::getAllOnesValue(b.getIntNTy(type->getNumElements()));
+}
+}  // namespace
+
+// x * 2^exponent, for a whole exponent.
+Value* Arithmetic::scaled(Value* x, Value* exponent) {
+  return by_wide_vectors({x, exponent}, [this](ArrayRef<Value*> o) -> Value* {
+    const bool is_double = o[0]->getType()->getScalarType()->isDoubleTy();
+    return b_.CreateIntrinsic(is_double ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
+                                        : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
+                              {},
+                              {o[0], o[1], llvm::Constant::getNullValue(o[0]->getType()),
+                               every_lane(b_, o[0]), b_.getInt32(kRoundAsSet)});
+  });
+}
+
+// x less the nearest whole number; 0 for infinite x.
+Value* Arithmetic::beyond_whole(Value* x) {
+  return by_wide_vectors({x}, [this](ArrayRef<Value*> o) -> Value* {
+    constexpr std::uint32_t kNearestQuietly = 8;
+    const bool is_double = o[0]->getType()->getScalarType()->isDoubleTy();
+    return b_.CreateIntrinsic(
+        is_double ? llvm::Intrinsic::x86_avx512_mask_reduce_pd_512
+                  : llvm::Intrinsic::x86_avx512_mask_reduce_ps_512,
+        {},
+        {o[0], b_.getInt32(kNearestQuietly), llvm::Constant::getNullValue(o[0]->getType()),
+         every_lane(b_, o[0]), b_.getInt32(kRoundAsSet)});
+  });
 }
 
 Value* Arithmetic::rounded(ExprOp op, Value* x) {

@@ -60,7 +60,10 @@ class Arithmetic {
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* second_if_equal(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* smallest_or_largest_of_wide(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* by_wide_vectors(llvm::ArrayRef<llvm::Value*> operands,
+                               llvm::function_ref<llvm::Value*(llvm::ArrayRef<llvm::Value*>)> instruction);
   llvm::Value* scaled(llvm::Value* x, llvm::Value* exponent);
+  llvm::Value* beyond_whole(llvm::Value* x);
   llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
   llvm::Value* fused(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Function* soft_fma(llvm::Type* type);  // of floats, for machines without

@@ -67,7 +67,7 @@ TEST(Elementwise, FormulasReadAsTheOpsAreWritten) {
   Operand x{DType::F32, {kN}}, half{DType::F16, {kN, 1}};
   const Case kCases[] = {
       {"Add", {half, {DType::F16, {3}}}, "c[i0, i1] = f32(a[i0, 0]) + f32(b[i1])  for i0 < n, i1 < 3"},
-      {"Gelu", {x}, "y[i0] = 0.5 * x[i0] * (1.0 + erf(x[i0] * 0.70710677))  for i0 < n"},
+      {"Gelu", {x}, "y[i0] = x[i0] * normal_cdf(x[i0])  for i0 < n"},
       {"Softplus", {x}, "y[i0] = max(x[i0], 0.0) + log1p(exp(-abs(x[i0])))  for i0 < n"},
       {"HardSwish", {x}, "y[i0] = x[i0] * max(min(x[i0] / 6.0 + 0.5, 1.0), 0.0)  for i0 < n"},
       {"Clip", {x, absent(), {DType::F32, {}}}, "y[i0] = min(x[i0], max[])  for i0 < n"},

@@ -121,6 +121,30 @@ TYPED_TEST(MathTest, SpecialValues) {
   }
 }
 
+TYPED_TEST(MathTest, SpecialValuesOfPowersOfTwoAndTheNormalDistribution) {
+  using T = TypeParam;
+  constexpr T inf = std::numeric_limits<T>::infinity();
+  constexpr T most = std::numeric_limits<T>::max();
+  constexpr T tiny = std::numeric_limits<T>::denorm_min();
+  auto expect = [](const char* name, T x, T expected) {
+    T value = evaluate<T>(function_named<T>(name).formula(argument(0, kDType<T>)), x);
+    EXPECT_TRUE(same(value, expected)) << name << "(" << x << ") = " << value;
+  };
+  for (T zero : {T{0}, -T{0}, tiny}) {
+    expect("exp2", zero, T{1});
+    expect("exp2", -zero, T{1});
+    expect("normal_cdf", zero, T{0.5});
+  }
+  for (T large : {T{9999}, most, inf}) {
+    expect("exp2", large, inf);
+    expect("exp2", -large, T{0});
+    expect("normal_cdf", large, T{1});
+    expect("normal_cdf", -large, T{0});
+  }
+  for (int k = -20; k <= 20; ++k) expect("exp2", static_cast<T>(k), std::ldexp(T{1}, k));
+  expect("exp2", static_cast<T>(std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits), tiny);
+}
+
 TYPED_TEST(MathTest, SpecialValuesOfPow) {
   using T = TypeParam;
   constexpr T inf = std::numeric_limits<T>::infinity();
@@ -175,7 +199,7 @@ TYPED_TEST(MathTest, SamplesAreWithinThePromisedUlps) {
       for (T& x : arguments) x = any_value<T>(random);
       const auto& results = evaluator.run<T>({&arguments});
       for (std::size_t i = 0; i < arguments.size(); ++i) {
-        ASSERT_LE(ulps_between<T>(results[i], function.exact(arguments[i])), function.ulps)
+        ASSERT_LE(testing::distance<T>(function, results[i], function.exact(arguments[i])), function.ulps)
             << function.name << "(" << arguments[i] << ") = " << results[i];
       }
     }
