@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "schedule/alignment.h"
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_dot.h"
 #include "schedule/lower_groups.h"
 #include "schedule/lower_key_blocks.h"
+#include "schedule/lower_rows.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
 #include "schedule/lower_thread_tiles.h"
@@ -89,157 +89,11 @@ Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
   return Stmt::block(std::move(phases));
 }
 
-// ---- rows: work items that do the same turns of every stage
-
-using Classes = std::vector<Alignment::Class>;
-
-bool contains(const Classes& classes, Alignment::Class id) {
-  return std::find(classes.begin(), classes.end(), id) != classes.end();
-}
-
-// How much of a value between the stages one work item holds.
-struct Held {
-  std::vector<bool> kept;  // by dimension; one that is written along rows alone is seen one turn at a time
-  Dim bytes = 1;
-};
-
-Held held_by_rows(const te::Formula& part, const Alignment& alignment, const Classes& rows, te::BufferId id) {
-  const te::BufferInfo& buffer = part.buffer(id);
-  Held held{std::vector<bool>(buffer.shape.size(), true), (bits_of(buffer.dtype) + 7) / 8};
-  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-    Classes along = alignment.written_along(buffer.id, d);
-    bool row = !along.empty() && std::all_of(along.begin(), along.end(),
-                                             [&](Alignment::Class one) { return contains(rows, one); });
-    bool still = along.empty() && buffer.shape[d].is(1);
-    held.kept[d] = !row && !still;
-    if (held.kept[d]) held.bytes = held.bytes * buffer.shape[d];
-  }
-  return held;
-}
-
-// Rows that lie side by side in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
-// item, where elements would have to be fetched one by one otherwise. Returns what is left of the rows.
-Classes without_lane_rows(Lowering& lowering, const te::Formula& part, const Alignment& alignment,
-                          const Classes& rows, bool keep_order) {
-  constexpr std::int64_t kMostLanes = 256;
-  constexpr std::int64_t kGain = 2;  // times
-  auto cost_of = [&](const Classes& outer) {
-    std::int64_t cost = 0;
-    for (std::size_t s = 0; s < part.stages.size(); ++s) {
-      std::vector<VarId> free = part.stages[s].axes;
-      for (Alignment::Class id : outer) std::erase(free, alignment.axis_of(s, id));
-      cost += StageLowering(lowering, part.stages[s], std::move(free), keep_order).cost();
-    }
-    return cost;
-  };
-  auto fits = [&](const Classes& outer) {
-    std::int64_t bytes = 0;
-    for (const Stage& stage : part.stages) {
-      if (lowering.is_placed(stage.target)) continue;
-      bytes += lowering.size(held_by_rows(part, alignment, outer, stage.target).bytes);
-    }
-    return bytes <= lowering.target().l2_bytes / 4;
-  };
-  Classes best = rows;
-  std::int64_t least = cost_of(rows) / kGain;
-  for (Alignment::Class id : rows) {
-    const Dim& extent = alignment.extent(id);
-    if (rows.size() < 2 || !extent.is_constant() || extent.constant() > kMostLanes) continue;
-    Classes outer = rows;
-    std::erase(outer, id);
-    const std::int64_t cost = cost_of(outer);
-    if (cost >= least || !fits(outer)) continue;
-    least = cost;
-    best = std::move(outer);
-  }
-  return best;
-}
-
-// Inputs that a stage reads along a row, one load of each.
-std::map<te::BufferId, Expr> read_along(const Lowering& lowering, const Stage& stage, VarId row) {
-  std::map<te::BufferId, Expr> found;
-  std::vector<Expr> waiting{stage.body};
-  if (stage.finish.defined()) waiting.push_back(stage.finish);
-  while (!waiting.empty()) {
-    Expr expr = waiting.back();
-    waiting.pop_back();
-    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
-    if (expr->op != te::ExprOp::Load) continue;
-    bool input = lowering.formula().buffer(expr->buffer).role == BufferRole::Input;
-    if (input && te::variables_of(expr).count(row)) found.emplace(expr->buffer, expr);
-  }
-  return found;
-}
-
-// Whether the next row of a buffer should come while one is worked on: it comes from memory, and rows are short enough
-// that two do not push each other out of a core's cache.
-bool comes_from_memory(const Lowering& lowering, te::BufferId id, const Dim& rows) {
-  const te::BufferInfo& buffer = lowering.formula().buffer(id);
-  const Target& target = lowering.target();
-  const std::int64_t bytes = lowering.size(product(buffer.shape)) * bits_of(buffer.dtype) / 8;
-  const std::int64_t of_row = bytes / std::max<std::int64_t>(1, lowering.size(rows));
-  return target.kind == TargetKind::Cpu && bytes > target.last_level_bytes && of_row <= target.l2_bytes / 8;
-}
-
-// The stages [first, last) as work items that share rows; undefined where they share none. Temporaries that are not
-// placed yet live inside one work item.
-Stmt row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
-  te::Formula part = lowering.formula();
-  part.stages = {part.stages.begin() + static_cast<std::ptrdiff_t>(first),
-                 part.stages.begin() + static_cast<std::ptrdiff_t>(last)};
-  Alignment alignment(part);
-  Classes rows;
-  for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
-    bool everywhere = alignment.independent(id) && !alignment.extent(id).is(1);
-    for (std::size_t s = 0; s < part.stages.size(); ++s)
-      everywhere = everywhere && alignment.axis_of(s, id).valid();
-    if (everywhere) rows.push_back(id);
-  }
-  if (part.stages.size() < 2 || rows.empty()) return {};
-  rows = without_lane_rows(lowering, part, alignment, rows, keep_order);
-  for (const Stage& stage : part.stages) {
-    if (lowering.is_placed(stage.target)) continue;
-    Held held = held_by_rows(part, alignment, rows, stage.target);
-    bool small = held.bytes.is_constant() && held.bytes.constant() <= 64;
-    lowering.place(stage.target, small ? Scope::Register : Scope::Shared, held.kept);
-  }
-  std::vector<VarId> grid;
-  for (Alignment::Class id : rows) grid.push_back(lowering.loop("row", alignment.extent(id)));
-  std::vector<Stmt> body;
-  // The last of several stages that read a row has it in cache, and often writes: memory has time for the next row.
-  std::map<te::BufferId, std::vector<std::size_t>> readers;
-  for (std::size_t s = 0; s < part.stages.size(); ++s) {
-    for (const auto& [id, load] : read_along(lowering, part.stages[s], alignment.axis_of(s, rows.back())))
-      readers[id].push_back(s);
-  }
-  for (std::size_t s = 0; s < part.stages.size(); ++s) {
-    const Stage& stage = lowering.formula().stages[first + s];
-    Substitution bound;
-    std::vector<VarId> free = stage.axes;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      VarId axis = alignment.axis_of(s, rows[r]);
-      bound[axis.index] = Expr::variable(grid[r]);
-      std::erase(free, axis);
-    }
-    StageLowering made(lowering, stage, std::move(free), keep_order);
-    VarId innermost = alignment.axis_of(s, rows.back());
-    std::vector<Expr> again;
-    for (const auto& [id, load] : read_along(lowering, stage, innermost)) {
-      bool last_of_several = readers[id].size() > 1 && readers[id].back() == s;
-      if (last_of_several && comes_from_memory(lowering, id, alignment.extent(rows.back())))
-        again.push_back(load);
-    }
-    made.look_ahead({std::move(again), innermost, Expr::variable(grid.back()) + 1});
-    body.push_back(made.serial(std::move(bound)));
-  }
-  Stmt item = Stmt::block(std::move(body));
-  for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop) item = Stmt::loop(LoopKind::Grid, *loop, item);
-  return item;
-}
+// ---- rows
 
 Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
   bool keep_order = schedule.exactness == Exactness::Exact;
-  Stmt items = row_items(lowering, 0, lowering.formula().stages.size(), keep_order);
+  Stmt items = lower_row_items(lowering, 0, lowering.formula().stages.size(), keep_order);
   return items.defined() ? items : lower_stages(lowering, schedule);
 }
 
@@ -263,7 +117,7 @@ Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main
   for (te::BufferId id : outlive) {
     if (formula.buffer(id).role == BufferRole::Temporary) lowering.place(id, Scope::Workspace);
   }
-  Stmt before = row_items(lowering, 0, main, keep_order);
+  Stmt before = lower_row_items(lowering, 0, main, keep_order);
   if (!before.defined()) return lower_stages_tiled(lowering, schedule);
   phases.push_back(before);
   for (std::size_t s = main; s < formula.stages.size(); ++s) {
@@ -404,7 +258,7 @@ Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
     if (stage.kind != Stage::Kind::MapReduce) return {};
   }
   Stmt items =
-      row_items(lowering, 0, lowering.formula().stages.size(), schedule.exactness == Exactness::Exact);
+      lower_row_items(lowering, 0, lowering.formula().stages.size(), schedule.exactness == Exactness::Exact);
   Dim bytes = 0;
   for (const kir::Buffer& buffer : lowering.kernel().buffers) {
     if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
@@ -502,6 +356,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     } else if (entry.main_loop) {
       ready = prepare_main_loop(merged, target, nominal, entry.turn_operands);
     }
+    if (entry.share_parts && schedule.exactness != Exactness::Exact) ready = exponents_in_base_two(ready);
     if (entry.name == "attention" && schedule.exactness != Exactness::Exact && !tiles) {
       if (auto blocks = prepare_key_blocks(merged, ready, target)) {
         Lowering lowering(blocks->formula, target, nominal, name);

@@ -98,12 +98,22 @@ class KeyBlockLowering {
     return Stmt::loop(LoopKind::Serial, row, std::move(one));
   }
 
+  // The stage after it adds up what this one makes.
+  std::optional<Alongside> alongside(std::size_t s) const {
+    return made_alongside(lowering_.formula(), blocks_.softmax[s], blocks_.softmax[s + 1]);
+  }
+
   Stmt group_by_group(Substitution bound, const Expr& first) {
     VarId number = lowering_.loop("g", blocks_.queries() / blocks_.group_rows);
     bound[blocks_.group.index] = first + Expr::variable(number) * Expr::index(blocks_.group_rows);
     std::vector<Stmt> body;
-    for (const Stage& stage : blocks_.softmax)
-      body.push_back(StageLowering(lowering_, stage, stage.axes, false).serial(bound));
+    for (std::size_t s = 0; s < blocks_.softmax.size(); ++s) {
+      const Stage& stage = blocks_.softmax[s];
+      if (s + 1 < blocks_.softmax.size() && alongside(s)) continue;
+      StageLowering made(lowering_, stage, stage.axes, false);
+      if (auto before = s > 0 ? alongside(s - 1) : std::nullopt) made.make(std::move(*before));
+      body.push_back(made.serial(bound));
+    }
     return Stmt::loop(LoopKind::Serial, number, Stmt::block(std::move(body)));
   }
 

@@ -33,6 +33,51 @@ void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
 
 }  // namespace
 
+std::optional<Alongside> made_alongside(const te::Formula& formula, const te::Stage& maker,
+                                        const te::Stage& sum) {
+  const bool pair = maker.kind == te::Stage::Kind::MapReduce && maker.reducer == te::Reducer::None &&
+                    !maker.finish.defined() && sum.kind == te::Stage::Kind::MapReduce &&
+                    !sum.reduction.empty() && sum.body->op == te::ExprOp::Load &&
+                    sum.body->buffer == maker.target &&
+                    formula.buffer(maker.target).dtype == maker.body.dtype();
+  if (!pair) return std::nullopt;
+  auto extent = [&](const Expr& loop) -> const Dim& { return formula.variable(loop->var).extent; };
+  auto is_loop = [](const Expr& index) { return index->op == te::ExprOp::Var; };
+  // Every turn of the maker's axis once: the same number of turns of a loop, or of one inside another.
+  auto covers = [&](const Expr& index, const Dim& turns) {
+    if (is_loop(index)) return extent(index) == turns;
+    if (index->op != te::ExprOp::Add || index->operands[0]->op != te::ExprOp::Mul) return false;
+    const Expr &outer = index->operands[0]->operands[0], &times = index->operands[0]->operands[1],
+               &inner = index->operands[1];
+    return is_loop(outer) && is_loop(inner) && times.is_constant() && outer->var != inner->var &&
+           extent(inner).is(times->int_value) && extent(outer) * extent(inner) == turns;
+  };
+  Alongside made{&maker, {}};
+  const std::vector<Expr> index = te::index_of(*sum.body);
+  std::set<VarId> used;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    for (VarId loop : te::variables_of(index[d])) {
+      if (!used.insert(loop).second) return std::nullopt;
+    }
+    if (te::same(maker.store[d], index[d])) {
+      for (VarId loop : te::variables_of(index[d])) made.axes.try_emplace(loop.index, Expr::variable(loop));
+      continue;
+    }
+    if (!is_loop(maker.store[d]) || !covers(index[d], extent(maker.store[d]))) return std::nullopt;
+    if (!made.axes.try_emplace(maker.store[d]->var.index, index[d]).second) return std::nullopt;
+  }
+  for (VarId axis : maker.axes) {
+    if (formula.variable(axis).extent.is(1)) made.axes.try_emplace(axis.index, Expr::index(0));
+    if (made.axes.count(axis.index) == 0) return std::nullopt;
+  }
+  for (const auto* loops : {&sum.axes, &sum.reduction}) {
+    for (VarId loop : *loops) {
+      if (used.count(loop) == 0 && !formula.variable(loop).extent.is(1)) return std::nullopt;
+    }
+  }
+  return made;
+}
+
 StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::vector<VarId> free,
                              bool keep_order)
     : lowering_(lowering),
@@ -50,27 +95,55 @@ StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::ve
   const bool leaves = formula.buffer(stage.target).role == te::BufferRole::Output && !read_here;
   if (leaves && stage.kind == te::Stage::Kind::MapReduce) stream_ = lowering.outgrows_caches(stage.target);
   strip_ = choose_strip();
-  if (strip_) together_ = vectors_together();
   if (!strip_) return;
+  together_ = vectors_together();
+  if (has_functions() && stream_.defined()) ahead_ = some_elements_ahead();
   drop(free_, strip_->axis);
   drop(reduction_, strip_->axis);
 }
 
 // ---- the strip
 
+bool StageLowering::has_functions() const {
+  bool found = false;
+  te::for_each_node(
+      stage_, [&](const ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
+  return found;
+}
+
+// Memory is asked early enough that it has answered when the element's turn comes, across the ends of pages too, where
+// machines stop to look ahead by themselves.
+Ahead StageLowering::some_elements_ahead() const {
+  constexpr std::int64_t kBytes = 8192;
+  Ahead made;
+  std::set<te::BufferId> seen;
+  std::vector<Expr> waiting{stage_.body};
+  while (!waiting.empty()) {
+    const Expr expr = waiting.back();
+    waiting.pop_back();
+    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+    const bool input = expr->op == te::ExprOp::Load &&
+                       lowering_.formula().buffer(expr->buffer).role == te::BufferRole::Input;
+    if (!input || !lowering_.outgrows_caches(expr->buffer).defined()) continue;
+    const auto stride = lowering_.stride(expr->buffer, te::index_of(*expr), strip_->axis);
+    if (!stride || !stride->is(1) || !seen.insert(expr->buffer).second) continue;
+    made.loads.push_back(expr);
+    made.distance = kBytes * 8 / bits_of(expr.dtype());
+  }
+  return made;
+}
+
 // A function is a long chain of arithmetic in which every step waits for the one before: machines look ahead, but not
-// over several such chains. Vectors whose steps alternate keep them busy, as many as their registers hold.
+// over several such chains. Vectors whose steps alternate keep them busy, as many as their registers hold. What goes past the
+// caches has to lie at multiples of a vector's size, which is looked at once for all of them.
 std::int64_t StageLowering::vectors_together() const {
   constexpr std::int64_t kRegistersEach = 8;
   if (strip_->reduces || stage_.reducer != te::Reducer::None || strip_->width != lowering_.lanes()) return 1;
-  bool long_chains = false;
-  te::for_each_node(stage_, [&](const ExprNode& node) {
-    long_chains = long_chains || te::kind_of(node.op) == te::ExprKind::Math;
-  });
+  const bool long_chains = has_functions();
   const std::int64_t together = lowering_.target().vector_registers / kRegistersEach;
   const std::int64_t vectors =
       lowering_.size(lowering_.formula().variable(strip_->axis).extent) / strip_->width;
-  return long_chains && together > 1 && vectors >= 2 * together ? together : 1;
+  return (long_chains || stream_.defined()) && together > 1 && vectors >= 2 * together ? together : 1;
 }
 
 // What one element costs when this loop runs in lanes, in hundredths of a vector access.
@@ -200,6 +273,17 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   return Lowering::where_any(end, Stmt::block(std::move(parts)));
 }
 
+// What a reduction takes in next, and before it what is made along with it.
+Lowering::Body StageLowering::term(const Substitution& bound) const {
+  Lowering::Body body = lowering_.body(stage_.body, bound);
+  if (alongside_.stage == nullptr) return body;
+  Substitution own = bound;
+  for (const auto& [axis, index] : alongside_.axes) own[axis] = lowering_.at(index, bound);
+  Lowering::Body made = lowering_.body(alongside_.stage->body, own);
+  body.checks.insert(body.checks.begin(), lowering_.store(*alongside_.stage, own, std::move(made)));
+  return body;
+}
+
 Stmt StageLowering::result(const Substitution& bound, Lowering::Body value) const {
   return lowering_.store(stage_, bound, std::move(value), stream_);
 }
@@ -207,13 +291,15 @@ Stmt StageLowering::result(const Substitution& bound, Lowering::Body value) cons
 // The vector that starts at `first`, and before it a hint that the next work item's is wanted.
 Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) const {
   if (ahead_.loads.empty()) return vector;
-  bound[ahead_.axis.index] = ahead_.next;
-  bound[strip_->axis.index] = std::move(first);
+  const bool of_another_row = ahead_.axis.valid();
+  if (of_another_row) bound[ahead_.axis.index] = ahead_.next;
+  bound[strip_->axis.index] = first + Expr::index(ahead_.distance);
   std::vector<Stmt> statements;
   for (const Expr& load : ahead_.loads) {
     kir::Operand place{lowering_.placed(load->buffer), {}, {}};
     for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
-    statements.push_back(Stmt::call(kir::Intrinsic::PrefetchFar, {std::move(place)}));
+    statements.push_back(Stmt::call(of_another_row ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch,
+                                    {std::move(place)}));
   }
   statements.push_back(std::move(vector));
   return Stmt::block(std::move(statements));
@@ -253,7 +339,7 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
   std::vector<Stmt> statements;
   statements.push_back(Stmt::store(sum, place, identity_of(stage_.reducer, dtype)));
   statements.push_back(turns(bound, [&](const Substitution& inner) {
-    Lowering::Body body = lowering_.body(stage_.body, inner);
+    Lowering::Body body = term(inner);
     body.checks.push_back(
         Stmt::store(sum, place, combined(stage_.reducer, Expr::load(sum, dtype, place), body.value)));
     return Stmt::block(std::move(body.checks));
@@ -265,92 +351,152 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
   return Stmt::block(std::move(statements));
 }
 
-Stmt StageLowering::along_reduction(const Substitution& bound) const {
-  const te::Variable& variable = lowering_.formula().variable(strip_->axis);
-  const std::int64_t width = strip_->width;
-  const std::int64_t chains = lowering_.size(variable.extent) >= kChains * width ? kChains : 1;
-  DType dtype = stage_.body.dtype();
-  te::Reducer reducer = stage_.reducer;
-  kir::BufferId sum = lowering_.scratch("a", dtype, {chains, width}, Scope::Register);
-  auto vector_of = [&](std::int64_t lanes, auto statement) {
-    VarId lane = lowering_.loop("l", lanes);
-    return Stmt::loop(LoopKind::Vector, lane, statement(Expr::variable(lane)));
-  };
-  auto partial = [&](Expr chain, Expr lane) {
-    return Expr::load(sum, dtype, {std::move(chain), std::move(lane)});
-  };
-  auto add = [&](const Substitution& inner, const Expr& chain, const Expr& lane) {
-    Lowering::Body body = lowering_.body(stage_.body, inner);
-    body.checks.push_back(
-        Stmt::store(sum, {chain, lane}, combined(reducer, partial(chain, lane), body.value)));
-    return Stmt::block(std::move(body.checks));
-  };
+// ---- sums along the strip: some chains of partial ones in the lanes of vectors
+
+std::int64_t StageLowering::chains() const {
+  const std::int64_t turns = lowering_.size(lowering_.formula().variable(strip_->axis).extent);
+  return turns >= kChains * strip_->width ? kChains : 1;
+}
+
+Stmt StageLowering::in_lanes(std::int64_t lanes, const std::function<Stmt(const Expr& lane)>& body) const {
+  VarId lane = lowering_.loop("l", lanes);
+  return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
+}
+
+Stmt StageLowering::added(kir::BufferId sums, const Substitution& bound, const Expr& chain,
+                          const Expr& lane) const {
+  Lowering::Body body = term(bound);
+  const Expr so_far = Expr::load(sums, stage_.body.dtype(), {chain, lane});
+  body.checks.push_back(Stmt::store(sums, {chain, lane}, combined(stage_.reducer, so_far, body.value)));
+  return Stmt::block(std::move(body.checks));
+}
+
+Stmt StageLowering::begin_sums(kir::BufferId sums) const {
   std::vector<Stmt> statements;
-  for (std::int64_t chain = 0; chain < chains; ++chain) {
-    statements.push_back(vector_of(width, [&](const Expr& lane) {
-      return Stmt::store(sum, {Expr::index(chain), lane}, identity_of(reducer, dtype));
+  for (std::int64_t chain = 0; chain < chains(); ++chain) {
+    statements.push_back(in_lanes(strip_->width, [&](const Expr& lane) {
+      return Stmt::store(sums, {Expr::index(chain), lane}, identity_of(stage_.reducer, stage_.body.dtype()));
     }));
   }
-  statements.push_back(turns(bound, [&](Substitution inner) {
-    std::vector<Stmt> parts;
-    Dim round = chains * width, rounds = floor_div(variable.extent, round), done = rounds * round;
-    if (!rounds.is(0)) {
-      VarId block = lowering_.loop("b", rounds);
-      std::vector<Stmt> unrolled;
-      for (std::int64_t chain = 0; chain < chains; ++chain) {
-        Expr first = Expr::variable(block) * Expr::size(round) + Expr::index(chain * width);
-        Stmt vector = vector_of(width, [&](const Expr& lane) {
-          inner[strip_->axis.index] = first + lane;
-          return add(inner, Expr::index(chain), lane);
-        });
-        unrolled.push_back(after_fetching(inner, first, std::move(vector)));
-      }
-      parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(unrolled))));
-    }
-    Dim blocks = floor_div(variable.extent, width) - rounds * chains;
-    if (chains > 1 && !blocks.is(0)) {
-      VarId block = lowering_.loop("b", blocks);
-      parts.push_back(Stmt::loop(LoopKind::Serial, block, vector_of(width, [&](const Expr& lane) {
-                                   inner[strip_->axis.index] =
-                                       Expr::size(done) + Expr::variable(block) * Expr::index(width) + lane;
-                                   return add(inner, Expr::index(0), lane);
-                                 })));
-    }
-    Dim whole = done + (chains > 1 ? blocks * width : Dim(0)), rest = variable.extent - whole;
-    if (!rest.is(0) && masked(rest)) {
-      Stmt some = vector_of(width, [&](const Expr& lane) {
-        Expr position = Expr::size(whole) + lane;
-        inner[strip_->axis.index] = position;
-        return Stmt::branch(position < Expr::size(variable.extent), add(inner, Expr::index(0), lane));
-      });
-      parts.push_back(where_left(whole, variable.extent, std::move(some)));
-    } else if (!rest.is(0)) {
-      VarId one = lowering_.loop("r", rest);
-      inner[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);
-      parts.push_back(Stmt::loop(LoopKind::Serial, one, add(inner, Expr::index(0), Expr::index(0))));
-    }
-    return Lowering::where_any(variable.extent, Stmt::block(std::move(parts)));
-  }));
-  for (std::int64_t apart = chains / 2; apart >= 1; apart /= 2) {
+  return Stmt::block(std::move(statements));
+}
+
+// A vector for each chain.
+Stmt StageLowering::add_round(kir::BufferId sums, Substitution bound, const Expr& first) const {
+  std::vector<Stmt> statements;
+  for (std::int64_t chain = 0; chain < chains(); ++chain) {
+    const Expr begin = first + Expr::index(chain * strip_->width);
+    Stmt vector = in_lanes(strip_->width, [&](const Expr& lane) {
+      bound[strip_->axis.index] = begin + lane;
+      return added(sums, bound, Expr::index(chain), lane);
+    });
+    statements.push_back(after_fetching(bound, begin, std::move(vector)));
+  }
+  return Stmt::block(std::move(statements));
+}
+
+// What fills no round: vectors, then elements.
+Stmt StageLowering::add_rest(kir::BufferId sums, Substitution bound, const Dim& done) const {
+  const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+  const std::int64_t width = strip_->width;
+  const Expr zero = Expr::index(0);
+  std::vector<Stmt> parts;
+  const Dim blocks = chains() > 1 ? floor_div(extent, width) - floor_div(done, width) : Dim(0);
+  if (!blocks.is(0)) {
+    VarId block = lowering_.loop("b", blocks);
+    parts.push_back(Stmt::loop(LoopKind::Serial, block, in_lanes(width, [&](const Expr& lane) {
+                                 bound[strip_->axis.index] =
+                                     Expr::size(done) + Expr::variable(block) * Expr::index(width) + lane;
+                                 return added(sums, bound, zero, lane);
+                               })));
+  }
+  const Dim whole = done + blocks * width, rest = extent - whole;
+  if (!rest.is(0) && masked(rest)) {
+    Stmt some = in_lanes(width, [&](const Expr& lane) {
+      const Expr position = Expr::size(whole) + lane;
+      bound[strip_->axis.index] = position;
+      return Stmt::branch(position < Expr::size(extent), added(sums, bound, zero, lane));
+    });
+    parts.push_back(where_left(whole, extent, std::move(some)));
+  } else if (!rest.is(0)) {
+    VarId one = lowering_.loop("r", rest);
+    bound[strip_->axis.index] = Expr::size(whole) + Expr::variable(one);
+    parts.push_back(Stmt::loop(LoopKind::Serial, one, added(sums, bound, zero, zero)));
+  }
+  return Stmt::block(std::move(parts));
+}
+
+Stmt StageLowering::end_sums(kir::BufferId sums, const Substitution& bound) const {
+  const DType dtype = stage_.body.dtype();
+  const Expr zero = Expr::index(0);
+  std::vector<Stmt> statements;
+  auto partial = [&](const Expr& chain, const Expr& lane) { return Expr::load(sums, dtype, {chain, lane}); };
+  for (std::int64_t apart = chains() / 2; apart >= 1; apart /= 2) {
     for (std::int64_t chain = 0; chain < apart; ++chain) {
-      statements.push_back(vector_of(width, [&](const Expr& lane) {
-        return Stmt::store(
-            sum, {Expr::index(chain), lane},
-            combined(reducer, partial(Expr::index(chain), lane), partial(Expr::index(chain + apart), lane)));
+      statements.push_back(in_lanes(strip_->width, [&](const Expr& lane) {
+        const Expr one = partial(Expr::index(chain), lane), other = partial(Expr::index(chain + apart), lane);
+        return Stmt::store(sums, {Expr::index(chain), lane}, combined(stage_.reducer, one, other));
       }));
     }
   }
-  Expr zero = Expr::index(0);
-  for (std::int64_t apart = width / 2; apart >= 1; apart /= 2) {
-    statements.push_back(vector_of(apart, [&](const Expr& lane) {
-      return Stmt::store(sum, {zero, lane},
-                         combined(reducer, partial(zero, lane), partial(zero, lane + Expr::index(apart))));
+  for (std::int64_t apart = strip_->width / 2; apart >= 1; apart /= 2) {
+    statements.push_back(in_lanes(apart, [&](const Expr& lane) {
+      const Expr one = partial(zero, lane), other = partial(zero, lane + Expr::index(apart));
+      return Stmt::store(sums, {zero, lane}, combined(stage_.reducer, one, other));
     }));
   }
   Lowering::Body value{{}, partial(zero, zero)};
   if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, partial(zero, zero));
   statements.push_back(lowering_.store(stage_, bound, std::move(value)));
   return Stmt::block(std::move(statements));
+}
+
+Stmt StageLowering::along_reduction(const Substitution& bound) const {
+  const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+  kir::BufferId sums =
+      lowering_.scratch("a", stage_.body.dtype(), {chains(), strip_->width}, Scope::Register);
+  std::vector<Stmt> statements{begin_sums(sums)};
+  statements.push_back(turns(bound, [&](const Substitution& inner) {
+    std::vector<Stmt> parts, unrolled;
+    const Dim round = chains() * strip_->width, rounds = floor_div(extent, round), done = rounds * round;
+    if (!rounds.is(0)) {
+      VarId block = lowering_.loop("b", rounds);
+      const Expr first = Expr::variable(block) * Expr::size(round);
+      if (beside_.round) unrolled.push_back(beside_.round(first));
+      unrolled.push_back(add_round(sums, inner, first));
+      parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(unrolled))));
+    }
+    const Dim left = extent - done;
+    if (beside_.rest && !left.is(0)) parts.push_back(beside_.rest(done, left));
+    parts.push_back(add_rest(sums, inner, done));
+    return Lowering::where_any(extent, Stmt::block(std::move(parts)));
+  }));
+  statements.push_back(end_sums(sums, bound));
+  return Stmt::block(std::move(statements));
+}
+
+bool StageLowering::goes_along(const StageLowering& other) const {
+  if (!strip_ || !other.strip_ || !free_.empty() || !other.free_.empty()) return false;
+  const Dim &turns = lowering_.formula().variable(strip_->axis).extent,
+            &elements = lowering_.formula().variable(other.strip_->axis).extent;
+  const bool makes = !other.strip_->reduces && other.stage_.reducer == te::Reducer::None;
+  return strip_->reduces && makes && reduction_.empty() && strip_->width == lowering_.lanes() &&
+         other.strip_->width == strip_->width && turns == elements && chains() == kChains;
+}
+
+// As many vectors as a round of sums has.
+Stmt StageLowering::write_round(Substitution bound, const Expr& first) const {
+  const std::int64_t lanes = kChains * strip_->width;
+  return in_lanes(lanes, [&](const Expr& lane) {
+    bound[strip_->axis.index] = first + lane;
+    return point(bound, lane, lanes);
+  });
+}
+
+Beside StageLowering::beside(const Substitution& bound) const {
+  const StageLowering own = *this;
+  return {[own, bound](const Expr& first) { return own.write_round(bound, first); },
+          [own, bound](const Dim& first, const Dim& count) { return own.along_output(bound, first, count); }};
 }
 
 // ---- phases
@@ -445,6 +591,10 @@ std::vector<Stmt> StageLowering::phases() const {
         bound[strip_->axis.index] = Expr::variable(grid) * Expr::index(block) +
                                     Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
         Stmt body = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
+        const Expr begin =
+            Expr::variable(grid) * Expr::index(block) + Expr::variable(turn) * Expr::index(width);
+        for (std::int64_t v = together_; v-- > 0;)
+          body = after_fetching(bound, begin + Expr::index(v * strip_->width), std::move(body));
         return Stmt::loop(LoopKind::Grid, grid, Stmt::loop(LoopKind::Serial, turn, std::move(body)));
       }));
       Dim first = floor_div(extent, block) * block, rest = extent - first;

@@ -20,11 +20,28 @@ struct Strip {
   std::int64_t width = 1;  // lanes; a power of two
 };
 
-// Loads that the work item which comes next will make along the strip, from memory: asked for ahead.
+// Loads along the strip, from memory: asked for ahead. Those of a row to come, or where no axis is given, those that are
+// some elements behind.
 struct Ahead {
   std::vector<te::Expr> loads;
   te::VarId axis;  // of the stage
   te::Expr next;  // its turn there
+  std::int64_t distance = 0;
+};
+
+// A stage without a sum whose elements another one adds up, each of them once: made where they are added.
+//   e[k] = exp(x[k] - m); s = sum(k) e[k]                  s = sum(k) (e[k] = exp(x[k] - m))
+struct Alongside {
+  const te::Stage* stage = nullptr;
+  te::Substitution axes;  // its own, by the loops of the other one
+};
+std::optional<Alongside> made_alongside(const te::Formula& formula, const te::Stage& maker,
+                                        const te::Stage& sum);
+
+// What another stage does to the elements of its strip while a reduction goes along the same ones: before each.
+struct Beside {
+  std::function<kir::Stmt(const te::Expr& first)> round;  // some vectors, as many as the reduction has chains
+  std::function<kir::Stmt(const Dim& first, const Dim& count)> rest;
 };
 
 class StageLowering {
@@ -36,6 +53,13 @@ class StageLowering {
   // Of one element, in fractions of a vector access.
   std::int64_t cost() const { return cost_; }
   void look_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
+  void make(Alongside alongside) { alongside_ = std::move(alongside); }
+  void do_beside(Beside beside) { beside_ = std::move(beside); }
+
+  bool leaves_caches() const { return stream_.defined(); }
+  // Whether both go along as many elements and nothing else loops: this one reduces them, the other makes one of each.
+  bool goes_along(const StageLowering& other) const;
+  Beside beside(const te::Substitution& bound) const;
 
   // All loops, one after another, in one work item.
   kir::Stmt serial(te::Substitution bound) const;
@@ -45,6 +69,8 @@ class StageLowering {
  private:
   std::optional<Strip> choose_strip();
   std::int64_t vectors_together() const;
+  bool has_functions() const;
+  Ahead some_elements_ahead() const;
   std::int64_t cost_along(te::VarId axis, bool reduces) const;
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
@@ -53,6 +79,16 @@ class StageLowering {
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(const te::Substitution& bound) const;
   kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;
+  Lowering::Body term(const te::Substitution& bound) const;
+  std::int64_t chains() const;
+  kir::Stmt in_lanes(std::int64_t lanes, const std::function<kir::Stmt(const te::Expr& lane)>& body) const;
+  kir::Stmt added(kir::BufferId sums, const te::Substitution& bound, const te::Expr& chain,
+                  const te::Expr& lane) const;
+  kir::Stmt begin_sums(kir::BufferId sums) const;
+  kir::Stmt add_round(kir::BufferId sums, te::Substitution bound, const te::Expr& first) const;
+  kir::Stmt add_rest(kir::BufferId sums, te::Substitution bound, const Dim& done) const;
+  kir::Stmt end_sums(kir::BufferId sums, const te::Substitution& bound) const;
+  kir::Stmt write_round(te::Substitution bound, const te::Expr& first) const;
   kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
@@ -70,6 +106,8 @@ class StageLowering {
   std::int64_t together_ = 1;  // vectors whose arithmetic is interleaved
   te::Expr stream_;  // when its results go past the caches
   Ahead ahead_;
+  Alongside alongside_;
+  Beside beside_;
 };
 
 }  // namespace xyntra

@@ -48,6 +48,17 @@ class Lowering {
   kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }
   kir::BufferId scratch(std::string name, DType dtype, Shape shape, kir::Scope scope);
 
+  // Where temporaries are; another set of places may be put in its stead, and back.
+  struct Place {
+    kir::BufferId buffer;
+    std::vector<bool> kept;
+    std::optional<Window> window;
+    std::optional<Turns> turns;
+  };
+  using Places = std::map<te::BufferId, Place>;
+  const Places& places() const { return places_; }
+  void put(Places places) { places_ = std::move(places); }
+
   // ---- variables
   te::VarId loop(const std::string& name, Dim extent) {
     return kir::add_variable(kernel_, name, std::move(extent));
@@ -87,12 +98,6 @@ class Lowering {
   kir::Kernel finish(kir::Stmt body) &&;
 
  private:
-  struct Place {
-    kir::BufferId buffer;
-    std::vector<bool> kept;
-    std::optional<Window> window;
-    std::optional<Turns> turns;
-  };
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
   te::Expr undivided(const te::Expr& index) const;
   static std::size_t kept_position(const Place& place, std::size_t dimension);
@@ -105,7 +110,7 @@ class Lowering {
   kir::Kernel kernel_;
   std::int64_t lanes_;
   bool masks_ = target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
-  std::map<te::BufferId, Place> places_;
+  Places places_;
 };
 
 inline constexpr std::int64_t kTypicalSize = 128;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numbers>
 #include <unordered_set>
 
 #include "schedule/lower_contraction.h"
@@ -480,10 +481,11 @@ const Stage* writer_of(const Formula& formula, BufferId buffer) {
 
 // The variable that an index is; invalid where it is more.
 VarId plain_variable(const Expr& index) { return index->op == ExprOp::Var ? index->var : VarId(); }
+bool is_first(const Expr& index) { return index.is_integer_constant(0); }
 
 // The stage max(k) x[k] of a stage that adds up exp(x[k] - max(k) x[k]) over all k; null for every other.
 const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
-  if (sum.reducer != te::Reducer::Sum || sum.finish.defined() || sum.reduction.empty()) return nullptr;
+  if (sum.reducer != te::Reducer::Sum || sum.reduction.empty()) return nullptr;
   // What is added up, under the loops of the sum.
   Expr term = sum.body;
   if (term->op == ExprOp::Load) {
@@ -492,8 +494,12 @@ const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
     te::Substitution at;
     std::vector<Expr> index = te::index_of(*term);
     for (std::size_t d = 0; d < index.size(); ++d) {
+      if (is_first(made->store[d]) && is_first(index[d])) continue;
       if (!plain_variable(made->store[d]).valid()) return nullptr;
       at[made->store[d]->var.index] = index[d];
+    }
+    for (VarId axis : made->axes) {
+      if (formula.variable(axis).extent.is(1)) at.try_emplace(axis.index, Expr::index(0));
     }
     if (at.size() != made->axes.size()) return nullptr;
     term = te::substituted(made->body, at);
@@ -512,8 +518,8 @@ const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
   for (std::size_t d = 0; d < index.size(); ++d) {
     VarId place = plain_variable(largest->store[d]);
     auto same = loops.find(place);
-    bool still = place.valid() && formula.variable(place).extent.is(1);
-    if (still) continue;
+    bool still = place.valid() ? formula.variable(place).extent.is(1) : is_first(largest->store[d]);
+    if (still && (place.valid() || is_first(index[d]))) continue;
     if (same == loops.end() || plain_variable(index[d]) != same->second) return nullptr;
   }
   bool every = std::all_of(largest->reduction.begin(), largest->reduction.end(), [&](VarId k) {
@@ -533,7 +539,7 @@ Formula multiply_by_inverses(const Formula& formula) {
     const BufferInfo& buffer = made.buffer(sum.target);
     bool plain = buffer.dtype == DType::F32 || buffer.dtype == DType::F64;
     if (!plain || buffer.role != BufferRole::Temporary || sum.kind != Stage::Kind::MapReduce) continue;
-    if (sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
+    if (sum.finish.defined() || sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
         largest_of_exponents(made, sum) == nullptr)
       continue;
     auto is_sum = [&](const Expr& expr) { return expr->op == ExprOp::Load && expr->buffer == buffer.id; };
@@ -553,6 +559,25 @@ Formula multiply_by_inverses(const Formula& formula) {
       rewriter(stage);
     }
     sum.finish = Expr::number(buffer.dtype, 1) / Expr::accumulator(buffer.dtype);
+  }
+  return made;
+}
+
+Formula exponents_in_base_two(const Formula& formula) {
+  Formula made = formula;
+  for (const Stage& sum : formula.stages) {
+    if (sum.kind != Stage::Kind::MapReduce) continue;
+    const Stage* largest = largest_of_exponents(formula, sum);
+    if (largest == nullptr) continue;
+    const DType dtype = largest->body.dtype();
+    if (dtype != DType::F32 && dtype != DType::F64) continue;
+    te::Rewriter rewriter([&](const Expr& expr) {
+      if (expr->op != ExprOp::Exp || expr->operands[0]->op != ExprOp::Sub) return Expr();
+      const Expr& most = expr->operands[0]->operands[1];
+      const bool own = most->op == ExprOp::Load && most->buffer == largest->target;
+      return own ? exp2(expr->operands[0] * Expr::number(dtype, std::numbers::log2e)) : Expr();
+    });
+    for (Stage& stage : made.stages) rewriter(stage);
   }
   return made;
 }
@@ -582,7 +607,8 @@ bool passes_nan_on(const Stage& stage) {
 Formula ignore_nan_in_maxima(const Formula& formula) {
   Formula made = formula;
   for (const Stage& sum : made.stages) {
-    if (sum.kind != Stage::Kind::MapReduce || made.buffer(sum.target).role != BufferRole::Temporary) continue;
+    const bool plain = sum.kind == Stage::Kind::MapReduce && !sum.finish.defined();
+    if (!plain || made.buffer(sum.target).role != BufferRole::Temporary) continue;
     const Stage* largest = largest_of_exponents(made, sum);
     if (largest == nullptr || !is_float(largest->body.dtype()) ||
         made.buffer(largest->target).role != BufferRole::Temporary)

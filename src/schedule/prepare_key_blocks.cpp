@@ -1,8 +1,10 @@
 #include "schedule/prepare_key_blocks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <numbers>
 
 #include "te/index.h"
 
@@ -135,7 +137,8 @@ class KeyBlockPreparation {
 
   bool is_softmax() {
     const BufferId most = largest().target, weights = exponents().target;
-    if (largest().reducer != Reducer::Max || largest().finish.defined() || !is_temporary(most)) return false;
+    const bool maximum = largest().reducer == Reducer::Max || largest().reducer == Reducer::Largest;
+    if (!maximum || largest().finish.defined() || !is_temporary(most)) return false;
     score_ = told(largest().body);
     // Narrower ones would lose their digits in sums that go from block to block.
     const bool precise = score_.dtype() == DType::F32 || score_.dtype() == DType::F64;
@@ -379,10 +382,36 @@ class KeyBlockPreparation {
     Expr score = te::cast(formula_.buffer(scores().target).dtype,
                           scores().finish.defined() ? told(scores().finish) : products);
     score = te::substituted(for_loads(score_, scores().target, score), {{keys_.index, position}});
+    if (const Expr other = in_base_two(score); other.defined()) {
+      score = other;
+      in_base_two_ = true;
+    }
     if (!whole_) score = te::select(position < Expr::size(extent(keys_)), score, lowest());
     made_.scores = reduce(
         map(scores_, {i, b}, {made_.query, key_}, at(queries_, {i, Expr::variable(depth_)}) * packed_keys(b)),
         Reducer::Sum, depth_, std::move(score));
+  }
+
+  // exp as a power of two.
+  Expr weight_of(const Expr& difference) const {
+    return exp2(in_base_two_ ? difference : difference * Expr::number(score_.dtype(), std::numbers::log2e));
+  }
+
+  // A score in base two, so that differences need not be multiplied: undefined where it might become infinite by that.
+  static Expr in_base_two(const Expr& score) {
+    if (score->op == ExprOp::Select && score->operands[2].is_constant()) {
+      const Expr &other = score->operands[2], made = in_base_two(score->operands[1]);
+      const bool still = other->float_value == -std::numeric_limits<double>::infinity();
+      return made.defined() && still ? te::select(score->operands[0], made, other) : Expr();
+    }
+    if (score->op != ExprOp::Mul) return {};
+    for (std::size_t side = 0; side < 2; ++side) {
+      const Expr &scale = score->operands[side], &rest = score->operands[1 - side];
+      if (!scale.is_constant() || rest->op != ExprOp::Accumulator) continue;
+      const double together = scale->float_value * std::numbers::log2e;
+      if (std::abs(together) <= 1) return rest * Expr::number(score.dtype(), together);
+    }
+    return {};
   }
 
   // Some queries together: what is done once a query runs in lanes. Sums are kept by lanes until the end.
@@ -395,12 +424,12 @@ class KeyBlockPreparation {
     const Expr l = Expr::variable(lane_), zero = Expr::number(dtype, 0);
     const Expr next = at(next_, {i}), shift = at(shift_, {i}), score = at(scores_, {i, b});
     made_.softmax = {
-        reduce(map(next_, {i}, {own}, score), Reducer::Max, key_),
+        reduce(map(next_, {i}, {own}, score), largest().reducer, key_),
         map(next_, {i}, {own}, max(next, at(most_, {i}))),
         // Where all scores so far are -inf, differences to the largest would be no numbers.
         map(shift_, {i}, {own}, te::select(equal(next, lowest()), zero, next)),
-        map(again_, {i}, {own}, exp(at(most_, {i}) - shift)), map(most_, {i}, {own}, next),
-        map(scores_, {i, b}, {own, key_}, exp(score - shift)),
+        map(again_, {i}, {own}, weight_of(at(most_, {i}) - shift)), map(most_, {i}, {own}, next),
+        map(scores_, {i, b}, {own, key_}, weight_of(score - shift)),
         reduce(map(total_, {i, l}, {own, lane_},
                    at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
                Reducer::Sum, turn, at(total_, {i, l}) * at(again_, {i}) + Expr::accumulator(dtype))};
@@ -508,6 +537,7 @@ class KeyBlockPreparation {
   Expr of_queries_, of_keys_, score_, weight_, value_;
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
+  bool in_base_two_ = false;  // scores are
 };
 
 }  // namespace

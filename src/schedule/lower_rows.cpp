@@ -1,0 +1,318 @@
+#include "schedule/lower_rows.h"
+
+#include <algorithm>
+#include <array>
+
+#include "schedule/alignment.h"
+#include "schedule/lower_stage.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::BufferRole;
+using te::Expr;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kRowsInFlight = 33;  // of a work item that writes one while it makes the next; odd
+
+using Classes = std::vector<Alignment::Class>;
+
+bool contains(const Classes& classes, Alignment::Class id) {
+  return std::find(classes.begin(), classes.end(), id) != classes.end();
+}
+
+// How much of a value between the stages one work item holds.
+struct Held {
+  std::vector<bool> kept;  // by dimension; one that is written along rows alone is seen one turn at a time
+  Dim bytes = 1;
+};
+
+Held held_by_rows(const te::Formula& part, const Alignment& alignment, const Classes& rows, te::BufferId id) {
+  const te::BufferInfo& buffer = part.buffer(id);
+  Held held{std::vector<bool>(buffer.shape.size(), true), (bits_of(buffer.dtype) + 7) / 8};
+  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+    Classes along = alignment.written_along(buffer.id, d);
+    bool row = !along.empty() && std::all_of(along.begin(), along.end(),
+                                             [&](Alignment::Class one) { return contains(rows, one); });
+    bool still = along.empty() && buffer.shape[d].is(1);
+    held.kept[d] = !row && !still;
+    if (held.kept[d]) held.bytes = held.bytes * buffer.shape[d];
+  }
+  return held;
+}
+
+// Rows that lie side by side in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
+// item, where elements would have to be fetched one by one otherwise. Returns what is left of the rows.
+Classes without_lane_rows(Lowering& lowering, const te::Formula& part, const Alignment& alignment,
+                          const Classes& rows, bool keep_order) {
+  constexpr std::int64_t kMostLanes = 256;
+  constexpr std::int64_t kGain = 2;  // times
+  auto cost_of = [&](const Classes& outer) {
+    std::int64_t cost = 0;
+    for (std::size_t s = 0; s < part.stages.size(); ++s) {
+      std::vector<VarId> free = part.stages[s].axes;
+      for (Alignment::Class id : outer) std::erase(free, alignment.axis_of(s, id));
+      cost += StageLowering(lowering, part.stages[s], std::move(free), keep_order).cost();
+    }
+    return cost;
+  };
+  auto fits = [&](const Classes& outer) {
+    std::int64_t bytes = 0;
+    for (const Stage& stage : part.stages) {
+      if (lowering.is_placed(stage.target)) continue;
+      bytes += lowering.size(held_by_rows(part, alignment, outer, stage.target).bytes);
+    }
+    return bytes <= lowering.target().l2_bytes / 4;
+  };
+  Classes best = rows;
+  std::int64_t least = cost_of(rows) / kGain;
+  for (Alignment::Class id : rows) {
+    const Dim& extent = alignment.extent(id);
+    if (rows.size() < 2 || !extent.is_constant() || extent.constant() > kMostLanes) continue;
+    Classes outer = rows;
+    std::erase(outer, id);
+    const std::int64_t cost = cost_of(outer);
+    if (cost >= least || !fits(outer)) continue;
+    least = cost;
+    best = std::move(outer);
+  }
+  return best;
+}
+
+// Inputs that a stage reads along a row, one load of each.
+std::map<te::BufferId, Expr> read_along(const Lowering& lowering, const Stage& stage, VarId row) {
+  std::map<te::BufferId, Expr> found;
+  std::vector<Expr> waiting{stage.body};
+  if (stage.finish.defined()) waiting.push_back(stage.finish);
+  while (!waiting.empty()) {
+    Expr expr = waiting.back();
+    waiting.pop_back();
+    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+    if (expr->op != te::ExprOp::Load) continue;
+    bool input = lowering.formula().buffer(expr->buffer).role == BufferRole::Input;
+    if (input && te::variables_of(expr).count(row)) found.emplace(expr->buffer, expr);
+  }
+  return found;
+}
+
+// Whether the next row of a buffer should come while one is worked on: it comes from memory, and rows are short enough
+// that two do not push each other out of a core's cache.
+bool comes_from_memory(const Lowering& lowering, te::BufferId id, const Dim& rows) {
+  const te::BufferInfo& buffer = lowering.formula().buffer(id);
+  const Target& target = lowering.target();
+  const std::int64_t bytes = lowering.size(product(buffer.shape)) * bits_of(buffer.dtype) / 8;
+  const std::int64_t of_row = bytes / std::max<std::int64_t>(1, lowering.size(rows));
+  return target.kind == TargetKind::Cpu && bytes > target.last_level_bytes && of_row <= target.l2_bytes / 8;
+}
+
+class RowLowering {
+ public:
+  RowLowering(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order)
+      : lowering_(lowering),
+        part_(part_of(lowering, first, last)),
+        alignment_(part_),
+        keep_order_(keep_order) {}
+
+  Stmt run() {
+    for (Alignment::Class id = 0; id < alignment_.class_count(); ++id) {
+      bool everywhere = alignment_.independent(id) && !alignment_.extent(id).is(1);
+      for (std::size_t s = 0; s < part_.stages.size(); ++s)
+        everywhere = everywhere && alignment_.axis_of(s, id).valid();
+      if (everywhere) rows_.push_back(id);
+    }
+    if (part_.stages.size() < 2 || rows_.empty()) return {};
+    rows_ = without_lane_rows(lowering_, part_, alignment_, rows_, keep_order_);
+    for (const Stage& stage : part_.stages) {
+      if (!lowering_.is_placed(stage.target)) own_.push_back(stage.target);
+    }
+    for (std::size_t s = 0; s < part_.stages.size(); ++s) {
+      for (const auto& [id, load] : read_along(lowering_, part_.stages[s], innermost(s)))
+        readers_[id].push_back(s);
+      if (!is_made_with_next(s)) steps_.push_back(s);
+    }
+    Stmt made = in_flight();
+    return made.defined() ? made : one_by_one(Expr::index(0), alignment_.extent(rows_.back()));
+  }
+
+ private:
+  static te::Formula part_of(const Lowering& lowering, std::size_t first, std::size_t last) {
+    te::Formula part = lowering.formula();
+    part.stages = {part.stages.begin() + static_cast<std::ptrdiff_t>(first),
+                   part.stages.begin() + static_cast<std::ptrdiff_t>(last)};
+    return part;
+  }
+  VarId innermost(std::size_t s) const { return alignment_.axis_of(s, rows_.back()); }
+
+  // Elements that the next stage adds up are made where they are added.
+  std::optional<Alongside> alongside(std::size_t s) const {
+    if (keep_order_ || s + 1 >= part_.stages.size()) return std::nullopt;
+    return made_alongside(part_, part_.stages[s], part_.stages[s + 1]);
+  }
+  bool is_made_with_next(std::size_t s) const { return alongside(s).has_value(); }
+
+  void place() {
+    for (te::BufferId id : own_) {
+      Held held = held_by_rows(part_, alignment_, rows_, id);
+      bool small = held.bytes.is_constant() && held.bytes.constant() <= 64;
+      lowering_.place(id, small ? Scope::Register : Scope::Shared, held.kept);
+    }
+  }
+
+  // The last of several stages that read a row has it in cache, and often writes: memory has time for a row to come.
+  Ahead ahead(std::size_t s, const std::optional<Alongside>& before, const Expr& next) {
+    std::vector<Expr> again;
+    for (std::size_t reader = before ? s - 1 : s; reader <= s; ++reader) {
+      for (const auto& [id, load] : read_along(lowering_, part_.stages[reader], innermost(reader))) {
+        bool last_of_several = readers_[id].size() > 1 && readers_[id].back() == reader;
+        if (last_of_several && comes_from_memory(lowering_, id, alignment_.extent(rows_.back())))
+          again.push_back(reader == s ? load : te::substituted(load, before->axes));
+      }
+    }
+    return {std::move(again), innermost(s), next};
+  }
+
+  StageLowering step(std::size_t s, const Expr& next) {
+    std::vector<VarId> free = part_.stages[s].axes;
+    for (Alignment::Class id : rows_) std::erase(free, alignment_.axis_of(s, id));
+    StageLowering made(lowering_, part_.stages[s], std::move(free), keep_order_);
+    std::optional<Alongside> before = s > 0 ? alongside(s - 1) : std::nullopt;
+    if (next.defined()) made.look_ahead(ahead(s, before, next));
+    if (before) made.make(std::move(*before));
+    return made;
+  }
+
+  Substitution bound(std::size_t s, const Expr& row) const {
+    Substitution bound;
+    for (std::size_t r = 0; r + 1 < rows_.size(); ++r)
+      bound[alignment_.axis_of(s, rows_[r]).index] = Expr::variable(outer_[r]);
+    bound[innermost(s).index] = row;
+    return bound;
+  }
+
+  void begin_grid() {
+    outer_.clear();
+    for (std::size_t r = 0; r + 1 < rows_.size(); ++r)
+      outer_.push_back(lowering_.loop("row", alignment_.extent(rows_[r])));
+  }
+
+  Stmt over_grid(VarId inner, Stmt body) const {
+    body = Stmt::loop(LoopKind::Grid, inner, std::move(body));
+    for (auto loop = outer_.rbegin(); loop != outer_.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Grid, *loop, std::move(body));
+    return body;
+  }
+
+  Stmt one_by_one(const Expr& from, const Dim& count) {
+    place();
+    begin_grid();
+    VarId number = lowering_.loop("row", count);
+    const Expr row = from + Expr::variable(number);
+    std::vector<Stmt> body;
+    for (std::size_t s : steps_) body.push_back(step(s, row + 1).serial(bound(s, row)));
+    return over_grid(number, Stmt::block(std::move(body)));
+  }
+
+  // ---- two rows in flight
+
+  // The elements that the step before the last makes and adds up; the last one reads each at its own place, and may do so right
+  // before the next row's are written there.
+  bool is_read_in_place(const Stage& maker, const Stage& reader) const {
+    bool in_place = true;
+    te::for_each_node(reader, [&](const te::ExprNode& node) {
+      if (!te::is_load(node) || node.buffer != maker.target) return;
+      const std::vector<Expr> index = te::index_of(node);
+      const std::vector<bool> kept = held_by_rows(part_, alignment_, rows_, maker.target).kept;
+      for (std::size_t d = 0; d < index.size(); ++d)
+        in_place = in_place && (!kept[d] || index[d]->op == te::ExprOp::Var);
+      in_place = in_place && std::count(kept.begin(), kept.end(), true) == 1;
+    });
+    return in_place;
+  }
+
+  bool is_worth_it() {
+    const Dim& count = alignment_.extent(rows_.back());
+    if (!count.is_constant() || count.constant() < 4 * kRowsInFlight || steps_.size() < 2) return false;
+    const std::size_t last = steps_.back(), sums = steps_[steps_.size() - 2];
+    const std::optional<Alongside> elements = sums > 0 ? alongside(sums - 1) : std::nullopt;
+    if (!elements || !is_read_in_place(*elements->stage, part_.stages[last])) return false;
+    elements_ = elements->stage->target;
+    const StageLowering writer = step(last, {});
+    return writer.leaves_caches() && step(sums, {}).goes_along(writer);
+  }
+
+  // All steps of a row but the last. The row before has been through them, and is written meanwhile, where there is one.
+  Stmt steps_of(const Expr& row, std::size_t turn, bool has_before) {
+    const std::size_t last = steps_.back();
+    std::vector<Stmt> body;
+    for (std::size_t s : steps_) {
+      if (s == last) continue;
+      lowering_.put(turns_[turn]);
+      StageLowering made = step(s, row + 1);
+      if (has_before && s == steps_[steps_.size() - 2]) {
+        const Beside writer = step(last, {}).beside(bound(last, row - 1));
+        auto elsewhere = [this, turn](auto write) {
+          return [this, turn, write](const auto&... given) {
+            lowering_.put(turns_[1 - turn]);
+            Stmt written = write(given...);
+            lowering_.put(turns_[turn]);
+            return written;
+          };
+        };
+        made.do_beside({elsewhere(writer.round), elsewhere(writer.rest)});
+      }
+      body.push_back(made.serial(bound(s, row)));
+    }
+    return Stmt::block(std::move(body));
+  }
+
+  Stmt in_flight() {
+    if (!is_worth_it()) return {};
+    begin_grid();
+    place();
+    turns_[0] = lowering_.places();
+    std::erase(own_, elements_);
+    place();
+    turns_[1] = lowering_.places();
+    own_.push_back(elements_);
+    const std::int64_t count = alignment_.extent(rows_.back()).constant(), full = count / kRowsInFlight;
+    VarId chunk = lowering_.loop("rows", full), pair = lowering_.loop("pair", kRowsInFlight / 2);
+    const Expr first = Expr::variable(chunk) * Expr::index(kRowsInFlight),
+               row = first + Expr::variable(pair) * Expr::index(2);
+    std::vector<Stmt> body{steps_of(first, 0, false)};
+    std::vector<Stmt> two{steps_of(row + 1, 1, true), steps_of(row + 2, 0, true)};
+    body.push_back(Stmt::loop(LoopKind::Serial, pair, Stmt::block(std::move(two))));
+    lowering_.put(turns_[0]);
+    const std::size_t last = steps_.back();
+    body.push_back(step(last, {}).serial(bound(last, first + (kRowsInFlight - 1))));
+    Stmt made = over_grid(chunk, Stmt::block(std::move(body)));
+    const std::int64_t done = full * kRowsInFlight;
+    if (done == count) return made;
+    return Stmt::block({std::move(made), one_by_one(Expr::index(done), Dim(count - done))});
+  }
+
+  Lowering& lowering_;
+  te::Formula part_;
+  Alignment alignment_;
+  bool keep_order_;
+  Classes rows_;
+  std::vector<te::BufferId> own_;  // what lies between the stages
+  std::map<te::BufferId, std::vector<std::size_t>> readers_;
+  std::vector<std::size_t> steps_;  // stages, but for those that are made along with the next
+  std::vector<VarId> outer_;  // loops over all rows but the innermost
+  te::BufferId elements_;  // of two rows in flight, in one place
+  std::array<Lowering::Places, 2> turns_;  // where they have everything
+};
+
+}  // namespace
+
+Stmt lower_row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
+  return RowLowering(lowering, first, last, keep_order).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,21 @@
+// Stages that share independent rows: a softmax, a norm. One work item does all stages of a row, what lies between them stays in
+// its cache.
+//
+//   row r:       m = max(k) x[r, k];    s = sum(k) (e[k] = exp(x[r, k] - m));    y[r, k] = e[k] / s
+//
+// Where results go past the caches, a work item takes some rows and writes one while it makes the next, so that memory has
+// something to do all the time. An element is read right before the next row's is written in its place: both rows take no
+// more of the innermost cache than one.
+//
+//   row r + 1:   m' = max(k) x[r + 1, k];    for k { y[r, k] = e[k] / s;    s' += (e[k] = exp(x[r + 1, k] - m')) }
+#pragma once
+
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+// The stages [first, last) as work items that share rows; undefined where they share none. Temporaries that are not placed yet
+// live inside one work item.
+kir::Stmt lower_row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order);
+
+}  // namespace xyntra

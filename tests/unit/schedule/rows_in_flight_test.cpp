@@ -1,0 +1,152 @@
+// Rows whose results go past the caches: a work item writes one while it makes the next.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "schedule/lower.h"
+#include "unit/kir/sim_testing.h"
+
+namespace xyntra {
+namespace {
+
+using te::Axes;
+using te::Axis;
+using te::Buffer;
+using te::Builder;
+using te::Expr;
+using te::Reducer;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Rows {
+  std::int64_t count, length;
+};
+// Rounds that are whole, and elements that fill no round or no vector; rows that fill no work item.
+constexpr Rows kCases[] = {{132, 128}, {139, 213}, {170, 64}, {150, 101}};
+
+te::Formula softmax(const Rows& rows) {
+  Builder made("softmax");
+  const Buffer x = made.input(0, "x", DType::F32, {rows.count, rows.length});
+  const Buffer y = made.output(0, "y", DType::F32, {rows.count, rows.length});
+  const Axis r = made.axis(rows.count), k = made.axis(rows.length), l = made.axis(rows.length);
+  const Axis s = made.axis(rows.count), t = made.axis(rows.count), j = made.axis(rows.length);
+  const Buffer most = made.reduce("m", Axes{r}, Reducer::Max, Axes{k}, x(r, k));
+  const Buffer sum = made.reduce("s", Axes{s}, Reducer::Sum, Axes{l}, exp(x(s, l) - most(s)));
+  made.write(y, Axes{t, j}, exp(x(t, j) - most(t)) / sum(t));
+  return std::move(made).finish();
+}
+
+te::Formula norm(const Rows& rows) {
+  Builder made("norm");
+  const Buffer x = made.input(0, "x", DType::F32, {rows.count, rows.length});
+  const Buffer y = made.output(0, "y", DType::F32, {rows.count, rows.length});
+  const Axis r = made.axis(rows.count), k = made.axis(rows.length), l = made.axis(rows.length);
+  const Axis s = made.axis(rows.count), t = made.axis(rows.count), j = made.axis(rows.length);
+  const double share = 1.0 / static_cast<double>(rows.length);
+  auto scaled = [&](const Expr& sum) { return sum * share; };
+  const Buffer mean = made.reduce("m", Axes{r}, Reducer::Sum, Axes{k}, x(r, k), scaled);
+  const Expr apart = x(s, l) - mean(s);
+  const Buffer variance = made.reduce("v", Axes{s}, Reducer::Sum, Axes{l}, apart * apart, scaled);
+  made.write(y, Axes{t, j}, (x(t, j) - mean(t)) / sqrt(variance(t) + 0.5));
+  return std::move(made).finish();
+}
+
+std::vector<float> softmax_of(const std::vector<float>& x, std::size_t length) {
+  std::vector<float> made(x.size());
+  for (std::size_t first = 0; first < x.size(); first += length) {
+    double most = -static_cast<double>(kInfinity), sum = 0;
+    for (std::size_t k = 0; k < length; ++k) {
+      const double value = static_cast<double>(x[first + k]);
+      most = std::isnan(value) || value > most ? value : most;
+    }
+    for (std::size_t k = 0; k < length; ++k) sum += std::exp(static_cast<double>(x[first + k]) - most);
+    for (std::size_t k = 0; k < length; ++k)
+      made[first + k] = static_cast<float>(std::exp(static_cast<double>(x[first + k]) - most) / sum);
+  }
+  return made;
+}
+
+std::vector<float> norm_of(const std::vector<float>& x, std::size_t length) {
+  std::vector<float> made(x.size());
+  for (std::size_t first = 0; first < x.size(); first += length) {
+    double mean = 0, variance = 0;
+    for (std::size_t k = 0; k < length; ++k) mean += static_cast<double>(x[first + k]);
+    mean /= static_cast<double>(length);
+    for (std::size_t k = 0; k < length; ++k)
+      variance += std::pow(static_cast<double>(x[first + k]) - mean, 2) / static_cast<double>(length);
+    for (std::size_t k = 0; k < length; ++k)
+      made[first + k] =
+          static_cast<float>((static_cast<double>(x[first + k]) - mean) / std::sqrt(variance + 0.5));
+  }
+  return made;
+}
+
+std::vector<float> numbers(const Rows& rows) {
+  std::vector<float> made(static_cast<std::size_t>(rows.count * rows.length));
+  std::uint32_t state = 17;
+  for (float& value : made) {
+    state = state * 1664525U + 1013904223U;
+    value =
+        static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 21);
+  }
+  return made;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(std::isnan(got[i]), std::isnan(expected[i])) << "element " << i;
+    if (std::isnan(got[i])) continue;
+    ASSERT_NEAR(got[i], expected[i], 1e-5) << "element " << i;
+  }
+}
+
+// On a machine with so little cache that everything goes past it. The simulator looks at every access.
+std::vector<float> simulated(const te::Formula& formula, const char* target_name, const std::vector<float>& x,
+                             bool in_flight) {
+  Target target = **find_target(target_name);
+  target.last_level_bytes = 64;
+  const Schedule schedule{"row", Exactness::Reassociating, {}};
+  auto kernel = lower(formula, schedule, target, {}, "k");
+  EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
+  EXPECT_EQ(kir::to_string(*kernel).find("for pair < 16") != std::string::npos, in_flight);
+  kir::Arguments arguments;
+  arguments.add(x).add(std::vector<float>(x.size()));
+  EXPECT_EQ(kir::run(*kernel, arguments), "");
+  return arguments.get<float>(1);
+}
+
+TEST(RowsInFlight, SoftmaxIsRight) {
+  for (const Rows& rows : kCases) {
+    SCOPED_TRACE(rows.length);
+    const auto length = static_cast<std::size_t>(rows.length);
+    std::vector<float> x = numbers(rows);
+    // Rows with something that is no number, with a mask, with masks alone, with the lowest numbers alone, with infinity.
+    x[3 * length + 5] = std::numeric_limits<float>::quiet_NaN();
+    x[4 * length + 1] = -kInfinity;
+    for (std::size_t k = 0; k < length; ++k) x[6 * length + k] = -kInfinity;
+    for (std::size_t k = 0; k < length; ++k) x[7 * length + k] = std::numeric_limits<float>::lowest();
+    x[9 * length] = kInfinity;
+    x[10 * length + 2] = std::numeric_limits<float>::max();
+    for (const char* target : {"avx2", "avx512", "neon"}) {
+      SCOPED_TRACE(target);
+      expect_near(simulated(softmax(rows), target, x, true), softmax_of(x, length));
+    }
+  }
+}
+
+// Their elements are read three times, and would push each other out of the innermost cache.
+TEST(RowsInFlight, NormsGoRowByRow) {
+  for (const Rows& rows : kCases) {
+    SCOPED_TRACE(rows.length);
+    const std::vector<float> x = numbers(rows);
+    for (const char* target : {"avx2", "avx512", "neon"}) {
+      SCOPED_TRACE(target);
+      expect_near(simulated(norm(rows), target, x, false), norm_of(x, static_cast<std::size_t>(rows.length)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xyntra
