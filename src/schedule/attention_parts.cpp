@@ -139,6 +139,7 @@ class AttentionReader {
     te::Rewriter rewriter(
         [&](const Expr& one) { return te::is_load(*one) && one->buffer == scores().target ? made : Expr(); });
     made_.score = rewriter(score);
+    made_.maximum = largest().reducer;
     made_.exponents = weights;
     made_.sum = sum().target;
     made_.divisor = sum().finish.defined() ? told(sum().finish) : Expr::accumulator(score.dtype());

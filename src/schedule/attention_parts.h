@@ -17,6 +17,7 @@ struct AttentionParts {
   std::vector<te::VarId> rows;  // loops that all stages share, but the queries
   te::Expr of_queries, of_keys;  // factors of the scores
   te::Expr score;  // with the accumulator for the sum of their products
+  te::Reducer maximum = te::Reducer::Max;  // of the scores: or Largest
   te::Expr weight;  // with loads of `exponents`
   te::Expr value;
   te::Expr divisor;  // with the accumulator for the sum of exponents

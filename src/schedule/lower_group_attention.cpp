@@ -123,7 +123,7 @@ class AttentionInGroups {
   }
   static Stmt barrier() { return Stmt::call(kir::Intrinsic::Barrier, {}); }
   static Expr lowest() { return Expr::floating(DType::F32, -std::numeric_limits<double>::infinity()); }
-  static Expr larger(const Expr& a, const Expr& b) { return combined(te::Reducer::Largest, a, b); }
+  Expr larger(const Expr& a, const Expr& b) const { return combined(attention_.maximum, a, b); }
 
   Expr x() const { return Expr::variable(across_); }
   Expr row(const Expr& r) const { return Expr::variable(down_) * Expr::index(rows_) + r; }

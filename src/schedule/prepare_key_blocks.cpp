@@ -6,6 +6,7 @@
 #include <map>
 #include <numbers>
 
+#include "schedule/attention_parts.h"
 #include "te/index.h"
 
 namespace xyntra {
@@ -43,151 +44,24 @@ class KeyBlockPreparation {
   }
 
   std::optional<KeyBlocks> run() {
-    if (formula_.stages.size() != 5) return std::nullopt;
-    for (const Stage& stage : formula_.stages) {
-      if (stage.kind != Stage::Kind::MapReduce) return std::nullopt;
-    }
-    if (!find_loops() || !is_softmax() || !find_values() || !choose_sizes()) return std::nullopt;
+    std::optional<AttentionParts> parts = attention_parts(formula_);
+    if (!parts) return std::nullopt;
+    parts_ = std::move(*parts);
+    made_.query = parts_.query;
+    made_.rows = parts_.rows;
+    if (!choose_sizes()) return std::nullopt;
     blocks();
     return std::move(made_);
   }
 
  private:
-  const Stage& stage(std::size_t s) const { return formula_.stages[s]; }
-  const Stage& scores() const { return stage(0); }
-  const Stage& largest() const { return stage(1); }
-  const Stage& exponents() const { return stage(2); }
-  const Stage& sum() const { return stage(3); }
-  const Stage& weighted() const { return stage(4); }
   const Dim& extent(VarId loop) const { return formula_.variable(loop).extent; }
-  bool is_temporary(BufferId buffer) const { return formula_.buffer(buffer).role == BufferRole::Temporary; }
-
-  // ---- the form: all stages told by the loops of the first
-
-  // The loops of a stage as those of the scores, found where it reads what was written along these. `free` gets the
-  // one output axis that is no such loop, where that is allowed.
-  bool align(const Stage& stage, VarId* free = nullptr) {
-    bool fits = true;
-    auto look_at = [&](const ExprNode& node) {
-      auto place = te::is_load(node) ? places_.find(node.buffer) : places_.end();
-      if (place == places_.end()) return;
-      const std::vector<Expr> index = te::index_of(node);
-      for (std::size_t d = 0; d < index.size(); ++d) {
-        if (index[d]->op != ExprOp::Var) {
-          fits = fits && te::same(index[d], place->second[d]);
-          continue;
-        }
-        auto [known, fresh] = loops_.try_emplace(index[d]->var.index, place->second[d]);
-        fits = fits && te::same(known->second, place->second[d]);
-      }
-    };
-    te::for_each_node(stage.body, look_at);
-    for (const auto* loops : {&stage.axes, &stage.reduction}) {
-      for (VarId loop : *loops) {
-        if (extent(loop).is(1)) loops_.try_emplace(loop.index, Expr::index(0));
-        if (loops_.count(loop.index) != 0) continue;
-        fits = fits && free != nullptr && !free->valid() && loops == &stage.axes;
-        if (fits) *free = loop;
-      }
-    }
-    if (free != nullptr && free->valid()) loops_.emplace(free->index, Expr::variable(*free));
-    if (fits && stage.finish.defined()) te::for_each_node(stage.finish, look_at);
-    if (fits) places_[stage.target] = told(stage.store);
-    return fits;
-  }
-  Expr told(const Expr& expr) const { return te::substituted(expr, loops_); }
-  std::vector<Expr> told(std::vector<Expr> index) const {
-    for (Expr& one : index) one = told(one);
-    return index;
-  }
-
-  bool find_loops() {
-    if (scores().reducer != Reducer::Sum || scores().body->op != ExprOp::Mul ||
-        scores().reduction.size() != 1 || largest().reduction.size() != 1 || !is_temporary(scores().target))
-      return false;
-    depth_ = scores().reduction[0];
-    for (VarId loop : scores().axes)
-      loops_[loop.index] = extent(loop).is(1) ? Expr::index(0) : Expr::variable(loop);
-    loops_[depth_.index] = Expr::variable(depth_);
-    places_[scores().target] = told(scores().store);
-    if (!align(largest())) return false;
-    const Expr key = loops_.at(largest().reduction[0].index);
-    if (key->op != ExprOp::Var) return false;
-    keys_ = key->var;
-    const Expr &a = scores().body->operands[0], &b = scores().body->operands[1];
-    const bool second = te::variables_of(b).count(keys_) != 0;
-    of_queries_ = told(second ? a : b);
-    of_keys_ = told(second ? b : a);
-    const std::set<VarId> left = te::variables_of(of_queries_), right = te::variables_of(of_keys_);
-    if (left.count(keys_) || !left.count(depth_) || !right.count(depth_)) return false;
-    for (VarId loop : scores().axes) {
-      if (loop == keys_ || extent(loop).is(1)) continue;
-      const bool query = left.count(loop) && !right.count(loop);
-      if (query && (!made_.query.valid() || longer(loop, made_.query))) std::swap(loop, made_.query);
-      if (loop.valid()) made_.rows.push_back(loop);
-    }
-    return made_.query.valid() && extent(depth_).is_constant();
-  }
-
-  // A length that is not known counts as a long one.
-  bool longer(VarId a, VarId b) const {
-    if (!extent(b).is_constant()) return !extent(a).is_constant();
-    return !extent(a).is_constant() || extent(a).constant() >= extent(b).constant();
-  }
-
-  bool is_softmax() {
-    const BufferId most = largest().target, weights = exponents().target;
-    const bool maximum = largest().reducer == Reducer::Max || largest().reducer == Reducer::Largest;
-    if (!maximum || largest().finish.defined() || !is_temporary(most)) return false;
-    score_ = told(largest().body);
-    // Narrower ones would lose their digits in sums that go from block to block.
-    const bool precise = score_.dtype() == DType::F32 || score_.dtype() == DType::F64;
-    if (!precise || !reads_only(score_, {scores().target}) || formula_.buffer(most).dtype != score_.dtype())
-      return false;
-    if (exponents().reducer != Reducer::None || exponents().finish.defined() || !align(exponents()) ||
-        !is_temporary(weights) || formula_.buffer(weights).dtype != score_.dtype())
-      return false;
-    const Expr body = told(exponents().body);
-    if (body->op != ExprOp::Exp || body->operands[0]->op != ExprOp::Sub) return false;
-    const Expr &x = body->operands[0]->operands[0], &shift = body->operands[0]->operands[1];
-    if (!te::same(x, score_) || shift->op != ExprOp::Load || shift->buffer != most) return false;
-    if (!align(sum()) || sum().reducer != Reducer::Sum || sum().reduction.size() != 1) return false;
-    const Expr added = told(sum().body);
-    return added->op == ExprOp::Load && added->buffer == weights && is_temporary(sum().target) &&
-           formula_.buffer(sum().target).dtype == score_.dtype() &&
-           te::same(told(Expr::variable(sum().reduction[0])), Expr::variable(keys_)) &&
-           (!sum().finish.defined() || reads_only(sum().finish, {}));
-  }
-
-  bool find_values() {
-    const Stage& last = weighted();
-    if (last.reducer != Reducer::Sum || last.body->op != ExprOp::Mul || last.reduction.size() != 1)
-      return false;
-    if (!align(last, &column_) || !column_.valid() || !extent(column_).is_constant()) return false;
-    if (!te::same(told(Expr::variable(last.reduction[0])), Expr::variable(keys_))) return false;
-    const Expr a = told(last.body->operands[0]), b = told(last.body->operands[1]);
-    const bool second = te::variables_of(a).count(column_) == 0;
-    weight_ = second ? a : b;
-    value_ = second ? b : a;
-    return reads_only(weight_, {exponents().target}) && !te::variables_of(weight_).count(column_) &&
-           reads_only(value_, {}) && !te::variables_of(value_).count(made_.query) &&
-           te::variables_of(value_).count(column_) && weight_.dtype() == score_.dtype() &&
-           (!last.finish.defined() || reads_only(told(last.finish), {sum().target}));
-  }
-
-  // Temporaries that an expression reads are among these.
-  bool reads_only(const Expr& expr, const std::vector<BufferId>& buffers) const {
-    bool only = true;
-    te::for_each_node(expr, [&](const ExprNode& node) {
-      if (!te::is_load(node) || !is_temporary(node.buffer)) return;
-      only = only && std::find(buffers.begin(), buffers.end(), node.buffer) != buffers.end();
-    });
-    return only;
-  }
+  DType score_dtype() const { return parts_.score.dtype(); }
+  DType sum_dtype() const { return parts_.value.dtype(); }
 
   // The block of queries that leaves least to be done twice.
   bool choose_sizes() {
-    const Dim &queries = extent(made_.query), &keys = extent(keys_);
+    const Dim &queries = extent(made_.query), &keys = extent(parts_.key);
     const QueryBlock* best = nullptr;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const QueryBlock& one : kQueryBlocks) {
@@ -281,36 +155,36 @@ class KeyBlockPreparation {
   Expr packed_keys(const Expr& in_block) {
     const Expr width = Expr::index(width_);
     auto panel = [&](const Expr& block, Substitution& fresh) {
-      Panels from{loop("p", block_ / width_), loop("d", extent(depth_)), loop("l", width_)};
+      Panels from{loop("p", block_ / width_), loop("d", extent(parts_.depth)), loop("l", width_)};
       const Expr key =
           block * Expr::index(block_) + Expr::variable(from.panel) * width + Expr::variable(from.lane);
-      if (!whole_) from.condition = key < Expr::size(extent(keys_));
-      fresh[keys_.index] = key;
-      fresh[depth_.index] = Expr::variable(from.line);
+      if (!whole_) from.condition = key < Expr::size(extent(parts_.key));
+      fresh[parts_.key.index] = key;
+      fresh[parts_.depth.index] = Expr::variable(from.line);
       return from;
     };
-    return packed(of_keys_, panel,
-                  {floor_div(in_block, width), Expr::variable(depth_), mod(in_block, width)});
+    return packed(parts_.of_keys, panel,
+                  {floor_div(in_block, width), Expr::variable(parts_.depth), mod(in_block, width)});
   }
 
   // Columns of the values are lanes of the weighted sum: panels of some columns, a line for each key.
   Expr packed_values(const Expr& in_block) {
-    const std::int64_t columns = extent(column_).constant(), wide = std::min(width_, columns);
-    const Expr width = Expr::index(wide), column = Expr::variable(column_);
+    const std::int64_t columns = extent(parts_.column).constant(), wide = std::min(width_, columns);
+    const Expr width = Expr::index(wide), column = Expr::variable(parts_.column);
     auto panel = [&](const Expr& block, Substitution& fresh) {
       Panels from{loop("p", (columns + wide - 1) / wide), loop("k", block_), loop("l", wide)};
       const Expr key = block * Expr::index(block_) + Expr::variable(from.line);
       const Expr own = Expr::variable(from.panel) * width + Expr::variable(from.lane);
-      if (!whole_) from.condition = key < Expr::size(extent(keys_));
+      if (!whole_) from.condition = key < Expr::size(extent(parts_.key));
       if (columns % wide != 0) {
         const Expr inside = own < Expr::index(columns);
         from.condition = from.condition.defined() ? from.condition & inside : inside;
       }
-      fresh[keys_.index] = key;
-      fresh[column_.index] = own;
+      fresh[parts_.key.index] = key;
+      fresh[parts_.column.index] = own;
       return from;
     };
-    return packed(value_, panel, {floor_div(column, width), in_block, mod(column, width)});
+    return packed(parts_.value, panel, {floor_div(column, width), in_block, mod(column, width)});
   }
 
   static Expr replaced(const Expr& expr, const std::function<Expr(const ExprNode&)>& instead) {
@@ -338,20 +212,20 @@ class KeyBlockPreparation {
   }
 
   void blocks() {
-    const DType dtype = score_.dtype(), sums = weighted().body.dtype();
+    const DType dtype = score_dtype(), sums = sum_dtype();
     key_ = loop("k", block_);
     lane_ = loop("l", lanes_);
     made_.block = loop("b", made_.count);
-    queries_ = held(of_queries_.dtype(), {extent(depth_)});
+    queries_ = held(parts_.of_queries.dtype(), {extent(parts_.depth)});
     scores_ = held(dtype, {block_});
-    weights_ = weight_->op == ExprOp::Load ? scores_ : held(dtype, {block_});
+    weights_ = parts_.weight->op == ExprOp::Load ? scores_ : held(dtype, {block_});
     most_ = held(dtype, {});
     next_ = held(dtype, {});
     shift_ = held(dtype, {});
     again_ = held(dtype, {});
     total_ = held(dtype, {lanes_});
     divisor_ = held(dtype, {});
-    result_ = held(sums, {extent(column_)});
+    result_ = held(sums, {extent(parts_.column)});
     begin();
     scores_of_block();
     softmax_of_block();
@@ -360,41 +234,39 @@ class KeyBlockPreparation {
     end();
   }
 
-  Expr lowest() const { return Expr::floating(score_.dtype(), -std::numeric_limits<double>::infinity()); }
+  Expr lowest() const { return Expr::floating(score_dtype(), -std::numeric_limits<double>::infinity()); }
   Expr at(BufferId buffer, std::vector<Expr> index) const {
     return Expr::load(buffer, made_.formula.buffer(buffer).dtype, std::move(index));
   }
 
   void begin() {
-    const Expr i = Expr::variable(made_.query), d = Expr::variable(depth_), c = Expr::variable(column_);
+    const Expr i = Expr::variable(made_.query), d = Expr::variable(parts_.depth),
+               c = Expr::variable(parts_.column);
     auto zero = [&](BufferId buffer) { return Expr::number(made_.formula.buffer(buffer).dtype, 0); };
-    made_.begin = {map(queries_, {i, d}, {made_.query, depth_}, of_queries_),
+    made_.begin = {map(queries_, {i, d}, {made_.query, parts_.depth}, parts_.of_queries),
                    map(most_, {i}, {made_.query}, lowest()),
                    map(total_, {i, Expr::variable(lane_)}, {made_.query, lane_}, zero(total_)),
-                   map(result_, {i, c}, {made_.query, column_}, zero(result_))};
+                   map(result_, {i, c}, {made_.query, parts_.column}, zero(result_))};
   }
 
   // Keys beyond the last are never the largest, and weigh nothing.
   void scores_of_block() {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_);
     const Expr position = Expr::variable(made_.block) * Expr::index(block_) + b;
-    const Expr products = Expr::accumulator(scores().body.dtype());
-    Expr score = te::cast(formula_.buffer(scores().target).dtype,
-                          scores().finish.defined() ? told(scores().finish) : products);
-    score = te::substituted(for_loads(score_, scores().target, score), {{keys_.index, position}});
+    Expr score = te::substituted(parts_.score, {{parts_.key.index, position}});
     if (const Expr other = in_base_two(score); other.defined()) {
       score = other;
       in_base_two_ = true;
     }
-    if (!whole_) score = te::select(position < Expr::size(extent(keys_)), score, lowest());
-    made_.scores = reduce(
-        map(scores_, {i, b}, {made_.query, key_}, at(queries_, {i, Expr::variable(depth_)}) * packed_keys(b)),
-        Reducer::Sum, depth_, std::move(score));
+    if (!whole_) score = te::select(position < Expr::size(extent(parts_.key)), score, lowest());
+    made_.scores = reduce(map(scores_, {i, b}, {made_.query, key_},
+                              at(queries_, {i, Expr::variable(parts_.depth)}) * packed_keys(b)),
+                          Reducer::Sum, parts_.depth, std::move(score));
   }
 
   // exp as a power of two.
   Expr weight_of(const Expr& difference) const {
-    return exp2(in_base_two_ ? difference : difference * Expr::number(score_.dtype(), std::numbers::log2e));
+    return exp2(in_base_two_ ? difference : difference * Expr::number(score_dtype(), std::numbers::log2e));
   }
 
   // A score in base two, so that differences need not be multiplied: undefined where it might become infinite by that.
@@ -416,7 +288,7 @@ class KeyBlockPreparation {
 
   // Some queries together: what is done once a query runs in lanes. Sums are kept by lanes until the end.
   void softmax_of_block() {
-    const DType dtype = score_.dtype();
+    const DType dtype = score_dtype();
     made_.group_rows = lanes_;
     made_.group = loop("g", extent(made_.query) - (lanes_ - 1));
     const VarId own = loop("i", lanes_), turn = loop("t", block_ / lanes_);
@@ -424,7 +296,7 @@ class KeyBlockPreparation {
     const Expr l = Expr::variable(lane_), zero = Expr::number(dtype, 0);
     const Expr next = at(next_, {i}), shift = at(shift_, {i}), score = at(scores_, {i, b});
     made_.softmax = {
-        reduce(map(next_, {i}, {own}, score), largest().reducer, key_),
+        reduce(map(next_, {i}, {own}, score), parts_.maximum, key_),
         map(next_, {i}, {own}, max(next, at(most_, {i}))),
         // Where all scores so far are -inf, differences to the largest would be no numbers.
         map(shift_, {i}, {own}, te::select(equal(next, lowest()), zero, next)),
@@ -435,22 +307,22 @@ class KeyBlockPreparation {
                Reducer::Sum, turn, at(total_, {i, l}) * at(again_, {i}) + Expr::accumulator(dtype))};
     if (weights_ != scores_)
       made_.softmax.push_back(
-          map(weights_, {i, b}, {own, key_}, for_loads(weight_, exponents().target, score)));
+          map(weights_, {i, b}, {own, key_}, for_loads(parts_.weight, parts_.exponents, score)));
   }
 
   void values_of_block() {
-    const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), c = Expr::variable(column_);
-    const DType sums = weighted().body.dtype();
+    const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), c = Expr::variable(parts_.column);
+    const DType sums = sum_dtype();
     made_.weighted = reduce(
-        map(result_, {i, c}, {made_.query, column_}, at(weights_, {i, b}) * packed_values(b)), Reducer::Sum,
-        key_, at(result_, {i, c}) * te::cast(sums, at(again_, {i})) + Expr::accumulator(sums));
+        map(result_, {i, c}, {made_.query, parts_.column}, at(weights_, {i, b}) * packed_values(b)),
+        Reducer::Sum, key_, at(result_, {i, c}) * te::cast(sums, at(again_, {i})) + Expr::accumulator(sums));
   }
 
   // What must hold for a score to be another number than -inf.
   std::vector<Expr> conditions() const {
     std::vector<Expr> found, waiting;
-    if (score_->op == ExprOp::Select && te::same(score_->operands[2], lowest()))
-      waiting = {score_->operands[0]};
+    if (parts_.score->op == ExprOp::Select && te::same(parts_.score->operands[2], lowest()))
+      waiting = {parts_.score->operands[0]};
     auto is = [](const Expr& expr, bool value) { return te::same(expr, Expr::boolean(value)); };
     while (!waiting.empty()) {
       const Expr one = waiting.back();
@@ -478,19 +350,19 @@ class KeyBlockPreparation {
     for (const te::LinearIndex::Term& term : linear.terms) {
       const bool known = term.atom->op == ExprOp::Var && term.coefficient.is_constant();
       const std::set<VarId> used = te::variables_of(term.atom);
-      if (!known && (used.count(keys_) || used.count(made_.query))) return false;
+      if (!known && (used.count(parts_.key) || used.count(made_.query))) return false;
       if (!known) continue;
-      if (term.atom->var == keys_ && term.coefficient.constant() < 0) return false;
+      if (term.atom->var == parts_.key && term.coefficient.constant() < 0) return false;
       if (term.atom->var == made_.query && term.coefficient.constant() > 0) return false;
     }
-    return linear.find(keys_) != nullptr && linear.find(made_.query) != nullptr;
+    return linear.find(parts_.key) != nullptr && linear.find(made_.query) != nullptr;
   }
 
   void leave_out_unseen() {
     for (const Expr& condition : conditions()) {
       if (!is_causal(condition)) continue;
       const Expr first = Expr::variable(made_.block) * Expr::index(block_);
-      const Expr seen = te::substituted(condition, {{keys_.index, first}});
+      const Expr seen = te::substituted(condition, {{parts_.key.index, first}});
       made_.seen = made_.seen.defined() ? made_.seen & seen : seen;
     }
     if (!made_.seen.defined()) return;
@@ -512,29 +384,23 @@ class KeyBlockPreparation {
   }
 
   void end() {
-    const Expr i = Expr::variable(made_.query), c = Expr::variable(column_);
-    const Expr finish = sum().finish.defined() ? told(sum().finish) : Expr();
+    const Expr i = Expr::variable(made_.query), c = Expr::variable(parts_.column);
     Stage divisor = reduce(map(divisor_, {i}, {made_.query}, at(total_, {i, Expr::variable(lane_)})),
-                           Reducer::Sum, lane_, finish);
-    Expr result = weighted().finish.defined() ? told(weighted().finish) : Expr::accumulator(result_dtype());
-    result = for_loads(result, sum().target, at(divisor_, {i}));
+                           Reducer::Sum, lane_, parts_.divisor);
+    Expr result = for_loads(parts_.result, parts_.sum, at(divisor_, {i}));
     result = replaced(result, [&](const ExprNode& node) {
       return node.op == ExprOp::Accumulator ? at(result_, {i, c}) : Expr();
     });
     made_.end = {std::move(divisor),
-                 map(weighted().target, told(weighted().store), {made_.query, column_}, std::move(result))};
+                 map(parts_.target, parts_.store, {made_.query, parts_.column}, std::move(result))};
   }
-  DType result_dtype() const { return made_.formula.buffer(result_).dtype; }
 
   const Formula& formula_;
   const std::int64_t lanes_, width_;
   KeyBlocks made_;
-  Substitution loops_;  // of every stage, by those of the scores
-  std::map<BufferId, std::vector<Expr>> places_;  // where temporaries are written, by those
-  VarId depth_, keys_, column_;
+  AttentionParts parts_;
   VarId key_, lane_;  // in a block
   BufferId queries_, scores_, weights_, most_, next_, shift_, again_, total_, divisor_, result_;
-  Expr of_queries_, of_keys_, score_, weight_, value_;
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
   bool in_base_two_ = false;  // scores are
