@@ -1,6 +1,7 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
+#include <set>
 
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
@@ -219,7 +220,7 @@ bool hides_waiting(const Lowering& lowering) {
   return lowering.target().core_threads > lowering.target().group_threads;
 }
 
-Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
+Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
   lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
@@ -227,7 +228,8 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     std::size_t taken = 1;
-    if (Stmt several = lower_side_by_side(lowering, stages.subspan(s), taken); several.defined()) {
+    if (Stmt several = together ? lower_side_by_side(lowering, stages.subspan(s), taken) : Stmt();
+        several.defined()) {
       phases.push_back(several);
       s += taken - 1;
     } else if (stage.kind == Stage::Kind::Scan) {
@@ -249,6 +251,14 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule) {
     }
   }
   return Stmt::block(std::move(phases));
+}
+
+Stmt lower_stages_together(Lowering& lowering, const Schedule& schedule) {
+  return lower_stages_in_groups(lowering, schedule, true);
+}
+// Where indices of stages that lie side by side cannot be shown to be in bounds.
+Stmt lower_stages_apart(Lowering& lowering, const Schedule& schedule) {
+  return lower_stages_in_groups(lowering, schedule, false);
 }
 
 // Rows so short that a thread does all of one, values between the stages in its registers.
@@ -290,15 +300,22 @@ Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
   return lower_rows_in_groups(lowering, schedule);
 }
 
-// In bounds, and with no more shared memory than a group of threads may have.
+// In bounds, and with no more shared memory in any phase than a group of threads may have.
 Status is_sound(const kir::Kernel& kernel, const Target& target) {
-  Dim bytes = 0;
-  for (const kir::Buffer& buffer : kernel.buffers) {
-    if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
+  XYNTRA_CHECK_OK(kir::verify(kernel));
+  for (const kir::Phase& phase : kir::phases_of(kernel)) {
+    std::set<kir::BufferId> shared;
+    kir::for_each_statement(phase.body, [&](const kir::StmtNode& node) {
+      const bool store = node.kind == kir::StmtNode::Kind::Store;
+      if (store && kernel.buffer(node.buffer).scope == Scope::Shared) shared.insert(node.buffer);
+    });
+    Dim bytes = 0;
+    for (kir::BufferId id : shared)
+      bytes = bytes + product(kernel.buffer(id).shape) * Dim(bits_of(kernel.buffer(id).dtype) / 8);
+    if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
+      return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
   }
-  if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
-    return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
-  return kir::verify(kernel);
+  return {};
 }
 
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
@@ -317,9 +334,9 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
   if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.
   const bool product = schedule.name == "contraction" || schedule.name == "window";
-  for (auto* lower_body :
-       {product ? lower_product_at_the_end : lower_rows_in_groups,
-        product ? lower_few_rows : lower_rows_by_threads, lower_stages_in_groups, lower_stages}) {
+  for (auto* lower_body : {product ? lower_product_at_the_end : lower_rows_in_groups,
+                           product ? lower_few_rows : lower_rows_by_threads, lower_stages_together,
+                           lower_stages_apart, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
