@@ -59,7 +59,11 @@ class AttentionReader {
     for (const auto* loops : {&stage.axes, &stage.reduction}) {
       for (VarId loop : *loops) {
         if (extent(loop).is(1)) loops_.try_emplace(loop.index, Expr::index(0));
-        if (loops_.count(loop.index) != 0) continue;
+        if (auto known = loops_.find(loop.index); known != loops_.end()) {
+          const Expr& told_so = known->second;
+          fits = fits && (told_so->op != ExprOp::Var || extent(told_so->var) == extent(loop));
+          continue;
+        }
         fits = fits && free != nullptr && !free->valid() && loops == &stage.axes;
         if (fits) *free = loop;
       }
@@ -140,7 +144,6 @@ class AttentionReader {
         [&](const Expr& one) { return te::is_load(*one) && one->buffer == scores().target ? made : Expr(); });
     made_.score = rewriter(score);
     made_.maximum = largest().reducer;
-    made_.exponents = weights;
     made_.sum = sum().target;
     made_.divisor = sum().finish.defined() ? told(sum().finish) : Expr::accumulator(score.dtype());
     return true;
@@ -156,15 +159,15 @@ class AttentionReader {
     const Expr a = told(last.body->operands[0]), b = told(last.body->operands[1]);
     const bool second = te::variables_of(a).count(column) == 0;
     made_.column = column;
-    made_.weight = second ? a : b;
+    const Expr& weight = second ? a : b;
     made_.value = second ? b : a;
     made_.result = last.finish.defined() ? told(last.finish) : Expr::accumulator(last.body.dtype());
     made_.target = last.target;
     made_.store = told(last.store);
-    return reads_only(made_.weight, {made_.exponents}) && !te::variables_of(made_.weight).count(column) &&
+    // Sums are corrected by a factor when a larger score comes along: weights must be the exponents themselves.
+    return weight->op == ExprOp::Load && weight->buffer == exponents().target &&
            reads_only(made_.value, {}) && !te::variables_of(made_.value).count(made_.query) &&
-           te::variables_of(made_.value).count(column) && made_.weight.dtype() == made_.score.dtype() &&
-           reads_only(made_.result, {made_.sum});
+           te::variables_of(made_.value).count(column) && reads_only(made_.result, {made_.sum});
   }
 
   // Temporaries that an expression reads are among these.

@@ -18,11 +18,10 @@ struct AttentionParts {
   te::Expr of_queries, of_keys;  // factors of the scores
   te::Expr score;  // with the accumulator for the sum of their products
   te::Reducer maximum = te::Reducer::Max;  // of the scores: or Largest
-  te::Expr weight;  // with loads of `exponents`
   te::Expr value;
   te::Expr divisor;  // with the accumulator for the sum of exponents
   te::Expr result;  // with the accumulator for the weighted sum, and loads of `sum`
-  te::BufferId exponents, sum;
+  te::BufferId sum;
   te::BufferId target;
   std::vector<te::Expr> store;
 };

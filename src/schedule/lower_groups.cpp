@@ -75,10 +75,11 @@ class ProductInGroups {
   // channels are taken innermost: a tile has one offset of a window.
   void channels_last() {
     auto extent = [this](VarId axis) -> const Dim& { return lowering_.formula().variable(axis).extent; };
-    auto lies = [this](const Expr& factor) {
-      return factor->op == ExprOp::Load && lies_along(lowering_, factor, depth_.axes.back());
+    auto lies = [this](const Expr& factor, const Side& side) {
+      return factor->op == ExprOp::Load && lies_along(lowering_, factor, depth_.axes.back()) &&
+             !(side.axes.empty() || lies_along(lowering_, factor, side.axes.back()));
     };
-    if (depth_.axes.size() < 2 || lies(left_) || lies(right_)) return;
+    if (depth_.axes.size() < 2 || lies(left_, rows_) || lies(right_, columns_)) return;
     auto is_constant = [&](VarId axis) { return extent(axis).is_constant(); };
     auto channels = std::ranges::find_if(depth_.axes, [&](VarId axis) {
       return is_constant(axis) && te::divides(Dim(kChannelsOfTile), extent(axis));
@@ -216,14 +217,15 @@ class ProductInGroups {
       // The last turn brings a tile once more instead of none where that is little work: behind a branch, drivers wait for
       // loads where they stand.
       const Expr next_turn = Expr::variable(turn) + Expr::index(1), ahead = at + Expr::index(sets);
-      const bool again = left.lanes > 1 && right.lanes > 1;
+      const bool again = left.lanes > 1 && right.lanes > 1 && tiles.is_constant();
       const Expr last_turn = Expr::size(floor_div(tiles, sets) - 1);
       const Expr fetched = !again ? ahead
                            : even ? te::min(next_turn, last_turn) * Expr::index(sets) + Expr::index(set)
                                   : te::min(ahead, Expr::size(tiles - 1));
       Stmt first = both(left, right, Expr::index(set), set), more = both(left, right, fetched, set);
       if (!first.defined() || !more.defined()) return {};
-      before.push_back(set == 0 || even ? first : where_there(Expr::index(set), first));
+      const bool is_there = tiles.is_constant() && tiles.constant() > set;
+      before.push_back(is_there ? first : where_there(Expr::index(set), first));
       // Said so that indices can be shown to be in bounds by it.
       Stmt next = again  ? more
                   : even ? Stmt::branch(next_turn < Expr::size(floor_div(tiles, sets)), more)

@@ -218,7 +218,6 @@ class KeyBlockPreparation {
     made_.block = loop("b", made_.count);
     queries_ = held(parts_.of_queries.dtype(), {extent(parts_.depth)});
     scores_ = held(dtype, {block_});
-    weights_ = parts_.weight->op == ExprOp::Load ? scores_ : held(dtype, {block_});
     most_ = held(dtype, {});
     next_ = held(dtype, {});
     shift_ = held(dtype, {});
@@ -305,16 +304,13 @@ class KeyBlockPreparation {
         reduce(map(total_, {i, l}, {own, lane_},
                    at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
                Reducer::Sum, turn, at(total_, {i, l}) * at(again_, {i}) + Expr::accumulator(dtype))};
-    if (weights_ != scores_)
-      made_.softmax.push_back(
-          map(weights_, {i, b}, {own, key_}, for_loads(parts_.weight, parts_.exponents, score)));
   }
 
   void values_of_block() {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), c = Expr::variable(parts_.column);
     const DType sums = sum_dtype();
     made_.weighted = reduce(
-        map(result_, {i, c}, {made_.query, parts_.column}, at(weights_, {i, b}) * packed_values(b)),
+        map(result_, {i, c}, {made_.query, parts_.column}, at(scores_, {i, b}) * packed_values(b)),
         Reducer::Sum, key_, at(result_, {i, c}) * te::cast(sums, at(again_, {i})) + Expr::accumulator(sums));
   }
 
@@ -400,7 +396,7 @@ class KeyBlockPreparation {
   KeyBlocks made_;
   AttentionParts parts_;
   VarId key_, lane_;  // in a block
-  BufferId queries_, scores_, weights_, most_, next_, shift_, again_, total_, divisor_, result_;
+  BufferId queries_, scores_, most_, next_, shift_, again_, total_, divisor_, result_;
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
   bool in_base_two_ = false;  // scores are

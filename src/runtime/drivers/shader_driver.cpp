@@ -74,9 +74,9 @@ class ShaderDriver : public KernelDriver {
       XYNTRA_TRY(BufferRange range, range_of(arguments[i], i, i < step.inputs.size()));
       ranges.push_back(range);
     }
-    XYNTRA_CHECK_OK(keep_apart(ranges, step.inputs.size()));
     XYNTRA_CHECK_OK(add_workspace(kernel, sizes, ranges));
     if (kernel.has_faults) XYNTRA_CHECK_OK(add_fault_record(step, ranges));
+    XYNTRA_CHECK_OK(keep_apart(ranges, step.inputs.size()));  // last: a submission lets go of its copies
     for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
       XYNTRA_TRY(std::int64_t items, kernel.phases[p].items.evaluate(sizes));
       if (items <= 0) continue;
@@ -196,7 +196,7 @@ class ShaderDriver : public KernelDriver {
     const std::int64_t bytes = round_up(argument.piece_bytes, 4);
     if (!piece.buffer || piece.buffer.bytes() < bytes) {
       forget(argument.piece, argument.piece + argument.piece_bytes);
-      if (!argument.constant) piece.buffer = left_by_another(bytes);
+      piece.buffer = argument.constant ? Buffer() : left_by_another(bytes);
     }
     if (!piece.buffer) {
       XYNTRA_TRY(piece.buffer, shaders_->device->allocate(bytes));
@@ -205,7 +205,7 @@ class ShaderDriver : public KernelDriver {
     if (!piece.used) piece.turn = turns_++;
     piece.used = true;
     const std::int64_t offset = argument.memory - argument.piece;
-    if (is_read && !is_known(argument.memory, argument.memory + argument.bytes)) {
+    if (is_read && !is_known(argument, piece)) {
       if (piece.pending) XYNTRA_CHECK_OK(submit());
       XYNTRA_CHECK_OK(shaders_->device->write(piece.buffer, offset,
                                               {argument.memory, static_cast<std::size_t>(argument.bytes)}));
@@ -287,9 +287,12 @@ class ShaderDriver : public KernelDriver {
 
   // ---- what is known
 
-  bool is_known(std::byte* begin, std::byte* end) const {
-    auto after = known_.upper_bound(begin);
-    return after != known_.begin() && std::prev(after)->second.end >= end;
+  // In this piece: arrays of callers may overlap.
+  bool is_known(const KernelArgument& argument, const Piece& piece) const {
+    auto after = known_.upper_bound(argument.memory);
+    if (after == known_.begin()) return false;
+    const Known& known = std::prev(after)->second;
+    return known.piece == &piece && known.end >= argument.memory + argument.bytes;
   }
 
   void know(const KernelArgument& argument, Piece& piece, bool newer) {

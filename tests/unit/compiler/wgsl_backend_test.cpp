@@ -359,6 +359,74 @@ graph @main(%x: f32[1, 32, 9, 9]) -> (%y) {
   for (std::size_t i = 0; i < found[0].size(); ++i) EXPECT_NEAR(found[0][i], found[1][i], 1e-4) << i;
 }
 
+// Weights that are more than the exponents cannot be corrected by a factor; here their squares, and some left out.
+TEST(WgslBackend, WhatIsNoSoftmaxIsNotTakenForOne) {
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  for (const char* second : {"%e", "%m"}) {
+    const std::string text = std::string(R"(xir 1
+graph @main(%q: f32[2, 64, 16], %k: f32[2, 16, 96], %v: f32[2, 96, 32], %m: f32[2, 64, 96]) -> (%y) {
+  const %ax: i64[1] = [2]
+  %p: f32[2, 64, 96] = MatMul(%q, %k)
+  %x: f32[2, 64, 1] = ReduceMax(%p, %ax)
+  %d: f32[2, 64, 96] = Sub(%p, %x)
+  %e: f32[2, 64, 96] = Exp(%d)
+  %s: f32[2, 64, 1] = ReduceSum(%e, %ax)
+  %n: f32[2, 64, 96] = Mul(%e, )") +
+                             second + R"()
+  %w: f32[2, 64, 96] = Div(%n, %s)
+  %y: f32[2, 64, 32] = MatMul(%w, %v)
+})";
+    const Graph graph = graph_of(text.c_str());
+    const Plan plan = plan_of(graph);
+    const std::vector<Datum> inputs = inputs_of(graph, 0, 3);
+    std::vector<std::vector<float>> found;
+    for (const char* backend : {"wgsl", "fused"}) {
+      auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
+      ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+      auto results = (*runner)->run(inputs);
+      ASSERT_TRUE(results.has_value()) << results.error().to_string();
+      const auto bytes = (*results)[0].tensor.bytes();
+      std::memcpy(found.emplace_back(bytes.size() / 4).data(), bytes.data(), bytes.size());
+    }
+    for (std::size_t i = 0; i < found[0].size(); ++i) ASSERT_NEAR(found[0][i], found[1][i], 1e-4) << second;
+  }
+}
+
+// A caller may give one array twice, or one inside another: each input is what it is now, in every run.
+TEST(WgslBackend, InputsMayOverlap) {
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f32[8, 64], %y: f32[4, 64], %i: i64[4]) -> (%z) {
+  %a: f32[4, 64] = Gather(%x, %i)
+  %b: f32[4, 64] = Gather(%y, %i)
+  %z: f32[4, 64] = Add(%a, %b)
+})");
+  auto runner = make_runner(graph, plan_of(graph), "wgsl", {}, ObjectCache::off(), {});
+  ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+  Tensor all = *Tensor::allocate(DType::F32, {8, 64}), indices = *Tensor::allocate(DType::I64, {4});
+  for (std::int64_t k = 0; k < 4; ++k) std::memcpy(indices.mutable_bytes().data() + k * 8, &k, 8);
+  for (std::size_t first : {0, 2, 4, 4, 0}) {  // of the rows that are the second input
+    for (float turn : {1.0F, 2.0F}) {
+      for (std::int64_t k = 0; k < 8 * 64; ++k) {
+        const float value = static_cast<float>(k / 64) * turn;
+        std::memcpy(all.mutable_bytes().data() + k * 4, &value, 4);
+      }
+      const auto part = all.mutable_bytes().subspan(first * 64 * 4, 4 * 64 * 4);
+      auto inner = Tensor::borrow(DType::F32, {4, 64}, part, nullptr);
+      auto outer = Tensor::borrow(DType::F32, {8, 64}, all.mutable_bytes(), nullptr);
+      ASSERT_TRUE(inner.has_value() && outer.has_value());
+      const std::vector<Datum> inputs = {Datum::of(*outer), Datum::of(*inner), Datum::of(indices)};
+      auto results = (*runner)->run(inputs);
+      ASSERT_TRUE(results.has_value()) << results.error().to_string();
+      for (std::size_t k = 0; k < 4; ++k) {
+        float found = 0;
+        std::memcpy(&found, (*results)[0].tensor.bytes().data() + k * 64 * 4, 4);
+        EXPECT_EQ(found, static_cast<float>(2 * k + first) * turn) << first << ", row " << k;
+      }
+    }
+  }
+}
+
 TEST(WgslBackend, EverythingThatBrowsersLackIsListed) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f64[4], %large: f32[9000, 8000]) -> (%a, %c) {
