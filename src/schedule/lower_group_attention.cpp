@@ -197,7 +197,7 @@ class AttentionInGroups {
     return failed_ ? Stmt() : Stmt::block(std::move(steps));
   }
 
-  Stmt noted(Stmt made) {
+  Stmt noted(const Stmt& made) {
     failed_ = failed_ || !made.defined();
     return made.defined() ? made : Stmt::block({});
   }

@@ -256,7 +256,7 @@ class RowLowering {
       StageLowering made = step(s, row + 1);
       if (has_before && s == steps_[steps_.size() - 2]) {
         const Beside writer = step(last, {}).beside(bound(last, row - 1));
-        auto elsewhere = [this, turn](auto write) {
+        auto elsewhere = [this, turn](const auto& write) {
           return [this, turn, write](const auto&... given) {
             lowering_.put(turns_[1 - turn]);
             Stmt written = write(given...);

@@ -265,7 +265,7 @@ Value* Arithmetic::second_if_equal(bool largest, Value* a, Value* b) {
     return b_.CreateIntrinsic(operation, {}, {x, y, b_.getInt32(kRoundAsSet)});
   };
   if (type->getNumElements() == kLanes) return one(a, b);
-  llvm::SmallVector<int, 2 * kLanes> all(2 * kLanes);
+  llvm::SmallVector<int, 2 * kLanes> all(std::size_t{2} * kLanes);
   std::iota(all.begin(), all.end(), 0);
   const ArrayRef<int> lanes(all), low = lanes.take_front(kLanes), high = lanes.drop_front(kLanes);
   auto half = [&](Value* x, ArrayRef<int> of) { return b_.CreateShuffleVector(x, of); };
