@@ -213,6 +213,20 @@ std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t
   return inputs;
 }
 
+// Shaders against the formulas of the same plan, interpreted.
+void expect_what_formulas_say(const Graph& graph, const Plan& plan, const std::vector<Datum>& inputs) {
+  std::vector<std::vector<float>> found;
+  for (const char* backend : {"wgsl", "fused"}) {
+    auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
+    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+    auto results = (*runner)->run(inputs);
+    ASSERT_TRUE(results.has_value()) << results.error().to_string();
+    const auto bytes = (*results)[0].tensor.bytes();
+    std::memcpy(found.emplace_back(bytes.size() / 4).data(), bytes.data(), bytes.size());
+  }
+  for (std::size_t i = 0; i < found[0].size(); ++i) ASSERT_NEAR(found[0][i], found[1][i], 1e-4) << i;
+}
+
 TEST_P(WgslRuns, TheSameHoweverShadersAreMade) {
   const Graph graph = graph_of(GetParam());
   const std::vector<Datum> inputs = inputs_of(graph, 7, 0);
@@ -347,16 +361,7 @@ graph @main(%x: f32[1, 32, 9, 9]) -> (%y) {
   EXPECT_EQ("[2, 3, 1, 0]", to_string(plan.layouts[0].layout));
   if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
   const std::vector<Datum> inputs = inputs_of(graph, 0, 1);
-  std::vector<std::vector<float>> found;
-  for (const char* backend : {"wgsl", "fused"}) {
-    auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
-    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
-    auto results = (*runner)->run(inputs);
-    ASSERT_TRUE(results.has_value()) << results.error().to_string();
-    const auto bytes = (*results)[0].tensor.bytes();
-    std::memcpy(found.emplace_back(bytes.size() / 4).data(), bytes.data(), bytes.size());
-  }
-  for (std::size_t i = 0; i < found[0].size(); ++i) EXPECT_NEAR(found[0][i], found[1][i], 1e-4) << i;
+  expect_what_formulas_say(graph, plan, inputs);
 }
 
 // Weights that are more than the exponents cannot be corrected by a factor; here their squares, and some left out.
@@ -379,16 +384,8 @@ graph @main(%q: f32[2, 64, 16], %k: f32[2, 16, 96], %v: f32[2, 96, 32], %m: f32[
     const Graph graph = graph_of(text.c_str());
     const Plan plan = plan_of(graph);
     const std::vector<Datum> inputs = inputs_of(graph, 0, 3);
-    std::vector<std::vector<float>> found;
-    for (const char* backend : {"wgsl", "fused"}) {
-      auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
-      ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
-      auto results = (*runner)->run(inputs);
-      ASSERT_TRUE(results.has_value()) << results.error().to_string();
-      const auto bytes = (*results)[0].tensor.bytes();
-      std::memcpy(found.emplace_back(bytes.size() / 4).data(), bytes.data(), bytes.size());
-    }
-    for (std::size_t i = 0; i < found[0].size(); ++i) ASSERT_NEAR(found[0][i], found[1][i], 1e-4) << second;
+    SCOPED_TRACE(second);
+    expect_what_formulas_say(graph, plan, inputs);
   }
 }
 
