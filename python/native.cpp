@@ -180,8 +180,8 @@ class Session {
     std::vector<std::string> donated_names(given_away.size());
     std::vector<xyntra_donation> donations;
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      const auto [name, array, length] =
-          nb::cast<std::tuple<std::string, nb::object, std::int64_t>>(given_away[i]);
+      const auto [name, array, length, unchanged] =
+          nb::cast<std::tuple<std::string, nb::object, std::int64_t, bool>>(given_away[i]);
       donated_names[i] = name;
       if (!nb::try_cast(array, memory[i], false))
         raise(XYNTRA_USAGE,
@@ -189,7 +189,8 @@ class Session {
       donations.push_back({{donated_names[i].c_str(), dtype_of(memory[i].dtype(), name), memory[i].ndim(),
                             memory[i].shape_ptr(), memory[i].data(), memory[i].nbytes()},
                            length,
-                           0});
+                           0,
+                           unchanged ? 1 : 0});
     }
     xyntra_result* made = nullptr;
     call([&] {

@@ -25,7 +25,7 @@ class Options(ctypes.Structure):
 
 
 class Donation(ctypes.Structure):
-    _fields_ = [("memory", Tensor), ("length", ctypes.c_int64), ("in_place", ctypes.c_int)]
+    _fields_ = [("memory", Tensor), ("length", ctypes.c_int64), ("in_place", ctypes.c_int), ("unchanged", ctypes.c_int)]
 
 
 class Counts(ctypes.Structure):

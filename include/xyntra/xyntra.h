@@ -161,6 +161,8 @@ typedef struct xyntra_donation {
   int64_t length; /* rows in use, the first ones; after a call that was in place: those of the result */
   int in_place; /* set by the call. 1: the result lies behind the rows that were in use, which are as they were. 0: it has memory
                    of its own, because there was no room, or something that grows with this input was not given away */
+  int unchanged; /* 1: nobody has written to the memory since the last run of this model that it was given to. Where the model runs on
+                    a device with memory of its own, rows in use that are there already stay there */
 } xyntra_donation;
 
 /* As xyntra_run, with some inputs given away instead of lent. A result that was written in place is, in `result`, all of the memory

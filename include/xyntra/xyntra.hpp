@@ -78,6 +78,7 @@ struct Donation {
   Argument memory;
   std::int64_t length = 0;  // rows in use; after a run that was in place, those of the result
   bool in_place = false;  // set by a run: see xyntra_donation
+  bool unchanged = false;  // since the last run of the model that it was given to: see xyntra_donation
 };
 
 // A tensor of a Result, which owns its memory.
@@ -215,7 +216,7 @@ class Model {
     const std::vector<xyntra_tensor> given = fields_of(inputs);
     std::vector<xyntra_donation> donated;
     for (const Donation& one : donations)
-      donated.push_back({fields_of(std::span(&one.memory, 1)).front(), one.length, 0});
+      donated.push_back({fields_of(std::span(&one.memory, 1)).front(), one.length, 0, one.unchanged ? 1 : 0});
     xyntra_result* result = nullptr;
     detail::check(xyntra_run_donating(model_.get(), given.data(), given.size(), donated.data(),
                                       donated.size(), &result));

@@ -46,13 +46,15 @@ class Cache:
     """Memory that is given away to a run: an input, and room for the result that is it with more rows behind it along `axis`.
 
     `length` counts the rows in use; a run moves it on. Where there is no room for a result, it has memory of its own, just as
-    large, and the cache takes that over; `Session.counts()["copies"]` tells how often.
+    large, and the cache takes that over; `Session.counts()["copies"]` tells how often. With `unchanged` the caller promises to write
+    nothing to the memory between runs of one session: a device then keeps what it has of it.
     """
 
-    def __init__(self, memory: np.ndarray, axis: int, length: int = 0) -> None:
+    def __init__(self, memory: np.ndarray, axis: int, length: int = 0, unchanged: bool = False) -> None:
         if not 0 <= axis < memory.ndim or not 0 <= length <= memory.shape[axis]:
             raise UsageError(f"a cache of shape {memory.shape} has no {length} rows along axis {axis}")
-        self.memory, self.axis, self.length = memory, axis, length
+        self.memory, self.axis, self.length, self.unchanged = memory, axis, length, unchanged
+        self._given_to: object = None  # the session that last had it
 
     @property
     def capacity(self) -> int:
@@ -131,12 +133,12 @@ class Session:
             if caches[name].axis != axis:
                 raise UsageError(f"input {name!r} grows along axis {axis}, its cache along axis {caches[name].axis}")
         made, lengths = self._native.run({name: self._array(name, value) for name, value in feed.items() if name not in caches},
-                                         [(name, cache.memory, cache.length) for name, cache in caches.items()])
+                                         [(name, cache.memory, cache.length, cache.unchanged and cache._given_to is self) for name, cache in caches.items()])
         for (name, cache), length in zip(caches.items(), lengths):
             index = next(index for index, value in enumerate(self._outputs) if value.name == grown[name][0])
             if length is None:  # there was no room
                 cache.memory, length = made[index], made[index].shape[cache.axis]
-            cache.length = length
+            cache.length, cache._given_to = length, self
             made[index] = cache.array
         if output_names is None:
             return made

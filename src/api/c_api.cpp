@@ -239,6 +239,7 @@ Result<ModelSession::Donation> donation(const xyntra_donation& given) {
   made.dims.assign(dims.begin(), dims.end());
   made.bytes = std::span(static_cast<std::byte*>(memory.data), memory.bytes);
   made.length = given.length;
+  made.unchanged = given.unchanged != 0;
   return made;
 }
 

@@ -54,7 +54,7 @@ class ModelSession::State {
     if (products != DType::F32 && !has_plan)
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");
-    if (!options.donated.empty() && options.backend != "cpu" && options.backend != "sim")
+    if (!options.donated.empty() && (!has_plan || options.backend == "fused"))
       return usage_error("the backend " + options.backend + " does not work in memory that is given away");
     exact_dtypes_ = options.backend != "float64";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
@@ -118,7 +118,7 @@ class ModelSession::State {
     std::vector<DonatedInput> donated;
     for (const Donation& one : donations) {
       const std::size_t axis = extension_of(one.name)->axis;
-      donated.push_back({position_of(one.name), axis, one.dims[axis], one.bytes});
+      donated.push_back({position_of(one.name), axis, one.dims[axis], one.bytes, one.unchanged});
     }
     XYNTRA_TRY(const MemoryInUse::Loan memory, in_use_.use(pieces_of(data, donated)));
     ++counts_->runs;

@@ -78,6 +78,7 @@ class ModelSession {
     Dims dims;
     std::span<std::byte> bytes;
     std::int64_t length = 0;  // set by the call, where it was in place: rows in use now
+    bool unchanged = false;  // since the last run of this model that was given it: a device keeps its copy
     bool in_place = false;  // set by the call
   };
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> inputs, std::span<Donation> donations);

@@ -92,6 +92,9 @@ Json plan_json(const Measured& measured) {
             {"code_bytes", measured.code_bytes},
             {"compile_ms", measured.compile_ms},
             {"latency_ms", latency_json(measured)}};
+  if (std::ranges::any_of(measured.plan->layouts,
+                          [](const ValueLayout& one) { return leaves_room(one.layout); }))
+    json["copies"] = measured.copies;
   if (measured.dispatches > 0) {
     json["dispatches"] = measured.dispatches;
     json["submissions"] = measured.submissions;

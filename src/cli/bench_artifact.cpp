@@ -8,6 +8,7 @@
 
 #include "cli/terminal.h"
 #include "compiler/artifact.h"
+#include "report/caches.h"
 #include "support/json.h"
 #include "support/text.h"
 
@@ -48,7 +49,8 @@ Result<ArtifactTimes> times_of(const LoadedArtifact& artifact, std::span<const D
   ArtifactTimes times;
   auto began = std::chrono::steady_clock::now();
   RunContext context(artifact.model.program, artifact.model.host, {threads, budget, {}});
-  XYNTRA_TRY(auto results, context.run(inputs));
+  XYNTRA_TRY(Caches caches, Caches::of(*artifact.model.program, inputs));
+  XYNTRA_TRY(auto results, caches.run(context, inputs));
   times.first_ms = elapsed_ms(began);
   times.arena_bytes = context.arena_bytes();
   began = std::chrono::steady_clock::now();
@@ -56,7 +58,7 @@ Result<ArtifactTimes> times_of(const LoadedArtifact& artifact, std::span<const D
     if (!times.runs_ms.empty() && elapsed_ms(began) >= 1e3 * measuring.most_seconds) break;
     results.clear();
     const auto run_began = std::chrono::steady_clock::now();
-    XYNTRA_TRY(results, context.run(inputs));
+    XYNTRA_TRY(results, caches.run(context, inputs));
     times.runs_ms.push_back(elapsed_ms(run_began));
   }
   std::ranges::sort(times.runs_ms);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "support/text.h"
+#include "te/compose.h"
 #include "te/index.h"
 #include "te/walk.h"
 
@@ -205,9 +206,6 @@ Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grou
                                             const ChooseOptions& options, SymbolBindings& nominal) {
   std::vector<ValueLayout> layouts;
   if (names.empty()) return layouts;
-  if (target.kind != TargetKind::Cpu)
-    return unsupported("donate: the target " + std::string(target.name) +
-                       " does not share the caller's memory");
   const Graph& graph = pieces.graph();
   const Extensions extensions = find_extensions(pieces, grouping.groups, grouping.formulas);
   XYNTRA_CHECK_OK(know_all(pieces, extensions, names));
@@ -263,7 +261,7 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
 }
 
 void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& memory) {
-  std::erase_if(formula.stages, [&](const Stage& stage) {
+  const auto left = std::erase_if(formula.stages, [&](const Stage& stage) {
     const auto from = copied_in_place(formula, stage);
     if (!from) return false;
     const ValueId input = value_of(group, formula.buffer(*from)),
@@ -272,6 +270,7 @@ void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& me
       return home.value == output && home.kind == Home::Kind::Input && home.of == input;
     });
   });
+  if (left > 0) te::drop_unused(formula, true);  // a device binds the memory once
 }
 
 }  // namespace xyntra

@@ -37,7 +37,7 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
                                                     const std::vector<te::Formula>& formulas,
                                                     const std::vector<ValueLayout>& layouts);
 
-// Leaves out the stages of a group's formula that copy an operand to where it lies already.
+// Leaves out the stages of a group's formula that copy an operand to where it lies already, and such operands.
 void leave_out_copies(te::Formula& formula, const Group& group, const MemoryPlan& memory);
 
 }  // namespace xyntra

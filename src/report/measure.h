@@ -19,6 +19,7 @@ struct Measured {
   double compile_ms = 0;
   std::size_t kernels = 0, host_calls = 0, code_bytes = 0;
   std::size_t dispatches = 0, submissions = 0;  // counted in a run, on a device that has them
+  std::uint64_t copies = 0;  // in all runs, of caches that could not be extended in place
   std::int64_t bytes = 0, flops = 0, arena_bytes = 0;
   std::vector<double> wall_ms;  // of each run, sorted
   std::vector<double> group_ms;  // medians, by group

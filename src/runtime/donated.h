@@ -12,6 +12,8 @@ struct DonatedInput {
   std::size_t axis = 0;
   std::int64_t capacity = 0;
   std::span<std::byte> memory;
+  // Nobody wrote to the memory since the last run of this program that was given it: a device that has a copy keeps it.
+  bool unchanged = false;
   bool in_place = false;  // set by a run: the result that extends it lies there, too
 };
 

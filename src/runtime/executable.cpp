@@ -94,7 +94,7 @@ class RunContext::State {
     XYNTRA_CHECK_OK(find_room(gifts, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
-    if (driver_) driver_->begin(times != nullptr);
+    if (driver_) begin(times != nullptr, donated);
     std::vector<Tensor> kept(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       data_[program.inputs[i]] = inputs[i];
@@ -551,6 +551,14 @@ class RunContext::State {
 
   // ---- with a driver
 
+  void begin(bool timed, std::span<const DonatedInput> donated) {
+    std::vector<KernelDriver::Memory> unchanged;
+    for (const DonatedInput& one : donated) {
+      if (one.unchanged) unchanged.emplace_back(one.memory);
+    }
+    driver_->begin(timed, unchanged);
+  }
+
   // Brings values to where the host looks for them, in one way to the device and back.
   Status fetch(std::span<const ProgramValueId> values) {
     std::vector<std::span<std::byte>> places;
@@ -594,7 +602,28 @@ class RunContext::State {
       XYNTRA_TRY(made.piece, address(root));
       XYNTRA_TRY(made.piece_bytes, bytes_of(root));
     }
+    for (const ProgramExtension& extension : program_->extensions) {
+      if (extension.output != id) continue;
+      XYNTRA_TRY(made.rows, new_rows(extension));
+    }
     return made;
+  }
+
+  // What a result has behind the input that it extends.
+  Result<KernelArgument::Rows> new_rows(const ProgramExtension& extension) const {
+    const ProgramValue& output = program_->values[extension.output];
+    XYNTRA_TRY(const Dims dims, dims_of(output));
+    XYNTRA_TRY(const Dims stored, dims_in(output.storage));
+    XYNTRA_TRY(const std::int64_t before,
+               program_->values[extension.input].shape[extension.axis].evaluate(bindings_));
+    KernelArgument::Rows rows{.count = 1};
+    std::int64_t row = bits_of(output.dtype) / 8;
+    for (std::size_t d = 0; d < extension.axis; ++d) rows.count *= dims[d];
+    for (std::size_t d = extension.axis + 1; d < dims.size(); ++d) row *= dims[d];
+    rows.first = before * row;
+    rows.bytes = (dims[extension.axis] - before) * row;
+    rows.distance = stored[extension.axis] * row;
+    return rows;
   }
 
   Result<std::int64_t> bytes_of(ProgramValueId id) const {

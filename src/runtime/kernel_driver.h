@@ -18,6 +18,12 @@ struct KernelArgument {
   std::byte* piece = nullptr;
   std::int64_t piece_bytes = 0;
   bool constant = false;  // never changes
+  // Of an output that is written in part: what is, in pieces of so many bytes that begin a distance apart, the first of
+  // them at an offset. What lies between them stays as it is.
+  struct Rows {
+    std::int64_t first = 0, bytes = 0, distance = 0, count = 0;
+  };
+  Rows rows = {};  // count 0: all is written
 };
 
 // Of one run context: it remembers what is where.
@@ -26,9 +32,10 @@ class KernelDriver {
   virtual ~KernelDriver() = default;
   virtual std::unique_ptr<KernelDriver> another() const = 0;  // for another context
 
-  // A run begins: what the host's memory holds is new, but for constants. Timed: launches are, one by one, where the
-  // device can tell.
-  virtual void begin(bool /*timed*/) {}
+  // A run begins: what the host's memory holds is new, but for constants and what is said to be as the last run that had
+  // it left it. Timed: launches are, one by one, where the device can tell.
+  using Memory = std::span<const std::byte>;
+  virtual void begin(bool /*timed*/, std::span<const Memory> /*unchanged*/ = {}) {}
   // Inputs first, then outputs. May return before the work is done.
   virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                         const SymbolBindings& sizes) = 0;

@@ -35,6 +35,9 @@ Formula link(std::string name, const std::vector<Wire>& wires, const std::vector
 
 void fuse(Formula& formula);
 
+// Leaves out buffers and variables that nothing mentions, operands only where that is said; the rest is numbered anew.
+void drop_unused(Formula& formula, bool operands_too = false);
+
 // How much a body computes for one element: 0 where it only moves values.
 std::int64_t work_of(const Expr& body);
 

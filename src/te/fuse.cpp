@@ -59,7 +59,7 @@ class Fuser {
     drop_dead_stages();
     simplify();
     while (split_axes(formula_)) simplify();
-    drop_unused();
+    drop_unused(formula_);
   }
 
  private:
@@ -337,63 +337,6 @@ class Fuser {
     }
   }
 
-  // Buffers and variables that nothing mentions any more; the rest is numbered anew.
-  void drop_unused() {
-    std::vector<bool> buffers(formula_.buffers.size(), false), variables(formula_.variables.size(), false);
-    auto mark = [&](const Stage& stage, const auto& self) -> void {
-      if (stage.target.valid()) buffers[stage.target.index] = true;
-      for (VarId axis : stage.axes) variables[axis.index] = true;
-      for (VarId axis : stage.reduction) variables[axis.index] = true;
-      if (stage.step.valid()) variables[stage.step.index] = true;
-      for (const Carried& carried : stage.carried)
-        buffers[carried.state.index] = buffers[carried.next.index] = true;
-      for (const Stage& inner : stage.stages) self(inner, self);
-    };
-    for (const Stage& stage : formula_.stages) {
-      mark(stage, mark);
-      for_each_node(stage, [&](const ExprNode& node) {
-        if (is_load(node)) buffers[node.buffer.index] = true;
-      });
-    }
-    std::vector<BufferId> new_buffers(buffers.size());
-    std::vector<VarId> new_variables(variables.size());
-    Formula kept;
-    for (std::size_t b = 0; b < buffers.size(); ++b) {
-      bool boundary = formula_.buffers[b].role != BufferRole::Temporary;
-      if (!buffers[b] && !boundary) continue;
-      new_buffers[b] = BufferId(kept.buffers.size());
-      kept.buffers.push_back(formula_.buffers[b]);
-      kept.buffers.back().id = new_buffers[b];
-    }
-    for (std::size_t v = 0; v < variables.size(); ++v) {
-      if (!variables[v]) continue;
-      new_variables[v] = VarId(kept.variables.size());
-      kept.variables.push_back({"i" + std::to_string(kept.variables.size()), formula_.variables[v].extent});
-    }
-    Rewriter rename([&](const Expr& expr) {
-      if (expr->op == ExprOp::Var) return Expr::variable(new_variables[expr->var.index]);
-      if (!is_load(*expr)) return Expr();
-      BufferId buffer = new_buffers[expr->buffer.index];
-      if (expr->op == ExprOp::Load) return Expr::load(buffer, expr->dtype, expr->operands);
-      return Expr::load_or(expr->operands[0], buffer, index_of(*expr));
-    });
-    auto renumber = [&](Stage& stage, const auto& self) -> void {
-      if (stage.target.valid()) stage.target = new_buffers[stage.target.index];
-      for (VarId& axis : stage.axes) axis = new_variables[axis.index];
-      for (VarId& axis : stage.reduction) axis = new_variables[axis.index];
-      if (stage.step.valid()) stage.step = new_variables[stage.step.index];
-      for (Carried& carried : stage.carried)
-        carried = {new_buffers[carried.state.index], new_buffers[carried.next.index]};
-      for (Stage& inner : stage.stages) self(inner, self);
-    };
-    for (Stage& stage : formula_.stages) {
-      rename(stage);
-      renumber(stage, renumber);
-    }
-    formula_.buffers = std::move(kept.buffers);
-    formula_.variables = std::move(kept.variables);
-  }
-
   Formula& formula_;
   std::vector<std::vector<const ExprNode*>> loads_;  // by stage
 };
@@ -407,5 +350,62 @@ std::int64_t work_of(const Expr& body) {
 }
 
 void fuse(Formula& formula) { Fuser(formula).run(); }
+
+void drop_unused(Formula& formula, bool operands_too) {
+  std::vector<bool> buffers(formula.buffers.size(), false), variables(formula.variables.size(), false);
+  auto mark = [&](const Stage& stage, const auto& self) -> void {
+    if (stage.target.valid()) buffers[stage.target.index] = true;
+    for (VarId axis : stage.axes) variables[axis.index] = true;
+    for (VarId axis : stage.reduction) variables[axis.index] = true;
+    if (stage.step.valid()) variables[stage.step.index] = true;
+    for (const Carried& carried : stage.carried)
+      buffers[carried.state.index] = buffers[carried.next.index] = true;
+    for (const Stage& inner : stage.stages) self(inner, self);
+  };
+  for (const Stage& stage : formula.stages) {
+    mark(stage, mark);
+    for_each_node(stage, [&](const ExprNode& node) {
+      if (is_load(node)) buffers[node.buffer.index] = true;
+    });
+  }
+  std::vector<BufferId> new_buffers(buffers.size());
+  std::vector<VarId> new_variables(variables.size());
+  Formula kept;
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    const BufferRole role = formula.buffers[b].role;
+    const bool boundary = role == BufferRole::Output || (role == BufferRole::Input && !operands_too);
+    if (!buffers[b] && !boundary) continue;
+    new_buffers[b] = BufferId(kept.buffers.size());
+    kept.buffers.push_back(formula.buffers[b]);
+    kept.buffers.back().id = new_buffers[b];
+  }
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    if (!variables[v]) continue;
+    new_variables[v] = VarId(kept.variables.size());
+    kept.variables.push_back({"i" + std::to_string(kept.variables.size()), formula.variables[v].extent});
+  }
+  Rewriter rename([&](const Expr& expr) {
+    if (expr->op == ExprOp::Var) return Expr::variable(new_variables[expr->var.index]);
+    if (!is_load(*expr)) return Expr();
+    BufferId buffer = new_buffers[expr->buffer.index];
+    if (expr->op == ExprOp::Load) return Expr::load(buffer, expr->dtype, expr->operands);
+    return Expr::load_or(expr->operands[0], buffer, index_of(*expr));
+  });
+  auto renumber = [&](Stage& stage, const auto& self) -> void {
+    if (stage.target.valid()) stage.target = new_buffers[stage.target.index];
+    for (VarId& axis : stage.axes) axis = new_variables[axis.index];
+    for (VarId& axis : stage.reduction) axis = new_variables[axis.index];
+    if (stage.step.valid()) stage.step = new_variables[stage.step.index];
+    for (Carried& carried : stage.carried)
+      carried = {new_buffers[carried.state.index], new_buffers[carried.next.index]};
+    for (Stage& inner : stage.stages) self(inner, self);
+  };
+  for (Stage& stage : formula.stages) {
+    rename(stage);
+    renumber(stage, renumber);
+  }
+  formula.buffers = std::move(kept.buffers);
+  formula.variables = std::move(kept.variables);
+}
 
 }  // namespace xyntra::te

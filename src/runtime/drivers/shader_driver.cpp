@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 
 #include "runtime/blocks.h"
+#include "runtime/drivers/device_copies.h"
 
 namespace xyntra {
 namespace {
@@ -19,42 +19,25 @@ constexpr std::int64_t kNothingBytes = 16;  // of an empty argument: a whole vec
 // What all contexts share.
 struct Shaders {
   std::shared_ptr<webgpu::Device> device;
+  std::shared_ptr<LastWriters> writers = std::make_shared<LastWriters>();
   std::vector<ShaderKernel> kernels;
   std::vector<std::vector<webgpu::Pipeline>> pipelines;  // by kernel and phase
-};
-
-// A copy of a piece of the host's memory.
-struct Piece {
-  Buffer buffer;
-  bool constant = false;
-  bool used = false;  // in this run
-  bool pending = false;  // by a launch that is not submitted yet
-  int turn = 0;  // pieces of the last run in which it was used, before it
-};
-
-// Bytes that the device has, by their place in the host's memory.
-struct Known {
-  std::byte* end = nullptr;
-  Piece* piece = nullptr;
-  std::int64_t offset = 0;  // in the piece
-  bool newer = false;  // than the host's
 };
 
 class ShaderDriver : public KernelDriver {
  public:
   explicit ShaderDriver(std::shared_ptr<const Shaders> shaders)
-      : shaders_(std::move(shaders)), alignment_(shaders_->device->adapter().limits.offset_alignment) {}
+      : shaders_(std::move(shaders)),
+        alignment_(shaders_->device->adapter().limits.offset_alignment),
+        copies_(shaders_->device, shaders_->writers, [this] { return submit(); }, [this] { let_go(); }) {}
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
 
-  void begin(bool timed) override {
+  void begin(bool timed, std::span<const Memory> unchanged) override {
     timed_ = timed && shaders_->device->adapter().timestamps;
     times_.clear();
     steps_.clear();
-    std::erase_if(known_, [](const auto& entry) { return !entry.second.piece->constant; });
-    std::erase_if(pieces_, [](const auto& entry) { return !entry.second.constant && !entry.second.used; });
-    for (auto& [memory, piece] : pieces_) piece.used = false;
-    turns_ = 0;
+    copies_.begin(unchanged);
     recording_ = fresh_recording();
     earlier_.resize(std::min(earlier_.size(), submissions_));
     submissions_ = 0;
@@ -90,28 +73,14 @@ class ShaderDriver : public KernelDriver {
       steps_.push_back(&step);
       ++dispatches_;
     }
-    for (std::size_t i = step.inputs.size(); i < arguments.size(); ++i) written(arguments[i]);
-    for (const KernelArgument& argument : arguments) {
-      if (auto piece = pieces_.find(argument.piece); piece != pieces_.end()) piece->second.pending = true;
-    }
+    for (std::size_t i = 0; i < arguments.size(); ++i) copies_.use(arguments[i], i >= step.inputs.size());
     return {};
   }
 
-  void changed(std::span<const std::byte> memory) override {
-    forget(memory.data(), memory.data() + memory.size());
-  }
+  void changed(std::span<const std::byte> memory) override { copies_.forget(memory); }
 
   Status fetch(std::span<const std::span<std::byte>> places, const Budget* budget) override {
-    std::vector<webgpu::Device::Read> reads;
-    for (const std::span<std::byte> memory : places) {
-      std::byte* end = memory.data() + memory.size();
-      for (auto& [begin, known] : known_) {
-        if (begin >= end || known.end <= memory.data() || !known.newer) continue;
-        reads.push_back(
-            {&known.piece->buffer, known.offset, {begin, static_cast<std::size_t>(known.end - begin)}});
-        known.newer = false;
-      }
-    }
+    std::vector<webgpu::Device::Read> reads = copies_.reads_of(places);
     if (reads.empty()) return {};
     XYNTRA_CHECK_OK(submit());
     if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
@@ -192,37 +161,7 @@ class ShaderDriver : public KernelDriver {
       return BufferRange{&nothing_, alignment_ * static_cast<std::int64_t>(position % kMostArguments),
                          kNothingBytes};
     }
-    Piece& piece = pieces_[argument.piece];
-    const std::int64_t bytes = round_up(argument.piece_bytes, 4);
-    if (!piece.buffer || piece.buffer.bytes() < bytes) {
-      forget(argument.piece, argument.piece + argument.piece_bytes);
-      piece.buffer = argument.constant ? Buffer() : left_by_another(bytes);
-    }
-    if (!piece.buffer) {
-      XYNTRA_TRY(piece.buffer, shaders_->device->allocate(bytes));
-    }
-    piece.constant = argument.constant;
-    if (!piece.used) piece.turn = turns_++;
-    piece.used = true;
-    const std::int64_t offset = argument.memory - argument.piece;
-    if (is_read && !is_known(argument, piece)) {
-      if (piece.pending) XYNTRA_CHECK_OK(submit());
-      XYNTRA_CHECK_OK(shaders_->device->write(piece.buffer, offset,
-                                              {argument.memory, static_cast<std::size_t>(argument.bytes)}));
-      know(argument, piece, false);
-    }
-    return BufferRange{&piece.buffer, offset, round_up(argument.bytes, 4)};
-  }
-
-  // Callers bring their arrays from new places. The buffer of one that was there in the last run and is not yet in this one
-  // serves: what was recorded with it can stay (Recording::follow).
-  Buffer left_by_another(std::int64_t bytes) {
-    Piece* first = nullptr;
-    for (auto& [memory, piece] : pieces_) {
-      if (piece.used || piece.constant || !piece.buffer || piece.buffer.bytes() != bytes) continue;
-      if (first == nullptr || piece.turn < first->turn) first = &piece;
-    }
-    return first == nullptr ? Buffer() : std::exchange(first->buffer, {});
+    return copies_.range_of(argument, is_read);
   }
 
   // Ranges of one launch do not overlap; one that does is read from a copy.
@@ -237,8 +176,8 @@ class ShaderDriver : public KernelDriver {
       if (!meets) continue;
       XYNTRA_TRY(Buffer copy, shaders_->device->allocate(ranges[i].bytes));
       XYNTRA_CHECK_OK(recording_.copy(ranges[i], copy, 0));
-      copies_.push_back(std::make_unique<Buffer>(std::move(copy)));
-      ranges[i] = {copies_.back().get(), 0, ranges[i].bytes};
+      apart_.push_back(std::make_unique<Buffer>(std::move(copy)));
+      ranges[i] = {apart_.back().get(), 0, ranges[i].bytes};
     }
     return {};
   }
@@ -254,6 +193,8 @@ class ShaderDriver : public KernelDriver {
     }
     if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
       XYNTRA_CHECK_OK(submit());
+      let_go();
+      workspace_ = {};
       XYNTRA_TRY(workspace_, shaders_->device->allocate(end));
     }
     for (const auto& [offset, bytes] : parts) ranges.push_back({&workspace_, offset, bytes});
@@ -285,32 +226,6 @@ class ShaderDriver : public KernelDriver {
     return {&fault_buffer_, 0, records_};
   }
 
-  // ---- what is known
-
-  // In this piece: arrays of callers may overlap.
-  bool is_known(const KernelArgument& argument, const Piece& piece) const {
-    auto after = known_.upper_bound(argument.memory);
-    if (after == known_.begin()) return false;
-    const Known& known = std::prev(after)->second;
-    return known.piece == &piece && known.end >= argument.memory + argument.bytes;
-  }
-
-  void know(const KernelArgument& argument, Piece& piece, bool newer) {
-    std::byte* end = argument.memory + argument.bytes;
-    forget(argument.memory, end);
-    known_[argument.memory] = {end, &piece, argument.memory - argument.piece, newer};
-  }
-
-  void written(const KernelArgument& argument) {
-    if (argument.bytes > 0) know(argument, pieces_.at(argument.piece), true);
-  }
-
-  void forget(const std::byte* begin, const std::byte* end) {
-    auto first = known_.lower_bound(const_cast<std::byte*>(begin));
-    if (first != known_.begin() && std::prev(first)->second.end > begin) --first;
-    known_.erase(first, known_.lower_bound(const_cast<std::byte*>(end)));
-  }
-
   Status submit() {
     if (!recording_.empty()) {
       earlier_.resize(std::max(earlier_.size(), submissions_ + 1));
@@ -326,9 +241,14 @@ class ShaderDriver : public KernelDriver {
     steps_.clear();
     if (!recording_.empty()) earlier_[submissions_++] = std::move(recording_);
     recording_ = fresh_recording();
-    copies_.clear();
-    for (auto& [memory, piece] : pieces_) piece.pending = false;
+    apart_.clear();
+    copies_.submitted();
     return {};
+  }
+
+  // Of recordings that hold buffers which others take the place of: there may be no memory for both.
+  void let_go() {
+    for (webgpu::Recording& recording : earlier_) recording = webgpu::Recording();
   }
 
   webgpu::Recording fresh_recording() const {
@@ -339,13 +259,11 @@ class ShaderDriver : public KernelDriver {
 
   std::shared_ptr<const Shaders> shaders_;
   std::int64_t alignment_;
-  std::map<std::byte*, Piece> pieces_;  // by the host's address
-  std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
-  int turns_ = 0;
+  DeviceCopies copies_;
   webgpu::Recording recording_;
   std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one
   std::size_t submissions_ = 0, dispatches_ = 0;  // of this run
-  std::vector<std::unique_ptr<Buffer>> copies_;
+  std::vector<std::unique_ptr<Buffer>> apart_;  // operands that lie where others do
   Buffer workspace_, nothing_, fault_buffer_;
   bool timed_ = false;
   std::vector<const ProgramStep*> steps_;  // of the recording's dispatches

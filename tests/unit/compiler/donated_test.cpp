@@ -10,6 +10,7 @@
 #include "compiler/artifact.h"
 #include "compiler/lock.h"
 #include "compiler/model_runner.h"
+#include "compiler/wgsl_backend.h"
 #include "ir/text.h"
 #include "ops/infer.h"
 #include "support/text.h"
@@ -104,6 +105,8 @@ class Donated : public testing::TestWithParam<const char*> {
  protected:
   // The model is compiled once for all tests of a backend.
   void SetUp() override {
+    if (const auto device = shared_device(""); GetParam() == std::string("wgsl") && !device)
+      GTEST_SKIP() << device.error().message;
     struct Made {
       Module module = module_of(kDecoder);
       std::shared_ptr<RunCounts> counts = std::make_shared<RunCounts>();
@@ -225,7 +228,41 @@ TEST_P(Donated, MemoryOfAnotherSizeIsRefused) {
   EXPECT_EQ(refused([](auto&) {}), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim"));
+// What is said to be unchanged is not looked at where a device has a copy of it, and nowhere else.
+TEST_P(Donated, ADeviceKeepsWhatIsUnchanged) {
+  const std::vector<Datum> inputs = inputs_of({1, 1, 4});
+  const std::vector<Datum> right = *reference->run(inputs);
+  Cache keys(inputs[2].tensor, 2, 9), values(inputs[3].tensor, 2, 9);
+  auto y = [&](ModelRunner& by, bool unchanged) {
+    std::vector<DonatedInput> donated{keys.donated(2), values.donated(3)};
+    for (DonatedInput& one : donated) one.unchanged = unchanged;
+    auto got = by.run_donating(inputs, donated);
+    EXPECT_TRUE(got.has_value() && donated[0].in_place && donated[1].in_place);
+    return (*got)[0].tensor.element_as_f64(0);
+  };
+  const double expected = right[0].tensor.element_as_f64(0);
+  EXPECT_NEAR(y(*runner, false), expected, 1e-5);
+  const Tensor kept = *Tensor::allocate(DType::F32, values.memory.dims());
+  std::ranges::copy(values.memory.bytes(), const_cast<std::byte*>(kept.bytes().data()));
+  auto spoil = [&] {
+    for (float& value : values.memory.mutable_view<float>()) value = 1e6F;
+  };
+  auto restore = [&] { std::ranges::copy(kept.bytes(), values.memory.mutable_bytes().begin()); };
+  const bool device = GetParam() == std::string("wgsl");
+  spoil();
+  EXPECT_EQ(std::abs(y(*runner, true) - expected) < 1e-5, device);
+  spoil();
+  EXPECT_GT(y(*runner, false), 1e3);
+  restore();
+  EXPECT_NEAR(y(*runner, false), expected, 1e-5);
+  // Another context writes to the memory: what the first one has of it is old.
+  const std::unique_ptr<ModelRunner> other = runner->another();
+  EXPECT_NEAR(y(*other, true), expected, 1e-5);
+  spoil();
+  EXPECT_GT(y(*runner, true), 1e3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim", "wgsl"));
 
 TEST(DonatedPlans, AnArtifactKnowsItsExtensions) {
   const Module module = module_of(R"(xir 1

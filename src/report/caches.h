@@ -1,0 +1,22 @@
+// Memory to give away to runs that are measured: of inputs that a result extends, with room for it.
+#pragma once
+
+#include "runtime/executable.h"
+
+namespace xyntra {
+
+class Caches {
+ public:
+  // With the rows that the inputs have; each run writes the same rows behind them.
+  static Result<Caches> of(const LaunchProgram& program, std::span<const Datum> inputs);
+
+  // Their memory is as the last run left it.
+  Result<std::vector<Datum>> run(RunContext& context, std::span<const Datum> inputs,
+                                 std::vector<LaunchTime>* times = nullptr);
+
+ private:
+  std::vector<Tensor> memory_;
+  std::vector<DonatedInput> donated_;
+};
+
+}  // namespace xyntra

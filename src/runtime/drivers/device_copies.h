@@ -1,0 +1,84 @@
+// What a device has of the host's memory: a buffer for each piece of it, and which bytes of it are known to be the same, or
+// newer than the host's. One for each run context.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "runtime/drivers/webgpu.h"
+#include "runtime/kernel_driver.h"
+
+namespace xyntra {
+
+// Which run was the last to write memory that was given away. Contexts of a model share it: what one of them has on the device is
+// old when another has been given the memory since.
+class LastWriters {
+ public:
+  std::uint64_t write(const std::byte* memory);
+  bool is_last(const std::byte* memory, std::uint64_t run) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, std::uint64_t> runs_;
+  std::uint64_t next_ = 1;
+};
+
+class DeviceCopies {
+ public:
+  using Submit = std::function<Status()>;  // what was recorded so far
+  using Outgrown = std::function<void()>;  // a buffer is replaced by a larger one: let go of it
+
+  DeviceCopies(std::shared_ptr<webgpu::Device> device, std::shared_ptr<LastWriters> writers, Submit submit,
+               Outgrown outgrown)
+      : device_(std::move(device)),
+        writers_(std::move(writers)),
+        submit_(std::move(submit)),
+        outgrown_(std::move(outgrown)) {}
+
+  void begin(std::span<const KernelDriver::Memory> unchanged);
+  // Where the argument of a launch is on the device; what it reads, or leaves as it is, is brought there first.
+  Result<webgpu::BufferRange> range_of(const KernelArgument& argument, bool is_read);
+  // The launch is recorded.
+  void use(const KernelArgument& argument, bool is_written);
+  void submitted();  // and nothing waits any more
+  void forget(std::span<const std::byte> memory);
+  // What must be read to have these places as the device has them; they count as read.
+  std::vector<webgpu::Device::Read> reads_of(std::span<const std::span<std::byte>> places);
+
+ private:
+  // A copy of a piece of the host's memory.
+  struct Piece {
+    webgpu::Buffer buffer;
+    bool constant = false;
+    bool used = false;  // in this run
+    bool kept = false;  // holds what this run was told is unchanged
+    bool pending = false;  // by a launch that is not submitted yet
+    int turn = 0;  // pieces of the last run in which it was used, before it
+  };
+  // Bytes that the device has, by their place in the host's memory.
+  struct Known {
+    std::byte* end = nullptr;
+    Piece* piece = nullptr;
+    std::int64_t offset = 0;  // in the piece
+    bool newer = false;  // than the host's
+    KernelArgument::Rows rows = {};  // count > 0: only these are newer
+    std::uint64_t writer = 0;  // of memory that was given away
+  };
+
+  webgpu::Buffer left_by_another(std::int64_t bytes);
+  bool is_known(const KernelArgument& argument, const Piece& piece) const;
+  void know(const KernelArgument& argument, Piece& piece, bool newer);
+  Status bring(const KernelArgument& argument, Piece& piece);
+  static bool whole_words(const KernelArgument::Rows& rows);
+
+  std::shared_ptr<webgpu::Device> device_;
+  std::shared_ptr<LastWriters> writers_;
+  Submit submit_;
+  Outgrown outgrown_;
+  std::map<std::byte*, Piece> pieces_;  // by the host's address
+  std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
+  int turns_ = 0;
+};
+
+}  // namespace xyntra
