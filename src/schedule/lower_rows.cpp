@@ -1,7 +1,6 @@
 #include "schedule/lower_rows.h"
 
 #include <algorithm>
-#include <array>
 
 #include "schedule/alignment.h"
 #include "schedule/lower_stage.h"
@@ -20,6 +19,8 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kRowsInFlight = 33;  // of a work item that writes one while it makes the next; odd
+constexpr std::int64_t kRowsTogether = 4;  // that are written in one loop
+constexpr std::int64_t kSharedBytes = 8192;  // of what all rows read, from which on that pays
 
 using Classes = std::vector<Alignment::Class>;
 
@@ -137,6 +138,7 @@ class RowLowering {
       if (!is_made_with_next(s)) steps_.push_back(s);
     }
     Stmt made = in_flight();
+    if (!made.defined()) made = together();
     return made.defined() ? made : one_by_one(Expr::index(0), alignment_.extent(rows_.back()));
   }
 
@@ -246,6 +248,20 @@ class RowLowering {
     return writer.leaves_caches() && step(sums, {}).goes_along(writer);
   }
 
+  // What a stage does where the row of that turn has everything.
+  Beside in_turn(const Beside& writer, std::size_t turn) {
+    auto elsewhere = [this, turn](const auto& write) {
+      return [this, turn, write](const auto&... given) {
+        const Lowering::Places here = lowering_.places();
+        lowering_.put(turns_[turn]);
+        Stmt written = write(given...);
+        lowering_.put(here);
+        return written;
+      };
+    };
+    return {elsewhere(writer.round), elsewhere(writer.rest)};
+  }
+
   // All steps of a row but the last. The row before has been through them, and is written meanwhile, where there is one.
   Stmt steps_of(const Expr& row, std::size_t turn, bool has_before) {
     const std::size_t last = steps_.back();
@@ -255,16 +271,7 @@ class RowLowering {
       lowering_.put(turns_[turn]);
       StageLowering made = step(s, row + 1);
       if (has_before && s == steps_[steps_.size() - 2]) {
-        const Beside writer = step(last, {}).beside(bound(last, row - 1));
-        auto elsewhere = [this, turn](const auto& write) {
-          return [this, turn, write](const auto&... given) {
-            lowering_.put(turns_[1 - turn]);
-            Stmt written = write(given...);
-            lowering_.put(turns_[turn]);
-            return written;
-          };
-        };
-        made.do_beside({elsewhere(writer.round), elsewhere(writer.rest)});
+        made.do_beside(in_turn(step(last, {}).beside(bound(last, row - 1)), 1 - turn));
       }
       body.push_back(made.serial(bound(s, row)));
     }
@@ -275,10 +282,10 @@ class RowLowering {
     if (!is_worth_it()) return {};
     begin_grid();
     place();
-    turns_[0] = lowering_.places();
+    turns_ = {lowering_.places()};
     std::erase(own_, elements_);
     place();
-    turns_[1] = lowering_.places();
+    turns_.push_back(lowering_.places());
     own_.push_back(elements_);
     const std::int64_t count = alignment_.extent(rows_.back()).constant(), full = count / kRowsInFlight;
     VarId chunk = lowering_.loop("rows", full), pair = lowering_.loop("pair", kRowsInFlight / 2);
@@ -296,6 +303,53 @@ class RowLowering {
     return Stmt::block({std::move(made), one_by_one(Expr::index(done), Dim(count - done))});
   }
 
+  // ---- rows written together
+
+  // Bytes that a stage reads of inputs, the same ones for every row.
+  std::int64_t shared_bytes(const Stage& stage, VarId row) const {
+    std::map<te::BufferId, std::int64_t> found;
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      if (!te::is_load(node) || part_.buffer(node.buffer).role != BufferRole::Input) return;
+      for (const Expr& index : te::index_of(node)) {
+        if (te::variables_of(index).count(row)) return;
+      }
+      const te::BufferInfo& buffer = part_.buffer(node.buffer);
+      found[node.buffer] = lowering_.size(product(buffer.shape)) * bits_of(buffer.dtype) / 8;
+    });
+    std::int64_t bytes = 0;
+    for (const auto& [id, one] : found) bytes += one;
+    return bytes;
+  }
+
+  Stmt together() {
+    const Dim& count = alignment_.extent(rows_.back());
+    const std::size_t last = steps_.back();
+    if (!count.is_constant() || count.constant() < 4 * kRowsTogether || steps_.size() < 2) return {};
+    const StageLowering writer = step(last, {});
+    if (!writer.leaves_caches() || !writer.has_rounds()) return {};
+    if (shared_bytes(part_.stages[last], innermost(last)) < kSharedBytes) return {};
+    begin_grid();
+    const std::int64_t groups = count.constant() / kRowsTogether, done = groups * kRowsTogether;
+    VarId group = lowering_.loop("rows", groups);
+    const Expr first = Expr::variable(group) * Expr::index(kRowsTogether);
+    std::vector<Stmt> body;
+    std::vector<Beside> writers;
+    for (std::int64_t r = 0; r < kRowsTogether; ++r) {
+      place();
+      turns_.push_back(lowering_.places());
+      const Expr row = first + Expr::index(r);
+      for (std::size_t s : steps_) {
+        if (s != last) body.push_back(step(s, {}).serial(bound(s, row)));
+      }
+      const Beside one = step(last, row + Expr::index(kRowsTogether)).beside(bound(last, row));
+      writers.push_back(in_turn(one, turns_.size() - 1));
+    }
+    body.push_back(writer.in_rounds(writers));
+    Stmt made = over_grid(group, Stmt::block(std::move(body)));
+    if (done == count.constant()) return made;
+    return Stmt::block({std::move(made), one_by_one(Expr::index(done), Dim(count.constant() - done))});
+  }
+
   Lowering& lowering_;
   te::Formula part_;
   Alignment alignment_;
@@ -306,7 +360,7 @@ class RowLowering {
   std::vector<std::size_t> steps_;  // stages, but for those that are made along with the next
   std::vector<VarId> outer_;  // loops over all rows but the innermost
   te::BufferId elements_;  // of two rows in flight, in one place
-  std::array<Lowering::Places, 2> turns_;  // where they have everything
+  std::vector<Lowering::Places> turns_;  // where rows that are worked on at a time have everything
 };
 
 }  // namespace

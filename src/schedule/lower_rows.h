@@ -8,6 +8,11 @@
 // more of the innermost cache than one.
 //
 //   row r + 1:   m' = max(k) x[r + 1, k];    for k { y[r, k] = e[k] / s;    s' += (e[k] = exp(x[r + 1, k] - m')) }
+//
+// Where the last stage reads what is the same for all rows, and more than the innermost cache has room for beside a row (the
+// weights of a norm), some rows are written together: it comes once for all of them.
+//
+//   rows r, r + 1:   m, s = …;   m', s' = …;   for k { y[r, k] = (x[r, k] - m) * s * w[k];   y[r + 1, k] = … }
 #pragma once
 
 #include "schedule/lowering.h"

@@ -487,10 +487,35 @@ bool StageLowering::goes_along(const StageLowering& other) const {
 // As many vectors as a round of sums has.
 Stmt StageLowering::write_round(Substitution bound, const Expr& first) const {
   const std::int64_t lanes = kChains * strip_->width;
-  return in_lanes(lanes, [&](const Expr& lane) {
+  Stmt round = in_lanes(lanes, [&](const Expr& lane) {
     bound[strip_->axis.index] = first + lane;
     return point(bound, lane, lanes);
   });
+  for (std::int64_t v = kChains; v-- > 0;)
+    round = after_fetching(bound, first + Expr::index(v * strip_->width), std::move(round));
+  return round;
+}
+
+bool StageLowering::has_rounds() const {
+  return strip_ && !strip_->reduces && stage_.reducer == te::Reducer::None && free_.empty() &&
+         strip_->width == lowering_.lanes();
+}
+
+Stmt StageLowering::in_rounds(const std::vector<Beside>& writers) const {
+  const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+  const Dim round = kChains * strip_->width, rounds = floor_div(extent, round), done = rounds * round;
+  std::vector<Stmt> parts, together;
+  if (!rounds.is(0)) {
+    VarId block = lowering_.loop("b", rounds);
+    const Expr first = Expr::variable(block) * Expr::size(round);
+    for (const Beside& writer : writers) together.push_back(writer.round(first));
+    parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(together))));
+  }
+  const Dim left = extent - done;
+  for (const Beside& writer : writers) {
+    if (!left.is(0)) parts.push_back(writer.rest(done, left));
+  }
+  return Lowering::where_any(extent, Stmt::block(std::move(parts)));
 }
 
 Beside StageLowering::beside(const Substitution& bound) const {

@@ -60,6 +60,9 @@ class StageLowering {
   // Whether both go along as many elements and nothing else loops: this one reduces them, the other makes one of each.
   bool goes_along(const StageLowering& other) const;
   Beside beside(const te::Substitution& bound) const;
+  // Whether it makes the elements of a strip and nothing else loops; and the loop of several that do, round by round.
+  bool has_rounds() const;
+  kir::Stmt in_rounds(const std::vector<Beside>& writers) const;
 
   // All loops, one after another, in one work item.
   kir::Stmt serial(te::Substitution bound) const;

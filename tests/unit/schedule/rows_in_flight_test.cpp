@@ -1,4 +1,4 @@
-// Rows whose results go past the caches: a work item writes one while it makes the next.
+// Rows whose results go past the caches: a work item writes one while it makes the next, or some together.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +16,10 @@ using te::Buffer;
 using te::Builder;
 using te::Expr;
 using te::Reducer;
+
+// What kernels of these forms have.
+constexpr const char* kInFlight = "for pair < 16";
+constexpr const char* kTogether = "[rows * 4 + 3, ";
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -37,7 +41,7 @@ te::Formula softmax(const Rows& rows) {
   return std::move(made).finish();
 }
 
-te::Formula norm(const Rows& rows) {
+te::Formula norm(const Rows& rows, bool weighted) {
   Builder made("norm");
   const Buffer x = made.input(0, "x", DType::F32, {rows.count, rows.length});
   const Buffer y = made.output(0, "y", DType::F32, {rows.count, rows.length});
@@ -48,7 +52,9 @@ te::Formula norm(const Rows& rows) {
   const Buffer mean = made.reduce("m", Axes{r}, Reducer::Sum, Axes{k}, x(r, k), scaled);
   const Expr apart = x(s, l) - mean(s);
   const Buffer variance = made.reduce("v", Axes{s}, Reducer::Sum, Axes{l}, apart * apart, scaled);
-  made.write(y, Axes{t, j}, (x(t, j) - mean(t)) / sqrt(variance(t) + 0.5));
+  Expr result = (x(t, j) - mean(t)) / sqrt(variance(t) + 0.5);
+  if (weighted) result = result * made.input(1, "w", DType::F32, {rows.length})(j);
+  made.write(y, Axes{t, j}, result);
   return std::move(made).finish();
 }
 
@@ -104,17 +110,20 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 
 // On a machine with so little cache that everything goes past it. The simulator looks at every access.
 std::vector<float> simulated(const te::Formula& formula, const char* target_name, const std::vector<float>& x,
-                             bool in_flight) {
+                             const std::string& form, const std::vector<float>& weights = {}) {
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
   const Schedule schedule{"row", Exactness::Reassociating, {}};
   auto kernel = lower(formula, schedule, target, {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
-  EXPECT_EQ(kir::to_string(*kernel).find("for pair < 16") != std::string::npos, in_flight);
+  for (const char* one : {kInFlight, kTogether})
+    EXPECT_EQ(kir::to_string(*kernel).find(one) != std::string::npos, one == form) << one;
   kir::Arguments arguments;
-  arguments.add(x).add(std::vector<float>(x.size()));
+  arguments.add(x);
+  if (!weights.empty()) arguments.add(weights);
+  arguments.add(std::vector<float>(x.size()));
   EXPECT_EQ(kir::run(*kernel, arguments), "");
-  return arguments.get<float>(1);
+  return arguments.get<float>(weights.empty() ? 1 : 2);
 }
 
 TEST(RowsInFlight, SoftmaxIsRight) {
@@ -131,7 +140,7 @@ TEST(RowsInFlight, SoftmaxIsRight) {
     x[10 * length + 2] = std::numeric_limits<float>::max();
     for (const char* target : {"avx2", "avx512", "neon"}) {
       SCOPED_TRACE(target);
-      expect_near(simulated(softmax(rows), target, x, true), softmax_of(x, length));
+      expect_near(simulated(softmax(rows), target, x, kInFlight), softmax_of(x, length));
     }
   }
 }
@@ -143,7 +152,23 @@ TEST(RowsInFlight, NormsGoRowByRow) {
     const std::vector<float> x = numbers(rows);
     for (const char* target : {"avx2", "avx512", "neon"}) {
       SCOPED_TRACE(target);
-      expect_near(simulated(norm(rows), target, x, false), norm_of(x, static_cast<std::size_t>(rows.length)));
+      expect_near(simulated(norm(rows, false), target, x, ""),
+                  norm_of(x, static_cast<std::size_t>(rows.length)));
+    }
+  }
+}
+
+// Weights that take much of the innermost cache come once for some rows. 2100 elements fill no round, 19 rows no group.
+TEST(RowsInFlight, NormsWithManyWeightsAreWrittenTogether) {
+  for (const Rows& rows : {Rows{19, 2100}, Rows{16, 2560}}) {
+    SCOPED_TRACE(rows.length);
+    const auto length = static_cast<std::size_t>(rows.length);
+    const std::vector<float> x = numbers(rows), weights(x.begin(), x.begin() + rows.length);
+    std::vector<float> expected = norm_of(x, length);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= weights[i % length];
+    for (const char* target : {"avx2", "avx512", "neon"}) {
+      SCOPED_TRACE(target);
+      expect_near(simulated(norm(rows, true), target, x, kTogether, weights), expected);
     }
   }
 }
