@@ -94,6 +94,7 @@ Status fuse(Compilation& work) {
   options.choose.nominal = work.plan.nominal;
   options.budget = work.options.budget.get();
   options.stages = work.stages;
+  options.donated = work.options.donated;
   XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
   work.plan.groups = work.grouping.groups;

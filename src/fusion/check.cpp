@@ -36,6 +36,11 @@ class LegalityChecker {
                extensions_with_room(pieces_, grouping.groups, grouping.formulas, plan_.layouts));
     const MemoryNeeds needs =
         memory_needs(pieces_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
+    if (target_.kind != TargetKind::Cpu) {
+      for (const Extension& one : extensions)
+        leave_out_copies(grouping.formulas[one.group], plan_.groups[one.group].inputs,
+                         plan_.groups[one.group].outputs, {{one.input, one.output}});
+    }
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       const bool is_view =
           grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";

@@ -25,10 +25,12 @@ bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == 
 
 }  // namespace
 
-GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options)
+GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options,
+                         Extended extended)
     : pieces_(pieces),
       target_(target),
       options_(options),
+      extended_(std::move(extended)),
       owner_(pieces.graph().node_count(), kNone),
       materialised_(pieces.graph().node_count(), false) {
   for (NodeId node : pieces.order()) {
@@ -142,8 +144,7 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   Found& found = entry->second;
   if (fresh) {
     draft.formula = compose(pieces_, draft.nodes, draft.inputs, draft.outputs);
-    found.decision = merged ? choose_schedule(draft.formula, target_, options_.choose)
-                            : Decision(choose_for_one(draft.formula, target_, options_.choose));
+    found.decision = decided(draft, merged);
     if (found.decision) count_bytes(draft);
     found.formula = std::move(draft.formula);
     found.bytes_in = draft.bytes_in, found.bytes_out = draft.bytes_out;
@@ -155,6 +156,20 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   return draft;
 }
 
+Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
+  te::Formula formula = draft.formula;
+  leave_out_copies(formula, draft.inputs, draft.outputs, extended_);
+  const bool extends = formula.stages.size() < draft.formula.stages.size();
+  const bool read = std::ranges::any_of(formula.buffers, [&](const BufferInfo& buffer) {
+    return buffer.role == BufferRole::Input &&
+           extended_.contains(draft.inputs.at(static_cast<std::size_t>(buffer.position)));
+  });
+  if (merged && extends && read)
+    return tl::make_unexpected(Refusal{"a cache that grows where it is is read by whoever comes after"});
+  return merged ? choose_schedule(formula, target_, options_.choose)
+                : Decision(choose_for_one(formula, target_, options_.choose));
+}
+
 // Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.
 GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
   const Graph& graph = pieces_.graph();
@@ -163,7 +178,10 @@ GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const
     return numbers.try_emplace(value, numbers.size()).first->second;
   };
   Key key{merged, draft.inputs.size(), draft.outputs.size()};
-  for (ValueId input : draft.inputs) key.push_back(number_of(input));
+  for (ValueId input : draft.inputs) {
+    key.push_back(number_of(input));
+    if (extended_.contains(input)) key.push_back(std::uint64_t{3} << 32);
+  }
   for (NodeId node : draft.nodes) {
     key.push_back(std::uint64_t{1} << 32 | pieces_[node].kind);
     for (ValueId input : graph.node(node).inputs) {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "fusion/groups.h"
+#include "fusion/extensions.h"
 
 namespace xyntra {
 
@@ -21,7 +21,8 @@ struct GroupDraft {
 
 class GroupDrafts {
  public:
-  GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options);
+  // `extended`: inputs whose copy to the result that extends them is left out.
+  GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options, Extended extended);
 
   using Index = std::size_t;
   static constexpr Index kNone = SIZE_MAX;
@@ -51,6 +52,7 @@ class GroupDrafts {
   bool needed_outside(ValueId value, const NodeSet& core) const;
   bool path_around(Index from, Index to) const;
   void count_bytes(GroupDraft& draft) const;
+  Decision decided(const GroupDraft& draft, bool merged) const;
   using Key = std::vector<std::uint64_t>;
   Key key_of(const GroupDraft& draft, bool merged) const;
   Index add(GroupDraft draft);
@@ -58,6 +60,7 @@ class GroupDrafts {
   const Pieces& pieces_;
   const Target& target_;
   const FusionOptions& options_;
+  Extended extended_;
   std::vector<GroupDraft> drafts_;
   std::vector<Index> owner_;       // by node
   std::vector<bool> materialised_;  // by node

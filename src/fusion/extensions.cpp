@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/compose.h"
 #include "support/text.h"
 #include "te/compose.h"
 #include "te/index.h"
@@ -260,17 +261,54 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
                    " has room for rows that nothing puts there");
 }
 
-void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& memory) {
+Extended extended_by_nodes(const Pieces& pieces, const std::vector<std::string>& names) {
+  Extended extended;
+  if (names.empty()) return extended;
+  const Graph& graph = pieces.graph();
+  std::vector<Group> groups;
+  std::vector<Formula> formulas;
+  auto add = [&](NodeId node, Hero hero) {
+    Group& group = groups.emplace_back();
+    group.hero = hero;
+    group.nodes = {node};
+    group.inputs = pieces[node].reads;
+    std::ranges::copy_if(graph.node(node).outputs, std::back_inserter(group.outputs), &ValueId::valid);
+    formulas.push_back(hero == Hero::Host ? Formula()
+                                          : compose(pieces, group.nodes, group.inputs, group.outputs));
+  };
+  for (ValueId input : graph.inputs) {
+    const bool named = std::ranges::find(names, graph.value(input).name) != names.end() ||
+                       std::ranges::find(names, "*") != names.end();
+    const std::vector<NodeId>& readers = pieces.readers(input);
+    if (named && readers.size() == 1 && !pieces[readers.front()].is_host())
+      add(readers.front(), Hero::Movement);
+  }
+  for (NodeId node : pieces.order()) {
+    if (pieces[node].live && pieces[node].is_host()) add(node, Hero::Host);
+  }
+  for (const Extension& one : find_extensions(pieces, groups, formulas).found)
+    extended.emplace(one.input, one.output);
+  return extended;
+}
+
+void leave_out_copies(Formula& formula, const std::vector<ValueId>& inputs,
+                      const std::vector<ValueId>& outputs, const Extended& extended) {
   const auto left = std::erase_if(formula.stages, [&](const Stage& stage) {
     const auto from = copied_in_place(formula, stage);
     if (!from) return false;
-    const ValueId input = value_of(group, formula.buffer(*from)),
-                  output = value_of(group, formula.buffer(stage.target));
-    return std::ranges::any_of(memory.homes, [&](const Home& home) {
-      return home.value == output && home.kind == Home::Kind::Input && home.of == input;
-    });
+    const auto input = extended.find(inputs.at(static_cast<std::size_t>(formula.buffer(*from).position)));
+    const auto to = static_cast<std::size_t>(formula.buffer(stage.target).position);
+    return input != extended.end() && input->second == outputs.at(to);
   });
   if (left > 0) te::drop_unused(formula, true);  // a device binds the memory once
+}
+
+void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& memory) {
+  Extended extended;
+  for (const Home& home : memory.homes) {
+    if (home.kind == Home::Kind::Input && home.of.valid()) extended.emplace(home.of, home.value);
+  }
+  leave_out_copies(formula, group.inputs, group.outputs, extended);
 }
 
 }  // namespace xyntra

@@ -9,6 +9,10 @@
 // size that is bound when the program runs. No row of the input is ever written.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "fusion/groups.h"
 
 namespace xyntra {
@@ -37,7 +41,13 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
                                                     const std::vector<te::Formula>& formulas,
                                                     const std::vector<ValueLayout>& layouts);
 
+// Inputs of these names that a result extends in place as long as who makes it reads them for nothing else, by input.
+using Extended = std::map<ValueId, ValueId>;
+Extended extended_by_nodes(const Pieces& pieces, const std::vector<std::string>& names);
+
 // Leaves out the stages of a group's formula that copy an operand to where it lies already, and such operands.
 void leave_out_copies(te::Formula& formula, const Group& group, const MemoryPlan& memory);
+void leave_out_copies(te::Formula& formula, const std::vector<ValueId>& inputs,
+                      const std::vector<ValueId>& outputs, const Extended& extended);
 
 }  // namespace xyntra

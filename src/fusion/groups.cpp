@@ -5,6 +5,7 @@
 
 #include "fusion/attention.h"
 #include "fusion/drafts.h"
+#include "fusion/extensions.h"
 #include "fusion/relayouts.h"
 
 namespace xyntra {
@@ -23,8 +24,8 @@ int rank_of(Hero hero) {
 
 class Grouper {
  public:
-  Grouper(const Pieces& pieces, const Target& target, const FusionOptions& options)
-      : pieces_(pieces), options_(options), drafts_(pieces, target, options) {}
+  Grouper(const Pieces& pieces, const Target& target, const FusionOptions& options, const Extended& extended)
+      : pieces_(pieces), options_(options), drafts_(pieces, target, options, extended) {}
 
   Result<Grouping> run() {
     if (options_.enabled) seed_attention();
@@ -218,8 +219,27 @@ class Grouper {
 
 }  // namespace
 
+namespace {
+
+// Groups that count on inputs being extended where they are, of those that then are.
+Result<Grouping> grouped(const Pieces& pieces, const Target& target, const FusionOptions& options,
+                         Extended& extended) {
+  while (true) {
+    XYNTRA_TRY(Grouping grouping, Grouper(pieces, target, options, extended).run());
+    const Extensions made = find_extensions(pieces, grouping.groups, grouping.formulas);
+    const auto missing = std::erase_if(extended, [&](const auto& pair) {
+      return std::ranges::find(made.found, pair.first, &Extension::input) == made.found.end();
+    });
+    if (missing == 0) return grouping;
+  }
+}
+
+}  // namespace
+
 Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options) {
-  XYNTRA_TRY(Grouping grouping, Grouper(pieces, target, options).run());
+  Extended extended;
+  if (target.kind != TargetKind::Cpu) extended = extended_by_nodes(pieces, options.donated);
+  XYNTRA_TRY(Grouping grouping, grouped(pieces, target, options, extended));
   if (!options.enabled) return grouping;
   std::vector<LayoutChoice> choices = weigh_relayouts(pieces, grouping, target, options);
   FusionOptions with_stages = options;
@@ -229,7 +249,7 @@ Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const F
                                "a copy once is cheaper than strides in everyone who reads it");
   }
   if (with_stages.stages.size() > options.stages.size()) {
-    XYNTRA_TRY(grouping, Grouper(pieces, target, with_stages).run());
+    XYNTRA_TRY(grouping, grouped(pieces, target, with_stages, extended));
   }
   grouping.choices = std::move(choices);
   return grouping;

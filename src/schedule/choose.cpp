@@ -4,6 +4,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/prepare_tiles.h"
+#include "schedule/repeated_parts.h"
 #include "te/classify.h"
 #include "te/compose.h"
 
@@ -219,7 +220,8 @@ class Chooser {
         }
         before.push_back(s);
         prepared.insert(stage.target);
-      } else if (s > center && !follows(alignment, center, s)) {
+      } else if (s > center && !follows(alignment, center, s) &&
+                 (target_.kind == TargetKind::Cpu || !repeats_part(formula_, main, stage))) {
         return refuse("what follows its main loop is not computed element by element from its result");
       }
     }

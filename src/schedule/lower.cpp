@@ -15,6 +15,7 @@
 #include "schedule/lower_tiles.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
+#include "schedule/repeated_parts.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -320,8 +321,11 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
 
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
-                                      const std::string& name, bool share_parts) {
+                                      const std::string& name, bool share_parts, bool repeat = true) {
   te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
+  const bool product = schedule.name == "contraction" || schedule.name == "window";
+  std::vector<Stage> repeated;
+  if (product && repeat) repeated = take_repeated_parts(ready);
   if (schedule.name == "attention" && schedule.exactness != Exactness::Exact) {
     const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(ready));
     Lowering lowering(divided, target, nominal, name);
@@ -333,17 +337,20 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
   ready = ignore_nan_in_maxima(ready);
   if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.
-  const bool product = schedule.name == "contraction" || schedule.name == "window";
   for (auto* lower_body : {product ? lower_product_at_the_end : lower_rows_in_groups,
                            product ? lower_few_rows : lower_rows_by_threads, lower_stages_together,
                            lower_stages_apart, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
+    lowering.repeat(repeated);
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
+    const bool all = lowering.repeats_all();
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
     Status proved = is_sound(kernel, target);
-    if (proved) return kernel;
-    if (lower_body == lower_stages) return failure(std::move(proved).error());
+    if (proved && all) return kernel;
+    if (lower_body != lower_stages) continue;
+    if (repeated.empty()) return failure(std::move(proved).error());
+    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, false);
   }
   internal_error("lowering: no kernel for threads");
 }

@@ -1,5 +1,6 @@
 #include "schedule/lowering.h"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_set>
 
@@ -287,9 +288,45 @@ kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variab
       statements.push_back(kir::Stmt::check(place.buffer, kept_position(place, d), position.value));
     index.push_back(std::move(position.value));
   }
-  statements.push_back(kir::Stmt::store(place.buffer, kept_index(place, std::move(index)),
-                                        te::cast(buffer.dtype, std::move(value.value)), std::move(stream)));
+  std::vector<kir::Stmt> again;
+  const Expr stored = te::cast(buffer.dtype, std::move(value.value));
+  for (std::size_t part = 0; part < repeated_.size(); ++part) {
+    if (repeated_[part].body->buffer == stage.target) again.push_back(repeated(part, index, stored));
+  }
+  statements.push_back(
+      kir::Stmt::store(place.buffer, kept_index(place, std::move(index)), stored, std::move(stream)));
+  statements.insert(statements.end(), again.begin(), again.end());
   return kir::Stmt::block(std::move(statements));
+}
+
+void Lowering::repeat(std::vector<te::Stage> parts) {
+  repeated_ = std::move(parts);
+  done_.assign(repeated_.size(), false);
+}
+
+bool Lowering::repeats_all() const { return std::ranges::find(done_, false) == done_.end(); }
+
+// The element at `index`, where it is one of the part's.
+kir::Stmt Lowering::repeated(std::size_t part, const std::vector<Expr>& index, const Expr& value) {
+  const te::Stage& stage = repeated_[part];
+  const auto map = te::PositionMap::of(formula_, te::index_of(*stage.body), stage.axes);
+  require(map.has_value(), "lowering: a part that cannot be found again");
+  const te::IndexAlgebra algebra(kernel_.variables);
+  te::Substitution axes = map->axes_at(index);
+  // Said of what the store is made of, so that its indices can be shown to be in bounds by it.
+  Expr inside;
+  for (te::VarId axis : stage.axes) {
+    const Dim& extent = formula_.variable(axis).extent;
+    Expr& turn = axes.at(axis.index);
+    turn = algebra.simplified(turn);
+    if (algebra.within(turn, 0, extent)) continue;
+    inside = conjunction(conjunction(inside, turn >= 0), turn < Expr::size(extent));
+  }
+  std::vector<Expr> to;
+  for (const Expr& position : stage.store) to.push_back(at(position, axes));
+  done_[part] = true;
+  kir::Stmt store = kir::Stmt::store(places_.at(stage.target).buffer, std::move(to), value);
+  return inside.defined() ? kir::Stmt::branch(inside, store) : store;
 }
 
 kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variables, Expr value) {

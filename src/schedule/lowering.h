@@ -82,6 +82,10 @@ class Lowering {
   // Whether a buffer takes so much memory that what is written to it is gone from the caches before anybody reads it:
   // known, or a question of sizes. Undefined where it is not so.
   te::Expr outgrows_caches(te::BufferId buffer) const;
+  // Stages that are no more in the formula: whoever stores an element that one of them copies does that, too
+  // (repeated_parts.h).
+  void repeat(std::vector<te::Stage> parts);
+  bool repeats_all() const;  // each of them was stored with something
   te::Expr load_target(const te::Stage& stage, const te::Substitution& variables);
 
   // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.
@@ -99,6 +103,7 @@ class Lowering {
 
  private:
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
+  kir::Stmt repeated(std::size_t part, const std::vector<te::Expr>& index, const te::Expr& value);
   te::Expr undivided(const te::Expr& index) const;
   static std::size_t kept_position(const Place& place, std::size_t dimension);
   te::Expr folded(const te::Expr& expr) const;
@@ -111,6 +116,8 @@ class Lowering {
   std::int64_t lanes_;
   bool masks_ = target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
   Places places_;
+  std::vector<te::Stage> repeated_;
+  std::vector<bool> done_;  // by stage that is repeated
 };
 
 inline constexpr std::int64_t kTypicalSize = 128;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -263,6 +264,52 @@ TEST_P(Donated, ADeviceKeepsWhatIsUnchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim", "wgsl"));
+
+// Queries, keys and values of one product: on GPUs it stores new keys and values where the caches are, besides what others read.
+TEST(DonatedPlans, AProductStoresWhatItMakesForCaches) {
+  const Module module = module_of(R"(xir 1
+graph @layer(%x: f32[b, s, 24], %w: f32[24, 96], %past_k: f32[b, 4, past, 8], %past_v: f32[b, 4, past, 8])
+    -> (%q, %present_k, %present_v) {
+  const %heads: i64[4] = [0, 0, 4, 8]
+  %qkv: f32[b, s, 96] = MatMul(%x, %w)
+  %q: f32[b, s, 32], %kf: f32[b, s, 32], %vf: f32[b, s, 32] = Split(%qkv) {axis = 2, num_outputs = 3}
+  %kh: f32[b, s, 4, 8] = Reshape(%kf, %heads)
+  %vh: f32[b, s, 4, 8] = Reshape(%vf, %heads)
+  %k: f32[b, 4, s, 8] = Transpose(%kh) {perm = [0, 2, 1, 3]}
+  %v: f32[b, 4, s, 8] = Transpose(%vh) {perm = [0, 2, 1, 3]}
+  %present_k: f32[b, 4, past + s, 8] = Concat(%past_k, %k) {axis = 2}
+  %present_v: f32[b, 4, past + s, 8] = Concat(%past_v, %v) {axis = 2}
+})");
+  const auto reference = *make_runner(module.graph, "reference", {});
+  for (const char* target : {"webgpu", "webgpu_software"}) {
+    CompileOptions options;
+    options.target = *find_target(target);
+    options.donated = {"*"};
+    auto plan = make_plan(module.graph, options);
+    ASSERT_TRUE(plan.has_value()) << plan.error().to_string();
+    EXPECT_EQ(std::ranges::count(plan->groups, Hero::Movement, &Group::hero), 1) << "queries for the caller";
+    EXPECT_EQ(plan->groups.size(), 2u);
+    for (const char* backend : {"sim", "wgsl"}) {
+      if (backend == std::string("wgsl") && !shared_device("")) continue;
+      auto runner = make_runner(module.graph, backend, {}, options, ObjectCache::off(), {});
+      ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+      for (const auto& [b, s, past] : {std::array<std::int64_t, 3>{2, 1, 5}, {1, 40, 3}, {3, 2, 0}}) {
+        const std::vector<Datum> inputs{Datum::of(drawn({b, s, 24}, 1)), Datum::of(drawn({24, 96}, 2)),
+                                        Datum::of(drawn({b, 4, past, 8}, 3)),
+                                        Datum::of(drawn({b, 4, past, 8}, 4))};
+        const std::vector<Datum> right = *reference->run(inputs);
+        Cache keys(inputs[2].tensor, 2, s + 2), values(inputs[3].tensor, 2, s + 2);
+        std::vector<DonatedInput> donated{keys.donated(2), values.donated(3)};
+        auto got = (*runner)->run_donating(inputs, donated);
+        ASSERT_TRUE(got.has_value()) << target << backend << ": " << got.error().to_string();
+        EXPECT_TRUE(donated[0].in_place && donated[1].in_place);
+        near(right[0].tensor, (*got)[0].tensor, std::string(target) + " " + backend);
+        near(right[1].tensor, keys.rows(right[1].tensor.dims()), std::string(target) + " keys");
+        near(right[2].tensor, values.rows(right[2].tensor.dims()), std::string(target) + " values");
+      }
+    }
+  }
+}
 
 TEST(DonatedPlans, AnArtifactKnowsItsExtensions) {
   const Module module = module_of(R"(xir 1
