@@ -1,6 +1,7 @@
 #include "schedule/layouts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "schedule/strides.h"
 #include "schedule/tile_form.h"
 #include "schedule/turned_weights.h"
+#include "te/classify.h"
 #include "te/compose.h"
 #include "te/layout.h"
 #include "te/walk.h"
@@ -309,7 +311,7 @@ class LayoutChooser {
   // How many channels stand together: a vector of them. Where that does not come out even, all of them if lanes can be
   // masked, or else half a vector.
   std::int64_t block_of(const te::BufferInfo& buffer, std::size_t axis) const {
-    if (buffer.shape.size() < 4 || !buffer.shape[axis].is_constant()) return 0;
+    if (buffer.shape.size() < 3 || !buffer.shape[axis].is_constant()) return 0;
     std::int64_t channels = buffer.shape[axis].constant(), block = target_.channel_block;
     if (block < 2 || channels <= 0) return 0;
     if (channels % block == 0) return block;
@@ -333,13 +335,16 @@ class LayoutChooser {
     }
     std::int64_t block = block_of(buffer, kChannels);
     if (block < 2) return {};
+    // Pictures are walked by windows, what is computed element by element, pools and copies; products of matrices, attention
+    // and scans have rules of their own.
+    static constexpr std::array kWalkers{Hero::None, Hero::Movement, Hero::RowReduction, Hero::Window,
+                                         Hero::Contraction};
+    const bool convolves = has_convolution(groups_[g]);
+    if (!convolves && std::ranges::find(kWalkers, groups_[g].hero) == kWalkers.end()) return {};
     for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
       if (index[kChannels]->op != ExprOp::Var) return {};
+      if (!convolves && te::classify(formulas_[g], *stage) == te::WorkShape::Contraction) return {};
     }
-    // Whole rows of pixels are walked by windows, their epilogues and pools; attention and products of matrices are not.
-    bool walks_pictures = groups_[g].hero == Hero::Window || groups_[g].hero == Hero::None ||
-                          groups_[g].hero == Hero::RowReduction || has_convolution(groups_[g]);
-    if (!walks_pictures) return {};
     Layout layout{{0, 1, 0}, {kChannels, block, 0}};
     for (std::size_t d = 2; d < buffer.shape.size(); ++d) layout.push_back({d, 1, 0});
     layout.push_back({kChannels, 1, block});
