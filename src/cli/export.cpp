@@ -95,7 +95,8 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
 // Shaders for a GPU by WebGPU, with everything an adapter may have unless they are to run anywhere; assembly for the
 // processor at hand otherwise.
 Result<std::string> code_of(const Plan& plan, const Target& target, bool portable) {
-  const WgslFeatures all{.int64 = true, .float64 = true, .float16 = true};
+  const WgslFeatures all{
+      .int64 = true, .float64 = true, .float16 = true, .float16_rounds = true, .float16_adds = true};
   if (target.kind == TargetKind::WebGpu) return shaders_of(plan, portable ? WgslFeatures{} : all);
   return assembly_of(plan, "native");
 }

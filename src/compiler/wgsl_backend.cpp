@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "codegen/wgsl/probe.h"
 #include "compiler/lower_plan.h"
 #include "runtime/drivers/shader_driver.h"
 #include "support/text.h"
@@ -19,8 +20,8 @@ struct Ground {
   webgpu::Limits limits;
 };
 
-Ground ground_of(const webgpu::Adapter& adapter) {
-  return {adapter.name, {adapter.int64, adapter.f64, adapter.f16}, adapter.limits};
+Ground ground_of(webgpu::Device& device, std::span<const kir::Kernel> kernels) {
+  return {device.adapter().name, features_for(device, kernels), device.adapter().limits};
 }
 
 // The limits that WebGPU promises, as far as kernels meet them.
@@ -129,7 +130,7 @@ Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
                                   const ShaderOptions& shading) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
-  const WgslFeatures features = shading.portable ? WgslFeatures{} : ground_of(device->adapter()).features;
+  const WgslFeatures features = shading.portable ? WgslFeatures{} : features_for(*device, lowered.kernels);
   XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
   CpuModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
@@ -141,12 +142,12 @@ Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
 Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& plan,
                                                                    const LowerOptions& options,
                                                                    const ShaderOptions& shading) {
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   Ground ground = every_browser();
   if (!shading.portable) {
     XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
-    ground = ground_of(device->adapter());
+    ground = ground_of(*device, lowered.kernels);
   }
-  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   std::vector<std::vector<Lack>> by_kernel;
   for (const kir::Kernel& kernel : lowered.kernels)
     by_kernel.push_back(lacks_of(kernel, ground, plan.nominal));

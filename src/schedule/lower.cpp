@@ -15,6 +15,7 @@
 #include "schedule/lower_tiles.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
+#include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
 #include "te/merge.h"
 
@@ -301,6 +302,20 @@ Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
   return lower_rows_in_groups(lowering, schedule);
 }
 
+// Whether weights of attention are rounded before they are multiplied: sums cannot be corrected for larger scores then, as
+// lower_group_attention.cpp does, and where queries are many, tiles of products read less than rows one by one.
+bool rounds_weights(const Lowering& lowering) {
+  constexpr std::int64_t kMany = 8;
+  return std::ranges::any_of(lowering.formula().stages, [&](const Stage& stage) {
+    const bool narrow =
+        stage.kind == Stage::Kind::MapReduce && bits_of(lowering.formula().buffer(stage.target).dtype) < 32;
+    if (!narrow) return false;
+    const auto sides = product_sides(lowering, stage);
+    return sides && lowering.size(sides->rows.extent) >= kMany &&
+           lowering.size(sides->columns.extent) >= kMany;
+  });
+}
+
 // In bounds, and with no more shared memory in any phase than a group of threads may have.
 Status is_sound(const kir::Kernel& kernel, const Target& target) {
   XYNTRA_CHECK_OK(kir::verify(kernel));
@@ -311,8 +326,10 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
       if (store && kernel.buffer(node.buffer).scope == Scope::Shared) shared.insert(node.buffer);
     });
     Dim bytes = 0;
+    // What is narrower than a word takes one where a device has nothing narrower to share.
     for (kir::BufferId id : shared)
-      bytes = bytes + product(kernel.buffer(id).shape) * Dim(bits_of(kernel.buffer(id).dtype) / 8);
+      bytes =
+          bytes + product(kernel.buffer(id).shape) * Dim(std::max(bits_of(kernel.buffer(id).dtype), 32) / 8);
     if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
       return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
   }
@@ -342,6 +359,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
                            lower_stages_apart, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
     lowering.repeat(repeated);
+    if (lower_body == lower_rows_in_groups && rounds_weights(lowering)) continue;
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
     const bool all = lowering.repeats_all();

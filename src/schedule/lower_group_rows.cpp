@@ -35,8 +35,7 @@ class RowsInGroups {
 
   Stmt run() {
     for (const Stage& stage : formula_.stages) {
-      if (stage.kind != Stage::Kind::MapReduce || bits_of(formula_.buffer(stage.target).dtype) < 32)
-        return {};
+      if (stage.kind != Stage::Kind::MapReduce || !is_shared_out(stage)) return {};
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
@@ -78,8 +77,8 @@ class RowsInGroups {
     std::int64_t results = 1;
     for (VarId axis : stage.axes) results *= lowering_.size(formula_.variable(axis).extent);
     const bool wanted = stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
-                        !keep_order_ && bits_of(formula_.buffer(stage.target).dtype) >= 32 &&
-                        results <= kFewResults && turns(stage) >= kLongSum;
+                        !keep_order_ && is_shared_out(stage) && results <= kFewResults &&
+                        turns(stage) >= kLongSum;
     if (!wanted) return {};
     while (threads_ < 256 && threads_ * 2 * kRowLanes <= turns(stage)) threads_ *= 2;
     std::vector<VarId> grid;
@@ -101,8 +100,7 @@ class RowsInGroups {
   Stmt scan(const Stage& stage) {
     std::int64_t work = 1, elements = 1;  // of the largest part of a step
     for (const Stage& inner : stage.stages) {
-      if (inner.kind != Stage::Kind::MapReduce || bits_of(formula_.buffer(inner.target).dtype) < 32)
-        return {};
+      if (inner.kind != Stage::Kind::MapReduce || !is_shared_out(inner)) return {};
       std::int64_t made = 1;
       for (VarId axis : inner.axes) made *= lowering_.size(formula_.variable(axis).extent);
       elements = std::max(elements, made);
@@ -141,6 +139,9 @@ class RowsInGroups {
     });
     return found;
   }
+
+  // Threads write single elements: two that lie in one byte are not written by two of them.
+  bool is_shared_out(const Stage& stage) const { return bits_of(formula_.buffer(stage.target).dtype) >= 8; }
 
   // Whether other threads may still be writing what it reads.
   bool reads_unseen(const Stage& stage) const {
@@ -237,7 +238,7 @@ class RowsInGroups {
   // Whether every thread reads nothing but the elements that it wrote: all stages go along the one dimension alike.
   bool is_in_step(const te::BufferInfo& buffer, const std::vector<bool>& kept,
                   const Alignment& alignment) const {
-    if (keep_order_ || buffer.dtype != DType::F32 || std::ranges::count(kept, true) != 1) return false;
+    if (keep_order_ || !has_vectors(buffer.dtype) || std::ranges::count(kept, true) != 1) return false;
     const auto dimension = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
     const Dim& extent = buffer.shape[dimension];
     if (!extent.is_constant() || !te::divides(Dim(kRowLanes), extent) ||
@@ -256,10 +257,12 @@ class RowsInGroups {
       for (VarId axis : stage.axes) {
         if (!is_row_[alignment.class_of(s, axis)]) count(axis);
       }
+      const bool is_free = loops > 0;
       for (VarId axis : stage.reduction) count(axis);
-      const bool vectors =
-          stage.body.dtype() == DType::F32 && formula_.buffer(stage.target).dtype == DType::F32;
-      return loops == 1 && vectors && formula_.variable(found).extent == extent ? found : VarId();
+      const bool sums = stage.reducer != te::Reducer::None;
+      const bool vectors = has_vectors(sums ? stage.body.dtype() : formula_.buffer(stage.target).dtype);
+      return loops == 1 && vectors && is_free != sums && formula_.variable(found).extent == extent ? found
+                                                                                                   : VarId();
     };
     auto goes_along = [](const Expr& index, VarId loop) {
       return loop.valid() && index->op == te::ExprOp::Var && index->var == loop;
@@ -401,7 +404,7 @@ class RowsInGroups {
     const bool one = loops.axes.empty();
     if (!one || stage.reducer == te::Reducer::None || keep_order_) {
       const bool vectors = stage.reducer == te::Reducer::None && by_vectors(loops) &&
-                           formula_.buffer(stage.target).dtype == DType::F32;
+                           has_vectors(formula_.buffer(stage.target).dtype);
       if (!one) {
         return shared_out(loops, bound, vectors,
                           [&](const Substitution& at, const Expr&) { return element(stage, at); });
@@ -423,7 +426,7 @@ class RowsInGroups {
   Stmt together(const Stage& stage, Substitution bound) {
     const DType dtype = stage.body.dtype();
     const Loops loops = loops_of(stage.reduction, bound);
-    const bool vectors = by_vectors(loops) && dtype == DType::F32;
+    const bool vectors = by_vectors(loops) && has_vectors(dtype);
     const std::int64_t lanes = vectors ? kRowLanes : 1, few = 16;
     const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
     const kir::BufferId parts = lowering_.scratch("p", dtype, {threads_}, Scope::Shared);

@@ -189,6 +189,7 @@ class ProductInGroups {
     across_ = lowering_.loop("x", tile_.side);
     first_row_ = Expr::variable(block_row) * Expr::index(tile_.block_rows());
     first_column_ = Expr::variable(block_column) * Expr::index(tile_.block_columns());
+    narrow_factors();
     left_tile_ = lowering_.scratch("lt", DType::F32,
                                    {tile_.whole_depth(), tile_.block_rows() + tile_.padding}, Scope::Shared);
     right_tile_ = lowering_.scratch(
@@ -247,6 +248,15 @@ class ProductInGroups {
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
     return item;
+  }
+
+  // Factors that are f16 stay so on their way through registers. They become f32 when they are put into a tile: a thread
+  // puts one element there for every 16 that it reads.
+  void narrow_factors() {
+    for (Expr* factor : {&left_, &right_}) {
+      const bool wide = (*factor)->op == ExprOp::Cast && (*factor)->operands[0].dtype() == DType::F16;
+      if (wide) *factor = Expr((*factor)->operands[0]);
+    }
   }
 
   Expr slice() const { return tile_.slices > 1 ? Expr::variable(slice_) : Expr::index(0); }
@@ -392,7 +402,7 @@ class ProductInGroups {
       made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
     for (std::int64_t set = 0; set < tile_.ahead; ++set)
-      made.registers.push_back(lowering_.scratch("n", DType::F32, {elements}, Scope::Register));
+      made.registers.push_back(lowering_.scratch("n", factor.dtype(), {elements}, Scope::Register));
     return made;
   }
 
@@ -441,7 +451,7 @@ class ProductInGroups {
 
   // One condition where there would be two: what is zero outside of a picture already.
   static Expr zero_outside(const Expr& is_inside, const Expr& value) {
-    const Expr zero = Expr::number(DType::F32, 0);
+    const Expr zero = Expr::number(value.dtype(), 0);
     if (!is_inside.defined()) return value;
     if (value->op == ExprOp::Select && te::same(value->operands[2], zero))
       return te::select(is_inside & value->operands[0], value->operands[1], zero);
@@ -457,7 +467,8 @@ class ProductInGroups {
   Stmt put(const Brought& one, std::int64_t set) {
     const kir::BufferId registers = one.registers[static_cast<std::size_t>(set)];
     return for_elements(one, [&](const Expr& element, const Expr& depth, const Expr& place) {
-      return Stmt::store(one.tile, {depth, place}, Expr::load(registers, DType::F32, {element}));
+      return Stmt::store(one.tile, {depth, place},
+                         te::cast(DType::F32, Expr::load(registers, one.factor.dtype(), {element})));
     });
   }
 
@@ -550,7 +561,7 @@ class ProductInGroups {
 Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   const te::Formula& formula = lowering.formula();
   const bool plain = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
-                     formula.buffer(stage.target).dtype == DType::F32 && !stage.axes.empty();
+                     has_vectors(formula.buffer(stage.target).dtype) && !stage.axes.empty();
   if (!plain) return {};
   const VarId last = stage.axes.back();
   const Dim& extent = formula.variable(last).extent;

@@ -13,6 +13,9 @@ namespace xyntra {
 kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
                                   std::span<const te::Stage> before, const Schedule& schedule);
 
+// Whether four neighbours of it are a vector on some device: f16 is one where the adapter has it.
+inline bool has_vectors(DType dtype) { return dtype == DType::F32 || dtype == DType::F16; }
+
 // Elements four at a time, where they lie side by side; no statement elsewhere.
 kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 

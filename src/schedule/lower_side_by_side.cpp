@@ -123,7 +123,7 @@ class SideBySide {
   bool takes_vectors(const Stage& stage) const {
     const VarId last = stage.axes.back();
     const auto step = lowering_.stride(stage.target, stage.store, last);
-    return formula_.buffer(stage.target).dtype == DType::F32 && step && step->is(1) &&
+    return has_vectors(formula_.buffer(stage.target).dtype) && step && step->is(1) &&
            te::divides(Dim(kSideLanes), formula_.variable(last).extent);
   }
 

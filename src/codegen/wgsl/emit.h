@@ -17,7 +17,10 @@ namespace xyntra {
 struct WgslFeatures {
   bool int64 = false;
   bool float64 = false;
-  bool float16 = false;
+  bool float16 = false;  // f16 as a type of values and of elements
+  // What the language leaves open, and an adapter is asked once (probe.h).
+  bool float16_rounds = false;  // f32 to f16: to the nearest, ties to even, denormals and infinities included
+  bool float16_adds = false;  // sums, differences and comparisons of two f16, likewise
 };
 
 // The kernel is verified first: a shader has no access outside its buffers and no loop without end, so that drivers may run

@@ -52,6 +52,17 @@ Status unsupported(const std::string& what) {
 
 // ---- module
 
+std::set<DType> dtypes_of(const kir::Kernel& kernel) {
+  std::set<DType> used;
+  for (const kir::Buffer& buffer : kernel.buffers) used.insert(buffer.dtype);
+  kir::for_each_statement(kernel.body, [&used](const StmtNode& node) {
+    kir::for_each_expr(node, [&used](const Expr& root) {
+      te::for_each_node(root, [&used](const ExprNode& inner) { used.insert(inner.dtype); });
+    });
+  });
+  return used;
+}
+
 Result<ShaderKernel> KernelEmitter::emit() {
   XYNTRA_CHECK_OK(supported());
   join_workspaces();
@@ -74,23 +85,14 @@ Result<ShaderKernel> KernelEmitter::emit() {
     const std::size_t rows = (made_.sizes.size() + 3) / 4;
     bind("uniform", "sizes: array<vec4<i32>, " + std::to_string(rows) + ">");
   }
-  const bool halves = std::ranges::any_of(kernel_.buffers, [this](const kir::Buffer& buffer) {
-    return buffer.dtype == DType::F16 && !operations_.is_packed(DType::F16) && !is_private(buffer.scope);
-  });
+  const bool halves = operations_.is_half(DType::F16) && dtypes_of(kernel_).contains(DType::F16);
   made_.text =
       (halves ? "enable f16;\n" : "") + bindings_ + shared_ + "\n" + operations_.functions() + entries;
   return std::move(made_);
 }
 
 Status KernelEmitter::supported() const {
-  std::set<DType> used;
-  for (const kir::Buffer& buffer : kernel_.buffers) used.insert(buffer.dtype);
-  kir::for_each_statement(kernel_.body, [&used](const StmtNode& node) {
-    kir::for_each_expr(node, [&used](const Expr& root) {
-      te::for_each_node(root, [&used](const ExprNode& inner) { used.insert(inner.dtype); });
-    });
-  });
-  for (DType dtype : used) XYNTRA_CHECK_OK(operations_.supports(dtype));
+  for (DType dtype : dtypes_of(kernel_)) XYNTRA_CHECK_OK(operations_.supports(dtype));
   return {};
 }
 
@@ -129,7 +131,8 @@ Status KernelEmitter::bind_buffers() {
         made_.workspace_bytes.push_back(ceil_div(elements * Dim(bits_of(buffer.dtype)), Dim(8)));
       bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<storage, read_write> " +
                    buffer_name(kir::BufferId(i)) + ": array<" +
-                   (forms_[i].vectors ? "vec4<f32>" : operations_.storage_type(buffer.dtype, written)) +
+                   (forms_[i].vectors ? operations_.vector_type(buffer.dtype)
+                                      : operations_.storage_type(buffer.dtype, written)) +
                    array_count(kir::BufferId(i), elements) + ">;" +
                    (operations_.is_packed(buffer.dtype) ? "  // " + std::string(name_of(buffer.dtype)) : "") +
                    "\n";
@@ -191,9 +194,15 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body)};
 }
 
+// Of what lies at one place of a work item's own memory.
+std::string KernelEmitter::element_type(kir::BufferId id) const {
+  const DType dtype = kernel_.buffer(id).dtype;
+  return forms_[id.index].vectors ? operations_.vector_type(dtype) : operations_.type(dtype);
+}
+
 std::string KernelEmitter::array_type(kir::BufferId id) const {
   const kir::Buffer& buffer = kernel_.buffer(id);
-  std::string type = forms_[id.index].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
+  const std::string type = element_type(id);
   if (buffer.shape.empty()) return type;
   const std::int64_t elements = product(buffer.shape).constant() / (forms_[id.index].vectors ? kVector : 1);
   return "array<" + type + ", " + std::to_string(std::max<std::int64_t>(elements, 1)) + ">";
@@ -228,9 +237,8 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
       shared_declared_[i] = true;
     } else if (forms_[i].split) {
       const std::int64_t step = forms_[i].vectors ? kVector : 1, count = product(buffer.shape).constant();
-      const std::string type = forms_[i].vectors ? "vec4<f32>" : operations_.type(buffer.dtype);
       for (std::int64_t k = 0; k < count; k += step)
-        line("var " + buffer_name(id) + "_" + std::to_string(k / step) + ": " + type + ";");
+        line("var " + buffer_name(id) + "_" + std::to_string(k / step) + ": " + element_type(id) + ";");
     } else {
       line("var " + buffer_name(id) + ": " + array_type(id) + ";");
     }
@@ -309,7 +317,7 @@ Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
   }
   if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
     return turns(node.var, [&] { return lanes(node.body.front(), lane); });
-  if (node.kind == StmtNode::Kind::Store && vector_store(node, lane)) return {};
+  if (node.kind == StmtNode::Kind::Store && (vector_store(node, lane) || packed_store(node, lane))) return {};
   for (std::int64_t one = 0; one < kernel_.variable(lane).extent.constant(); ++one) {
     fixed_[lane.index] = one;
     XYNTRA_CHECK_OK(statement(given));
@@ -327,11 +335,40 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   const bool settles = settled_->count(node.value.address()) != 0;
   if (settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
     const std::string stored = vector_value(node.value);
-    line(place(node.buffer, flat) + " = " + (settles ? operations_.settled_vector(stored) : stored) + ";");
+    line(place(node.buffer, flat) + " = " +
+         (settles ? operations_.settled_vector(node.value.dtype(), stored) : stored) + ";");
   } else {
     assemble(node, lane);
   }
   lane_ = {};
+  return true;
+}
+
+// Four lanes that fill whole words: nobody else writes to these.
+bool KernelEmitter::packed_store(const StmtNode& node, kir::VarId lane) {
+  const int bits = bits_of(kernel_.buffer(node.buffer).dtype);
+  const te::LinearIndex& flat = analysis_.access(node).flat;
+  if (!kernel_.variable(lane).extent.is(kVector) || !atomic_[node.buffer.index] || bits < 8 ||
+      !is_along(flat, lane))
+    return false;
+  std::vector<std::string> words;
+  for (std::int64_t one = 0; one < kVector; ++one) {
+    fixed_[lane.index] = one;
+    begin_statement(node);
+    const std::string name = fresh_name(),
+                      stored = operations_.encoded(node.value.dtype(), value(node.value));
+    const int shift = static_cast<int>(one) * bits % 32;
+    line("let " + name + " = " + stored + (shift == 0 ? "" : " << " + std::to_string(shift) + "u") + ";");
+    if (shift == 0) words.emplace_back();
+    words.back() += (shift == 0 ? "" : " | ") + name;
+  }
+  fixed_[lane.index] = 0;
+  const std::string first = quotient_text(position(flat), std::to_string(32 / bits));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    line("atomicStore(&" + buffer_name(node.buffer) + "[" + first +
+         (i == 0 ? "" : " + " + std::to_string(i)) + "], " + words[i] + ");");
+  }
+  fixed_.erase(lane.index);
   return true;
 }
 
@@ -345,7 +382,7 @@ void KernelEmitter::assemble(const StmtNode& node, kir::VarId lane) {
     line("let " + name + " = " + place(inner.buffer, access.flat) + ";");
     loaded_[&inner] = name;
   });
-  std::string stored = "vec4<f32>(";
+  std::string stored = operations_.vector_type(node.value.dtype()) + "(";
   for (std::int64_t one = 0; one < kVector; ++one) {
     lane_ = {};
     fixed_[lane.index] = one;
@@ -372,8 +409,7 @@ void KernelEmitter::store(const StmtNode& node) {
   const std::string stored = value(node.value);
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!atomic_[node.buffer.index]) {
-    const bool half = buffer.dtype == DType::F16 && !is_private(buffer.scope);  // rounded already
-    line(place(node.buffer, flat) + " = " + (half ? "f16(" + stored + ")" : stored) + ";");
+    line(place(node.buffer, flat) + " = " + stored + ";");
     return;
   }
   const std::string name = buffer_name(node.buffer), at = position(flat);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "codegen/analysis.h"
+#include "codegen/wgsl/halves.h"
 #include "codegen/wgsl/operations.h"
 #include "codegen/wgsl/storage.h"
 
@@ -20,6 +21,8 @@ inline char component_name(std::size_t number) { return std::string_view("xyzw")
 std::string quotient_text(const std::string& natural, const std::string& divisor);
 std::string rest_text(const std::string& natural, const std::string& divisor);
 
+std::set<DType> dtypes_of(const kir::Kernel& kernel);  // that it holds or computes with
+
 inline bool is_private(kir::Scope scope) {
   return scope == kir::Scope::Register || scope == kir::Scope::Shared;
 }
@@ -27,16 +30,20 @@ inline bool is_private(kir::Scope scope) {
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
-      : analysis_(kernel), kernel_(analysis_.kernel()), operations_(features), forms_(forms_of(analysis_)) {}
+      : analysis_(features.float16_adds ? with_halves(kernel) : kernel),
+        kernel_(analysis_.kernel()),
+        operations_(features),
+        forms_(forms_of(analysis_, operations_)) {}
   Result<ShaderKernel> emit();
 
  private:
   // ---- module
-  Status supported() const;  // every dtype it holds or computes with
+  Status supported() const;
   void join_workspaces();
   Status bind_buffers();
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
   Status own_buffers(const kir::Stmt& body, bool threads);
+  std::string element_type(kir::BufferId id) const;
   std::string array_type(kir::BufferId id) const;
   std::string array_count(kir::BufferId id, const Dim& elements) const;  // ", 12", or nothing
 
@@ -48,6 +55,7 @@ class KernelEmitter {
   Status turns_written_out(const kir::StmtNode& node);
   Status lanes(const kir::Stmt& statement, kir::VarId lane);
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
+  bool packed_store(const kir::StmtNode& node, kir::VarId lane);
   void assemble(const kir::StmtNode& node, kir::VarId lane);
   std::size_t fixed_lane(const te::ExprNode& load);
   Status branch(const kir::StmtNode& node);
@@ -75,6 +83,8 @@ class KernelEmitter {
   bool is_cheap(const te::Expr& side) const;
   std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition,
                                     const std::function<std::string(const te::Expr&)>& text_of);
+  bool is_apart(const te::Expr& half) const;
+  bool is_sum_of_halves(const te::ExprNode& node) const;
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
   std::string vector_value(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);

@@ -128,7 +128,28 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));
+  if (is_sum_of_halves(node)) return operations_.sum_of_halves(node.op, operands);
   return operations_.arithmetic(node.op, node.dtype, operands);
+}
+
+// Whether a compiler of shaders cannot see another operation on f16 behind it: it was rounded, or comes from memory that
+// this kernel does not write.
+bool KernelEmitter::is_apart(const Expr& half) const {
+  switch (half->op) {
+    case ExprOp::Const: return true;
+    case ExprOp::Cast: return half->operands[0].dtype() != DType::F16;
+    case ExprOp::Load: {
+      const kir::Buffer& buffer = kernel_.buffer(half->buffer);
+      return buffer.scope == kir::Scope::Global && !buffer.written;
+    }
+    default: return false;
+  }
+}
+
+bool KernelEmitter::is_sum_of_halves(const ExprNode& node) const {
+  return operations_.adds_halves(node.op, node.dtype) &&
+         std::all_of(node.operands.begin(), node.operands.end(),
+                     [this](const Expr& operand) { return is_apart(operand); });
 }
 
 std::string KernelEmitter::compare(const ExprNode& node) {
@@ -354,7 +375,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
 
 bool KernelEmitter::is_vector(const Expr& expr) {
   const ExprNode& node = *expr;
-  if (node.dtype != DType::F32) return false;
+  if (!operations_.has_vectors(node.dtype)) return false;
   switch (node.op) {
     case ExprOp::Const: return std::isfinite(node.float_value);
     case ExprOp::Load: {
@@ -362,6 +383,7 @@ bool KernelEmitter::is_vector(const Expr& expr) {
       const bool same = te::variables_of(expr).count(lane_) == 0;
       return same || (forms_[node.buffer.index].vectors && is_along(flat, lane_));
     }
+    case ExprOp::Cast:
     case ExprOp::Add:
     case ExprOp::Sub:
     case ExprOp::Mul:
@@ -388,7 +410,8 @@ std::string KernelEmitter::vector_value(const Expr& expr) {
     lane_ = lane;
     return text;
   };
-  if (te::variables_of(expr).count(lane_) == 0) return "vec4<f32>(" + same_in_all(expr) + ")";
+  if (te::variables_of(expr).count(lane_) == 0)
+    return operations_.vector_type(node.dtype) + "(" + same_in_all(expr) + ")";
   if (node.op == ExprOp::Load) {
     const codegen::Access& access = analysis_.access(node);
     return place(node.buffer, access.flat, access.in_bounds ? "" : guard_);
@@ -399,7 +422,9 @@ std::string KernelEmitter::vector_value(const Expr& expr) {
   }
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
-  return operations_.vector_arithmetic(node.op, operands);
+  if (node.op == ExprOp::Cast) return operations_.vector_cast(node.dtype, operands[0]);
+  if (is_sum_of_halves(node)) return operations_.sum_of_halves(node.op, operands);
+  return operations_.vector_arithmetic(node.op, node.dtype, operands);
 }
 
 std::string KernelEmitter::word_at(kir::BufferId buffer, const std::string& word) const {
@@ -412,8 +437,8 @@ std::string KernelEmitter::load(const ExprNode& node) {
     return known->second + "." + component_name(static_cast<std::size_t>(fixed_lane(node)));
   const codegen::Access& access = analysis_.access(node);
   const std::string guard = access.in_bounds ? "" : guard_;
-  if (is_private(buffer.scope) || bits_of(buffer.dtype) >= 32) return place(node.buffer, access.flat, guard);
-  if (!operations_.is_packed(buffer.dtype)) return "f32(" + place(node.buffer, access.flat, guard) + ")";
+  if (is_private(buffer.scope) || !operations_.is_packed(buffer.dtype))
+    return place(node.buffer, access.flat, guard);
   const std::string at = guarded(position(access.flat), guard);
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
   line("let " + bit + " = u32(" + at + ") * " + bits + ";");
@@ -448,7 +473,7 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
                                                     : "(" + at + " >= 0) & (" + at + " < " + bound + ")");
   }
   if (inside.empty()) return load(node);
-  if (bits_of(node.dtype) < 32 || !is_cheap(node.operands[0])) {
+  if (operations_.is_packed(node.dtype) || !is_cheap(node.operands[0])) {
     return either(
         operations_.type(node.dtype), inside, [&] { return load(node); },
         [&] { return value(node.operands[0]); });
@@ -485,7 +510,7 @@ bool KernelEmitter::is_cheap(const Expr& side) const {
   te::for_each_node(side, [&](const ExprNode& node) {
     const bool index = node.dtype == DType::I64;
     nodes += index ? 0 : 1;
-    const bool narrow = te::is_load(node) && bits_of(node.dtype) < 32;
+    const bool narrow = te::is_load(node) && operations_.is_packed(node.dtype);
     plain = plain && node.op != ExprOp::Select && node.op != ExprOp::LoadOr && !narrow &&
             !(index && te::is_load(node));
   });

@@ -77,9 +77,15 @@ constexpr Function kFunctions[] = {
     {"is_inf_f32", "",
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
-    {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return x != x; }
+    {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
 )"},
-    {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && x - x != x - x; }
+    {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && !(x - x == x - x); }
+)"},
+    {"is_nan_f16", "is_nan_f32", R"(fn is_nan_f16(x: f16) -> bool { return is_nan_f32(f32(x)); }
+)"},
+    {"is_inf_f16", "is_inf_f32", R"(fn is_inf_f16(x: f16) -> bool { return is_inf_f32(f32(x)); }
+)"},
+    {"nan_f16", "nan_f32", R"(fn nan_f16() -> f16 { return f16(nan_f32()); }
 )"},
     {"nan_f32", "of_bits_f32", R"(fn nan_f32() -> f32 { return of_bits_f32(0x7fc00000u); }
 )"},
@@ -96,16 +102,31 @@ constexpr Function kFunctions[] = {
   return select(x, vec4<f32>(nan_f32()), is_nan_vector(x));
 }
 )"},
+    // Of two zeros the one that has the sign is the lesser. Its bits are taken, since drivers may drop the sum with a zero.
     {"min_vector", "is_nan_vector nan_f32", R"(fn min_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
   let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
-  let least = select(select(b, a, a < b), -(-a - b), zeros);
+  let zero = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) | bitcast<vec4<u32>>(b));
+  let least = select(select(b, a, a < b), zero, zeros);
   return select(least, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
 }
 )"},
     {"max_vector", "is_nan_vector nan_f32", R"(fn max_vector(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
   let zeros = (a == vec4<f32>(0.0)) & (b == vec4<f32>(0.0));
-  let most = select(select(b, a, a > b), a + b, zeros);
+  let zero = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & bitcast<vec4<u32>>(b));
+  let most = select(select(b, a, a > b), zero, zeros);
   return select(most, vec4<f32>(nan_f32()), is_nan_vector(a) | is_nan_vector(b));
+}
+)"},
+    {"min_f32", "is_nan_f32 nan_f32", R"(fn min_f32(a: f32, b: f32) -> f32 {
+  let zero = bitcast<f32>(bitcast<u32>(a) | bitcast<u32>(b));
+  let smaller = select(select(b, a, a < b), zero, (a == 0.0f) & (b == 0.0f));
+  return select(smaller, nan_f32(), is_nan_f32(a) | is_nan_f32(b));
+}
+)"},
+    {"max_f32", "is_nan_f32 nan_f32", R"(fn max_f32(a: f32, b: f32) -> f32 {
+  let zero = bitcast<f32>(bitcast<u32>(a) & bitcast<u32>(b));
+  let larger = select(select(b, a, a > b), zero, (a == 0.0f) & (b == 0.0f));
+  return select(larger, nan_f32(), is_nan_f32(a) | is_nan_f32(b));
 }
 )"},
     {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {

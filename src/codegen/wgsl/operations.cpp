@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include "codegen/wgsl/functions.h"
 #include "types/float_formats.h"
@@ -69,6 +70,7 @@ std::string Operations::type(DType dtype) const {
   if (is_wide(dtype)) return "vec2u";
   switch (dtype) {
     case DType::Bool: return "bool";
+    case DType::F16: return features_.float16 ? "f16" : "f32";
     case DType::F64: return "f64";
     case DType::I64: return "i64";
     case DType::U64: return "u64";
@@ -107,13 +109,14 @@ std::string Operations::constant(const te::ExprNode& node) {
                            ? node.float_value
                            : static_cast<double>(round_to(node.dtype, static_cast<float>(node.float_value)));
   if (std::isfinite(value)) {
-    return node.dtype == DType::F64 ? decimal(value, 17, "lf") : decimal(value, 9, "f");
+    return node.dtype == DType::F64 ? decimal(value, 17, "lf")
+                                    : decimal(value, 9, is_half(node.dtype) ? "h" : "f");
   }
   // The language has no word for them, and an expression of constants must not make them.
   const float single = static_cast<float>(value);
   const std::string bits = hex(std::isnan(single) ? 0x7fc00000U : single > 0 ? 0x7f800000U : 0xff800000U);
   const std::string made = call("of_bits_f32", std::array{bits});
-  return node.dtype == DType::F64 ? "f64(" + made + ")" : made;
+  return type(node.dtype) == "f32" ? made : type(node.dtype) + "(" + made + ")";
 }
 
 // ---- operations
@@ -139,16 +142,40 @@ std::string Operations::rounded(DType dtype, te::CastMode mode, const std::strin
   return is_narrow_float(dtype) ? from_code(dtype, encoded(dtype, mode, value)) : value;
 }
 
-std::string Operations::vector_arithmetic(ExprOp op, std::span<const std::string> operands) {
+std::string Operations::vector_arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
+  if (is_half(dtype) && op != ExprOp::Neg) {
+    std::vector<std::string> wide;
+    for (const std::string& operand : operands) wide.push_back(vector_cast(DType::F32, operand));
+    return vector_cast(DType::F16, vector_arithmetic(op, DType::F32, wide));
+  }
   if (op == ExprOp::Min) return call("min_vector", operands);
   if (op == ExprOp::Max) return call("max_vector", operands);
-  return arithmetic(op, DType::F32, operands);
+  return floating(op, dtype, operands);
+}
+
+std::string Operations::settled_vector(DType dtype, const std::string& value) {
+  if (!is_half(dtype)) return call("settled_vector", std::array{value});
+  return vector_cast(DType::F16, settled_vector(DType::F32, vector_cast(DType::F32, value)));
+}
+
+std::string Operations::half(const std::string& single) {
+  return "f16(" + (features_.float16_rounds ? single : call("round_f16", std::array{single})) + ")";
+}
+
+// By way of f32, where sums, differences and products of two f16 are so close to exact that they are rounded once.
+std::string Operations::half_arithmetic(ExprOp op, std::span<const std::string> operands) {
+  if (op == ExprOp::Neg || op == ExprOp::Abs) return floating(op, DType::F16, operands);
+  std::vector<std::string> wide;
+  for (const std::string& operand : operands) wide.push_back("f32(" + operand + ")");
+  const std::string made = floating(op, DType::F32, wide);
+  return op == ExprOp::Min || op == ExprOp::Max ? "f16(" + made + ")" : half(made);
 }
 
 std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
   if (dtype == DType::Bool) return boolean(op, operands);
   if (is_wide(dtype)) return wide(op, dtype, operands);
   if (!is_float(dtype)) return wrapped(dtype, integer(op, dtype, operands));
+  if (is_half(dtype)) return half_arithmetic(op, operands);
   const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
   const std::string made = floating(op, dtype, operands);
   return exact && bits_of(dtype) >= 16 ? made : rounded(dtype, {}, made);
@@ -244,6 +271,10 @@ std::string Operations::compare(ExprOp op, DType dtype, const std::string& a, co
   if (is_wide(dtype)) return compare_wide(op, dtype, a, b);
   if (dtype == DType::Bool && op != ExprOp::Equal && op != ExprOp::NotEqual)
     return "(u32(" + a + ")" + operator_text(op) + "u32(" + b + "))";
+  if (is_half(dtype) && !features_.float16_adds)
+    return compare(op, DType::F32, "f32(" + a + ")", "f32(" + b + ")");
+  // Compilers take what is not equal for what is less or greater, which a NaN is not.
+  if (op == ExprOp::NotEqual && is_float(dtype)) return "!(" + a + " == " + b + ")";
   return "(" + a + operator_text(op) + b + ")";
 }
 
@@ -267,9 +298,16 @@ std::string Operations::is_outside(const std::string& index, const std::string& 
 // ---- conversions
 
 std::string Operations::cast(DType from, DType to, te::CastMode mode, const std::string& value) {
+  if (is_half(from)) return to == from ? value : cast(DType::F32, to, mode, "f32(" + value + ")");
+  if (is_half(to)) {
+    if (from == DType::Bool) return "select(0.0h, 1.0h, " + value + ")";
+    // One rounding, not two.
+    return half(from == DType::F64 ? call("odd_f32", std::array{value})
+                                   : cast(from, DType::F32, mode, value));
+  }
   if (is_wide(from) || is_wide(to)) return cast_wide(from, to, mode, value);
   const std::string to_type = type(to), from_type = type(from);
-  if (to == DType::Bool) return "(" + value + " != " + from_type + "(0))";
+  if (to == DType::Bool) return compare(ExprOp::NotEqual, from, value, from_type + "(0)");
   if (from == DType::Bool) return "select(" + to_type + "(0), " + to_type + "(1), " + value + ")";
   auto converted = [&] { return to_type == from_type ? value : to_type + "(" + value + ")"; };
   if (is_float(to)) {
@@ -316,7 +354,10 @@ std::string Operations::decoded(DType dtype, const std::string& word, const std:
 }
 
 std::string Operations::from_code(DType dtype, const std::string& code) {
-  if (dtype == DType::F16) return call("f16_of_bits", std::array{code});
+  if (dtype == DType::F16) {
+    const std::string made = call("f16_of_bits", std::array{code});
+    return is_half(dtype) ? "f16(" + made + ")" : made;
+  }
   if (dtype == DType::BF16) return call("of_bits_f32", std::array{code + " << 16u"});
   if (dtype == DType::F8E8M0) return call("decode_scale", std::array{code});
   return call("decode_small", std::array{code, std::string(small_format(dtype))});
@@ -330,7 +371,8 @@ std::string Operations::encoded(DType dtype, te::CastMode mode, const std::strin
   }
   if (is_float(dtype) && bits_of(dtype) < 16)
     return call("encode_small", std::array{value, std::string(small_format(dtype)), saturate});
-  if (dtype == DType::F16) return call("bits_of_f16", std::array{value});
+  if (dtype == DType::F16)
+    return call("bits_of_f16", std::array{is_half(dtype) ? "f32(" + value + ")" : value});
   if (dtype == DType::BF16) return "(bitcast<u32>(" + value + ") >> 16u)";
   if (dtype == DType::Bool) return "select(0u, 1u, " + value + ")";
   const std::string word = is_signed_integer(dtype) ? "bitcast<u32>(" + value + ")" : value;

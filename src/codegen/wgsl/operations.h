@@ -16,12 +16,14 @@ class Operations {
   explicit Operations(const WgslFeatures& features) : features_(features) {}
 
   Status supports(DType dtype) const;  // whether values of it can be computed with and stored
-  std::string type(DType dtype) const;  // of a value in a register: narrow floats are f32
+  // Of a value in a register: narrow floats are f32, but for f16 where the adapter has it.
+  std::string type(DType dtype) const;
+  std::string vector_type(DType dtype) const { return "vec4<" + type(dtype) + ">"; }
   std::string storage_type(DType dtype, bool written) const;  // of an element of a storage buffer's array
   // Whether several elements lie in one word of a storage buffer.
-  bool is_packed(DType dtype) const {
-    return bits_of(dtype) < 32 && !(dtype == DType::F16 && features_.float16);
-  }
+  bool is_packed(DType dtype) const { return bits_of(dtype) < 32 && !is_half(dtype); }
+  // Whether values of it are the language's own f16.
+  bool is_half(DType dtype) const { return dtype == DType::F16 && features_.float16; }
 
   std::string constant(const te::ExprNode& node);
   std::string whole(DType dtype, std::int64_t value) const;
@@ -33,10 +35,23 @@ class Operations {
   std::string bitcast(DType from, DType to, const std::string& value);
   std::string is_nan(DType dtype, const std::string& value);
   std::string is_inf(DType dtype, const std::string& value);
-  std::string vector_arithmetic(te::ExprOp op, std::span<const std::string> operands);  // of four f32
-  std::string settled_vector(const std::string& value) {
-    return call("settled_vector", std::span(&value, 1));
+  // Four values at once, of f32 or f16.
+  bool has_vectors(DType dtype) const {
+    return dtype == DType::F32 || (is_half(dtype) && features_.float16_rounds);
   }
+  std::string vector_arithmetic(te::ExprOp op, DType dtype, std::span<const std::string> operands);
+  // Whether it is a sum or difference of f16 that the adapter rounds as te does. Compilers of shaders may take two such
+  // operations for one, and leave the rounding between them out: only one that stands alone is done in f16.
+  bool adds_halves(te::ExprOp op, DType dtype) const {
+    return is_half(dtype) && features_.float16_adds && (op == te::ExprOp::Add || op == te::ExprOp::Sub);
+  }
+  std::string sum_of_halves(te::ExprOp op, std::span<const std::string> operands) {
+    return floating(op, DType::F16, operands);
+  }
+  std::string vector_cast(DType to, const std::string& value) const {
+    return vector_type(to) + "(" + value + ")";
+  }
+  std::string settled_vector(DType dtype, const std::string& value);
   std::string settled(DType dtype, const std::string& value);  // its NaN is the one NaN
   // Of an i64 given as a word: whether it lies outside 0 … bound - 1, where the bound is an i32.
   std::string is_outside(const std::string& index, const std::string& bound) const;
@@ -58,6 +73,8 @@ class Operations {
   std::string boolean(te::ExprOp op, std::span<const std::string> operands);
   std::string floating(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string rounded(DType dtype, te::CastMode mode, const std::string& value);
+  std::string half(const std::string& single);  // an f32 rounded to f16
+  std::string half_arithmetic(te::ExprOp op, std::span<const std::string> operands);
   std::string wrapped(DType dtype, const std::string& value) const;
 
   // ---- 64-bit integers of two words

@@ -21,8 +21,11 @@ struct Accesses {
 
 class Looking {
  public:
-  explicit Looking(codegen::KernelAnalysis& analysis)
-      : analysis_(analysis), kernel_(analysis.kernel()), found_(kernel_.buffers.size()) {}
+  Looking(codegen::KernelAnalysis& analysis, const Operations& operations)
+      : analysis_(analysis),
+        kernel_(analysis.kernel()),
+        operations_(operations),
+        found_(kernel_.buffers.size()) {}
 
   std::vector<BufferForm> run() {
     kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
@@ -46,7 +49,8 @@ class Looking {
       const bool whole = is_multiple(count) && !buffer.shape.empty();
       // Single elements of vectors in shared memory can be written too, at a small cost.
       const bool fits = !found_[i].across || buffer.scope == Scope::Shared;
-      form.vectors = buffer.dtype == DType::F32 && found_[i].along && fits && whole;
+      const bool floats = buffer.dtype == DType::F32 || operations_.is_half(buffer.dtype);
+      form.vectors = floats && found_[i].along && fits && whole;
       forms.push_back(form);
     }
     return forms;
@@ -68,6 +72,7 @@ class Looking {
 
   codegen::KernelAnalysis& analysis_;
   const kir::Kernel& kernel_;
+  const Operations& operations_;
   std::unordered_map<std::uint32_t, LoopKind> kinds_;  // by variable
   std::vector<Accesses> found_;
 };
@@ -82,6 +87,8 @@ bool is_along(const te::LinearIndex& index, kir::VarId lane) {
   });
 }
 
-std::vector<BufferForm> forms_of(codegen::KernelAnalysis& analysis) { return Looking(analysis).run(); }
+std::vector<BufferForm> forms_of(codegen::KernelAnalysis& analysis, const Operations& operations) {
+  return Looking(analysis, operations).run();
+}
 
 }  // namespace xyntra::wgsl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/analysis.h"
+#include "codegen/wgsl/operations.h"
 
 namespace xyntra::wgsl {
 
@@ -13,7 +14,7 @@ struct BufferForm {
   bool vectors = false;  // four elements lie together as one vector
 };
 
-std::vector<BufferForm> forms_of(codegen::KernelAnalysis& analysis);
+std::vector<BufferForm> forms_of(codegen::KernelAnalysis& analysis, const Operations& operations);
 
 // Whether an index walks along this loop one by one, from a multiple of four on.
 bool is_along(const te::LinearIndex& index, kir::VarId lane);

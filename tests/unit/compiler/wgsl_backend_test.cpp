@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "kir/sim.h"
 #include "ops/infer.h"
+#include "types/float_formats.h"
 #include "unit/kir/mutants.cpp"  // the same changes as in the simulator's tests
 
 namespace xyntra {
@@ -98,6 +99,26 @@ graph @main(%w: f32[64, 24], %x: f32[24, N, 32], %b: f32[64, 1]) -> (%y) {
   %m: f32[24, 32*N] = Reshape(%x, %shape)
   %p: f32[64, 32*N] = MatMul(%w, %m)
   %y: f32[64, 32*N] = Add(%p, %b)
+})",
+    // f16: rows, a product with tiles, a window; every step rounds
+    R"(xir 1
+graph @main(%x: f16[N, 44], %y: f16[44], %s: f16[44], %b: f16[44]) -> (%z) {
+  %a: f16[N, 44] = Add(%x, %y)
+  %n: f16[N, 44] = LayerNormalization(%a, %s, %b)
+  %g: f16[N, 44] = Gelu(%n)
+  %z: f16[N, 44] = Softmax(%g)
+})",
+    R"(xir 1
+graph @main(%x: f16[40, 24], %w: f16[24, 36], %b: f16[36], %r: f16[40, 36]) -> (%z) {
+  %p: f16[40, 36] = MatMul(%x, %w)
+  %a: f16[40, 36] = Add(%p, %b)
+  %m: f16[40, 36] = Relu(%a)
+  %z: f16[40, 36] = Sub(%m, %r)
+})",
+    R"(xir 1
+graph @main(%x: f16[1, 3, 7, 6], %w: f16[4, 3, 3, 3], %b: f16[4]) -> (%y) {
+  %c: f16[1, 4, 7, 6] = Conv(%x, %w, %b) {pads = [1, 1, 1, 1]}
+  %y: f16[1, 4, 7, 6] = Relu(%c)
 })",
 };
 
@@ -203,8 +224,13 @@ std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t
       if (type.dtype == DType::I64) {
         const std::int64_t value = (i + seed) % 8;
         std::memcpy(tensor.mutable_bytes().data() + i * 8, &value, 8);
+        continue;
+      }
+      const float value = static_cast<float>((i + seed) % 13) / 4 - 1;
+      const std::uint16_t half = f32_to_f16(value);
+      if (type.dtype == DType::F16) {
+        std::memcpy(tensor.mutable_bytes().data() + i * 2, &half, 2);
       } else {
-        const float value = static_cast<float>((i + seed) % 13) / 4 - 1;
         std::memcpy(tensor.mutable_bytes().data() + i * 4, &value, 4);
       }
     }
