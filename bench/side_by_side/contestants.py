@@ -31,7 +31,8 @@ class Ours:
     def __init__(self, job: Job, library_path: pathlib.Path, backend: str) -> None:
         loaded = library.Library(library_path)
         named = {re.sub(r"\W", "_", name): size for name, size in job.dims.items() if NAME.fullmatch(name)}
-        self.model = library.Model(loaded, job.path, backend, job.threads, named, job.precision)
+        precision = "f32" if backend == "float64" else job.precision
+        self.model = library.Model(loaded, job.path, backend, job.threads, named, precision)
         self.version = loaded.c.xyntra_version().decode()
 
     def outputs(self, feed: Feed) -> list[np.ndarray]:
@@ -48,7 +49,7 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self, job: Job, path: pathlib.Path | None = None) -> None:
-        if job.precision != "f32":
+        if job.precision == "bf16":
             raise Absent("onnxruntime runs this model in f32 only")
         import onnxruntime
         onnxruntime.set_default_logger_severity(3)
@@ -79,7 +80,7 @@ class OnnxRuntimeTransformers(OnnxRuntime):
     def __init__(self, job: Job) -> None:
         if job.transformer is None:
             raise Absent("its transformers optimizer has nothing for this model")
-        if job.precision != "f32":
+        if job.precision == "bf16":
             raise Absent("onnxruntime runs this model in f32 only")
         scratch = ROOT / "build/peers"
         scratch.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ class OpenVino:
         model = core.read_model(str(job.path))
         feed = job.feeds[0]
         model.reshape({name: list(array.shape) for name, array in feed.items()})
-        precision = {"f32": "f32", "bf16": "bf16"}[job.precision]
+        precision = "bf16" if job.precision == "bf16" else "f32"
         self.model = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1,
                                                        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision})
         self.request = self.model.create_infer_request()

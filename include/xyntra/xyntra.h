@@ -106,7 +106,8 @@ typedef struct xyntra_options {
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
-      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32 */
+      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32; "winograd": 3x3
+                    convolutions with fewer multiplications */
   const char* const*
       donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */
   size_t donated_count;

@@ -33,12 +33,6 @@ Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector
   return values;
 }
 
-Result<DType> products_of(const SessionOptions& options) {
-  if (options.precision == "f32") return DType::F32;
-  if (options.precision == "bf16") return DType::BF16;
-  return usage_error("there is no precision '" + options.precision + "'; there are f32, bf16");
-}
-
 }  // namespace
 
 class ModelSession::State {
@@ -49,9 +43,9 @@ class ModelSession::State {
       return usage_error("there is no backend '" + options.backend + "'; there are " +
                          joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
     }
-    XYNTRA_TRY(const DType products, products_of(options));
+    XYNTRA_TRY(const Precision precision, precision_named(options.precision));
     const bool has_plan = runs_plans(options.backend);
-    if (products != DType::F32 && !has_plan)
+    if (precision != Precision::F32 && !has_plan)
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");
     if (!options.donated.empty() && (!has_plan || options.backend == "fused"))
@@ -68,12 +62,12 @@ class ModelSession::State {
     XYNTRA_TRY(module_, load_model(path, loading));
     const Graph& graph = module_.graph;
     XYNTRA_CHECK_OK(describe_values());
-    products_ = products;
+    precision_ = precision;
     donated_ = options.donated;
     XYNTRA_TRY(nominal_, nominal_sizes(graph, options.dims, "dims: "));
     // Where there can be no cache there is none: a library has nobody to warn.
     const ObjectCache cache = options.backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
-    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal_, cache, products,
+    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal_, cache, precision,
                                        {}, donated_));
     take_in(std::move(first));
     return {};
@@ -86,17 +80,17 @@ class ModelSession::State {
       XYNTRA_TRY(const auto bytes, artifact_->file->entry(entry));
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
-    const CompileOptions options = compile_options(nominal_, products_, donated_);
+    const CompileOptions options = compile_options(nominal_, precision_, donated_);
     XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
     XYNTRA_TRY(auto notes, explain_notes(module_.graph, plan, options));
     return std::move(notes.at("explain"));
   }
 
-  static CompileOptions compile_options(const SymbolBindings& nominal, DType products,
+  static CompileOptions compile_options(const SymbolBindings& nominal, Precision precision,
                                         const std::vector<std::string>& donated) {
     CompileOptions options;
     options.donated = donated;
-    options.products = products;
+    options.precision = precision;
     options.target = &host_target();
     options.fusion.choose.nominal = nominal;
     return options;
@@ -325,7 +319,7 @@ class ModelSession::State {
   Module module_;
   std::optional<LoadedArtifact> artifact_;
   SymbolBindings nominal_;
-  DType products_ = DType::F32;
+  Precision precision_ = Precision::F32;
   std::vector<std::string> donated_;
   std::vector<ModelSession::Extension> extensions_;
   MemoryInUse in_use_;
@@ -351,7 +345,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
                              const SessionOptions& options, const std::vector<std::string>& cpus) {
   auto compile = [&]() -> Status {
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
-    XYNTRA_TRY(const DType products, products_of(options));
+    XYNTRA_TRY(const Precision precision, precision_named(options.precision));
     LoadOptions loading;
     loading.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
     XYNTRA_TRY(const Module module, load_model(path, loading));
@@ -359,7 +353,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
     std::vector<std::string> dims = options.dims;
     XYNTRA_TRY(writing.ranges, take_ranges(module.graph, dims, "dims: "));
     XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(module.graph, dims, "dims: "));
-    writing.compile = State::compile_options(nominal, products, options.donated);
+    writing.compile = State::compile_options(nominal, precision, options.donated);
     writing.compile.budget = loading.budget;
     if (!cpus.empty()) writing.cpus = cpus;
     writing.threads = options.threads;

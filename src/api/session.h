@@ -16,7 +16,7 @@ struct SessionOptions {
   std::string backend = "cpu";
   int threads = 0;
   std::vector<std::string> dims;  // "seq=128", to count costs with
-  std::string precision = "f32";  // or "bf16": what factors of f32 products are rounded to
+  std::string precision = "f32";  // a name of compiler/precision.h
   std::int64_t max_memory = 0;  // 0: three quarters of what there is
   std::vector<std::string> donated;  // inputs that the caller may give away; "*": all that a result extends
 };

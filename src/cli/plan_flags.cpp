@@ -58,17 +58,20 @@ void declare_forbid(Flags& syntax, Session& session) {
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(
       syntax, session, "--precision", "plan.precision", "DTYPE",
-      "f32, or bf16: factors of f32 products are rounded to it, sums stay f32 (precision-changing)");
+      "f32; bf16: factors of f32 products are rounded to it, sums stay f32; winograd: 3x3 convolutions "
+      "with fewer multiplications (both precision-changing)");
 }
 
-Result<DType> precision_of(const Session& session) {
+Result<Precision> precision_of(const Session& session) {
   const std::string& name = session.config->text("plan.precision");
-  if (name != "bf16") return DType::F32;
+  XYNTRA_TRY(const Precision precision, precision_named(name));
+  if (precision == Precision::F32) return precision;
   // To ask for it is to allow it; what was forbidden in so many words stays forbidden.
   const Origin& origin = session.config->origin("rewrite.forbid");
   if (origin.kind != Origin::Kind::Default && session.config->text("rewrite.forbid") != "none")
-    return usage_error("precision bf16 is precision-changing, which " + origin.to_string() + " forbids");
-  return DType::BF16;
+    return usage_error("precision " + name + " is precision-changing, which " + origin.to_string() +
+                       " forbids");
+  return precision;
 }
 
 void declare_contract_flags(Flags& syntax, Session& session) {
@@ -87,7 +90,7 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
   options.budget = session.budget();
   XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;
-  XYNTRA_TRY(options.products, precision_of(session));
+  XYNTRA_TRY(options.precision, precision_of(session));
   options.donated = flags.donated;
   options.rewrite.fold_limit = session.config->integer("limits.folded_constant");
   for (const PipelineStep& step : pipeline_steps()) {
@@ -120,7 +123,7 @@ LockOptions lock_options(const CompileOptions& options, const Session& session) 
   if (session.config->origin("plan.target").kind != Origin::Kind::Default) locking.target = options.target;
   locking.allow_reassociating = options.rewrite.allow_reassociating;
   locking.allow_precision_changing =
-      options.rewrite.allow_precision_changing || options.products != DType::F32;
+      options.rewrite.allow_precision_changing || options.precision != Precision::F32;
   locking.threads = session.threads();
   locking.budget = options.budget;
   return locking;

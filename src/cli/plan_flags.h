@@ -26,7 +26,7 @@ void declare_forbid(Flags& syntax, Session& session);
 void declare_steps(Flags& syntax, PlanFlags& flags);  // --no-STEP
 // --precision; what it says, a Usage error where it is forbidden
 void declare_precision_flag(Flags& syntax, Session& session);
-Result<DType> precision_of(const Session& session);
+Result<Precision> precision_of(const Session& session);
 // --max-kernels, --max-bytes, --no-fallback
 void declare_contract_flags(Flags& syntax, Session& session);
 

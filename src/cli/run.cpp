@@ -160,10 +160,10 @@ struct Ready {
 Result<Ready> runner_for(const Module& module, const std::string& backend, const RunFlags& flags,
                          const Session& session, const EvaluatorOptions& options) {
   Ready ready;
-  XYNTRA_TRY(const DType products, precision_of(session));
+  XYNTRA_TRY(const Precision precision, precision_of(session));
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
   if (!runs_plans(backend)) {
-    if (products != DType::F32)
+    if (precision != Precision::F32)
       return usage_error("the backend " + backend + " runs a model as it is written, whatever the precision");
     if (!flags.lock.empty())
       return usage_error("a lock is replayed by the backends fused, cpu and sim, not by " + backend);

@@ -224,8 +224,9 @@ std::string configuration_text(const CompileOptions& options) {
   return text + line("fusion.enabled", options.fusion.enabled) +
          line("fusion.max_nodes", static_cast<std::int64_t>(options.fusion.max_nodes)) +
          line("fusion.reassociating", options.fusion.choose.allow_reassociating) +
-         (options.products == DType::F32 ? ""
-                                         : "precision = " + std::string(name_of(options.products)) + "\n");
+         (options.precision == Precision::F32
+              ? ""
+              : "precision = " + std::string(name_of(options.precision)) + "\n");
 }
 
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {

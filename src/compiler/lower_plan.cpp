@@ -6,8 +6,10 @@
 
 #include "fusion/compose.h"
 #include "fusion/extensions.h"
+#include "fusion/winograd.h"
 #include "interp/execute.h"
 #include "schedule/lower.h"
+#include "schedule/winograd.h"
 #include "te/layout.h"
 
 namespace xyntra {
@@ -51,6 +53,7 @@ class PlanLowering {
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
+    XYNTRA_TRY(const WinogradConstants transformed, winograd_constants(pieces_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
@@ -64,6 +67,9 @@ class PlanLowering {
       made.kind = ProgramValue::Kind::Constant;
       made.index = static_cast<std::uint32_t>(program.constants.size());
       Tensor tensor = value.constant.aligned();
+      if (auto tile = transformed.find(ValueId(v)); tile != transformed.end()) {
+        XYNTRA_TRY(tensor, winograd_weights(tensor, tile->second));
+      }
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
         XYNTRA_TRY(tensor, laid_out(tensor, layout->second));
       }

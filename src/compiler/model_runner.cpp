@@ -201,13 +201,13 @@ Result<std::vector<Datum>> ModelRunner::run_donating(std::span<const Datum> inpu
 
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal,
-                                                 const ObjectCache& cache, DType products,
+                                                 const ObjectCache& cache, Precision precision,
                                                  const ShaderOptions& shaders,
                                                  const std::vector<std::string>& donated) {
   if (runs_plans(backend)) {
     CompileOptions compile;
     XYNTRA_TRY(compile.target, target_of_backend(backend));
-    compile.products = products;
+    compile.precision = precision;
     compile.donated = donated;
     compile.budget = options.budget;
     compile.fusion.choose.nominal = nominal;

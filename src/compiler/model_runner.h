@@ -42,7 +42,7 @@ class ModelRunner {
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
                                                  EvaluatorOptions options, const SymbolBindings& nominal = {},
                                                  const ObjectCache& cache = ObjectCache::off(),
-                                                 DType products = DType::F32,
+                                                 Precision precision = Precision::F32,
                                                  const ShaderOptions& shaders = {},
                                                  const std::vector<std::string>& donated = {});
 // The same with a plan made by these options, on a backend that runs plans.

@@ -11,6 +11,7 @@
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
 #include "fusion/memory_needs.h"
+#include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
 #include "plan/check.h"
@@ -63,15 +64,14 @@ Status rewrite_step(Compilation& work) {
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
   RoundedProducts roundings;
-  if (work.options.products != DType::F32) {
+  if (work.options.precision == Precision::Bf16) {
     FlattenedWindows flattened;
     const Target& target = *work.options.target;
-    const bool tiles = target.kind == TargetKind::Cpu && target.matrix_unit(work.options.products) != nullptr;
+    const bool tiles = target.kind == TargetKind::Cpu && target.matrix_unit(DType::BF16) != nullptr;
     if (tiles && work.options.fusion.choose.allow_reassociating) {
       XYNTRA_TRY(flattened, flatten_windows(rewritten.graph, rewritten.folded));
     }
-    XYNTRA_TRY(roundings,
-               round_products(rewritten.graph, work.options.products, flattened.nodes, rewritten.folded));
+    XYNTRA_TRY(roundings, round_products(rewritten.graph, DType::BF16, flattened.nodes, rewritten.folded));
     std::ranges::move(flattened.certificate, std::back_inserter(work.plan.certificate));
   }
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
@@ -97,6 +97,8 @@ Status fuse(Compilation& work) {
   options.donated = work.options.donated;
   XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
+  if (work.options.precision == Precision::Winograd)
+    take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;

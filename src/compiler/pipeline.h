@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "compiler/precision.h"
 #include "fusion/groups.h"
 #include "plan/plan.h"
 #include "rewrite/rewrite.h"
@@ -19,7 +20,7 @@ struct CompileOptions {
   const Target* target = nullptr;
   RewriteOptions rewrite;
   FusionOptions fusion;
-  DType products = DType::F32;  // what factors of f32 products are rounded to: round_products.h
+  Precision precision = Precision::F32;
   std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
   std::shared_ptr<Budget> budget;
 };

@@ -5,8 +5,10 @@
 
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
+#include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
+#include "schedule/winograd.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -103,6 +105,13 @@ class LegalityChecker {
       choice = choose_for_one(formula, target_, options);
     } else {
       return bad_model("no schedule takes it: " + decision.error().reason);
+    }
+    if (group.schedule.name == kWinograd) {
+      auto winograd = winograd_choice(plan_.graph, group, formula, choice, target_, options);
+      if (!winograd) return bad_model("the schedule 'winograd' does not take it");
+      if (WinogradTransform::of(knob_of(group.schedule, "output")) == nullptr)
+        return bad_model("the schedule 'winograd' has no tiles of this size");
+      choice = std::move(*winograd);
     }
     return compare(group, choice);
   }

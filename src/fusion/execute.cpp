@@ -1,8 +1,10 @@
 #include "fusion/execute.h"
 
 #include "fusion/compose.h"
+#include "fusion/winograd.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
+#include "schedule/winograd.h"
 #include "support/threads.h"
 #include "te/compose.h"
 #include "te/layout.h"
@@ -27,10 +29,14 @@ class PlanRunner::State {
     bindings_.clear();
     XYNTRA_CHECK_OK(takes(inputs));
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
+    XYNTRA_TRY(const WinogradConstants transformed, winograd_constants(pieces_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       if (!value.is_constant()) continue;
       values_[v] = Datum::of(value.constant.aligned());
+      if (auto tile = transformed.find(ValueId(v)); tile != transformed.end()) {
+        XYNTRA_TRY(values_[v].tensor, winograd_weights(values_[v].tensor, tile->second));
+      }
       auto layout = layouts_.find(ValueId(v));
       if (layout == layouts_.end()) continue;
       XYNTRA_TRY(values_[v].tensor, laid_out(values_[v].tensor, layout->second));

@@ -211,6 +211,20 @@ std::string donated_line(const Plan& plan) {
          ": where they are given away only new rows are written; else they are copied first";
 }
 
+std::string digits_line(const Plan& plan) {
+  std::map<std::string, std::size_t> uses;
+  for (const CertificateLine& line : plan.certificate) {
+    if (line.exactness == Exactness::PrecisionChanging) ++uses[line.rule];
+  }
+  for (const Group& group : plan.groups) {
+    if (group.schedule.exactness == Exactness::PrecisionChanging) ++uses[group.schedule.name];
+  }
+  std::string text;
+  for (const auto& [name, times] : uses)
+    text += (text.empty() ? "" : ", ") + printable(name) + " ×" + std::to_string(times);
+  return text.empty() ? text : text + ": precision-changing";
+}
+
 Json plan_json(const Plan& plan, const PlanFigures& figures) {
   Json json{
       {"target", plan.target}, {"sizes", figures.sizes}, {"groups", Json::array()}, {"edges", Json::array()}};
@@ -255,6 +269,7 @@ Result<std::map<std::string, std::string>> explain_notes(const Graph& model, con
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += "equal   " + assumed + "\n";
   if (const std::string donated = donated_line(plan); !donated.empty()) text += "donated " + donated + "\n";
+  if (const std::string digits = digits_line(plan); !digits.empty()) text += "digits  " + digits + "\n";
   text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n";
   if (const std::string layouts = layouts_table(plan); !layouts.empty()) text += layouts + "\n";
   text += totals_table(figures);

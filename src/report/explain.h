@@ -16,6 +16,8 @@ std::string recognised_line(
 std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed
 std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
 std::string donated_line(const Plan& plan);  // empty where nothing is
+std::string digits_line(
+    const Plan& plan);  // what is precision-changing: "winograd ×11"; empty where nothing is
 
 // All of it, without anything that only a terminal shows: what an artifact keeps, as the note "explain".
 Result<std::map<std::string, std::string>> explain_notes(const Graph& model, const Plan& plan,

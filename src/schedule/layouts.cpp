@@ -11,6 +11,7 @@
 #include "schedule/tile_form.h"
 #include "schedule/turned_weights.h"
 #include "te/classify.h"
+#include "schedule/winograd.h"
 #include "te/compose.h"
 #include "te/layout.h"
 #include "te/walk.h"
@@ -270,6 +271,8 @@ class LayoutChooser {
       return axes ? Wish(paired_layout(buffer.shape.size(), axes->columns, axes->depth)) : Wish();
     }
     if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
+    if (groups_[g].schedule.name == kWinograd && buffer.position == winograd_operand(formulas_[g]))
+      return Layout{{0, tile, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 0}, {0, 1, tile}};
     std::optional<std::size_t> columns;
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
       const Expr& index = uses[0].second[d];
@@ -386,6 +389,12 @@ LayoutsByValue layouts_of(const std::vector<ValueLayout>& chosen) {
 
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts) {
   bool any = false;
+  const bool winograd = group.schedule.name == kWinograd;
+  if (winograd) {
+    auto made = winograd_formula(formula, knob_of(group.schedule, "output"));
+    require(made.has_value(), "a group's window is not one that its schedule takes");
+    formula = std::move(*made);
+  }
   for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
     const te::BufferInfo& buffer = formula.buffers[b];
     if (buffer.role == te::BufferRole::Temporary) continue;
@@ -395,7 +404,7 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
     te::lay_out(formula, buffer.id, layout->second);
     any = true;
   }
-  if (any) te::fuse(formula);
+  if (any && !winograd) te::fuse(formula);  // its stages are what the schedule is about
 }
 
 }  // namespace xyntra

@@ -34,7 +34,8 @@ LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& grou
 
 using LayoutsByValue = std::map<ValueId, Layout>;
 LayoutsByValue layouts_of(const std::vector<ValueLayout>& layouts);
-// The formula of a group over the memory of its operands and results, as they lie there.
+// The formula of a group over the memory of its operands and results, as they lie there. Windows by Winograd become the
+// stages of that, since their weights lie in memory transformed (schedule/winograd.h).
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts);
 
 }  // namespace xyntra

@@ -13,10 +13,12 @@
 #include "schedule/lower_strips.h"
 #include "schedule/lower_thread_tiles.h"
 #include "schedule/lower_tiles.h"
+#include "schedule/lower_winograd.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
+#include "schedule/winograd.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -373,10 +375,28 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
   internal_error("lowering: no kernel for threads");
 }
 
+// Its formula has its stages already; where blocks of tiles do not fit, these run one after another.
+Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule& schedule,
+                                      const Target& target, const SymbolBindings& nominal,
+                                      const std::string& name) {
+  for (auto* lower_body : {lower_winograd, lower_stages}) {
+    Lowering lowering(formula, target, nominal, name);
+    Stmt body = lower_body(lowering, schedule);
+    if (!body.defined()) continue;
+    kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+    Status proved = kir::verify(kernel);
+    if (proved) return kernel;
+    if (lower_body == lower_stages) return failure(std::move(proved).error());
+  }
+  internal_error("lowering: no kernel by winograd");
+}
+
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, const std::string& name) {
+  if (schedule.name == kWinograd && target.kind == TargetKind::Cpu)
+    return lower_by_winograd(formula, schedule, target, nominal, name);
   te::Formula merged = formula;
   if (schedule.name == "tiles") join_digits(merged);
   te::merge_axes(merged);

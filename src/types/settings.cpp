@@ -103,10 +103,10 @@ std::vector<Setting> known_settings() {
   table.push_back({"plan.precision",
                    Text,
                    "f32",
-                   "what factors of f32 products may be rounded to",
+                   "what may happen to the digits of f32 products",
                    -std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity(),
-                   {"f32", "bf16"}});
+                   {"f32", "bf16", "winograd"}});
   table.push_back({"cache.max_bytes", Bytes, "512MiB", "machine code kept on disk; 0 keeps none", 0, kMost});
   table.push_back(
       {"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});

@@ -120,7 +120,7 @@ class Donated : public testing::TestWithParam<const char*> {
       options.threads = 1;
       options.counts = ready.counts;
       auto compiled =
-          make_runner(ready.module.graph, GetParam(), options, {}, ObjectCache::off(), DType::F32, {}, {"*"});
+          make_runner(ready.module.graph, GetParam(), options, {}, ObjectCache::off(), Precision::F32, {}, {"*"});
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       ready.runner = std::move(*compiled);
       ready.reference = std::move(*make_runner(ready.module.graph, "reference", {}));

@@ -51,7 +51,7 @@ Graph layer(const Dim& rows, std::int64_t depth, std::int64_t columns) {
 CompileOptions rounding(const char* target) {
   CompileOptions options;
   options.target = *find_target(target);
-  options.products = DType::BF16;
+  options.precision = Precision::Bf16;
   return options;
 }
 
@@ -221,7 +221,7 @@ TEST(Tiles, ThePlanSaysWhatWasRounded) {
   EXPECT_EQ(plan.certificate[0].exactness, Exactness::PrecisionChanging);
   EXPECT_EQ(plan.certificate[0].origins, std::vector<std::string>{"product"});
   CompileOptions exact = rounding("amx");
-  exact.products = DType::F32;
+  exact.precision = Precision::F32;
   EXPECT_NE(configuration_text(exact), configuration_text(rounding("amx")));
 }
 

@@ -1,0 +1,15 @@
+// Windows by Winograd (schedule/winograd.h) on a CPU. A work item takes some rows of tiles of one picture through everything:
+// its elements are added up in registers and kept, n² products of matrices go over them for one panel of filters after
+// another, and what these make becomes results at once. All of that stays in the second cache. Small pictures have too few
+// tiles for several work items: their elements are made ready by a phase before, and work items are panels of filters.
+#pragma once
+
+#include "plan/plan.h"
+#include "schedule/lowering.h"
+
+namespace xyntra {
+
+// Of a formula that winograd_formula made, laid out or not. Undefined where knobs and sizes do not go together.
+kir::Stmt lower_winograd(Lowering& lowering, const Schedule& schedule);
+
+}  // namespace xyntra
