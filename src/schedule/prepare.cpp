@@ -43,6 +43,12 @@ class Preparation {
         insert(s, std::move(turned->stage), turned->load, turned->instead);
         ++s;
       }
+      if (auto gathered = scattered_operand_of(s)) {
+        insert(s, std::move(gathered->stage), gathered->load, gathered->instead);
+        std::rotate(formula_.stages.begin(), formula_.stages.begin() + static_cast<std::ptrdiff_t>(s),
+                    formula_.stages.begin() + static_cast<std::ptrdiff_t>(s + 1));  // it reads inputs alone
+        ++s;
+      }
       if (auto prologue = prologue_of(s)) {
         insert(s, std::move(prologue->stage), prologue->load, prologue->instead);
         ++s;
@@ -234,6 +240,29 @@ class Preparation {
     return std::nullopt;
   }
 
+  // Rows of an operand that lie far apart, those of one head between others', share few places of the innermost cache: they
+  // are laid side by side first. It pays when many rows of the other one read them.
+  std::optional<Made> scattered_operand_of(std::size_t s) {
+    constexpr std::int64_t kFarApart = 1024;  // bytes
+    const Stage& stage = formula_.stages[s];
+    const Expr row = turn_ ? row_factor_of(formula_, s, target_, nominal_) : Expr();
+    if (!row.defined() || stage.reduction.size() != 1) return std::nullopt;
+    const Expr& factor = stage.body->operands[te::same(stage.body->operands[0], row) ? 1 : 0];
+    if (factor->op != ExprOp::Load || formula_.buffer(factor->buffer).role != BufferRole::Input)
+      return std::nullopt;
+    Lowering probe(formula_, target_, nominal_, "probe");
+    const auto apart = probe.stride(factor->buffer, te::index_of(*factor), stage.reduction[0]);
+    if (!apart || !apart->is_constant() || apart->constant() * bits_of(factor.dtype()) / 8 < kFarApart)
+      return std::nullopt;
+    const std::set<VarId> used = te::variables_of(factor);
+    if (rows_reading(probe, stage, used) < 4 * kRowsToTurnFor) return std::nullopt;
+    for (VarId axis : stage.axes) {
+      const auto along = probe.stride(factor->buffer, te::index_of(*factor), axis);
+      if (along && along->is(1)) return kept(stage, factor, axis);
+    }
+    return std::nullopt;
+  }
+
   // How often an element of a factor is read: turns of the loops that it does not depend on.
   std::int64_t rows_reading(const Lowering& probe, const Stage& stage, const std::set<VarId>& used) const {
     std::int64_t rows = 1;
@@ -253,10 +282,29 @@ class Preparation {
     bool mixes = false;
     te::for_each_node(factor, [&](const ExprNode& node) {
       if (!te::is_load(node)) return;
-      for (const Expr& index : te::index_of(node)) mixes = mixes || te::variables_of(index).size() > 1;
+      for (const Expr& index : te::index_of(node)) mixes = mixes || !reads_once(index);
     });
     if (mixes) return std::nullopt;
     return kept(stage, factor, {});
+  }
+
+  // Whether no two turns of the loops of an index read the same place: there is one, or they stand inside one another like the
+  // digits of a number.
+  bool reads_once(const Expr& index) const {
+    if (te::variables_of(index).size() < 2) return true;
+    std::vector<LinearIndex::Term> terms = te::IndexAlgebra(formula_).linear(index).terms;
+    auto counted = [](const LinearIndex::Term& term) {
+      return term.atom->op == ExprOp::Var && term.coefficient.is_constant() &&
+             term.coefficient.constant() > 0;
+    };
+    if (!std::ranges::all_of(terms, counted)) return false;
+    std::ranges::sort(terms, {}, [](const LinearIndex::Term& term) { return term.coefficient.constant(); });
+    Dim places = 1;  // of the loops inside
+    for (const LinearIndex::Term& term : terms) {
+      if (!places.is_constant() || term.coefficient.constant() < places.constant()) return false;
+      places = term.coefficient * formula_.variable(term.atom->var).extent;
+    }
+    return true;
   }
 
   // A part of the body as a stage of its own, one element for each turn of the loops it depends on; `last` is the
