@@ -25,6 +25,18 @@ constexpr PlaceRule memory_box(PlaceAccess access, int rows, int columns) {
   return {
       .access = access, .box = Given, .rows = rows, .columns = columns, .overhangs = true, .memory = true};
 }
+constexpr PlaceRule run(std::int64_t length, int columns = 0) {
+  return {.access = Read,
+          .box = Run,
+          .columns = columns,
+          .length = length,
+          .shared = true,
+          .memory = true,
+          .dtype = DType::BF16};
+}
+constexpr PlaceRule sums(std::int64_t length) {
+  return {.access = Accumulate, .box = Run, .length = length, .registers = true, .dtype = DType::F32};
+}
 
 constexpr std::array kBarrier{barrier()};
 constexpr std::array kCopyBox{shared_box(Write, 2, 3), memory_box(Read, 2, 3), barrier()};
@@ -43,6 +55,8 @@ constexpr std::array kTileLoadRows{tile(Write), PlaceRule{.access = Read,
 constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
 constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
                                    tile(Read, DType::BF16)};
+constexpr std::array kMultiplyPairs{sums(16), run(2, 3), run(32)};
+constexpr std::array kMultiplyQuads{sums(4), run(4, 4), run(4, 4), run(8)};
 constexpr std::array kWarpgroupMultiply{
     PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
     shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
@@ -64,6 +78,8 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::TileLoadRows: return kTileLoadRows;
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
+    case Intrinsic::MultiplyPairsBf16: return kMultiplyPairs;
+    case Intrinsic::MultiplyQuadsBf16: return kMultiplyQuads;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
     case Intrinsic::Barrier:
     case Intrinsic::AsyncFence:
@@ -88,7 +104,9 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:
     case Intrinsic::TileStore:
-    case Intrinsic::TileMultiplyBf16: return false;
+    case Intrinsic::TileMultiplyBf16:
+    case Intrinsic::MultiplyPairsBf16:
+    case Intrinsic::MultiplyQuadsBf16: return false;
     default: return true;
   }
 }
@@ -101,6 +119,25 @@ std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule&
     return std::nullopt;
   if (step->int_value < 1 || step->int_value > kMostStep) return std::nullopt;
   return RowDimension{static_cast<std::size_t>(dimension->int_value), step->int_value};
+}
+
+std::optional<std::int64_t> run_length(const StmtNode& call, const PlaceRule& rule) {
+  if (rule.columns == 0) return rule.length;
+  const te::Expr& count = call.operands[static_cast<std::size_t>(rule.columns)].value;
+  if (count->op != te::ExprOp::Const || count->int_value < 1 || count->int_value > rule.length)
+    return std::nullopt;
+  return count->int_value;
+}
+
+std::size_t run_dimension(const Shape& shape, std::int64_t length) {
+  std::size_t first = shape.size();
+  std::int64_t room = 1;
+  while (first > 0 && room < length) {
+    const Dim& next = shape[--first];
+    if (!next.is_constant()) break;
+    room *= next.constant();
+  }
+  return first;
 }
 
 bool is_opaque_place(const PlaceRule& rule) {

@@ -17,7 +17,8 @@ enum class PlaceBox : std::uint8_t {
   Tile,  // all of the last two dimensions; the place is their first element
   Row,  // all of the last dimension; the place is its first element
   Given,  // rows and columns are number operands
-  Rows  // the same, with rows along a dimension that is named, in steps, and columns along all that follow it as one
+  Rows,  // the same, with rows along a dimension that is named, in steps, and columns along all that follow it as one
+  Run  // elements one after another, along as many of the last dimensions as one as it takes
 };
 
 struct PlaceRule {
@@ -25,6 +26,8 @@ struct PlaceRule {
   PlaceBox box = PlaceBox::Element;
   int rows = 0, columns = 0;  // Given, Rows: which operands
   int dimension = 0, step = 0;  // Rows: which operands; both are constants
+  std::int64_t length =
+      0;  // Run: elements, or the most that the constant operand `columns` may say, where that is not 0
   bool overhangs = false;  // parts outside the buffer read as zero, or are not written
   bool registers = false, shared = false,
        memory = false;  // scopes it may lie in; memory: global or workspace
@@ -37,6 +40,10 @@ struct RowDimension {
   std::int64_t step = 1;
 };
 std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule& rule, std::size_t rank);
+
+// How many elements a run has, where that is a constant that fits; and the first of the dimensions it goes along.
+std::optional<std::int64_t> run_length(const StmtNode& call, const PlaceRule& rule);
+std::size_t run_dimension(const Shape& shape, std::int64_t length);
 
 // One rule per place operand, in order.
 std::span<const PlaceRule> places_of(Intrinsic intrinsic);

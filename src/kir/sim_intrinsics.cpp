@@ -63,6 +63,10 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::TileMultiplyBf16:
       each_lane([&](std::size_t i) { return tile_call(context, step, i); });
       break;
+    case Intrinsic::MultiplyPairsBf16:
+    case Intrinsic::MultiplyQuadsBf16:
+      each_lane([&](std::size_t i) { return multiply_groups(context, step, i); });
+      break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupCommit:
@@ -133,6 +137,10 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
       box.columns = given(rule.columns);
       box.along = row_dimension(*step.node, rule, rank);
       return find_rows(context, step, lane, box);
+    case PlaceBox::Run:
+      box.columns = run_length(*step.node, rule).value_or(0);
+      box.along = RowDimension{};  // one row; columns go on through all dimensions
+      return find_run(context, step, lane, box);
   }
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t count = d + 1 == rank ? box.columns : d + 2 == rank ? box.rows : 1;
@@ -163,6 +171,23 @@ bool Runner::find_rows(const Context& context, const Step& step, std::size_t lan
   if (inside && (overlap || place + box.columns <= room)) return true;
   return fault(context, step, lane,
                std::to_string(box.rows) + " rows of " + std::to_string(box.columns) + " elements leave '" +
+                   kernel_.buffer(box.buffer).name + "'");
+}
+
+bool Runner::find_run(const Context& context, const Step& step, std::size_t lane, const Box& box) {
+  const std::vector<std::int64_t>& dims = program_.buffers[box.buffer.index].dims;
+  const std::size_t first = run_dimension(kernel_.buffer(box.buffer).shape, box.columns);
+  std::int64_t place = 0, room = 1;
+  bool inside = box.columns > 0;
+  for (std::size_t d = 0; inside && d < dims.size(); ++d) {
+    inside = box.index[d] >= 0 && box.index[d] < dims[d];
+    if (d < first) continue;
+    place = place * dims[d] + box.index[d];
+    room *= dims[d];
+  }
+  if (inside && place + box.columns <= room) return true;
+  return fault(context, step, lane,
+               "a run of " + std::to_string(box.columns) + " elements leaves '" +
                    kernel_.buffer(box.buffer).name + "'");
 }
 

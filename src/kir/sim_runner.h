@@ -104,6 +104,7 @@ class Runner {
   std::int64_t number(const Step& step, std::size_t which, std::size_t lane) const;
   bool find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane, Box& box);
   bool find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box);
+  bool find_run(const Context& context, const Step& step, std::size_t lane, const Box& box);
   std::int64_t place_in(const Box& box, std::int64_t row, std::int64_t column, std::uint32_t thread) const;
   bool read_box(const Context& context, const Step& step, const Box& box, std::size_t lane, const Toucher& by,
                 Elements& elements);
@@ -118,6 +119,7 @@ class Runner {
   bool copy_box(const Context& context, const Step& step, std::size_t lane);
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
+  bool multiply_groups(const Context& context, const Step& step, std::size_t lane);  // sim_units.cpp
   bool warpgroup_call(const Context& context, const Step& step);
   bool multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane);
   bool accumulators_free(const Context& context, const Step& step, BufferId buffer);

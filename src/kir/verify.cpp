@@ -307,6 +307,7 @@ class Verifier {
     }
     std::size_t rank = buffer.shape.size();
     if (rule.box == PlaceBox::Rows) return rows_ok(what, call, operand, rule);
+    if (rule.box == PlaceBox::Run) return run_ok(what, call, operand, rule);
     std::size_t boxed = rule.box == PlaceBox::Element ? 0 : rule.box == PlaceBox::Row ? 1 : 2;
     if (rank < boxed) return fail(what + ": its rank must be at least " + std::to_string(boxed));
     XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
@@ -364,6 +365,31 @@ class Verifier {
     if (overlap || prover_.never_negative(Expr::size(room) - place - columns)) return {};
     return out_of_bounds(what, operand.buffer, along->dimension + 1,
                          text(place) + " with " + text(columns) + " elements");
+  }
+
+  // Elements one after another.
+  Status run_ok(const std::string& what, const StmtNode& call, const Operand& operand,
+                const PlaceRule& rule) {
+    const Shape& shape = kernel_.buffer(operand.buffer).shape;
+    XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
+    const auto length = run_length(call, rule);
+    if (!length) {
+      return fail(what + ": how many elements it takes must be a constant from 1 to " +
+                  std::to_string(rule.length));
+    }
+    const std::size_t first = run_dimension(shape, *length);
+    Expr place = Expr::index(0);
+    Dim room = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      XYNTRA_CHECK_OK(expr_ok(operand.index[d]));
+      XYNTRA_CHECK_OK(within_ok(what, operand.buffer, d, operand.index[d]));
+      if (d < first) continue;
+      place = place * Expr::size(shape[d]) + operand.index[d];
+      room = room * shape[d];
+    }
+    if (prover_.never_negative(Expr::size(room) - place - *length)) return {};
+    const std::string run = text(place) + " with " + std::to_string(*length) + " elements";
+    return fail(what + ": index " + run + " is not shown to stay within " + room.to_string());
   }
 
   Status box_ok(const std::string& what, const Operand& operand, std::size_t dimension, const Expr& count,

@@ -268,7 +268,7 @@ class LayoutChooser {
     auto uses = accesses(formulas_[g], buffer.id);
     if (groups_[g].schedule.name == "tiles") {
       auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
-      return axes ? Wish(paired_layout(buffer.shape.size(), axes->columns, axes->depth)) : Wish();
+      return axes ? Wish(paired_layout(buffer.shape.size(), axes->columns, axes->depth, target_)) : Wish();
     }
     if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
     if (groups_[g].schedule.name == kWinograd && buffer.position == winograd_operand(formulas_[g]))
@@ -334,7 +334,7 @@ class LayoutChooser {
       if (whole) innermost.push_back({kChannels, kTileDepth, 0});
       for (std::size_t d = 2; d < buffer.shape.size(); ++d) innermost.push_back({d, 1, 0});
       innermost.push_back({kChannels, 1, whole ? kTileDepth : 0});
-      return target_.matrix_unit(DType::BF16) != nullptr ? Wish(innermost) : Wish();
+      return product_unit(target_) != ProductUnit::None ? Wish(innermost) : Wish();
     }
     std::int64_t block = block_of(buffer, kChannels);
     if (block < 2) return {};

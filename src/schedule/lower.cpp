@@ -13,6 +13,7 @@
 #include "schedule/lower_strips.h"
 #include "schedule/lower_thread_tiles.h"
 #include "schedule/lower_tiles.h"
+#include "schedule/lower_vector_tiles.h"
 #include "schedule/lower_winograd.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
@@ -77,7 +78,10 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
 
 std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   std::vector<Stmt> made;
-  if (schedule.name == "tiles") made = lower_tiles(lowering, stage);
+  if (schedule.name == "tiles") {
+    const bool whole = product_unit(lowering.target()) == ProductUnit::Tiles;
+    made = whole ? lower_tiles(lowering, stage) : lower_vector_tiles(lowering, stage);
+  }
   if (made.empty()) made = lower_contraction(lowering, stage, schedule);
   if (made.empty()) made = lower_dot(lowering, stage, schedule);
   if (!made.empty()) return made;

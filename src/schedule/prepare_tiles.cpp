@@ -148,7 +148,7 @@ class TilePreparation {
     copied.fresh[k.index] = Expr::variable(block) * Expr::index(kTileDepth) + Expr::variable(lane);
   }
 
-  // t[n/16, …, k/32, k/2%16, n%16*2 + k%2] = b, zero where there is none.
+  // t[n/16, …, k/32, k/2%16, n%16*2 + k%2] = b, zero where there is none; quads alike.
   void pack(const TileForm& form) {
     Copied copied;
     const std::set<VarId> used = te::variables_of(form.b);
@@ -175,10 +175,11 @@ class TilePreparation {
       }
     }
     Expr block = part(ceil_div(extent(form.k), kTileDepth), divided(k, kTileDepth));
-    Expr pair = part(kTilePairs, rest(divided(k, 2), kTilePairs));
-    Expr lane = part(2 * kTileColumns, rest(n, kTileColumns) * Expr::index(2) + rest(k, 2));
-    Expr column = panel * Expr::index(kTileColumns) + divided(lane, 2);
-    Expr deep = block * Expr::index(kTileDepth) + pair * Expr::index(2) + rest(lane, 2);
+    const std::int64_t group = neighbours(target_), groups = kTileDepth / group;
+    Expr pair = part(groups, rest(divided(k, group), groups));
+    Expr lane = part(group * kTileColumns, rest(n, kTileColumns) * Expr::index(group) + rest(k, group));
+    Expr column = panel * Expr::index(kTileColumns) + divided(lane, group);
+    Expr deep = block * Expr::index(kTileDepth) + pair * Expr::index(group) + rest(lane, group);
     copied.fresh[form.n.index] = column;
     copied.fresh[form.k.index] = deep;
     Expr body = te::substituted(form.b, copied.fresh);
@@ -330,17 +331,11 @@ class TilePreparation {
   TileSizes sizes_;
 };
 
-bool has_tiles(const Target& target) {
-  const MatrixUnit* unit = target.matrix_unit(DType::BF16);
-  return unit != nullptr && target.kind == TargetKind::Cpu && unit->rows == kTileRows &&
-         unit->columns == kTileColumns && unit->depth == kTileDepth;
-}
-
 }  // namespace
 
 bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
                  const SymbolBindings& nominal) {
-  return has_tiles(target) && tile_form(formula, stage, nominal).has_value();
+  return product_unit(target) != ProductUnit::None && tile_form(formula, stage, nominal).has_value();
 }
 
 std::optional<Formula> prepare_tiles(const Formula& formula, const Target& target,
@@ -354,7 +349,7 @@ std::optional<Formula> prepare_tiles(const Formula& formula, const Target& targe
 
 std::optional<Formula> prepare_attention_tiles(const Formula& formula, const Target& target,
                                                const SymbolBindings& nominal) {
-  if (!has_tiles(target)) return std::nullopt;
+  if (product_unit(target) != ProductUnit::Tiles) return std::nullopt;
   Formula made = formula;
   int products = 0;
   for (std::size_t s = 0; s < made.stages.size(); ++s) {

@@ -39,6 +39,19 @@ bool says_inside(const Formula& formula, const Expr& condition, const ExprNode& 
   return false;
 }
 
+// Neighbours that stand side by side in a buffer of panels; 0 where it is none.
+std::int64_t group_of(const Shape& shape) {
+  const std::size_t rank = shape.size();
+  for (std::int64_t group : {2, 4}) {
+    const bool apart = rank >= 3 && shape[rank - 1].is(group) && shape[rank - 2].is(kTileColumns) &&
+                       shape[rank - 3].is(kTileDepth / group);
+    const bool joined =
+        rank >= 2 && shape[rank - 1].is(group * kTileColumns) && shape[rank - 2].is(kTileDepth / group);
+    if (apart || joined) return group;
+  }
+  return 0;
+}
+
 class FormFinder {
  public:
   FormFinder(const Formula& formula, const Stage& stage, const SymbolBindings& nominal, TileSizes sizes)
@@ -129,12 +142,11 @@ class DigitJoiner {
   bool join_panel(const Expr& b) {
     const Shape& shape = formula_.buffer(b->buffer).shape;
     const std::size_t rank = shape.size();
-    if (rank < 5 || !shape[rank - 1].is(2) || !shape[rank - 2].is(kTileColumns) ||
-        !shape[rank - 3].is(kTilePairs))
-      return false;
+    const std::int64_t group = rank < 5 ? 0 : group_of(shape);
+    if (group == 0 || !shape[rank - 1].is(group)) return false;
     const std::vector<Expr> index = te::index_of(*b);
     const Digits k = digits_of(
-        index[rank - 4] * Expr::index(kTileDepth) + index[rank - 3] * Expr::index(2) + index[rank - 1],
+        index[rank - 4] * Expr::index(kTileDepth) + index[rank - 3] * Expr::index(group) + index[rank - 1],
         stage_.reduction);
     const Digits n = digits_of(index[0] * Expr::index(kTileColumns) + index[rank - 2], stage_.axes);
     if (k.size() > 1) join(k, stage_.reduction);
@@ -259,42 +271,55 @@ std::optional<TileForm> tile_form(const Formula& formula, const Stage& stage, co
   return FormFinder(formula, stage, nominal, sizes).find();
 }
 
-std::size_t pair_dimension(const Shape& shape) {
-  return shape.back().is(2) ? shape.size() - 3 : shape.size() - 2;
+ProductUnit product_unit(const Target& target) {
+  const MatrixUnit* unit = target.kind == TargetKind::Cpu ? target.matrix_unit(DType::BF16) : nullptr;
+  if (unit == nullptr) return ProductUnit::None;
+  auto is = [unit](std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+    return unit->rows == rows && unit->columns == columns && unit->depth == depth;
+  };
+  if (is(kTileRows, kTileColumns, kTileDepth)) return ProductUnit::Tiles;
+  if (is(1, kTileColumns, 2)) return ProductUnit::Pairs;
+  return is(2, 2, 4) ? ProductUnit::Quads : ProductUnit::None;
 }
 
-// Reads a panel packed in pairs, as far as n and k are that long.
+std::int64_t neighbours(const Target& target) { return product_unit(target) == ProductUnit::Quads ? 4 : 2; }
+
+std::size_t pair_dimension(const Shape& shape) {
+  return shape.back().is(group_of(shape)) ? shape.size() - 3 : shape.size() - 2;
+}
+
+// Reads a panel of pairs or quads, as far as n and k are that long.
 bool is_paired(const Formula& formula, const TileForm& form) {
   if (form.b->op != ExprOp::Load) return false;
   const std::vector<Expr> index = te::index_of(*form.b);
   const Shape& shape = formula.buffer(form.b->buffer).shape;
-  if (shape.size() < 4) return false;
-  const bool apart = shape.back().is(2) && shape[shape.size() - 2].is(kTileColumns);
+  const std::int64_t group = shape.size() < 4 ? 0 : group_of(shape);
+  if (group == 0) return false;
   const std::size_t pairs = pair_dimension(shape);
-  if ((!apart && !shape.back().is(2 * kTileColumns)) || pairs < 2 || !shape[pairs].is(kTilePairs))
-    return false;
+  if (pairs < 2) return false;
   const te::IndexAlgebra algebra(formula);
   auto is = [&](const Expr& one, const Expr& other) {
     return te::same(algebra.simplified(one), algebra.simplified(other));
   };
-  const Expr k = Expr::variable(form.k), n = Expr::variable(form.n);
-  const Expr lane = mod(n, Expr::index(kTileColumns)), which = mod(k, Expr::index(2));
+  const Expr k = Expr::variable(form.k), n = Expr::variable(form.n), side = Expr::index(group);
+  const Expr lane = mod(n, Expr::index(kTileColumns)), which = mod(k, side);
   return is(index[0], floor_div(n, Expr::index(kTileColumns))) &&
          is(index[pairs - 1], floor_div(k, Expr::index(kTileDepth))) &&
-         is(index[pairs], mod(floor_div(k, Expr::index(2)), Expr::index(kTilePairs))) &&
-         (apart ? is(index[pairs + 1], lane) && is(index[pairs + 2], which)
-                : is(index[pairs + 1], lane * Expr::index(2) + which));
+         is(index[pairs], mod(floor_div(k, side), Expr::index(kTileDepth / group))) &&
+         (pairs + 3 == shape.size() ? is(index[pairs + 1], lane) && is(index[pairs + 2], which)
+                                    : is(index[pairs + 1], lane * side + which));
 }
 
-Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth) {
+Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth, const Target& target) {
+  const std::int64_t group = neighbours(target);
   Layout layout{{columns, kTileColumns, 0}};
   for (std::size_t d = 0; d < rank; ++d) {
     if (d != columns && d != depth) layout.push_back({d, 1, 0});
   }
   layout.push_back({depth, kTileDepth, 0});
-  layout.push_back({depth, 2, kTilePairs});
+  layout.push_back({depth, group, kTileDepth / group});
   layout.push_back({columns, 1, kTileColumns});
-  layout.push_back({depth, 1, 2});
+  layout.push_back({depth, 1, group});
   return layout;
 }
 

@@ -1,10 +1,15 @@
-// Which stages are products that a tile unit can make, and how their weights lie for it.
+// Which stages are products that a unit for bf16 can make, and how their weights lie for it.
 #pragma once
 
 #include "schedule/lowering.h"
 #include "types/layout.h"
 
 namespace xyntra {
+
+// What multiplies bf16 on a target: whole tiles (AMX); or vectors of sums, by pairs of neighbours along the sum (AVX512_BF16) or by
+// quads of them (BFMMLA).
+enum class ProductUnit : std::uint8_t { None, Tiles, Pairs, Quads };
+ProductUnit product_unit(const Target& target);
 
 // Of one tile: 16 rows of 64 bytes. The second factor has pairs along the sum in its rows.
 inline constexpr std::int64_t kTileRows = 16, kTileColumns = 16, kTilePairs = 16, kTileDepth = 32;
@@ -24,12 +29,14 @@ enum class TileSizes : std::uint8_t { Constant, Any };
 std::optional<TileForm> tile_form(const te::Formula& formula, const te::Stage& stage,
                                   const SymbolBindings& nominal, TileSizes sizes = TileSizes::Constant);
 
-// A weight whose dimension `columns` runs along the result and `depth` along the sum, as tiles read it:
-// [n/16, the others…, k/32, k/2%16, n%16, k%2].
-Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth);
+// How many neighbours along the sum stand side by side: 2, or 4 where the unit takes quads.
+std::int64_t neighbours(const Target& target);
+// A weight whose dimension `columns` runs along the result and `depth` along the sum, as units read it:
+// [n/16, the others…, k/32, k/2%16, n%16, k%2], or the same with quads, [n/16, …, k/32, k/4%8, n%16, k%4].
+Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth, const Target& target);
 // b lies so, or with its last two dimensions as one, [n/16, …, k/32, k/2%16, n%16*2 + k%2].
 bool is_paired(const te::Formula& formula, const TileForm& form);
-std::size_t pair_dimension(const Shape& shape);  // of a buffer that lies so: k/2%16
+std::size_t pair_dimension(const Shape& shape);  // of a buffer that lies so: k/2%16 or k/4%8
 
 // The dimensions of a weight that products read; nothing where the buffer is not read as one.
 struct PairedAxes {

@@ -16,6 +16,9 @@ namespace {
 constexpr void fill_amx(Target& target) {
 #include "target/tables/amx.def"
 }
+constexpr void fill_avx512_bf16(Target& target) {
+#include "target/tables/avx512_bf16.def"
+}
 constexpr void fill_avx512(Target& target) {
 #include "target/tables/avx512.def"
 }

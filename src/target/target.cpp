@@ -143,8 +143,20 @@ const Target& target_for(std::span<const std::string_view> features) {
 }
 
 const Target& host_target() {
-  static const Target& target = target_for(host_features());
+  static const Target& target = []() -> const Target& {
+    std::vector<std::string_view> features = host_features();
+    for (std::string_view slow : slow_host_features()) std::erase(features, slow);
+    return target_for(features);
+  }();
   return target;
+}
+
+bool runs_on_host(const Target& target) {
+  const std::vector<std::string_view> features = host_features();
+  return target.kind == TargetKind::Cpu &&
+         std::ranges::all_of(split(target.required_features, ' '), [&](std::string_view feature) {
+           return feature.empty() || std::ranges::find(features, feature) != features.end();
+         });
 }
 
 }  // namespace xyntra

@@ -84,9 +84,12 @@ Result<const Target*> find_target(std::string_view name);  // Usage error with t
 
 // The instruction set extensions of this processor that the tables ask for, spelled as there.
 std::vector<std::string_view> host_features();
+// Those of them that are slower than what does without.
+std::vector<std::string_view> slow_host_features();
 // The first CPU table all of whose features are there; depends on nothing else.
 const Target& target_for(std::span<const std::string_view> features);
-const Target& host_target();
+const Target& host_target();  // for all features but the slow ones
+bool runs_on_host(const Target& target);  // a CPU table all of whose features are there, slow or not
 
 std::string_view host_architecture();  // "x86_64", "aarch64"
 // This kind of processor, with everything that code made for it may use: the same text, the same code.

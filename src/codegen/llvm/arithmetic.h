@@ -20,6 +20,8 @@ struct MachineTraits {
   bool fuses = false;  // fma
   bool converts_f16 = false;
   bool tiles = false;  // AMX with bf16
+  bool bf16_pairs = false;  // AVX512_BF16
+  bool bf16_quads = false;  // BFMMLA
   bool streams = false;  // stores past the caches
   bool wide_functions = false;  // AVX-512's scaling by powers of two, and its largest of two numbers
   const llvm::TargetMachine* machine = nullptr;

@@ -336,6 +336,8 @@ Status KernelEmitter::call(const StmtNode& node) {
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
     return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
+  if (node.intrinsic == kir::Intrinsic::MultiplyPairsBf16) return multiply_pairs(node);
+  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsBf16) return multiply_quads(node);
   return tile_call(node);
 }
 

@@ -112,6 +112,13 @@ class KernelEmitter {
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
                    const te::Expr& columns, bool load, std::optional<kir::RowDimension> along);
 
+  // units.cpp
+  Status multiply_pairs(const kir::StmtNode& node);
+  Status multiply_quads(const kir::StmtNode& node);
+  Value* load_run(const kir::Operand& operand, llvm::Type* element, std::int64_t count);
+  void accumulate(const kir::Operand& sums, unsigned lanes, llvm::Intrinsic::ID multiply, Value* left,
+                  Value* right);
+
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   MachineTraits traits_;
@@ -159,6 +166,14 @@ class KernelEmitter {
   };
   std::unordered_map<Key, Value*, KeyHash> emitted_;
 };
+
+template <class Instruction>
+Instruction* KernelEmitter::marked(kir::BufferId buffer, Instruction* access) {
+  if (scopes_.empty() || in_registers(buffer)) return access;
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes_[buffer.index]);
+  access->setMetadata(llvm::LLVMContext::MD_noalias, others_[buffer.index]);
+  return access;
+}
 
 template <class Body>
 void KernelEmitter::each_active_lane(Value* mask, Body body) {

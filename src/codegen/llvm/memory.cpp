@@ -58,14 +58,6 @@ Value* KernelEmitter::base(BufferId id) {
   return known = loaded;
 }
 
-template <class Instruction>
-Instruction* KernelEmitter::marked(BufferId buffer, Instruction* access) {
-  if (scopes_.empty() || in_registers(buffer)) return access;
-  access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes_[buffer.index]);
-  access->setMetadata(llvm::LLVMContext::MD_noalias, others_[buffer.index]);
-  return access;
-}
-
 Value* KernelEmitter::from_memory(BufferId buffer, Value* x) {
   const DType dtype = kernel_.buffer(buffer).dtype;
   if (!in_registers(buffer)) return arithmetic_.from_storage(dtype, x);

@@ -1,0 +1,348 @@
+#include "schedule/lower_vector_tiles.h"
+
+#include <algorithm>
+
+#include "schedule/tile_rows.h"
+
+namespace xyntra {
+
+using kir::Intrinsic;
+using kir::LoopKind;
+using kir::Operand;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::Stage;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kColumns = kTileColumns, kDepth = kTileDepth;
+constexpr std::int64_t kMostPanels = 4;
+constexpr std::int64_t kItemRows = 128;  // of one work item, about
+
+// What one instruction does: sums of so many rows and columns, a group of neighbours along k. The highest tile, and the vectors
+// of factors that wait in registers beside its sums: those of one line of b, or those of a's rows.
+struct VectorUnit {
+  Intrinsic multiply;
+  std::int64_t rows, columns, group, most_rows;
+  bool keeps_lines;
+
+  std::int64_t lanes() const { return rows * columns; }
+  std::int64_t across(std::int64_t panels) const { return panels * kColumns / columns; }
+  std::int64_t down(std::int64_t height) const { return (height + rows - 1) / rows; }
+  std::int64_t registers(std::int64_t height, std::int64_t panels) const {
+    const std::int64_t waiting = keeps_lines ? across(panels) + 1 : down(height) + 2;
+    return down(height) * across(panels) + waiting;
+  }
+};
+constexpr VectorUnit kPairs{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
+constexpr VectorUnit kQuads{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
+
+class VectorTiles {
+ public:
+  VectorTiles(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows, const VectorUnit& unit)
+      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows), unit_(unit) {
+    const Dim rows_of_all = row_count();
+    height_ = unit_.most_rows;
+    if (rows_of_all.is_constant() && rows_of_all.constant() > 0) {
+      // Tiles of nearly one size.
+      const std::int64_t all = rows_of_all.constant(), tiles = (all + height_ - 1) / height_;
+      height_ = std::min(height_, unit_.down((all + tiles - 1) / tiles) * unit_.rows);
+    }
+    stored_together_ =
+        lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kMostPanels * kColumns);
+  }
+
+  std::vector<Stmt> phases() {
+    std::int64_t panels = kMostPanels;
+    const std::int64_t columns = extent(form_.n).constant(), all = (columns + kColumns - 1) / kColumns;
+    while (panels > 1 &&
+           (panels > all || unit_.registers(height_, panels) > lowering_.target().vector_registers))
+      --panels;
+    const std::int64_t whole = all / panels, rest = all % panels;
+    std::vector<Stmt> made{phase({0, whole, panels})};
+    if (rest > 0) made.push_back(phase({whole * panels * kColumns, 1, rest}));
+    return made;
+  }
+
+ private:
+  // `count` times `panels` panels of 16 columns, from `first` on.
+  struct Panels {
+    std::int64_t first = 0, count = 1, panels = 1;
+  };
+  struct Block {
+    Substitution bound;
+    Expr column;  // the first one
+    std::int64_t panels = 1;
+    bool masked = false;  // columns beyond the last one are padding
+    kir::BufferId kept;  // sums on their way out of the registers
+  };
+  struct Tile {
+    Expr first;  // row
+    std::int64_t height = 1;
+    bool clamped = false;  // rows beyond the last repeat it, and are not stored
+  };
+
+  Dim row_count() const { return tile_.count(lowering_.formula()); }
+  const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
+  const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
+
+  // Whether panels are the outermost loop: what is read again and again should be what stays in a cache.
+  bool panels_outside(std::int64_t columns_together) const {
+    std::int64_t a = 2, b = 2 * lowering_.size(extent(form_.n)), rows = 1;
+    for (VarId loop : te::variables_of(form_.a)) a *= lowering_.size(extent(loop));
+    for (VarId loop : stage_.reduction) b *= lowering_.size(extent(loop));
+    for (VarId loop : form_.rows) rows *= lowering_.size(extent(loop));
+    const std::int64_t room = lowering_.target().l2_bytes / 2;
+    const std::int64_t again_a = a <= room ? 0 : a * lowering_.size(extent(form_.n)) / columns_together;
+    const std::int64_t again_b = b <= room ? 0 : b * rows / kItemRows;
+    return again_a < again_b;
+  }
+
+  Stmt phase(const Panels& across) {
+    std::vector<VarId> grid;
+    Block block;
+    auto over = [&](VarId axis, const Dim& turns) {
+      if (turns.is(1)) return Expr::index(0);
+      grid.push_back(lowering_.loop(name(axis), turns));
+      return Expr::variable(grid.back());
+    };
+    auto columns = [&] {
+      block.column =
+          Expr::index(across.first) + over(form_.n, across.count) * Expr::index(across.panels * kColumns);
+    };
+    block.panels = across.panels;
+    block.masked = across.first + across.count * across.panels * kColumns > extent(form_.n).constant();
+    for (const auto* list : {&form_.batch, &form_.columns}) {
+      for (VarId axis : *list) block.bound[axis.index] = over(axis, extent(axis));
+    }
+    const bool outside = panels_outside(across.panels * kColumns);
+    if (outside) columns();
+    for (VarId axis : form_.rows) {
+      if (axis != tile_.axis && axis != tile_.outer) block.bound[axis.index] = over(axis, extent(axis));
+    }
+    const Dim rows = row_count(), tiles = ceil_div(rows, height_);
+    std::int64_t group = std::max<std::int64_t>(1, kItemRows / height_);
+    if (tiles.is_constant()) group = even_part(tiles.constant(), group);
+    const Expr first = over(tile_.axis, ceil_div(tiles, group)) * Expr::index(group);
+    if (!outside) columns();
+    const std::int64_t kept_rows = unit_.down(height_) * unit_.rows;
+    block.kept = lowering_.scratch("c", DType::F32, {kept_rows, across.panels * kColumns}, Scope::Shared);
+    Stmt body = Lowering::where_any(rows, over_tiles(block, first, group));
+    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
+    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Grid, *loop, body);
+    return body;
+  }
+
+  // Groups of nearly one size.
+  static std::int64_t even_part(std::int64_t tiles, std::int64_t most) {
+    const std::int64_t groups = std::max<std::int64_t>(1, (tiles + most - 1) / most);
+    return std::max<std::int64_t>(1, (tiles + groups - 1) / groups);
+  }
+
+  // The tiles of a work item; the last of all is lower, or, where the number of rows is not known, repeats the last row.
+  Stmt over_tiles(const Block& block, const Expr& first, std::int64_t group) {
+    const Dim rows = row_count(), full = floor_div(rows, height_), rest = rows - full * height_;
+    auto low = [&] {
+      const Expr begin = Expr::size(full * height_);
+      if (rest.is_constant()) return tile(block, {begin, rest.constant(), false});
+      return tile(block, {begin, height_, true});
+    };
+    if (full.is(0)) return low();
+    const VarId turn = lowering_.loop("t", group);
+    const Expr number = first + Expr::variable(turn);
+    Stmt body = tile(block, {number * Expr::index(height_), height_, false});
+    const bool even = rest.is(0) && full.is_constant() && full.constant() % group == 0;
+    if (!even) {
+      Stmt last;
+      if (!rest.is(0)) {
+        Expr is_low = equal(number, Expr::size(full));
+        if (!rest.is_constant()) is_low = is_low & (Expr::index(0) < Expr::size(rest));
+        last = Stmt::branch(std::move(is_low), low());
+      }
+      body = Stmt::branch(number < Expr::size(full), std::move(body), std::move(last));
+    }
+    return Stmt::loop(LoopKind::Serial, turn, std::move(body));
+  }
+
+  Stmt unrolled(const char* name, std::int64_t turns, const std::function<Stmt(const Expr&)>& body) {
+    if (turns == 1) return body(Expr::index(0));
+    const VarId turn = lowering_.loop(name, turns);
+    return Stmt::loop(LoopKind::Unrolled, turn, body(Expr::variable(turn)));
+  }
+  Stmt in_lanes(std::int64_t turns, const std::function<Stmt(const Expr&)>& body) {
+    const VarId lane = lowering_.loop("l", turns);
+    return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
+  }
+
+  Stmt tile(const Block& block, const Tile& tile) {
+    const std::int64_t down = unit_.down(tile.height), across = unit_.across(block.panels);
+    const kir::BufferId sums =
+        lowering_.scratch("acc", DType::F32, {down, across, unit_.lanes()}, Scope::Register);
+    auto each = [&](const std::function<Stmt(const Expr&, const Expr&)>& body) {
+      return unrolled("r", down, [&](const Expr& r) {
+        return unrolled("v", across, [&](const Expr& v) { return body(r, v); });
+      });
+    };
+    Stmt cleared = each([&](const Expr& r, const Expr& v) {
+      return in_lanes(unit_.lanes(), [&](const Expr& l) {
+        return Stmt::store(sums, {r, v, l}, Expr::number(DType::F32, 0));
+      });
+    });
+    // The rows of a vector of sums leave it one by one.
+    Stmt kept = each([&](const Expr& r, const Expr& v) {
+      return unrolled("i", unit_.rows, [&](const Expr& i) {
+        return in_lanes(unit_.columns, [&](const Expr& l) {
+          return Stmt::store(block.kept,
+                             {r * Expr::index(unit_.rows) + i, v * Expr::index(unit_.columns) + l},
+                             Expr::load(sums, DType::F32, {r, v, i * Expr::index(unit_.columns) + l}));
+        });
+      });
+    });
+    return Stmt::block(
+        {std::move(cleared), products(block, tile, sums), std::move(kept), results(block, tile)});
+  }
+
+  // ---- the sum
+
+  Stmt products(const Block& block, const Tile& tile, kir::BufferId sums) {
+    Substitution bound = block.bound;
+    std::vector<VarId> loops;
+    for (VarId axis : form_.deeper) {
+      loops.push_back(lowering_.loop(name(axis), extent(axis)));
+      bound[axis.index] = Expr::variable(loops.back());
+    }
+    const std::int64_t depth = extent(form_.k).constant(), blocks = depth / kDepth, tail = depth % kDepth;
+    auto turn = [&](const Expr& k, std::int64_t count) {
+      bound[form_.k.index] = k;
+      return unit_.keeps_lines ? by_rows(block, tile, sums, bound, count)
+                               : by_columns(block, tile, sums, bound, count);
+    };
+    auto groups = [&](const Expr& from, std::int64_t count) {
+      const VarId group = lowering_.loop("p", count);
+      return Stmt::loop(LoopKind::Serial, group,
+                        turn(from + Expr::variable(group) * Expr::index(unit_.group), unit_.group));
+    };
+    std::vector<Stmt> steps;
+    if (blocks > 0) {
+      const VarId step = lowering_.loop(name(form_.k), blocks);
+      steps.push_back(Stmt::loop(LoopKind::Serial, step,
+                                 groups(Expr::variable(step) * Expr::index(kDepth), kDepth / unit_.group)));
+    }
+    const Expr rest = Expr::index(blocks * kDepth);
+    if (tail >= unit_.group) steps.push_back(groups(rest, tail / unit_.group));
+    if (tail % unit_.group > 0)
+      steps.push_back(turn(rest + Expr::index(tail / unit_.group * unit_.group), tail % unit_.group));
+    Stmt body = Stmt::block(std::move(steps));
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    return body;
+  }
+
+  Operand factor(const Expr& load, const Substitution& bound) {
+    const Expr at = lowering_.body(load, bound).value;
+    return {kir::BufferId(at->buffer.index), te::index_of(*at), {}};
+  }
+  Operand row(const Tile& tile, Substitution bound, const Expr& number) {
+    Expr m = tile.first + number;
+    if (tile.clamped) m = te::min(m, Expr::size(row_count() - 1));
+    // From where the first row lies the others follow, across lines too.
+    if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
+    bound[tile_.axis.index] = m;
+    return factor(form_.a, bound);
+  }
+  static Operand number(std::int64_t value) { return {{}, {}, Expr::index(value)}; }
+
+  // The lines of b stay in registers while one row after another is multiplied by them.
+  Stmt by_rows(const Block& block, const Tile& tile, kir::BufferId sums, const Substitution& bound,
+               std::int64_t count) {
+    return unrolled("r", unit_.down(tile.height), [&](const Expr& r) {
+      return unrolled("v", block.panels, [&](const Expr& v) {
+        Substitution at = bound;
+        at[form_.n.index] = block.column + v * Expr::index(kColumns);
+        return Stmt::call(unit_.multiply, {Operand{sums, {r, v, Expr::index(0)}, {}}, row(tile, bound, r),
+                                           factor(form_.b, at), number(count)});
+      });
+    });
+  }
+
+  // All rows of a stay in registers while one column after another passes by.
+  Stmt by_columns(const Block& block, const Tile& tile, kir::BufferId sums, const Substitution& bound,
+                  std::int64_t count) {
+    const std::int64_t in_panel = kColumns / unit_.columns;
+    return unrolled("w", block.panels, [&](const Expr& panel) {
+      return unrolled("v", in_panel, [&](const Expr& v) {
+        Substitution at = bound;
+        at[form_.n.index] = block.column + panel * Expr::index(kColumns) + v * Expr::index(unit_.columns);
+        return unrolled("r", unit_.down(tile.height), [&](const Expr& r) {
+          const Expr first = r * Expr::index(unit_.rows);
+          // Where there is no second row, the first is multiplied twice, and one of the results dropped.
+          Expr second = first + Expr::index(1);
+          if (tile.height % unit_.rows != 0) second = te::min(second, Expr::index(tile.height - 1));
+          return Stmt::call(
+              unit_.multiply,
+              {Operand{sums, {r, panel * Expr::index(in_panel) + v, Expr::index(0)}, {}},
+               row(tile, bound, first), row(tile, bound, second), factor(form_.b, at), number(count)});
+        });
+      });
+    });
+  }
+
+  // ---- the epilogue
+
+  Stmt results(const Block& block, const Tile& tile) {
+    const VarId turn = lowering_.loop("r", tile.height);
+    const Expr r = Expr::variable(turn), m = tile.first + r;
+    Stmt body = row_of_results(block, m, r);
+    if (tile.clamped) body = Stmt::branch(m < Expr::size(row_count()), std::move(body));
+    return Stmt::loop(LoopKind::Serial, turn, std::move(body));
+  }
+
+  Stmt row_of_results(const Block& block, const Expr& m, const Expr& kept) {
+    // Panels side by side are one vector, where that is in one piece.
+    const std::int64_t vectors = block.masked || !stored_together_ ? block.panels : 1,
+                       width = block.panels / vectors * kColumns;
+    std::vector<Stmt> panels;
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      panels.push_back(in_lanes(width, [&](const Expr& lane) {
+        const Expr within = Expr::index(v * width) + lane, column = block.column + within;
+        Substitution bound = block.bound;
+        tile_.bind(bound, m);
+        bound[form_.n.index] = column;
+        const Expr value = Expr::load(block.kept, DType::F32, {kept, within});
+        Lowering::Body result{{}, value};
+        if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
+        Stmt store = lowering_.store(stage_, bound, std::move(result));
+        if (!block.masked) return store;
+        return Stmt::branch(column < Expr::size(extent(form_.n)), std::move(store));
+      }));
+    }
+    Stmt body = Stmt::block(std::move(panels));
+    if (!tile_.outer.valid() || extent(tile_.axis).is(tile_.pitch)) return body;
+    return Stmt::branch(mod(m, Expr::index(tile_.pitch)) < Expr::size(extent(tile_.axis)), std::move(body));
+  }
+
+  Lowering& lowering_;
+  const Stage& stage_;
+  TileForm form_;
+  TileRows tile_;
+  VectorUnit unit_;
+  std::int64_t height_ = 1;
+  bool stored_together_ = false;  // results of all panels
+};
+
+}  // namespace
+
+std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage) {
+  auto form = tile_form(lowering.formula(), stage, lowering.nominal());
+  if (!form || !is_paired(lowering.formula(), *form)) return {};
+  auto rows = tile_rows(lowering, *form);
+  if (!rows) return {};
+  const bool pairs = product_unit(lowering.target()) == ProductUnit::Pairs;
+  return VectorTiles(lowering, stage, std::move(*form), *rows, pairs ? kPairs : kQuads).phases();
+}
+
+}  // namespace xyntra

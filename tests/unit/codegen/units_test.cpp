@@ -1,0 +1,183 @@
+// Units that multiply a few bf16 neighbours: machine code and simulator, bit for bit, over numbers of every kind.
+#include <bit>
+#include <random>
+
+#include "kir/sim.h"
+#include "target/target.h"
+#include "unit/codegen/kernel_runner.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::size_t kItems = 512;
+
+struct Numbers {
+  std::vector<float> sums;
+  std::vector<std::uint16_t> a, b;
+};
+
+// Random bits are mostly far apart; numbers of like size, and such as fall below the smallest normal one, show how sums are rounded.
+Numbers numbers(std::uint32_t seed, std::uint32_t kept, std::uint32_t set, std::size_t sums, std::size_t a,
+                std::size_t b) {
+  std::mt19937 random(seed);
+  auto bits = [&] { return (static_cast<std::uint32_t>(random()) & kept) | set; };
+  Numbers made;
+  for (std::size_t i = 0; i < kItems * sums; ++i) {
+    const float sum = std::bit_cast<float>(bits());
+    made.sums.push_back(sum != sum ? 1.0F : sum);  // a NaN has other bits in other registers
+  }
+  for (std::size_t i = 0; i < kItems * a; ++i) made.a.push_back(static_cast<std::uint16_t>(bits() >> 16));
+  for (std::size_t i = 0; i < kItems * b; ++i) made.b.push_back(static_cast<std::uint16_t>(bits() >> 16));
+  return made;
+}
+
+struct Range {
+  std::uint32_t kept, set;
+};
+constexpr Range kRanges[] = {
+    {0xffffffff, 0},  // everything
+    {0x80ffffff, 0x3f000000},  // of like size
+    {0x83ffffff, 0x1e000000},  // products near the smallest normal number
+    {0x81ffffff, 0},  // denormal sums
+    {0x80ffffff, 0x5f000000},  // products near the largest one
+};
+
+bool has(std::string_view feature) {
+  const auto features = host_features();
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+void expect_equal_bits(const kir::Kernel& kernel, Numbers given, bool here) {
+  std::vector<float> result(given.sums.size());
+  auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
+  const std::span<std::byte> arguments[] = {bytes(given.sums), bytes(given.a), bytes(given.b), bytes(result)};
+  auto report = kir::simulate(kernel, arguments);
+  ASSERT_TRUE(report.has_value()) << report.error().to_string();
+  if (!here) return;
+  KernelRunner runner(kernel);
+  auto buffers = runner.buffers();
+  buffers[0].set(given.sums);
+  buffers[1].set(given.a);
+  buffers[2].set(given.b);
+  ASSERT_EQ(0, runner.run(buffers));
+  const auto got = buffers[3].as<float>();
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(result[i]))
+        << "element " << i;
+}
+
+kir::Kernel parsed(const std::string& text) {
+  auto kernel = kir::parse_kernel(text);
+  EXPECT_TRUE(kernel.has_value()) << kernel.error().to_string();
+  EXPECT_EQ(kir::to_string(*kir::parse_kernel(kir::to_string(*kernel))), kir::to_string(*kernel));
+  const auto good = kir::verify(*kernel);
+  EXPECT_TRUE(good.has_value()) << good.error().to_string();
+  return *kernel;
+}
+
+kir::Kernel pairs(int count) {
+  return parsed(
+      R"(kernel pairs(s: f32[512, 16] global, a: bf16[512, 2] global, b: bf16[512, 16, 2] global, y: f32[512, 16] global out) {
+  register c: f32[16]
+  grid i < 512 {
+    vector l < 16 { c[l] = s[i, l] }
+    multiply_pairs_bf16(c[0], a[i, )" +
+      std::string(count == 1 ? "1" : "0") + R"(], b[i, 0, 0], )" + std::to_string(count) + R"()
+    vector l < 16 { y[i, l] = c[l] }
+  }
+})");
+}
+
+kir::Kernel quads(int count) {
+  return parsed(
+      R"(kernel quads(s: f32[512, 4] global, a: bf16[512, 2, 4] global, b: bf16[512, 8] global, y: f32[512, 4] global out) {
+  register c: f32[4]
+  grid i < 512 {
+    vector l < 4 { c[l] = s[i, l] }
+    multiply_quads_bf16(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
+      std::to_string(count) + R"()
+    vector l < 4 { y[i, l] = c[l] }
+  }
+})");
+}
+
+TEST(Units, PairsGiveTheProcessorsDigits) {
+  for (const Range& range : kRanges) {
+    SCOPED_TRACE(range.set);
+    for (std::uint32_t seed = 1; seed < 4; ++seed)
+      expect_equal_bits(pairs(2), numbers(seed, range.kept, range.set, 16, 2, 32), has("avx512bf16"));
+    expect_equal_bits(pairs(1), numbers(9, range.kept, range.set, 16, 2, 32), has("avx512bf16"));
+  }
+}
+
+TEST(Units, QuadsGiveTheProcessorsDigits) {
+  for (const Range& range : kRanges) {
+    SCOPED_TRACE(range.set);
+    for (std::uint32_t seed = 1; seed < 4; ++seed)
+      expect_equal_bits(quads(4), numbers(seed, range.kept, range.set, 4, 8, 8), has("bf16"));
+    for (int count : {1, 2, 3})
+      expect_equal_bits(quads(count), numbers(9, range.kept, range.set, 4, 8, 8), has("bf16"));
+  }
+}
+
+// By hand: 1 + 2^-24 lies between 1 and its neighbour; rounded to odd it is the neighbour, 2^-24 more than nothing.
+TEST(Units, QuadsAreRoundedToOdd) {
+  auto run = [](float sum, std::vector<float> a, std::vector<float> b) {
+    Numbers given{std::vector<float>(kItems * 4, sum), std::vector<std::uint16_t>(kItems * 8),
+                  std::vector<std::uint16_t>(kItems * 8)};
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      given.a[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(a[i]) >> 16);
+      given.b[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(b[i]) >> 16);
+    }
+    std::vector<float> result(given.sums.size());
+    auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
+    const std::span<std::byte> arguments[] = {bytes(given.sums), bytes(given.a), bytes(given.b),
+                                              bytes(result)};
+    EXPECT_TRUE(kir::simulate(quads(4), arguments).has_value());
+    return result[0];
+  };
+  EXPECT_EQ(run(1, {0x1p-12F}, {0x1p-12F}), 0x1.000002p0F);
+  EXPECT_EQ(run(1, {0x1p-12F}, {-0x1p-14F}), 0x1.fffffep-1F);  // below 1, where digits are half as far apart
+  EXPECT_EQ(run(1, {0x1p-60F}, {0x1p-60F}), 0x1.000002p0F);
+  EXPECT_EQ(run(2, {1, 1, 1, 1}, {1, 2, 3, 4}), 12.0F);
+  EXPECT_EQ(run(0, {0x1p-100F}, {0x1p-30F}), 0.0F);
+  EXPECT_EQ(run(0x1.fffffep127F, {0x1p64F}, {0x1p63F}), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(run(0x1.fffffep127F, {0x1p40F}, {0x1p40F}), 0x1.fffffep127F);
+}
+
+// A processor that has no such unit says so.
+TEST(Units, AreRefusedWhereThereAreNone) {
+  const kir::Kernel two = pairs(2), four = quads(4);
+  auto made = compile_kernels(std::span(&two, 1), *cpu_target("avx512"));
+  ASSERT_FALSE(made.has_value());
+  EXPECT_NE(made.error().message.find("AVX512_BF16"), std::string::npos) << made.error().message;
+  made = compile_kernels(std::span(&four, 1), *cpu_target("neon"));
+  ASSERT_FALSE(made.has_value());
+  EXPECT_NE(made.error().message.find("BFMMLA"), std::string::npos) << made.error().message;
+  auto text = kernels_text(std::span(&two, 1), *cpu_target("avx512_bf16"), CodeText::Assembly);
+  ASSERT_TRUE(text.has_value()) << text.error().message;
+  EXPECT_NE(text->find("vdpbf16ps"), std::string::npos);
+  text = kernels_text(std::span(&four, 1), *cpu_target("neon_bf16"), CodeText::Assembly);
+  ASSERT_TRUE(text.has_value()) << text.error().message;
+  EXPECT_NE(text->find("bfmmla"), std::string::npos);
+}
+
+TEST(Units, StayInsideTheirBuffers) {
+  auto refusal = [](std::string text, const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+    auto kernel = kir::parse_kernel(text);
+    EXPECT_TRUE(kernel.has_value()) << kernel.error().to_string();
+    const auto good = kir::verify(*kernel);
+    return good ? std::string("none") : good.error().message;
+  };
+  const std::string two = kir::to_string(pairs(2)), four = kir::to_string(quads(4));
+  EXPECT_NE(refusal(two, "a[i, 0]", "a[i, 1]").find("not shown to stay within 2"), std::string::npos);
+  EXPECT_NE(refusal(two, "b[i, 0, 0]", "b[i, 0, 1]").find("not shown to stay within 32"), std::string::npos);
+  EXPECT_NE(refusal(two, ", 2)", ", 3)").find("from 1 to 2"), std::string::npos);
+  EXPECT_NE(refusal(two, "c[0], a", "c[1], a").find("not shown to stay within 16"), std::string::npos);
+  EXPECT_NE(refusal(four, "a[i, 1, 0]", "a[i, 1, 2]").find("not shown"), std::string::npos);
+  EXPECT_NE(refusal(four, ", 4)", ", 0)").find("from 1 to 4"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xyntra
