@@ -93,12 +93,13 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
 }
 
 // Shaders for a GPU by WebGPU, with everything an adapter may have unless they are to run anywhere; assembly for the
-// processor at hand otherwise.
+// processor at hand otherwise, or for that of a target it is none of.
 Result<std::string> code_of(const Plan& plan, const Target& target, bool portable) {
   const WgslFeatures all{
       .int64 = true, .float64 = true, .float16 = true, .float16_rounds = true, .float16_adds = true};
   if (target.kind == TargetKind::WebGpu) return shaders_of(plan, portable ? WgslFeatures{} : all);
-  return assembly_of(plan, "native");
+  const bool another = target.kind == TargetKind::Cpu && !runs_on_host(target);
+  return assembly_of(plan, another ? target.name : "native");
 }
 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
@@ -142,7 +143,7 @@ VerbAction declare_export(Flags& syntax, Session& session) {
   syntax.push_back(
       {"--stage", &flags->stage,
        "import: the graph as it was read; rewritten; fused: with its groups; kernels: their loops; "
-       "code: their assembly for this processor",
+       "code: their assembly, for this processor if the target is one it can be",
        "STAGE", Flag::Defaulted});
   syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
   syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});

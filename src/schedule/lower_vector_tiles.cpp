@@ -149,7 +149,9 @@ class VectorTiles {
     auto low = [&] {
       const Expr begin = Expr::size(full * height_);
       if (rest.is_constant()) return tile(block, {begin, rest.constant(), false});
-      return tile(block, {begin, height_, true});
+      const std::int64_t few = unit_.most_rows / 3 / unit_.rows * unit_.rows;
+      return Stmt::branch(Expr::size(rest) <= Expr::index(few), tile(block, {begin, few, true}),
+                          tile(block, {begin, height_, true}));
     };
     if (full.is(0)) return low();
     const VarId turn = lowering_.loop("t", group);
