@@ -18,7 +18,6 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kColumns = kTileColumns, kDepth = kTileDepth;
 constexpr std::int64_t kMostPanels = 4;
 constexpr std::int64_t kItemRows = 128;  // of one work item, about
 
@@ -30,15 +29,15 @@ struct VectorUnit {
   bool keeps_lines;
 
   std::int64_t lanes() const { return rows * columns; }
-  std::int64_t across(std::int64_t panels) const { return panels * kColumns / columns; }
+  std::int64_t across(std::int64_t panels) const { return panels * kTileColumns / columns; }
   std::int64_t down(std::int64_t height) const { return (height + rows - 1) / rows; }
   std::int64_t registers(std::int64_t height, std::int64_t panels) const {
     const std::int64_t waiting = keeps_lines ? across(panels) + 1 : down(height) + 2;
     return down(height) * across(panels) + waiting;
   }
 };
-constexpr VectorUnit kPairs{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
-constexpr VectorUnit kQuads{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
+constexpr VectorUnit kPairUnit{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
+constexpr VectorUnit kQuadUnit{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
 
 class VectorTiles {
  public:
@@ -52,18 +51,19 @@ class VectorTiles {
       height_ = std::min(height_, unit_.down((all + tiles - 1) / tiles) * unit_.rows);
     }
     stored_together_ =
-        lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kMostPanels * kColumns);
+        lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kMostPanels * kTileColumns);
   }
 
   std::vector<Stmt> phases() {
     std::int64_t panels = kMostPanels;
-    const std::int64_t columns = extent(form_.n).constant(), all = (columns + kColumns - 1) / kColumns;
+    const std::int64_t columns = extent(form_.n).constant(),
+                       all = (columns + kTileColumns - 1) / kTileColumns;
     while (panels > 1 &&
            (panels > all || unit_.registers(height_, panels) > lowering_.target().vector_registers))
       --panels;
     const std::int64_t whole = all / panels, rest = all % panels;
     std::vector<Stmt> made{phase({0, whole, panels})};
-    if (rest > 0) made.push_back(phase({whole * panels * kColumns, 1, rest}));
+    if (rest > 0) made.push_back(phase({whole * panels * kTileColumns, 1, rest}));
     return made;
   }
 
@@ -111,14 +111,14 @@ class VectorTiles {
     };
     auto columns = [&] {
       block.column =
-          Expr::index(across.first) + over(form_.n, across.count) * Expr::index(across.panels * kColumns);
+          Expr::index(across.first) + over(form_.n, across.count) * Expr::index(across.panels * kTileColumns);
     };
     block.panels = across.panels;
-    block.masked = across.first + across.count * across.panels * kColumns > extent(form_.n).constant();
+    block.masked = across.first + across.count * across.panels * kTileColumns > extent(form_.n).constant();
     for (const auto* list : {&form_.batch, &form_.columns}) {
       for (VarId axis : *list) block.bound[axis.index] = over(axis, extent(axis));
     }
-    const bool outside = panels_outside(across.panels * kColumns);
+    const bool outside = panels_outside(across.panels * kTileColumns);
     if (outside) columns();
     for (VarId axis : form_.rows) {
       if (axis != tile_.axis && axis != tile_.outer) block.bound[axis.index] = over(axis, extent(axis));
@@ -129,7 +129,7 @@ class VectorTiles {
     const Expr first = over(tile_.axis, ceil_div(tiles, group)) * Expr::index(group);
     if (!outside) columns();
     const std::int64_t kept_rows = unit_.down(height_) * unit_.rows;
-    block.kept = lowering_.scratch("c", DType::F32, {kept_rows, across.panels * kColumns}, Scope::Shared);
+    block.kept = lowering_.scratch("c", DType::F32, {kept_rows, across.panels * kTileColumns}, Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_tiles(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
@@ -217,7 +217,8 @@ class VectorTiles {
       loops.push_back(lowering_.loop(name(axis), extent(axis)));
       bound[axis.index] = Expr::variable(loops.back());
     }
-    const std::int64_t depth = extent(form_.k).constant(), blocks = depth / kDepth, tail = depth % kDepth;
+    const std::int64_t depth = extent(form_.k).constant(), blocks = depth / kTileDepth,
+                       tail = depth % kTileDepth;
     auto turn = [&](const Expr& k, std::int64_t count) {
       bound[form_.k.index] = k;
       return unit_.keeps_lines ? by_rows(block, tile, sums, bound, count)
@@ -231,10 +232,11 @@ class VectorTiles {
     std::vector<Stmt> steps;
     if (blocks > 0) {
       const VarId step = lowering_.loop(name(form_.k), blocks);
-      steps.push_back(Stmt::loop(LoopKind::Serial, step,
-                                 groups(Expr::variable(step) * Expr::index(kDepth), kDepth / unit_.group)));
+      steps.push_back(
+          Stmt::loop(LoopKind::Serial, step,
+                     groups(Expr::variable(step) * Expr::index(kTileDepth), kTileDepth / unit_.group)));
     }
-    const Expr rest = Expr::index(blocks * kDepth);
+    const Expr rest = Expr::index(blocks * kTileDepth);
     if (tail >= unit_.group) steps.push_back(groups(rest, tail / unit_.group));
     if (tail % unit_.group > 0)
       steps.push_back(turn(rest + Expr::index(tail / unit_.group * unit_.group), tail % unit_.group));
@@ -264,7 +266,7 @@ class VectorTiles {
     return unrolled("r", unit_.down(tile.height), [&](const Expr& r) {
       return unrolled("v", block.panels, [&](const Expr& v) {
         Substitution at = bound;
-        at[form_.n.index] = block.column + v * Expr::index(kColumns);
+        at[form_.n.index] = block.column + v * Expr::index(kTileColumns);
         return Stmt::call(unit_.multiply, {Operand{sums, {r, v, Expr::index(0)}, {}}, row(tile, bound, r),
                                            factor(form_.b, at), number(count)});
       });
@@ -274,11 +276,11 @@ class VectorTiles {
   // All rows of a stay in registers while one column after another passes by.
   Stmt by_columns(const Block& block, const Tile& tile, kir::BufferId sums, const Substitution& bound,
                   std::int64_t count) {
-    const std::int64_t in_panel = kColumns / unit_.columns;
+    const std::int64_t in_panel = kTileColumns / unit_.columns;
     return unrolled("w", block.panels, [&](const Expr& panel) {
       return unrolled("v", in_panel, [&](const Expr& v) {
         Substitution at = bound;
-        at[form_.n.index] = block.column + panel * Expr::index(kColumns) + v * Expr::index(unit_.columns);
+        at[form_.n.index] = block.column + panel * Expr::index(kTileColumns) + v * Expr::index(unit_.columns);
         return unrolled("r", unit_.down(tile.height), [&](const Expr& r) {
           const Expr first = r * Expr::index(unit_.rows);
           // Where there is no second row, the first is multiplied twice, and one of the results dropped.
@@ -306,7 +308,7 @@ class VectorTiles {
   Stmt row_of_results(const Block& block, const Expr& m, const Expr& kept) {
     // Panels side by side are one vector, where that is in one piece.
     const std::int64_t vectors = block.masked || !stored_together_ ? block.panels : 1,
-                       width = block.panels / vectors * kColumns;
+                       width = block.panels / vectors * kTileColumns;
     std::vector<Stmt> panels;
     for (std::int64_t v = 0; v < vectors; ++v) {
       panels.push_back(in_lanes(width, [&](const Expr& lane) {
@@ -344,7 +346,7 @@ std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage) {
   auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
   const bool pairs = product_unit(lowering.target()) == ProductUnit::Pairs;
-  return VectorTiles(lowering, stage, std::move(*form), *rows, pairs ? kPairs : kQuads).phases();
+  return VectorTiles(lowering, stage, std::move(*form), *rows, pairs ? kPairUnit : kQuadUnit).phases();
 }
 
 }  // namespace xyntra
