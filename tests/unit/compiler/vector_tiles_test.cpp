@@ -43,7 +43,7 @@ Plan plan_for(const Graph& graph, const char* target, const SymbolBindings& nomi
               bool allow_reassociating = true) {
   CompileOptions options;
   options.target = *find_target(target);
-  options.products = DType::BF16;
+  options.precision = Precision::Bf16;
   options.fusion.choose.nominal = nominal;
   options.fusion.choose.allow_reassociating = allow_reassociating;
   auto plan = make_plan(graph, options);
