@@ -33,6 +33,14 @@ bool has_call(const Stmt& root) {
   return found;
 }
 
+bool has_barrier(const Stmt& root) {
+  bool found = false;
+  for_each_statement(root, [&found](const StmtNode& node) {
+    found = found || (node.kind == StmtNode::Kind::Call && node.intrinsic == Intrinsic::Barrier);
+  });
+  return found;
+}
+
 bool is_invariant(const Expr& expr, VarId var, const std::set<BufferId>& written) {
   bool invariant = true;
   te::for_each_node(expr, [&](const te::ExprNode& node) {

@@ -26,7 +26,8 @@
 //
 // Every load and store is in bounds, which the verifier proves from the loops' extents, or from what stands around it:
 //   - select(c, x[i], f) reads x only where c holds; the conditions of c (joined by &) and those of enclosing Ifs count;
-//   - after `check x.0 : i`, index i is within dimension 0 of x: the run ends in an error otherwise.
+//   - after `check x.0 : i`, index i is within dimension 0 of x: the run ends in an error otherwise. Not so in a work item
+//     whose threads meet at barriers: the run ends in an error there, too, but threads go on, since others wait for them.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+#include <unordered_set>
+
 #include "kir/bounds.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
@@ -13,7 +15,14 @@ using Kind = StmtNode::Kind;
 class Simplifier {
  public:
   explicit Simplifier(const Kernel& kernel)
-      : kernel_(kernel), algebra_(kernel.variables), prover_(kernel.variables) {}
+      : kernel_(kernel), algebra_(kernel.variables), prover_(kernel.variables) {
+    for (const Phase& phase : phases_of(kernel)) {
+      if (!has_barrier(phase.body)) continue;
+      for_each_statement(phase.body, [this](const StmtNode& node) {
+        if (node.kind == Kind::Check) go_on_.insert(&node);
+      });
+    }
+  }
 
   Stmt operator()(const Stmt& statement) {
     switch (statement->kind) {
@@ -90,7 +99,7 @@ class Simplifier {
     if (prover_.within(statement->index[0], extent)) return Stmt::block({});
     Stmt made = with_parts(
         statement, [this](const Expr& e) { return expression(e); }, [](const Stmt& s) { return s; });
-    prover_.assume_within(made->index[0], extent);
+    if (!go_on_.contains(statement.address())) prover_.assume_within(made->index[0], extent);
     return made;
   }
 
@@ -143,6 +152,7 @@ class Simplifier {
   const Kernel& kernel_;
   te::IndexAlgebra algebra_;
   BoundsProver prover_;
+  std::unordered_set<const StmtNode*> go_on_;  // checks after which threads go on
 };
 
 }  // namespace

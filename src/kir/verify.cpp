@@ -104,6 +104,7 @@ class Verifier {
 
   Status phase_ok(const Phase& phase) {
     std::size_t before = prover_.mark();
+    goes_on_ = has_barrier(phase.body);
     for (VarId var : phase.grid) XYNTRA_CHECK_OK(enter(var));
     std::vector<VarId> entered = phase.grid;
     Stmt body = phase.body;
@@ -242,7 +243,7 @@ class Verifier {
     }
     if (node.index[0].dtype() != DType::I64) return fail("an index must be i64");
     XYNTRA_CHECK_OK(expr_ok(node.index[0]));
-    prover_.assume_within(node.index[0], buffer.shape[node.dimension]);
+    if (!goes_on_) prover_.assume_within(node.index[0], buffer.shape[node.dimension]);
     return {};
   }
 
@@ -534,7 +535,7 @@ class Verifier {
   BoundsProver prover_;
   std::set<VarId> scope_, threads_;
   std::set<BufferId> opaque_;
-  bool in_vector_ = false;
+  bool in_vector_ = false, goes_on_ = false;  // goes_on_: after a check that failed
   const std::string* divergence_ = nullptr;  // the condition on which threads have parted
   std::vector<Frame> frames_;
 };

@@ -7,6 +7,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/lower_groups.h"
+#include "schedule/sheltered_loads.h"
 
 namespace xyntra {
 
@@ -69,7 +70,7 @@ class RowsInGroups {
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block(std::move(body)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return may_leave(item) ? Stmt() : item;
+    return shelter_loads(lowering_.kernel(), item);
   }
 
   // A stage by itself: few results, each a long sum.
@@ -93,7 +94,7 @@ class RowsInGroups {
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, together(stage, std::move(bound)));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
       item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return may_leave(item) ? Stmt() : item;
+    return shelter_loads(lowering_.kernel(), item);
   }
 
   // A scan by one group: its threads share out what a step makes, and wait for one another after each part of it.
@@ -127,19 +128,10 @@ class RowsInGroups {
     }
     Stmt item = Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body)));
     item = Stmt::loop(LoopKind::Grid, group, Stmt::loop(LoopKind::Thread, thread_, item));
-    return may_leave(item) ? Stmt() : item;
+    return shelter_loads(lowering_.kernel(), item);
   }
 
  private:
-  // A thread that finds an index outside leaves, and the others would wait for it.
-  static bool may_leave(const Stmt& item) {
-    bool found = false;
-    kir::for_each_statement(item, [&found](const kir::StmtNode& node) {
-      found = found || node.kind == kir::StmtNode::Kind::Check;
-    });
-    return found;
-  }
-
   // Threads write single elements: two that lie in one byte are not written by two of them.
   bool is_shared_out(const Stage& stage) const { return bits_of(formula_.buffer(stage.target).dtype) >= 8; }
 

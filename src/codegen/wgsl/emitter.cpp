@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kir/effects.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::wgsl {
@@ -189,6 +190,7 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   if (grouped) line("var thread = i32(lane);");
   digits("thread", threads);
   XYNTRA_CHECK_OK(own_buffers(body, grouped));
+  has_barriers_ = kir::has_barrier(body);
   XYNTRA_CHECK_OK(statement(body));
   body_ += "}\n";
   return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body)};
@@ -317,6 +319,8 @@ Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
   }
   if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
     return turns(node.var, [&] { return lanes(node.body.front(), lane); });
+  if (node.kind == StmtNode::Kind::Check && te::variables_of(node.index.front()).count(lane) == 0)
+    return statement(given);
   if (node.kind == StmtNode::Kind::Store && (vector_store(node, lane) || packed_store(node, lane))) return {};
   for (std::int64_t one = 0; one < kernel_.variable(lane).extent.constant(); ++one) {
     fixed_[lane.index] = one;
@@ -422,7 +426,7 @@ void KernelEmitter::store(const StmtNode& node) {
   line("atomicOr(" + word + ", " + operations_.encoded(buffer.dtype, stored) + " << " + shift + ");");
 }
 
-// The first index outside ends the work item; what it was is told.
+// The first index outside ends the run; what it was is told.
 void KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
   made_.has_faults = true;
@@ -440,7 +444,7 @@ void KernelEmitter::check(const StmtNode& node) {
       line("atomicStore(&fault[3], bitcast<u32>(i32(" + told + ")));");
       return {};
     }));
-    line("return;");
+    if (!has_barriers_) line("return;");  // others wait for this thread, and loads after it have conditions
     return {};
   });
   static_cast<void>(done);

@@ -80,7 +80,7 @@ class KernelEmitter {
   std::string place(kir::BufferId buffer, const te::LinearIndex& index,
                     const std::string& guard = "");  // an element, or a vector along lane_
   static std::string guarded(const std::string& position, const std::string& guard);
-  bool is_cheap(const te::Expr& side) const;
+  bool is_cheap(const te::Expr& side);
   std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition,
                                     const std::function<std::string(const te::Expr&)>& text_of);
   bool is_apart(const te::Expr& half) const;
@@ -138,6 +138,7 @@ class KernelEmitter {
   std::unordered_map<const te::ExprNode*, std::string> loaded_;  // vectors whose lanes are used one by one
   kir::VarId lane_;  // of the vector loop whose four lanes are computed at once
   std::string shared_;  // declarations
+  bool has_barriers_ = false;  // threads of the phase wait for one another
   bool reads_back_ = false;  // threads see in memory what others of the phase wrote there
   std::vector<OpenLoop> loops_;
   std::string guard_;  // a condition under which alone loads are in bounds

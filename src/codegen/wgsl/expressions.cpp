@@ -503,7 +503,7 @@ std::string KernelEmitter::select(const ExprNode& node) {
 
 // Both sides are computed and one is taken: branches keep threads that run in lockstep from going on together, and
 // software adapters take long to compile many.
-bool KernelEmitter::is_cheap(const Expr& side) const {
+bool KernelEmitter::is_cheap(const Expr& side) {
   constexpr int kMostNodes = 6;
   int nodes = 0;
   bool plain = true;
@@ -511,8 +511,10 @@ bool KernelEmitter::is_cheap(const Expr& side) const {
     const bool index = node.dtype == DType::I64;
     nodes += index ? 0 : 1;
     const bool narrow = te::is_load(node) && operations_.is_packed(node.dtype);
-    plain = plain && node.op != ExprOp::Select && node.op != ExprOp::LoadOr && !narrow &&
-            !(index && te::is_load(node));
+    // Indices are read only where that is in bounds in any case.
+    const bool read = index && te::is_load(node);
+    plain = plain && (index || node.op != ExprOp::Select) && node.op != ExprOp::LoadOr && !narrow &&
+            !(read && !analysis_.access(node).in_bounds);
   });
   return plain && nodes <= kMostNodes;
 }

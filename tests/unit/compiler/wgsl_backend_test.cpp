@@ -100,6 +100,13 @@ graph @main(%w: f32[64, 24], %x: f32[24, N, 32], %b: f32[64, 1]) -> (%y) {
   %p: f32[64, 32*N] = MatMul(%w, %m)
   %y: f32[64, 32*N] = Add(%p, %b)
 })",
+    // rows that are looked up, shared out among threads that wait for one another
+    R"(xir 1
+graph @main(%table: f32[8, 80], %i: i64[6], %x: f32[6, 80], %s: f32[80], %b: f32[80]) -> (%y) {
+  %rows: f32[6, 80] = Gather(%table, %i)
+  %a: f32[6, 80] = Add(%x, %rows)
+  %y: f32[6, 80] = LayerNormalization(%a, %s, %b)
+})",
     // f16: rows, a product with tiles, a window; every step rounds
     R"(xir 1
 graph @main(%x: f16[N, 44], %y: f16[44], %s: f16[44], %b: f16[44]) -> (%z) {
@@ -327,6 +334,39 @@ TEST(WgslBackend, OneFaultOfManyLaunchesIsFoundAndTheNextRunIsRight) {
           << results.error().to_string();
     } else {
       EXPECT_TRUE(std::ranges::equal(given[0].tensor.bytes(), (*results)[0].tensor.bytes()));
+    }
+  }
+}
+
+// Threads that share a row out go on when an index is outside, since others wait for them: the run is an error, the next is right.
+TEST(WgslBackend, RowsThatAreLookedUpAreSharedOut) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%table: f32[8, 64], %i: i64[4], %s: f32[64], %b: f32[64]) -> (%y) {
+  %rows: f32[4, 64] = Gather(%table, %i) @lookup
+  %y: f32[4, 64] = LayerNormalization(%rows, %s, %b)
+})");
+  const Plan plan = plan_of(graph);
+  auto lowered = lower_plan(plan, {});
+  ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+  ASSERT_EQ(1U, lowered->kernels.size());
+  EXPECT_NE(std::string::npos, kir::to_string(lowered->kernels[0]).find("thread x < 32"));
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  std::vector<Datum> inputs = inputs_of(graph, 0, 3);
+  expect_what_formulas_say(graph, plan, inputs);
+  for (const char* backend : {"wgsl", "sim"}) {
+    auto runner = make_runner(graph, plan, backend, {}, ObjectCache::off(), {});
+    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+    for (std::int64_t index : {2, 8, -9, 2}) {
+      Tensor picks = *Tensor::allocate(DType::I64, {4});
+      for (std::int64_t k = 0; k < 4; ++k)
+        std::memcpy(picks.mutable_bytes().data() + k * 8, k == 3 ? &index : &k, 8);
+      inputs[1] = Datum::of(std::move(picks));
+      auto results = (*runner)->run(inputs);
+      EXPECT_EQ(index == 2, results.has_value()) << backend << " " << index;
+      if (!results) {
+        EXPECT_NE(std::string::npos, results.error().to_string().find("out of range for axis 0"))
+            << results.error().to_string();
+      }
     }
   }
 }

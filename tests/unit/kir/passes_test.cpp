@@ -38,6 +38,13 @@ TEST(KirPasses, SimplifyDropsWhatIsKnown) {
             "  grid a < 4 {\n    check x.0 : i[a]\n    y[a, 0] = x[i[a], 0]\n  }\n}\n");
   EXPECT_EQ(after(simplify, "grid a < 4 { if (a < 4) & (i[a] < 4) { y[a, 0] = 1 } }"),
             "  grid a < 4 {\n    if i[a] < 4 {\n      y[a, 0] = 1.0\n    }\n  }\n}\n");
+  // Where threads go on after a check, a condition stays.
+  EXPECT_NE(
+      after(simplify,
+            "grid a < 4 { thread t < 4 { check x.0 : i[t]\nbarrier()\ny[a, t] = select(i[t] >= 0 & i[t] < 4, "
+            "x[i[t], 0], 0) } }")
+          .find("select(i[t] >= 0 & i[t] < 4"),
+      std::string::npos);
   // A second check of what was checked.
   EXPECT_EQ(after(simplify, "grid a < 4 { check x.0 : i[a]\ncheck x.0 : i[a]\ny[a, 0] = 1 }"),
             "  grid a < 4 {\n    check x.0 : i[a]\n    y[a, 0] = 1.0\n  }\n}\n");

@@ -167,6 +167,21 @@ TEST(KirVerify, CheckedIndicesHoldUntilTheirSourceIsWritten) {
   EXPECT_EQ(message(copy.with(Stmt::branch(inside, gather))), "");
 }
 
+// A thread that others wait for goes on after a check that failed, so the check shows nothing there.
+TEST(KirVerify, ChecksShowNothingWhereThreadsWaitForOneAnother) {
+  auto gathered = [](const char* waits, const char* value) {
+    auto kernel = parse_kernel(std::string("kernel k(x: f32[8], i: i64[4], y: f32[4] global out) {\n") +
+                               "grid a < 1 {\nthread t < 4 {\ncheck x.0 : i[t]\ny[t] = " + value + "\n" +
+                               waits + "\n}\n}\n}\n");
+    EXPECT_TRUE(kernel.has_value()) << kernel.error().to_string();
+    return message(verify(*kernel));
+  };
+  const char* conditional = "select(i[t] >= 0 & i[t] < 8, x[i[t]], 0.0)";
+  EXPECT_EQ(gathered("", "x[i[t]]"), "");
+  EXPECT_NE(gathered("barrier()", "x[i[t]]"), "");
+  EXPECT_EQ(gathered("barrier()", conditional), "");
+}
+
 TEST(KirVerify, LoopsStandWhereTheyMay) {
   Copy copy(8, 8);
   Stmt store = copy.store(copy.at);
