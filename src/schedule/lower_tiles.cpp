@@ -341,7 +341,7 @@ class TilesLowering {
     for (std::size_t u = 0; u < along.size(); ++u) {
       // From where the first row lies the others follow, across lines too.
       if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
-      bound[tile_.axis.index] = along[u].first;
+      if (tile_.axis.valid()) bound[tile_.axis.index] = along[u].first;
       Expr rows = lowering_.body(form_.a, bound).value;
       Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
       made.push_back(Stmt::call(

@@ -255,7 +255,7 @@ class VectorTiles {
     if (tile.clamped) m = te::min(m, Expr::size(row_count() - 1));
     // From where the first row lies the others follow, across lines too.
     if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
-    bound[tile_.axis.index] = m;
+    if (tile_.axis.valid()) bound[tile_.axis.index] = m;
     return factor(form_.a, bound);
   }
   static Operand number(std::int64_t value) { return {{}, {}, Expr::index(value)}; }

@@ -38,6 +38,7 @@ class TilePreparation {
       if (!form || !is_paired(formula_, *form)) return std::nullopt;
     }
     const auto rows = tile_rows(probe(), *form);
+    if (sizes_ == TileSizes::Any && rows && !rows->axis.valid()) return std::nullopt;
     if (!rows || is_wasteful(*form, *rows)) {
       if (!gather(*form)) return std::nullopt;
       form = found();
@@ -49,7 +50,8 @@ class TilePreparation {
  private:
   // Lines that fill few tiles, of a picture whose lines could be one after another.
   bool is_wasteful(const TileForm& form, const TileRows& rows) const {
-    if (sizes_ == TileSizes::Any || rows.outer.valid() || !extent(rows.axis).is_constant()) return false;
+    if (sizes_ == TileSizes::Any || !rows.axis.valid() || rows.outer.valid()) return false;
+    if (!extent(rows.axis).is_constant()) return false;
     if (rows.dimension + 1 == formula_.buffer(form.a->buffer).shape.size()) return false;  // laid out for it
     std::int64_t others = 1;
     for (VarId axis : form.rows) {

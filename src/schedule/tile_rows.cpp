@@ -57,6 +57,11 @@ std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form
                              shape[d] == ceil_div(depth, kTileDepth) * kTileDepth;
     if (!whole_tiles && !lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
   }
+  const std::set<VarId> used = te::variables_of(form.a);
+  const bool alone = std::none_of(form.rows.begin(), form.rows.end(), [&](VarId axis) {
+    return used.count(axis) != 0 || !lowering.formula().variable(axis).extent.is(1);
+  });
+  if (alone && !only.valid()) return TileRows{{}, index.size() - 1, 1};
   std::optional<TileRows> best;
   for (VarId axis : form.rows) {
     if (only.valid() && axis != only) continue;
@@ -83,11 +88,13 @@ std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form
 }
 
 Dim TileRows::count(const Formula& formula) const {
+  if (!axis.valid()) return 1;
   const Dim& line = formula.variable(axis).extent;
   return outer.valid() ? (formula.variable(outer).extent - 1) * pitch + line : line;
 }
 
 void TileRows::bind(Substitution& bound, const Expr& m) const {
+  if (!axis.valid()) return;
   if (!outer.valid()) {
     bound[axis.index] = m;
     return;

@@ -10,7 +10,7 @@ namespace xyntra {
 // one: row m is (m / pitch, m % pitch), and those with m % pitch beyond the inner axis are of the border. Along the last
 // dimension rows overlap, as lines of a flattened window do.
 struct TileRows {
-  te::VarId axis;
+  te::VarId axis;  // none: there is one row
   std::size_t dimension = 0;
   std::int64_t step = 1;
   te::VarId outer = {};

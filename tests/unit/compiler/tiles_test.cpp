@@ -111,9 +111,9 @@ TEST(Tiles, ComputeWhatTheRoundedFormulaSays) {
   };
   // Whole tiles; rows and columns that fill none; long sums; depths that leave some over, and such as fill no step. Blocks of
   // rows by the group, whose results are made while the next ones are multiplied: more rows than steps, and fewer.
-  for (const Case& c :
-       {Case{64, 64, 64}, Case{37, 96, 50}, Case{5, 32, 16}, Case{50, 1088, 33}, Case{33, 72, 40},
-        Case{70, 24, 64}, Case{48, 16, 33}, Case{256, 32, 32}, Case{300, 160, 64}, Case{100, 1088, 32}}) {
+  for (const Case& c : {Case{64, 64, 64}, Case{37, 96, 50}, Case{5, 32, 16}, Case{1, 96, 50}, Case{1, 40, 64},
+                        Case{50, 1088, 33}, Case{33, 72, 40}, Case{70, 24, 64}, Case{48, 16, 33},
+                        Case{256, 32, 32}, Case{300, 160, 64}, Case{100, 1088, 32}}) {
     SCOPED_TRACE(std::to_string(c.rows) + " " + std::to_string(c.depth) + " " + std::to_string(c.columns));
     const Plan plan = plan_of(layer(c.rows, c.depth, c.columns), "amx");
     EXPECT_EQ(plan.groups.size(), 1U);
