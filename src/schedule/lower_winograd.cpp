@@ -356,6 +356,9 @@ class WinogradLowering {
         walk.several ? walk.part * Expr::index(walk.blocks) + Expr::variable(block) : Expr::variable(block);
     const Expr channel = from * Expr::index(lanes_) + Expr::variable(within);
     std::vector<Stmt> turn = lines_ahead(walk, number, channel);
+    // Each row's next line, a row in each turn: they come from the second cache.
+    turn.push_back(prefetch(
+        ready_, ready_at(product, from + Expr::index(1), first + Expr::variable(within), Expr::index(0))));
     turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
       const VarId lane = lowering_.loop("l", lanes_);
       const Expr column = vector * Expr::index(lanes_) + Expr::variable(lane);
@@ -396,6 +399,10 @@ class WinogradLowering {
 
   static Expr number_zero() { return number(0); }
 
+  static Stmt prefetch(kir::BufferId buffer, std::vector<Expr> index) {
+    return Stmt::call(kir::Intrinsic::Prefetch, {kir::Operand{buffer, std::move(index), {}}});
+  }
+
   Substitution at_weight(const Walk& walk, const Expr& channel, const Expr& column) const {
     Substitution bound = bound_;
     bound[products_.axes[0].index] = walk.a;
@@ -412,13 +419,13 @@ class WinogradLowering {
     const Expr turn = channel + number * Expr::index(channels_);
     std::vector<Stmt> made;
     for (std::int64_t i = 0; i < each; ++i) {
-      kir::Operand place{lowering_.placed(products_.body->operands[1]->buffer), {}, {}};
+      std::vector<Expr> place;
       const Substitution bound = at_weight(walk, Expr::index(0), Expr::index(0));
       for (const Expr& index : te::index_of(*products_.body->operands[1]))
-        place.index.push_back(index_at(index, bound));
-      place.index.back() = place.index.back() + Expr::index(channels_ * columns_ + i * kLineElements) +
-                           turn * Expr::index(step);
-      made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+        place.push_back(index_at(index, bound));
+      place.back() =
+          place.back() + Expr::index(channels_ * columns_ + i * kLineElements) + turn * Expr::index(step);
+      made.push_back(prefetch(lowering_.placed(products_.body->operands[1]->buffer), std::move(place)));
     }
     return made;
   }

@@ -331,7 +331,7 @@ struct Picture {
 
 constexpr std::int64_t kPanelVectors = 2;  // across a register tile
 constexpr std::int64_t kFewTiles = 64;  // of a picture: all go through the products together
-constexpr std::int64_t kEnoughTiles = 28;  // of a work item: two full register tiles
+constexpr std::int64_t kEnoughTiles = 14;  // of a work item: a full register tile
 // Adding up an element, and keeping it for the products, takes as long as so many multiplications and additions there.
 constexpr std::int64_t kElementWork2 = 19, kElementWork4 = 40;
 
