@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kLongestPart = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kLineElements = 16;  // of a line of the caches
+constexpr std::int64_t kMostRows = 32, kMostVectors = 8;  // of a register tile, whatever a lock says
 constexpr std::int64_t kSets = 64;  // lines that lie so many apart share a place in the innermost cache
 
 class WinogradLowering {
@@ -35,6 +36,7 @@ class WinogradLowering {
         columns_(knob_of(schedule, "tile_columns")),
         tile_rows_(knob_of(schedule, "tile_rows")),
         block_rows_(knob_of(schedule, "block_rows")),
+        block_columns_(knob_of(schedule, "block_columns")),
         in_phases_(knob_of(schedule, "phases") == 2) {}
 
   Stmt run() {
@@ -64,12 +66,14 @@ class WinogradLowering {
       across_ = index[batch + 3]->operands[0]->var;
       filter_ = index[batch + 4]->var;
     });
-    if (in_phases_) block_rows_ = tiles_down_;
-    const bool sound = columns_ > 0 && columns_ % lanes_ == 0 && tile_rows_ > 0 && block_rows_ > 0 &&
-                       tiles_down_ % block_rows_ == 0 && channels_ > 0 && channels_ % lanes_ == 0 &&
+    if (in_phases_) block_rows_ = tiles_down_, block_columns_ = tiles_across_;
+    const bool sound = columns_ > 0 && columns_ % lanes_ == 0 && columns_ <= kMostVectors * lanes_ &&
+                       tile_rows_ > 0 && tile_rows_ <= kMostRows && block_rows_ > 0 &&
+                       tiles_down_ % block_rows_ == 0 && block_columns_ > 0 &&
+                       tiles_across_ % block_columns_ == 0 && channels_ > 0 && channels_ % lanes_ == 0 &&
                        filters_ > 0 && filters_ % columns_ == 0;
     if (!sound) return false;
-    tiles_ = block_rows_ * tiles_across_;
+    tiles_ = block_rows_ * block_columns_;
     const std::int64_t tiles = (tiles_ + tile_rows_ - 1) / tile_rows_;
     tile_rows_ = (tiles_ + tiles - 1) / tiles;  // of nearly one size
     return true;
@@ -119,8 +123,16 @@ class WinogradLowering {
 
   Stmt one_phase() {
     std::vector<VarId> grid = over_batch();
-    grid.push_back(lowering_.loop("block", tiles_down_ / block_rows_));
-    first_ = Expr::variable(grid.back()) * Expr::index(block_rows_);
+    first_ = Expr::index(0), first_column_ = Expr::index(0);
+    if (tiles_down_ > block_rows_) {
+      grid.push_back(lowering_.loop("down", tiles_down_ / block_rows_));
+      first_ = Expr::variable(grid.back()) * Expr::index(block_rows_);
+    }
+    if (tiles_across_ > block_columns_) {
+      grid.push_back(lowering_.loop("across", tiles_across_ / block_columns_));
+      first_column_ = Expr::variable(grid.back()) * Expr::index(block_columns_);
+    }
+    if (grid.empty()) grid.push_back(lowering_.loop("one", 1));
     const VarId block = lowering_.loop("c", channels_ / lanes_),
                 panel = lowering_.loop("o", filters_ / columns_);
     Stmt ready = make_ready(block, true);
@@ -129,7 +141,7 @@ class WinogradLowering {
   }
 
   Stmt two_phases() {
-    first_ = Expr::index(0);
+    first_ = Expr::index(0), first_column_ = Expr::index(0);
     std::vector<VarId> grid = over_batch();
     const VarId block = lowering_.loop("c", channels_ / lanes_);
     grid.push_back(block);
@@ -208,9 +220,9 @@ class WinogradLowering {
   // ---- elements: of each tile, n × n of them for a vector of channels
 
   Stmt make_ready(VarId block, bool all_blocks) {
-    const VarId row = lowering_.loop("r", block_rows_), column = lowering_.loop("x", tiles_across_);
-    const Expr y = first_ + Expr::variable(row), x = Expr::variable(column);
-    const Expr number = Expr::variable(row) * Expr::index(tiles_across_) + x;
+    const VarId row = lowering_.loop("r", block_rows_), column = lowering_.loop("x", block_columns_);
+    const Expr y = first_ + Expr::variable(row), x = first_column_ + Expr::variable(column);
+    const Expr number = Expr::variable(row) * Expr::index(block_columns_) + Expr::variable(column);
     Stmt inside = one_tile(y, x, number, Expr::variable(block), true),
          border = one_tile(y, x, number, Expr::variable(block), false);
     if (all_blocks) {
@@ -433,10 +445,10 @@ class WinogradLowering {
   // ---- results: m × m of each tile, for a panel of filters
 
   Stmt finish(const Expr& panel) {
-    const VarId row = lowering_.loop("r", block_rows_), column = lowering_.loop("x", tiles_across_),
+    const VarId row = lowering_.loop("r", block_rows_), column = lowering_.loop("x", block_columns_),
                 vector = lowering_.loop("v", columns_ / lanes_);
-    const Expr y = first_ + Expr::variable(row), x = Expr::variable(column);
-    const Expr number = Expr::variable(row) * Expr::index(tiles_across_) + x;
+    const Expr y = first_ + Expr::variable(row), x = first_column_ + Expr::variable(column);
+    const Expr number = Expr::variable(row) * Expr::index(block_columns_) + Expr::variable(column);
     const Expr from = Expr::variable(vector) * Expr::index(lanes_);
     std::vector<Stmt> body{in_lanes([&](const Expr& lane) {
       std::vector<Stmt> sums;
@@ -487,14 +499,14 @@ class WinogradLowering {
   const WinogradTransform& transform_;
   std::int64_t m_, n_, lanes_;
   const Stage &elements_, &products_, &results_;
-  std::int64_t columns_, tile_rows_, block_rows_;
+  std::int64_t columns_, tile_rows_, block_rows_, block_columns_;
   bool in_phases_;
   std::int64_t tiles_down_ = 0, tiles_across_ = 0, tiles_ = 0, channels_ = 0, filters_ = 0;
   std::vector<VarId> batch_read_, batch_result_;
   VarId down_, across_, filter_;
   std::vector<Expr> batch_;
   Substitution bound_;
-  Expr first_;  // row of tiles of the work item
+  Expr first_, first_column_;  // row and column of the work item's tiles
   kir::BufferId ready_, summed_, tile_, half_, made_, line_, spread_;
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "schedule/lowering.h"
+#include "schedule/winograd.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -34,6 +35,21 @@ class StrideCount {
     probe_.place_temporaries(kir::Scope::Workspace);
   }
 
+  // Lanes are channels where elements are read, and filters where results are made.
+  std::int64_t by_winograd() const {
+    const Stage &elements = formula_.stages.front(), &results = formula_.stages.back();
+    std::vector<Access> accesses = loads(elements.body, turns(elements.axes));
+    std::int64_t total = strided(accesses, elements.axes.back());
+    VarId filter;
+    te::for_each_node(results.body, [&](const ExprNode& node) {
+      if (te::is_load(node)) filter = te::index_of(node).back()->var;
+    });
+    const std::int64_t points = turns(results.axes);
+    accesses = loads(results.finish, points);
+    accesses.push_back({results.target, results.store, bytes(results.target, points)});
+    return sum(total, strided(accesses, filter));
+  }
+
   std::int64_t run() const {
     std::int64_t total = 0;
     for (const Stage& stage : formula_.stages) {
@@ -46,6 +62,14 @@ class StrideCount {
   static std::int64_t sum(std::int64_t a, std::int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
   static std::int64_t times(std::int64_t a, std::int64_t b) {
     return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+  }
+
+  std::int64_t strided(const std::vector<Access>& accesses, VarId lane) const {
+    std::int64_t total = 0;
+    for (const Access& access : accesses) {
+      if (!in_order(access, lane)) total = sum(total, target_.strided_ns(access.bytes));
+    }
+    return total;
   }
 
   std::int64_t turns(VarId loop) const {
@@ -94,19 +118,11 @@ class StrideCount {
     std::int64_t least = INT64_MAX;
     for (VarId lane : stage.axes) {
       if (turns(lane) < kFewestLanes) continue;
-      std::int64_t strided = idle(stage, lane, all);
-      for (const Access& access : accesses) {
-        if (!in_order(access, lane)) strided = sum(strided, target_.strided_ns(access.bytes));
-      }
-      least = std::min(least, strided);
+      least = std::min(least, sum(idle(stage, lane, all), strided(accesses, lane)));
     }
     for (VarId lane : product ? std::vector<VarId>() : stage.reduction) {
       if (turns(lane) < kFewestLanes) continue;
-      std::int64_t strided = 0;
-      for (const Access& access : loads(stage.body, all)) {
-        if (!in_order(access, lane)) strided = sum(strided, target_.strided_ns(access.bytes));
-      }
-      least = std::min(least, strided);
+      least = std::min(least, strided(loads(stage.body, all), lane));
     }
     return least == INT64_MAX ? 0 : least;  // too small to have lanes
   }
@@ -171,6 +187,8 @@ class StrideCount {
 std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                         const SymbolBindings& nominal) {
   if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == "view") return 0;
+  if (schedule.name == kWinograd && formula.stages.size() > 1)
+    return StrideCount(formula, target, nominal).by_winograd();
   Formula merged = formula;
   te::merge_axes(merged);
   return StrideCount(merged, target, nominal).run();

@@ -344,33 +344,46 @@ std::optional<Choice> tiling_of(const Picture& picture, const WinogradTransform&
   const std::int64_t down = (picture.down + output - 1) / output,
                      across = (picture.across + output - 1) / output;
   const bool few = down * across <= kFewTiles;
-  auto bytes = [&](std::int64_t rows) {
-    return products * rows * across * ((few ? 0 : picture.channels) + columns) * 4;
+  const std::int64_t weights = products * picture.channels * picture.filters * 4,
+                     room = target.l2_bytes / 8 * 5;
+  const bool stay = weights <= target.l2_bytes / 2;  // in the cache, from block to block
+  auto scratch_of = [&](std::int64_t tiles) {
+    return products * tiles * ((few ? 0 : picture.channels) + columns) * 4;
   };
-  std::int64_t rows = few ? down : 1;
-  for (std::int64_t more = 2; more <= down && rows * across < kEnoughTiles; ++more) {
-    if (down % more == 0 && bytes(more) <= target.l2_bytes / 2) rows = more;
+  // As few tiles as fill a register tile, or as many as there is room for where each block brings the weights anew.
+  std::int64_t wide = few ? across : 0, rows = few ? down : 0;
+  auto try_block = [&](std::int64_t block_columns, std::int64_t block_rows) {
+    const std::int64_t tiles = block_columns * block_rows;
+    if (tiles < kEnoughTiles || scratch_of(tiles) > room) return;
+    if (wide == 0 || (stay ? tiles < wide * rows : tiles > wide * rows))
+      wide = block_columns, rows = block_rows;
+  };
+  for (std::int64_t some = 1; !few && some <= across; ++some) {
+    if (across % some == 0) try_block(some, 1);
   }
-  if (bytes(rows) > target.l2_bytes / 2) return std::nullopt;
+  for (std::int64_t some = 1; !few && some <= down; ++some) {
+    if (down % some == 0) try_block(across, some);
+  }
+  if (wide == 0 || scratch_of(wide * rows) > room) return std::nullopt;
 
   Choice made;
   made.schedule.name = kWinograd;
   made.schedule.exactness = Exactness::PrecisionChanging;
-  made.schedule.knobs = {{"block_rows", rows},
+  made.schedule.knobs = {{"block_columns", wide},
+                         {"block_rows", rows},
                          {"output", output},
                          {"phases", few ? 2 : 1},
                          {"tile_columns", columns},
                          {"tile_rows", (target.vector_registers - kPanelVectors - 1) / kPanelVectors}};
-  made.scratch_bytes = bytes(rows);
-  const std::int64_t tiles = picture.count * down * across,
-                     weights = products * picture.channels * picture.filters * 4,
+  made.scratch_bytes = scratch_of(wide * rows);
+  const std::int64_t tiles = picture.count * down * across, blocks = few ? 1 : tiles / (wide * rows),
                      work = output == 2 ? kElementWork2 : kElementWork4;
   const std::int64_t flops =
       products * tiles *
       (2 * picture.channels * picture.filters + work * (picture.channels + picture.filters));
   made.predicted_ns = target.estimate_ns(0, flops, DType::F32, 1, ArithmeticUnit::Matrix);
   // There are more weights than a window has: where no cache holds them, products wait.
-  if (weights > target.l2_bytes / 2) made.predicted_ns += target.estimate_ns(weights, 0, DType::F32, 0);
+  if (!stay) made.predicted_ns += target.estimate_ns(weights * blocks, 0, DType::F32, 0);
   return made;
 }
 

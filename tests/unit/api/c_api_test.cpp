@@ -210,6 +210,40 @@ TEST(CppApi, WritesAndRunsArtifacts) {
   EXPECT_EQ(XYNTRA_USAGE, xyntra_explain(nullptr, nullptr));
 }
 
+TEST(CppApi, PrecisionIsAskedForByName) {
+  const std::string window = XYNTRA_SOURCE_DIR "/tests/unit/api/models/window.xir";
+  std::vector<float> x(2 * 32 * 20 * 20);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) / 64 - 0.5F;
+  auto result_of = [&](const xyntra::Model& model) {
+    const xyntra::Result result = model.run({xyntra::input<float>("x", {2, 32, 20, 20}, x)});
+    const std::span<const float> y = result["y"].values<float>();
+    return std::vector<float>(y.begin(), y.end());
+  };
+  const xyntra::Model plain(window, {.threads = 1}), fewer(window, {.threads = 1, .precision = "winograd"});
+  EXPECT_EQ(plain.explain().find("precision-changing"), std::string::npos);
+  const std::vector<float> expected = result_of(plain), made = result_of(fewer);
+  ASSERT_EQ(expected.size(), made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) ASSERT_NEAR(expected[i], made[i], 2e-4) << "element " << i;
+  // An artifact holds the weights as its kernels read them.
+  const std::string path = testing::TempDir() + "xyntra-window-" + std::to_string(::getpid()) + ".xyn";
+  xyntra::compile(window, path, {"native"}, {.precision = "winograd"});
+  {
+    const xyntra::Model loaded(path, {.threads = 2});
+    EXPECT_EQ(loaded.explain().find("winograd") != std::string::npos,
+              fewer.explain().find("winograd") != std::string::npos);
+    EXPECT_EQ(result_of(loaded), made);
+  }
+  std::remove(path.c_str());
+  try {
+    const xyntra::Model model(window, {.precision = "f16"});
+    ADD_FAILURE();
+  } catch (const xyntra::Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("there is no precision 'f16'; there are f32, bf16, winograd"),
+              std::string::npos)
+        << failure.what();
+  }
+}
+
 TEST(CppApi, ExplainsModels) {
   EXPECT_NE(xyntra::Model(kModel, {.threads = 1}).explain().find("MatMul"), std::string::npos);
 }

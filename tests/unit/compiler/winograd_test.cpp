@@ -145,7 +145,7 @@ void check(const Layer& layer, std::int64_t batch, std::int64_t tile = 0) {
     for (Group& group : plan.groups) {
       for (Knob& knob : group.schedule.knobs) {
         if (group.schedule.name == kWinograd && knob.name == "output") knob.value = tile;
-        if (group.schedule.name == kWinograd && knob.name == "block_rows") knob.value = 1;
+        if (group.schedule.name == kWinograd && knob.name.starts_with("block_")) knob.value = 1;
       }
     }
   }
@@ -185,6 +185,7 @@ TEST(Winograd, EveryBackendComputesTheSame) {
   check({.channels = 16, .filters = 64, .down = 9, .across = 13}, 1);  // the last tiles reach beyond
   check({.channels = 32, .filters = 32, .down = 7, .across = 7, .residual = true}, 1);
   check({.channels = 32, .filters = 32, .down = 18, .across = 40}, 1);  // blocks of rows, one phase
+  check({.channels = 32, .filters = 32, .down = 8, .across = 120}, 1);  // blocks of columns too
   check({.channels = 16, .filters = 32, .down = 12, .across = 9, .pads = {0, 0, 0, 0}}, 1);
   check({.channels = 16, .filters = 32, .down = 5, .across = 6, .pads = {2, 0, 1, 3}}, 1);
   check({.channels = 320, .filters = 32, .down = 4, .across = 4}, 1);  // sums in two parts
@@ -268,7 +269,7 @@ TEST(Winograd, LocksSayItAndAreRefusedWhereItIsForbidden) {
   const CompileOptions options = allowing();
   auto lock = make_lock(module, options);
   ASSERT_TRUE(lock.has_value()) << lock.error().message;
-  const std::string named = "schedule winograd \"precision-changing\" {block_rows = ";
+  const std::string named = "schedule winograd \"precision-changing\" {block_columns = ";
   EXPECT_NE(lock->text.find(named), std::string::npos) << lock->text;
   LockOptions loading;
   auto plan = load_lock(lock->text, module, loading);
