@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::int64_t kBlocks[] = {12, 8};  // queries of one; where neither comes out even, the first
 constexpr std::int64_t kTail = 4;
-constexpr std::int64_t kTileTail = 16;
 
 class AttentionLowering {
  public:
@@ -56,7 +55,7 @@ class AttentionLowering {
     if (!has_queries_) return {};
     for (Alignment::Class id : rows_) grid_.push_back(lowering_.loop("row", alignment_.extent(id)));
     const Dim& turns = alignment_.extent(queries_);
-    if (tiles_) block_ = kTileBlockRows;
+    if (tiles_) block_ = tile_block_rows(lowering_.target());
     for (std::int64_t block : kBlocks) {
       if (tiles_) break;
       if (block_ == 0 || (size(queries_) % block_ != 0 && size(queries_) % block == 0)) block_ = block;
@@ -89,15 +88,16 @@ class AttentionLowering {
   const Stage& stage(std::size_t s) const { return lowering_.formula().stages[first_ + s]; }
   std::int64_t size(Alignment::Class id) const { return lowering_.size(alignment_.extent(id)); }
 
-  // The queries that fill no block of tiles: those of a tile that begins before them, of which only they are stored. Where
+  // The queries that fill no block of tiles: those of half a block that begins before them, of which only they are stored. Where
   // there are not as many, one by one.
   Stmt tile_tail(const Dim& full) {
     const Dim& turns = alignment_.extent(queries_);
     const Dim rest = turns - full * block_;
-    const Expr base = Expr::size(full * block_), second = base + Expr::index(kTileTail);
-    auto one = [&](const Expr& from) { return block(Expr::size(turns - kTileTail), kTileTail, from); };
+    const std::int64_t half = block_ / 2;
+    const Expr base = Expr::size(full * block_), second = base + Expr::index(half);
+    auto one = [&](const Expr& from) { return block(Expr::size(turns - half), half, from); };
     auto both = [&] {
-      Stmt low = block(base, kTileTail);
+      Stmt low = block(base, half);
       return Stmt::block({low, one(second)});
     };
     auto single = [&] {
@@ -105,10 +105,10 @@ class AttentionLowering {
       return Stmt::loop(LoopKind::Serial, number, block(Expr::variable(number), 1));
     };
     if (turns.is_constant()) {
-      if (turns.constant() < kTileTail) return single();
-      return rest.constant() > kTileTail ? both() : one(base);
+      if (turns.constant() < half) return single();
+      return rest.constant() > half ? both() : one(base);
     }
-    const Expr left = Expr::size(rest), tail = Expr::index(kTileTail);
+    const Expr left = Expr::size(rest), tail = Expr::index(half);
     Stmt some = Stmt::branch(left > tail, both(), Stmt::branch(left > Expr::index(0), one(base)));
     return Stmt::branch(Expr::size(turns) >= tail, std::move(some), single());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/lower_vector_tiles.h"
 #include "schedule/prepare_tiles.h"
 
 namespace xyntra {
@@ -19,6 +20,7 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kWide = 2;  // panels of one step
+constexpr std::int64_t kTileBlockRows = 2 * kTileRows, kVectorBlockRows = 24;
 
 class TileBlockLowering {
  public:
@@ -162,21 +164,28 @@ class TileBlockLowering {
 
 }  // namespace
 
+std::int64_t tile_block_rows(const Target& target) {
+  return product_unit(target) == ProductUnit::Tiles ? kTileBlockRows : kVectorBlockRows;
+}
+
 TileScratch tile_scratch(Lowering& lowering) {
   constexpr std::int64_t kHigh = kTileBlockRows / kTileRows;
   auto tiles = [&](const char* name, DType dtype, const Shape& shape) {
     return lowering.scratch(name, dtype, shape, Scope::Register);
   };
   TileScratch made;
+  made.kept = lowering.scratch("c", DType::F32, {kTileBlockRows, kWide * kTileColumns}, Scope::Shared);
+  if (product_unit(lowering.target()) != ProductUnit::Tiles) return made;
   made.sum = tiles("sum", DType::F32, {kHigh, kWide, kTileRows, kTileColumns});
   made.left = tiles("left", DType::BF16, {kHigh, kTileRows, kTileDepth});
   made.right = tiles("right", DType::BF16, {kWide, kTilePairs, kTileDepth});
-  made.kept = lowering.scratch("c", DType::F32, {kTileBlockRows, kWide * kTileColumns}, Scope::Shared);
   return made;
 }
 
 Stmt lower_tile_block(Lowering& lowering, const Stage& stage, const TileScratch& scratch,
                       const Substitution& bound, const RowBlock& rows, const Expr& from) {
+  if (product_unit(lowering.target()) != ProductUnit::Tiles)
+    return lower_vector_block(lowering, stage, scratch.kept, bound, rows, from);
   auto form = tile_form(lowering.formula(), stage, lowering.nominal(), TileSizes::Any);
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto tile = tile_rows(lowering, *form, rows.axis);

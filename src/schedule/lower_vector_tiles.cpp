@@ -31,6 +31,11 @@ struct VectorUnit {
   std::int64_t lanes() const { return rows * columns; }
   std::int64_t across(std::int64_t panels) const { return panels * kTileColumns / columns; }
   std::int64_t down(std::int64_t height) const { return (height + rows - 1) / rows; }
+  // Of tiles of nearly one size that make so many rows.
+  std::int64_t even_height(std::int64_t all) const {
+    const std::int64_t tiles = (all + most_rows - 1) / most_rows;
+    return std::min(most_rows, down((all + tiles - 1) / tiles) * rows);
+  }
   std::int64_t registers(std::int64_t height, std::int64_t panels) const {
     const std::int64_t waiting = keeps_lines ? across(panels) + 1 : down(height) + 2;
     return down(height) * across(panels) + waiting;
@@ -43,18 +48,17 @@ class VectorTiles {
  public:
   VectorTiles(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows, const VectorUnit& unit)
       : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows), unit_(unit) {
-    const Dim rows_of_all = row_count();
-    height_ = unit_.most_rows;
-    if (rows_of_all.is_constant() && rows_of_all.constant() > 0) {
-      // Tiles of nearly one size.
-      const std::int64_t all = rows_of_all.constant(), tiles = (all + height_ - 1) / height_;
-      height_ = std::min(height_, unit_.down((all + tiles - 1) / tiles) * unit_.rows);
-    }
     stored_together_ =
         lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kMostPanels * kTileColumns);
   }
 
   std::vector<Stmt> phases() {
+    const std::int64_t depth = extent(form_.k).constant();
+    blocks_ = depth / kTileDepth;
+    tail_ = depth % kTileDepth;
+    height_ = unit_.most_rows;
+    if (const Dim rows = row_count(); rows.is_constant() && rows.constant() > 0)
+      height_ = unit_.even_height(rows.constant());
     std::int64_t panels = kMostPanels;
     const std::int64_t columns = extent(form_.n).constant(),
                        all = (columns + kTileColumns - 1) / kTileColumns;
@@ -65,6 +69,20 @@ class VectorTiles {
     std::vector<Stmt> made{phase({0, whole, panels})};
     if (rest > 0) made.push_back(phase({whole * panels * kTileColumns, 1, rest}));
     return made;
+  }
+
+  // Rows of a stage of attention, for all columns, inside a work item. k fills whole blocks there, and panels come in twos.
+  Stmt block(const Substitution& bound, const RowBlock& rows, const Expr& from, kir::BufferId kept) {
+    blocks_ = ceil_div(extent(form_.k), kTileDepth);
+    height_ = std::min(rows.count, unit_.even_height(rows.count));
+    const std::int64_t panels = unit_.registers(height_, 2) <= lowering_.target().vector_registers ? 2 : 1;
+    const VarId panel =
+        lowering_.loop(name(form_.n), ceil_div(extent(form_.n), 2 * kTileColumns) * (2 / panels));
+    Block block{bound, Expr::variable(panel) * Expr::index(panels * kTileColumns), panels, true, kept};
+    block.masked = !extent(form_.n).is_constant() || extent(form_.n).constant() % (2 * kTileColumns) != 0;
+    const VarId turn = lowering_.loop("t", rows.count / height_);
+    const Tile one{rows.first + Expr::variable(turn) * Expr::index(height_), height_, false, from};
+    return Stmt::loop(LoopKind::Serial, panel, Stmt::loop(LoopKind::Serial, turn, tile(block, one)));
   }
 
  private:
@@ -83,6 +101,7 @@ class VectorTiles {
     Expr first;  // row
     std::int64_t height = 1;
     bool clamped = false;  // rows beyond the last repeat it, and are not stored
+    Expr from = {};  // rows before were stored by others; undefined: none were
   };
 
   Dim row_count() const { return tile_.count(lowering_.formula()); }
@@ -217,8 +236,6 @@ class VectorTiles {
       loops.push_back(lowering_.loop(name(axis), extent(axis)));
       bound[axis.index] = Expr::variable(loops.back());
     }
-    const std::int64_t depth = extent(form_.k).constant(), blocks = depth / kTileDepth,
-                       tail = depth % kTileDepth;
     auto turn = [&](const Expr& k, std::int64_t count) {
       bound[form_.k.index] = k;
       return unit_.keeps_lines ? by_rows(block, tile, sums, bound, count)
@@ -230,16 +247,15 @@ class VectorTiles {
                         turn(from + Expr::variable(group) * Expr::index(unit_.group), unit_.group));
     };
     std::vector<Stmt> steps;
-    if (blocks > 0) {
-      const VarId step = lowering_.loop(name(form_.k), blocks);
-      steps.push_back(
-          Stmt::loop(LoopKind::Serial, step,
-                     groups(Expr::variable(step) * Expr::index(kTileDepth), kTileDepth / unit_.group)));
+    if (!blocks_.is(0)) {
+      const VarId step = lowering_.loop(name(form_.k), blocks_);
+      const Expr first = Expr::variable(step) * Expr::index(kTileDepth);
+      steps.push_back(Stmt::loop(LoopKind::Serial, step, groups(first, kTileDepth / unit_.group)));
     }
-    const Expr rest = Expr::index(blocks * kTileDepth);
-    if (tail >= unit_.group) steps.push_back(groups(rest, tail / unit_.group));
-    if (tail % unit_.group > 0)
-      steps.push_back(turn(rest + Expr::index(tail / unit_.group * unit_.group), tail % unit_.group));
+    const std::int64_t whole = tail_ / unit_.group;
+    auto rest = [&](std::int64_t from) { return Expr::size(blocks_ * kTileDepth + from); };
+    if (whole > 0) steps.push_back(groups(rest(0), whole));
+    if (tail_ % unit_.group > 0) steps.push_back(turn(rest(whole * unit_.group), tail_ % unit_.group));
     Stmt body = Stmt::block(std::move(steps));
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
@@ -302,6 +318,7 @@ class VectorTiles {
     const Expr r = Expr::variable(turn), m = tile.first + r;
     Stmt body = row_of_results(block, m, r);
     if (tile.clamped) body = Stmt::branch(m < Expr::size(row_count()), std::move(body));
+    if (tile.from.defined()) body = Stmt::branch(m >= tile.from, std::move(body));
     return Stmt::loop(LoopKind::Serial, turn, std::move(body));
   }
 
@@ -335,8 +352,14 @@ class VectorTiles {
   TileRows tile_;
   VectorUnit unit_;
   std::int64_t height_ = 1;
+  Dim blocks_ = 0;  // of 32 along k
+  std::int64_t tail_ = 0;  // what is left
   bool stored_together_ = false;  // results of all panels
 };
+
+const VectorUnit& unit_of(const Lowering& lowering) {
+  return product_unit(lowering.target()) == ProductUnit::Pairs ? kPairUnit : kQuadUnit;
+}
 
 }  // namespace
 
@@ -345,8 +368,17 @@ std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage) {
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
-  const bool pairs = product_unit(lowering.target()) == ProductUnit::Pairs;
-  return VectorTiles(lowering, stage, std::move(*form), *rows, pairs ? kPairUnit : kQuadUnit).phases();
+  return VectorTiles(lowering, stage, std::move(*form), *rows, unit_of(lowering)).phases();
+}
+
+Stmt lower_vector_block(Lowering& lowering, const Stage& stage, kir::BufferId kept, const Substitution& bound,
+                        const RowBlock& rows, const Expr& from) {
+  auto form = tile_form(lowering.formula(), stage, lowering.nominal(), TileSizes::Any);
+  if (!form || !is_paired(lowering.formula(), *form)) return {};
+  auto tile = tile_rows(lowering, *form, rows.axis);
+  if (!tile) return {};
+  return VectorTiles(lowering, stage, std::move(*form), *tile, unit_of(lowering))
+      .block(bound, rows, from, kept);
 }
 
 }  // namespace xyntra

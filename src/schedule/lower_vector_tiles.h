@@ -9,11 +9,16 @@
 // from where they are, as tiles read them (prepare_tiles.h).
 #pragma once
 
+#include "schedule/lower_contraction.h"
 #include "schedule/tile_form.h"
 
 namespace xyntra {
 
 // Phases of a stage that was made ready.
 std::vector<kir::Stmt> lower_vector_tiles(Lowering& lowering, const te::Stage& stage);
+// Rows [first, first + count) of a stage of attention that was made ready, for all columns, inside one work item; `count` comes out
+// even in tiles. Sums leave the registers by way of `kept`. Rows before `from` are not stored, where it is given.
+kir::Stmt lower_vector_block(Lowering& lowering, const te::Stage& stage, kir::BufferId kept,
+                             const te::Substitution& bound, const RowBlock& rows, const te::Expr& from);
 
 }  // namespace xyntra

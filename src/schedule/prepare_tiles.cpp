@@ -351,7 +351,7 @@ std::optional<Formula> prepare_tiles(const Formula& formula, const Target& targe
 
 std::optional<Formula> prepare_attention_tiles(const Formula& formula, const Target& target,
                                                const SymbolBindings& nominal) {
-  if (product_unit(target) != ProductUnit::Tiles) return std::nullopt;
+  if (product_unit(target) == ProductUnit::None) return std::nullopt;
   Formula made = formula;
   int products = 0;
   for (std::size_t s = 0; s < made.stages.size(); ++s) {
