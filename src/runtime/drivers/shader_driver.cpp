@@ -84,7 +84,7 @@ class ShaderDriver : public KernelDriver {
     if (reads.empty()) return {};
     XYNTRA_CHECK_OK(submit());
     if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
-    return shaders_->device->read(reads, budget);
+    return shaders_->device->read(reads, budget, [this] { write_ahead(); });
   }
 
   Work work() const override { return {dispatches_, submissions_}; }
@@ -244,6 +244,11 @@ class ShaderDriver : public KernelDriver {
     apart_.clear();
     copies_.submitted();
     return {};
+  }
+
+  // The next run will most likely be as this one.
+  void write_ahead() {
+    for (std::size_t i = 0; i < submissions_; ++i) shaders_->device->write_ahead(earlier_[i]);
   }
 
   // Of recordings that hold buffers which others take the place of: there may be no memory for both.

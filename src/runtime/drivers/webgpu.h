@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -131,7 +132,8 @@ class Recording {
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
   int dispatches() const;
   bool empty() const;  // neither a dispatch nor a copy
-  // Takes over what the submission of an earlier recording prepared, where both have the same dispatch at the same place.
+  // Takes over what the submission of an earlier recording prepared, where both have the same dispatch at the same place, and what
+  // was written ahead where they are the same as a whole.
   void follow(Recording earlier);
 
  private:
@@ -158,8 +160,10 @@ class Device : public std::enable_shared_from_this<Device> {
     std::int64_t offset = 0;  // a multiple of 4
     std::span<std::byte> to;
   };
-  // Waits for everything submitted before, and for the bytes. Several reads cost one way there and back.
-  Status read(std::span<const Read> reads, const Budget* budget = nullptr);
+  // Waits for everything submitted before, and for the bytes. Several reads cost one way there and back. `meanwhile` is done
+  // while the device works.
+  Status read(std::span<const Read> reads, const Budget* budget = nullptr,
+              const std::function<void()>& meanwhile = {});
   Status read(const Buffer& buffer, std::int64_t offset, std::span<std::byte> bytes);
 
   // Equal shaders are compiled once. A refused shader's error quotes the line of `wgsl`.
@@ -167,6 +171,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // One command buffer and one submission; dispatches between two copies are one pass. Returns at once.
   Status submit(Recording& recording);
+  // Writes the command buffer of its next submission, or of that of a recording that follows it and is the same: WebGPU takes
+  // each but once, and the host has time for it while the device works.
+  void write_ahead(Recording& recording);
   // Until everything submitted so far is done. Patience is how long a device may take before it counts as lost
   // (the watchdog, also of read); a budget's deadline and cancel token end the wait, not the work.
   Status wait(const Budget* budget = nullptr);

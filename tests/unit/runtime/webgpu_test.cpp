@@ -145,6 +145,7 @@ TEST_F(WebGpu, a_recording_is_submitted_again_and_its_dispatches_follow_one_anot
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(device_->submit(recording));
   EXPECT_EQ(contents<std::uint32_t>(*device_, *x), std::vector<std::uint32_t>(kCount, 20));
   EXPECT_EQ(contents<std::uint32_t>(*device_, *copy), std::vector<std::uint32_t>(kCount, 19));
+  device_->write_ahead(recording);
   ASSERT_TRUE(recording.dispatch(*pipeline, {&range, 1}, {}, 16, 1, 1)) << "may grow after a submission";
   ASSERT_TRUE(device_->submit(recording));
   EXPECT_EQ(contents<std::uint32_t>(*device_, *x), std::vector<std::uint32_t>(kCount, 25));
@@ -164,20 +165,23 @@ TEST_F(WebGpu, a_recording_follows_another_where_they_are_the_same) {
     std::int32_t count;
     std::size_t dispatches;
     float expected;
+    std::int64_t groups = 16;
   };
-  const std::int32_t all = kCount;
+  const std::int32_t all = kCount, half = kCount / 2;
   for (const Turn& turn : {Turn{&*right, all, 1, 3}, Turn{&*right, all, 1, 3}, Turn{&*other, all, 1, 6},
-                           Turn{&*right, 10, 1, 3}, Turn{&*other, all, 3, 6}, Turn{&*right, all, 2, 3}}) {
+                           Turn{&*right, 10, 1, 3}, Turn{&*right, half, 1, 3, 8}, Turn{&*right, all, 1, 3},
+                           Turn{&*other, all, 3, 6}, Turn{&*right, all, 2, 3}, Turn{&*right, all, 2, 3}}) {
     ASSERT_TRUE(device_->write(*sum, 0, bytes_of(std::vector<float>(kCount, 0.0F))));
     const std::vector<std::int32_t> sizes = {turn.count};
     const BufferRange ranges[] = {{&*left, 0, kBytes}, {turn.with, 0, kBytes}, {&*sum, 0, kBytes}};
     Recording recording;
     for (std::size_t i = 0; i < turn.dispatches; ++i)
-      ASSERT_TRUE(recording.dispatch(*pipeline, ranges, bytes_of(sizes), 16, 1, 1));
+      ASSERT_TRUE(recording.dispatch(*pipeline, ranges, bytes_of(sizes), turn.groups, 1, 1));
     recording.follow(std::move(last));
     ASSERT_TRUE(device_->submit(recording));
     std::vector<float> expected(kCount, 0.0F);
     std::fill_n(expected.begin(), turn.count, turn.expected);
+    device_->write_ahead(recording);  // for the next turn, where it is the same
     EXPECT_EQ(contents<float>(*device_, *sum), expected);
     last = std::move(recording);
   }

@@ -281,7 +281,7 @@ Result<Device::State::Staging> Device::State::take_staging(std::int64_t bytes) {
 
 // Copies all of them into one staging buffer, of which `bytes` are used, and from there to where they go.
 Status Device::State::read_batch(std::span<const Device::Read> reads, std::int64_t bytes,
-                                 const Budget* budget) {
+                                 const Budget* budget, const std::function<void()>& meanwhile) {
   const Library& wgpu = opened_library();
   XYNTRA_TRY(Staging staging, take_staging(bytes));
   const Reports reports;
@@ -294,7 +294,8 @@ Status Device::State::read_batch(std::span<const Device::Read> reads, std::int64
                                           static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(size));
     at += size;
   }
-  XYNTRA_CHECK_OK(submit(encoder));
+  XYNTRA_TRY(const CommandBufferHandle commands, finished(encoder));
+  XYNTRA_CHECK_OK(submit(commands));
   const auto signal = std::make_shared<Signal>();
   WGPUBufferMapCallbackInfo info = {};
   info.mode = WGPUCallbackMode_AllowProcessEvents;
@@ -303,6 +304,7 @@ Status Device::State::read_batch(std::span<const Device::Read> reads, std::int64
   };
   info.userdata1 = shared_with_callback(signal);
   wgpu.BufferMapAsync(staging.handle.get(), WGPUMapMode_Read, 0, static_cast<std::size_t>(at), info);
+  if (meanwhile) meanwhile();
   XYNTRA_CHECK_OK(poll_until([&] { return signal->done.load(); }, budget));
   XYNTRA_CHECK_OK(reports.status(*loss, "a read"));
   const std::shared_lock running(gate);  // asking a lost device for what it mapped ends the process
@@ -321,13 +323,14 @@ Status Device::State::read_batch(std::span<const Device::Read> reads, std::int64
   return {};
 }
 
-Status Device::read(std::span<const Read> reads, const Budget* budget) {
+Status Device::read(std::span<const Read> reads, const Budget* budget,
+                    const std::function<void()>& meanwhile) {
   XYNTRA_CHECK_OK(state_->usable());
   std::vector<Read> batch;
   std::int64_t bytes = 0;
   auto flush = [&]() -> Status {
     if (batch.empty()) return {};
-    XYNTRA_CHECK_OK(state_->read_batch(batch, bytes, budget));
+    XYNTRA_CHECK_OK(state_->read_batch(batch, bytes, budget, meanwhile));
     batch.clear();
     bytes = 0;
     return {};
@@ -356,16 +359,17 @@ Status Device::read(const Buffer& buffer, std::int64_t offset, std::span<std::by
 
 // --- submitting and waiting
 
-// An encoder of nothing submits the writes before it.
-Status Device::State::submit(const CommandEncoderHandle& encoder) {
+Result<CommandBufferHandle> Device::State::finished(const CommandEncoderHandle& encoder) {
+  const std::shared_lock running(gate);
+  const Reports reports;
+  CommandBufferHandle commands(opened_library().CommandEncoderFinish(encoder.get(), nullptr));
+  XYNTRA_CHECK_OK(reports.status(*loss, "commands"));
+  return commands;
+}
+
+Status Device::State::submit(const CommandBufferHandle& commands) {
   const Library& wgpu = opened_library();
   const std::shared_lock running(gate);
-  CommandBufferHandle commands;
-  if (encoder.get() != nullptr) {
-    const Reports reports;
-    commands = CommandBufferHandle(wgpu.CommandEncoderFinish(encoder.get(), nullptr));
-    XYNTRA_CHECK_OK(reports.status(*loss, "commands"));
-  }
   XYNTRA_CHECK_OK(poll());  // a loss, which QueueSubmit does not survive
   WGPUCommandBuffer list[1] = {commands.get()};
   const Reports reports;
@@ -385,7 +389,7 @@ Status Device::State::poll() {
   return usable();
 }
 
-// Sleeps a sixteenth of the time waited so far, so that long work is noticed late by a few percent, short work at once.
+// Sleeps a small part of the time waited so far, so that long work is noticed late by a percent or two, short work at once.
 template <class Done>
 Status Device::State::poll_until(const Done& done, const Budget* budget) {
   using Clock = std::chrono::steady_clock;
@@ -408,7 +412,7 @@ Status Device::State::poll_until(const Done& done, const Budget* budget) {
     if (waited < kSpin) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::min<Clock::duration>(waited / 16, kLongestSleep));
+      std::this_thread::sleep_for(std::min<Clock::duration>(waited / 64, kLongestSleep));
     }
   }
 }

@@ -205,7 +205,7 @@ Status Recording::dispatch(const Pipeline& pipeline, std::span<const BufferRange
     state_->sizes.resize(slot + static_cast<std::size_t>(round_up(shader.size_bytes, 16)));
     std::memcpy(state_->sizes.data() + slot, sizes.data(), sizes.size());
   }
-  state_->steps.push_back(std::move(step));
+  state_->add(std::move(step));
   ++state_->dispatches;
   return {};
 }
@@ -229,7 +229,7 @@ Status Recording::copy(const BufferRange& from, const Buffer& to, std::int64_t t
   State::Step step;
   step.ranges.push_back({from.buffer->state_, from.offset, from.bytes});
   step.ranges.push_back({to.state_, to_offset, from.bytes});
-  state_->steps.push_back(std::move(step));
+  state_->add(std::move(step));
   return {};
 }
 
@@ -241,11 +241,15 @@ void Recording::follow(Recording earlier) {
   if (before.device != state_->device || before.sizes_there.size() != state_->sizes.size()) return;
   state_->sizes_buffer = std::move(before.sizes_buffer);
   state_->sizes_there = std::move(before.sizes_there);
+  bool same = state_->steps.size() == before.steps.size() && state_->timed == before.timed;
   for (std::size_t i = 0; i < std::min(state_->steps.size(), before.steps.size()); ++i) {
     State::Step &step = state_->steps[i], &old = before.steps[i];
-    if (step.pipeline == old.pipeline && step.ranges == old.ranges && step.sizes_offset == old.sizes_offset)
-      step.bind_group = std::move(old.bind_group);
+    const bool bound =
+        step.pipeline == old.pipeline && step.ranges == old.ranges && step.sizes_offset == old.sizes_offset;
+    if (bound) step.bind_group = std::move(old.bind_group);
+    same = same && bound && std::ranges::equal(step.groups, old.groups);
   }
+  if (same) state_->ahead = std::move(before.ahead);
 }
 
 // What does not change between submissions: the buffer of sizes, the bind groups, the queries.
@@ -307,19 +311,10 @@ Status Device::State::prepare(Recording::State& recording) {
   return {};
 }
 
-Status Device::submit(Recording& recorded) {
+Result<CommandBufferHandle> Device::State::encode(Recording::State& recording) {
   const Library& wgpu = opened_library();
-  Recording::State& recording = *recorded.state_;
-  XYNTRA_CHECK_OK(state_->usable());
-  if (recording.steps.empty()) return {};
-  if (recording.device != state_->id) return usage_error("submit a recording of another device");
-  if (recording.timed && !adapter().timestamps) {
-    return failure(ErrorClass::Device, "the adapter " + adapter().name + " has no timestamps");
-  }
-  if (recording.prepared != recording.steps.size()) XYNTRA_CHECK_OK(state_->prepare(recording));
-
   const Reports reports;
-  const CommandEncoderHandle encoder(wgpu.DeviceCreateCommandEncoder(state_->device.get(), nullptr));
+  const CommandEncoderHandle encoder(wgpu.DeviceCreateCommandEncoder(device.get(), nullptr));
   ComputePassHandle pass;
   const Pipeline::State* current = nullptr;
   auto end_pass = [&] {
@@ -367,8 +362,33 @@ Status Device::submit(Recording& recorded) {
                                        static_cast<std::uint64_t>(8 * resolved));
     resolved += count;
   }
-  XYNTRA_CHECK_OK(reports.status(*state_->loss, "commands"));
-  return state_->submit(encoder);
+  XYNTRA_CHECK_OK(reports.status(*loss, "commands"));
+  return finished(encoder);
+}
+
+Status Device::submit(Recording& recorded) {
+  Recording::State& recording = *recorded.state_;
+  XYNTRA_CHECK_OK(state_->usable());
+  if (recording.steps.empty()) return {};
+  if (recording.device != state_->id) return usage_error("submit a recording of another device");
+  if (recording.timed && !adapter().timestamps) {
+    return failure(ErrorClass::Device, "the adapter " + adapter().name + " has no timestamps");
+  }
+  if (recording.prepared != recording.steps.size()) XYNTRA_CHECK_OK(state_->prepare(recording));
+  CommandBufferHandle commands = std::exchange(recording.ahead, {});
+  if (commands.get() == nullptr) {
+    XYNTRA_TRY(commands, state_->encode(recording));
+  }
+  return state_->submit(commands);
+}
+
+void Device::write_ahead(Recording& recorded) {
+  Recording::State& recording = *recorded.state_;
+  if (recording.timed || recording.prepared != recording.steps.size() || recording.ahead.get() != nullptr)
+    return;
+  if (!state_->usable()) return;
+  if (auto commands = state_->encode(recording))
+    recording.ahead = std::move(*commands);  // an error comes again
 }
 
 Result<std::vector<double>> Device::nanoseconds(const Recording& recorded) {

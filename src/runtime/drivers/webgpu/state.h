@@ -101,6 +101,12 @@ struct Recording::State {
   std::vector<std::byte> sizes_there;  // what that buffer holds
   std::vector<QuerySetHandle> queries;
   Buffer ticks;
+  CommandBufferHandle ahead;  // of all steps, for the next submission
+
+  void add(Step step) {
+    steps.push_back(std::move(step));
+    ahead = {};
+  }
 };
 
 struct Device::State {
@@ -127,14 +133,17 @@ struct Device::State {
   // Lets callbacks come, and learns of a loss: wgpu-native tells of it when next asked for something.
   Status poll();
   Result<BufferHandle> make_buffer(std::int64_t bytes, WGPUBufferUsage usage);
-  Status submit(const CommandEncoderHandle& encoder);
+  Result<CommandBufferHandle> finished(const CommandEncoderHandle& encoder);
+  Status submit(const CommandBufferHandle& commands);  // none submits the writes before it
   // Polls until `done` says so, the device is lost, the patience is over or the budget is.
   template <class Done>
   Status poll_until(const Done& done, const Budget* budget);
   Status wait(const Budget* budget);
   Result<Staging> take_staging(std::int64_t bytes);
   Status prepare(Recording::State& recording);
-  Status read_batch(std::span<const Device::Read> reads, std::int64_t bytes, const Budget* budget);
+  Result<CommandBufferHandle> encode(Recording::State& recording);
+  Status read_batch(std::span<const Device::Read> reads, std::int64_t bytes, const Budget* budget,
+                    const std::function<void()>& meanwhile);
 };
 
 }  // namespace xyntra::webgpu
