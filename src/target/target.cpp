@@ -143,12 +143,12 @@ const Target& target_for(std::span<const std::string_view> features) {
 }
 
 const Target& host_target() {
-  static const Target& target = []() -> const Target& {
+  static const Target* const target = [] {
     std::vector<std::string_view> features = host_features();
     for (std::string_view slow : slow_host_features()) std::erase(features, slow);
-    return target_for(features);
+    return &target_for(features);
   }();
-  return target;
+  return *target;
 }
 
 bool runs_on_host(const Target& target) {
