@@ -9,7 +9,7 @@
 // sizes of the inputs, as do launches and bind groups; all of it is made once per sizes and kept. A run writes the inputs,
 // submits one command buffer and maps the outputs back. Errors are of class XyntraError, whose `kind` says whose they are.
 
-const FORMAT = "xyntra-web", VERSION = 1;
+const FORMAT = "xyntra-web", VERSION = 2;
 const KEPT_SIZES = 4; // for how many sizes of inputs launches are kept
 const FAULT_BYTES = 16; // whether, which buffer, which dimension, which index
 const MOST_TIMED = 2048; // launches of a run: a query set has room for that many pairs
@@ -216,18 +216,20 @@ async function makeKernel(device, kernel, text, layouts) {
         fail("unsupported", `${kernel.name} needs '${name}', which the adapter lacks`);
     }
   }
-  const buffers = kernel.elements.length + kernel.workspace.length + (kernel.faults ? 1 : 0);
+  // Each phase binds what it uses; sizes come after all others.
+  const sizes = kernel.bindings.length + kernel.workspace.length + (kernel.faults ? 1 : 0);
   const most = device.limits.maxStorageBuffersPerShaderStage;
-  if (buffers > most) fail("limit", `${kernel.name} binds ${buffers} buffers, the adapter takes ${most}`);
-  const key = `${buffers} ${kernel.sizes.length > 0}`;
-  if (!layouts.has(key)) {
-    const entries = Array.from({ length: buffers + (kernel.sizes.length > 0 ? 1 : 0) }, (_, binding) => ({
-      binding, visibility: GPUShaderStage.COMPUTE, buffer: { type: binding < buffers ? "storage" : "uniform" },
-    }));
-    const group = device.createBindGroupLayout({ entries });
-    layouts.set(key, { group, pipeline: device.createPipelineLayout({ bindGroupLayouts: [group] }) });
-  }
-  const layout = layouts.get(key);
+  const phaseLayouts = kernel.phases.map(({ bindings }) => {
+    if (bindings.length > most) fail("limit", `${kernel.name} binds ${bindings.length} buffers, the adapter takes ${most}`);
+    const key = `${bindings} ${kernel.sizes.length > 0 ? sizes : ""}`;
+    if (!layouts.has(key)) {
+      const entry = (type) => (binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } });
+      const entries = [...bindings.map(entry("storage")), ...(kernel.sizes.length > 0 ? [entry("uniform")(sizes)] : [])];
+      const group = device.createBindGroupLayout({ entries });
+      layouts.set(key, { group, pipeline: device.createPipelineLayout({ bindGroupLayouts: [group] }) });
+    }
+    return layouts.get(key);
+  });
   const module = device.createShaderModule({ label: kernel.name, code: text });
   const refused = async (error) => {
     const lines = text.split("\n");
@@ -235,11 +237,11 @@ async function makeKernel(device, kernel, text, layouts) {
     const quoted = messages.map((message) => `\nline ${message.lineNum}: ${message.message}\n  ${lines[message.lineNum - 1]}`);
     fail("device", `${kernel.name} is refused: ${quoted.length > 0 ? quoted.join("") : error.message}`);
   };
-  const pipelines = await Promise.all(kernel.phases.map((phase) =>
+  const pipelines = await Promise.all(kernel.phases.map((phase, index) =>
     device.createComputePipelineAsync({
-      label: kernel.name, layout: layout.pipeline, compute: { module, entryPoint: phase.entry },
+      label: kernel.name, layout: phaseLayouts[index].pipeline, compute: { module, entryPoint: phase.entry },
     }).catch(refused)));
-  return { group: layout.group, pipelines };
+  return { groups: phaseLayouts.map(({ group }) => group), pipelines };
 }
 
 // Constants share buffers as large as the device allows; each lies in one of them.
@@ -334,27 +336,41 @@ class Bound {
     const made = { step, kernel, ranges: [], before: [], after: [], dispatches: [], uniform: 0, fault: -1 };
     this.end = this.shared;
     const ids = [...step.inputs, ...step.outputs];
-    const ranges = ids.map((id) => this.range(id));
+    const whole = ids.map((id) => this.range(id));
     const overlaps = (a, b) => a.bytes > 0 && b.bytes > 0 && a.buffer === b.buffer &&
       a.offset < roundUp(b.offset + b.bytes, 4) && b.offset < roundUp(a.offset + a.bytes, 4);
-    ranges.forEach((range, i) => {
+    const taken = (i, range) => {
+      if (range.offset % 4 !== 0)
+        fail("unsupported", `'${this.program.values[ids[i]].name}' begins at byte ${range.offset}, where no binding can begin`);
+      return range;
+    };
+    for (const parts of kernel.bindings) {
+      if (parts.length > 1) { // small ones behind one another
+        const { at, bytes } = parts.at(-1);
+        const pack = { buffer: null, offset: this.#reserve(roundUp(at + bytes, 16)), bytes: roundUp(at + bytes, 16) };
+        made.ranges.push(pack);
+        for (const part of parts)
+          made.before.push({ from: taken(part.argument, whole[part.argument]), to: { buffer: null, offset: pack.offset + part.at }, bytes: roundUp(part.bytes, 4) });
+        continue;
+      }
+      const [{ argument: i, first = 0, bytes: some }] = parts;
+      const range = { ...whole[i], offset: whole[i].offset + first, bytes: some ?? whole[i].bytes };
       const bytes = roundUp(range.bytes, 4);
       if (bytes > this.opened.device.limits.maxStorageBufferBindingSize)
         fail("limit", `'${this.program.values[ids[i]].name}' has ${bytes} bytes, a binding takes ${this.opened.device.limits.maxStorageBufferBindingSize}`);
       const input = i < step.inputs.length;
-      const meets = input && ranges.some((other, j) => j !== i && overlaps(range, other));
+      const meets = input && whole.some((other, j) => j !== i && overlaps(range, other));
       if (range.bytes > 0 && !meets && range.offset % this.alignment === 0) {
         made.ranges.push({ ...range, bytes });
-        return;
+        continue;
       }
       const copy = { buffer: null, offset: this.#reserve(Math.max(bytes, 16)), bytes: Math.max(bytes, 16) };
       made.ranges.push(copy);
-      if (range.bytes === 0) return; // bound all the same, and never looked at
-      if (range.offset % 4 !== 0 || (!input && range.bytes % 4 !== 0))
-        fail("unsupported", `'${this.program.values[ids[i]].name}' begins at byte ${range.offset}, where no binding can begin`);
-      if (input) made.before.push({ from: range, to: copy, bytes });
-      else made.after.push({ from: copy, to: range, bytes });
-    });
+      if (range.bytes === 0) continue; // bound all the same, and never looked at
+      if (!input && range.bytes % 4 !== 0) taken(i, { offset: 1 });
+      if (input) made.before.push({ from: taken(i, range), to: copy, bytes });
+      else made.after.push({ from: copy, to: taken(i, range), bytes });
+    }
     for (const size of kernel.workspace) {
       const bytes = roundUp(Math.max(size(this.sizes), 16), 4);
       made.ranges.push({ buffer: null, offset: this.#reserve(bytes), bytes });
@@ -382,12 +398,13 @@ class Bound {
       const groups = Math.ceil(items / phase.items_per_group);
       const across = Math.min(groups, most), down = Math.ceil(groups / across);
       if (down > most) fail("limit", `a launch has ${items} work items`);
-      made.dispatches.push({ pipeline: this.opened.kernels[made.step.kernel].pipelines[index], across, down });
+      const { groups: layouts, pipelines } = this.opened.kernels[made.step.kernel];
+      made.dispatches.push({ pipeline: pipelines[index], layout: layouts[index], bindings: phase.bindings, across, down });
     });
   }
 
   #make() {
-    const { device, kernels } = this.opened;
+    const { device } = this.opened;
     this.end = this.sharedEnd;
     this.faults = this.#reserve(this.faulty.length * this.alignment);
     if (this.end > device.limits.maxBufferSize)
@@ -408,12 +425,17 @@ class Bound {
       });
       const ranges = [...launch.ranges];
       if (launch.fault >= 0) ranges.push({ buffer: null, offset: this.faults + launch.fault * this.alignment, bytes: FAULT_BYTES });
-      if (launch.kernel.sizes.length > 0)
-        ranges.push({ buffer: this.uniforms, offset: launch.uniform, bytes: roundUp(launch.kernel.sizes.length * 4, 16) });
-      launch.group = device.createBindGroup({
-        layout: kernels[launch.step.kernel].group,
-        entries: ranges.map(({ buffer, offset, bytes }, binding) => ({ binding, resource: { buffer: buffer ?? this.memory, offset, size: bytes } })),
-      });
+      const uniform = launch.kernel.sizes.length > 0 ? [ranges.length] : [];
+      ranges.push({ buffer: this.uniforms, offset: launch.uniform, bytes: roundUp(launch.kernel.sizes.length * 4, 16) });
+      for (const dispatch of launch.dispatches) {
+        dispatch.group = device.createBindGroup({
+          layout: dispatch.layout,
+          entries: [...dispatch.bindings, ...uniform].map((binding) => {
+            const { buffer, offset, bytes } = ranges[binding];
+            return { binding, resource: { buffer: buffer ?? this.memory, offset, size: bytes } };
+          }),
+        });
+      }
     }
     if (numbers.length > 0) device.queue.writeBuffer(this.uniforms, 0, numbers);
     this.stagingBytes = 0;
@@ -456,8 +478,8 @@ class Bound {
         });
       }
       pass ??= encoder.beginComputePass();
-      pass.setBindGroup(0, launch.group);
-      for (const { pipeline, across, down } of launch.dispatches) {
+      for (const { pipeline, group, across, down } of launch.dispatches) {
+        pass.setBindGroup(0, group);
         pass.setPipeline(pipeline);
         pass.dispatchWorkgroups(across, down);
       }

@@ -15,7 +15,7 @@
 namespace xyntra {
 namespace {
 
-constexpr int kManifestVersion = 1;
+constexpr int kManifestVersion = 2;
 constexpr std::size_t kWeightAlignment = 256;  // what every adapter takes as the beginning of a binding
 
 // A number as itself, anything else as its text.
@@ -124,10 +124,21 @@ Json kernel_json(std::size_t number, const ShaderKernel& kernel) {
   for (const ShaderPhase& phase : kernel.phases) {
     json["phases"].push_back({{"entry", phase.entry},
                               {"items", size_json(phase.items)},
-                              {"items_per_group", phase.items_per_group}});
+                              {"items_per_group", phase.items_per_group},
+                              {"bindings", ids_json(phase.bindings)}});
   }
   json["sizes"] = sizes_json(kernel.sizes);
   json["elements"] = sizes_json(kernel.argument_elements);
+  json["bindings"] = Json::array();
+  for (const ShaderBinding& binding : kernel.bindings) {
+    Json parts = Json::array();
+    for (const ShaderBinding::Part& part : binding.parts) {
+      Json one{{"argument", part.argument}};
+      if (part.bytes >= 0) one.update(Json{{"first", part.first}, {"bytes", part.bytes}, {"at", part.at}});
+      parts.push_back(std::move(one));
+    }
+    json["bindings"].push_back(std::move(parts));
+  }
   json["workspace"] = sizes_json(kernel.workspace_bytes);
   json["faults"] = kernel.has_faults;
   return json;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "codegen/wgsl/probe.h"
 #include "compiler/lower_plan.h"
@@ -27,10 +28,17 @@ Ground ground_of(webgpu::Device& device, std::span<const kir::Kernel> kernels) {
 // The limits that WebGPU promises, as far as kernels meet them.
 Ground every_browser() {
   webgpu::Limits limits;
-  limits.binding_bytes = std::int64_t{128} << 20;
+  limits.binding_bytes = WgslFeatures{}.binding_bytes;
   limits.buffer_bytes = std::int64_t{256} << 20;
-  limits.storage_buffers = 8;
+  limits.storage_buffers = static_cast<int>(WgslFeatures{}.storage_buffers);
   return {"every browser", {}, limits};
+}
+
+// Storage buffers that a shader binds, in any of its phases.
+std::size_t buffers_of(const ShaderKernel& shader) {
+  std::size_t most = 0;
+  for (const ShaderPhase& phase : shader.phases) most = std::max(most, phase.bindings.size());
+  return most;
 }
 
 // Something that a kernel needs and does not get, and the tensors that it is about: none where it is about the kernel.
@@ -56,28 +64,38 @@ std::vector<Lack> lacks_of(const kir::Kernel& kernel, const Ground& ground, cons
                            std::to_string(most_turns),
                        [](const Type&) { return false; }});
   }
-  std::int64_t largest = 0;
   auto bytes_of = [&sizes](DType dtype, const Shape& shape) {  // 0 where it is not known: said when it runs
     auto elements = product(shape).evaluate(sizes);
     return elements ? *elements / 8 * bits_of(dtype) : 0;
   };
-  for (const kir::Buffer& buffer : kernel.buffers) {
-    if (buffer.scope != kir::Scope::Global && buffer.scope != kir::Scope::Workspace) continue;
-    largest = std::max(largest, bytes_of(buffer.dtype, buffer.shape));
-  }
-  const std::size_t buffers = shader ? shader->argument_elements.size() + shader->workspace_bytes.size() +
-                                           (shader->has_faults ? 1 : 0)
-                                     : 0;
-  if (static_cast<std::int64_t>(buffers) > ground.limits.storage_buffers)
+  const auto buffers = shader ? static_cast<std::int64_t>(buffers_of(*shader)) : 0;
+  if (buffers > ground.limits.storage_buffers)
     found.push_back({std::to_string(buffers) + " buffers in one shader" + most +
                          std::to_string(ground.limits.storage_buffers),
                      [](const Type&) { return false; }});
-  const std::int64_t limit = ground.limits.binding_bytes;
-  if (largest > limit)
-    found.push_back({"a tensor of " + human_bytes(largest) + " bound to a shader" + most + human_bytes(limit),
+  auto too_large = [&](std::int64_t largest, std::int64_t limit, const char* where) {
+    if (largest <= limit) return;
+    found.push_back({"a tensor of " + human_bytes(largest) + where + most + human_bytes(limit),
                      [bytes_of, limit](const Type& type) {
                        return type.shape && bytes_of(type.dtype, *type.shape) > limit;
                      }});
+  };
+  std::int64_t largest = 0, bound = 0;  // of a tensor; of one that is not cut into several bindings
+  std::vector<std::int64_t> arguments;
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    const std::int64_t bytes = bytes_of(buffer.dtype, buffer.shape);
+    if (buffer.scope == kir::Scope::Global) arguments.push_back(bytes);
+    if (buffer.scope == kir::Scope::Global && !shader) largest = std::max(largest, bytes);
+    if (buffer.scope == kir::Scope::Workspace) bound = std::max(bound, bytes);
+  }
+  for (const ShaderBinding& binding : shader ? shader->bindings : std::vector<ShaderBinding>{}) {
+    for (const ShaderBinding::Part& part : binding.parts) {
+      largest = std::max(largest, arguments[part.argument]);
+      bound = std::max(bound, part.bytes < 0 ? arguments[part.argument] : part.bytes);
+    }
+  }
+  too_large(bound, ground.limits.binding_bytes, " bound to a shader");
+  if (bound <= ground.limits.binding_bytes) too_large(largest, ground.limits.buffer_bytes, " in one buffer");
   return found;
 }
 
@@ -96,10 +114,19 @@ std::vector<std::string> nodes_of(const Plan& plan, const Group& group, const La
   return found;
 }
 
+Result<ShaderKernel> emit_within(const kir::Kernel& kernel, const WgslFeatures& features) {
+  XYNTRA_TRY(ShaderKernel shader, emit_wgsl(kernel, features));
+  if (std::cmp_greater(buffers_of(shader), features.storage_buffers)) {
+    return limit_error("a shader would bind " + std::to_string(buffers_of(shader)) +
+                       " buffers, where one binds at most " + std::to_string(features.storage_buffers));
+  }
+  return shader;
+}
+
 Result<std::vector<ShaderKernel>> emit(const LoweredPlan& lowered, const WgslFeatures& features) {
   std::vector<ShaderKernel> shaders;
   for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
-    auto shader = emit_wgsl(lowered.kernels[i], features);
+    auto shader = emit_within(lowered.kernels[i], features);
     if (!shader) {
       for (const ProgramStep& step : lowered.program.steps) {
         if (step.kind == ProgramStep::Kind::Launch && step.callee == i)
@@ -130,7 +157,9 @@ Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
                                   const ShaderOptions& shading) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
-  const WgslFeatures features = shading.portable ? WgslFeatures{} : features_for(*device, lowered.kernels);
+  WgslFeatures features = shading.portable ? WgslFeatures{} : features_for(*device, lowered.kernels);
+  if (shading.binding_bytes > 0) features.binding_bytes = shading.binding_bytes;
+  if (shading.storage_buffers > 0) features.storage_buffers = shading.storage_buffers;
   XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
   CpuModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
@@ -164,7 +193,9 @@ Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& p
 
 Result<std::string> shaders_of(const Plan& plan, const WgslFeatures& features) {
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {}));
-  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
+  WgslFeatures any = features;
+  any.binding_bytes = any.storage_buffers = INT64_MAX;  // as kernels are written
+  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, any));
   std::string text;
   for (std::size_t i = 0; i < shaders.size(); ++i)
     text += "// k" + std::to_string(i) + "\n" + shaders[i].text + "\n";

@@ -1,12 +1,14 @@
 #include "schedule/choose.h"
 
 #include <algorithm>
+#include <map>
 
 #include "schedule/alignment.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/repeated_parts.h"
 #include "te/classify.h"
 #include "te/compose.h"
+#include "te/index.h"
 
 namespace xyntra {
 
@@ -60,6 +62,10 @@ class Chooser {
       return refuse("it would need " + std::to_string(buffers) + " buffers, and the target takes " +
                     std::to_string(target_.storage_buffers));
     }
+    if (const std::int64_t bound = bindings(); bound > target_.storage_buffers) {
+      return refuse("a shader of it would bind " + std::to_string(bound) + " buffers, and the target takes " +
+                    std::to_string(target_.storage_buffers));
+    }
     std::size_t contractions = count(WorkShape::Contraction), windows = count(WorkShape::Window);
     if (contractions + windows > 2 || (windows > 0 && contractions + windows > 1)) {
       return refuse("it would hold " + std::to_string(contractions + windows) +
@@ -82,6 +88,39 @@ class Chooser {
   }
 
  private:
+  // What a shader binds in the end (codegen/wgsl/bindings.h): large tensors in parts, small ones together, a record of indices
+  // that are outside.
+  std::int64_t bindings() const {
+    constexpr std::int64_t kLarge = std::int64_t{128} << 20, kSmall = std::int64_t{64} << 10;
+    if (target_.kind != TargetKind::WebGpu) return 0;
+    std::map<DType, std::int64_t> small;
+    std::int64_t total = looks_at_indices() ? 1 : 0;
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (buffer.role == BufferRole::Temporary) continue;
+      const Dim bytes = bytes_of(buffer);
+      const std::int64_t known = bytes.is_constant() ? std::max<std::int64_t>(bytes.constant(), 1) : 1;
+      total += (known + kLarge - 1) / kLarge;
+      if (bytes.is_constant() && known <= kSmall && buffer.role == BufferRole::Input &&
+          ++small[buffer.dtype] > 1)
+        --total;
+    }
+    return total;
+  }
+
+  bool looks_at_indices() const {
+    const te::IndexAlgebra algebra(formula_);
+    bool found = false;
+    for (const Stage& stage : formula_.stages) {
+      te::for_each_node(stage, [&](const te::ExprNode& node) {
+        if (node.op != te::ExprOp::Load) return;
+        const Shape& shape = formula_.buffer(node.buffer).shape;
+        for (std::size_t d = 0; d < shape.size() && !found; ++d)
+          found = !algebra.within(node.operands[d], 0, shape[d]);
+      });
+    }
+    return found;
+  }
+
   std::size_t count(WorkShape shape) const {
     return static_cast<std::size_t>(std::count(shapes_.begin(), shapes_.end(), shape));
   }

@@ -21,6 +21,9 @@ struct WgslFeatures {
   // What the language leaves open, and an adapter is asked once (probe.h).
   bool float16_rounds = false;  // f32 to f16: to the nearest, ties to even, denormals and infinities included
   bool float16_adds = false;  // sums, differences and comparisons of two f16, likewise
+  // Limits: what every browser has, unless an adapter has more.
+  std::int64_t binding_bytes = std::int64_t{128} << 20;
+  std::int64_t storage_buffers = 8;
 };
 
 // The kernel is verified first: a shader has no access outside its buffers and no loop without end, so that drivers may run

@@ -64,9 +64,10 @@ std::set<DType> dtypes_of(const kir::Kernel& kernel) {
   return used;
 }
 
-Result<ShaderKernel> KernelEmitter::emit() {
+Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
   XYNTRA_CHECK_OK(supported());
   join_workspaces();
+  join_arguments(packs);
   XYNTRA_CHECK_OK(bind_buffers());
   std::string entries;
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
@@ -104,7 +105,9 @@ void KernelEmitter::join_workspaces() {
   kir::for_each_statement(kernel_.body, [&bindings](const StmtNode& node) {
     if (node.kind == StmtNode::Kind::Check) bindings = 1;  // the record of faults
   });
-  for (const kir::Buffer& buffer : kernel_.buffers) bindings += is_private(buffer.scope) ? 0 : 1;
+  const std::vector<bool> accessed = accessed_buffers(kernel_);
+  for (std::size_t i = 0; i < accessed.size(); ++i)
+    bindings += accessed[i] && !is_private(kernel_.buffers[i].scope) ? 1 : 0;
   if (bindings <= kBindingsEverywhere) return;
   std::map<DType, kir::BufferId> firsts;
   for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
@@ -119,17 +122,29 @@ void KernelEmitter::join_workspaces() {
   }
 }
 
+void KernelEmitter::join_arguments(std::span<const ArgumentPack> packs) {
+  for (const ArgumentPack& pack : packs) {
+    for (std::size_t i = 0; i < pack.arguments.size(); ++i) {
+      const std::size_t argument = pack.arguments[i].index;
+      joined_[argument] = {pack.arguments.front(), pack.offsets[i], pack.elements};
+      forms_[argument].vectors = false;
+    }
+  }
+}
+
 Status KernelEmitter::bind_buffers() {
+  const std::vector<bool> accessed = accessed_buffers(kernel_);
   for (Scope scope : {Scope::Global, Scope::Workspace}) {
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const kir::Buffer& buffer = kernel_.buffers[i];
       const Joined& joined = joined_[i];
+      if (scope == Scope::Global && !accessed[i]) continue;  // bindings.h
       if (buffer.scope != scope || (joined.first.valid() && joined.first.index != i)) continue;
       const Dim elements = joined.first.valid() ? joined.all : product(buffer.shape);
       const bool written = buffer.written || scope == Scope::Workspace;
-      if (scope == Scope::Global) made_.argument_elements.push_back(product(buffer.shape));
       if (scope == Scope::Workspace)
         made_.workspace_bytes.push_back(ceil_div(elements * Dim(bits_of(buffer.dtype)), Dim(8)));
+      numbers_.emplace(i, static_cast<std::uint32_t>(binding_count_));
       bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<storage, read_write> " +
                    buffer_name(kir::BufferId(i)) + ": array<" +
                    (forms_[i].vectors ? operations_.vector_type(buffer.dtype)
@@ -193,13 +208,25 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   has_barriers_ = kir::has_barrier(body);
   XYNTRA_CHECK_OK(statement(body));
   body_ += "}\n";
-  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body)};
+  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body),
+                     bindings_of(body)};
 }
 
 // Of what lies at one place of a work item's own memory.
 std::string KernelEmitter::element_type(kir::BufferId id) const {
   const DType dtype = kernel_.buffer(id).dtype;
   return forms_[id.index].vectors ? operations_.vector_type(dtype) : operations_.type(dtype);
+}
+
+std::vector<std::uint32_t> KernelEmitter::bindings_of(const kir::Stmt& body) const {
+  const std::vector<bool> accessed = accessed_buffers(kernel_, body);
+  std::set<std::uint32_t> used;
+  for (std::size_t i = 0; i < accessed.size(); ++i) {
+    if (accessed[i] && !is_private(kernel_.buffers[i].scope))
+      used.insert(numbers_.at(joined_[i].first.valid() ? joined_[i].first.index : i));
+  }
+  if (has_checks(body)) used.insert(static_cast<std::uint32_t>(numbers_.size()));  // the record of faults
+  return {used.begin(), used.end()};
 }
 
 std::string KernelEmitter::array_type(kir::BufferId id) const {
@@ -477,7 +504,13 @@ namespace xyntra {
 
 Result<ShaderKernel> emit_wgsl(const kir::Kernel& kernel, const WgslFeatures& features) {
   XYNTRA_CHECK_OK(kir::verify(kernel));
-  return wgsl::KernelEmitter(kernel, features).emit();
+  wgsl::BoundKernel bound = wgsl::with_bindings(kernel, features);
+  XYNTRA_TRY(ShaderKernel made, wgsl::KernelEmitter(bound.kernel, features).emit(bound.packs));
+  made.bindings = std::move(bound.bindings);
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    if (buffer.scope == kir::Scope::Global) made.argument_elements.push_back(product(buffer.shape));
+  }
+  return made;
 }
 
 }  // namespace xyntra

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "codegen/analysis.h"
+#include "codegen/wgsl/bindings.h"
 #include "codegen/wgsl/halves.h"
 #include "codegen/wgsl/operations.h"
 #include "codegen/wgsl/storage.h"
@@ -34,14 +35,16 @@ class KernelEmitter {
         kernel_(analysis_.kernel()),
         operations_(features),
         forms_(forms_of(analysis_, operations_)) {}
-  Result<ShaderKernel> emit();
+  Result<ShaderKernel> emit(std::span<const ArgumentPack> packs);
 
  private:
   // ---- module
   Status supported() const;
   void join_workspaces();
+  void join_arguments(std::span<const ArgumentPack> packs);
   Status bind_buffers();
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
+  std::vector<std::uint32_t> bindings_of(const kir::Stmt& body) const;
   Status own_buffers(const kir::Stmt& body, bool threads);
   std::string element_type(kir::BufferId id) const;
   std::string array_type(kir::BufferId id) const;
@@ -100,7 +103,7 @@ class KernelEmitter {
   std::string buffer_name(kir::BufferId id) const;
   std::string fresh_name() { return "t" + std::to_string(names_++); }
 
-  // A workspace buffer that lies in one binding with others of its dtype.
+  // A buffer that lies in one binding with others of its dtype.
   struct Joined {
     kir::BufferId first;  // whose binding it is
     Dim offset = 0;  // elements of it that come before
@@ -133,6 +136,7 @@ class KernelEmitter {
   std::vector<bool> atomic_;  // per buffer: packed and written
   std::vector<BufferForm> forms_;  // per buffer
   std::vector<Joined> joined_;  // per buffer
+  std::map<std::size_t, std::uint32_t> numbers_;  // of bindings, by buffer
   std::vector<bool> shared_declared_;
   std::unordered_map<std::uint32_t, std::int64_t> fixed_;  // variables of loops that are written out
   std::unordered_map<const te::ExprNode*, std::string> loaded_;  // vectors whose lanes are used one by one

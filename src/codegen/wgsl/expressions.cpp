@@ -439,7 +439,9 @@ std::string KernelEmitter::load(const ExprNode& node) {
   const std::string guard = access.in_bounds ? "" : guard_;
   if (is_private(buffer.scope) || !operations_.is_packed(buffer.dtype))
     return place(node.buffer, access.flat, guard);
-  const std::string at = guarded(position(access.flat), guard);
+  te::LinearIndex flat = access.flat;
+  flat.constant = flat.constant + joined_[node.buffer.index].offset;
+  const std::string at = guarded(position(flat), guard);
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
   line("let " + bit + " = u32(" + at + ") * " + bits + ";");
   return operations_.decoded(

@@ -128,6 +128,8 @@ HalfFacts half_facts(webgpu::Device& device) {
 WgslFeatures features_for(webgpu::Device& device, std::span<const kir::Kernel> kernels) {
   const webgpu::Adapter& adapter = device.adapter();
   WgslFeatures features{.int64 = adapter.int64, .float64 = adapter.f64};
+  features.binding_bytes = adapter.limits.binding_bytes;
+  features.storage_buffers = adapter.limits.storage_buffers;
   const bool halves = std::ranges::any_of(
       kernels, [](const kir::Kernel& kernel) { return wgsl::dtypes_of(kernel).contains(DType::F16); });
   if (adapter.f16 && halves) {

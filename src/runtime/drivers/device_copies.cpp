@@ -113,8 +113,10 @@ void DeviceCopies::know(const KernelArgument& argument, Piece& piece, bool newer
 }
 
 void DeviceCopies::use(const KernelArgument& argument, bool is_written) {
-  if (is_written && argument.bytes > 0) know(argument, pieces_.at(argument.piece), true);
-  if (auto piece = pieces_.find(argument.piece); piece != pieces_.end()) piece->second.pending = true;
+  const auto piece = pieces_.find(argument.piece);
+  if (piece == pieces_.end()) return;
+  if (is_written && argument.bytes > 0) know(argument, piece->second, true);
+  piece->second.pending = true;
 }
 
 void DeviceCopies::submitted() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 
 #include "runtime/blocks.h"
 #include "runtime/drivers/device_copies.h"
@@ -53,13 +54,16 @@ class ShaderDriver : public KernelDriver {
     XYNTRA_TRY(std::vector<std::byte> uniform, size_bytes(kernel, sizes));
     XYNTRA_CHECK_OK(fits(kernel, sizes));
     std::vector<BufferRange> ranges;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      XYNTRA_TRY(BufferRange range, range_of(arguments[i], i, i < step.inputs.size()));
+    std::vector<bool> reads;  // by range: all that is done with it
+    for (const ShaderBinding& binding : kernel.bindings) {
+      XYNTRA_TRY(const BufferRange range, binding.is_pack() ? packed(step, binding, arguments)
+                                                            : part_of(step, binding.parts[0], arguments));
       ranges.push_back(range);
+      reads.push_back(binding.parts[0].argument < step.inputs.size());
     }
     XYNTRA_CHECK_OK(add_workspace(kernel, sizes, ranges));
     if (kernel.has_faults) XYNTRA_CHECK_OK(add_fault_record(step, ranges));
-    XYNTRA_CHECK_OK(keep_apart(ranges, step.inputs.size()));  // last: a submission lets go of its copies
+    XYNTRA_CHECK_OK(keep_apart(ranges, reads));  // last: a submission lets go of its copies
     for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
       XYNTRA_TRY(std::int64_t items, kernel.phases[p].items.evaluate(sizes));
       if (items <= 0) continue;
@@ -68,8 +72,10 @@ class ShaderDriver : public KernelDriver {
           round_up(items, kernel.phases[p].items_per_group) / kernel.phases[p].items_per_group;
       const std::int64_t across = std::min(groups, most), down = round_up(groups, across) / across;
       if (down > most) return limit_error("a launch has " + std::to_string(items) + " work items");
+      std::vector<BufferRange> used;
+      for (const std::uint32_t binding : kernel.phases[p].bindings) used.push_back(ranges.at(binding));
       XYNTRA_CHECK_OK(
-          recording_.dispatch(shaders_->pipelines[step.callee][p], ranges, uniform, across, down, 1));
+          recording_.dispatch(shaders_->pipelines[step.callee][p], used, uniform, across, down, 1));
       steps_.push_back(&step);
       ++dispatches_;
     }
@@ -164,16 +170,50 @@ class ShaderDriver : public KernelDriver {
     return copies_.range_of(argument, is_read);
   }
 
+  // Some bytes of an argument: of one that is larger than a binding.
+  Result<BufferRange> part_of(const ProgramStep& step, const ShaderBinding::Part& part,
+                              std::span<const KernelArgument> arguments) {
+    XYNTRA_TRY(BufferRange range,
+               range_of(arguments[part.argument], part.argument, part.argument < step.inputs.size()));
+    if (part.bytes < 0) return range;
+    range.offset += part.first;
+    range.bytes = round_up(part.bytes, 4);
+    return range;
+  }
+
+  // Small arguments one behind another: constants are put there once, the others before each launch.
+  Result<BufferRange> packed(const ProgramStep& step, const ShaderBinding& binding,
+                             std::span<const KernelArgument> arguments) {
+    const ShaderBinding::Part& last = binding.parts.back();
+    const std::int64_t bytes = round_up(last.at + last.bytes, 16);
+    Buffer& pack = packs_[{&step, last.argument}];
+    const bool fresh = !pack;
+    if (fresh) {
+      XYNTRA_TRY(pack, shaders_->device->allocate(bytes));
+    }
+    for (const ShaderBinding::Part& part : binding.parts) {
+      const KernelArgument& argument = arguments[part.argument];
+      if (!argument.constant) {
+        XYNTRA_TRY(const BufferRange from, range_of(argument, part.argument, true));
+        XYNTRA_CHECK_OK(recording_.copy(from, pack, part.at));
+      } else if (fresh) {
+        XYNTRA_CHECK_OK(shaders_->device->write(pack, part.at,
+                                                {argument.memory, static_cast<std::size_t>(argument.bytes)}));
+      }
+    }
+    return BufferRange{&pack, 0, bytes};
+  }
+
   // Ranges of one launch do not overlap; one that does is read from a copy.
-  Status keep_apart(std::vector<BufferRange>& ranges, std::size_t inputs) {
+  Status keep_apart(std::vector<BufferRange>& ranges, const std::vector<bool>& reads) {
     auto overlap = [](const BufferRange& a, const BufferRange& b) {
       return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
     };
-    for (std::size_t i = 0; i < inputs; ++i) {
+    for (std::size_t i = 0; i < reads.size(); ++i) {
       bool meets = false;
       for (std::size_t j = 0; j < ranges.size(); ++j)
         meets = meets || (j != i && overlap(ranges[i], ranges[j]));
-      if (!meets) continue;
+      if (!meets || !reads[i]) continue;
       XYNTRA_TRY(Buffer copy, shaders_->device->allocate(ranges[i].bytes));
       XYNTRA_CHECK_OK(recording_.copy(ranges[i], copy, 0));
       apart_.push_back(std::make_unique<Buffer>(std::move(copy)));
@@ -269,6 +309,7 @@ class ShaderDriver : public KernelDriver {
   std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one
   std::size_t submissions_ = 0, dispatches_ = 0;  // of this run
   std::vector<std::unique_ptr<Buffer>> apart_;  // operands that lie where others do
+  std::map<std::pair<const ProgramStep*, std::uint32_t>, Buffer> packs_;  // by launch and last argument
   Buffer workspace_, nothing_, fault_buffer_;
   bool timed_ = false;
   std::vector<const ProgramStep*> steps_;  // of the recording's dispatches
@@ -286,13 +327,15 @@ Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKern
   for (const ShaderKernel& kernel : kernels) {
     webgpu::Shader shader;
     shader.wgsl = kernel.text;
-    shader.writable.assign(
-        kernel.argument_elements.size() + kernel.workspace_bytes.size() + kernel.has_faults, true);
+    shader.all_bindings = static_cast<std::uint32_t>(kernel.bindings.size() + kernel.workspace_bytes.size() +
+                                                     (kernel.has_faults ? 1 : 0));
     shader.size_bytes = round_up(static_cast<std::int64_t>(kernel.sizes.size()), 4) * 4;
     shader.trusted = !checked;  // no shader is made of a kernel that is not verified
     std::vector<webgpu::Pipeline>& made = shaders->pipelines.emplace_back();
     for (const ShaderPhase& phase : kernel.phases) {
       shader.entry = phase.entry;
+      shader.bindings = phase.bindings;
+      shader.writable.assign(phase.bindings.size(), true);
       XYNTRA_TRY(webgpu::Pipeline pipeline, device->pipeline(shader));
       made.push_back(std::move(pipeline));
     }

@@ -90,12 +90,15 @@ struct BufferRange {
   std::int64_t bytes = 0;
 };
 
-// One shader. group(0) binding(i) is `var<storage, read_write>` where writable[i], `var<storage, read>` elsewhere. With
-// size_bytes, the binding after the last one is `var<uniform>`: a struct of i32 members, or an array of vec4<i32>.
+// One shader. group(0) binding(i) is `var<storage, read_write>` where writable[i], `var<storage, read>` elsewhere; with
+// `bindings`, those of these numbers, in rising order: the text may have more, which the entry does not use. With
+// size_bytes, the binding after the last one of all is `var<uniform>`: a struct of i32 members, or an array of vec4<i32>.
 struct Shader {
   std::string wgsl;
   std::string entry = "main";
   std::vector<bool> writable;
+  std::vector<std::uint32_t> bindings = {};  // empty: 0, 1, ...
+  std::uint32_t all_bindings = 0;  // with `bindings`: how many the text has
   std::int64_t size_bytes = 0;  // of the uniform; 0: it has none
   // Without the driver's checks of indices and loops. Only for a kernel that was proved to stay in bounds and to end:
   // another one may read and write anything.

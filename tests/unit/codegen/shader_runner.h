@@ -33,7 +33,6 @@ inline std::vector<std::vector<std::byte>> run_shader(const kir::Kernel& kernel,
     const std::int64_t elements = product(buffer.shape).constant();
     const auto bytes = static_cast<std::size_t>((elements * bits_of(buffer.dtype) + 7) / 8);
     buffers.push_back(*device()->allocate(static_cast<std::int64_t>((bytes + 3) / 4 * 4)));
-    asked.writable.push_back(true);
     if (buffer.written) {
       written.push_back(buffers.size() - 1);
       results.emplace_back(bytes);
@@ -41,11 +40,16 @@ inline std::vector<std::vector<std::byte>> run_shader(const kir::Kernel& kernel,
       EXPECT_TRUE(device()->write(buffers.back(), 0, operands[given++]));
     }
   }
+  asked.bindings = shader->phases[0].bindings;  // of what it looks at
+  asked.writable.assign(asked.bindings.size(), true);
   auto pipeline = device()->pipeline(asked);
   EXPECT_TRUE(pipeline.has_value()) << pipeline.error().to_string() << shader->text;
   if (!pipeline) return {};
   std::vector<webgpu::BufferRange> ranges;
-  for (const webgpu::Buffer& buffer : buffers) ranges.push_back({&buffer, 0, buffer.bytes()});
+  for (const std::uint32_t binding : asked.bindings) {
+    const webgpu::Buffer& buffer = buffers.at(shader->bindings.at(binding).parts.at(0).argument);
+    ranges.push_back({&buffer, 0, buffer.bytes()});
+  }
   webgpu::Recording recording;
   const ShaderPhase& phase = shader->phases[0];
   const std::int64_t groups = (phase.items.constant() + phase.items_per_group - 1) / phase.items_per_group;

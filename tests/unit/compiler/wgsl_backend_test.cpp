@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "compiler/lower_plan.h"
@@ -233,6 +235,10 @@ std::vector<Datum> inputs_of(const Graph& graph, std::int64_t size, std::int64_t
         std::memcpy(tensor.mutable_bytes().data() + i * 8, &value, 8);
         continue;
       }
+      if (type.dtype == DType::U8) {
+        tensor.mutable_bytes()[static_cast<std::size_t>(i)] = static_cast<std::byte>((i + seed) % 256);
+        continue;
+      }
       const float value = static_cast<float>((i + seed) % 13) / 4 - 1;
       const std::uint16_t half = f32_to_f16(value);
       if (type.dtype == DType::F16) {
@@ -371,6 +377,87 @@ graph @main(%table: f32[8, 64], %i: i64[4], %s: f32[64], %b: f32[64]) -> (%y) {
   }
 }
 
+// What an adapter does not bind at once: tensors are cut between rows, which reading and writing looks at; small ones lie together.
+TEST(WgslBackend, LargeTensorsAreBoundInPartsAndSmallOnesTogether) {
+  if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
+  struct Case {
+    const char* model;
+    ShaderOptions options;
+    std::size_t most_parts = 0, packs = 0;  // of all shaders
+  };
+  const ShaderOptions small_bindings{.portable = true, .binding_bytes = 1024},
+      few_buffers{.portable = true, .storage_buffers = 5};
+  const Case cases[] = {
+      // rows of 64 bytes: parts of 16, 16 and 8; read by index, as a factor that is turned, written element by element
+      {R"(xir 1
+graph @main(%i: i64[5], %table: f32[40, 16], %x: f32[6, 16]) -> (%rows, %y, %z) {
+  %rows: f32[5, 16] = Gather(%table, %i)
+  %t: f32[16, 40] = Transpose(%table) {perm = [1, 0]}
+  %y: f32[6, 40] = MatMul(%x, %t)
+  %z: f32[40, 16] = Neg(%table)
+})",
+       small_bindings, 3, 0},
+      // many rows, whose products are tiles; bytes
+      {R"(xir 1
+graph @main(%x: f32[64, 128], %w: f32[128, 96], %b: u8[40, 64]) -> (%y, %c) {
+  %y: f32[64, 96] = MatMul(%x, %w)
+  %c: i32[40, 64] = Cast(%b) {to = 6}
+})",
+       {.portable = true, .binding_bytes = 16384},
+       4,
+       0},
+      {R"(xir 1
+graph @main(%x: f32[7, 16], %a: f32[16], %b: f32[16], %c: f32[7, 1], %d: f32[1], %e: u8[16], %f: u8[1]) -> (%y) {
+  %g: f32[16] = Cast(%e) {to = 1}
+  %h: f32[1] = Cast(%f) {to = 1}
+  %1: f32[7, 16] = Mul(%x, %a)
+  %2: f32[7, 16] = Add(%1, %b)
+  %3: f32[7, 16] = Mul(%2, %c)
+  %4: f32[7, 16] = Sub(%3, %d)
+  %5: f32[7, 16] = Mul(%4, %g)
+  %y: f32[7, 16] = Sub(%5, %h)
+})",
+       few_buffers, 0, 1},
+  };
+  for (const Case& one : cases) {
+    const Graph graph = graph_of(one.model);
+    const Plan plan = plan_of(graph);
+    auto lowered = lower_plan(plan, {});
+    ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+    WgslFeatures features;
+    if (one.options.binding_bytes > 0) features.binding_bytes = one.options.binding_bytes;
+    if (one.options.storage_buffers > 0) features.storage_buffers = one.options.storage_buffers;
+    std::size_t parts = 0, packs = 0;
+    for (const kir::Kernel& kernel : lowered->kernels) {
+      auto shader = emit_wgsl(kernel, features);
+      ASSERT_TRUE(shader.has_value()) << shader.error().to_string();
+      std::map<std::uint32_t, std::size_t> of_argument;
+      for (const ShaderBinding& binding : shader->bindings) {
+        packs += binding.is_pack() ? 1 : 0;
+        if (!binding.is_pack() && binding.parts[0].bytes >= 0)
+          parts = std::max(parts, ++of_argument[binding.parts[0].argument]);
+      }
+    }
+    EXPECT_EQ(one.most_parts, parts);
+    EXPECT_LE(one.packs, packs);
+    auto runner = make_runner(graph, plan, "wgsl", {}, ObjectCache::off(), one.options);
+    ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
+    auto reference = make_runner(graph, "reference", {});
+    for (std::uint32_t seed : {1U, 2U}) {  // the second finds buffers that were filled before
+      const std::vector<Datum> inputs = inputs_of(graph, 7, seed);
+      auto found = (*runner)->run(inputs), wanted = (*reference)->run(inputs);
+      ASSERT_TRUE(found.has_value()) << found.error().to_string();
+      ASSERT_TRUE(wanted.has_value()) << wanted.error().to_string();
+      for (std::size_t i = 0; i < wanted->size(); ++i) {
+        const Tensor &a = (*wanted)[i].tensor, &b = (*found)[i].tensor;
+        for (std::int64_t k = 0; k < a.count(); ++k)
+          ASSERT_NEAR(a.element_as_f64(k), b.element_as_f64(k), 1e-4 * (1 + std::abs(a.element_as_f64(k))))
+              << one.model << " output " << i << ", element " << k;
+      }
+    }
+  }
+}
+
 // A step is shared out among the threads of a group, which changes no sum.
 TEST(WgslBackend, ScansInGroupsGiveTheBitsOfTheReference) {
   const Graph graph = graph_of(R"(xir 1
@@ -499,10 +586,9 @@ graph @main(%x: f64[4], %large: f32[9000, 8000]) -> (%a, %c) {
   auto lacking = wgsl_lacks(plan_of(graph), {}, {.portable = true});
   ASSERT_TRUE(lacking.has_value()) << lacking.error().to_string();
   using Lacking = std::map<std::string, std::vector<std::string>>;
-  EXPECT_EQ(
-      (Lacking{{"f64 in a shader: the adapter has no 64-bit floats", {"double"}},
-               {"a tensor of 274.7 MiB bound to a shader, every browser has at most 128 MiB", {"large"}}}),
-      *lacking);
+  EXPECT_EQ((Lacking{{"f64 in a shader: the adapter has no 64-bit floats", {"double"}},
+                     {"a tensor of 274.7 MiB in one buffer, every browser has at most 256 MiB", {"large"}}}),
+            *lacking);
 }
 
 }  // namespace

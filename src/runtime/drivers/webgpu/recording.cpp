@@ -1,6 +1,7 @@
 // Pipelines, and recordings of their dispatches.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "runtime/drivers/webgpu/state.h"
@@ -45,7 +46,20 @@ std::string key_of(const Shader& shader) {
   std::string key =
       shader.entry + (shader.trusted ? " trusted " : " ") + std::to_string(shader.size_bytes) + " ";
   for (const bool writable : shader.writable) key += writable ? 'w' : 'r';
+  for (const std::uint32_t number : shader.bindings) key += " " + std::to_string(number);
   return key + "\n" + shader.wgsl;
+}
+
+// Of the bindings, that of sizes last.
+std::vector<std::uint32_t> numbers_of(const Shader& shader) {
+  std::vector<std::uint32_t> numbers = shader.bindings;
+  if (numbers.empty()) {
+    numbers.resize(shader.writable.size());
+    std::iota(numbers.begin(), numbers.end(), 0U);
+  }
+  numbers.push_back(shader.bindings.empty() ? static_cast<std::uint32_t>(numbers.size())
+                                            : shader.all_bindings);
+  return numbers;
 }
 
 bool overlap(const BufferRange& a, const BufferRange& b) {
@@ -95,8 +109,9 @@ Result<Pipeline> Device::pipeline(const Shader& shader) {
   XYNTRA_CHECK_OK(checked());
 
   std::vector<WGPUBindGroupLayoutEntry> entries(shader.writable.size() + (shader.size_bytes > 0 ? 1 : 0));
+  const std::vector<std::uint32_t> numbers = numbers_of(shader);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    entries[i].binding = static_cast<std::uint32_t>(i);
+    entries[i].binding = numbers[i];
     entries[i].visibility = WGPUShaderStage_Compute;
     entries[i].buffer.type = i == shader.writable.size() ? WGPUBufferBindingType_Uniform
                              : shader.writable[i]        ? WGPUBufferBindingType_Storage
@@ -122,6 +137,7 @@ Result<Pipeline> Device::pipeline(const Shader& shader) {
   state->device = state_->id;
   state->adapter = state_->adapter;
   state->writable = shader.writable;
+  state->numbers = numbers;
   state->size_bytes = shader.size_bytes;
   const std::lock_guard lock(state_->mutex);
   result.state_ =
@@ -272,14 +288,14 @@ Status Device::State::prepare(Recording::State& recording) {
     std::vector<WGPUBindGroupEntry> entries;
     for (const Recording::State::Range& range : step.ranges) {
       WGPUBindGroupEntry& entry = entries.emplace_back();
-      entry.binding = static_cast<std::uint32_t>(entries.size() - 1);
+      entry.binding = step.pipeline->numbers[entries.size() - 1];
       entry.buffer = range.buffer->handle.get();
       entry.offset = static_cast<std::uint64_t>(range.offset);
       entry.size = static_cast<std::uint64_t>(range.bytes);
     }
     if (step.pipeline->size_bytes > 0) {
       WGPUBindGroupEntry& entry = entries.emplace_back();
-      entry.binding = static_cast<std::uint32_t>(entries.size() - 1);
+      entry.binding = step.pipeline->numbers[entries.size() - 1];
       entry.buffer = recording.sizes_buffer.get();
       entry.offset = static_cast<std::uint64_t>(step.sizes_offset);
       entry.size = static_cast<std::uint64_t>(round_up(step.pipeline->size_bytes, 16));

@@ -71,6 +71,7 @@ struct Pipeline::State {
   std::uint64_t device = 0;
   std::shared_ptr<const Adapter> adapter;
   std::vector<bool> writable;
+  std::vector<std::uint32_t> numbers;  // of bindings, that of sizes last
   std::int64_t size_bytes = 0;
   BindGroupLayoutHandle layout;
   ComputePipelineHandle handle;
