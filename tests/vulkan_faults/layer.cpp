@@ -7,7 +7,7 @@
 #include <cstring>
 
 // What fails now; set by the test, which finds it by name.
-enum Fault : int { None = 0, DeviceLost = 1, NoMemory = 2 };
+enum Fault : int { None = 0, DeviceLost = 1, NoMemory = 2, LostInSubmission = 3 };
 extern "C" {
 __attribute__((visibility("default"))) std::atomic<int> xyntra_vulkan_fault{None};
 }
@@ -21,6 +21,7 @@ PFN_vkGetDeviceProcAddr next_device_function = nullptr;
 PFN_vkGetSemaphoreCounterValue next_counter = nullptr;
 PFN_vkGetFenceStatus next_fence_status = nullptr;
 PFN_vkAllocateMemory next_allocate = nullptr;
+PFN_vkQueueSubmit next_submit = nullptr;
 
 VKAPI_ATTR VkResult VKAPI_CALL counter(VkDevice device, VkSemaphore semaphore, uint64_t* value) {
   if (xyntra_vulkan_fault == DeviceLost) return VK_ERROR_DEVICE_LOST;
@@ -36,6 +37,12 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateI
                                         const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
   if (xyntra_vulkan_fault == NoMemory) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   return next_allocate(device, info, callbacks, memory);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo* infos,
+                                      VkFence fence) {
+  if (xyntra_vulkan_fault == LostInSubmission) return VK_ERROR_DEVICE_LOST;
+  return next_submit(queue, count, infos, fence);
 }
 
 // The part of a creation's chain in which the loader says who comes next.
@@ -78,6 +85,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const Vk
   }
   next_fence_status = reinterpret_cast<PFN_vkGetFenceStatus>(find("vkGetFenceStatus"));
   next_allocate = reinterpret_cast<PFN_vkAllocateMemory>(find("vkAllocateMemory"));
+  next_submit = reinterpret_cast<PFN_vkQueueSubmit>(find("vkQueueSubmit"));
   return result;
 }
 
@@ -97,6 +105,7 @@ PFN_vkVoidFunction ours(const char* name) {
       {"vkGetSemaphoreCounterValueKHR", reinterpret_cast<PFN_vkVoidFunction>(counter)},
       {"vkGetFenceStatus", reinterpret_cast<PFN_vkVoidFunction>(fence_status)},
       {"vkAllocateMemory", reinterpret_cast<PFN_vkVoidFunction>(allocate)},
+      {"vkQueueSubmit", reinterpret_cast<PFN_vkVoidFunction>(submit)},
   };
   for (const auto& row : table) {
     if (std::strcmp(row.name, name) == 0) return row.function;
