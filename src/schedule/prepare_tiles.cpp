@@ -132,7 +132,7 @@ class TilePreparation {
   // k comes last; where it fills whole tiles, in blocks, [… | k/32, …, k%32] with so many dimensions before: rows of a tile
   // are then one piece of memory. Rows an even number of lines apart would share the banks of a cache.
   void along_depth(Copied& copied, VarId k, std::size_t before) {
-    const Dim& depth = extent(k);
+    const Dim depth = extent(k);  // a copy: loops move when there are more of them
     if (sizes_ != TileSizes::Constant || !depth.is_constant() || depth.constant() % kTileDepth != 0) {
       const VarId own = loop(depth);
       copied.fresh[k.index] = Expr::variable(own);
