@@ -16,6 +16,7 @@ struct LoweredPlan {
 struct LowerOptions {
   int threads = 0;
   std::shared_ptr<Budget> budget;
+  std::int64_t subgroup_lanes = 0;  // of the device, as for lower()
 };
 
 // The plan may go away afterwards.

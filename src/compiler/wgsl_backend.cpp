@@ -156,7 +156,9 @@ Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) 
 Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
                                   const ShaderOptions& shading) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
-  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
+  LowerOptions lowering = options;
+  if (!shading.portable) lowering.subgroup_lanes = subgroup_lanes_of(*device);
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, lowering));
   WgslFeatures features = shading.portable ? WgslFeatures{} : features_for(*device, lowered.kernels);
   if (shading.binding_bytes > 0) features.binding_bytes = shading.binding_bytes;
   if (shading.storage_buffers > 0) features.storage_buffers = shading.storage_buffers;

@@ -36,7 +36,9 @@ bool has_call(const Stmt& root) {
 bool has_barrier(const Stmt& root) {
   bool found = false;
   for_each_statement(root, [&found](const StmtNode& node) {
-    found = found || (node.kind == StmtNode::Kind::Call && node.intrinsic == Intrinsic::Barrier);
+    const bool call = node.kind == StmtNode::Kind::Call;
+    found =
+        found || (call && (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::ShuffleXor));
   });
   return found;
 }

@@ -39,6 +39,8 @@ constexpr PlaceRule sums(std::int64_t length) {
 }
 
 constexpr std::array kBarrier{barrier()};
+constexpr std::array kShuffle{PlaceRule{.access = Write, .registers = true},
+                              PlaceRule{.access = Read, .registers = true}};
 constexpr std::array kCopyBox{shared_box(Write, 2, 3), memory_box(Read, 2, 3), barrier()};
 constexpr std::array kStoreBox{memory_box(Write, 2, 3), shared_box(Read, 2, 3)};
 constexpr std::array kPrefetch{PlaceRule{.access = Hint, .shared = true, .memory = true}};
@@ -69,6 +71,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::MbarrierArrive:
     case Intrinsic::MbarrierExpect:
     case Intrinsic::MbarrierWait: return kBarrier;
+    case Intrinsic::ShuffleXor: return kShuffle;
     case Intrinsic::AsyncCopyBox: return kCopyBox;
     case Intrinsic::AsyncStoreBox: return kStoreBox;
     case Intrinsic::Prefetch:
@@ -98,6 +101,7 @@ bool is_hint(Intrinsic intrinsic) {
 bool is_asynchronous(Intrinsic intrinsic) {
   switch (intrinsic) {
     case Intrinsic::Barrier:
+    case Intrinsic::ShuffleXor:
     case Intrinsic::Prefetch:
     case Intrinsic::PrefetchFar:
     case Intrinsic::TileZero:

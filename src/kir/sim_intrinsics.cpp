@@ -34,6 +34,7 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
       return progress;
     }
     case Intrinsic::Barrier: good = barrier(context, step); break;
+    case Intrinsic::ShuffleXor: good = shuffle(context, step); break;
     case Intrinsic::AsyncFence:
       each_lane([&](std::size_t i) { return orders_[0].fence(set.thread[i]), true; });
       break;
@@ -82,7 +83,41 @@ std::int64_t Runner::number(const Step& step, std::size_t which, std::size_t lan
   return static_cast<const std::int64_t*>(source.lanes)[source.uniform ? 0 : lane];
 }
 
+// All read before one writes: they do so at once.
+bool Runner::shuffle(const Context& context, const Step& step) {
+  if (!meet(context, step, "shuffle")) return false;
+  const LaneSet& set = lanes(context);
+  std::unordered_map<std::uint32_t, Elements> given;  // by thread
+  Box box;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!find_box(context, step, 1, i, box)) return false;
+    if (!read_box(context, step, box, i, toucher(set.thread[i]), given[set.thread[i]])) return false;
+  }
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!find_box(context, step, 0, i, box)) return false;
+    const auto threads = static_cast<std::uint32_t>(thread_count_);
+    const std::uint32_t first = set.thread[i] / threads * threads;
+    const auto mask = static_cast<std::uint32_t>(number(step, 0, i));
+    const std::uint32_t other = first + ((set.thread[i] - first) ^ mask);
+    if (!write_box(context, step, box, i, toucher(set.thread[i]), given.at(other))) return false;
+  }
+  return true;
+}
+
 bool Runner::barrier(const Context& context, const Step& step) {
+  if (!meet(context, step, "barrier")) return false;
+  std::set<std::uint32_t> items;
+  for (std::uint32_t thread : lanes(context).thread)
+    items.insert(thread / static_cast<std::uint32_t>(thread_count_));
+  for (std::uint32_t item : items) {
+    orders_[item].barrier();
+    ++report_.barriers;
+  }
+  return true;
+}
+
+// Whether all threads of each work item are here.
+bool Runner::meet(const Context& context, const Step& step, const std::string& where) {
   const LaneSet& set = lanes(context);
   std::vector<std::int64_t> present(static_cast<std::size_t>(item_count_), 0);
   for (std::uint32_t thread : set.thread) ++present[static_cast<std::size_t>(thread / thread_count_)];
@@ -94,10 +129,8 @@ bool Runner::barrier(const Context& context, const Step& step) {
       });
       return fault(context, step, static_cast<std::size_t>(at - set.thread.begin()),
                    "only " + std::to_string(present[item]) + " of " + std::to_string(thread_count_) +
-                       " threads reach this barrier");
+                       " threads reach this " + where);
     }
-    orders_[item].barrier();
-    ++report_.barriers;
   }
   return true;
 }

@@ -101,6 +101,8 @@ class Runner {
   using Elements = std::vector<std::byte>;
   Progress call(Context& context, const Step& step);
   bool barrier(const Context& context, const Step& step);
+  bool shuffle(const Context& context, const Step& step);
+  bool meet(const Context& context, const Step& step, const std::string& where);
   std::int64_t number(const Step& step, std::size_t which, std::size_t lane) const;
   bool find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane, Box& box);
   bool find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box);

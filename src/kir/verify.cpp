@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -271,6 +272,7 @@ class Verifier {
     if (node.intrinsic == Intrinsic::Barrier && divergence_ != nullptr) {
       return fail("a barrier stands where threads differ: under if " + *divergence_);
     }
+    if (node.intrinsic == Intrinsic::ShuffleXor) XYNTRA_CHECK_OK(shuffle_ok(node));
     std::size_t place = 0;
     for (const Operand& operand : node.operands) {
       if (operand.buffer.valid())
@@ -278,6 +280,22 @@ class Verifier {
     }
     if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::MbarrierWait) forget_shared();
     for (BufferId buffer : buffers_written(node)) prover_.forget(buffer);
+    return {};
+  }
+
+  Status shuffle_ok(const StmtNode& node) const {
+    if (divergence_ != nullptr)
+      return fail("shuffle_xor stands where threads differ: under if " + *divergence_);
+    std::int64_t threads = 1;
+    for (VarId var : threads_) threads *= kernel_.variable(var).extent.constant();
+    const Expr& mask = node.operands[2].value;
+    const bool fits = mask->op == ExprOp::Const && mask->int_value > 0 &&
+                      std::has_single_bit(static_cast<std::uint64_t>(mask->int_value)) &&
+                      threads % (2 * mask->int_value) == 0;
+    if (!fits)
+      return fail("the mask of shuffle_xor must be a constant power of two, and threads come in pairs");
+    if (kernel_.buffer(node.operands[0].buffer).dtype != kernel_.buffer(node.operands[1].buffer).dtype)
+      return fail("shuffle_xor moves values of one dtype");
     return {};
   }
 

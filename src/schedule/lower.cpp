@@ -344,7 +344,8 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
 
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
-                                      const std::string& name, bool share_parts, bool repeat = true) {
+                                      const std::string& name, bool share_parts, std::int64_t subgroup_lanes,
+                                      bool repeat = true) {
   te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
   const bool product = schedule.name == "contraction" || schedule.name == "window";
   std::vector<Stage> repeated;
@@ -365,6 +366,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
                            lower_stages_apart, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
     lowering.repeat(repeated);
+    lowering.exchange_in_subgroups(subgroup_lanes);
     if (lower_body == lower_rows_in_groups && rounds_weights(lowering)) continue;
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
@@ -374,7 +376,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
     if (proved && all) return kernel;
     if (lower_body != lower_stages) continue;
     if (repeated.empty()) return failure(std::move(proved).error());
-    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, false);
+    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, subgroup_lanes, false);
   }
   internal_error("lowering: no kernel for threads");
 }
@@ -398,7 +400,8 @@ Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, const std::string& name) {
+                          const SymbolBindings& nominal, const std::string& name,
+                          std::int64_t subgroup_lanes) {
   if (schedule.name == kWinograd && target.kind == TargetKind::Cpu)
     return lower_by_winograd(formula, schedule, target, nominal, name);
   te::Formula merged = formula;
@@ -407,7 +410,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     if (target.kind != TargetKind::Cpu)
-      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts);
+      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes);
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
     merged = ignore_nan_in_maxima(merged);

@@ -9,8 +9,10 @@
 namespace xyntra {
 
 // Layouts are applied to the formula already; the kernel has passed its verifier. Unsupported error when no kernel can do this on the target.
-// `nominal`: the sizes that the plan was made for; kernels are right for all others too.
+// `nominal`: the sizes that the plan was made for; kernels are right for all others too. `subgroup_lanes`: neighbouring threads
+// that exchange values on the device that this is for, if that is known; results are the same with and without.
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, const std::string& name);
+                          const SymbolBindings& nominal, const std::string& name,
+                          std::int64_t subgroup_lanes = 0);
 
 }  // namespace xyntra

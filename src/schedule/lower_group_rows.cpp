@@ -27,6 +27,7 @@ constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
 constexpr std::int64_t kSmallRow = 16384;  // turns of all its stages
 constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
+constexpr std::int64_t kFewSums = 16;  // that a thread adds up by itself
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
 
 class RowsInGroups {
@@ -413,16 +414,21 @@ class RowsInGroups {
     return Stmt::branch(te::equal(Expr::variable(thread_), 0), std::move(body));
   }
 
-  // One sum by all threads: each adds up its elements, then a few threads add up some of these sums each, then one all, or
-  // every thread for itself.
+  // Threads that exchange values by themselves, where that leaves few sums to share; 1 elsewhere.
+  std::int64_t threads_of_block(DType dtype) const {
+    const bool word = dtype == DType::F32 || dtype == DType::I32 || dtype == DType::U32;
+    const std::int64_t lanes = std::min(lowering_.subgroup_lanes(), threads_);
+    return word && lanes > 1 && threads_ / lanes <= kFewSums ? lanes : 1;
+  }
+
+  // One sum by all threads: each adds up its elements, then neighbours are added to neighbours, two by two. Threads of a block
+  // exchange their sums; without blocks, a few threads add up a stretch of them each. Either way it is the same tree.
   Stmt together(const Stage& stage, Substitution bound) {
     const DType dtype = stage.body.dtype();
     const Loops loops = loops_of(stage.reduction, bound);
     const bool vectors = by_vectors(loops) && has_vectors(dtype);
-    const std::int64_t lanes = vectors ? kRowLanes : 1, few = 16;
+    const std::int64_t lanes = vectors ? kRowLanes : 1;
     const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
-    const kir::BufferId parts = lowering_.scratch("p", dtype, {threads_}, Scope::Shared);
-    const kir::BufferId sums = lowering_.scratch("p", dtype, {few}, Scope::Shared);
     const Expr thread = Expr::variable(thread_), none = Expr::index(0);
     auto own = [&](const Expr& lane) { return Expr::load(sum, dtype, {lane}); };
     // sum[0] = all terms, two by two: a chain would wait for each.
@@ -443,17 +449,55 @@ class RowsInGroups {
       return accumulate(sum, stage, at, lane);
     }));
     body.push_back(add_up(lanes, [&](std::int64_t i) { return own(Expr::index(i)); }));
-    body.push_back(Stmt::store(parts, {thread}, own(none)));
-    body.push_back(barrier());
-    auto part = [&](std::int64_t i) { return Expr::load(parts, dtype, {thread + Expr::index(i * few)}); };
-    Stmt some = Stmt::block({add_up(threads_ / few, part), Stmt::store(sums, {thread}, own(none))});
-    body.push_back(Stmt::branch(thread < Expr::index(few), some));
-    body.push_back(barrier());
-    auto each = [&](std::int64_t i) { return Expr::load(sums, dtype, {Expr::index(i)}); };
-    Stmt all = Stmt::block({add_up(few, each), finish(stage, bound, own(none))});
+    const std::int64_t block = threads_of_block(dtype), blocks = threads_ / block;
+    if (block > 1) body.push_back(exchanged(stage, sum, block));
+    auto share = [&](kir::BufferId sums, const Expr& place) { return Stmt::store(sums, {place}, own(none)); };
+    kir::BufferId sums;
+    if (block == 1) {
+      // A stretch lies apart from the next, so that threads read from different banks.
+      const std::int64_t stretch = threads_ / kFewSums;
+      const kir::BufferId parts = lowering_.scratch("p", dtype, {threads_ + kFewSums}, Scope::Shared);
+      sums = lowering_.scratch("p", dtype, {kFewSums}, Scope::Shared);
+      auto part = [&](std::int64_t i) {
+        return Expr::load(parts, dtype, {thread * Expr::index(stretch + 1) + Expr::index(i)});
+      };
+      Stmt some = Stmt::block({add_up(stretch, part), share(sums, thread)});
+      body.insert(body.end(), {share(parts, thread + te::floor_div(thread, Expr::index(stretch))), barrier(),
+                               Stmt::branch(thread < Expr::index(kFewSums), some), barrier()});
+    } else if (blocks > 1) {
+      sums = lowering_.scratch("p", dtype, {blocks}, Scope::Shared);
+      const Expr is_first = te::equal(te::mod(thread, Expr::index(block)), 0);
+      body.insert(body.end(), {Stmt::branch(is_first, share(sums, te::floor_div(thread, Expr::index(block)))),
+                               barrier()});
+    }
+    if (sums.valid()) {
+      body.push_back(add_up(block == 1 ? kFewSums : blocks,
+                            [&](std::int64_t i) { return Expr::load(sums, dtype, {Expr::index(i)}); }));
+      unseen_.clear();
+    }
+    Stmt all = finish(stage, bound, own(none));
     body.push_back(is_own(stage) ? all : by_one_thread(all));
-    unseen_.clear();
     return Stmt::block(std::move(body));
+  }
+
+  // Each thread's sum is that of its whole block, by the pairs of a tree: the lower thread's is the first of a pair.
+  Stmt exchanged(const Stage& stage, kir::BufferId sum, std::int64_t block) {
+    const DType dtype = stage.body.dtype();
+    const Expr none = Expr::index(0);
+    const kir::BufferId other = lowering_.scratch("o", dtype, {1}, Scope::Register);
+    const Expr own = Expr::load(sum, dtype, {none}), their = Expr::load(other, dtype, {none});
+    std::vector<Stmt> steps;
+    for (std::int64_t mask = 1; mask < block; mask *= 2) {
+      steps.push_back(Stmt::call(kir::Intrinsic::ShuffleXor,
+                                 {{other, {none}, {}}, {sum, {none}, {}}, {{}, {}, Expr::index(mask)}}));
+      const Expr is_lower =
+          te::equal(te::mod(te::floor_div(Expr::variable(thread_), Expr::index(mask)), Expr::index(2)), 0);
+      const bool ordered = stage.reducer == te::Reducer::Largest;
+      const Expr first = ordered ? te::select(is_lower, own, their) : own;
+      const Expr second = ordered ? te::select(is_lower, their, own) : their;
+      steps.push_back(Stmt::store(sum, {none}, combined(stage.reducer, first, second)));
+    }
+    return Stmt::block(std::move(steps));
   }
 
   Lowering& lowering_;

@@ -19,6 +19,9 @@ class Lowering {
   const te::IndexAlgebra& algebra() const { return algebra_; }
   const Target& target() const { return target_; }
   const SymbolBindings& nominal() const { return nominal_; }
+  // Neighbouring threads that exchange values without waiting, of the device that this is for; 0 where that is not known.
+  std::int64_t subgroup_lanes() const { return subgroup_lanes_; }
+  void exchange_in_subgroups(std::int64_t lanes) { subgroup_lanes_ = lanes; }
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
   bool has_masks() const { return masks_; }  // cheap ones
@@ -116,6 +119,7 @@ class Lowering {
   std::int64_t lanes_;
   bool masks_ = target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
   Places places_;
+  std::int64_t subgroup_lanes_ = 0;
   std::vector<te::Stage> repeated_;
   std::vector<bool> done_;  // by stage that is repeated
 };

@@ -24,6 +24,9 @@ struct WgslFeatures {
   // Limits: what every browser has, unless an adapter has more.
   std::int64_t binding_bytes = std::int64_t{128} << 20;
   std::int64_t storage_buffers = 8;
+  int subgroup_lanes = 0;  // neighbouring threads that exchange values, a power of two; 0: none
+  // Shaders say that they do: browsers ask for it, wgpu-native need not take it.
+  bool subgroup_directive = false;
 };
 
 // The kernel is verified first: a shader has no access outside its buffers and no loop without end, so that drivers may run

@@ -64,6 +64,14 @@ std::set<DType> dtypes_of(const kir::Kernel& kernel) {
   return used;
 }
 
+bool shuffles(const kir::Kernel& kernel) {
+  bool found = false;
+  kir::for_each_statement(kernel.body, [&found](const StmtNode& node) {
+    found = found || (node.kind == StmtNode::Kind::Call && node.intrinsic == kir::Intrinsic::ShuffleXor);
+  });
+  return found;
+}
+
 Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
   XYNTRA_CHECK_OK(supported());
   join_workspaces();
@@ -88,8 +96,9 @@ Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
     bind("uniform", "sizes: array<vec4<i32>, " + std::to_string(rows) + ">");
   }
   const bool halves = operations_.is_half(DType::F16) && dtypes_of(kernel_).contains(DType::F16);
-  made_.text =
-      (halves ? "enable f16;\n" : "") + bindings_ + shared_ + "\n" + operations_.functions() + entries;
+  made_.text = std::string(halves ? "enable f16;\n" : "") +
+               (shuffles_ && features_.subgroup_directive ? "enable subgroups;\n" : "") + bindings_ +
+               shared_ + "\n" + operations_.functions() + entries;
   return std::move(made_);
 }
 
@@ -242,6 +251,7 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
   std::vector<bool> used(kernel_.buffers.size(), false);
   kir::for_each_statement(body, [&](const StmtNode& node) {
     if (node.kind == StmtNode::Kind::Store) used[node.buffer.index] = true;
+    for (kir::BufferId written : kir::buffers_written(node)) used[written.index] = true;
   });
   shared_declared_.resize(used.size(), false);
   reads_back_ = false;
@@ -311,8 +321,22 @@ Status KernelEmitter::statement(const kir::Stmt& given) {
         line("workgroupBarrier();");
         return {};
       }
+      if (node.intrinsic == kir::Intrinsic::ShuffleXor) return shuffle(node);
       return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
+  return {};
+}
+
+Status KernelEmitter::shuffle(const StmtNode& node) {
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  const std::int64_t mask = node.operands[2].value->int_value;
+  const DType dtype = kernel_.buffer(to.buffer).dtype;
+  const bool word = dtype == DType::F32 || dtype == DType::I32 || dtype == DType::U32;
+  if (mask >= features_.subgroup_lanes || !word)
+    return unsupported("an exchange between threads that the adapter does not have");
+  shuffles_ = true;
+  line(place(to.buffer, analysis_.access(to).flat) + " = subgroupShuffleXor(" +
+       place(from.buffer, analysis_.access(from).flat) + ", " + std::to_string(mask) + "u);");
   return {};
 }
 

@@ -23,6 +23,7 @@ std::string quotient_text(const std::string& natural, const std::string& divisor
 std::string rest_text(const std::string& natural, const std::string& divisor);
 
 std::set<DType> dtypes_of(const kir::Kernel& kernel);  // that it holds or computes with
+bool shuffles(const kir::Kernel& kernel);  // whether its threads exchange values
 
 inline bool is_private(kir::Scope scope) {
   return scope == kir::Scope::Register || scope == kir::Scope::Shared;
@@ -33,6 +34,7 @@ class KernelEmitter {
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
       : analysis_(features.float16_adds ? with_halves(kernel) : kernel),
         kernel_(analysis_.kernel()),
+        features_(features),
         operations_(features),
         forms_(forms_of(analysis_, operations_)) {}
   Result<ShaderKernel> emit(std::span<const ArgumentPack> packs);
@@ -53,6 +55,7 @@ class KernelEmitter {
   // ---- statements: lines of the function's body
   Status statement(const kir::Stmt& statement);
   Status loop(const kir::StmtNode& node);
+  Status shuffle(const kir::StmtNode& node);
   template <class Body>
   Status turns(kir::VarId var, Body body);
   Status turns_written_out(const kir::StmtNode& node);
@@ -127,6 +130,7 @@ class KernelEmitter {
 
   codegen::KernelAnalysis analysis_;
   const kir::Kernel& kernel_;
+  const WgslFeatures features_;
   Operations operations_;
   ShaderKernel made_;
   std::string bindings_, body_;
@@ -142,6 +146,7 @@ class KernelEmitter {
   std::unordered_map<const te::ExprNode*, std::string> loaded_;  // vectors whose lanes are used one by one
   kir::VarId lane_;  // of the vector loop whose four lanes are computed at once
   std::string shared_;  // declarations
+  bool shuffles_ = false;  // threads exchange values
   bool has_barriers_ = false;  // threads of the phase wait for one another
   bool reads_back_ = false;  // threads see in memory what others of the phase wrote there
   std::vector<OpenLoop> loops_;

@@ -110,20 +110,80 @@ HalfFacts ask_about_halves(webgpu::Device& device) {
   return facts;
 }
 
-// Asked once for each adapter: two devices of one adapter compute alike.
-HalfFacts half_facts(webgpu::Device& device) {
+// ---- subgroups
+
+constexpr const char* kSubgroupShader = R"(
+@group(0) @binding(0) var<storage, read_write> answer: array<u32>;
+@compute @workgroup_size($)
+fn main(@builtin(local_invocation_index) i: u32, @builtin(subgroup_size) lanes: u32) {
+  var least = 1u;
+  if (subgroupShuffleXor(i, 1u) == (i ^ 1u)) { least = 2u; }
+  let by_two = subgroupShuffleXor(i, 2u);
+  let by_four = subgroupShuffleXor(i, 4u);
+  let by_eight = subgroupShuffleXor(i, 8u);
+  let by_sixteen = subgroupShuffleXor(i, 16u);
+  if (least == 2u && by_two == (i ^ 2u)) { least = 4u; }
+  if (least == 4u && by_four == (i ^ 4u)) { least = 8u; }
+  if (least == 8u && by_eight == (i ^ 8u)) { least = 16u; }
+  if (least == 16u && by_sixteen == (i ^ 16u)) { least = 32u; }
+  answer[i] = min(least, lanes);
+}
+)";
+
+struct SubgroupFacts {
+  int lanes = 0;
+  bool directive = false;
+};
+
+// A driver may give each kernel another size: the least is what counts. wgpu-native does not tell it, so only drivers are
+// asked that have one size for all kernels; 0 for others.
+std::uint32_t least_lanes_of(const webgpu::Adapter& adapter) {
+  if (adapter.subgroup_min > 0) return static_cast<std::uint32_t>(adapter.subgroup_min);
+  constexpr std::array kOneSize{"NVIDIA", "llvmpipe"};
+  const bool one_size = std::ranges::any_of(
+      kOneSize, [&](const char* name) { return adapter.name.find(name) != std::string::npos; });
+  return one_size ? 32 : 0;
+}
+
+SubgroupFacts ask_about_subgroups(webgpu::Device& device) {
+  for (const bool directive : {true, false}) {
+    std::uint32_t least = least_lanes_of(device.adapter());
+    if (least == 0) return {};
+    for (const std::uint32_t threads : {256U, 32U}) {
+      std::string text = kSubgroupShader;
+      text.replace(text.find('$'), 1, std::to_string(threads));
+      const std::vector<std::uint32_t> found =
+          answers(device, (directive ? "enable subgroups;" : "") + text, {}, threads);
+      least = found.empty() ? 0 : std::min(least, std::ranges::min(found));
+    }
+    if (least > 1) return {static_cast<int>(std::bit_floor(least)), directive};
+  }
+  return {};
+}
+
+// ---- what was asked
+
+// Once for each adapter: two devices of one adapter compute alike.
+template <class Facts>
+Facts asked_once(webgpu::Device& device, Facts (*ask)(webgpu::Device&)) {
   static std::mutex mutex;
-  static std::map<std::string, HalfFacts> known;
+  static std::map<std::string, Facts> known;
   const std::lock_guard lock(mutex);
   const webgpu::Adapter& adapter = device.adapter();
   const auto [place, is_new] = known.try_emplace(adapter.api + "/" + adapter.name + "/" + adapter.driver);
-  if (is_new) place->second = ask_about_halves(device);
-  const HalfFacts facts = place->second;
+  if (is_new) place->second = ask(device);
+  const Facts facts = place->second;
   if (device.lost()) known.erase(place);  // it may answer better next time
   return facts;
 }
 
+SubgroupFacts subgroup_facts(webgpu::Device& device) {
+  return device.adapter().subgroups ? asked_once(device, ask_about_subgroups) : SubgroupFacts{};
+}
+
 }  // namespace
+
+std::int64_t subgroup_lanes_of(webgpu::Device& device) { return subgroup_facts(device).lanes; }
 
 WgslFeatures features_for(webgpu::Device& device, std::span<const kir::Kernel> kernels) {
   const webgpu::Adapter& adapter = device.adapter();
@@ -133,10 +193,17 @@ WgslFeatures features_for(webgpu::Device& device, std::span<const kir::Kernel> k
   const bool halves = std::ranges::any_of(
       kernels, [](const kir::Kernel& kernel) { return wgsl::dtypes_of(kernel).contains(DType::F16); });
   if (adapter.f16 && halves) {
-    const HalfFacts facts = half_facts(device);
+    const HalfFacts facts = asked_once(device, ask_about_halves);
     features.float16 = facts.stores;
     features.float16_rounds = facts.stores && facts.rounds;
     features.float16_adds = facts.stores && facts.adds;
+  }
+  const bool shuffles =
+      std::ranges::any_of(kernels, [](const kir::Kernel& kernel) { return wgsl::shuffles(kernel); });
+  if (shuffles) {
+    const SubgroupFacts facts = subgroup_facts(device);
+    features.subgroup_lanes = facts.lanes;
+    features.subgroup_directive = facts.directive;
   }
   return features;
 }

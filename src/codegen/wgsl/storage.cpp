@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kir/intrinsics.h"
+
 namespace xyntra::wgsl {
 
 using kir::LoopKind;
@@ -33,6 +35,10 @@ class Looking {
     });
     kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
       if (node.kind == StmtNode::Kind::Store) access(node.buffer, analysis_.access(node).flat);
+      for (const kir::Operand& operand : node.operands) {
+        if (operand.buffer.valid() && !kir::is_hint(node.intrinsic))
+          access(operand.buffer, analysis_.access(operand).flat);
+      }
       kir::for_each_expr(node, [this](const te::Expr& expr) {
         te::for_each_node(expr, [this](const te::ExprNode& inner) {
           if (te::is_load(inner)) access(inner.buffer, analysis_.access(inner).flat);

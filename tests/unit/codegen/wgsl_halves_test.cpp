@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "codegen/wgsl/halves.h"
 #include "types/float_formats.h"
@@ -199,6 +200,45 @@ TEST(HalvesInShaders, AskingLlvmpipeFindsAll) {
   const WgslFeatures found = features_for(*device(), std::span(&kernel, 1));
   EXPECT_TRUE(found.float16 && found.float16_rounds && found.float16_adds);
   EXPECT_FALSE(features_for(*device(), {}).float16) << "nobody needs it";
+}
+
+TEST(Subgroups, OfLlvmpipeLieInOrder) {
+  if (!device() || !device()->adapter().subgroups || !device()->adapter().name.starts_with("llvmpipe"))
+    GTEST_SKIP() << "another adapter";
+  EXPECT_GE(subgroup_lanes_of(*device()), 4);
+  EXPECT_EQ(0, features_for(*device(), {}).subgroup_lanes) << "nobody needs it";
+}
+
+// Each thread's value goes to the one whose number differs in a bit, and back: sums of eight neighbours.
+TEST(Subgroups, ExchangeValues) {
+  if (!device() || subgroup_lanes_of(*device()) < 8) GTEST_SKIP() << "no subgroups of eight";
+  auto kernel = kir::parse_kernel(R"(kernel k(x: f32[128] global, y: f32[128] global out) {
+  register a: f32[1]
+  register b: f32[1]
+  grid i < 2 { thread t < 64 {
+    a[0] = x[i * 64 + t]
+    shuffle_xor(b[0], a[0], 1)
+    a[0] = a[0] + b[0]
+    shuffle_xor(b[0], a[0], 2)
+    a[0] = a[0] + b[0]
+    shuffle_xor(b[0], a[0], 4)
+    y[i * 64 + t] = a[0] + b[0]
+  } }
+})");
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().to_string();
+  EXPECT_FALSE(emit_wgsl(*kernel, {}).has_value()) << "every browser has none";
+  std::vector<float> numbers(128), sums(128);
+  for (std::size_t i = 0; i < 128; ++i) numbers[i] = static_cast<float>(i * i);
+  const auto bytes = std::as_bytes(std::span(numbers));
+  const std::vector<std::vector<std::byte>> operands{{bytes.begin(), bytes.end()}};
+  const auto results = run_shader(*kernel, features_for(*device(), std::span(&*kernel, 1)), operands);
+  ASSERT_EQ(1U, results.size());
+  std::memcpy(sums.data(), results[0].data(), results[0].size());
+  for (std::size_t i = 0; i < 128; ++i) {
+    float wanted = 0;
+    for (std::size_t k = 0; k < 8; ++k) wanted += numbers[i / 8 * 8 + k];
+    ASSERT_EQ(wanted, sums[i]) << i;
+  }
 }
 
 }  // namespace

@@ -458,6 +458,55 @@ graph @main(%x: f32[7, 16], %a: f32[16], %b: f32[16], %c: f32[7, 1], %d: f32[1],
   }
 }
 
+// The tree of a sum is the plan's: threads that exchange their sums add the same pairs as those that share them in memory.
+TEST(WgslBackend, SumsHaveTheSameBitsWithAndWithoutSubgroups) {
+  constexpr const char* kRows[] = {
+      "xir 1\ngraph @main(%x: f32[3, 512]) -> (%y) {\n  %y: f32[3, 512] = Softmax(%x)\n}",
+      "xir 1\ngraph @main(%x: f32[3, 100], %s: f32[100], %b: f32[100]) -> (%y) {\n"
+      "  %y: f32[3, 100] = LayerNormalization(%x, %s, %b)\n}",
+      "xir 1\ngraph @main(%x: f32[2, 3000]) -> (%y) {\n  const %a: i64[1] = [1]\n"
+      "  %y: f32[2, 1] = ReduceSum(%x, %a)\n}",
+  };
+  for (const char* text : kRows) {
+    const Graph graph = graph_of(text);
+    const Plan plan = plan_of(graph);
+    const std::vector<Datum> inputs = inputs_of(graph, 0, 5);
+    std::vector<std::byte> wanted;
+    std::int64_t barriers = 0;
+    for (std::int64_t lanes : {0, 8, 16, 32}) {
+      LowerOptions options;
+      options.subgroup_lanes = lanes;
+      auto lowered = lower_plan(plan, options);
+      ASSERT_TRUE(lowered.has_value()) << lowered.error().to_string();
+      ASSERT_EQ(1U, lowered->kernels.size());
+      const kir::Kernel& kernel = lowered->kernels[0];
+      const bool exchanges = kir::to_string(kernel).find("shuffle_xor") != std::string::npos;
+      if (lanes == 0 || lanes == 32) {
+        EXPECT_EQ(lanes == 32, exchanges) << kir::to_string(kernel);
+      }
+      std::vector<std::vector<std::byte>> memory;
+      std::vector<std::span<std::byte>> arguments;
+      for (const Datum& input : inputs)
+        memory.emplace_back(input.tensor.bytes().begin(), input.tensor.bytes().end());
+      for (const kir::Buffer& buffer : kernel.buffers) {
+        if (buffer.scope == kir::Scope::Global && buffer.written)
+          memory.emplace_back(static_cast<std::size_t>(product(buffer.shape).constant() * 4));
+      }
+      for (auto& bytes : memory) arguments.emplace_back(bytes);
+      auto report = kir::simulate(kernel, arguments, {});
+      ASSERT_TRUE(report.has_value()) << report.error().to_string();
+      if (lanes == 0) {
+        wanted = memory.back();
+        barriers = report->barriers;
+      }
+      EXPECT_EQ(wanted, memory.back()) << text << lanes;
+      if (lanes == 32) {
+        EXPECT_LT(report->barriers, barriers) << text;
+      }
+    }
+  }
+}
+
 // A step is shared out among the threads of a group, which changes no sum.
 TEST(WgslBackend, ScansInGroupsGiveTheBitsOfTheReference) {
   const Graph graph = graph_of(R"(xir 1

@@ -182,6 +182,24 @@ TEST(KirVerify, ChecksShowNothingWhereThreadsWaitForOneAnother) {
   EXPECT_EQ(gathered("barrier()", conditional), "");
 }
 
+TEST(KirVerify, ThreadsExchangeInPairsAndAllOfThem) {
+  auto exchanged = [](const std::string& statements) {
+    auto kernel = parse_kernel(
+        "kernel k(y: f32[8] global out) {\nregister a: f32[1]\nregister b: f32[1]\nregister n: i32[1]\n"
+        "grid i < 1 {\nthread t < 8 {\na[0] = 1.0\n" +
+        statements + "\ny[t] = a[0]\n}\n}\n}\n");
+    EXPECT_TRUE(kernel.has_value()) << kernel.error().to_string();
+    return message(verify(*kernel));
+  };
+  EXPECT_EQ(exchanged("shuffle_xor(b[0], a[0], 4)"), "");
+  EXPECT_NE(exchanged("shuffle_xor(b[0], a[0], 8)"), "");
+  EXPECT_NE(exchanged("shuffle_xor(b[0], a[0], 3)"), "");
+  EXPECT_NE(exchanged("shuffle_xor(b[0], a[0], i)"), "");
+  EXPECT_NE(exchanged("shuffle_xor(n[0], a[0], 1)"), "");
+  EXPECT_NE(exchanged("shuffle_xor(y[t], a[0], 1)"), "");
+  EXPECT_NE(exchanged("if t < 4 { shuffle_xor(b[0], a[0], 1) }"), "");
+}
+
 TEST(KirVerify, LoopsStandWhereTheyMay) {
   Copy copy(8, 8);
   Stmt store = copy.store(copy.at);
