@@ -57,7 +57,7 @@ void declare_forbid(Flags& syntax, Session& session) {
 
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(
-      syntax, session, "--precision", "plan.precision", "DTYPE",
+      syntax, session, "--precision", "plan.precision", "NAME",
       "f32; bf16: factors of f32 products are rounded to it, sums stay f32; winograd: 3x3 convolutions "
       "with fewer multiplications (both precision-changing)");
 }

@@ -59,10 +59,9 @@ Result<ArtifactLevel> parse_level(const std::vector<std::string_view>& words, st
   return level;
 }
 
-bool runs_here(const ArtifactLevel& level) {
+bool runs_here(const ArtifactLevel& level, std::span<const std::string_view> has) {
   if (level.architecture != host_architecture()) return false;
   if (!level.processor.empty()) return level.processor == host_processor();
-  const std::vector<std::string_view> has = host_features();
   return std::ranges::all_of(
       level.features, [&has](const std::string& need) { return std::ranges::find(has, need) != has.end(); });
 }
@@ -165,8 +164,13 @@ Result<std::shared_ptr<const Artifact>> Artifact::read(std::span<const std::byte
 std::size_t Artifact::weight_bytes() const { return entries_.at(std::string(kWeights)).size(); }
 
 Result<const ArtifactLevel*> Artifact::level_for_this_machine() const {
-  for (const ArtifactLevel& level : manifest_.levels) {
-    if (runs_here(level)) return &level;
+  const std::vector<std::string_view> all = host_features();
+  std::vector<std::string_view> fast = all;
+  for (std::string_view slow : slow_host_features()) std::erase(fast, slow);
+  for (const auto& features : {fast, all}) {
+    for (const ArtifactLevel& level : manifest_.levels) {
+      if (runs_here(level, features)) return &level;
+    }
   }
   std::vector<std::string> levels;
   for (const ArtifactLevel& level : manifest_.levels) {

@@ -132,4 +132,23 @@ std::vector<Alignment::Class> Alignment::written_along(te::BufferId buffer, std:
   return {};
 }
 
+std::vector<bool> Alignment::held(te::BufferId id, const std::function<bool(Class)>& is_row) const {
+  const te::BufferInfo& buffer = formula_.buffer(id);
+  const te::IndexAlgebra algebra(formula_);
+  std::vector<bool> kept(buffer.shape.size(), true);
+  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
+    const std::vector<Class> along = written_along(id, d);
+    if (!along.empty()) kept[d] = !std::ranges::all_of(along, is_row);
+    if (!along.empty() || !buffer.shape[d].is(1)) continue;
+    kept[d] = false;
+    for (const Stage& stage : formula_.stages) {
+      te::for_each_node(stage, [&](const te::ExprNode& node) {
+        if (te::is_load(node) && node.buffer == id && !algebra.within(te::index_of(node)[d], 0, 1))
+          kept[d] = true;
+      });
+    }
+  }
+  return kept;
+}
+
 }  // namespace xyntra

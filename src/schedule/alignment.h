@@ -6,6 +6,7 @@
 // turns of that loop need nothing of one another, and one work item can do the same turn of every stage.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -28,6 +29,9 @@ class Alignment {
   const Dim& extent(Class id) const { return extents_[id]; }
   // The classes along which a dimension of a buffer is written: several where it is a merged axis.
   std::vector<Class> written_along(te::BufferId buffer, std::size_t dimension) const;
+  // Which dimensions of a buffer one turn of all rows holds: not those written along rows alone, and not those of one element,
+  // unless some stage may read beside it.
+  std::vector<bool> held(te::BufferId buffer, const std::function<bool(Class)>& is_row) const;
 
  private:
   using Loop = std::pair<std::size_t, te::VarId>;

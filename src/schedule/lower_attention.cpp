@@ -170,12 +170,10 @@ class AttentionLowering {
     for (const Stage& one : part_.stages) {
       const te::BufferInfo& buffer = part_.buffer(one.target);
       if (buffer.role != te::BufferRole::Temporary) continue;
-      std::vector<bool> kept(buffer.shape.size(), true);
+      const std::vector<bool> kept = alignment_.held(buffer.id, is_row);
       Lowering::Window window{buffer.shape.size(), first, count};
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
         std::vector<Alignment::Class> along = alignment_.written_along(buffer.id, d);
-        bool row = !along.empty() && std::all_of(along.begin(), along.end(), is_row);
-        kept[d] = !row && !(along.empty() && buffer.shape[d].is(1));
         if (along.size() == 1 && along[0] == queries_) window.dimension = d;
       }
       lowering_.place_window(buffer.id, Scope::Shared, kept, window);

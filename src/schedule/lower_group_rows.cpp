@@ -198,13 +198,10 @@ class RowsInGroups {
     for (const Stage& stage : formula_.stages) {
       const te::BufferInfo& buffer = formula_.buffer(stage.target);
       if (lowering_.is_placed(buffer.id)) continue;
-      std::vector<bool> kept(buffer.shape.size(), true);
+      const std::vector<bool> kept =
+          alignment.held(buffer.id, [this](Alignment::Class id) { return is_row_[id]; });
       Dim bytes = (bits_of(buffer.dtype) + 7) / 8;
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-        const std::vector<Alignment::Class> along = alignment.written_along(buffer.id, d);
-        const bool row = !along.empty() && std::all_of(along.begin(), along.end(),
-                                                       [this](Alignment::Class id) { return is_row_[id]; });
-        kept[d] = !row && !(along.empty() && buffer.shape[d].is(1));
         if (kept[d]) bytes = bytes * buffer.shape[d];
       }
       if (!keep_order_ && std::ranges::none_of(kept, std::identity())) {

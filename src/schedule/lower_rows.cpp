@@ -36,13 +36,9 @@ struct Held {
 
 Held held_by_rows(const te::Formula& part, const Alignment& alignment, const Classes& rows, te::BufferId id) {
   const te::BufferInfo& buffer = part.buffer(id);
-  Held held{std::vector<bool>(buffer.shape.size(), true), (bits_of(buffer.dtype) + 7) / 8};
+  Held held{alignment.held(id, [&](Alignment::Class one) { return contains(rows, one); }),
+            (bits_of(buffer.dtype) + 7) / 8};
   for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-    Classes along = alignment.written_along(buffer.id, d);
-    bool row = !along.empty() && std::all_of(along.begin(), along.end(),
-                                             [&](Alignment::Class one) { return contains(rows, one); });
-    bool still = along.empty() && buffer.shape[d].is(1);
-    held.kept[d] = !row && !still;
     if (held.kept[d]) held.bytes = held.bytes * buffer.shape[d];
   }
   return held;
