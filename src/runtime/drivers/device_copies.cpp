@@ -5,12 +5,20 @@
 #include "runtime/blocks.h"
 
 namespace xyntra {
+namespace {
+
+bool whole_words(const KernelArgument::Rows& rows) {
+  return rows.count > 0 && rows.first % 4 == 0 && rows.bytes % 4 == 0 && rows.distance % 4 == 0;
+}
+
+}  // namespace
 
 using webgpu::Buffer;
 using webgpu::BufferRange;
 
 std::uint64_t LastWriters::write(const std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  if (runs_.size() >= kMost && !runs_.contains(memory)) runs_.clear();
   return runs_[memory] = next_++;
 }
 
@@ -18,6 +26,11 @@ bool LastWriters::is_last(const std::byte* memory, std::uint64_t run) const {
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(memory);
   return found != runs_.end() && found->second == run;
+}
+
+std::size_t LastWriters::size() const {
+  const std::lock_guard lock(mutex_);
+  return runs_.size();
 }
 
 void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
@@ -28,12 +41,10 @@ void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
     const bool same = std::ranges::any_of(unchanged, [&](KernelDriver::Memory memory) {
       return memory.data() == begin && memory.data() + memory.size() == known.end;
     });
-    return !same || known.writer == 0 || !writers_->is_last(begin, known.writer);
+    // Still newer: the last run failed before the host had it.
+    return !same || known.newer || known.writer == 0 || !writers_->is_last(begin, known.writer);
   });
-  for (auto& [begin, known] : known_) {
-    known.newer = false;
-    known.piece->kept = true;
-  }
+  for (auto& [begin, known] : known_) known.piece->kept = true;
   std::erase_if(pieces_, [](const auto& entry) {
     const Piece& piece = entry.second;
     return !piece.constant && !piece.used && !piece.kept;
@@ -56,30 +67,67 @@ Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool 
   piece.constant = argument.constant;
   if (!piece.used) piece.turn = turns_++;
   piece.used = true;
-  if ((is_read || argument.rows.count > 0) && !is_known(argument, piece)) {
-    if (piece.pending) XYNTRA_CHECK_OK(submit_());
-    XYNTRA_CHECK_OK(bring(argument, piece));
-    know(argument, piece, false);
-  }
+  if (is_read || argument.rows.count > 0) XYNTRA_CHECK_OK(bring(argument, piece, is_read));
   return BufferRange{&piece.buffer, argument.memory - argument.piece, round_up(argument.bytes, 4)};
 }
 
-bool DeviceCopies::whole_words(const KernelArgument::Rows& rows) {
-  return rows.count > 0 && rows.first % 4 == 0 && rows.bytes % 4 == 0 && rows.distance % 4 == 0;
+// In this piece: arrays of callers may overlap.
+std::map<std::byte*, DeviceCopies::Known>::iterator DeviceCopies::known_of(const KernelArgument& argument,
+                                                                           const Piece& piece) {
+  auto found = known_.upper_bound(argument.memory);
+  if (found == known_.begin()) return known_.end();
+  --found;
+  const Known& known = found->second;
+  const bool covers = known.piece == &piece && known.end >= argument.memory + argument.bytes;
+  return covers ? found : known_.end();
 }
 
-// Of memory that is written in part only what lies before the new rows: the rest is room that nobody reads.
-Status DeviceCopies::bring(const KernelArgument& argument, Piece& piece) {
-  const std::int64_t offset = argument.memory - argument.piece;
-  const KernelArgument::Rows& rows = argument.rows;
-  if (!whole_words(rows))
-    return device_->write(piece.buffer, offset, {argument.memory, static_cast<std::size_t>(argument.bytes)});
-  for (std::int64_t i = 0; i < rows.count && rows.first > 0; ++i) {
-    const std::int64_t at = i * rows.distance;
-    XYNTRA_CHECK_OK(device_->write(piece.buffer, offset + at,
-                                   {argument.memory + at, static_cast<std::size_t>(rows.first)}));
+DeviceCopies::Known DeviceCopies::nothing_of(const KernelArgument& argument, Piece& piece) const {
+  Known known{argument.memory + argument.bytes, &piece, argument.memory - argument.piece};
+  known.distance = argument.bytes;
+  if (whole_words(argument.rows)) {
+    known.distance = argument.rows.distance;
+    known.count = argument.rows.count;
   }
+  return known;
+}
+
+// What the device does not have yet. Of memory that is written in part only what is in use: the rest is room that nobody
+// reads. All of it where words are shared between rows, or where it is looked at in some other way.
+Status DeviceCopies::bring(const KernelArgument& argument, Piece& piece, bool is_read) {
+  auto found = known_of(argument, piece);
+  if (found == known_.end()) {
+    forget({argument.memory, static_cast<std::size_t>(argument.bytes)});
+    found = known_.emplace(argument.memory, nothing_of(argument, piece)).first;
+  }
+  auto& [begin, known] = *found;
+  const KernelArgument::Rows& rows = argument.rows;
+  const bool by_rows = whole_words(rows) && begin == argument.memory && rows.distance == known.distance &&
+                       rows.count == known.count;
+  const std::int64_t needed = by_rows ? rows.first + (is_read ? rows.bytes : 0) : known.distance;
+  if (needed <= known.valid) return {};
+  if (piece.pending) XYNTRA_CHECK_OK(submit_());
+  for (std::int64_t i = 0; i < known.count; ++i) {
+    const std::int64_t at = i * known.distance + known.valid;
+    XYNTRA_CHECK_OK(device_->write(piece.buffer, known.offset + at,
+                                   {begin + at, static_cast<std::size_t>(needed - known.valid)}));
+  }
+  known.valid = needed;
   return {};
+}
+
+// Rows come to what is there; everything else is new as a whole.
+void DeviceCopies::know_written(const KernelArgument& argument, Piece& piece) {
+  const auto found = known_of(argument, piece);
+  const bool by_rows = argument.rows.count > 0 && found != known_.end() && found->first == argument.memory &&
+                       found->second.end == argument.memory + argument.bytes;
+  Known known = by_rows ? found->second : nothing_of(argument, piece);
+  forget({argument.memory, static_cast<std::size_t>(argument.bytes)});
+  known.newer = true;
+  known.rows = argument.rows;
+  known.valid = by_rows ? std::max(known.valid, argument.rows.first + argument.rows.bytes) : known.distance;
+  known.writer = by_rows ? writers_->write(argument.memory) : 0;
+  known_.emplace(argument.memory, known);
 }
 
 // Callers bring their arrays from new places. The buffer of one that was there in the last run and is not yet in this one
@@ -94,28 +142,10 @@ Buffer DeviceCopies::left_by_another(std::int64_t bytes) {
   return first == nullptr ? Buffer() : std::exchange(first->buffer, {});
 }
 
-// In this piece: arrays of callers may overlap.
-bool DeviceCopies::is_known(const KernelArgument& argument, const Piece& piece) const {
-  auto after = known_.upper_bound(argument.memory);
-  if (after == known_.begin()) return false;
-  const Known& known = std::prev(after)->second;
-  return known.piece == &piece && known.end >= argument.memory + argument.bytes;
-}
-
-void DeviceCopies::know(const KernelArgument& argument, Piece& piece, bool newer) {
-  std::byte* end = argument.memory + argument.bytes;
-  forget({argument.memory, static_cast<std::size_t>(argument.bytes)});
-  Known& known = known_[argument.memory];
-  known = {end, &piece, argument.memory - argument.piece, newer};
-  if (!newer || argument.rows.count == 0) return;
-  if (whole_words(argument.rows)) known.rows = argument.rows;
-  known.writer = writers_->write(argument.memory);
-}
-
 void DeviceCopies::use(const KernelArgument& argument, bool is_written) {
   const auto piece = pieces_.find(argument.piece);
   if (piece == pieces_.end()) return;
-  if (is_written && argument.bytes > 0) know(argument, piece->second, true);
+  if (is_written && argument.bytes > 0) know_written(argument, piece->second);
   piece->second.pending = true;
 }
 
@@ -141,9 +171,10 @@ std::vector<webgpu::Device::Read> DeviceCopies::reads_of(std::span<const std::sp
       KernelArgument::Rows rows = known.rows;
       if (rows.count == 0) rows = {0, known.end - begin, 0, 1};
       for (std::int64_t i = 0; i < rows.count && rows.bytes > 0; ++i) {
-        const std::int64_t at = rows.first + i * rows.distance;
-        reads.push_back(
-            {&known.piece->buffer, known.offset + at, {begin + at, static_cast<std::size_t>(rows.bytes)}});
+        const std::int64_t first = rows.first + i * rows.distance, at = first / 4 * 4;  // by words
+        reads.push_back({&known.piece->buffer,
+                         known.offset + at,
+                         {begin + at, static_cast<std::size_t>(first + rows.bytes - at)}});
       }
     }
   }

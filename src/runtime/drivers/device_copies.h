@@ -12,11 +12,14 @@
 namespace xyntra {
 
 // Which run was the last to write memory that was given away. Contexts of a model share it: what one of them has on the device is
-// old when another has been given the memory since.
+// old when another has been given the memory since. Of more memory than kMost they forget: it is brought once more.
 class LastWriters {
  public:
+  static constexpr std::size_t kMost = 4096;
+
   std::uint64_t write(const std::byte* memory);
   bool is_last(const std::byte* memory, std::uint64_t run) const;
+  std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;
@@ -56,21 +59,23 @@ class DeviceCopies {
     bool pending = false;  // by a launch that is not submitted yet
     int turn = 0;  // pieces of the last run in which it was used, before it
   };
-  // Bytes that the device has, by their place in the host's memory.
+  // Memory that the device has, by its place in the host's: of each of `count` stretches of `distance` bytes the first `valid`.
+  // What is there in part is so in whole words.
   struct Known {
     std::byte* end = nullptr;
     Piece* piece = nullptr;
     std::int64_t offset = 0;  // in the piece
+    std::int64_t valid = 0, distance = 0, count = 1;
     bool newer = false;  // than the host's
     KernelArgument::Rows rows = {};  // count > 0: only these are newer
     std::uint64_t writer = 0;  // of memory that was given away
   };
 
   webgpu::Buffer left_by_another(std::int64_t bytes);
-  bool is_known(const KernelArgument& argument, const Piece& piece) const;
-  void know(const KernelArgument& argument, Piece& piece, bool newer);
-  Status bring(const KernelArgument& argument, Piece& piece);
-  static bool whole_words(const KernelArgument::Rows& rows);
+  std::map<std::byte*, Known>::iterator known_of(const KernelArgument& argument, const Piece& piece);
+  Known nothing_of(const KernelArgument& argument, Piece& piece) const;
+  Status bring(const KernelArgument& argument, Piece& piece, bool is_read);
+  void know_written(const KernelArgument& argument, Piece& piece);
 
   std::shared_ptr<webgpu::Device> device_;
   std::shared_ptr<LastWriters> writers_;

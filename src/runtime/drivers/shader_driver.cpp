@@ -88,9 +88,15 @@ class ShaderDriver : public KernelDriver {
   Status fetch(std::span<const std::span<std::byte>> places, const Budget* budget) override {
     std::vector<webgpu::Device::Read> reads = copies_.reads_of(places);
     if (reads.empty()) return {};
-    XYNTRA_CHECK_OK(submit());
-    if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
-    return shaders_->device->read(reads, budget, [this] { write_ahead(); });
+    Status done = submit();
+    if (done) {
+      if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
+      done = shaders_->device->read(reads, budget, [this] { write_ahead(); });
+    }
+    if (!done) {  // the host may not have what the device has
+      for (const std::span<std::byte> place : places) copies_.forget(place);
+    }
+    return done;
   }
 
   Work work() const override { return {dispatches_, submissions_}; }

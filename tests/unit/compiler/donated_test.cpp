@@ -119,8 +119,8 @@ class Donated : public testing::TestWithParam<const char*> {
       EvaluatorOptions options;
       options.threads = 1;
       options.counts = ready.counts;
-      auto compiled =
-          make_runner(ready.module.graph, GetParam(), options, {}, ObjectCache::off(), Precision::F32, {}, {"*"});
+      auto compiled = make_runner(ready.module.graph, GetParam(), options, {}, ObjectCache::off(),
+                                  Precision::F32, {}, {"*"});
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       ready.runner = std::move(*compiled);
       ready.reference = std::move(*make_runner(ready.module.graph, "reference", {}));
@@ -261,6 +261,69 @@ TEST_P(Donated, ADeviceKeepsWhatIsUnchanged) {
   EXPECT_NEAR(y(*other, true), expected, 1e-5);
   spoil();
   EXPECT_GT(y(*runner, true), 1e3);
+}
+
+// Nobody wrote, and yet a device has not seen all: rows that were not in use when it was given the memory.
+TEST_P(Donated, RowsComeIntoUseLater) {
+  std::vector<Datum> inputs = inputs_of({1, 1, 10});
+  Cache keys(inputs[2].tensor, 2, 6), values(inputs[3].tensor, 2, 6);
+  bool unchanged = false;
+  for (std::int64_t past : {5, 6, 10, 3, 11, 0, 9}) {
+    inputs[2] = Datum::of(keys.rows({1, 2, past, 8}));
+    inputs[3] = Datum::of(values.rows({1, 2, past, 8}));
+    const std::vector<Datum> right = *reference->run(inputs);
+    std::vector<DonatedInput> donated{keys.donated(2), values.donated(3)};
+    for (DonatedInput& one : donated) one.unchanged = unchanged;
+    unchanged = true;
+    auto got = runner->run_donating(inputs, donated);
+    const std::string what = std::string(GetParam()) + ", past " + std::to_string(past);
+    ASSERT_TRUE(got.has_value()) << what << ": " << got.error().to_string();
+    near(right[0].tensor, (*got)[0].tensor, what);
+    near(right[1].tensor, keys.rows({1, 2, past + 1, 8}), what + ", keys");
+    near(right[2].tensor, values.rows({1, 2, past + 1, 8}), what + ", values");
+  }
+}
+
+// Rows of two bytes: new ones share words with others, which stay as they are.
+TEST_P(Donated, RowsThatShareWordsWithOthers) {
+  const Module module = module_of(R"(xir 1
+graph @halves(%new: f16[2, s, 1], %past: f16[2, t, 1]) -> (%y, %present) {
+  %present: f16[2, t + s, 1] = Concat(%past, %new) {axis = 1}
+  %y: f16[2, t + s, 1] = Neg(%present)
+})");
+  auto made = make_runner(module.graph, GetParam(), {}, {}, ObjectCache::off(), Precision::F32, {}, {"*"});
+  ASSERT_TRUE(made.has_value()) << made.error().to_string();
+  const std::int64_t steps[][2] = {{2, 2}, {4, 1}, {5, 1}, {6, 3}, {3, 1}, {11, 2}};  // rows in use, new ones
+  for (std::int64_t capacity : {16, 15}) {
+    Tensor memory = *Tensor::allocate(DType::F16, {2, capacity, 1});
+    std::uint16_t next = 0x3c00;
+    for (std::uint16_t& value : memory.mutable_view<std::uint16_t>()) value = next++;
+    bool unchanged = false;
+    for (const auto& [past, s] : steps) {
+      std::vector<std::uint16_t> after(memory.view<std::uint16_t>().begin(),
+                                       memory.view<std::uint16_t>().end());
+      std::vector<Datum> inputs{Datum::of(*Tensor::allocate(DType::F16, {2, s, 1})),
+                                Datum::of(*Tensor::allocate(DType::F16, {2, past, 1}))};
+      auto rows = inputs[0].tensor.mutable_view<std::uint16_t>();
+      for (std::int64_t i = 0; i < 2 * s; ++i) {
+        rows[static_cast<std::size_t>(i)] = next;
+        after[static_cast<std::size_t>(i / s * capacity + past + i % s)] = next++;
+      }
+      std::vector<DonatedInput> donated{{1, 1, capacity, memory.mutable_bytes(), unchanged}};
+      unchanged = true;
+      auto got = (*made)->run_donating(inputs, donated);
+      ASSERT_TRUE(got.has_value()) << got.error().to_string();
+      EXPECT_TRUE(donated[0].in_place);
+      const std::string what = std::string(GetParam()) + ", " + std::to_string(past) + " and " +
+                               std::to_string(s) + " rows of " + std::to_string(capacity);
+      EXPECT_TRUE(std::ranges::equal(memory.view<std::uint16_t>(), after)) << what;
+      const auto y = (*got)[0].tensor.view<std::uint16_t>();
+      for (std::int64_t i = 0; i < 2 * (past + s); ++i) {
+        const std::int64_t from = i / (past + s) * capacity + i % (past + s);
+        EXPECT_EQ(y[static_cast<std::size_t>(i)], after[static_cast<std::size_t>(from)] ^ 0x8000) << what;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim", "wgsl"));
