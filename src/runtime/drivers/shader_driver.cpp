@@ -193,21 +193,28 @@ class ShaderDriver : public KernelDriver {
     const ShaderBinding::Part& last = binding.parts.back();
     const std::int64_t bytes = round_up(last.at + last.bytes, 16);
     Buffer& pack = packs_[{&step, last.argument}];
-    const bool fresh = !pack;
-    if (fresh) {
-      XYNTRA_TRY(pack, shaders_->device->allocate(bytes));
+    if (!pack) {
+      XYNTRA_TRY(pack, pack_of_constants(binding, arguments, bytes));
     }
     for (const ShaderBinding::Part& part : binding.parts) {
       const KernelArgument& argument = arguments[part.argument];
-      if (!argument.constant) {
-        XYNTRA_TRY(const BufferRange from, range_of(argument, part.argument, true));
-        XYNTRA_CHECK_OK(recording_.copy(from, pack, part.at));
-      } else if (fresh) {
-        XYNTRA_CHECK_OK(shaders_->device->write(pack, part.at,
-                                                {argument.memory, static_cast<std::size_t>(argument.bytes)}));
-      }
+      if (argument.constant) continue;
+      XYNTRA_TRY(const BufferRange from, range_of(argument, part.argument, true));
+      XYNTRA_CHECK_OK(recording_.copy(from, pack, part.at));
     }
     return BufferRange{&pack, 0, bytes};
+  }
+
+  Result<Buffer> pack_of_constants(const ShaderBinding& binding, std::span<const KernelArgument> arguments,
+                                   std::int64_t bytes) const {
+    XYNTRA_TRY(Buffer pack, shaders_->device->allocate(bytes));
+    for (const ShaderBinding::Part& part : binding.parts) {
+      const KernelArgument& argument = arguments[part.argument];
+      if (!argument.constant) continue;
+      XYNTRA_CHECK_OK(shaders_->device->write(pack, part.at,
+                                              {argument.memory, static_cast<std::size_t>(argument.bytes)}));
+    }
+    return pack;
   }
 
   // Ranges of one launch do not overlap; one that does is read from a copy.
