@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "schedule/winograd_cost.h"
 #include "te/index.h"
 
 namespace xyntra {
@@ -18,50 +19,6 @@ using te::Substitution;
 using te::VarId;
 
 namespace {
-
-constexpr std::array<double, 8> kResults2{1, 1, 1,  0,  //
-                                          0, 1, -1, -1};
-constexpr std::array<double, 16> kElements2{1, 0,  -1, 0,  //
-                                            0, 1,  1,  0,   //
-                                            0, -1, 1,  0,  //
-                                            0, 1,  0,  -1};
-constexpr std::array<double, 12> kWeights2{1,   0,    0,         //
-                                           0.5, 0.5,  0.5,   //
-                                           0.5, -0.5, 0.5,  //
-                                           0,   0,    1};
-
-// Tiles of 4 × 4 come from values of polynomials at 0, ±p, ±q and infinity. With these places the error is a quarter of that
-// with 1 and 2, which most write, and all but the weights' factors are exact.
-constexpr double kP = 0.75, kQ = 1.5, kPP = kP * kP, kQQ = kQ * kQ;
-constexpr std::array<double, 24> kResults4{1, 1,       1,        1,       1,        0,  //
-                                           0, kP,      -kP,      kQ,      -kQ,      0,  //
-                                           0, kPP,     kPP,      kQQ,     kQQ,      0,  //
-                                           0, kP* kPP, -kP* kPP, kQ* kQQ, -kQ* kQQ, 1};
-constexpr std::array<double, 36> kElements4{kPP * kQQ, 0,        -kPP - kQQ, 0,          1, 0,  //
-                                            0,         -kP* kQQ, -kQQ,       kP,         1, 0,  //
-                                            0,         kP* kQQ,  -kQQ,       -kP,        1, 0,  //
-                                            0,         -kQ* kPP, -kPP,       kQ,         1, 0,  //
-                                            0,         kQ* kPP,  -kPP,       -kQ,        1, 0,  //
-                                            0,         kPP* kQQ, 0,          -kPP - kQQ, 0, 1};
-constexpr double kAtP = 2 * kPP * (kPP - kQQ), kAtQ = 2 * kQQ * (kQQ - kPP);
-constexpr std::array<double, 18> kWeights4{1 / (kPP * kQQ),
-                                           0,
-                                           0,  //
-                                           1 / kAtP,
-                                           kP / kAtP,
-                                           kPP / kAtP,  //
-                                           1 / kAtP,
-                                           -kP / kAtP,
-                                           kPP / kAtP,  //
-                                           1 / kAtQ,
-                                           kQ / kAtQ,
-                                           kQQ / kAtQ,  //
-                                           1 / kAtQ,
-                                           -kQ / kAtQ,
-                                           kQQ / kAtQ,  //
-                                           0,
-                                           0,
-                                           1};
 
 // A window of 3 × 3 in steps of one, and who is who in it.
 struct WindowForm {
@@ -323,86 +280,7 @@ class Rewriting {
   const Stage window_;
 };
 
-// ---- what it would cost
-
-struct Picture {
-  std::int64_t count, down, across, channels, filters;
-};
-
-constexpr std::int64_t kPanelVectors = 2;  // across a register tile
-constexpr std::int64_t kFewTiles = 64;  // of a picture: all go through the products together
-constexpr std::int64_t kEnoughTiles = 14;  // of a work item: a full register tile
-// Adding up an element, and keeping it for the products, takes as long as so many multiplications and additions there.
-constexpr std::int64_t kElementWork2 = 19, kElementWork4 = 40;
-
-// Schedule, scratch memory and time, the rest is the window's; nothing where sizes do not come out even.
-std::optional<Choice> tiling_of(const Picture& picture, const WinogradTransform& transform,
-                                const Target& target) {
-  const std::int64_t lanes = target.vector_bits / 32, columns = kPanelVectors * lanes,
-                     output = transform.output, products = transform.input() * transform.input();
-  if (picture.channels % lanes != 0 || picture.filters % columns != 0) return std::nullopt;
-  const std::int64_t down = (picture.down + output - 1) / output,
-                     across = (picture.across + output - 1) / output;
-  const bool few = down * across <= kFewTiles;
-  const std::int64_t weights = products * picture.channels * picture.filters * 4,
-                     room = target.l2_bytes / 8 * 5;
-  const bool stay = weights <= target.l2_bytes / 2;  // in the cache, from block to block
-  auto scratch_of = [&](std::int64_t tiles) {
-    return products * tiles * ((few ? 0 : picture.channels) + columns) * 4;
-  };
-  // As few tiles as fill a register tile, or as many as there is room for where each block brings the weights anew.
-  std::int64_t wide = few ? across : 0, rows = few ? down : 0;
-  auto try_block = [&](std::int64_t block_columns, std::int64_t block_rows) {
-    const std::int64_t tiles = block_columns * block_rows;
-    if (tiles < kEnoughTiles || scratch_of(tiles) > room) return;
-    if (wide == 0 || (stay ? tiles < wide * rows : tiles > wide * rows))
-      wide = block_columns, rows = block_rows;
-  };
-  for (std::int64_t some = 1; !few && some <= across; ++some) {
-    if (across % some == 0) try_block(some, 1);
-  }
-  for (std::int64_t some = 1; !few && some <= down; ++some) {
-    if (down % some == 0) try_block(across, some);
-  }
-  if (wide == 0 || scratch_of(wide * rows) > room) return std::nullopt;
-
-  Choice made;
-  made.schedule.name = kWinograd;
-  made.schedule.exactness = Exactness::PrecisionChanging;
-  made.schedule.knobs = {{"block_columns", wide},
-                         {"block_rows", rows},
-                         {"output", output},
-                         {"phases", few ? 2 : 1},
-                         {"tile_columns", columns},
-                         {"tile_rows", (target.vector_registers - kPanelVectors - 1) / kPanelVectors}};
-  made.scratch_bytes = scratch_of(wide * rows);
-  const std::int64_t tiles = picture.count * down * across, blocks = few ? 1 : tiles / (wide * rows),
-                     work = output == 2 ? kElementWork2 : kElementWork4;
-  const std::int64_t flops =
-      products * tiles *
-      (2 * picture.channels * picture.filters + work * (picture.channels + picture.filters));
-  made.predicted_ns = target.estimate_ns(0, flops, DType::F32, 1, ArithmeticUnit::Matrix);
-  // There are more weights than a window has: where no cache holds them, products wait.
-  if (!stay) made.predicted_ns += target.estimate_ns(weights * blocks, 0, DType::F32, 0);
-  return made;
-}
-
 }  // namespace
-
-std::span<const WinogradTransform> WinogradTransform::all() {
-  static const std::array<WinogradTransform, 2> kAll = [] {
-    std::array<WinogradTransform, 2> made;
-    made[0].output = 2, made[0].a = kResults2, made[0].b = kElements2, made[0].g = kWeights2;
-    made[1].output = 4, made[1].a = kResults4, made[1].b = kElements4, made[1].g = kWeights4;
-    return made;
-  }();
-  return kAll;
-}
-
-const WinogradTransform* WinogradTransform::of(std::int64_t output) {
-  const auto found = std::ranges::find(all(), output, &WinogradTransform::output);
-  return found == all().end() ? nullptr : &*found;
-}
 
 std::int64_t knob_of(const Schedule& schedule, std::string_view name) {
   for (const Knob& one : schedule.knobs) {
@@ -422,11 +300,11 @@ std::optional<Choice> as_winograd(const Formula& formula, const Choice& choice, 
   // Narrower vectors, and fewer registers, have not been measured.
   if (!form || target.kind != TargetKind::Cpu || target.vector_bits < 512) return std::nullopt;
   auto size = [&](VarId loop) { return nominal(formula.variable(loop).extent, options); };
-  Picture picture{1, size(form->down), size(form->across), size(form->channel), size(form->filter)};
+  WinogradPicture picture{1, size(form->down), size(form->across), size(form->channel), size(form->filter)};
   for (VarId axis : form->batch) picture.count *= size(axis);
   std::optional<Choice> best;
   for (const WinogradTransform& transform : WinogradTransform::all()) {
-    auto made = tiling_of(picture, transform, target);
+    auto made = winograd_tiling(picture, transform, target);
     if (!made || made->predicted_ns >= (best ? best->predicted_ns : choice.predicted_ns)) continue;
     best = choice;
     best->schedule = std::move(made->schedule);
@@ -442,38 +320,6 @@ Result<Formula> winograd_formula(const Formula& window, std::int64_t output) {
   if (transform == nullptr || !form)
     return failure(ErrorClass::Unsupported, "the schedule 'winograd' does not take this window");
   return Rewriting(window, std::move(*form), *transform).run();
-}
-
-Result<Tensor> winograd_weights(const Tensor& weights, std::int64_t output) {
-  const WinogradTransform* transform = WinogradTransform::of(output);
-  const Dims& dims = weights.dims();
-  if (transform == nullptr || weights.dtype() != DType::F32 || dims.size() != 4 || dims[2] != 3 ||
-      dims[3] != 3)
-    return failure(ErrorClass::Unsupported, "the schedule 'winograd' does not take these weights");
-  const std::int64_t n = transform->input();
-  XYNTRA_TRY(Tensor made, Tensor::allocate(DType::F32, {dims[0], dims[1], n, n}));
-  const Tensor aligned = weights.aligned();
-  const std::span<const float> from = aligned.view<float>();
-  const std::span<float> to = made.mutable_view<float>();
-  const auto size = static_cast<std::size_t>(n);
-  std::vector<double> half(size * 3);
-  for (std::size_t w = 0; w * 9 < from.size(); ++w) {
-    const std::span<const float> window = from.subspan(w * 9, 9);
-    for (std::size_t a = 0; a < size; ++a) {
-      const std::span<const double> row = transform->weights(static_cast<std::int64_t>(a));
-      for (std::size_t j = 0; j < 3; ++j)
-        half[a * 3 + j] = row[0] * window[j] + row[1] * window[3 + j] + row[2] * window[6 + j];
-    }
-    for (std::size_t a = 0; a < size; ++a) {
-      for (std::size_t b = 0; b < size; ++b) {
-        const std::span<const double> row = transform->weights(static_cast<std::int64_t>(b));
-        double sum = 0;
-        for (std::size_t j = 0; j < 3; ++j) sum += row[j] * half[a * 3 + j];
-        to[(w * size + a) * size + b] = static_cast<float>(sum);
-      }
-    }
-  }
-  return made;
 }
 
 }  // namespace xyntra
