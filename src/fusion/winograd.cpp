@@ -19,6 +19,14 @@ ValueId weights_of(const Group& group, const te::Formula& formula) {
   return operand < 0 ? ValueId() : group.inputs.at(static_cast<std::size_t>(operand));
 }
 
+// Weights that may lie in memory transformed: constants that one group reads, once, and nobody else sees.
+bool are_its_own(const Graph& graph, const std::vector<Group>& groups, ValueId weights) {
+  if (!weights.valid() || !graph.value(weights).is_constant()) return false;
+  const auto readers =
+      std::ranges::count_if(groups, [weights](const Group& group) { return reads(group, weights); });
+  return readers == 1 && std::ranges::find(graph.outputs, weights) == graph.outputs.end();
+}
+
 }  // namespace
 
 std::optional<Choice> winograd_choice(const Graph& graph, const Group& group, const te::Formula& formula,
@@ -37,10 +45,7 @@ void take_winograd(const Graph& graph, Grouping& grouping, const Target& target,
     const Choice as_window{group.hero, group.schedule, group.flops, group.scratch_bytes, group.predicted_ns};
     auto choice = winograd_choice(graph, group, grouping.formulas[g], as_window, target, options);
     if (!choice) continue;
-    const ValueId weights = weights_of(group, grouping.formulas[g]);
-    const auto readers = std::ranges::count_if(
-        grouping.groups, [weights](const Group& other) { return reads(other, weights); });
-    if (readers > 1 || std::ranges::find(graph.outputs, weights) != graph.outputs.end()) continue;
+    if (!are_its_own(graph, grouping.groups, weights_of(group, grouping.formulas[g]))) continue;
     group.schedule = std::move(choice->schedule);
     group.scratch_bytes = choice->scratch_bytes;
     group.predicted_ns = choice->predicted_ns;
@@ -53,9 +58,7 @@ Result<WinogradConstants> winograd_constants(const Pieces& pieces, const std::ve
     if (group.schedule.name != kWinograd) continue;
     const te::Formula formula = compose(pieces, group.nodes, group.inputs, group.outputs);
     const ValueId weights = weights_of(group, formula);
-    const auto readers =
-        std::ranges::count_if(groups, [weights](const Group& other) { return reads(other, weights); });
-    if (!weights.valid() || !pieces.graph().value(weights).is_constant() || readers > 1)
+    if (!are_its_own(pieces.graph(), groups, weights))
       return bad_model("the schedule 'winograd' needs weights of its own");
     found.emplace(weights, knob_of(group.schedule, "output"));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "schedule/winograd_cost.h"
 #include "te/index.h"
@@ -23,6 +24,7 @@ namespace {
 // A window of 3 × 3 in steps of one, and who is who in it.
 struct WindowForm {
   VarId down, across;  // axes of the result
+  bool ends_down = false, ends_across = false;  // with what is read for the last result, the picture ends
   VarId window_down, window_across, channel, filter;
   std::vector<VarId> batch;
   Expr element;  // the factor that is read of the picture
@@ -53,7 +55,7 @@ class Recogniser {
     for (std::size_t side : {1, 0}) {
       form_ = {};
       form_.element = stage_.body->operands[1 - side];
-      if (is_weight(stage_.body->operands[side]) && is_picture()) return form_;
+      if (is_weight(stage_.body->operands[side]) && is_picture() && is_only_factor()) return form_;
     }
     return std::nullopt;
   }
@@ -92,18 +94,30 @@ class Recogniser {
     return linear.find(window) != nullptr && is_among(stage_.axes, own) ? own : VarId();
   }
 
+  bool ends_with(const Expr& index, VarId axis, const Dim& size) const {
+    const Dim& results = formula_.variable(axis).extent;
+    return size.is_constant() && results.is_constant() &&
+           te::IndexAlgebra(formula_).linear(index).constant.constant() + results.constant() + 2 >=
+               size.constant();
+  }
+
   bool is_picture() {
     const ExprNode* load = only_load(form_.element);
     if (load == nullptr || load->buffer == form_.weight->buffer || form_.element.dtype() != DType::F32)
       return false;
     std::set<VarId> elsewhere;  // loops that other indices speak of
-    for (const Expr& index : te::index_of(*load)) {
+    const std::vector<Expr> indices = te::index_of(*load);
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      const Expr& index = indices[d];
+      const Dim& size = formula_.buffer(load->buffer).shape[d];
       const VarId down = slides_along(index, form_.window_down);
       const VarId across = slides_along(index, form_.window_across);
       if (down.valid() && !form_.down.valid()) {
         form_.down = down;
+        form_.ends_down = ends_with(index, down, size);
       } else if (across.valid() && !form_.across.valid()) {
         form_.across = across;
+        form_.ends_across = ends_with(index, across, size);
       } else {
         elsewhere.merge(te::variables_of(index));
       }
@@ -126,6 +140,15 @@ class Recogniser {
       return formula_.variable(loop).extent.is_constant() && formula_.variable(loop).extent.constant() > 0;
     };
     return constant(form_.down) && constant(form_.across);
+  }
+
+  // The weights will lie in memory transformed: whoever else reads them would read something else.
+  bool is_only_factor() const {
+    int reads = 0;
+    te::for_each_node(stage_, [&](const ExprNode& node) {
+      if (te::is_load(node) && node.buffer == form_.weight->buffer) ++reads;
+    });
+    return reads == 1;
   }
 
   const Formula& formula_;
@@ -190,12 +213,7 @@ class Rewriting {
                        {form_.across.index, at(after + 1) * Expr::index(m_) + at(after + 3)},
                        {form_.channel.index, at(after + 4)}};
     for (std::size_t i = 0; i < form_.batch.size(); ++i) place[form_.batch[i].index] = at(i);
-    // The last tiles may reach beyond the picture, where results are none of ours.
-    te::Rewriter bordered([](const Expr& node) {
-      if (node->op != ExprOp::Load) return Expr();
-      return Expr::load_or(Expr::number(node.dtype(), 0), node->buffer, te::index_of(*node));
-    });
-    add(d, axes, te::substituted(bordered(form_.element), place));
+    add(d, axes, bordered(te::substituted(form_.element, place), place));
 
     axes = axes_of(v, {"a", "b", "y", "x", "c"});
     const VarId i = loop("i", n_), j = loop("j", n_);
@@ -230,6 +248,27 @@ class Rewriting {
 
  private:
   const Dim& extent(VarId loop) const { return made_.variable(loop).extent; }
+
+  // The last tiles may reach beyond what results read. Their elements there must be finite, since tiles add up all they have:
+  // a load gives 0 there where the picture ends, but what stands around it might make anything of that.
+  Expr bordered(const Expr& element, const Substitution& place) const {
+    te::Rewriter beyond([](const Expr& node) {
+      if (node->op != ExprOp::Load) return Expr();
+      return Expr::load_or(Expr::number(node.dtype(), 0), node->buffer, te::index_of(*node));
+    });
+    Expr made = beyond(element);
+    const bool is_finite = made->op == ExprOp::LoadOr && made->operands[0]->op == ExprOp::Const &&
+                           std::isfinite(made->operands[0]->float_value);
+    auto limit = [&](VarId axis, bool ends) {
+      const std::int64_t size = extent(axis).constant();
+      if ((is_finite && ends) || size % m_ == 0) return;
+      const Expr is_read = place.at(axis.index) < Expr::index(size + n_ - m_);
+      made = te::select(is_read, made, Expr::number(made.dtype(), 0));
+    };
+    limit(form_.down, form_.ends_down);
+    limit(form_.across, form_.ends_across);
+    return made;
+  }
 
   VarId loop(const char* name, Dim extent) {
     made_.variables.push_back({name + std::to_string(made_.variables.size()), std::move(extent)});

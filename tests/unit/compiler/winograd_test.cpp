@@ -124,14 +124,26 @@ std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) 
 double error_of(const std::vector<float>& got, const std::vector<double>& expected) {
   EXPECT_EQ(got.size(), expected.size());
   double worst = 0, largest = 0;
+  int misplaced = 0;
   for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+    misplaced += std::isnan(got[i]) != std::isnan(expected[i]) ? 1 : 0;
     worst = std::max(worst, std::abs(got[i] - expected[i]));
     largest = std::max(largest, std::abs(expected[i]));
   }
+  EXPECT_EQ(misplaced, 0) << "NaN stands elsewhere";
   return worst / largest;
 }
 
 bool runs_here() { return host_target().vector_bits >= 512; }
+
+void check_results(const Graph& graph, const Plan& plan, const std::vector<Datum>& inputs) {
+  const std::vector<double> truth = exact(graph, inputs);
+  EXPECT_LT(error_of(evaluated(plan, inputs), truth), 2e-5);
+  const std::vector<float> made = simulated(plan, inputs);
+  EXPECT_LT(error_of(made, truth), 2e-5);
+  if (!runs_here()) return;
+  for (int threads : {1, 2, 4}) EXPECT_EQ(executed(plan, inputs, threads), made) << threads << " threads";
+}
 
 void check(const Layer& layer, std::int64_t batch, std::int64_t tile = 0) {
   SCOPED_TRACE(std::to_string(layer.channels) + " " + std::to_string(layer.filters) + " " +
@@ -149,13 +161,7 @@ void check(const Layer& layer, std::int64_t batch, std::int64_t tile = 0) {
       }
     }
   }
-  const std::vector<Datum> inputs{Datum::of(noise({batch, 16, layer.down, layer.across}, 7))};
-  const std::vector<double> truth = exact(graph, inputs);
-  EXPECT_LT(error_of(evaluated(plan, inputs), truth), 2e-5);
-  const std::vector<float> made = simulated(plan, inputs);
-  EXPECT_LT(error_of(made, truth), 2e-5);
-  if (!runs_here()) return;
-  for (int threads : {1, 2, 4}) EXPECT_EQ(executed(plan, inputs, threads), made) << threads << " threads";
+  check_results(graph, plan, {Datum::of(noise({batch, 16, layer.down, layer.across}, 7))});
 }
 
 TEST(Winograd, TransformsAreThoseOfAConvolution) {
@@ -261,6 +267,93 @@ TEST(Winograd, SharedWeightsStayAsTheyAre) {
   graph.outputs = {graph.output_of(graph.add_node("Conv", {first, w}, {"y"}, {}, "y"))};
   ASSERT_TRUE(infer_types(graph).has_value());
   EXPECT_EQ(winograd_group(plan_of(graph)), nullptr);
+}
+
+// What a window reads is 0 beyond the picture, not what an operation before it makes of 0.
+TEST(Winograd, TilesBeyondThePictureBringNothingInfinite) {
+  for (bool padded : {false, true}) {
+    for (std::int64_t size : {21, 23}) {  // the last tiles have three rows and columns of results, or one
+      SCOPED_TRACE(std::to_string(size) + (padded ? " padded" : ""));
+      Graph graph;
+      ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 64, size, size}));
+      if (padded) {
+        Tensor pads = *Tensor::allocate(DType::I64, {8});
+        std::ranges::fill(pads.mutable_view<std::int64_t>(), 0);
+        pads.mutable_view<std::int64_t>()[2] = 4;  // rows above
+        x = graph.output_of(graph.add_node("Pad", {x, graph.add_constant("pads", pads)}, {"more"}));
+      }
+      x = graph.output_of(graph.add_node("Reciprocal", {x}, {"inverse"}));
+      const ValueId w = graph.add_constant("w", noise({64, 64, 3, 3}, 3));
+      graph.outputs = {graph.output_of(graph.add_node("Conv", {x, w}, {"y"}, {}, "y"))};
+      ASSERT_TRUE(infer_types(graph).has_value());
+      const Plan plan = plan_of(graph);
+      ASSERT_NE(winograd_group(plan), nullptr);
+      ASSERT_EQ(plan.groups.size(), 1U);
+      Tensor picture = noise({1, 64, size, size}, 7);
+      for (float& value : picture.mutable_view<float>()) value = 2 + value;
+      const std::vector<Datum> inputs{Datum::of(picture)};
+      if (!padded) {
+        check_results(graph, plan, inputs);
+        continue;
+      }
+      // The rows above are infinite indeed, and so is the first row of tiles; the last results are far from it.
+      for (const std::vector<float>& made : {evaluated(plan, inputs), simulated(plan, inputs)})
+        EXPECT_TRUE(std::isfinite(made.back())) << made.back();
+    }
+  }
+}
+
+TEST(Winograd, WhatIsCutOffIsNotRead) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 64, 27, 27}));
+  auto numbers = [&](const char* name, std::int64_t value) {
+    Tensor tensor = *Tensor::allocate(DType::I64, {2});
+    std::ranges::fill(tensor.mutable_view<std::int64_t>(), value);
+    if (value == 2) tensor.mutable_view<std::int64_t>()[1] = 3;
+    return graph.add_constant(name, tensor);
+  };
+  const ValueId cut = graph.output_of(
+      graph.add_node("Slice", {x, numbers("from", 0), numbers("to", 23), numbers("axes", 2)}, {"cut"}));
+  const ValueId w = graph.add_constant("w", noise({64, 64, 3, 3}, 3));
+  graph.outputs = {graph.output_of(graph.add_node("Conv", {cut, w}, {"y"}, {}, "y"))};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  const Plan plan = plan_of(graph);
+  ASSERT_NE(winograd_group(plan), nullptr);
+  ASSERT_EQ(plan.groups.size(), 1U);
+  Tensor picture = noise({1, 64, 27, 27}, 7);
+  const std::span<float> values = picture.mutable_view<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 27 >= 23 || i / 27 % 27 >= 23) values[i] = INFINITY;
+  }
+  check_results(graph, plan, {Datum::of(picture)});
+}
+
+TEST(Winograd, WeightsThatAreReadTwiceStayAsTheyAre) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{64, 64, 3, 3}));
+  const ValueId w = graph.add_constant("w", noise({64, 64, 3, 3}, 3));
+  const ValueId y = graph.output_of(
+      graph.add_node("Conv", {x, w}, {"a"}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}, "a"));
+  graph.outputs = {graph.output_of(graph.add_node("Add", {y, w}, {"y"}))};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  const Plan plan = plan_of(graph);
+  EXPECT_EQ(winograd_group(plan), nullptr);
+  check_results(graph, plan, {Datum::of(noise({64, 64, 3, 3}, 7))});
+}
+
+TEST(Winograd, WeightsThatAreAResultAreRefused) {
+  const Graph graph = model_of({.channels = 64, .filters = 64, .down = 28, .across = 28});
+  Plan plan = plan_of(graph);
+  ASSERT_NE(winograd_group(plan), nullptr);
+  for (ValueId value : winograd_group(plan)->inputs) {
+    if (plan.graph.value(value).name == "window.w") plan.graph.outputs.push_back(value);
+  }
+  ASSERT_EQ(plan.graph.outputs.size(), 2U);
+  EXPECT_EQ(winograd_group(plan_of(plan.graph)), nullptr);
+  auto lowered = lower_plan(plan, {});
+  ASSERT_FALSE(lowered.has_value());
+  EXPECT_NE(lowered.error().message.find("needs weights of its own"), std::string::npos)
+      << lowered.error().message;
 }
 
 TEST(Winograd, LocksSayItAndAreRefusedWhereItIsForbidden) {
