@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -452,6 +453,32 @@ TEST_F(WebGpu, times_of_dispatches) {
     EXPECT_GE(time, 0.0);
     EXPECT_LT(time, 60e9);
   }
+}
+
+// Who handles signals is for the program to say: what other threads raise meanwhile goes there.
+TEST_F(WebGpu, submissions_leave_signal_handlers_alone) {
+  auto pipeline = device_->pipeline(increment());
+  ASSERT_TRUE(pipeline.has_value());
+  const Buffer buffer = *device_->allocate(kBytes);
+  struct sigaction before = {}, now = {};
+  ::sigaction(SIGABRT, nullptr, &before);
+  std::atomic<bool> done = false;
+  std::thread submitting([&] {
+    for (int i = 0; i < 200; ++i) {
+      Recording recording;
+      const BufferRange range{&buffer, 0, kBytes};
+      EXPECT_TRUE(recording.dispatch(*pipeline, {&range, 1}, {}, 16, 1, 1));
+      EXPECT_TRUE(device_->submit(recording));
+    }
+    done = true;
+  });
+  bool same = true;
+  while (!done) {
+    ::sigaction(SIGABRT, nullptr, &now);
+    same = same && now.sa_handler == before.sa_handler;
+  }
+  submitting.join();
+  EXPECT_TRUE(same);
 }
 
 }  // namespace
