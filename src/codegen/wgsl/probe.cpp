@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -102,8 +103,8 @@ HalfFacts ask_about_halves(webgpu::Device& device) {
       return both_nan || half(which) == code;
     };
     const float a = f16_to_f32(first[i]), b = f16_to_f32(second[i]);
-    facts.stores = facts.stores && (is(3, 1) || a != a) && half(6) == (first[i] ^ 0x8000U) &&
-                   half(7) == (first[i] & 0x7fffU);
+    // Which NaN comes out is the device's affair.
+    facts.stores = facts.stores && (is(3, 1) || a != a) && is(6, -a) && is(7, std::fabs(a));
     facts.rounds = facts.rounds && is(0, numbers[i]);
     facts.adds = facts.adds && is(1, a + b) && is(2, a - b) && is(4, a < b ? 1 : 0) && is(5, a == b ? 1 : 0);
   }
