@@ -40,7 +40,7 @@ Result<ArtifactFigures> write_artifact(const Module& model, const std::string& p
 struct LoadedArtifact {
   std::shared_ptr<const Artifact> file;
   const ArtifactLevel* level = nullptr;  // of the file
-  CpuModel model;
+  CompiledModel model;
 };
 Result<LoadedArtifact> load_artifact(const std::string& path, int threads);
 

@@ -28,9 +28,9 @@ Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& opti
   return made;
 }
 
-Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
+Result<CompiledModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
   XYNTRA_TRY(CompiledProgram compiled, compile_program(plan, options));
-  CpuModel model;
+  CompiledModel model;
   if (!compiled.program.kernels.empty())
     XYNTRA_CHECK_OK(link_program(compiled.program, compiled.object, model.code_bytes));
   model.kernels = compiled.program.kernels.size();

@@ -1,18 +1,12 @@
 // The cpu backend: a plan becomes machine code for this processor, or for another of its kind.
 #pragma once
 
+#include "compiler/compiled_model.h"
 #include "compiler/lower_plan.h"
 #include "compiler/object_cache.h"
 #include "support/counts.h"
 
 namespace xyntra {
-
-struct CpuModel {
-  std::shared_ptr<const LaunchProgram> program;
-  std::shared_ptr<const HostCalls> host;
-  std::size_t kernels = 0, code_bytes = 0;
-  std::shared_ptr<const KernelDriver> driver = {};  // null: kernels are machine code
-};
 
 struct CpuOptions {
   std::string cpu = "native";  // codegen/llvm/emit.h says which names there are
@@ -33,7 +27,7 @@ struct CompiledProgram {
 Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options);
 
 // For this machine, ready to run.
-Result<CpuModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);
+Result<CompiledModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);
 
 // For people: the kernels of a plan, and their assembly.
 Result<std::string> kernels_of(const Plan& plan);

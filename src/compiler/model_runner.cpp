@@ -73,24 +73,24 @@ class ByKernels : public ModelRunner {
     cpu.counts = options.counts;
     cpu.kernel_seconds = options.kernel_seconds;
     cpu.cache = cache;
-    XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu));
+    XYNTRA_TRY(CompiledModel model, compile_for_cpu(plan, cpu));
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty());
   }
   static Result<std::unique_ptr<ModelRunner>> simulated(const Graph& graph, const Plan& plan,
                                                         EvaluatorOptions options) {
     XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
-    CpuModel model{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
+    CompiledModel model{std::make_shared<const LaunchProgram>(std::move(lowered.program)), lowered.host};
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        simulate_kernels(std::move(lowered.kernels)));
   }
   static Result<std::unique_ptr<ModelRunner>> on_gpu(const Graph& graph, const Plan& plan,
                                                      EvaluatorOptions options, const ShaderOptions& shaders) {
-    XYNTRA_TRY(CpuModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders));
+    XYNTRA_TRY(CompiledModel model, compile_for_wgsl(plan, {options.threads, options.budget}, shaders));
     auto driver = model.driver;
     return std::make_unique<ByKernels>(graph, std::move(options), std::move(model), plan.assumptions.empty(),
                                        std::move(driver));
   }
-  ByKernels(const Graph& graph, EvaluatorOptions options, CpuModel model, bool takes_all,
+  ByKernels(const Graph& graph, EvaluatorOptions options, CompiledModel model, bool takes_all,
             std::shared_ptr<const KernelDriver> driver = nullptr)
       : graph_(graph),
         options_(std::move(options)),
@@ -161,7 +161,7 @@ class ByKernels : public ModelRunner {
 
   const Graph& graph_;
   EvaluatorOptions options_;
-  CpuModel model_;
+  CompiledModel model_;
   std::shared_ptr<const KernelDriver> driver_;  // null: machine code
   RunContext context_;
   bool takes_all_;

@@ -26,7 +26,7 @@ Specialiser::Specialiser(const Graph& graph, const Plan& general, CompileOptions
       compiling_(std::move(compiling)),
       cpu_(std::move(cpu)) {}
 
-std::shared_ptr<const CpuModel> Specialiser::for_sizes(const SymbolBindings& sizes) {
+std::shared_ptr<const CompiledModel> Specialiser::for_sizes(const SymbolBindings& sizes) {
   const std::lock_guard lock(mutex_);
   if (auto known = made_.find(sizes); known != made_.end()) return known->second;
   if (made_.size() >= kMost) return nullptr;
@@ -36,14 +36,14 @@ std::shared_ptr<const CpuModel> Specialiser::for_sizes(const SymbolBindings& siz
   return made_[sizes] = model ? *std::move(model) : nullptr;
 }
 
-Result<std::shared_ptr<const CpuModel>> Specialiser::compile(const SymbolBindings& sizes) const {
+Result<std::shared_ptr<const CompiledModel>> Specialiser::compile(const SymbolBindings& sizes) const {
   XYNTRA_TRY(const Graph graph, with_sizes(graph_, sizes, cpu_.budget.get()));
   CompileOptions compiling = compiling_;
   compiling.fusion.choose.nominal = sizes;
   XYNTRA_TRY(const Plan plan, make_plan(graph, compiling));
   if (host_calls(plan) >= general_calls_) return nullptr;
-  XYNTRA_TRY(CpuModel model, compile_for_cpu(plan, cpu_));
-  return std::make_shared<const CpuModel>(std::move(model));
+  XYNTRA_TRY(CompiledModel model, compile_for_cpu(plan, cpu_));
+  return std::make_shared<const CompiledModel>(std::move(model));
 }
 
 }  // namespace xyntra

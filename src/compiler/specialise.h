@@ -23,17 +23,17 @@ class Specialiser {
 
   // The model for inputs of these sizes, compiled when they are first seen; null where the general one serves. May be
   // called from several threads.
-  std::shared_ptr<const CpuModel> for_sizes(const SymbolBindings& sizes);
+  std::shared_ptr<const CompiledModel> for_sizes(const SymbolBindings& sizes);
 
  private:
-  Result<std::shared_ptr<const CpuModel>> compile(const SymbolBindings& sizes) const;
+  Result<std::shared_ptr<const CompiledModel>> compile(const SymbolBindings& sizes) const;
 
   const Graph& graph_;
   std::ptrdiff_t general_calls_;  // of the host
   CompileOptions compiling_;
   CpuOptions cpu_;
   std::mutex mutex_;
-  std::map<SymbolBindings, std::shared_ptr<const CpuModel>> made_;
+  std::map<SymbolBindings, std::shared_ptr<const CompiledModel>> made_;
 };
 
 }  // namespace xyntra

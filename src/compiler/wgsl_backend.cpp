@@ -153,8 +153,8 @@ Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which) 
   return device;
 }
 
-Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
-                                  const ShaderOptions& shading) {
+Result<CompiledModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
+                                       const ShaderOptions& shading) {
   XYNTRA_TRY(std::shared_ptr<webgpu::Device> device, shared_device(shading.device));
   LowerOptions lowering = options;
   if (!shading.portable) lowering.subgroup_lanes = subgroup_lanes_of(*device);
@@ -163,7 +163,7 @@ Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
   if (shading.binding_bytes > 0) features.binding_bytes = shading.binding_bytes;
   if (shading.storage_buffers > 0) features.storage_buffers = shading.storage_buffers;
   XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
-  CpuModel model;
+  CompiledModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
   XYNTRA_TRY(model.driver, drive_shaders(std::move(shaders), std::move(device), shading.checked));

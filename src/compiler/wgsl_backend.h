@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "codegen/wgsl/emit.h"
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled_model.h"
+#include "compiler/lower_plan.h"
 #include "runtime/drivers/webgpu.h"
 
 namespace xyntra {
@@ -16,8 +17,8 @@ namespace xyntra {
 Result<std::shared_ptr<webgpu::Device>> shared_device(const std::string& which);
 
 // Device errors where there is no such device.
-Result<CpuModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
-                                  const ShaderOptions& shaders);
+Result<CompiledModel> compile_for_wgsl(const Plan& plan, const LowerOptions& options,
+                                       const ShaderOptions& shaders);
 
 // Everything about the plan's kernels that the adapter cannot do, with the names of the nodes it is needed for: numbers it
 // does not have, more buffers or larger ones than it binds. Sizes that are not known are taken to be those of the plan's

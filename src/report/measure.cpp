@@ -12,7 +12,7 @@ namespace xyntra {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Compile = std::function<Result<CpuModel>(const Plan&)>;
+using Compile = std::function<Result<CompiledModel>(const Plan&)>;
 
 constexpr int kWarmUpRuns = 3;
 constexpr double kWarmUpSeconds = 0.2;
@@ -39,7 +39,7 @@ class Contestant {
  public:
   static Result<Contestant> compile(const Plan& plan, const Compile& compile, const RunOptions& running) {
     const auto began = Clock::now();
-    XYNTRA_TRY(CpuModel model, compile(plan));
+    XYNTRA_TRY(CompiledModel model, compile(plan));
     const double took = milliseconds_since(began);
     return Contestant(plan, model, took, running);
   }
@@ -104,7 +104,7 @@ class Contestant {
     return running;
   }
 
-  Contestant(const Plan& plan, const CpuModel& model, double compile_ms, const RunOptions& running)
+  Contestant(const Plan& plan, const CompiledModel& model, double compile_ms, const RunOptions& running)
       : counts_(std::make_shared<RunCounts>()),
         program_(model.program),
         context_(model.program, model.host, counting(running, counts_), model.driver),

@@ -34,7 +34,7 @@ struct Measured {
 // outlive what is returned.
 Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
                                       std::span<const std::vector<Datum>> inputs,
-                                      const std::function<Result<CpuModel>(const Plan&)>& compile,
+                                      const std::function<Result<CompiledModel>(const Plan&)>& compile,
                                       const RunOptions& running, const MeasureOptions& options);
 
 // How the time of a plan comes about: the product of the three is its share of the roofline.
