@@ -78,18 +78,12 @@ class TilesLowering {
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
   const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
 
-  // Whether panels are the outermost loop: what is read again and again should be what stays in a cache.
   bool panels_outside() const {
-    std::int64_t a = 2, b = 2 * lowering_.size(extent(form_.n)), groups = 1;
-    for (VarId loop : te::variables_of(form_.a)) a *= lowering_.size(extent(loop));
-    for (VarId loop : stage_.reduction) b *= lowering_.size(extent(loop));
+    std::int64_t groups = 1;
     for (VarId loop : form_.rows) groups *= lowering_.size(extent(loop));
     const std::int64_t tile = lowering_.size(row_count());
     groups = groups / std::max<std::int64_t>(1, tile) * ((tile + kGroup * 32 - 1) / (kGroup * 32));
-    const std::int64_t room = lowering_.target().l2_bytes / 2;
-    const std::int64_t again_a = a <= room ? 0 : a * lowering_.size(extent(form_.n)) / 32;
-    const std::int64_t again_b = b <= room ? 0 : b * groups;
-    return again_a < again_b;
+    return panels_are_outside(lowering_, stage_, form_, kAcross * kColumns, groups);
   }
 
   Stmt phase(const Panels& across) {

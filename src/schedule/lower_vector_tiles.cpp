@@ -108,16 +108,10 @@ class VectorTiles {
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
   const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
 
-  // Whether panels are the outermost loop: what is read again and again should be what stays in a cache.
   bool panels_outside(std::int64_t columns_together) const {
-    std::int64_t a = 2, b = 2 * lowering_.size(extent(form_.n)), rows = 1;
-    for (VarId loop : te::variables_of(form_.a)) a *= lowering_.size(extent(loop));
-    for (VarId loop : stage_.reduction) b *= lowering_.size(extent(loop));
+    std::int64_t rows = 1;
     for (VarId loop : form_.rows) rows *= lowering_.size(extent(loop));
-    const std::int64_t room = lowering_.target().l2_bytes / 2;
-    const std::int64_t again_a = a <= room ? 0 : a * lowering_.size(extent(form_.n)) / columns_together;
-    const std::int64_t again_b = b <= room ? 0 : b * rows / kItemRows;
-    return again_a < again_b;
+    return panels_are_outside(lowering_, stage_, form_, columns_together, (rows + kItemRows - 1) / kItemRows);
   }
 
   Stmt phase(const Panels& across) {

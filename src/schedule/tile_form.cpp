@@ -282,6 +282,18 @@ ProductUnit product_unit(const Target& target) {
   return is(2, 2, 4) ? ProductUnit::Quads : ProductUnit::None;
 }
 
+bool panels_are_outside(const Lowering& lowering, const Stage& stage, const TileForm& form,
+                        std::int64_t columns_together, std::int64_t row_groups) {
+  auto size = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
+  std::int64_t a = 2, b = 2 * size(form.n);  // bytes
+  for (VarId loop : te::variables_of(form.a)) a *= size(loop);
+  for (VarId loop : stage.reduction) b *= size(loop);
+  const std::int64_t room = lowering.target().l2_bytes / 2;
+  const std::int64_t again_a = a <= room ? 0 : a * size(form.n) / columns_together;
+  const std::int64_t again_b = b <= room ? 0 : b * row_groups;
+  return again_a < again_b;
+}
+
 std::int64_t neighbours(const Target& target) { return product_unit(target) == ProductUnit::Quads ? 4 : 2; }
 
 std::size_t pair_dimension(const Shape& shape) {

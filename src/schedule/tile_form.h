@@ -29,6 +29,11 @@ enum class TileSizes : std::uint8_t { Constant, Any };
 std::optional<TileForm> tile_form(const te::Formula& formula, const te::Stage& stage,
                                   const SymbolBindings& nominal, TileSizes sizes = TileSizes::Constant);
 
+// Whether panels of columns are the outermost loop, `columns_together` of them at a time, with so many groups of rows: what is
+// read again and again should be what stays in a cache.
+bool panels_are_outside(const Lowering& lowering, const te::Stage& stage, const TileForm& form,
+                        std::int64_t columns_together, std::int64_t row_groups);
+
 // How many neighbours along the sum stand side by side: 2, or 4 where the unit takes quads.
 std::int64_t neighbours(const Target& target);
 // A weight whose dimension `columns` runs along the result and `depth` along the sum, as units read it:

@@ -5,11 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "compiler/cpu_backend.h"
 #include "compiler/lock.h"
-#include "compiler/sim_backend.h"
-#include "fusion/execute.h"
-#include "ops/infer.h"
+#include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
 namespace {
@@ -74,35 +71,6 @@ Plan plan_for(const Attention& attention, const Target& target) {
   auto plan = make_plan(attention.graph(), options);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return std::move(*plan);
-}
-
-std::vector<float> floats(const Result<std::vector<Datum>>& results) {
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  const auto view = (*results)[0].tensor.view<float>();
-  return {view.begin(), view.end()};
-}
-
-std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto runner = PlanRunner::create(plan, {});
-  EXPECT_TRUE(runner.has_value());
-  return floats(runner->run(inputs));
-}
-
-std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto lowered = lower_plan(plan, {});
-  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
-  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
-                     simulate_kernels(std::move(lowered->kernels)));
-  return floats(context.run(inputs));
-}
-
-std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
-  auto model = compile_for_cpu(plan, {});
-  EXPECT_TRUE(model.has_value()) << model.error().message;
-  RunOptions options;
-  options.threads = threads;
-  RunContext context(model->program, model->host, options);
-  return floats(context.run(inputs));
 }
 
 void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {

@@ -5,13 +5,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/cpu_backend.h"
 #include "compiler/lock.h"
-#include "compiler/sim_backend.h"
-#include "fusion/execute.h"
 #include "ir/text.h"
-#include "ops/infer.h"
 #include "runtime/code/tiles.h"
+#include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
 namespace {
@@ -27,12 +24,6 @@ Tensor numbers(const Dims& dims, int seed) {
     std::memcpy(&bytes[i], &value, sizeof value);
   }
   return tensor;
-}
-
-std::vector<float> floats(const Tensor& tensor) {
-  std::vector<float> values(static_cast<std::size_t>(tensor.count()));
-  std::memcpy(values.data(), tensor.bytes().data(), values.size() * sizeof(float));
-  return values;
 }
 
 // relu(x w + b), the weights given.
@@ -61,35 +52,6 @@ Plan plan_of(const Graph& graph, const char* target, const SymbolBindings& nomin
   auto plan = make_plan(graph, options);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return std::move(*plan);
-}
-
-std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto runner = PlanRunner::create(plan, {});
-  EXPECT_TRUE(runner.has_value());
-  auto results = runner->run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
-}
-
-std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto lowered = lower_plan(plan, {});
-  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
-  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
-                     simulate_kernels(std::move(lowered->kernels)));
-  auto results = context.run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
-}
-
-std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
-  auto model = compile_for_cpu(plan, {});
-  EXPECT_TRUE(model.has_value()) << model.error().message;
-  RunOptions options;
-  options.threads = threads;
-  RunContext context(model->program, model->host, options);
-  auto results = context.run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
 }
 
 bool has_tiles_here() { return host_target().name == "amx" && allow_tiles().has_value(); }
@@ -279,51 +241,16 @@ TEST(Tiles, TheShortFunctionsStayNear) {
   }
 }
 
-// softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.
-Graph attention(const Dim& queries) {
-  Graph graph;
-  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{queries, 192}));
-  const ValueId mask = graph.add_input("mask", Type::tensor(DType::F32, Shape{queries, queries}));
-  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name,
-                  Attributes attributes) {
-    return graph.output_of(graph.add_node(op, inputs, {name}, std::move(attributes)));
-  };
-  auto integers = [&](const char* name, std::vector<std::int64_t> values) {
-    Tensor tensor = *Tensor::allocate(DType::I64, {static_cast<std::int64_t>(values.size())});
-    std::copy(values.begin(), values.end(), tensor.mutable_view<std::int64_t>().begin());
-    return graph.add_constant(name, std::move(tensor));
-  };
-  const ValueId shape = integers("shape", {0, 2, 32}), axis = integers("axis", {1});
-  auto head = [&](const std::string& name, std::int64_t first, std::vector<std::int64_t> order) {
-    const ValueId from = integers((name + ".from").c_str(), {first}),
-                  to = integers((name + ".to").c_str(), {first + 64});
-    const ValueId part = node("Slice", {x, from, to, axis}, (name + ".part").c_str(), {});
-    const ValueId split = node("Reshape", {part, shape}, (name + ".split").c_str(), {});
-    return node("Transpose", {split}, name.c_str(), {{"perm", std::move(order)}});
-  };
-  const ValueId q = head("q", 0, {1, 0, 2}), k = head("k", 64, {1, 2, 0}), v = head("v", 128, {1, 0, 2});
-  Tensor eighth = *Tensor::allocate(DType::F32, {});
-  eighth.mutable_view<float>()[0] = 0.125F;
-  const ValueId products = node("MatMul", {q, k}, "products", {});
-  const ValueId scaled =
-      node("Mul", {products, graph.add_constant("eighth", std::move(eighth))}, "scaled", {});
-  const ValueId masked = node("Add", {scaled, mask}, "masked", {});
-  const ValueId weights = node("Softmax", {masked}, "weights", {{"axis", std::int64_t{-1}}});
-  graph.outputs = {node("MatMul", {weights, v}, "y", {})};
-  EXPECT_TRUE(infer_types(graph).has_value());
-  return graph;
-}
-
 // Queries that fill blocks, that leave a tile or part of one over, and that fill no tile.
 TEST(Tiles, BothProductsOfAttentionTakeThem) {
-  const Plan general = plan_of(attention(Dim::symbol("s")), "amx", {{"s", 64}});
+  const Plan general = plan_of(packed_heads(Dim::symbol("s")), "amx", {{"s", 64}});
   EXPECT_EQ(general.groups.size(), 1U);
   EXPECT_TRUE(uses_tiles(general));
   for (const std::int64_t queries : {64, 96, 33, 53, 16, 7}) {
     SCOPED_TRACE(queries);
     const std::vector<Datum> inputs{Datum::of(numbers({queries, 192}, 3)),
                                     Datum::of(numbers({queries, queries}, 4))};
-    const Plan fixed = plan_of(attention(queries), "amx");
+    const Plan fixed = plan_of(packed_heads(queries), "amx");
     EXPECT_EQ(uses_tiles(fixed), queries >= 16);
     const std::vector<float> expected = evaluated(fixed, inputs);
     for (const Plan* plan : {&general, &fixed}) {

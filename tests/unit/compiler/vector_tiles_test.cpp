@@ -5,11 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/cpu_backend.h"
 #include "compiler/lock.h"
-#include "compiler/sim_backend.h"
-#include "fusion/execute.h"
-#include "ops/infer.h"
+#include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
 namespace {
@@ -30,13 +27,6 @@ Tensor counted(const Dims& dims, int seed) {
         static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 22);
   }
   return tensor;
-}
-
-std::vector<float> floats_of(const Result<std::vector<Datum>>& results) {
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  if (!results) return {};
-  const auto view = (*results)[0].tensor.view<float>();
-  return {view.begin(), view.end()};
 }
 
 Plan plan_for(const Graph& graph, const char* target, const SymbolBindings& nominal = {},
@@ -65,23 +55,11 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& expec
 // Simulated as the formula says, to the digits that sums of other orders have; and here to the bit, where the unit is.
 void expect_right(const Plan& plan, const UnitCase& unit, const std::vector<Datum>& inputs,
                   double most = 1e-3) {
-  auto runner = PlanRunner::create(plan, {});
-  ASSERT_TRUE(runner.has_value());
-  auto lowered = lower_plan(plan, {});
-  ASSERT_TRUE(lowered.has_value()) << lowered.error().message;
-  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
-                     simulate_kernels(std::move(lowered->kernels)));
-  const std::vector<float> simulated = floats_of(context.run(inputs));
-  expect_close(simulated, floats_of(runner->run(inputs)), most);
+  const std::vector<float> in_simulator = simulated(plan, inputs);
+  expect_close(in_simulator, evaluated(plan, inputs), most);
   if (!runs_on_host(**find_target(unit.target))) return;
-  auto model = compile_for_cpu(plan, {});
-  ASSERT_TRUE(model.has_value()) << model.error().message;
-  for (int threads : {1, 2}) {
-    RunOptions options;
-    options.threads = threads;
-    RunContext here(model->program, model->host, options);
-    EXPECT_EQ(floats_of(here.run(inputs)), simulated) << threads << " threads";
-  }
+  for (int threads : {1, 2})
+    EXPECT_EQ(executed(plan, inputs, threads), in_simulator) << threads << " threads";
 }
 
 // relu(x w + b), the weights given.
@@ -170,53 +148,18 @@ TEST(VectorTiles, ConvolutionsAreProductsOverWindows) {
   }
 }
 
-// softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.
-Graph heads(const Dim& queries) {
-  Graph graph;
-  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{queries, 192}));
-  const ValueId mask = graph.add_input("mask", Type::tensor(DType::F32, Shape{queries, queries}));
-  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name,
-                  Attributes attributes) {
-    return graph.output_of(graph.add_node(op, inputs, {name}, std::move(attributes)));
-  };
-  auto integers = [&](const char* name, std::vector<std::int64_t> values) {
-    Tensor tensor = *Tensor::allocate(DType::I64, {static_cast<std::int64_t>(values.size())});
-    std::copy(values.begin(), values.end(), tensor.mutable_view<std::int64_t>().begin());
-    return graph.add_constant(name, std::move(tensor));
-  };
-  const ValueId shape = integers("shape", {0, 2, 32}), axis = integers("axis", {1});
-  auto head = [&](const std::string& name, std::int64_t first, std::vector<std::int64_t> order) {
-    const ValueId from = integers((name + ".from").c_str(), {first}),
-                  to = integers((name + ".to").c_str(), {first + 64});
-    const ValueId part = node("Slice", {x, from, to, axis}, (name + ".part").c_str(), {});
-    const ValueId split = node("Reshape", {part, shape}, (name + ".split").c_str(), {});
-    return node("Transpose", {split}, name.c_str(), {{"perm", std::move(order)}});
-  };
-  const ValueId q = head("q", 0, {1, 0, 2}), k = head("k", 64, {1, 2, 0}), v = head("v", 128, {1, 0, 2});
-  Tensor eighth = *Tensor::allocate(DType::F32, {});
-  eighth.mutable_view<float>()[0] = 0.125F;
-  const ValueId products = node("MatMul", {q, k}, "products", {});
-  const ValueId scaled =
-      node("Mul", {products, graph.add_constant("eighth", std::move(eighth))}, "scaled", {});
-  const ValueId masked = node("Add", {scaled, mask}, "masked", {});
-  const ValueId weights = node("Softmax", {masked}, "weights", {{"axis", std::int64_t{-1}}});
-  graph.outputs = {node("MatMul", {weights, v}, "y", {})};
-  EXPECT_TRUE(infer_types(graph).has_value());
-  return graph;
-}
-
 // Queries that fill blocks, that leave some over, and that fill not even half a block.
 TEST(VectorTiles, BothProductsOfAttentionTakeThem) {
   for (const UnitCase& unit : kUnits) {
     SCOPED_TRACE(unit.target);
-    const Plan general = plan_for(heads(Dim::symbol("s")), unit.target, {{"s", 64}});
+    const Plan general = plan_for(packed_heads(Dim::symbol("s")), unit.target, {{"s", 64}});
     EXPECT_EQ(general.groups.size(), 1U);
     EXPECT_TRUE(calls(general, unit.call));
     for (const std::int64_t queries : {48, 72, 33, 53, 20, 12, 7}) {
       SCOPED_TRACE(queries);
       const std::vector<Datum> inputs{Datum::of(counted({queries, 192}, 3)),
                                       Datum::of(counted({queries, queries}, 4))};
-      const Plan fixed = plan_for(heads(queries), unit.target);
+      const Plan fixed = plan_for(packed_heads(queries), unit.target);
       EXPECT_EQ(calls(fixed, unit.call), queries >= 16);
       // Weights are rounded before they are divided by their sum: other digits than those of the formula.
       expect_right(fixed, unit, inputs, 0.02);

@@ -3,13 +3,10 @@
 
 #include <cmath>
 
-#include "compiler/cpu_backend.h"
 #include "compiler/lock.h"
-#include "compiler/sim_backend.h"
-#include "fusion/execute.h"
 #include "interp/evaluator.h"
-#include "ops/infer.h"
 #include "schedule/winograd.h"
+#include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
 namespace {
@@ -71,40 +68,6 @@ const Group* winograd_group(const Plan& plan) {
     if (group.schedule.name == kWinograd) return &group;
   }
   return nullptr;
-}
-
-std::vector<float> floats(const Tensor& tensor) {
-  const auto values = tensor.view<float>();
-  return {values.begin(), values.end()};
-}
-
-std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto runner = PlanRunner::create(plan, {});
-  EXPECT_TRUE(runner.has_value());
-  auto results = runner->run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
-}
-
-std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
-  auto lowered = lower_plan(plan, {});
-  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
-  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
-                     simulate_kernels(std::move(lowered->kernels)));
-  auto results = context.run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
-}
-
-std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
-  auto model = compile_for_cpu(plan, {});
-  EXPECT_TRUE(model.has_value()) << model.error().message;
-  RunOptions options;
-  options.threads = threads;
-  RunContext context(model->program, model->host, options);
-  auto results = context.run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
 }
 
 std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) {

@@ -1,0 +1,82 @@
+// For tests of plans: what a plan computes as formulas, on simulated kernels and as machine code.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "compiler/cpu_backend.h"
+#include "compiler/sim_backend.h"
+#include "fusion/execute.h"
+#include "ops/infer.h"
+
+namespace xyntra {
+
+inline std::vector<float> floats(const Tensor& tensor) {
+  const auto values = tensor.view<float>();
+  return {values.begin(), values.end()};
+}
+
+inline std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto runner = PlanRunner::create(plan, {});
+  EXPECT_TRUE(runner.has_value());
+  auto results = runner->run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+inline std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
+  auto lowered = lower_plan(plan, {});
+  EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
+  RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
+                     simulate_kernels(std::move(lowered->kernels)));
+  auto results = context.run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+inline std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
+  auto model = compile_for_cpu(plan, {});
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  RunOptions options;
+  options.threads = threads;
+  RunContext context(model->program, model->host, options);
+  auto results = context.run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  return floats((*results)[0].tensor);
+}
+
+// softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.
+inline Graph packed_heads(const Dim& queries) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{queries, 192}));
+  const ValueId mask = graph.add_input("mask", Type::tensor(DType::F32, Shape{queries, queries}));
+  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name,
+                  Attributes attributes) {
+    return graph.output_of(graph.add_node(op, inputs, {name}, std::move(attributes)));
+  };
+  auto integers = [&](const char* name, std::vector<std::int64_t> values) {
+    Tensor tensor = *Tensor::allocate(DType::I64, {static_cast<std::int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), tensor.mutable_view<std::int64_t>().begin());
+    return graph.add_constant(name, std::move(tensor));
+  };
+  const ValueId shape = integers("shape", {0, 2, 32}), axis = integers("axis", {1});
+  auto head = [&](const std::string& name, std::int64_t first, std::vector<std::int64_t> order) {
+    const ValueId from = integers((name + ".from").c_str(), {first}),
+                  to = integers((name + ".to").c_str(), {first + 64});
+    const ValueId part = node("Slice", {x, from, to, axis}, (name + ".part").c_str(), {});
+    const ValueId split = node("Reshape", {part, shape}, (name + ".split").c_str(), {});
+    return node("Transpose", {split}, name.c_str(), {{"perm", std::move(order)}});
+  };
+  const ValueId q = head("q", 0, {1, 0, 2}), k = head("k", 64, {1, 2, 0}), v = head("v", 128, {1, 0, 2});
+  Tensor eighth = *Tensor::allocate(DType::F32, {});
+  eighth.mutable_view<float>()[0] = 0.125F;
+  const ValueId products = node("MatMul", {q, k}, "products", {});
+  const ValueId scaled =
+      node("Mul", {products, graph.add_constant("eighth", std::move(eighth))}, "scaled", {});
+  const ValueId masked = node("Add", {scaled, mask}, "masked", {});
+  const ValueId weights = node("Softmax", {masked}, "weights", {{"axis", std::int64_t{-1}}});
+  graph.outputs = {node("MatMul", {weights, v}, "y", {})};
+  EXPECT_TRUE(infer_types(graph).has_value());
+  return graph;
+}
+
+}  // namespace xyntra
