@@ -106,7 +106,7 @@ struct KernelLine {
   std::size_t group = 0, count = 1;
   std::uint32_t number = 0;  // of the kernel
   std::string ops, schedule;
-  double ms = 0, share = 0;
+  double ms = 0, fastest_ms = 0, share = 0;
   bool kernel = false;
   double gflops = 0, gigabytes = 0, roofline = 0;
 };
@@ -131,6 +131,7 @@ std::vector<KernelLine> kernel_lines(const Bench& bench) {
     line.ops = compressed(ops, kOpsWidth);
     line.schedule = line.kernel ? group.schedule.name : "host";
     line.ms = measured.group_ms[g];
+    line.fastest_ms = measured.group_fastest_ms[g];
     line.share = total > 0 ? line.ms / total : 0;
     if (line.kernel && line.ms > 0) {
       const std::int64_t bytes = nominal(group.bytes_in, sizes) + nominal(group.bytes_out, sizes);
@@ -171,7 +172,8 @@ Json to_json(const BenchFlags& flags, const Bench& bench) {
   for (const KernelLine& line : kernel_lines(bench)) {
     Json entry{{"group", line.group}, {"kernel", line.kernel ? Json(line.number) : Json()},
                {"ops", line.ops},     {"schedule", line.schedule},
-               {"ms", line.ms},       {"share", line.share}};
+               {"ms", line.ms},       {"fastest_ms", line.fastest_ms},
+               {"share", line.share}};
     if (line.kernel) {
       entry["gflops"] = line.gflops;
       entry["gigabytes"] = line.gigabytes;

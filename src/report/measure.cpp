@@ -82,7 +82,10 @@ class Contestant {
 
   Measured finish() {
     std::ranges::sort(measured_.wall_ms);
-    for (std::vector<double>& times : group_times_) measured_.group_ms.push_back(median(std::move(times)));
+    for (std::vector<double>& times : group_times_) {
+      measured_.group_fastest_ms.push_back(times.empty() ? 0 : std::ranges::min(times));
+      measured_.group_ms.push_back(median(std::move(times)));
+    }
     measured_.kernel_share = median(shares_);
     measured_.arena_bytes = context_.arena_bytes();
     measured_.copies = counts_->copies;

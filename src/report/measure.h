@@ -23,6 +23,7 @@ struct Measured {
   std::int64_t bytes = 0, flops = 0, arena_bytes = 0;
   std::vector<double> wall_ms;  // of each run, sorted
   std::vector<double> group_ms;  // medians, by group
+  std::vector<double> group_fastest_ms;  // of all runs: what a busy machine hides least
   std::vector<std::uint32_t> group_kernels;  // number of its kernel, by group: equal groups share one
   double kernel_share = 0;  // median over runs of the sum of its groups' times over its wall time
   std::vector<Datum> outputs;  // of the first inputs
