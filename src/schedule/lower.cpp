@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "schedule/gather_steps.h"
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_dot.h"
@@ -423,7 +424,8 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (tiles) {
       ready = std::move(*tiles);
     } else if (entry.main_loop) {
-      ready = prepare_main_loop(merged, target, nominal, entry.turn_operands);
+      if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
+      ready = prepare_main_loop(ready, target, nominal, entry.turn_operands);
     }
     if (entry.share_parts && schedule.exactness != Exactness::Exact) ready = exponents_in_base_two(ready);
     if (entry.name == "attention" && schedule.exactness != Exactness::Exact && !tiles) {
