@@ -288,9 +288,13 @@ class LayoutChooser {
     if (!columns || !buffer.shape[*columns].is_constant()) return {};
     std::int64_t count = buffer.shape[*columns].constant();
     std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
-    // Where nothing comes out even and the weight is large, the last block is filled up.
+    // Where nothing comes out even and the weight is large, the last block is filled up. Half a vector is no block where
+    // lanes can be masked.
     std::vector<std::int64_t> widths{tile, lanes, lanes / 2};
-    if (masks_lanes() && count > lanes / 2 && count < 8 * lanes) widths[2] = count;
+    if (masks_lanes() && count > lanes / 2) {
+      widths.pop_back();
+      if (count < 8 * lanes) widths.push_back(count);
+    }
     bool even = std::any_of(widths.begin(), widths.end(),
                             [count](std::int64_t width) { return width > 1 && count % width == 0; });
     for (std::int64_t width : widths) {

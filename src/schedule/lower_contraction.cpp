@@ -163,8 +163,7 @@ class TileLowering {
       std::int64_t bytes = 0;
       te::for_each_node(factor, [&](const ExprNode& node) {
         if (!te::is_load(node)) return;
-        const te::BufferInfo& buffer = lowering_.formula().buffer(node.buffer);
-        bytes += lowering_.size(product(buffer.shape)) * std::max(bits_of(buffer.dtype) / 8, 1);
+        bytes += elements_read(node) * std::max(bits_of(lowering_.formula().buffer(node.buffer).dtype) / 8, 1);
       });
       return bytes > cache_bytes() ? bytes * times : bytes;
     };
@@ -174,6 +173,21 @@ class TileLowering {
                            traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
     if (rows_outside < columns_outside) return {&rows, &columns};
     return {&columns, &rows};
+  }
+
+  // Of the buffer of a load: windows that overlap read an element often, steps leave some out. Lines of the cache are
+  // brought as a whole, so the last dimension counts in full.
+  std::int64_t elements_read(const ExprNode& load) const {
+    const Shape& shape = lowering_.formula().buffer(load.buffer).shape;
+    const std::vector<Expr> index = te::index_of(load);
+    std::int64_t elements = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const std::int64_t all = lowering_.size(shape[d]);
+      std::int64_t places = 1;
+      for (VarId axis : te::variables_of(index[d])) places *= lowering_.size(extent(axis));
+      elements *= d + 1 < shape.size() ? std::min(places, all) : all;
+    }
+    return elements;
   }
 
   // All tiles of a block of rows go over the same lines of b, one after another.
@@ -311,10 +325,9 @@ class TileLowering {
     std::int64_t factor = 1;
     std::int64_t turns = 1;  // of the whole sum
   };
-  // One of the passes over the tiles of a work item, or over one tile; their sums are kept in between.
+  // One of the passes over the tiles of a work item, or over one tile; their sums are kept in between. The first has nothing
+  // to add to, the last finishes.
   struct Pass {
-    enum class Part : std::uint8_t { Clear, Add, Finish };
-    Part part = Part::Clear;
     const Depth* depth = nullptr;
     kir::BufferId kept;
     std::vector<Expr> place;  // of the tile among those kept
@@ -330,7 +343,7 @@ class TileLowering {
                               std::max(bits_of(stage_.body.dtype()) / 8, 1);
     const std::int64_t most = kLineBytes / line;
     auto depth = cut_depth(std::min(most, kLongestSum));
-    return depth && depth->turns >= 3 * most ? depth : std::nullopt;
+    return depth && depth->turns >= 2 * std::min(most, kLongestSum) ? depth : std::nullopt;
   }
 
   // Passes of at most so many products; none where the sum has no more.
@@ -364,7 +377,6 @@ class TileLowering {
 
   // The passes over a sum, one after another.
   Stmt add_up(const Substitution& bound, Pass& pass, const std::function<Stmt(const Substitution&)>& one) {
-    pass.part = Pass::Part::Add;
     Substitution deeper = bound;
     std::vector<VarId> loops;
     auto over = [&](VarId axis, const Dim& turns) {
@@ -390,7 +402,7 @@ class TileLowering {
     return divisor;
   }
 
-  // A work item of many tiles: cleared, summed pass by pass, finished. Undefined where nothing is gained.
+  // A work item of many tiles, summed pass by pass. Undefined where nothing is gained.
   Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
     auto depth = cut_for_cache(across);
     if (!depth || !tile_.valid() || across.width == 1) return {};
@@ -398,11 +410,11 @@ class TileLowering {
     const auto& [turns, full, rest, clamped] = cut;
     VarId line;  // an axis of rows of tiles
     for (VarId axis : roles_.rows) {
-      if (axis != tile_ && !extent(axis).is(1)) line = axis;
+      if (axis != tile_ && extent(axis).is_constant() && !extent(axis).is(1)) line = axis;
     }
     std::int64_t lines = 1, tiles = 1;
     if (line.valid()) {
-      bool fits = extent(line).is_constant() && full.is_constant() && rest.is(0) && full.constant() <= kTiles;
+      bool fits = full.is_constant() && rest.is(0) && full.constant() <= kTiles;
       if (!fits) return {};
       tiles = full.constant();
       lines = largest_divisor(extent(line).constant(), kTiles / tiles);
@@ -426,7 +438,9 @@ class TileLowering {
       grid.push_back(lowering_.loop(name(line), floor_div(extent(line), lines)));
       first_line = Expr::variable(grid.back()) * Expr::index(lines);
     }
-    bool even = rest.is(0) && full.is_constant() && full.constant() % tiles == 0;
+    // One work item may have all rows, with a lower tile at the end.
+    const bool all = rest.is_constant() && full.is(tiles) && !rest.is(0);
+    bool even = all || (rest.is(0) && full.is_constant() && full.constant() % tiles == 0);
     Dim groups =
         even ? floor_div(full, tiles) : floor_div(full, tiles) + 1;  // the last one ends with what is left
     if (!groups.is(1)) {
@@ -436,8 +450,9 @@ class TileLowering {
     std::int64_t vectors = second_.valid() ? vectors_ : across.vectors;
     Pass pass;
     pass.depth = &*depth;
-    pass.kept = lowering_.scratch("c", stage_.body.dtype(), {lines, tiles, rows_, vectors, across.width},
-                                  Scope::Shared);
+    pass.kept =
+        lowering_.scratch("c", stage_.body.dtype(),
+                          {lines, all ? tiles + 1 : tiles, rows_, vectors, across.width}, Scope::Shared);
     auto over_tiles = [&](Substitution inner) {
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
@@ -449,18 +464,20 @@ class TileLowering {
       Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, among, &pass, clamped);
       if (!even) {
         Stmt last;
-        if (pass.part == Pass::Part::Finish && !rest.is(0)) last = lower_tail(inner, across, cut, number);
+        if (!rest.is(0))
+          last = Stmt::branch(equal(pass.number, Expr::index(pass.count - 1)),
+                              lower_tail(bound, across, cut, number));
         body = Stmt::branch(is_full(cut, number), std::move(body), std::move(last));
       }
-      return Stmt::loop(LoopKind::Serial, y, Stmt::loop(LoopKind::Serial, t, std::move(body)));
+      body = Stmt::loop(LoopKind::Serial, t, std::move(body));
+      if (all) {
+        pass.place = {Expr::variable(y), Expr::index(tiles)};
+        Stmt lower = tile(inner, across, Expr::index(tiles * rows_), rest.constant(), {}, &pass);
+        body = Stmt::block({std::move(body), std::move(lower)});
+      }
+      return Stmt::loop(LoopKind::Serial, y, std::move(body));
     };
-    std::vector<Stmt> statements;
-    pass.part = Pass::Part::Clear;
-    statements.push_back(over_tiles(bound));
-    statements.push_back(add_up(bound, pass, over_tiles));
-    pass.part = Pass::Part::Finish;
-    statements.push_back(over_tiles(bound));
-    return Stmt::block(std::move(statements));
+    return add_up(bound, pass, over_tiles);
   }
 
   // The rows that fill no tile, each of their tiles with the whole sum. `number` is that of a tile that is not full.
@@ -558,13 +575,8 @@ class TileLowering {
       place.insert(place.end(), {row, vector, lane});
       return place;
     };
-    if (pass != nullptr && pass->part == Pass::Part::Clear) {
-      return each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        return Stmt::store(pass->kept, kept_at(row, vector, lane), Expr::number(dtype, 0));
-      });
-    }
     std::vector<Stmt> statements;
-    if (pass == nullptr || pass->part == Pass::Part::Add) {
+    {
       statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
         return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
       }));
@@ -625,10 +637,6 @@ class TileLowering {
                            first ? sum_of_part : so_far(row, vector, lane) + sum_of_part);
       });
     };
-    if (pass != nullptr && pass->part == Pass::Part::Add && !pass->alone) {
-      statements.push_back(keep(false));
-      return Stmt::block(std::move(statements));
-    }
     auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
@@ -651,7 +659,6 @@ class TileLowering {
       body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
       return Stmt::loop(LoopKind::Serial, row, where_row(r, std::move(body)));
     };
-    if (pass != nullptr && !pass->alone) return finish_kept();
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
     if (pass != nullptr) {
       Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
@@ -757,11 +764,10 @@ class TileLowering {
     }
     const std::int64_t vectors = second_.valid() ? vectors_ : across.vectors, panels = apart ? vectors : 1;
     const std::int64_t elements = across.width * vectors / panels;
-    auto step_among = [&](std::int64_t count) { return std::max<std::int64_t>(1, elements / count); };
+    auto step_among = [&](std::int64_t count) { return (elements + count - 1) / count; };
     Expr step;
     if (among.count.is_constant()) {
-      const auto wanted = static_cast<std::uint64_t>(step_among(among.count.constant()));
-      step = Expr::index(static_cast<std::int64_t>(std::bit_ceil(wanted)));
+      step = Expr::index(step_among(among.count.constant()));
     } else {
       // The fewer tiles there turn out to be, the more each has to ask for.
       step = Expr::index(step_among(kTiles));
