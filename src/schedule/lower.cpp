@@ -244,6 +244,9 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
     } else if (stage.kind == Stage::Kind::Scan) {
       Stmt shared = lower_scan_in_group(lowering, stage, schedule);
       phases.push_back(shared.defined() ? shared : scan(lowering, stage, keep_order));
+    } else if (Stmt thin = hides_waiting(lowering) ? lower_thin_product(lowering, stage, schedule) : Stmt();
+               thin.defined()) {
+      phases.push_back(thin);
     } else if (Stmt product =
                    hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {

@@ -428,16 +428,10 @@ class RowsInGroups {
     const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
     const Expr thread = Expr::variable(thread_), none = Expr::index(0);
     auto own = [&](const Expr& lane) { return Expr::load(sum, dtype, {lane}); };
-    // sum[0] = all terms, two by two: a chain would wait for each.
-    auto add_up = [&](std::int64_t count, auto term) {
+    auto add_up = [&](std::int64_t count, auto term) {  // sum[0] = all terms
       std::vector<Expr> terms;
       for (std::int64_t i = 0; i < count; ++i) terms.push_back(term(i));
-      for (std::size_t left = terms.size(); left > 1; left = (left + 1) / 2) {
-        for (std::size_t i = 0; i < left / 2; ++i)
-          terms[i] = combined(stage.reducer, terms[2 * i], terms[2 * i + 1]);
-        if (left % 2 != 0) terms[left / 2] = terms[left - 1];
-      }
-      return Stmt::store(sum, {none}, terms[0]);
+      return Stmt::store(sum, {none}, combined_in_pairs(stage.reducer, std::move(terms)));
     };
     std::vector<Stmt> body;
     for (std::int64_t lane = 0; lane < lanes; ++lane)

@@ -31,11 +31,6 @@ struct Tile {
   std::int64_t threads() const { return side * side * slices; }
 };
 
-Expr conjunction_of(const Expr& a, const Expr& b) {
-  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
-  return a & b;
-}
-
 class ProductInGroups {
  public:
   // `before`: stages that make one number for each row, from the row: a norm's mean and spread.
@@ -306,7 +301,7 @@ class ProductInGroups {
       }
     }
     const bool vectors = along.axes.size() == 1 && te::divides(Dim(kLanes), along.extent) &&
-                         comes_in_vectors(stage.body, along.axes[0]);
+                         comes_in_vectors(lowering_, stage.body, along.axes[0]);
     const std::int64_t lanes = vectors ? kLanes : 1;
     const Dim parts = floor_div(along.extent, lanes);
     const kir::BufferId sums = lowering_.scratch("a", DType::F32, {count, lanes}, Scope::Register);
@@ -373,12 +368,6 @@ class ProductInGroups {
                         Stmt::branch(across < Expr::index(count), Stmt::block(std::move(all))), barrier});
   }
 
-  // Whether a position is inside a side; undefined where blocks cover it exactly.
-  static Expr inside(const Expr& position, const Dim& extent, std::int64_t block) {
-    if (te::divides(Dim(block), extent)) return {};
-    return position < Expr::size(extent);
-  }
-
   // How threads bring a tile of one factor: each some elements, by way of registers. Neighbours bring what lies side by side
   // in memory, four elements each where that is a vector.
   struct Brought {
@@ -398,24 +387,12 @@ class ProductInGroups {
     const Side& along = made.along_depth ? depth_ : side;
     const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
     const bool whole = te::divides(Dim(made.along_depth ? tile_.whole_depth() : width), along.extent);
-    if (whole && comes_in_vectors(factor, along.axes.back()) && te::divides(Dim(kLanes), innermost))
+    if (whole && comes_in_vectors(lowering_, factor, along.axes.back()) && te::divides(Dim(kLanes), innermost))
       made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
     for (std::int64_t set = 0; set < tile_.ahead; ++set)
       made.registers.push_back(lowering_.scratch("n", factor.dtype(), {elements}, Scope::Register));
     return made;
-  }
-
-  // Whether all that a factor reads lies side by side along an axis, or stands still.
-  bool comes_in_vectors(const Expr& factor, VarId axis) const {
-    bool along = false, fits = true;
-    te::for_each_node(factor, [&](const te::ExprNode& node) {
-      if (!te::is_load(node)) return;
-      const auto stride = lowering_.stride(node.buffer, te::index_of(node), axis);
-      fits = fits && node.op == ExprOp::Load && stride && (stride->is(0) || stride->is(1));
-      along = along || (fits && stride->is(1));
-    });
-    return fits && along;
   }
 
   // Where in a tile the elements of a thread lie: calls what(element, depth, place) for each.
@@ -447,15 +424,6 @@ class ProductInGroups {
                                             inside(at, depth_.extent, tile_.whole_depth()));
       return Stmt::store(registers, {element}, zero_outside(is_inside, value.value));
     });
-  }
-
-  // One condition where there would be two: what is zero outside of a picture already.
-  static Expr zero_outside(const Expr& is_inside, const Expr& value) {
-    const Expr zero = Expr::number(value.dtype(), 0);
-    if (!is_inside.defined()) return value;
-    if (value->op == ExprOp::Select && te::same(value->operands[2], zero))
-      return te::select(is_inside & value->operands[0], value->operands[1], zero);
-    return te::select(is_inside, value, zero);
   }
 
   Stmt both(const Brought& left, const Brought& right, const Expr& turn, std::int64_t set) {

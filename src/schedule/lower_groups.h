@@ -13,6 +13,10 @@ namespace xyntra {
 kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
                                   std::span<const te::Stage> before, const Schedule& schedule);
 
+// A product of so few rows that its weights are read once: a group of threads for some columns, which share out the sum. No
+// statement where the stage is no such product, or a short one.
+kir::Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+
 // Whether four neighbours of it are a vector on some device: f16 is one where the adapter has it.
 inline bool has_vectors(DType dtype) { return dtype == DType::F32 || dtype == DType::F16; }
 

@@ -63,6 +63,14 @@ Expr combined(te::Reducer reducer, Expr so_far, Expr next) {
   return {};
 }
 
+Expr combined_in_pairs(te::Reducer reducer, std::vector<Expr> terms) {
+  for (std::size_t left = terms.size(); left > 1; left = (left + 1) / 2) {
+    for (std::size_t i = 0; i < left / 2; ++i) terms[i] = combined(reducer, terms[2 * i], terms[2 * i + 1]);
+    if (left % 2 != 0) terms[left / 2] = terms[left - 1];
+  }
+  return terms.at(0);
+}
+
 Lowering::Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
                    std::string name)
     : formula_(formula),

@@ -129,5 +129,7 @@ inline constexpr std::int64_t kTypicalSize = 128;
 // The value that a reduction starts from.
 te::Expr identity_of(te::Reducer reducer, DType dtype);
 te::Expr combined(te::Reducer reducer, te::Expr so_far, te::Expr next);
+// Neighbours with neighbours, then what comes of them: a chain would wait for each.
+te::Expr combined_in_pairs(te::Reducer reducer, std::vector<te::Expr> terms);
 
 }  // namespace xyntra

@@ -98,4 +98,34 @@ bool lies_along(const Lowering& lowering, const Expr& factor, VarId axis) {
   return along;
 }
 
+bool comes_in_vectors(const Lowering& lowering, const Expr& factor, VarId axis) {
+  bool along = false, fits = true;
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    if (!te::is_load(node)) return;
+    const auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
+    fits = fits && node.op == ExprOp::Load && stride && (stride->is(0) || stride->is(1));
+    along = along || (fits && stride->is(1));
+  });
+  return fits && along;
+}
+
+Expr inside(const Expr& position, const Dim& extent, std::int64_t block) {
+  if (te::divides(Dim(block), extent)) return {};
+  return position < Expr::size(extent);
+}
+
+Expr conjunction_of(const Expr& a, const Expr& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a & b;
+}
+
+// One condition where there would be two: what is zero outside of a picture already.
+Expr zero_outside(const Expr& is_inside, const Expr& value) {
+  const Expr zero = Expr::number(value.dtype(), 0);
+  if (!is_inside.defined()) return value;
+  if (value->op == ExprOp::Select && te::same(value->operands[2], zero))
+    return te::select(is_inside & value->operands[0], value->operands[1], zero);
+  return te::select(is_inside, value, zero);
+}
+
 }  // namespace xyntra

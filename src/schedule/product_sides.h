@@ -29,5 +29,13 @@ std::optional<ProductSides> product_sides(const Lowering& lowering, const te::St
 
 // Whether a factor reads neighbours in memory along an axis.
 bool lies_along(const Lowering& lowering, const te::Expr& factor, te::VarId axis);
+// Whether all that it reads lies side by side along an axis, or stands still.
+bool comes_in_vectors(const Lowering& lowering, const te::Expr& factor, te::VarId axis);
+
+// Whether a position is inside a side; undefined where blocks cover it exactly.
+te::Expr inside(const te::Expr& position, const Dim& extent, std::int64_t block);
+// Of conditions that are undefined where they always hold.
+te::Expr conjunction_of(const te::Expr& a, const te::Expr& b);
+te::Expr zero_outside(const te::Expr& is_inside, const te::Expr& value);
 
 }  // namespace xyntra

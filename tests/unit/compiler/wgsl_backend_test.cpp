@@ -129,6 +129,18 @@ graph @main(%x: f16[1, 3, 7, 6], %w: f16[4, 3, 3, 3], %b: f16[4]) -> (%y) {
   %c: f16[1, 4, 7, 6] = Conv(%x, %w, %b) {pads = [1, 1, 1, 1]}
   %y: f16[1, 4, 7, 6] = Relu(%c)
 })",
+    // products of few rows: vectors along the columns, and along the sum; no group is full, no sum comes out even
+    R"(xir 1
+graph @main(%x: f32[2, 3, 70], %w: f32[2, 70, 36], %b: f32[36]) -> (%y) {
+  %p: f32[2, 3, 36] = MatMul(%x, %w)
+  %y: f32[2, 3, 36] = Add(%p, %b)
+})",
+    R"(xir 1
+graph @main(%x: f32[1, 132], %w: f32[19, 132]) -> (%y) {
+  %t: f32[132, 19] = Transpose(%w) {perm = [1, 0]}
+  %p: f32[1, 19] = MatMul(%x, %t)
+  %y: f32[1, 19] = Sigmoid(%p)
+})",
 };
 
 Graph graph_of(const char* text) {
