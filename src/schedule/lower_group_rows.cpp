@@ -7,6 +7,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/lower_groups.h"
+#include "schedule/product_sides.h"
 #include "schedule/sheltered_loads.h"
 
 namespace xyntra {
@@ -29,6 +30,9 @@ constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 constexpr std::int64_t kFewSums = 16;  // that a thread adds up by itself
 constexpr std::int64_t kLongSum = 256;  // worth a group of threads by itself
+constexpr std::int64_t kSlicedSum = 64;  // worth several threads where there are fewer results than threads
+constexpr std::int64_t kMostSlices = 64;
+constexpr std::int64_t kTurnsAhead = 4;  // of a sliced sum, whose elements are on their way
 
 class RowsInGroups {
  public:
@@ -42,6 +46,7 @@ class RowsInGroups {
     const Alignment alignment(formula_);
     find_rows(alignment);
     if ((rows_.empty() && !is_one_small_row()) || !is_worth_it()) return {};
+    reorders_ = !keep_order_;
     place_values(alignment);
     std::vector<VarId> grid;
     for (Alignment::Class id : rows_) grid.push_back(lowering_.loop("row", alignment.extent(id)));
@@ -51,21 +56,15 @@ class RowsInGroups {
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       const Stage& stage = formula_.stages[s];
       Substitution bound;
-      std::vector<VarId> free;
-      for (VarId axis : stage.axes) {
-        auto row = std::find_if(rows_.begin(), rows_.end(),
-                                [&](Alignment::Class id) { return alignment.axis_of(s, id) == axis; });
-        if (row == rows_.end()) {
-          free.push_back(axis);
-        } else {
-          bound[axis.index] = Expr::variable(grid[static_cast<std::size_t>(row - rows_.begin())]);
-        }
-      }
+      for (std::size_t r = 0; r < rows_.size(); ++r)
+        bound[alignment.axis_of(s, rows_[r]).index] = Expr::variable(grid[r]);
+      const std::vector<VarId> free = free_of(s, alignment);
       if (reads_unseen(stage)) {
         body.push_back(barrier());
         unseen_.clear();
       }
-      body.push_back(row_of(stage, free, bound));
+      Stmt sliced = in_slices(stage, free, bound);
+      body.push_back(sliced.defined() ? sliced : row_of(stage, free, bound));
       if (!is_own(stage)) unseen_.insert(stage.target);
     }
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block(std::move(body)));
@@ -169,6 +168,16 @@ class RowsInGroups {
     while (threads_ < 256 && threads_ * 2 * kRowLanes <= longest) threads_ *= 2;
   }
 
+  // Loops of a stage that are not those of rows.
+  std::vector<VarId> free_of(std::size_t s, const Alignment& alignment) const {
+    std::vector<VarId> free;
+    for (VarId axis : formula_.stages[s].axes) {
+      if (std::ranges::none_of(rows_, [&](Alignment::Class id) { return alignment.axis_of(s, id) == axis; }))
+        free.push_back(axis);
+    }
+    return free;
+  }
+
   std::int64_t turns(const Stage& stage) const {
     std::int64_t count = 1;
     for (VarId axis : stage.reduction) count *= lowering_.size(formula_.variable(axis).extent);
@@ -195,6 +204,8 @@ class RowsInGroups {
   // A dimension that is written along rows alone is seen one turn at a time.
   void place_values(const Alignment& alignment) {
     std::int64_t left = lowering_.target().group_shared_bytes - 4 * threads_;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s)
+      left -= 4 * slices_of(formula_.stages[s], free_of(s, alignment)).elements();
     for (const Stage& stage : formula_.stages) {
       const te::BufferInfo& buffer = formula_.buffer(stage.target);
       if (lowering_.is_placed(buffer.id)) continue;
@@ -366,6 +377,32 @@ class RowsInGroups {
     return body;
   }
 
+  // The one loop of a sum whose terms are vectors along it; none where there are others.
+  VarId vector_loop(const Stage& stage) const {
+    VarId found;
+    for (VarId axis : stage.reduction) {
+      if (formula_.variable(axis).extent.is(1)) continue;
+      if (found.valid()) return {};
+      found = axis;
+    }
+    const bool vectors = found.valid() && has_vectors(stage.body.dtype()) &&
+                         te::divides(Dim(kRowLanes), formula_.variable(found).extent) &&
+                         comes_in_vectors(lowering_, stage.body, found);
+    return vectors ? found : VarId();
+  }
+
+  // By one thread, each lane a part of the sum.
+  Stmt in_vectors(kir::BufferId sum, const Stage& stage, Substitution bound, VarId along) {
+    const VarId turn =
+        lowering_.loop(formula_.variable(along).name, floor_div(formula_.variable(along).extent, kRowLanes));
+    const VarId lane = lowering_.loop("v", kRowLanes);
+    for (VarId axis : stage.reduction) bound[axis.index] = Expr::index(0);
+    bound[along.index] = Expr::variable(turn) * Expr::index(kRowLanes) + Expr::variable(lane);
+    return Stmt::loop(
+        LoopKind::Serial, turn,
+        Stmt::loop(LoopKind::Vector, lane, accumulate(sum, stage, bound, Expr::variable(lane))));
+  }
+
   Stmt finish(const Stage& stage, const Substitution& bound, const Expr& reduced) {
     Lowering::Body value{{}, reduced};
     if (stage.finish.defined()) value = lowering_.body(stage.finish, bound, reduced);
@@ -383,10 +420,87 @@ class RowsInGroups {
       return lowering_.store(stage, bound, std::move(value));
     }
     const DType dtype = stage.body.dtype();
-    const kir::BufferId sum = lowering_.scratch("a", dtype, {1}, Scope::Register);
-    const Expr one = Expr::index(0);
-    return Stmt::block({Stmt::store(sum, {one}, identity_of(stage.reducer, dtype)),
-                        in_order(sum, stage, bound), finish(stage, bound, Expr::load(sum, dtype, {one}))});
+    const VarId along = reorders_ ? vector_loop(stage) : VarId();
+    const std::int64_t lanes = along.valid() ? kRowLanes : 1;
+    const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
+    std::vector<Stmt> body;
+    std::vector<Expr> parts;
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      body.push_back(Stmt::store(sum, {Expr::index(lane)}, identity_of(stage.reducer, dtype)));
+      parts.push_back(Expr::load(sum, dtype, {Expr::index(lane)}));
+    }
+    body.push_back(along.valid() ? in_vectors(sum, stage, bound, along) : in_order(sum, stage, bound));
+    body.push_back(finish(stage, bound, combined_in_pairs(stage.reducer, std::move(parts))));
+    return Stmt::block(std::move(body));
+  }
+
+  // How several threads share out the terms of each result, where these are fewer than threads and long sums.
+  struct Slices {
+    std::int64_t count = 0;  // none elsewhere
+    std::int64_t parts = 1, lanes = 1;  // results are parts × lanes
+    std::int64_t elements() const { return count * parts * lanes; }
+  };
+  Slices slices_of(const Stage& stage, const std::vector<VarId>& free) const {
+    Substitution ones;
+    const Loops results = loops_of(free, ones);
+    const bool few = reorders_ && stage.reducer != te::Reducer::None && !results.axes.empty() &&
+                     results.extent.is_constant() && turns(stage) >= kSlicedSum;
+    if (!few) return {};
+    Slices made;
+    const bool vectors = by_vectors(results) && has_vectors(stage.body.dtype()) &&
+                         has_vectors(formula_.buffer(stage.target).dtype) &&
+                         comes_in_vectors(lowering_, stage.body, results.axes[0]);
+    if (vectors) made.lanes = kRowLanes;
+    made.parts = results.extent.constant() / made.lanes;
+    if (made.parts == 0 || threads_ % made.parts != 0) return {};
+    made.count = threads_ / made.parts;
+    return made.count >= 2 && made.count <= kMostSlices ? made : Slices();
+  }
+
+  // No statement where indices of its terms would have to be checked.
+  Stmt in_slices(const Stage& stage, const std::vector<VarId>& free, Substitution bound) {
+    const Slices slices = slices_of(stage, free);
+    if (slices.count == 0) return {};
+    const Loops results = loops_of(free, bound), terms = loops_of(stage.reduction, bound);
+    const DType dtype = stage.body.dtype();
+    const std::int64_t at_once = slices.count * kTurnsAhead;
+    const VarId lane = lowering_.loop("v", slices.lanes), ahead = lowering_.loop("u", kTurnsAhead),
+                turn = lowering_.loop("i", ceil_div(terms.extent, at_once));
+    auto each_lane = [&](const Stmt& what) {
+      return Stmt::loop(slices.lanes > 1 ? LoopKind::Vector : LoopKind::Unrolled, lane, what);
+    };
+    const Expr thread = Expr::variable(thread_), l = Expr::variable(lane),
+               slice = te::floor_div(thread, Expr::index(slices.parts)),
+               place = te::mod(thread, Expr::index(slices.parts)) * Expr::index(slices.lanes) + l,
+               term = (Expr::variable(turn) * Expr::index(kTurnsAhead) + Expr::variable(ahead)) *
+                          Expr::index(slices.count) +
+                      slice;
+    side_of(results).bind(formula_, place, bound);
+    Substitution inner = bound;
+    side_of(terms).bind(formula_, term, inner);
+    const Lowering::Body value = lowering_.body(stage.body, inner);
+    if (!value.checks.empty()) return {};
+    const kir::BufferId sum = lowering_.scratch("a", dtype, {slices.lanes}, Scope::Register);
+    const kir::BufferId shared =
+        lowering_.scratch("p", dtype, {slices.count, slices.parts * slices.lanes}, Scope::Shared);
+    const Expr none = identity_of(stage.reducer, dtype), own = Expr::load(sum, dtype, {l});
+    const Expr is_inside = inside(term, terms.extent, at_once);
+    const Expr next = is_inside.defined() ? te::select(is_inside, value.value, none) : value.value;
+    const Stmt add = each_lane(Stmt::store(sum, {l}, combined(stage.reducer, own, next)));
+    std::vector<Expr> all;
+    for (std::int64_t i = 0; i < slices.count; ++i)
+      all.push_back(Expr::load(shared, dtype, {Expr::index(i), place}));
+    const Stmt last = finish(stage, bound, combined_in_pairs(stage.reducer, std::move(all)));
+    return Stmt::block({each_lane(Stmt::store(sum, {l}, none)),
+                        Stmt::loop(LoopKind::Serial, turn, Stmt::loop(LoopKind::Unrolled, ahead, add)),
+                        each_lane(Stmt::store(shared, {slice, place}, own)), barrier(),
+                        Stmt::branch(thread < Expr::index(slices.parts), each_lane(last))});
+  }
+
+  Side side_of(const Loops& loops) const {
+    Side side;
+    for (VarId axis : loops.axes) side.add(formula_, axis);
+    return side;
   }
 
   Stmt row_of(const Stage& stage, const std::vector<VarId>& free, Substitution bound) {
@@ -498,6 +612,7 @@ class RowsInGroups {
   std::vector<bool> is_row_;  // by class
   std::set<te::BufferId> own_;  // in registers, a copy for every thread
   std::set<te::BufferId> unseen_;  // written since the last barrier
+  bool reorders_ = false;  // sums of one row may be made in parts
   std::int64_t threads_ = 32, longest_ = 1;
   VarId thread_;
 };

@@ -33,6 +33,11 @@ std::size_t LastWriters::size() const {
   return runs_.size();
 }
 
+std::int64_t rounded_within(std::int64_t bytes, std::int64_t step, std::int64_t most) {
+  const std::int64_t rounded = round_up(bytes, step);
+  return rounded <= most ? rounded : round_up(bytes, 4);
+}
+
 void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
   for (auto& [memory, piece] : pieces_) piece.kept = false;
   std::erase_if(known_, [&](const auto& entry) {
@@ -55,7 +60,8 @@ void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
 
 Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool is_read) {
   Piece& piece = pieces_[argument.piece];
-  const std::int64_t bytes = round_up(argument.piece_bytes, 4);
+  const std::int64_t bytes = rounded_within(argument.piece_bytes, webgpu::kRangeStep,
+                                            device_->adapter().limits.buffer_bytes);
   if (!piece.buffer || piece.buffer.bytes() < bytes) {
     forget({argument.piece, static_cast<std::size_t>(argument.piece_bytes)});
     if (piece.buffer) outgrown_();
@@ -161,8 +167,8 @@ void DeviceCopies::forget(std::span<const std::byte> memory) {
   known_.erase(first, known_.lower_bound(end));
 }
 
-std::vector<webgpu::Device::Read> DeviceCopies::reads_of(std::span<const std::span<std::byte>> places) {
-  std::vector<webgpu::Device::Read> reads;
+std::vector<DeviceRows> DeviceCopies::newer_in(std::span<const std::span<std::byte>> places) {
+  std::vector<DeviceRows> found;
   for (const std::span<std::byte> memory : places) {
     std::byte* end = memory.data() + memory.size();
     for (auto& [begin, known] : known_) {
@@ -170,15 +176,12 @@ std::vector<webgpu::Device::Read> DeviceCopies::reads_of(std::span<const std::sp
       known.newer = false;
       KernelArgument::Rows rows = known.rows;
       if (rows.count == 0) rows = {0, known.end - begin, 0, 1};
-      for (std::int64_t i = 0; i < rows.count && rows.bytes > 0; ++i) {
-        const std::int64_t first = rows.first + i * rows.distance, at = first / 4 * 4;  // by words
-        reads.push_back({&known.piece->buffer,
-                         known.offset + at,
-                         {begin + at, static_cast<std::size_t>(first + rows.bytes - at)}});
-      }
+      if (rows.bytes == 0) continue;
+      found.push_back({&known.piece->buffer, known.offset + rows.first, begin + rows.first, rows.bytes,
+                       rows.distance, rows.count});
     }
   }
-  return reads;
+  return found;
 }
 
 }  // namespace xyntra

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "runtime/drivers/webgpu.h"
+#include "runtime/drivers/gathered_rows.h"
 #include "runtime/kernel_driver.h"
 
 namespace xyntra {
@@ -26,6 +26,9 @@ class LastWriters {
   std::map<const std::byte*, std::uint64_t> runs_;
   std::uint64_t next_ = 1;
 };
+
+// In whole steps, or in words where that would be more than a device allows.
+std::int64_t rounded_within(std::int64_t bytes, std::int64_t step, std::int64_t most);
 
 class DeviceCopies {
  public:
@@ -47,7 +50,7 @@ class DeviceCopies {
   void submitted();  // and nothing waits any more
   void forget(std::span<const std::byte> memory);
   // What must be read to have these places as the device has them; they count as read.
-  std::vector<webgpu::Device::Read> reads_of(std::span<const std::span<std::byte>> places);
+  std::vector<DeviceRows> newer_in(std::span<const std::span<std::byte>> places);
 
  private:
   // A copy of a piece of the host's memory.

@@ -16,6 +16,7 @@ using webgpu::BufferRange;
 
 constexpr std::int64_t kFaultBytes = 16;
 constexpr std::int64_t kNothingBytes = 16;  // of an empty argument: a whole vector, which its array may be of
+constexpr std::int64_t kWorkspaceStep = 1 << 14;
 
 // What all contexts share.
 struct Shaders {
@@ -30,7 +31,8 @@ class ShaderDriver : public KernelDriver {
   explicit ShaderDriver(std::shared_ptr<const Shaders> shaders)
       : shaders_(std::move(shaders)),
         alignment_(shaders_->device->adapter().limits.offset_alignment),
-        copies_(shaders_->device, shaders_->writers, [this] { return submit(); }, [this] { let_go(); }) {}
+        copies_(shaders_->device, shaders_->writers, [this] { return submit(); }, [this] { let_go(); }),
+        gathered_rows_(shaders_->device) {}
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
 
@@ -63,6 +65,7 @@ class ShaderDriver : public KernelDriver {
     }
     XYNTRA_CHECK_OK(add_workspace(kernel, sizes, ranges));
     if (kernel.has_faults) XYNTRA_CHECK_OK(add_fault_record(step, ranges));
+    widen(ranges);
     XYNTRA_CHECK_OK(keep_apart(ranges, reads));  // last: a submission lets go of its copies
     for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
       XYNTRA_TRY(std::int64_t items, kernel.phases[p].items.evaluate(sizes));
@@ -86,13 +89,9 @@ class ShaderDriver : public KernelDriver {
   void changed(std::span<const std::byte> memory) override { copies_.forget(memory); }
 
   Status fetch(std::span<const std::span<std::byte>> places, const Budget* budget) override {
-    std::vector<webgpu::Device::Read> reads = copies_.reads_of(places);
-    if (reads.empty()) return {};
-    Status done = submit();
-    if (done) {
-      if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
-      done = shaders_->device->read(reads, budget, [this] { write_ahead(); });
-    }
+    const std::vector<DeviceRows> newer = copies_.newer_in(places);
+    if (newer.empty()) return {};
+    Status done = fetch(newer, budget);
     if (!done) {  // the host may not have what the device has
       for (const std::span<std::byte> place : places) copies_.forget(place);
     }
@@ -163,6 +162,37 @@ class ShaderDriver : public KernelDriver {
     return {};
   }
 
+  // ---- results
+
+  Status fetch(std::span<const DeviceRows> newer, const Budget* budget) {
+    std::vector<webgpu::Device::Read> reads;
+    std::vector<DeviceRows> gathered;
+    for (const DeviceRows& rows : newer) {
+      if (!timed_ && gathered_rows_.takes(rows)) {
+        gathered.push_back(rows);
+      } else {
+        add_reads(rows, reads);
+      }
+    }
+    const bool gathers = !gathered.empty();
+    if (gathers) XYNTRA_CHECK_OK(gathered_rows_.record(std::move(gathered), recording_));
+    XYNTRA_CHECK_OK(submit());
+    if (gathers) reads.push_back(gathered_rows_.read());
+    if (!faulty_.empty()) reads.push_back(read_of_records());  // finish() need not ask again
+    XYNTRA_CHECK_OK(shaders_->device->read(reads, budget, [this] { write_ahead(); }));
+    if (gathers) gathered_rows_.put();
+    return {};
+  }
+
+  static void add_reads(const DeviceRows& rows, std::vector<webgpu::Device::Read>& reads) {
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const std::int64_t first = rows.offset + i * rows.distance, before = first % 4;  // by words
+      reads.push_back({rows.from,
+                       first - before,
+                       {rows.to + i * rows.distance - before, static_cast<std::size_t>(rows.bytes + before)}});
+    }
+  }
+
   // ---- memory
 
   Result<BufferRange> range_of(const KernelArgument& argument, std::size_t position, bool is_read) {
@@ -217,11 +247,26 @@ class ShaderDriver : public KernelDriver {
     return pack;
   }
 
+  static bool overlap(const BufferRange& a, const BufferRange& b) {
+    return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  }
+
+  // To the next step, where nothing else of the launch lies: a tensor that grows by an element from run to run is bound as it
+  // was, and what was recorded can stay.
+  void widen(std::vector<BufferRange>& ranges) const {
+    const std::int64_t most = shaders_->device->adapter().limits.binding_bytes;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      BufferRange wide = ranges[i];
+      wide.bytes = std::min(round_up(wide.offset + wide.bytes, webgpu::kRangeStep), round_up(wide.buffer->bytes(), 4)) -
+                   wide.offset;
+      bool alone = wide.bytes <= most;
+      for (std::size_t j = 0; j < ranges.size(); ++j) alone = alone && (j == i || !overlap(wide, ranges[j]));
+      if (alone) ranges[i] = wide;
+    }
+  }
+
   // Ranges of one launch do not overlap; one that does is read from a copy.
   Status keep_apart(std::vector<BufferRange>& ranges, const std::vector<bool>& reads) {
-    auto overlap = [](const BufferRange& a, const BufferRange& b) {
-      return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-    };
     for (std::size_t i = 0; i < reads.size(); ++i) {
       bool meets = false;
       for (std::size_t j = 0; j < ranges.size(); ++j)
@@ -241,7 +286,8 @@ class ShaderDriver : public KernelDriver {
     std::vector<std::pair<std::int64_t, std::int64_t>> parts;
     for (const Dim& dim : kernel.workspace_bytes) {
       XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
-      parts.emplace_back(end, round_up(std::max<std::int64_t>(bytes, 4), 4));
+      parts.emplace_back(end, rounded_within(std::max<std::int64_t>(bytes, 4), kWorkspaceStep,
+                                             shaders_->device->adapter().limits.binding_bytes));
       end = round_up(end + parts.back().second, alignment_);
     }
     if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
@@ -318,6 +364,7 @@ class ShaderDriver : public KernelDriver {
   std::shared_ptr<const Shaders> shaders_;
   std::int64_t alignment_;
   DeviceCopies copies_;
+  GatheredRows gathered_rows_;
   webgpu::Recording recording_;
   std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one
   std::size_t submissions_ = 0, dispatches_ = 0;  // of this run

@@ -129,6 +129,14 @@ graph @main(%x: f16[1, 3, 7, 6], %w: f16[4, 3, 3, 3], %b: f16[4]) -> (%y) {
   %c: f16[1, 4, 7, 6] = Conv(%x, %w, %b) {pads = [1, 1, 1, 1]}
   %y: f16[1, 4, 7, 6] = Relu(%c)
 })",
+    // attention of one query: its sums are shared out, for each key along its width, for each result along the keys
+    R"(xir 1
+graph @main(%q: f32[1, 3, 1, 8], %k: f32[1, 3, N, 8], %v: f32[1, 3, N, 16]) -> (%y) {
+  %t: f32[1, 3, 8, N] = Transpose(%k) {perm = [0, 1, 3, 2]}
+  %p: f32[1, 3, 1, N] = MatMul(%q, %t)
+  %w: f32[1, 3, 1, N] = Softmax(%p)
+  %y: f32[1, 3, 1, 16] = MatMul(%w, %v)
+})",
     // products of few rows: vectors along the columns, and along the sum; no group is full, no sum comes out even
     R"(xir 1
 graph @main(%x: f32[2, 3, 70], %w: f32[2, 70, 36], %b: f32[36]) -> (%y) {

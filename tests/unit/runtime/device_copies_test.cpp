@@ -53,7 +53,10 @@ class DeviceCopiesTest : public testing::Test {
     copies->submitted();
     const std::span<std::byte> place(memory);
     if (fetched) {
-      EXPECT_EQ(copies->reads_of({&place, 1}).size(), 2U);
+      const std::vector<DeviceRows> newer = copies->newer_in({&place, 1});
+      EXPECT_EQ(newer.size(), 1U);
+      EXPECT_EQ(newer.at(0).count, 2);
+      EXPECT_EQ(newer.at(0).to, memory.data() + used);
     }
     return seen;
   }
