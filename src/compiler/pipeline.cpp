@@ -11,6 +11,7 @@
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
 #include "fusion/memory_needs.h"
+#include "fusion/skip_border.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
@@ -99,6 +100,7 @@ Status fuse(Compilation& work) {
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
+  skip_borders(work.plan.graph, work.grouping, *work.options.target);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;

@@ -5,9 +5,11 @@
 
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
+#include "fusion/skip_border.h"
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
+#include "schedule/window_border.h"
 #include "schedule/winograd.h"
 #include "support/text.h"
 
@@ -112,6 +114,11 @@ class LegalityChecker {
       if (WinogradTransform::of(knob_of(group.schedule, "output")) == nullptr)
         return bad_model("the schedule 'winograd' has no tiles of this size");
       choice = std::move(*winograd);
+    }
+    if (std::ranges::find(group.schedule.knobs, kSkipBorder, &Knob::name) != group.schedule.knobs.end()) {
+      if (!may_skip_border(plan_.graph, group, formula, target_))
+        return bad_model("it cannot leave out products with a border: there is none, or weights are not finite");
+      add_border_knob(choice.schedule);
     }
     return compare(group, choice);
   }

@@ -428,7 +428,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
       ready = std::move(*tiles);
     } else if (entry.main_loop) {
       if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
-      ready = prepare_main_loop(ready, target, nominal, entry.turn_operands);
+      ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
     }
     if (entry.share_parts && schedule.exactness != Exactness::Exact) ready = exponents_in_base_two(ready);
     if (entry.name == "attention" && schedule.exactness != Exactness::Exact && !tiles) {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "schedule/contraction_roles.h"
+#include "schedule/window_border.h"
 #include "te/compose.h"
 
 namespace xyntra {
@@ -26,6 +27,7 @@ constexpr std::int64_t kTailRows = 4;
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
 constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
+constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
 constexpr std::int64_t kAhead = 24;  // lines of b, where they are read once
 constexpr std::int64_t kReused =
     64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
@@ -52,6 +54,14 @@ struct RowCut {
   bool clamped = false;
 };
 
+// Rows of a register tile.
+struct RegisterRows {
+  Expr first;
+  std::int64_t count = 1;
+  bool clamped = false;  // those beyond the last repeat it
+  RowsByOffset by_offset;  // that lie inside, where windows reach beyond their picture
+};
+
 class TileLowering {
  public:
   TileLowering(Lowering& lowering, const Stage& stage, ContractionRoles roles, const Schedule& schedule)
@@ -60,6 +70,25 @@ class TileLowering {
         roles_(std::move(roles)),
         fused_(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())) {
     choose_tile(schedule);
+    if (knob(schedule, kSkipBorder, 0) != 0) border_ = window_border(lowering_, stage_, roles_.row_factor);
+    if (!skips_border()) border_.reset();
+  }
+
+  // Whether windows reach beyond their picture, and tiles can leave out what they have there.
+  bool skips_border() const {
+    if (!border_ || roles_.lane_in_rows || !tile_.valid() || cut_rows().clamped) return false;
+    const WindowBorder::Side* side = border_->along(tile_);
+    if (side == nullptr) return true;
+    // Rows inside must be known for each offset. An offset is written out, with a loop inside it: elements that several
+    // offsets have in common would otherwise be kept in registers, and sums leave these.
+    if ((fused_ ? reduction_order() : stage_.reduction).back() == side->offset) return false;
+    auto is_walked = [&](const std::optional<Depth>& depth) {
+      return !depth || std::ranges::find(depth->inner, side->offset) != depth->inner.end();
+    };
+    for (const Columns& across : runs_of_columns()) {
+      if (!is_walked(cut_for_cache(across))) return false;
+    }
+    return is_walked(cut_depth(kLongestSum)) && runs_of_tiles(cut_rows()).size() <= kMostRuns;
   }
 
   std::vector<Stmt> phases() {
@@ -192,10 +221,10 @@ class TileLowering {
 
   // All tiles of a block of rows go over the same lines of b, one after another.
   Stmt tiles_of(const Substitution& bound, const Columns& across, const RowBlock& rows) {
-    if (rows.tiles == 1) return tile(bound, across, rows.first, rows.count);
+    if (rows.tiles == 1) return tile(bound, across, {rows.first, rows.count, false, {}});
     VarId number = lowering_.loop("t", rows.tiles);
     const Expr first = rows.first + Expr::variable(number) * Expr::index(rows.count);
-    return Stmt::loop(LoopKind::Serial, number, tile(bound, across, first, rows.count));
+    return Stmt::loop(LoopKind::Serial, number, tile(bound, across, {first, rows.count, false, {}}));
   }
 
   // A masked run is there for sizes that leave columns over.
@@ -287,13 +316,42 @@ class TileLowering {
            (number * Expr::index(rows_) + Expr::index(1) < Expr::size(cut.turns));
   }
 
+  std::vector<TileRun> runs_of_tiles(const RowCut& cut) const {
+    return tile_runs(*border_->along(tile_), cut.full.constant(), rows_);
+  }
+
+  // A full tile; where windows reach beyond their picture, as many as there are different ones.
+  Stmt full_tile(const RowCut& cut, const Expr& number, const std::function<Stmt(const RegisterRows&)>& make) {
+    const Expr first = number.defined() ? number * Expr::index(rows_) : Expr::index(0);
+    if (!border_ || border_->along(tile_) == nullptr) return make({first, rows_, cut.clamped, {}});
+    const std::vector<TileRun> runs = runs_of_tiles(cut);
+    Stmt made;
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+      const bool all = std::ranges::all_of(
+          run->inside, [this](const RowsInside& rows) { return rows == RowsInside{0, rows_}; });
+      Stmt one = make({run->count == 1 ? Expr::index(run->first * rows_) : first, rows_, false,
+                       all ? RowsByOffset() : run->inside});
+      made = made.defined() ? Stmt::branch(number < Expr::index(run->first + run->count), std::move(one),
+                                           std::move(made))
+                            : std::move(one);
+    }
+    return made;
+  }
+
+  // The rows that are left after the full tiles.
+  RegisterRows last_rows(std::int64_t first, std::int64_t count) const {
+    const WindowBorder::Side* side = border_ ? border_->along(tile_) : nullptr;
+    return {Expr::index(first), count, false, side != nullptr ? rows_inside(*side, first, count) : RowsByOffset()};
+  }
+
   // Tiles along one axis of the rows; the last one is lower.
   Stmt row_tiles(const Substitution& bound, const Columns& across, std::vector<VarId>& grid) {
-    if (!tile_.valid()) return tile(bound, across, {}, 1);
+    if (!tile_.valid()) return tile(bound, across, {});
     const RowCut cut = cut_rows();
     auto at = [&](const Expr& number) {
-      Expr base = number.defined() ? number * Expr::index(rows_) : Expr::index(0);
-      return tile(bound, across, base, rows_, {number, cut.full, false}, nullptr, cut.clamped);
+      return full_tile(cut, number, [&](const RegisterRows& rows) {
+        return tile(bound, across, rows, {number, cut.full, false});
+      });
     };
     if (cut.rest.is(0)) {
       if (cut.full.is(1)) return at({});
@@ -407,7 +465,7 @@ class TileLowering {
     auto depth = cut_for_cache(across);
     if (!depth || !tile_.valid() || across.width == 1) return {};
     const RowCut cut = cut_rows();
-    const auto& [turns, full, rest, clamped] = cut;
+    const Dim &full = cut.full, &rest = cut.rest;
     VarId line;  // an axis of rows of tiles
     for (VarId axis : roles_.rows) {
       if (axis != tile_ && extent(axis).is_constant() && !extent(axis).is(1)) line = axis;
@@ -461,7 +519,9 @@ class TileLowering {
       const bool few = full.is_constant() && full.constant() < tiles;
       Among among{Expr::variable(y) * Expr::index(tiles) + Expr::variable(t),
                   few || !full.is_constant() ? full * lines : Dim(lines * tiles), false};
-      Stmt body = tile(inner, across, number * Expr::index(rows_), rows_, among, &pass, clamped);
+      Stmt body = full_tile(cut, number, [&](const RegisterRows& rows) {
+        return tile(inner, across, rows, among, &pass);
+      });
       if (!even) {
         Stmt last;
         if (!rest.is(0))
@@ -472,7 +532,7 @@ class TileLowering {
       body = Stmt::loop(LoopKind::Serial, t, std::move(body));
       if (all) {
         pass.place = {Expr::variable(y), Expr::index(tiles)};
-        Stmt lower = tile(inner, across, Expr::index(tiles * rows_), rest.constant(), {}, &pass);
+        Stmt lower = tile(inner, across, last_rows(tiles * rows_, rest.constant()), {}, &pass);
         body = Stmt::block({std::move(body), std::move(lower)});
       }
       return Stmt::loop(LoopKind::Serial, y, std::move(body));
@@ -487,18 +547,20 @@ class TileLowering {
       if (number.defined()) body = Stmt::branch(equal(number, Expr::size(cut.full)), std::move(body));
       return Lowering::where_any(cut.turns, std::move(body));
     };
+    if (cut.rest.is_constant() && first.is_constant())
+      return after_full(tile(bound, across, last_rows(first.constant(), cut.rest.constant())));
     if (cut.rest.is_constant())
-      return after_full(tile(bound, across, Expr::size(first), cut.rest.constant()));
+      return after_full(tile(bound, across, {Expr::size(first), cut.rest.constant(), false, {}}));
     if (!cut.clamped) {
       VarId single = lowering_.loop("r", cut.rest);
-      Stmt one = tile(bound, across, Expr::size(first) + Expr::variable(single), 1);
+      Stmt one = tile(bound, across, {Expr::size(first) + Expr::variable(single), 1, false, {}});
       return after_full(Stmt::loop(LoopKind::Serial, single, std::move(one)));
     }
     const Among alone{{}, 1, true};
     const Expr turns = Expr::size(cut.turns);
     Stmt one = Stmt::branch((Expr::index(0) < turns) & equal(Expr::size(cut.rest), Expr::index(1)),
-                            tile(bound, across, Expr::size(cut.turns - 1), 1, alone));
-    Stmt few = tile(bound, across, Expr::index(0), kTailRows, alone, nullptr, true);
+                            tile(bound, across, {Expr::size(cut.turns - 1), 1, false, {}}, alone));
+    Stmt few = tile(bound, across, {Expr::index(0), kTailRows, true, {}}, alone);
     Expr is_few = (Expr::index(1) < turns) & (turns <= Expr::index(kTailRows));
     if (number.defined()) is_few = is_few & equal(number, Expr::index(0));
     return Stmt::branch(std::move(is_few), std::move(few), after_full(std::move(one)));
@@ -506,25 +568,26 @@ class TileLowering {
 
   // One register tile whose sum is added up from shorter ones: the error of a sum grows with its length.
   Stmt tile_of_short_sums(const Depth& depth, const Substitution& bound, const Columns& across,
-                          const Expr& first_row, std::int64_t rows, const Among& among, bool clamped) {
+                          const RegisterRows& rows, const Among& among) {
     Pass pass;
     pass.depth = &depth;
     pass.alone = true;
     pass.kept =
         lowering_.scratch("c", stage_.body.dtype(),
-                          {rows, second_.valid() ? vectors_ : across.vectors, across.width}, Scope::Shared);
-    return add_up(bound, pass, [&](const Substitution& inner) {
-      return tile(inner, across, first_row, rows, among, &pass, clamped);
-    });
+                          {rows.count, second_.valid() ? vectors_ : across.vectors, across.width},
+                          Scope::Shared);
+    return add_up(bound, pass,
+                  [&](const Substitution& inner) { return tile(inner, across, rows, among, &pass); });
   }
 
   // One register tile: all of the sum, then the epilogue; or what one pass does to it.
-  Stmt tile(const Substitution& bound, const Columns& across, const Expr& first_row, std::int64_t rows,
-            const Among& among = {}, const Pass* pass = nullptr, bool clamped = false) {
+  Stmt tile(const Substitution& bound, const Columns& across, const RegisterRows& of_rows,
+            const Among& among = {}, const Pass* pass = nullptr) {
     if (pass == nullptr) {
       auto depth = cut_depth(kLongestSum);
-      if (depth) return tile_of_short_sums(*depth, bound, across, first_row, rows, among, clamped);
+      if (depth) return tile_of_short_sums(*depth, bound, across, of_rows, among);
     }
+    const auto& [first_row, rows, clamped, by_offset] = of_rows;
     DType dtype = stage_.body.dtype();
     const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
@@ -576,11 +639,13 @@ class TileLowering {
       return place;
     };
     std::vector<Stmt> statements;
+    statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
+    }));
     {
-      statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
-      }));
-      statements.push_back(turns(bound, pass, [&](const Substitution& inner, const Walk& walk) {
+      const bool by_offsets = !by_offset.empty();
+      statements.push_back(turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk,
+                                                              bool only_ask) {
         std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
         if (const ExprNode* lines = weights(); lines != nullptr && (read_once() || among.may_be_alone)) {
           for (std::int64_t v = 0; v < vectors; ++v) {
@@ -591,6 +656,7 @@ class TileLowering {
             turn.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
           }
         }
+        if (only_ask) return turn.empty() ? Stmt() : Stmt::block(std::move(turn));
         turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
           return lanes(width, [&](const Expr& lane) {
             Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
@@ -613,8 +679,11 @@ class TileLowering {
           }));
           return Stmt::block(std::move(turn));
         }
-        turn.push_back(unrolled("r", rows, [&](const Expr& row) {
-          Lowering::Body value = lowering_.body(roles_.row_factor, at_read_row(inner, row));
+        const RowsInside present = rows_present(by_offset, inner, rows);
+        if (present.from == present.to) return Stmt::block(std::move(turn));
+        turn.push_back(unrolled("r", present.to - present.from, [&](const Expr& number) {
+          const Expr row = present.from == 0 ? number : number + Expr::index(present.from);
+          Lowering::Body value = row_element(at_read_row(inner, row));
           std::vector<Stmt> one = std::move(value.checks);
           one.push_back(Stmt::store(spread, {}, value.value));
           Expr element = Expr::load(spread, dtype, {});
@@ -788,34 +857,92 @@ class TileLowering {
     return made;
   }
 
-  Stmt turns(Substitution bound, const Pass* pass,
-             const std::function<Stmt(const Substitution&, const Walk&)>& inner) {
-    std::vector<VarId> loops;
-    Walk walk;
-    auto along = [&](VarId axis, const Dim& turns, const Expr& start) {
-      walk.first[axis.index] = start;
-      walk.innermost = axis;
-      bound[axis.index] = start;
-      if (turns.is(1)) return;
-      loops.push_back(lowering_.loop(name(axis), turns));
-      Expr turn = Expr::variable(loops.back());
-      bound[axis.index] = start.is_integer_constant(0) ? turn : start + turn;
-      walk.turn = walk.turns.is(1) ? turn : walk.turn * Expr::size(turns) + turn;
-      walk.turns = walk.turns * turns;
-    };
+  // The element that is broadcast; where windows reach beyond their picture, what is outside was left out before.
+  Lowering::Body row_element(const Substitution& variables) {
+    if (!border_) return lowering_.body(roles_.row_factor, variables);
+    std::vector<Expr> index;
+    for (const Expr& one : border_->index) index.push_back(lowering_.at(one, variables));
+    return {{}, Expr::load(lowering_.placed(border_->picture), stage_.body.dtype(), std::move(index))};
+  }
+
+  // Which of the rows of a tile an offset of the window has.
+  RowsInside rows_present(const RowsByOffset& inside, const Substitution& bound, std::int64_t rows) const {
+    if (inside.empty()) return {0, rows};
+    return inside.at(static_cast<std::size_t>(bound.at(border_->along(tile_)->offset.index)->int_value));
+  }
+
+  // What is done at each turn of a sum; `only_ask`: nothing but to ask for what is needed later.
+  using Turn = std::function<Stmt(const Substitution& bound, const Walk& walk, bool only_ask)>;
+  struct Along {
+    VarId axis;
+    Dim turns;
+    Expr start;
+    bool written_out = false;
+  };
+
+  // `by_offset`: some rows of the tile lie beyond the picture at some offsets of the window, and each is written out.
+  Stmt turns(const Substitution& bound, const Pass* pass, bool by_offset, const Turn& turn) {
+    std::vector<Along> steps;
     if (pass != nullptr && pass->depth->split.valid())
-      along(pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor));
+      steps.push_back(
+          {pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor), false});
     const std::vector<VarId> all = fused_ ? reduction_order() : stage_.reduction;
-    for (VarId axis : pass != nullptr ? pass->depth->inner : all) along(axis, extent(axis), Expr::index(0));
-    Stmt body = inner(bound, walk);
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Serial, *loop, body);
-    return body;
+    for (VarId axis : pass != nullptr ? pass->depth->inner : all)
+      steps.push_back(
+          {axis, extent(axis), Expr::index(0), by_offset && border_->along(tile_)->offset == axis});
+    Stmt made = turns_along(steps, bound, {}, turn, false);
+    if (pass == nullptr) return made;
+    for (VarId axis : pass->depth->outer) {
+      if (is_beyond(axis))
+        made = where_inside(axis, bound, std::move(made), turns_along(steps, bound, {}, turn, true));
+    }
+    return made;
+  }
+
+  Stmt turns_along(std::span<const Along> steps, Substitution bound, Walk walk, const Turn& turn,
+                   bool only_ask) {
+    if (steps.empty()) return turn(bound, walk, only_ask);
+    const auto& [axis, turns, start, written_out] = steps.front();
+    walk.first[axis.index] = start;
+    walk.innermost = axis;
+    bound[axis.index] = start;
+    if (turns.is(1)) return turns_along(steps.subspan(1), std::move(bound), std::move(walk), turn, only_ask);
+    auto at = [&](const Expr& number) {
+      Substitution here = bound;
+      here[axis.index] = start.is_integer_constant(0) ? number : start + number;
+      Walk deeper = walk;
+      deeper.turn = walk.turns.is(1) ? number : walk.turn * Expr::size(turns) + number;
+      deeper.turns = walk.turns * turns;
+      Stmt made = turns_along(steps.subspan(1), here, deeper, turn, only_ask);
+      if (only_ask || !is_beyond(axis)) return made;
+      return where_inside(axis, here, std::move(made),
+                          turns_along(steps.subspan(1), here, deeper, turn, true));
+    };
+    if (written_out) {
+      std::vector<Stmt> offsets;
+      for (std::int64_t offset = 0; offset < turns.constant(); ++offset) {
+        if (Stmt one = at(Expr::index(offset)); one.defined()) offsets.push_back(std::move(one));
+      }
+      return offsets.empty() ? Stmt() : Stmt::block(std::move(offsets));
+    }
+    VarId loop = lowering_.loop(name(axis), turns);
+    Stmt body = at(Expr::variable(loop));
+    return body.defined() ? Stmt::loop(LoopKind::Serial, loop, std::move(body)) : Stmt();
+  }
+
+  // Whether all rows of a tile lie beyond the picture together at some offsets of this axis.
+  bool is_beyond(VarId axis) const {
+    return border_ && border_->across(axis) != nullptr && border_->across(axis)->turn != tile_;
+  }
+  Stmt where_inside(VarId axis, const Substitution& bound, Stmt inside, Stmt outside) {
+    return Stmt::branch(border_->inside(lowering_, *border_->across(axis), bound), std::move(inside),
+                        std::move(outside));
   }
 
   Lowering& lowering_;
   const Stage& stage_;
   ContractionRoles roles_;
+  std::optional<WindowBorder> border_;
   bool fused_;
   VarId tile_, second_;
   std::int64_t rows_ = 1, vectors_ = 1, width_ = 1;
@@ -829,6 +956,14 @@ Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& 
   probe.place_temporaries(Scope::Workspace);
   auto roles = contraction_roles(probe, formula.stages[stage]);
   return roles && !roles->lane_in_rows ? roles->row_factor : Expr();
+}
+
+bool skips_border(const te::Formula& formula, std::size_t stage, const Schedule& schedule,
+                  const Target& target, const SymbolBindings& nominal) {
+  Lowering probe(formula, target, nominal, "probe");
+  probe.place_temporaries(Scope::Workspace);
+  auto roles = contraction_roles(probe, formula.stages[stage]);
+  return roles && TileLowering(probe, formula.stages[stage], std::move(*roles), schedule).skips_border();
 }
 
 std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, const Schedule& schedule) {

@@ -17,6 +17,10 @@ namespace xyntra {
 te::Expr row_factor_of(const te::Formula& formula, std::size_t stage, const Target& target,
                        const SymbolBindings& nominal);
 
+// Whether tiles leave out what a stage's windows have beyond their picture (window_border.h), as its schedule allows.
+bool skips_border(const te::Formula& formula, std::size_t stage, const Schedule& schedule,
+                  const Target& target, const SymbolBindings& nominal);
+
 // Phases of the stage; empty when it is of another form after all.
 std::vector<kir::Stmt> lower_contraction(Lowering& lowering, const te::Stage& stage,
                                          const Schedule& schedule);

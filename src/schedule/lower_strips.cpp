@@ -65,10 +65,12 @@ class StripLowering {
     te::for_each_node(main_, [&](const ExprNode& node) {
       if (te::is_load(node) && node.buffer == border_.target) load = &node, ++loads;
     });
-    std::optional<LaneRows> rows = lane_rows_of(lowering_, main_);
-    if (loads != 1 || !rows) return false;
-    lane_ = rows->lane;
+    if (loads != 1) return false;
     index_ = te::index_of(*load);
+    std::optional<LaneRows> rows = lane_rows_of(lowering_, main_);
+    if (!rows) rows = pooled_rows();
+    if (!rows) return false;
+    lane_ = rows->lane;
     for (std::size_t d = 0; d < index_.size(); ++d) {
       LinearIndex linear = lowering_.algebra().linear(index_[d]);
       std::vector<VarId> own;
@@ -97,6 +99,18 @@ class StripLowering {
       across_ = own[0];
     }
     return down_.valid() && across_ != down_;
+  }
+
+  // Elements of p that are reduced as they are, channel by channel: lanes are what both sides are contiguous in.
+  std::optional<LaneRows> pooled_rows() {
+    const Expr &read = index_.back(), &stored = main_.store.back();
+    pools_ = main_.body->op == te::ExprOp::Load && main_.body->buffer == border_.target &&
+             read->op == te::ExprOp::Var && stored->op == te::ExprOp::Var && read->var == stored->var &&
+             contains(main_.axes, read->var);
+    if (!pools_) return std::nullopt;
+    LaneRows rows{read->var, main_.axes};
+    std::erase(rows.rows, rows.lane);
+    return rows;
   }
 
   static bool contains(const std::vector<VarId>& list, VarId one) {
@@ -154,6 +168,11 @@ class StripLowering {
     VarId row = lowering_.loop(name(down_), height_);
     Substitution inner = bound;
     inner[down_.index] = first + Expr::variable(row);
+    if (pools_) {
+      const bool keep_order = schedule_.exactness == Exactness::Exact;
+      Stmt line = StageLowering(lowering_, main_, {across_, lane_}, keep_order).serial(std::move(inner));
+      return Stmt::loop(LoopKind::Serial, row, std::move(line));
+    }
     std::vector<Stmt> parts;
     VarId tile = lowering_.loop(name(across_), full);
     Stmt whole = lower_row_block(lowering_, main_, schedule_, inner,
@@ -173,6 +192,7 @@ class StripLowering {
   std::vector<Expr> index_;  // of p
   std::size_t dimension_ = 0;  // of p, that `down_` moves along
   std::int64_t step_ = 1, reach_ = 0, height_ = 1;
+  bool pools_ = false;  // there are no products
 };
 
 }  // namespace

@@ -29,12 +29,14 @@ constexpr std::int64_t kRowsToTurnFor = 4;  // one query of a decoder reads its 
 
 class Preparation {
  public:
-  Preparation(Formula formula, const Target& target, const SymbolBindings& nominal, bool turn)
-      : formula_(std::move(formula)), target_(target), nominal_(nominal), turn_(turn) {}
+  Preparation(Formula formula, const Schedule& schedule, const Target& target, const SymbolBindings& nominal,
+              bool turn)
+      : formula_(std::move(formula)), schedule_(schedule), target_(target), nominal_(nominal), turn_(turn) {}
 
   Formula run() {
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (formula_.stages[s].kind != Stage::Kind::MapReduce || formula_.stages[s].reduction.empty()) continue;
+      if (skips_border(formula_, s, schedule_, target_, nominal_)) continue;
       while (auto border = border_of(formula_.stages[s])) {
         insert(s, std::move(border->stage), border->load, border->instead);
         ++s;
@@ -340,6 +342,7 @@ class Preparation {
   }
 
   Formula formula_;
+  const Schedule& schedule_;
   const Target& target_;
   const SymbolBindings& nominal_;
   bool turn_;
@@ -674,9 +677,9 @@ Formula ignore_nan_in_maxima(const Formula& formula) {
   return made;
 }
 
-Formula prepare_main_loop(const Formula& formula, const Target& target, const SymbolBindings& nominal,
-                          bool turn_operands) {
-  return Preparation(formula, target, nominal, turn_operands).run();
+Formula prepare_main_loop(const Formula& formula, const Schedule& schedule, const Target& target,
+                          const SymbolBindings& nominal, bool turn_operands) {
+  return Preparation(formula, schedule, target, nominal, turn_operands).run();
 }
 
 }  // namespace xyntra

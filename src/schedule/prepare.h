@@ -8,6 +8,7 @@
 // Each element is made once instead of once for every element of the result that reads it.
 #pragma once
 
+#include "plan/plan.h"
 #include "target/target.h"
 #include "te/formula.h"
 
@@ -36,7 +37,7 @@ te::Formula exponents_in_base_two(const te::Formula& formula);
 //   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             m = largest(k) x[k]; the rest the same
 te::Formula ignore_nan_in_maxima(const te::Formula& formula);
 
-te::Formula prepare_main_loop(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
-                              bool turn_operands);
+te::Formula prepare_main_loop(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                              const SymbolBindings& nominal, bool turn_operands);
 
 }  // namespace xyntra

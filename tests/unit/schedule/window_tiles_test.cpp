@@ -1,6 +1,9 @@
 // Windows over pictures with blocked channels, by register tiles: rows in steps, sums in passes, borders.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "schedule/lower.h"
 #include "unit/kir/sim_testing.h"
 
@@ -136,6 +139,43 @@ TEST(WindowTiles, LongSumsAreMadeInPassesOverAllRows) {
     EXPECT_TRUE(has(kernel, "for t < ")) << kir::to_string(kernel);
     expect_right(window, kernel);
   }
+}
+
+// Pictures of one tile, of several, of some and a lower one; windows in steps, wide, and wider than a tile.
+constexpr Window kWithBorder[] = {
+    {7, 7, 2, 2, 3, 1, 1},   {14, 14, 2, 4, 3, 1, 1}, {5, 28, 1, 2, 3, 1, 1}, {4, 56, 1, 2, 3, 1, 1},
+    {4, 31, 1, 2, 3, 1, 1},  {14, 14, 2, 2, 3, 2, 1}, {9, 29, 1, 2, 3, 2, 1}, {9, 9, 1, 2, 7, 2, 3},
+    {3, 3, 32, 2, 3, 1, 1},  {16, 16, 1, 2, 7, 1, 3},
+};
+
+TEST(WindowTiles, BordersAreLeftOutWhereWeightsAreFinite) {
+  for (const Window& window : kWithBorder) {
+    SCOPED_TRACE(std::to_string(window.height) + " x " + std::to_string(window.width) + ", " +
+                 std::to_string(window.size));
+    for (const char* target : {"avx512", "avx2", "neon"}) {
+      SCOPED_TRACE(target);
+      const kir::Kernel kernel = kernel_of(window, target, {{"skip_border", 1}});
+      EXPECT_FALSE(has(kernel, "workspace")) << kir::to_string(kernel);
+      expect_right(window, kernel);
+    }
+  }
+}
+
+TEST(WindowTiles, LinesHaveTheirBorderMade) {
+  for (const Window& window : {Window{1, 9, 1, 2, 3, 1, 1}, Window{10, 1, 1, 2, 3, 1, 1}})
+    expect_right(window, kernel_of(window, "avx512", {{"skip_border", 1}}));
+}
+
+TEST(WindowTiles, BordersAreMadeWhereWeightsMayBeInfinite) {
+  const Window window{7, 7, 1, 2, 3, 1, 1};
+  const kir::Kernel kernel = kernel_of(window, "avx512");
+  EXPECT_TRUE(has(kernel, "workspace"));
+  Operands operands = operands_of(window);
+  operands.w[0] = std::numeric_limits<float>::infinity();  // of the first offset, which the first pixel has outside
+  kir::Arguments arguments;
+  arguments.add(operands.x).add(operands.w).add(std::vector<float>(2 * 49 * kBlock));
+  EXPECT_EQ(kir::run(kernel, arguments), "");
+  EXPECT_TRUE(std::isnan(arguments.get<float>(2)[0]));
 }
 
 }  // namespace
