@@ -28,11 +28,11 @@ class Absent(Exception):
 class Ours:
     name = "xyntra"
 
-    def __init__(self, job: Job, library_path: pathlib.Path, backend: str) -> None:
+    def __init__(self, job: Job, library_path: pathlib.Path, backend: str, donated: tuple[str, ...] = ()) -> None:
         loaded = library.Library(library_path)
         named = {re.sub(r"\W", "_", name): size for name, size in job.dims.items() if NAME.fullmatch(name)}
         precision = "f32" if backend == "float64" else job.precision
-        self.model = library.Model(loaded, job.path, backend, job.threads, named, precision)
+        self.model = library.Model(loaded, job.path, backend, job.threads, named, precision, donated)
         self.version = loaded.c.xyntra_version().decode()
 
     def outputs(self, feed: Feed) -> list[np.ndarray]:

@@ -68,6 +68,8 @@ class GivenAway:
         if self.result is not None:
             self.model.library.c.xyntra_release_result(self.result)
         self.result = result
+        for one in self.donations:
+            one.unchanged = 1  # nobody but the model writes to them
 
     @property
     def logits(self) -> np.ndarray:

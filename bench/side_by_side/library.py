@@ -74,10 +74,10 @@ def options_of(backend: str, threads: int, dims: dict[str, int | str], precision
 
 class Model:
     def __init__(self, library: Library, path: pathlib.Path, backend: str, threads: int, dims: dict[str, int],
-                 precision: str) -> None:
+                 precision: str, donated: tuple[str, ...] = ()) -> None:
         self.library = library
         self.handle = ctypes.c_void_p()
-        options = options_of(backend, threads, dims, precision)
+        options = options_of(backend, threads, dims, precision, list(donated))
         library.check(library.c.xyntra_load(str(path).encode(), ctypes.byref(options), ctypes.byref(self.handle)))
 
     def __del__(self) -> None:
