@@ -138,6 +138,9 @@ class TileLowering {
   // A block of rows for all columns, one tile after another.
   Stmt block(Substitution bound, const RowBlock& rows) {
     tile_ = rows.axis;
+    then_ = rows.then;
+    ahead_ = rows.ahead;
+    then_lane_ = rows.lane;
     std::vector<VarId> loops;
     auto over = [&](VarId axis, const Dim& turns) {
       if (turns.is(1)) return Expr::index(0);
@@ -224,7 +227,8 @@ class TileLowering {
     if (rows.tiles == 1) return tile(bound, across, {rows.first, rows.count, false, {}});
     VarId number = lowering_.loop("t", rows.tiles);
     const Expr first = rows.first + Expr::variable(number) * Expr::index(rows.count);
-    return Stmt::loop(LoopKind::Serial, number, tile(bound, across, {first, rows.count, false, {}}));
+    const Among among = rows.ahead ? Among{Expr::variable(number), rows.tiles, false} : Among{};
+    return Stmt::loop(LoopKind::Serial, number, tile(bound, across, {first, rows.count, false, {}}, among));
   }
 
   // A masked run is there for sizes that leave columns over.
@@ -642,6 +646,16 @@ class TileLowering {
     statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Stmt::store(sum, {row, vector, lane}, Expr::number(dtype, 0));
     }));
+    if (ahead_ && stage_.finish.defined()) {
+      statements.push_back(unrolled("r", rows, [&](const Expr& row) {
+        auto at_place = [&](std::int64_t vector, std::int64_t lane) {
+          return at_column(at_row(bound, row), Expr::index(vector), Expr::index(lane));
+        };
+        std::vector<Substitution> places{at_place(vectors - 1, width - 1)};
+        for (std::int64_t v = 0; v < vectors; ++v) places.push_back(at_place(v, 0));
+        return ask_for_finish(places);
+      }));
+    }
     {
       const bool by_offsets = !by_offset.empty();
       statements.push_back(turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk,
@@ -710,7 +724,13 @@ class TileLowering {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
-      return where_column(vector, lane, lowering_.store(stage_, variables, std::move(result)), {});
+      Stmt stored = lowering_.store(stage_, variables, std::move(result));
+      if (then_ != nullptr) {
+        variables[then_lane_.index] = lane;
+        stored = Stmt::block(
+            {std::move(stored), lowering_.store(*then_, variables, lowering_.body(then_->body, variables))});
+      }
+      return where_column(vector, lane, std::move(stored), {});
     };
     auto finish_each = [&](const std::function<Expr(const Expr&, const Expr&, const Expr&)>& value) {
       return unrolled("r", rows, [&](const Expr& row) {
@@ -728,7 +748,8 @@ class TileLowering {
       body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
       return Stmt::loop(LoopKind::Serial, row, where_row(r, std::move(body)));
     };
-    bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2;
+    bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2 &&
+                 then_ == nullptr;
     if (pass != nullptr) {
       Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
                         : finish_each([&](const Expr& row, const Expr& vector, const Expr& lane) {
@@ -782,16 +803,40 @@ class TileLowering {
     Dim turns = 1;
   };
 
-  // The one load of the lines of b, where b comes from memory.
-  const ExprNode* weights() const {
+  // The one load of the lines of b.
+  const ExprNode* lines() const {
     const ExprNode* line = nullptr;
     std::int64_t loads = 0;
     te::for_each_node(roles_.lane_factor, [&](const ExprNode& node) {
       if (te::is_load(node)) line = &node, ++loads;
     });
-    bool plain = loads == 1 && !roles_.lane_in_rows &&
-                 lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
-    return plain ? line : nullptr;
+    return loads == 1 && !roles_.lane_in_rows ? line : nullptr;
+  }
+  // The same where b comes from memory.
+  const ExprNode* weights() const {
+    const ExprNode* line = lines();
+    const bool input =
+        line != nullptr && lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
+    return input ? line : nullptr;
+  }
+
+  // What an epilogue reads from memory, element by element (a mask): with long chains of arithmetic in it the processor
+  // would fill up with what waits.
+  Stmt ask_for_finish(const std::vector<Substitution>& places) {
+    std::vector<Stmt> made;
+    te::for_each_node(stage_.finish, [&](const ExprNode& node) {
+      if (!te::is_load(node) || lowering_.formula().buffer(node.buffer).role != te::BufferRole::Input) return;
+      const bool along = std::ranges::any_of(te::index_of(node), [this](const Expr& index) {
+        return te::variables_of(index).count(roles_.lane) != 0;
+      });
+      if (!along) return;
+      for (const Substitution& variables : places) {
+        kir::Operand place{lowering_.placed(node.buffer), {}, {}};
+        for (const Expr& index : te::index_of(node)) place.index.push_back(lowering_.at(index, variables));
+        made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+      }
+    });
+    return Stmt::block(std::move(made));
   }
 
   // One tile has all rows, so nobody reads a line of b again.
@@ -805,7 +850,7 @@ class TileLowering {
   // together therefore ask, bit by bit, for the lines that follow those of this walk.
   std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
                                 const Walk& walk, const Pass* pass) {
-    const ExprNode* line = weights();
+    const ExprNode* line = ahead_ ? lines() : weights();
     const bool several = !among.count.is_constant() || among.count.constant() > 1;
     bool shared = among.number.defined() && several && lowering_.size(among.count) <= kReused;
     if (line == nullptr || !shared || !walk.turns.is_constant()) return {};
@@ -945,6 +990,9 @@ class TileLowering {
   std::optional<WindowBorder> border_;
   bool fused_;
   VarId tile_, second_;
+  bool ahead_ = false;
+  const Stage* then_ = nullptr;
+  VarId then_lane_;
   std::int64_t rows_ = 1, vectors_ = 1, width_ = 1;
 };
 

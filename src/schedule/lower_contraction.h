@@ -32,6 +32,11 @@ struct RowBlock {
   te::Expr first;
   std::int64_t count = 1;  // of a register tile
   std::int64_t tiles = 1;
+  bool ahead = false;  // panels lie one behind the other: while tiles use one, they ask for the next
+  // Done with every element once it is stored, epilogue and all written out for every register: a stage without a sum that
+  // has the same loops, and `lane` for the number of a vector's lane.
+  const te::Stage* then = nullptr;
+  te::VarId lane = {};
 };
 kir::Stmt lower_row_block(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
                           te::Substitution bound, const RowBlock& rows);

@@ -64,22 +64,34 @@ class KeyBlockLowering {
       const std::vector<bool> kept(lowering_.formula().buffer(buffer).shape.size(), true);
       lowering_.place_window(buffer, Scope::Shared, kept, {0, first, blocks_.queries()});
     }
+    for (te::BufferId flag : blocks_.flags) lowering_.place(flag, Scope::Shared);
     VarId number = lowering_.loop("b", blocks_.count);
     Substitution bound = rows_;
     bound[blocks_.block.index] = Expr::variable(number);
-    const RowBlock rows{blocks_.query, first, blocks_.tile_rows, blocks_.tiles};
+    RowBlock rows{blocks_.query, first, blocks_.tile_rows, blocks_.tiles, true};
     Stmt scores = lower_row_block(lowering_, blocks_.scores, schedule_, bound, rows);
     Stmt weighted = lower_row_block(lowering_, blocks_.weighted, schedule_, bound, rows);
-    if (!scores.defined() || !weighted.defined()) return {};
-    Stmt softmax = group_by_group(bound, first);
-    Stmt one = Stmt::block({std::move(scores), std::move(softmax), std::move(weighted)});
+    rows.then = &blocks_.summed;
+    rows.lane = blocks_.lane;
+    Stmt weights = lower_row_block(lowering_, blocks_.weights, schedule_, bound, rows);
+    if (!scores.defined() || !weighted.defined() || !weights.defined()) return {};
+    const Expr choose = lowering_.at(blocks_.choose, bound),
+               too_large = lowering_.at(blocks_.too_large, bound);
+    Stmt at_once = Stmt::block({clear_flags(), row_by_row(blocks_.before_weights, bound, first, {}),
+                                std::move(weights), group_by_group(blocks_.check_weights, bound, first)});
+    Stmt again = Stmt::block({clear_flags(), std::move(scores), group_by_group(blocks_.softmax, bound, first),
+                              row_by_row(blocks_.correct, bound, first, {})});
+    Stmt one = Stmt::block(
+        {Stmt::branch(choose, set_flags(), std::move(at_once)),
+         Stmt::branch(too_large, std::move(again), group_by_group(blocks_.keep_weights, bound, first)),
+         std::move(weighted)});
     if (blocks_.seen.defined()) {
       bound[blocks_.query.index] = first + Expr::index(blocks_.queries() - 1);
       const Expr seen = lowering_.at(blocks_.seen, bound), matters = lowering_.at(blocks_.matters, bound);
       one = Stmt::branch(seen | matters, std::move(one));
     }
     Stmt keys = Stmt::loop(LoopKind::Serial, number, std::move(one));
-    return Stmt::block({row_by_row(blocks_.begin, rows_, first, {}), std::move(keys),
+    return Stmt::block({row_by_row(blocks_.begin, rows_, first, {}), clear_flags(), std::move(keys),
                         row_by_row(blocks_.end, rows_, first, from)});
   }
 
@@ -98,18 +110,27 @@ class KeyBlockLowering {
     return Stmt::loop(LoopKind::Serial, row, std::move(one));
   }
 
-  // The stage after it adds up what this one makes.
-  std::optional<Alongside> alongside(std::size_t s) const {
-    return made_alongside(lowering_.formula(), blocks_.softmax[s], blocks_.softmax[s + 1]);
+  Stmt clear_flags() { return put_flags(0); }
+  Stmt set_flags() { return put_flags(1); }
+  Stmt put_flags(int value) {
+    std::vector<Stmt> made;
+    for (te::BufferId flag : blocks_.flags)
+      made.push_back(Stmt::store(lowering_.placed(flag), {},
+                                 Expr::number(lowering_.formula().buffer(flag).dtype, value)));
+    return Stmt::block(std::move(made));
   }
 
-  Stmt group_by_group(Substitution bound, const Expr& first) {
+  Stmt group_by_group(const std::vector<Stage>& stages, Substitution bound, const Expr& first) {
+    // The stage after it adds up what this one makes.
+    auto alongside = [&](std::size_t s) {
+      return made_alongside(lowering_.formula(), stages[s], stages[s + 1]);
+    };
     VarId number = lowering_.loop("g", blocks_.queries() / blocks_.group_rows);
     bound[blocks_.group.index] = first + Expr::variable(number) * Expr::index(blocks_.group_rows);
     std::vector<Stmt> body;
-    for (std::size_t s = 0; s < blocks_.softmax.size(); ++s) {
-      const Stage& stage = blocks_.softmax[s];
-      if (s + 1 < blocks_.softmax.size() && alongside(s)) continue;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const Stage& stage = stages[s];
+      if (s + 1 < stages.size() && alongside(s)) continue;
       StageLowering made(lowering_, stage, stage.axes, false);
       if (auto before = s > 0 ? alongside(s - 1) : std::nullopt) made.make(std::move(*before));
       body.push_back(made.serial(bound));

@@ -25,9 +25,13 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kMostKeys = 256;  // of a block: sums of products are no longer
+constexpr std::int64_t kMostCausalKeys = 128;  // where blocks are left out: smaller ones leave out more
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
 constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
 constexpr std::int64_t kVectors = 2;  // of a register tile
+// Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
+// sums so far shrink below the second may go on to. Values up to the third cannot become infinite by such weights.
+constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p30;
 
 // How many queries go through the keys together. They share what comes from memory; their scores are to stay in the
 // second cache.
@@ -75,9 +79,13 @@ class KeyBlockPreparation {
     if (best == nullptr || (keys.is_constant() && keys.constant() < kLeastKeys)) return false;
     made_.tile_rows = best->tile_rows;
     made_.tiles = best->tiles;
-    block_ = kMostKeys;
+    const std::int64_t most_keys =
+        std::ranges::any_of(conditions(), [this](const Expr& one) { return is_causal(one); })
+            ? kMostCausalKeys
+            : kMostKeys;
+    block_ = most_keys;
     if (keys.is_constant()) {  // blocks of nearly one size
-      const std::int64_t count = (keys.constant() + kMostKeys - 1) / kMostKeys;
+      const std::int64_t count = (keys.constant() + most_keys - 1) / most_keys;
       block_ = ((keys.constant() + count - 1) / count + width_ - 1) / width_ * width_;
     }
     made_.count = ceil_div(keys, block_);
@@ -214,26 +222,49 @@ class KeyBlockPreparation {
   void blocks() {
     const DType dtype = score_dtype(), sums = sum_dtype();
     key_ = loop("k", block_);
-    lane_ = loop("l", lanes_);
+    lane_ = made_.lane = loop("l", lanes_);
     made_.block = loop("b", made_.count);
     queries_ = held(parts_.of_queries.dtype(), {extent(parts_.depth)});
     scores_ = held(dtype, {block_});
     most_ = held(dtype, {});
     next_ = held(dtype, {});
-    shift_ = held(dtype, {});
     again_ = held(dtype, {});
+    part_ = held(dtype, {lanes_});
     total_ = held(dtype, {lanes_});
     divisor_ = held(dtype, {});
     result_ = held(sums, {extent(parts_.column)});
+    too_large_ = flag();
+    growing_ = flag();
     begin();
     scores_of_block();
+    weights_of_block();
     softmax_of_block();
     values_of_block();
+    look_at_values();
     leave_out_unseen();
     end();
   }
 
+  BufferId flag() {
+    made_.flags.push_back(temporary(score_dtype(), {}));
+    return made_.flags.back();
+  }
   Expr lowest() const { return Expr::floating(score_dtype(), -std::numeric_limits<double>::infinity()); }
+  // Differences to it are numbers, also where all scores are -inf.
+  Expr lowest_finite() const {
+    const bool single = score_dtype() == DType::F32;
+    return Expr::floating(
+        score_dtype(), single ? std::numeric_limits<float>::lowest() : std::numeric_limits<double>::lowest());
+  }
+  // Whether it holds for one of a group of queries, or did for a group before.
+  Stage any(BufferId flag, const Expr& condition, std::vector<VarId> along) const {
+    Stage made = map(flag, {}, {},
+                     te::select(condition, Expr::number(score_dtype(), 1), Expr::number(score_dtype(), 0)));
+    made.reducer = Reducer::Largest;
+    made.reduction = std::move(along);
+    made.finish = max(at(flag, {}), Expr::accumulator(score_dtype()));
+    return made;
+  }
   Expr at(BufferId buffer, std::vector<Expr> index) const {
     return Expr::load(buffer, made_.formula.buffer(buffer).dtype, std::move(index));
   }
@@ -243,7 +274,7 @@ class KeyBlockPreparation {
                c = Expr::variable(parts_.column);
     auto zero = [&](BufferId buffer) { return Expr::number(made_.formula.buffer(buffer).dtype, 0); };
     made_.begin = {map(queries_, {i, d}, {made_.query, parts_.depth}, parts_.of_queries),
-                   map(most_, {i}, {made_.query}, lowest()),
+                   map(most_, {i}, {made_.query}, lowest_finite()),
                    map(total_, {i, Expr::variable(lane_)}, {made_.query, lane_}, zero(total_)),
                    map(result_, {i, c}, {made_.query, parts_.column}, zero(result_))};
   }
@@ -261,6 +292,21 @@ class KeyBlockPreparation {
     made_.scores = reduce(map(scores_, {i, b}, {made_.query, key_},
                               at(queries_, {i, Expr::variable(parts_.depth)}) * packed_keys(b)),
                           Reducer::Sum, parts_.depth, std::move(score));
+  }
+
+  // The products of the scores once more, and what becomes of them at once.
+  void weights_of_block() {
+    const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), l = Expr::variable(lane_);
+    made_.weights = made_.scores;
+    made_.weights.finish = weight_of(above(made_.scores.finish, at(most_, {i})));
+    made_.summed = map(part_, {i, l}, {made_.query, key_}, at(part_, {i, l}) + at(scores_, {i, b}));
+    made_.before_weights = {map(part_, {i, l}, {made_.query, lane_}, Expr::number(score_dtype(), 0))};
+  }
+  // The difference, rounded once where the score is a product.
+  Expr above(const Expr& score, const Expr& shift) const {
+    if (score->op == ExprOp::Mul) return te::fma(score->operands[0], score->operands[1], -shift);
+    if (score->op != ExprOp::Select || !te::same(score->operands[2], lowest())) return score - shift;
+    return te::select(score->operands[0], above(score->operands[1], shift), lowest());
   }
 
   // exp as a power of two.
@@ -293,25 +339,56 @@ class KeyBlockPreparation {
     const VarId own = loop("i", lanes_), turn = loop("t", block_ / lanes_);
     const Expr i = Expr::variable(made_.group) + Expr::variable(own), b = Expr::variable(key_);
     const Expr l = Expr::variable(lane_), zero = Expr::number(dtype, 0);
-    const Expr next = at(next_, {i}), shift = at(shift_, {i}), score = at(scores_, {i, b});
-    made_.softmax = {
-        reduce(map(next_, {i}, {own}, score), parts_.maximum, key_),
-        map(next_, {i}, {own}, max(next, at(most_, {i}))),
-        // Where all scores so far are -inf, differences to the largest would be no numbers.
-        map(shift_, {i}, {own}, te::select(equal(next, lowest()), zero, next)),
-        map(again_, {i}, {own}, weight_of(at(most_, {i}) - shift)), map(most_, {i}, {own}, next),
-        map(scores_, {i, b}, {own, key_}, weight_of(score - shift)),
-        reduce(map(total_, {i, l}, {own, lane_},
-                   at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
-               Reducer::Sum, turn, at(total_, {i, l}) * at(again_, {i}) + Expr::accumulator(dtype))};
+    const Expr next = at(next_, {i}), score = at(scores_, {i, b}), total = at(total_, {i, l});
+    made_.softmax = {reduce(map(next_, {i}, {own}, score), parts_.maximum, key_),
+                     map(next_, {i}, {own}, max(next, at(most_, {i}))),
+                     map(again_, {i}, {own}, weight_of(at(most_, {i}) - next)),
+                     any(growing_, at(again_, {i}) < Expr::number(dtype, kGrowing), {own}),
+                     map(most_, {i}, {own}, next),
+                     map(scores_, {i, b}, {own, key_}, weight_of(score - next)),
+                     reduce(map(total_, {i, l}, {own, lane_},
+                                at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
+                            Reducer::Sum, turn, total * at(again_, {i}) + Expr::accumulator(dtype))};
+    made_.check_weights = {
+        any(too_large_, at(part_, {i, l}) > Expr::number(dtype, kLargestSum), {own, lane_})};
+    made_.keep_weights = {map(total_, {i, l}, {own, lane_}, total + at(part_, {i, l}))};
+    made_.too_large = not_equal(at(too_large_, {}), zero);
   }
 
   void values_of_block() {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), c = Expr::variable(parts_.column);
     const DType sums = sum_dtype();
-    made_.weighted = reduce(
-        map(result_, {i, c}, {made_.query, parts_.column}, at(scores_, {i, b}) * packed_values(b)),
-        Reducer::Sum, key_, at(result_, {i, c}) * te::cast(sums, at(again_, {i})) + Expr::accumulator(sums));
+    made_.weighted =
+        reduce(map(result_, {i, c}, {made_.query, parts_.column}, at(scores_, {i, b}) * packed_values(b)),
+               Reducer::Sum, key_, at(result_, {i, c}) + Expr::accumulator(sums));
+    made_.correct = {map(result_, {i, c}, {made_.query, parts_.column},
+                         at(result_, {i, c}) * te::cast(sums, at(again_, {i})))};
+  }
+
+  // One number for each block of values: the largest, infinite where one is not finite.
+  void look_at_values() {
+    const Stage values = made_.packed.back();
+    Stage largest;
+    largest.axes = {values.axes.begin(), values.axes.end() - 3};
+    largest.store = {values.store.begin(), values.store.end() - 3};
+    largest.reduction = {values.axes.end() - 3, values.axes.end()};
+    largest.reducer = Reducer::Largest;
+    const Expr infinity = Expr::floating(sum_dtype(), std::numeric_limits<double>::infinity());
+    const Expr value = abs(at(values.target, values.store));
+    largest.body = te::select(value < infinity, value, infinity);
+    Shape shape = made_.formula.buffer(values.target).shape;
+    shape.resize(shape.size() - 3);
+    largest.target = temporary(largest.body.dtype(), std::move(shape));
+    std::vector<Expr> index = te::index_of(*made_.weighted.body->operands[1]);
+    index.resize(index.size() - 3);
+    largest_value_ = at(largest.target, std::move(index));
+    made_.packed.push_back(std::move(largest));
+
+    const Expr block = Expr::variable(made_.block),
+               growing = not_equal(at(growing_, {}), Expr::number(score_dtype(), 0));
+    made_.choose = equal(block, Expr::index(0)) |
+                   (largest_value_ > Expr::number(sum_dtype(), kLargestValue)) |
+                   ((Expr::index(1) < block) & growing);
   }
 
   // What must hold for a score to be another number than -inf.
@@ -362,21 +439,8 @@ class KeyBlockPreparation {
       made_.seen = made_.seen.defined() ? made_.seen & seen : seen;
     }
     if (!made_.seen.defined()) return;
-    // One number for each block of values: zero, or NaN where one of them is not finite.
-    const Stage values = made_.packed.back();
-    Stage check;
-    check.axes = {values.axes.begin(), values.axes.end() - 3};
-    check.store = {values.store.begin(), values.store.end() - 3};
-    check.reduction = {values.axes.end() - 3, values.axes.end()};
-    check.reducer = Reducer::Sum;
-    check.body = at(values.target, values.store) * 0;
-    Shape shape = made_.formula.buffer(values.target).shape;
-    shape.resize(shape.size() - 3);
-    check.target = temporary(check.body.dtype(), std::move(shape));
-    std::vector<Expr> index = te::index_of(*made_.weighted.body->operands[1]);
-    index.resize(index.size() - 3);
-    made_.matters = not_equal(at(check.target, std::move(index)), 0);
-    made_.packed.push_back(std::move(check));
+    made_.matters =
+        equal(largest_value_, Expr::floating(sum_dtype(), std::numeric_limits<double>::infinity()));
   }
 
   void end() {
@@ -396,7 +460,9 @@ class KeyBlockPreparation {
   KeyBlocks made_;
   AttentionParts parts_;
   VarId key_, lane_;  // in a block
-  BufferId queries_, scores_, most_, next_, shift_, again_, total_, divisor_, result_;
+  BufferId queries_, scores_, most_, next_, again_, part_, total_, divisor_, result_;
+  BufferId too_large_, growing_;  // flags
+  Expr largest_value_;  // of a block
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
   bool in_base_two_ = false;  // scores are

@@ -1,17 +1,27 @@
 // Attention over many keys, made ready to go through them block by block. With f for scale and mask, and b for the keys of
 // one block, a block of queries i does, for one block of keys after another:
 //
+//   p[i, b] = exp(f(sum(d) q[i, d] * k[b, d]) - m[i])              weights of the block, where the products are made
+//   r[i] = sum(b) p[i, b]
+//   s[i] = s[i] + r[i]
+//   o[i, c] = o[i, c] + sum(b) p[i, b] * v[b, c]
+//
+// and in the end y[i, c] = o[i, c] / s[i]. Any m[i] would do, as long as weights neither overflow nor vanish: it is the
+// largest score of some earlier block. Where an r[i] becomes so large that later scores must be far above m[i], and for the
+// first block, m[i] is chosen anew, and sums so far are corrected:
+//
 //   p[i, b] = f(sum(d) q[i, d] * k[b, d])                          scores of the block
 //   n[i] = max(m[i], max(b) p[i, b]);  a[i] = exp(m[i] - n[i])     the largest so far, and what it makes of sums so far
 //   p[i, b] = exp(p[i, b] - n[i]);  m[i] = n[i]
-//   s[i] = s[i] * a[i] + sum(b) p[i, b]
-//   o[i, c] = o[i, c] * a[i] + sum(b) p[i, b] * v[b, c]
+//   s[i] = s[i] * a[i] + sum(b) p[i, b];  o[i, c] = o[i, c] * a[i]
 //
-// and in the end y[i, c] = o[i, c] / s[i]. The scores of a block stay in cache, and so do its keys and values while all
-// queries of the block use them; these are laid out in panels before, as wide as a register tile, zero beyond the last key.
-// Sums are corrected when a larger score comes along, so their digits differ from those of the stages one after another.
-// Where f makes -inf of the scores of later keys, as causal attention does, blocks of keys that no query sees are left out:
-// they would weigh nothing.
+// Where scores keep growing, the next block chooses anew at once; so it does where values are so large that weights above
+// one could make them infinite.
+//
+// The scores of a block stay in cache, and so do its keys and values while all queries of the block use them; these are
+// laid out in panels before, as wide as a register tile, zero beyond the last key. Sums are corrected when larger scores
+// come along, so their digits differ from those of the stages one after another. Where f makes -inf of the scores of later
+// keys, as causal attention does, blocks of keys that no query sees are left out: they would weigh nothing.
 #pragma once
 
 #include <optional>
@@ -37,9 +47,21 @@ struct KeyBlocks {
 
   std::vector<te::Stage> packed;  // once a launch
   std::vector<te::Stage> begin, end;  // once a block of queries, row by row
-  te::Stage scores, weighted;
-  std::vector<te::Stage> softmax;  // group by group, between the two
   std::vector<te::BufferId> held;  // by a work item: a window of the queries
+  std::vector<te::BufferId> flags;  // and one number each
+
+  te::Stage weights;  // by the largest score that is known
+  te::Stage summed;  // of each of them, where it is made
+  te::VarId lane;  // of a vector
+  std::vector<te::Stage> before_weights;  // row by row
+  std::vector<te::Stage> check_weights;  // group by group
+  std::vector<te::Stage> keep_weights;  // group by group, where they may stay
+  te::Expr choose;  // where the block is known to need a new largest score
+  te::Expr too_large;  // where its weights have turned out to need one
+  te::Stage scores;
+  std::vector<te::Stage> softmax;  // group by group
+  std::vector<te::Stage> correct;  // row by row
+  te::Stage weighted;
 
   std::int64_t queries() const { return tile_rows * tiles; }
 };

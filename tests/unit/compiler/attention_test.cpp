@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <span>
 
 #include "compiler/lock.h"
 #include "unit/compiler/plan_testing.h"
@@ -86,10 +88,10 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Sums are corrected, which nothing else does.
+// The largest score so far begins there, which nothing else does.
 bool goes_by_blocks(const Plan& plan) {
   const auto text = kernels_of(plan);
-  return text.has_value() && text->find(" == -inf, 0.0, ") != std::string::npos;
+  return text.has_value() && text->find("= -3.4028235e+38") != std::string::npos;
 }
 
 // Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys; later keys unseen.
@@ -149,6 +151,70 @@ TEST(LongAttention, UnseenValuesThatAreNotFiniteCount) {
   const std::vector<float> expected = evaluated(plan, inputs);
   EXPECT_TRUE(std::isnan(expected[3]));
   expect_near(executed(plan, inputs, 1), expected);
+}
+
+// Three blocks of keys, and their scores for queries of ones.
+struct GivenScores {
+  static constexpr std::int64_t kQueries = 96, kKeys = 768;
+  Attention attention{1, 1, kQueries, kKeys, 4, 16};
+  std::vector<Datum> inputs = inputs_of(attention, kQueries, kKeys);
+
+  explicit GivenScores(const std::function<float(std::int64_t key)>& score) {
+    for (float& element : queries()) element = 1;
+    auto keys = inputs[1].tensor.mutable_view<float>();
+    for (std::int64_t j = 0; j < kKeys; ++j) {
+      for (std::int64_t d = 0; d < 4; ++d) keys[static_cast<std::size_t>(j * 4 + d)] = score(j) / 2;
+    }
+  }
+  std::span<float> queries() { return inputs[0].tensor.mutable_view<float>(); }
+  std::span<float> values() { return inputs[2].tensor.mutable_view<float>(); }
+
+  // Divided by `unit`, for distances are absolute.
+  void expect_right(float unit = 1) const {
+    const Plan plan = plan_for(attention, host_target());
+    EXPECT_TRUE(goes_by_blocks(plan));
+    std::vector<float> got = executed(plan, inputs, 1), expected = evaluated(plan, inputs);
+    EXPECT_TRUE(same_bits(simulated(plan, inputs), got));
+    for (auto* results : {&got, &expected}) {
+      for (float& element : *results) element /= unit;
+    }
+    expect_near(got, expected);
+  }
+};
+
+// Weights are made by the largest score of earlier blocks. Later scores that are far above it make them infinite, and far
+// below, all of them zero.
+TEST(LongAttention, ScoresMayGrowAndFall) {
+  for (const float slope : {-1000.0F, -1.0F, 0.01F, 0.05F, 1.0F, 1e30F}) {
+    SCOPED_TRACE(slope);
+    GivenScores given([&](std::int64_t key) { return slope * static_cast<float>(key); });
+    given.expect_right();
+    for (std::size_t i = 0; i < given.queries().size(); ++i) given.queries()[i] = i / 4 % 2 == 0 ? -1 : 1;
+    given.expect_right();
+  }
+}
+
+// In the last block a score stands out, by more than weights may become large: for one query only, beside others that have
+// no number as a score, whose sums compare with nothing.
+TEST(LongAttention, OneScoreMayStandOut) {
+  for (const float high : {20.0F, 200.0F, kInfinity, -kInfinity, std::nanf("")}) {
+    SCOPED_TRACE(high);
+    GivenScores given([&](std::int64_t key) { return key == 700 ? high : 0.0F; });
+    for (std::size_t i = 4; i < given.queries().size(); ++i)
+      given.queries()[i] = i % 12 == 0 ? std::nanf("") : 1e-3F;
+    given.expect_right();
+  }
+}
+
+// Weights of some 1e9 would make infinities of them.
+TEST(LongAttention, ValuesMayBeLarge) {
+  GivenScores given([](std::int64_t key) { return key < 256 ? 0.0F : 21.0F; });
+  for (float& value : given.values()) value *= 1e36F;
+  given.expect_right(1e36F);
+  given.values()[5] = kInfinity;
+  given.values()[16 * 300 + 7] = -kInfinity;
+  given.values()[16 * 300 + 9] = std::nanf("");
+  given.expect_right(1e36F);
 }
 
 }  // namespace
