@@ -161,6 +161,10 @@ function(xyntra_add_unit_tests)
     endif()
     add_executable(xyntra_${folder}_tests ${sources})
     target_link_libraries(xyntra_${folder}_tests PRIVATE ${libraries} xyntra_options GTest::gtest_main)
+    # Whole builds: tests are compiled in a third of the time where nothing is optimised, and what they test is all the same.
+    if(XYNTRA_UNITY)
+      target_compile_options(xyntra_${folder}_tests PRIVATE $<$<CONFIG:Release>:-O0>)
+    endif()
     # What all tests include is read once in a whole build; ccache, which later builds live on, does not keep such files.
     if(XYNTRA_UNITY AND NOT TARGET ${first_tests})
       set(first_tests xyntra_${folder}_tests)
