@@ -2,6 +2,7 @@
 // all rows. Its threads share out the sum, read four neighbours of the weights at a time, several turns ahead of their use, and
 // add up what each has in a fixed order.
 #include <algorithm>
+#include <set>
 
 #include "schedule/lower_groups.h"
 #include "schedule/product_sides.h"
@@ -78,8 +79,23 @@ class ThinProduct {
     auto is_constant = [this](VarId axis) { return formula_.variable(axis).extent.is_constant(); };
     return sides_.rows.extent.is_constant() && rows() <= kThinRows && !sides_.columns.axes.empty() &&
            !sides_.depth.axes.empty() && lowering_.size(sides_.columns.extent) >= kFewestColumns &&
-           lowering_.size(sides_.depth.extent) >= kShortestSum &&
+           lowering_.size(sides_.depth.extent) >= kShortestSum && is_read_once() &&
            std::all_of(sides_.depth.axes.begin() + 1, sides_.depth.axes.end(), is_constant);
+  }
+
+  // Columns have no weights in common, as windows of a convolution have pixels: those are worth a tile.
+  bool is_read_once() const {
+    std::set<VarId> loops(sides_.columns.axes.begin(), sides_.columns.axes.end());
+    loops.insert(sides_.depth.axes.begin(), sides_.depth.axes.end());
+    bool once = true;
+    te::for_each_node(sides_.right, [&](const te::ExprNode& node) {
+      if (!te::is_load(node)) return;
+      for (const Expr& index : te::index_of(node)) {
+        const std::set<VarId> used = te::variables_of(index);
+        once = once && std::ranges::count_if(used, [&](VarId axis) { return loops.contains(axis); }) <= 1;
+      }
+    });
+    return once;
   }
 
   // Wide groups read long stretches of memory; there must be enough of them to keep the device busy.
