@@ -1,10 +1,9 @@
 #include "schedule/lower_contraction.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 
-#include "schedule/contraction_roles.h"
+#include "schedule/contraction_tiling.h"
+#include "schedule/lines_ahead.h"
 #include "schedule/window_border.h"
 #include "te/compose.h"
 
@@ -23,36 +22,8 @@ namespace {
 
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
-constexpr std::int64_t kTailRows = 4;
-constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
-constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
 constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
-constexpr std::int64_t kAhead = 24;  // lines of b, where they are read once
-constexpr std::int64_t kReused =
-    64;  // tiles that read a line of b; beyond, waiting for it once costs nothing
-
-std::int64_t knob(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
-  for (const Knob& one : schedule.knobs) {
-    if (one.name == name) return one.value;
-  }
-  return otherwise;
-}
-
-// Which of the tiles that read the same lines of b a tile is, and of how many.
-struct Among {
-  Expr number;
-  Dim count = 1;
-  bool may_be_alone = false;  // where the program is run with few rows, nobody has read the lines before
-};
-
-// How rows are cut into tiles: `full` ones, and what is left. Where the number of rows is known only when the program
-// runs, a tile of two rows or more counts as full: rows beyond the last repeat it, and are not stored. Another pass over
-// b costs more than they do. Only where there are no more than `kTailRows` in all they get a tile of that height.
-struct RowCut {
-  Dim turns, full, rest;
-  bool clamped = false;
-};
 
 // Rows of a register tile.
 struct RegisterRows {
@@ -68,27 +39,27 @@ class TileLowering {
       : lowering_(lowering),
         stage_(stage),
         roles_(std::move(roles)),
-        fused_(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())) {
-    choose_tile(schedule);
-    if (knob(schedule, kSkipBorder, 0) != 0) border_ = window_border(lowering_, stage_, roles_.row_factor);
+        fused_(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())),
+        tiling_(lowering, stage, roles_, schedule, fused_) {
+    if (std::ranges::find(schedule.knobs, kSkipBorder, &Knob::name) != schedule.knobs.end()) border_ = window_border(lowering_, stage_, roles_.row_factor);
     if (!skips_border()) border_.reset();
   }
 
   // Whether windows reach beyond their picture, and tiles can leave out what they have there.
   bool skips_border() const {
-    if (!border_ || roles_.lane_in_rows || !tile_.valid() || cut_rows().clamped) return false;
-    const WindowBorder::Side* side = border_->along(tile_);
+    if (!border_ || roles_.lane_in_rows || !tiling_.tile.valid() || tiling_.cut_rows().clamped) return false;
+    const WindowBorder::Side* side = border_->along(tiling_.tile);
     if (side == nullptr) return true;
     // Rows inside must be known for each offset. An offset is written out, with a loop inside it: elements that several
     // offsets have in common would otherwise be kept in registers, and sums leave these.
-    if ((fused_ ? reduction_order() : stage_.reduction).back() == side->offset) return false;
-    auto is_walked = [&](const std::optional<Depth>& depth) {
+    if ((fused_ ? tiling_.reduction_order() : stage_.reduction).back() == side->offset) return false;
+    auto is_walked = [&](const std::optional<SumCut>& depth) {
       return !depth || std::ranges::find(depth->inner, side->offset) != depth->inner.end();
     };
-    for (const Columns& across : runs_of_columns()) {
-      if (!is_walked(cut_for_cache(across))) return false;
+    for (const ColumnRun& across : tiling_.runs_of_columns()) {
+      if (!is_walked(tiling_.cut_for_cache(across))) return false;
     }
-    return is_walked(cut_depth(kLongestSum)) && runs_of_tiles(cut_rows()).size() <= kMostRuns;
+    return is_walked(tiling_.cut_sum(kLongestSum)) && runs_of_tiles(tiling_.cut_rows()).size() <= kMostRuns;
   }
 
   std::vector<Stmt> phases() {
@@ -101,15 +72,15 @@ class TileLowering {
     };
     for (VarId axis : roles_.batch) bound[axis.index] = over(batch, axis, extent(axis));
     for (VarId axis : roles_.columns) {
-      if (second_ != axis) bound[axis.index] = over(columns, axis, extent(axis));
+      if (tiling_.second != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
-    Expr second = second_.valid() ? over(columns, second_, floor_div(extent(second_), vectors_)) : Expr();
+    Expr second = tiling_.second.valid() ? over(columns, tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors)) : Expr();
     std::vector<Stmt> made;
     const std::size_t outer = columns.size();
-    for (const Columns& across : runs_of_columns()) {
+    for (const ColumnRun& across : tiling_.runs_of_columns()) {
       columns.resize(outer);
       rows.clear();
-      Columns placed = across;
+      ColumnRun placed = across;
       placed.second = second;
       if (!across.blocks.is(1)) {
         columns.push_back(lowering_.loop(name(roles_.lane), across.blocks));
@@ -120,13 +91,13 @@ class TileLowering {
       Stmt tiles = passes(inner, placed, rows);
       if (!tiles.defined()) {
         for (VarId axis : roles_.rows) {
-          if (axis != tile_) inner[axis.index] = over(rows, axis, extent(axis));
+          if (axis != tiling_.tile) inner[axis.index] = over(rows, axis, extent(axis));
         }
         tiles = row_tiles(inner, placed, rows);
       }
       Stmt body = Lowering::where_any(extent(roles_.lane), where_columns(across, std::move(tiles)));
       std::vector<VarId> grid = batch;
-      for (const auto* part : in_order(columns, rows)) grid.insert(grid.end(), part->begin(), part->end());
+      for (const auto* part : tiling_.in_order(columns, rows)) grid.insert(grid.end(), part->begin(), part->end());
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -137,7 +108,7 @@ class TileLowering {
 
   // A block of rows for all columns, one tile after another.
   Stmt block(Substitution bound, const RowBlock& rows) {
-    tile_ = rows.axis;
+    tiling_.tile = rows.axis;
     then_ = rows.then;
     ahead_ = rows.ahead;
     then_lane_ = rows.lane;
@@ -148,11 +119,11 @@ class TileLowering {
       return Expr::variable(loops.back());
     };
     for (VarId axis : roles_.columns) {
-      if (second_ != axis) bound[axis.index] = over(axis, extent(axis));
+      if (tiling_.second != axis) bound[axis.index] = over(axis, extent(axis));
     }
-    Expr second = second_.valid() ? over(second_, floor_div(extent(second_), vectors_)) : Expr();
+    Expr second = tiling_.second.valid() ? over(tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors)) : Expr();
     std::vector<Stmt> runs;
-    for (Columns& run : runs_of_columns()) {
+    for (ColumnRun& run : tiling_.runs_of_columns()) {
       run.second = second;
       Stmt one;
       if (run.blocks.is(1)) {
@@ -171,59 +142,8 @@ class TileLowering {
   }
 
  private:
-  // A run of columns: `blocks` times `vectors` vectors of `width` lanes from `base` on.
-  struct Columns {
-    Expr base;
-    Dim blocks;
-    std::int64_t width = 1, vectors = 1;
-    Expr second;
-    bool masked = false;  // lanes beyond the last column do nothing
-  };
-
-  std::int64_t cache_bytes() const { return lowering_.target().l2_bytes / 4 * 3; }
-
-  // Outer loops first. For every turn of the outer ones the inner ones go through their operand once more: that comes
-  // from memory each time where it does not stay in the cache.
-  std::array<const std::vector<VarId>*, 2> in_order(const std::vector<VarId>& columns,
-                                                    const std::vector<VarId>& rows) const {
-    auto turns = [&](const std::vector<VarId>& loops) {
-      std::int64_t product = 1;
-      for (VarId loop : loops) product *= std::max<std::int64_t>(1, lowering_.loop_size(loop));
-      return product;
-    };
-    auto traffic = [&](const Expr& factor, std::int64_t times) {
-      std::int64_t bytes = 0;
-      te::for_each_node(factor, [&](const ExprNode& node) {
-        if (!te::is_load(node)) return;
-        bytes += elements_read(node) * std::max(bits_of(lowering_.formula().buffer(node.buffer).dtype) / 8, 1);
-      });
-      return bytes > cache_bytes() ? bytes * times : bytes;
-    };
-    const std::int64_t columns_outside =
-                           traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
-                       rows_outside =
-                           traffic(roles_.lane_factor, turns(rows)) + traffic(roles_.row_factor, 1);
-    if (rows_outside < columns_outside) return {&rows, &columns};
-    return {&columns, &rows};
-  }
-
-  // Of the buffer of a load: windows that overlap read an element often, steps leave some out. Lines of the cache are
-  // brought as a whole, so the last dimension counts in full.
-  std::int64_t elements_read(const ExprNode& load) const {
-    const Shape& shape = lowering_.formula().buffer(load.buffer).shape;
-    const std::vector<Expr> index = te::index_of(load);
-    std::int64_t elements = 1;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      const std::int64_t all = lowering_.size(shape[d]);
-      std::int64_t places = 1;
-      for (VarId axis : te::variables_of(index[d])) places *= lowering_.size(extent(axis));
-      elements *= d + 1 < shape.size() ? std::min(places, all) : all;
-    }
-    return elements;
-  }
-
   // All tiles of a block of rows go over the same lines of b, one after another.
-  Stmt tiles_of(const Substitution& bound, const Columns& across, const RowBlock& rows) {
+  Stmt tiles_of(const Substitution& bound, const ColumnRun& across, const RowBlock& rows) {
     if (rows.tiles == 1) return tile(bound, across, {rows.first, rows.count, false, {}});
     VarId number = lowering_.loop("t", rows.tiles);
     const Expr first = rows.first + Expr::variable(number) * Expr::index(rows.count);
@@ -232,108 +152,29 @@ class TileLowering {
   }
 
   // A masked run is there for sizes that leave columns over.
-  Stmt where_columns(const Columns& run, Stmt body) const {
+  Stmt where_columns(const ColumnRun& run, Stmt body) const {
     const Dim& columns = extent(roles_.lane);
     if (!run.masked || columns.is_constant()) return body;
     return Stmt::branch(run.base < Expr::size(columns), std::move(body));
   }
 
-  // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
-  std::vector<Columns> runs_of_columns() const {
-    std::int64_t in_lane = second_.valid() ? 1 : vectors_;
-    const Dim& columns = extent(roles_.lane);
-    Dim blocks = floor_div(columns, width_ * in_lane), done = blocks * (width_ * in_lane);
-    std::vector<Columns> runs;
-    if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width_, in_lane, {}, false});
-    Dim whole = in_lane > 1 ? floor_div(columns, width_) - blocks * in_lane : Dim(0);
-    bool masks = lowering_.has_masks() && width_ == lowering_.lanes();
-    if (masks && columns.is_constant() && columns.constant() % width_ > 1) {
-      // What is left is one tile, with some lanes of its last vector idle.
-      std::int64_t left = columns.constant() - done.constant();
-      runs.push_back({Expr::size(done), 1, width_, (left + width_ - 1) / width_, {}, true});
-      return runs;
-    }
-    if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width_, 1, {}, false});
-    done = done + whole * width_;
-    if (done == columns) return runs;
-    if (masks && !(columns - done).is(1)) {
-      runs.push_back({Expr::size(done), 1, width_, 1, {}, true});
-    } else {
-      runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
-    }
-    return runs;
-  }
-
   const Dim& extent(VarId axis) const { return lowering_.formula().variable(axis).extent; }
   const std::string& name(VarId axis) const { return lowering_.formula().variable(axis).name; }
 
-  void choose_tile(const Schedule& schedule) {
-    std::int64_t lanes = lowering_.size(extent(roles_.lane));
-    width_ = static_cast<std::int64_t>(
-        std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
-    vectors_ = std::max<std::int64_t>(1, knob(schedule, "tile_columns", 2 * width_) / width_);
-    if (lanes < width_ * vectors_ ||
-        (extent(roles_.lane).is_constant() && lanes % (width_ * vectors_) != 0)) {
-      // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
-      for (VarId axis : roles_.columns) {
-        bool even = extent(axis).is_constant() && extent(axis).constant() % vectors_ == 0;
-        if (even && vectors_ > 1 && lanes % width_ == 0) second_ = axis;
-      }
-      bool masks = lowering_.has_masks() && extent(roles_.lane).is_constant();
-      std::int64_t fill = (lanes + (masks ? width_ - 1 : 0)) / width_;
-      if (!second_.valid() && lanes < width_ * vectors_) vectors_ = std::max<std::int64_t>(1, fill);
-    }
-    rows_ = knob(schedule, "tile_rows", 4);
-    if (roles_.rows.empty()) {
-      rows_ = 1;
-      return;
-    }
-    // The longest, of those that fill a tile the innermost.
-    tile_ = *std::max_element(roles_.rows.begin(), roles_.rows.end(), [this](VarId a, VarId b) {
-      auto filled = [this](VarId axis) { return std::min(lowering_.size(extent(axis)), rows_); };
-      return filled(a) <= filled(b);
-    });
-    if (!extent(tile_).is_constant()) {
-      if (rows_ > kTailRows) rows_ -= rows_ % kTailRows;  // so that what is left comes in fours
-      return;
-    }
-    std::int64_t turns = extent(tile_).constant();
-    if (turns == 0) return;
-    std::int64_t tiles = (turns + rows_ - 1) / rows_;
-    rows_ = std::min(rows_, (turns + tiles - 1) / tiles);  // tiles of nearly one size
-  }
-
-  RowCut cut_rows() const {
-    RowCut cut{extent(tile_), floor_div(extent(tile_), rows_), {}, false};
-    cut.rest = cut.turns - cut.full * rows_;
-    cut.clamped = !cut.rest.is_constant() && rows_ > kTailRows && rows_ % kTailRows == 0;
-    if (!cut.clamped) return cut;
-    cut.full = floor_div(cut.turns + (rows_ - 2), rows_);
-    cut.rest = cut.turns - cut.full * rows_;  // negative where the last tile is not full
-    return cut;
-  }
-
-  Expr is_full(const RowCut& cut, const Expr& number) const {
-    if (!cut.clamped) return number < Expr::size(cut.full);
-    // The same said without a division: bounds follow from it.
-    return (Expr::index(kTailRows) < Expr::size(cut.turns)) &
-           (number * Expr::index(rows_) + Expr::index(1) < Expr::size(cut.turns));
-  }
-
   std::vector<TileRun> runs_of_tiles(const RowCut& cut) const {
-    return tile_runs(*border_->along(tile_), cut.full.constant(), rows_);
+    return tile_runs(*border_->along(tiling_.tile), cut.full.constant(), tiling_.rows);
   }
 
   // A full tile; where windows reach beyond their picture, as many as there are different ones.
   Stmt full_tile(const RowCut& cut, const Expr& number, const std::function<Stmt(const RegisterRows&)>& make) {
-    const Expr first = number.defined() ? number * Expr::index(rows_) : Expr::index(0);
-    if (!border_ || border_->along(tile_) == nullptr) return make({first, rows_, cut.clamped, {}});
+    const Expr first = number.defined() ? number * Expr::index(tiling_.rows) : Expr::index(0);
+    if (!border_ || border_->along(tiling_.tile) == nullptr) return make({first, tiling_.rows, cut.clamped, {}});
     const std::vector<TileRun> runs = runs_of_tiles(cut);
     Stmt made;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
       const bool all = std::ranges::all_of(
-          run->inside, [this](const RowsInside& rows) { return rows == RowsInside{0, rows_}; });
-      Stmt one = make({run->count == 1 ? Expr::index(run->first * rows_) : first, rows_, false,
+          run->inside, [this](const RowsInside& rows) { return rows == RowsInside{0, tiling_.rows}; });
+      Stmt one = make({run->count == 1 ? Expr::index(run->first * tiling_.rows) : first, tiling_.rows, false,
                        all ? RowsByOffset() : run->inside});
       made = made.defined() ? Stmt::branch(number < Expr::index(run->first + run->count), std::move(one),
                                            std::move(made))
@@ -344,14 +185,14 @@ class TileLowering {
 
   // The rows that are left after the full tiles.
   RegisterRows last_rows(std::int64_t first, std::int64_t count) const {
-    const WindowBorder::Side* side = border_ ? border_->along(tile_) : nullptr;
+    const WindowBorder::Side* side = border_ ? border_->along(tiling_.tile) : nullptr;
     return {Expr::index(first), count, false, side != nullptr ? rows_inside(*side, first, count) : RowsByOffset()};
   }
 
   // Tiles along one axis of the rows; the last one is lower.
-  Stmt row_tiles(const Substitution& bound, const Columns& across, std::vector<VarId>& grid) {
-    if (!tile_.valid()) return tile(bound, across, {});
-    const RowCut cut = cut_rows();
+  Stmt row_tiles(const Substitution& bound, const ColumnRun& across, std::vector<VarId>& grid) {
+    if (!tiling_.tile.valid()) return tile(bound, across, {});
+    const RowCut cut = tiling_.cut_rows();
     auto at = [&](const Expr& number) {
       return full_tile(cut, number, [&](const RegisterRows& rows) {
         return tile(bound, across, rows, {number, cut.full, false});
@@ -359,13 +200,13 @@ class TileLowering {
     };
     if (cut.rest.is(0)) {
       if (cut.full.is(1)) return at({});
-      grid.push_back(lowering_.loop(name(tile_), cut.full));
+      grid.push_back(lowering_.loop(name(tiling_.tile), cut.full));
       return at(Expr::variable(grid.back()));
     }
     if (cut.full.is(0)) return lower_tail(bound, across, cut, {});
-    VarId number = lowering_.loop(name(tile_), cut.full + 1);
+    VarId number = lowering_.loop(name(tiling_.tile), cut.full + 1);
     grid.push_back(number);
-    return Stmt::branch(is_full(cut, Expr::variable(number)), at(Expr::variable(number)),
+    return Stmt::branch(tiling_.is_full(cut, Expr::variable(number)), at(Expr::variable(number)),
                         lower_tail(bound, across, cut, Expr::variable(number)));
   }
 
@@ -380,17 +221,10 @@ class TileLowering {
     return Stmt::loop(LoopKind::Vector, lane, body(Expr::variable(lane)));
   }
 
-  // How a long sum is cut.
-  struct Depth {
-    std::vector<VarId> outer, inner;  // axes
-    VarId split;  // an axis of which each pass takes `factor` turns
-    std::int64_t factor = 1;
-    std::int64_t turns = 1;  // of the whole sum
-  };
   // One of the passes over the tiles of a work item, or over one tile; their sums are kept in between. The first has nothing
   // to add to, the last finishes.
   struct Pass {
-    const Depth* depth = nullptr;
+    const SumCut* depth = nullptr;
     kir::BufferId kept;
     std::vector<Expr> place;  // of the tile among those kept
     Expr turn;  // of the axis that is split
@@ -398,44 +232,6 @@ class TileLowering {
     std::int64_t count = 1;
     bool alone = false;  // one tile goes through all passes before the next begins
   };
-
-  // The lines of b that one pass reads stay in the innermost cache while all tiles of a work item use them.
-  std::optional<Depth> cut_for_cache(const Columns& across) const {
-    const std::int64_t line = across.width * (second_.valid() ? vectors_ : across.vectors) *
-                              std::max(bits_of(stage_.body.dtype()) / 8, 1);
-    const std::int64_t most = kLineBytes / line;
-    auto depth = cut_depth(std::min(most, kLongestSum));
-    return depth && depth->turns >= 2 * std::min(most, kLongestSum) ? depth : std::nullopt;
-  }
-
-  // Passes of at most so many products; none where the sum has no more.
-  std::optional<Depth> cut_depth(std::int64_t most) const {
-    if (!fused_ || roles_.lane_in_rows) return std::nullopt;
-    std::vector<VarId> order = reduction_order();
-    Depth depth;
-    std::int64_t inner = 1, whole = 1;
-    bool full = false;
-    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-      if (!extent(*axis).is_constant() || extent(*axis).is(0)) return std::nullopt;
-      std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, most / inner);
-      while (factor > 1 && turns % factor != 0) --factor;
-      if (factor == turns) {
-        depth.inner.insert(depth.inner.begin(), *axis);
-      } else if (factor > 1) {
-        depth.split = *axis;
-        depth.factor = factor;
-        full = true;
-      } else {
-        depth.outer.insert(depth.outer.begin(), *axis);
-        full = true;
-      }
-      inner *= factor;
-      whole *= turns;
-    }
-    bool cut = inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
-    depth.turns = whole;
-    return cut ? std::optional(depth) : std::nullopt;
-  }
 
   // The passes over a sum, one after another.
   Stmt add_up(const Substitution& bound, Pass& pass, const std::function<Stmt(const Substitution&)>& one) {
@@ -449,7 +245,7 @@ class TileLowering {
       pass.count *= turns.constant();
       return turn;
     };
-    const Depth& depth = *pass.depth;
+    const SumCut& depth = *pass.depth;
     for (VarId axis : depth.outer) deeper[axis.index] = over(axis, extent(axis));
     if (depth.split.valid()) pass.turn = over(depth.split, floor_div(extent(depth.split), depth.factor));
     Stmt sums = one(deeper);
@@ -465,14 +261,14 @@ class TileLowering {
   }
 
   // A work item of many tiles, summed pass by pass. Undefined where nothing is gained.
-  Stmt passes(Substitution bound, const Columns& across, std::vector<VarId>& grid) {
-    auto depth = cut_for_cache(across);
-    if (!depth || !tile_.valid() || across.width == 1) return {};
-    const RowCut cut = cut_rows();
+  Stmt passes(Substitution bound, const ColumnRun& across, std::vector<VarId>& grid) {
+    auto depth = tiling_.cut_for_cache(across);
+    if (!depth || !tiling_.tile.valid() || across.width == 1) return {};
+    const RowCut cut = tiling_.cut_rows();
     const Dim &full = cut.full, &rest = cut.rest;
     VarId line;  // an axis of rows of tiles
     for (VarId axis : roles_.rows) {
-      if (axis != tile_ && extent(axis).is_constant() && !extent(axis).is(1)) line = axis;
+      if (axis != tiling_.tile && extent(axis).is_constant() && !extent(axis).is(1)) line = axis;
     }
     std::int64_t lines = 1, tiles = 1;
     if (line.valid()) {
@@ -483,13 +279,13 @@ class TileLowering {
     } else {
       // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
       const std::int64_t row_bytes = depth->turns * std::max(bits_of(stage_.body.dtype()) / 8, 1);
-      const std::int64_t most = std::clamp<std::int64_t>(cache_bytes() / (rows_ * row_bytes), 4, kTiles);
+      const std::int64_t most = std::clamp<std::int64_t>(tiling_.cache_bytes() / (tiling_.rows * row_bytes), 4, kTiles);
       tiles = full.is_constant() ? largest_divisor(full.constant(), most) : most;
       if (full.is_constant() && tiles < std::min(full.constant(), most / 2)) tiles = most;
     }
     if (lines * tiles < 3) return {};
     for (VarId axis : roles_.rows) {
-      if (axis == tile_ || axis == line) continue;
+      if (axis == tiling_.tile || axis == line) continue;
       bound[axis.index] = Expr::index(0);
       if (extent(axis).is(1)) continue;
       grid.push_back(lowering_.loop(name(axis), extent(axis)));
@@ -506,15 +302,15 @@ class TileLowering {
     Dim groups =
         even ? floor_div(full, tiles) : floor_div(full, tiles) + 1;  // the last one ends with what is left
     if (!groups.is(1)) {
-      grid.push_back(lowering_.loop(name(tile_), groups));
+      grid.push_back(lowering_.loop(name(tiling_.tile), groups));
       first_tile = Expr::variable(grid.back()) * Expr::index(tiles);
     }
-    std::int64_t vectors = second_.valid() ? vectors_ : across.vectors;
+    std::int64_t vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
     Pass pass;
     pass.depth = &*depth;
     pass.kept =
         lowering_.scratch("c", stage_.body.dtype(),
-                          {lines, all ? tiles + 1 : tiles, rows_, vectors, across.width}, Scope::Shared);
+                          {lines, all ? tiles + 1 : tiles, tiling_.rows, vectors, across.width}, Scope::Shared);
     auto over_tiles = [&](Substitution inner) {
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
@@ -531,12 +327,12 @@ class TileLowering {
         if (!rest.is(0))
           last = Stmt::branch(equal(pass.number, Expr::index(pass.count - 1)),
                               lower_tail(bound, across, cut, number));
-        body = Stmt::branch(is_full(cut, number), std::move(body), std::move(last));
+        body = Stmt::branch(tiling_.is_full(cut, number), std::move(body), std::move(last));
       }
       body = Stmt::loop(LoopKind::Serial, t, std::move(body));
       if (all) {
         pass.place = {Expr::variable(y), Expr::index(tiles)};
-        Stmt lower = tile(inner, across, last_rows(tiles * rows_, rest.constant()), {}, &pass);
+        Stmt lower = tile(inner, across, last_rows(tiles * tiling_.rows, rest.constant()), {}, &pass);
         body = Stmt::block({std::move(body), std::move(lower)});
       }
       return Stmt::loop(LoopKind::Serial, y, std::move(body));
@@ -545,7 +341,7 @@ class TileLowering {
   }
 
   // The rows that fill no tile, each of their tiles with the whole sum. `number` is that of a tile that is not full.
-  Stmt lower_tail(const Substitution& bound, const Columns& across, const RowCut& cut, const Expr& number) {
+  Stmt lower_tail(const Substitution& bound, const ColumnRun& across, const RowCut& cut, const Expr& number) {
     const Dim first = cut.turns - cut.rest;
     auto after_full = [&](Stmt body) {
       if (number.defined()) body = Stmt::branch(equal(number, Expr::size(cut.full)), std::move(body));
@@ -571,51 +367,51 @@ class TileLowering {
   }
 
   // One register tile whose sum is added up from shorter ones: the error of a sum grows with its length.
-  Stmt tile_of_short_sums(const Depth& depth, const Substitution& bound, const Columns& across,
+  Stmt tile_of_short_sums(const SumCut& depth, const Substitution& bound, const ColumnRun& across,
                           const RegisterRows& rows, const Among& among) {
     Pass pass;
     pass.depth = &depth;
     pass.alone = true;
     pass.kept =
         lowering_.scratch("c", stage_.body.dtype(),
-                          {rows.count, second_.valid() ? vectors_ : across.vectors, across.width},
+                          {rows.count, tiling_.second.valid() ? tiling_.vectors : across.vectors, across.width},
                           Scope::Shared);
     return add_up(bound, pass,
                   [&](const Substitution& inner) { return tile(inner, across, rows, among, &pass); });
   }
 
   // One register tile: all of the sum, then the epilogue; or what one pass does to it.
-  Stmt tile(const Substitution& bound, const Columns& across, const RegisterRows& of_rows,
+  Stmt tile(const Substitution& bound, const ColumnRun& across, const RegisterRows& of_rows,
             const Among& among = {}, const Pass* pass = nullptr) {
     if (pass == nullptr) {
-      auto depth = cut_depth(kLongestSum);
+      auto depth = tiling_.cut_sum(kLongestSum);
       if (depth) return tile_of_short_sums(*depth, bound, across, of_rows, among);
     }
     const auto& [first_row, rows, clamped, by_offset] = of_rows;
     DType dtype = stage_.body.dtype();
-    const std::int64_t width = across.width, vectors = second_.valid() ? vectors_ : across.vectors;
+    const std::int64_t width = across.width, vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
     kir::BufferId line = lowering_.scratch("b", dtype, {vectors, width}, Scope::Register);
     kir::BufferId spread = lowering_.scratch("a", dtype, {}, Scope::Register);
     auto at_row = [&](Substitution variables, const Expr& row) {
-      if (tile_.valid()) variables[tile_.index] = first_row.defined() ? first_row + row : row;
+      if (tiling_.tile.valid()) variables[tiling_.tile.index] = first_row.defined() ? first_row + row : row;
       return variables;
     };
     auto at_read_row = [&](Substitution variables, const Expr& row) {
       variables = at_row(std::move(variables), row);
       if (clamped) {
-        Expr& index = variables[tile_.index];
-        index = te::min(index, Expr::size(extent(tile_) - 1));
+        Expr& index = variables[tiling_.tile.index];
+        index = te::min(index, Expr::size(extent(tiling_.tile) - 1));
       }
       return variables;
     };
     auto where_row = [&](const Expr& row, Stmt inside) {
       if (!clamped) return inside;
-      return Stmt::branch(at_row({}, row)[tile_.index] < Expr::size(extent(tile_)), std::move(inside));
+      return Stmt::branch(at_row({}, row)[tiling_.tile.index] < Expr::size(extent(tiling_.tile)), std::move(inside));
     };
     auto at_column = [&](Substitution variables, const Expr& vector, const Expr& lane) {
-      if (second_.valid()) {
-        variables[second_.index] = across.second * Expr::index(vectors_) + vector;
+      if (tiling_.second.valid()) {
+        variables[tiling_.second.index] = across.second * Expr::index(tiling_.vectors) + vector;
         variables[roles_.lane.index] = across.base + lane;
       } else {
         variables[roles_.lane.index] = across.base + vector * Expr::index(width) + lane;
@@ -660,16 +456,7 @@ class TileLowering {
       const bool by_offsets = !by_offset.empty();
       statements.push_back(turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk,
                                                               bool only_ask) {
-        std::vector<Stmt> turn = lines_ahead(bound, across, among, walk, pass);
-        if (const ExprNode* lines = weights(); lines != nullptr && (read_once() || among.may_be_alone)) {
-          for (std::int64_t v = 0; v < vectors; ++v) {
-            Substitution next = at_column(inner, Expr::index(v), Expr::index(0));
-            next[walk.innermost.index] = next[walk.innermost.index] + Expr::index(kAhead);
-            kir::Operand place{lowering_.placed(lines->buffer), {}, {}};
-            for (const Expr& index : te::index_of(*lines)) place.index.push_back(lowering_.at(index, next));
-            turn.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
-          }
-        }
+        std::vector<Stmt> turn = ask_ahead(bound, inner, across, among, walk, pass);
         if (only_ask) return turn.empty() ? Stmt() : Stmt::block(std::move(turn));
         turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
           return lanes(width, [&](const Expr& lane) {
@@ -779,47 +566,6 @@ class TileLowering {
     return Stmt::block(std::move(statements));
   }
 
-  // The axis that the row operand is contiguous along goes inside.
-  std::vector<VarId> reduction_order() const {
-    std::vector<VarId> order = stage_.reduction;
-    auto next = std::find_if(order.begin(), order.end(), [this](VarId axis) {
-      bool contiguous = extent(axis).is_constant() && extent(axis).constant() >= 8;
-      te::for_each_node(roles_.row_factor, [&](const ExprNode& node) {
-        if (!te::is_load(node)) return;
-        auto stride = lowering_.stride(node.buffer, te::index_of(node), axis);
-        contiguous = contiguous && stride && stride->is(1);
-      });
-      return contiguous;
-    });
-    if (next != order.end()) std::rotate(next, next + 1, order.end());
-    return order;
-  }
-
-  // A walk along the sum, or along the part of it that one pass takes.
-  struct Walk {
-    Substitution first;  // where it starts
-    VarId innermost;  // axis
-    Expr turn = Expr::index(0);  // counted from the start
-    Dim turns = 1;
-  };
-
-  // The one load of the lines of b.
-  const ExprNode* lines() const {
-    const ExprNode* line = nullptr;
-    std::int64_t loads = 0;
-    te::for_each_node(roles_.lane_factor, [&](const ExprNode& node) {
-      if (te::is_load(node)) line = &node, ++loads;
-    });
-    return loads == 1 && !roles_.lane_in_rows ? line : nullptr;
-  }
-  // The same where b comes from memory.
-  const ExprNode* weights() const {
-    const ExprNode* line = lines();
-    const bool input =
-        line != nullptr && lowering_.formula().buffer(line->buffer).role == te::BufferRole::Input;
-    return input ? line : nullptr;
-  }
-
   // What an epilogue reads from memory, element by element (a mask): with long chains of arithmetic in it the processor
   // would fill up with what waits.
   Stmt ask_for_finish(const std::vector<Substitution>& places) {
@@ -839,66 +585,26 @@ class TileLowering {
     return Stmt::block(std::move(made));
   }
 
-  // One tile has all rows, so nobody reads a line of b again.
-  bool read_once() const {
-    std::int64_t rows = 1;
-    for (VarId axis : roles_.rows) rows *= lowering_.size(extent(axis));
-    return rows <= rows_;
-  }
-
-  // Weights come from memory while the first of the tiles that share their lines waits for them. All of these tiles
-  // together therefore ask, bit by bit, for the lines that follow those of this walk.
-  std::vector<Stmt> lines_ahead(const Substitution& bound, const Columns& across, const Among& among,
-                                const Walk& walk, const Pass* pass) {
-    const ExprNode* line = ahead_ ? lines() : weights();
-    const bool several = !among.count.is_constant() || among.count.constant() > 1;
-    bool shared = among.number.defined() && several && lowering_.size(among.count) <= kReused;
-    if (line == nullptr || !shared || !walk.turns.is_constant()) return {};
-    const std::int64_t turns = walk.turns.constant();
-    auto index_at = [&](std::int64_t vector, std::int64_t turn) {
-      Substitution start = bound;
-      for (const auto& [axis, value] : walk.first) start[axis] = value;
-      start[roles_.lane.index] = across.base;
-      if (second_.valid()) start[second_.index] = across.second * Expr::index(vectors_) + Expr::index(vector);
-      start[walk.innermost.index] = start[walk.innermost.index] + Expr::index(turn);
-      std::vector<Expr> index;
-      for (const Expr& one : te::index_of(*line)) index.push_back(lowering_.at(one, start));
-      return index;
-    };
-    // The vectors of a line stand side by side, or in panels one behind the other.
-    std::vector<Expr> first = index_at(0, 0);
-    if (first.empty()) return {};
-    bool apart = false;
-    if (second_.valid() && vectors_ > 1) {
-      std::vector<Expr> other = index_at(1, 0);
-      other.back() = other.back() - Expr::index(across.width);
-      te::IndexAlgebra algebra(lowering_.kernel().variables);
-      for (std::size_t d = 0; d < first.size(); ++d)
-        apart = apart || !algebra.simplified(other[d] - first[d]).is_integer_constant(0);
+  // What a tile asks memory for at a turn, which is bound by `inner`.
+  std::vector<Stmt> ask_ahead(const Substitution& bound, const Substitution& inner, const ColumnRun& across,
+                              const Among& among, const Walk& walk, const Pass* pass) {
+    const ExprNode* lines = lines_of(lowering_, roles_, ahead_);
+    if (lines == nullptr) return {};
+    TileColumns columns{roles_.lane, tiling_.second, across.base, {}, across.width, across.vectors};
+    if (tiling_.second.valid()) {
+      columns.first_other = across.second * Expr::index(tiling_.vectors);
+      columns.vectors = tiling_.vectors;
     }
-    const std::int64_t vectors = second_.valid() ? vectors_ : across.vectors, panels = apart ? vectors : 1;
-    const std::int64_t elements = across.width * vectors / panels;
-    auto step_among = [&](std::int64_t count) { return (elements + count - 1) / count; };
-    Expr step;
-    if (among.count.is_constant()) {
-      step = Expr::index(step_among(among.count.constant()));
-    } else {
-      // The fewer tiles there turn out to be, the more each has to ask for.
-      step = Expr::index(step_among(kTiles));
-      for (std::int64_t count = kTiles / 2; count > 0; count /= 2)
-        step = te::select(Expr::size(among.count) < Expr::index(2 * count), Expr::index(step_among(count)),
-                          std::move(step));
-    }
-    std::vector<Stmt> made;
     // One pass over all tiles asks for the next pass, a tile that goes through the whole sum for the next panel.
-    const std::int64_t ahead = pass == nullptr ? panels * turns
-                               : pass->alone   ? panels * pass->depth->turns
-                                               : turns;
-    for (std::int64_t v = 0; v < panels; ++v) {
-      kir::Operand place{lowering_.placed(line->buffer), index_at(v, ahead), {}};
-      place.index.back() = place.index.back() + (among.number * Expr::index(turns) + walk.turn) * step;
-      made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
-    }
+    const bool through = pass == nullptr || pass->alone;
+    const std::int64_t turns = walk.turns.is_constant() ? walk.turns.constant() : 0;
+    const Distance distance{pass != nullptr && pass->alone ? pass->depth->turns : turns, through};
+    std::vector<Stmt> made =
+        ask_for_next_lines(lowering_, *lines, columns, bound, among, walk, distance);
+    const bool from_memory = lines_of(lowering_, roles_, false) != nullptr;
+    if (!from_memory || (!tiling_.reads_once() && !among.may_be_alone)) return made;
+    for (Stmt& one : ask_for_lines_soon(lowering_, *lines, columns, inner, walk))
+      made.push_back(std::move(one));
     return made;
   }
 
@@ -913,7 +619,7 @@ class TileLowering {
   // Which of the rows of a tile an offset of the window has.
   RowsInside rows_present(const RowsByOffset& inside, const Substitution& bound, std::int64_t rows) const {
     if (inside.empty()) return {0, rows};
-    return inside.at(static_cast<std::size_t>(bound.at(border_->along(tile_)->offset.index)->int_value));
+    return inside.at(static_cast<std::size_t>(bound.at(border_->along(tiling_.tile)->offset.index)->int_value));
   }
 
   // What is done at each turn of a sum; `only_ask`: nothing but to ask for what is needed later.
@@ -931,10 +637,10 @@ class TileLowering {
     if (pass != nullptr && pass->depth->split.valid())
       steps.push_back(
           {pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor), false});
-    const std::vector<VarId> all = fused_ ? reduction_order() : stage_.reduction;
+    const std::vector<VarId> all = fused_ ? tiling_.reduction_order() : stage_.reduction;
     for (VarId axis : pass != nullptr ? pass->depth->inner : all)
       steps.push_back(
-          {axis, extent(axis), Expr::index(0), by_offset && border_->along(tile_)->offset == axis});
+          {axis, extent(axis), Expr::index(0), by_offset && border_->along(tiling_.tile)->offset == axis});
     Stmt made = turns_along(steps, bound, {}, turn, false);
     if (pass == nullptr) return made;
     for (VarId axis : pass->depth->outer) {
@@ -977,7 +683,7 @@ class TileLowering {
 
   // Whether all rows of a tile lie beyond the picture together at some offsets of this axis.
   bool is_beyond(VarId axis) const {
-    return border_ && border_->across(axis) != nullptr && border_->across(axis)->turn != tile_;
+    return border_ && border_->across(axis) != nullptr && border_->across(axis)->turn != tiling_.tile;
   }
   Stmt where_inside(VarId axis, const Substitution& bound, Stmt inside, Stmt outside) {
     return Stmt::branch(border_->inside(lowering_, *border_->across(axis), bound), std::move(inside),
@@ -987,13 +693,12 @@ class TileLowering {
   Lowering& lowering_;
   const Stage& stage_;
   ContractionRoles roles_;
-  std::optional<WindowBorder> border_;
   bool fused_;
-  VarId tile_, second_;
+  ContractionTiling tiling_;
+  std::optional<WindowBorder> border_;
   bool ahead_ = false;
   const Stage* then_ = nullptr;
   VarId then_lane_;
-  std::int64_t rows_ = 1, vectors_ = 1, width_ = 1;
 };
 
 }  // namespace

@@ -1,0 +1,204 @@
+#include "schedule/contraction_tiling.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprNode;
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
+
+std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
+  for (const Knob& one : schedule.knobs) {
+    if (one.name == name) return one.value;
+  }
+  return otherwise;
+}
+
+}  // namespace
+
+ContractionTiling::ContractionTiling(const Lowering& lowering, const te::Stage& stage,
+                                     const ContractionRoles& roles, const Schedule& schedule, bool fused)
+    : lowering_(lowering), stage_(stage), roles_(roles), fused_(fused) {
+  choose_tile(schedule);
+}
+
+std::array<const std::vector<VarId>*, 2> ContractionTiling::in_order(
+    const std::vector<VarId>& columns, const std::vector<VarId>& rows_of_tiles) const {
+  auto turns = [&](const std::vector<VarId>& loops) {
+    std::int64_t product = 1;
+    for (VarId loop : loops) product *= std::max<std::int64_t>(1, lowering_.loop_size(loop));
+    return product;
+  };
+  auto traffic = [&](const Expr& factor, std::int64_t times) {
+    std::int64_t bytes = 0;
+    te::for_each_node(factor, [&](const ExprNode& node) {
+      if (!te::is_load(node)) return;
+      bytes += elements_read(node) * std::max(bits_of(lowering_.formula().buffer(node.buffer).dtype) / 8, 1);
+    });
+    return bytes > cache_bytes() ? bytes * times : bytes;
+  };
+  const std::int64_t columns_outside =
+                         traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
+                     rows_outside =
+                         traffic(roles_.lane_factor, turns(rows_of_tiles)) + traffic(roles_.row_factor, 1);
+  if (rows_outside < columns_outside) return {&rows_of_tiles, &columns};
+  return {&columns, &rows_of_tiles};
+}
+
+// Of the buffer of a load: windows that overlap read an element often, steps leave some out. Lines of the cache are
+// brought as a whole, so the last dimension counts in full.
+std::int64_t ContractionTiling::elements_read(const ExprNode& load) const {
+  const Shape& shape = lowering_.formula().buffer(load.buffer).shape;
+  const std::vector<Expr> index = te::index_of(load);
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t all = lowering_.size(shape[d]);
+    std::int64_t places = 1;
+    for (VarId axis : te::variables_of(index[d])) places *= lowering_.size(extent(axis));
+    elements *= d + 1 < shape.size() ? std::min(places, all) : all;
+  }
+  return elements;
+}
+
+std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
+  std::int64_t in_lane = second.valid() ? 1 : vectors;
+  const Dim& columns = extent(roles_.lane);
+  Dim blocks = floor_div(columns, width * in_lane), done = blocks * (width * in_lane);
+  std::vector<ColumnRun> runs;
+  if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width, in_lane, {}, false});
+  Dim whole = in_lane > 1 ? floor_div(columns, width) - blocks * in_lane : Dim(0);
+  bool masks = lowering_.has_masks() && width == lowering_.lanes();
+  if (masks && columns.is_constant() && columns.constant() % width > 1) {
+    // What is left is one tile, with some lanes of its last vector idle.
+    std::int64_t left = columns.constant() - done.constant();
+    runs.push_back({Expr::size(done), 1, width, (left + width - 1) / width, {}, true});
+    return runs;
+  }
+  if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width, 1, {}, false});
+  done = done + whole * width;
+  if (done == columns) return runs;
+  if (masks && !(columns - done).is(1)) {
+    runs.push_back({Expr::size(done), 1, width, 1, {}, true});
+  } else {
+    runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
+  }
+  return runs;
+}
+
+void ContractionTiling::choose_tile(const Schedule& schedule) {
+  std::int64_t lanes = lowering_.size(extent(roles_.lane));
+  width = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
+  vectors = std::max<std::int64_t>(1, value_of(schedule, "tile_columns", 2 * width) / width);
+  if (lanes < width * vectors ||
+      (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
+    // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
+    for (VarId axis : roles_.columns) {
+      bool even = extent(axis).is_constant() && extent(axis).constant() % vectors == 0;
+      if (even && vectors > 1 && lanes % width == 0) second = axis;
+    }
+    bool masks = lowering_.has_masks() && extent(roles_.lane).is_constant();
+    std::int64_t fill = (lanes + (masks ? width - 1 : 0)) / width;
+    if (!second.valid() && lanes < width * vectors) vectors = std::max<std::int64_t>(1, fill);
+  }
+  rows = value_of(schedule, "tile_rows", 4);
+  if (roles_.rows.empty()) {
+    rows = 1;
+    return;
+  }
+  // The longest, of those that fill a tile the innermost.
+  tile = *std::max_element(roles_.rows.begin(), roles_.rows.end(), [this](VarId a, VarId b) {
+    auto filled = [this](VarId axis) { return std::min(lowering_.size(extent(axis)), rows); };
+    return filled(a) <= filled(b);
+  });
+  if (!extent(tile).is_constant()) {
+    if (rows > kTailRows) rows -= rows % kTailRows;  // so that what is left comes in fours
+    return;
+  }
+  std::int64_t turns = extent(tile).constant();
+  if (turns == 0) return;
+  std::int64_t tiles = (turns + rows - 1) / rows;
+  rows = std::min(rows, (turns + tiles - 1) / tiles);  // tiles of nearly one size
+}
+
+RowCut ContractionTiling::cut_rows() const {
+  RowCut cut{extent(tile), floor_div(extent(tile), rows), {}, false};
+  cut.rest = cut.turns - cut.full * rows;
+  cut.clamped = !cut.rest.is_constant() && rows > kTailRows && rows % kTailRows == 0;
+  if (!cut.clamped) return cut;
+  cut.full = floor_div(cut.turns + (rows - 2), rows);
+  cut.rest = cut.turns - cut.full * rows;  // negative where the last tile is not full
+  return cut;
+}
+
+Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
+  if (!cut.clamped) return number < Expr::size(cut.full);
+  // The same said without a division: bounds follow from it.
+  return (Expr::index(kTailRows) < Expr::size(cut.turns)) &
+         (number * Expr::index(rows) + Expr::index(1) < Expr::size(cut.turns));
+}
+
+std::optional<SumCut> ContractionTiling::cut_for_cache(const ColumnRun& across) const {
+  const std::int64_t line = across.width * (second.valid() ? vectors : across.vectors) *
+                            std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  const std::int64_t most = kLineBytes / line;
+  auto depth = cut_sum(std::min(most, kLongestSum));
+  return depth && depth->turns >= 2 * std::min(most, kLongestSum) ? depth : std::nullopt;
+}
+
+std::optional<SumCut> ContractionTiling::cut_sum(std::int64_t most) const {
+  if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+  std::vector<VarId> order = reduction_order();
+  SumCut depth;
+  std::int64_t inner = 1, whole = 1;
+  bool full = false;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    if (!extent(*axis).is_constant() || extent(*axis).is(0)) return std::nullopt;
+    std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, most / inner);
+    while (factor > 1 && turns % factor != 0) --factor;
+    if (factor == turns) {
+      depth.inner.insert(depth.inner.begin(), *axis);
+    } else if (factor > 1) {
+      depth.split = *axis;
+      depth.factor = factor;
+      full = true;
+    } else {
+      depth.outer.insert(depth.outer.begin(), *axis);
+      full = true;
+    }
+    inner *= factor;
+    whole *= turns;
+  }
+  bool cut = inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
+  depth.turns = whole;
+  return cut ? std::optional(depth) : std::nullopt;
+}
+
+std::vector<VarId> ContractionTiling::reduction_order() const {
+  std::vector<VarId> order = stage_.reduction;
+  auto next = std::find_if(order.begin(), order.end(), [this](VarId axis) {
+    bool contiguous = extent(axis).is_constant() && extent(axis).constant() >= 8;
+    te::for_each_node(roles_.row_factor, [&](const ExprNode& node) {
+      if (!te::is_load(node)) return;
+      auto stride = lowering_.stride(node.buffer, te::index_of(node), axis);
+      contiguous = contiguous && stride && stride->is(1);
+    });
+    return contiguous;
+  });
+  if (next != order.end()) std::rotate(next, next + 1, order.end());
+  return order;
+}
+
+bool ContractionTiling::reads_once() const {
+  std::int64_t all = 1;
+  for (VarId axis : roles_.rows) all *= lowering_.size(extent(axis));
+  return all <= rows;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,115 @@
+#include "schedule/lines_ahead.h"
+
+namespace xyntra {
+
+using kir::Stmt;
+using te::Expr;
+using te::ExprNode;
+using te::Substitution;
+
+namespace {
+
+constexpr std::int64_t kAhead = 24;  // lines, where they are read once
+constexpr std::int64_t kReused =
+    64;  // tiles that read a line; beyond, waiting for it once costs nothing
+constexpr std::int64_t kManyTiles = 16;  // where their number is not known
+
+class Asking {
+ public:
+  Asking(Lowering& lowering, const ExprNode& weights, const TileColumns& columns)
+      : lowering_(lowering), weights_(weights), columns_(columns) {}
+
+  std::vector<Expr> index_at(Substitution at, std::int64_t vector) const {
+    at[columns_.lane.index] = columns_.first_lane;
+    if (columns_.other.valid()) {
+      at[columns_.other.index] = columns_.first_other + Expr::index(vector);
+    } else if (vector > 0) {
+      at[columns_.lane.index] = columns_.first_lane + Expr::index(vector * columns_.width);
+    }
+    std::vector<Expr> index;
+    for (const Expr& one : te::index_of(weights_)) index.push_back(lowering_.at(one, at));
+    return index;
+  }
+
+  Stmt ask(std::vector<Expr> index) const {
+    kir::Operand place{lowering_.placed(weights_.buffer), std::move(index), {}};
+    return Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)});
+  }
+
+  // Whether vectors of a line do not stand side by side.
+  bool apart(const Substitution& at) const {
+    if (!columns_.other.valid() || columns_.vectors < 2) return false;
+    const std::vector<Expr> first = index_at(at, 0);
+    std::vector<Expr> second = index_at(at, 1);
+    second.back() = second.back() - Expr::index(columns_.width);
+    const te::IndexAlgebra algebra(lowering_.kernel().variables);
+    for (std::size_t d = 0; d < first.size(); ++d) {
+      if (!algebra.simplified(second[d] - first[d]).is_integer_constant(0)) return true;
+    }
+    return false;
+  }
+
+ private:
+  Lowering& lowering_;
+  const ExprNode& weights_;
+  const TileColumns& columns_;
+};
+
+// Elements of a line that each of the tiles asks for. The fewer there turn out to be, the more it is.
+Expr share_of(std::int64_t elements, const Dim& tiles) {
+  auto share = [elements](std::int64_t count) { return (elements + count - 1) / count; };
+  if (tiles.is_constant()) return Expr::index(share(tiles.constant()));
+  Expr made = Expr::index(share(kManyTiles));
+  for (std::int64_t count = kManyTiles / 2; count > 0; count /= 2)
+    made = te::select(Expr::size(tiles) < Expr::index(2 * count), Expr::index(share(count)), std::move(made));
+  return made;
+}
+
+}  // namespace
+
+const ExprNode* lines_of(const Lowering& lowering, const ContractionRoles& roles, bool from_anywhere) {
+  const ExprNode* line = nullptr;
+  std::int64_t loads = 0;
+  te::for_each_node(roles.lane_factor, [&](const ExprNode& node) {
+    if (te::is_load(node)) line = &node, ++loads;
+  });
+  if (loads != 1 || roles.lane_in_rows || te::index_of(*line).empty()) return nullptr;
+  const bool from_memory = lowering.formula().buffer(line->buffer).role == te::BufferRole::Input;
+  return from_anywhere || from_memory ? line : nullptr;
+}
+
+std::vector<Stmt> ask_for_next_lines(Lowering& lowering, const ExprNode& weights, const TileColumns& columns,
+                                     const Substitution& bound, const Among& among, const Walk& walk,
+                                     const Distance& distance) {
+  const bool several = !among.count.is_constant() || among.count.constant() > 1;
+  const bool shared = among.number.defined() && several && lowering.size(among.count) <= kReused;
+  if (!shared || !walk.turns.is_constant()) return {};
+  const Asking asking(lowering, weights, columns);
+  Substitution start = bound;
+  for (const auto& [axis, value] : walk.first) start[axis] = value;
+  const std::int64_t panels = asking.apart(start) ? columns.vectors : 1;
+  const Expr share = share_of(columns.width * columns.vectors / panels, among.count);
+  Expr& innermost = start[walk.innermost.index];
+  innermost = innermost + Expr::index(distance.panels ? panels * distance.turns : distance.turns);
+  std::vector<Stmt> made;
+  for (std::int64_t vector = 0; vector < panels; ++vector) {
+    std::vector<Expr> index = asking.index_at(start, vector);
+    index.back() =
+        index.back() + (among.number * Expr::index(walk.turns.constant()) + walk.turn) * share;
+    made.push_back(asking.ask(std::move(index)));
+  }
+  return made;
+}
+
+std::vector<Stmt> ask_for_lines_soon(Lowering& lowering, const ExprNode& weights, const TileColumns& columns,
+                                     const Substitution& bound, const Walk& walk) {
+  const Asking asking(lowering, weights, columns);
+  Substitution later = bound;
+  later[walk.innermost.index] = later[walk.innermost.index] + Expr::index(kAhead);
+  std::vector<Stmt> made;
+  for (std::int64_t vector = 0; vector < columns.vectors; ++vector)
+    made.push_back(asking.ask(asking.index_at(later, vector)));
+  return made;
+}
+
+}  // namespace xyntra
