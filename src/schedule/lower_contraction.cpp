@@ -23,6 +23,8 @@ namespace {
 constexpr std::int64_t kHeavyFinish =
     6;  // operations; beyond, the epilogue is a loop and not written out for every register
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
+constexpr std::int64_t kPassTiles = 3;  // with fewer nothing is gained by passes
+constexpr std::int64_t kItems = 16;  // that a kernel should have at least, for threads to share
 constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
 
 // Rows of a register tile.
@@ -254,6 +256,25 @@ class TileLowering {
     return sums;
   }
 
+  // Work items that differ in their columns alone.
+  std::int64_t column_items(const ColumnRun& across) const {
+    std::int64_t items = std::max<std::int64_t>(1, lowering_.size(across.blocks));
+    for (VarId axis : roles_.columns)
+      items *= lowering_.size(extent(axis)) / (axis == tiling_.second ? tiling_.vectors : 1);
+    return items;
+  }
+
+  // Less than `part` of so many in a work item, where there would be too few for all threads; but not so few that nothing is
+  // gained by passes.
+  static std::int64_t shared_out(std::int64_t of, std::int64_t part, std::int64_t items, std::int64_t tiles) {
+    while (part > 1 && items * (of / part) < kItems) {
+      const std::int64_t fewer = largest_divisor(of, part - 1);
+      if (fewer < 1 || fewer * tiles < kPassTiles) break;
+      part = fewer;
+    }
+    return part;
+  }
+
   static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
     std::int64_t divisor = std::min(of, most);
     while (divisor > 1 && of % divisor != 0) --divisor;
@@ -275,15 +296,18 @@ class TileLowering {
       bool fits = full.is_constant() && rest.is(0) && full.constant() <= kTiles;
       if (!fits) return {};
       tiles = full.constant();
-      lines = largest_divisor(extent(line).constant(), kTiles / tiles);
+      lines = shared_out(extent(line).constant(), largest_divisor(extent(line).constant(), kTiles / tiles),
+                         column_items(across), tiles);
     } else {
       // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
       const std::int64_t row_bytes = depth->turns * std::max(bits_of(stage_.body.dtype()) / 8, 1);
       const std::int64_t most = std::clamp<std::int64_t>(tiling_.cache_bytes() / (tiling_.rows * row_bytes), 4, kTiles);
       tiles = full.is_constant() ? largest_divisor(full.constant(), most) : most;
       if (full.is_constant() && tiles < std::min(full.constant(), most / 2)) tiles = most;
+      if (full.is_constant() && tiles > 0 && full.constant() % tiles == 0)
+        tiles = shared_out(full.constant(), tiles, column_items(across), 1);
     }
-    if (lines * tiles < 3) return {};
+    if (lines * tiles < kPassTiles) return {};
     for (VarId axis : roles_.rows) {
       if (axis == tiling_.tile || axis == line) continue;
       bound[axis.index] = Expr::index(0);
