@@ -78,7 +78,8 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::PrefetchFar: return kPrefetch;
     case Intrinsic::TileZero: return kTileZero;
     case Intrinsic::TileLoad: return kTileLoad;
-    case Intrinsic::TileLoadRows: return kTileLoadRows;
+    case Intrinsic::TileLoadRows:
+    case Intrinsic::TileLoadRowsFar: return kTileLoadRows;
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
     case Intrinsic::MultiplyPairsBf16: return kMultiplyPairs;
@@ -107,6 +108,7 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:
+    case Intrinsic::TileLoadRowsFar:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
     case Intrinsic::MultiplyPairsBf16:

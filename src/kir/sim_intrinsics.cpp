@@ -60,6 +60,7 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:
+    case Intrinsic::TileLoadRowsFar:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
       each_lane([&](std::size_t i) { return tile_call(context, step, i); });

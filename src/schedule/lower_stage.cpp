@@ -85,19 +85,13 @@ StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::ve
       free_(std::move(free)),
       reduction_(stage.reduction),
       keep_order_(keep_order) {
-  const te::Formula& formula = lowering.formula();
-  bool read_here = false;
-  for (const te::Stage& other : formula.stages) {
-    te::for_each_node(other, [&](const ExprNode& node) {
-      read_here = read_here || (te::is_load(node) && node.buffer == stage.target);
-    });
-  }
-  const bool leaves = formula.buffer(stage.target).role == te::BufferRole::Output && !read_here;
-  if (leaves && stage.kind == te::Stage::Kind::MapReduce) stream_ = lowering.outgrows_caches(stage.target);
+  const bool plain = stage.kind == te::Stage::Kind::MapReduce;
+  if (plain && lowering.leaves(stage.target)) stream_ = lowering.outgrows_caches(stage.target);
   strip_ = choose_strip();
   if (!strip_) return;
   together_ = vectors_together();
   if (has_functions() && stream_.defined()) ahead_ = some_elements_ahead();
+  if (plain && lays_out_blocks()) ahead_ = some_blocks_ahead();
   drop(free_, strip_->axis);
   drop(reduction_, strip_->axis);
 }
@@ -131,6 +125,43 @@ Ahead StageLowering::some_elements_ahead() const {
     made.distance = kBytes * 8 / bits_of(expr.dtype());
   }
   return made;
+}
+
+// Elements of an input beyond the second cache, in blocks for others, such as rows of factors for tiles.
+bool StageLowering::lays_out_blocks() const {
+  const te::Formula& formula = lowering_.formula();
+  const Target& target = lowering_.target();
+  const Expr& load = copied();
+  const bool copies = target.kind == TargetKind::Cpu && stage_.reducer == te::Reducer::None &&
+                      load->op == te::ExprOp::Load &&
+                      formula.buffer(stage_.target).role == te::BufferRole::Temporary &&
+                      formula.variable(strip_->axis).extent.is_constant();
+  if (!copies) return false;
+  const te::BufferInfo& from = formula.buffer(load->buffer);
+  return from.role == te::BufferRole::Input &&
+         lowering_.size(product(from.shape)) / 8 * bits_of(from.dtype) > target.l2_bytes;
+}
+
+const Expr& StageLowering::copied() const {
+  return stage_.body->op == te::ExprOp::Cast ? stage_.body->operands[0] : stage_.body;
+}
+
+// A strip is as short as a block, and the next one lies behind it in memory. A second cache may not look ahead by itself.
+Ahead StageLowering::some_blocks_ahead() const {
+  constexpr std::int64_t kBytes = 2048;
+  const Expr& load = copied();
+  const std::vector<Expr> index = te::index_of(*load);
+  const std::int64_t block = lowering_.formula().variable(strip_->axis).extent.constant();
+  auto is = [&](VarId axis, std::int64_t stride) {
+    const auto found = lowering_.stride(load->buffer, index, axis);
+    return found && found->is(stride);
+  };
+  if (!is(strip_->axis, 1)) return {};
+  const std::int64_t turns = std::max<std::int64_t>(1, kBytes * 8 / bits_of(load.dtype()) / block);
+  for (VarId axis : stage_.axes) {
+    if (is(axis, block)) return {{load}, axis, {}, turns, 0};
+  }
+  return {};
 }
 
 // A function is a long chain of arithmetic in which every step waits for the one before: machines look ahead, but not
@@ -291,15 +322,18 @@ Stmt StageLowering::result(const Substitution& bound, Lowering::Body value) cons
 // The vector that starts at `first`, and before it a hint that the next work item's is wanted.
 Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) const {
   if (ahead_.loads.empty()) return vector;
-  const bool of_another_row = ahead_.axis.valid();
-  if (of_another_row) bound[ahead_.axis.index] = ahead_.next;
+  if (ahead_.axis.valid()) {
+    Expr& turn = bound[ahead_.axis.index];
+    turn = ahead_.next.defined() ? ahead_.next : turn + Expr::index(ahead_.turns);
+  }
   bound[strip_->axis.index] = first + Expr::index(ahead_.distance);
   std::vector<Stmt> statements;
   for (const Expr& load : ahead_.loads) {
     kir::Operand place{lowering_.placed(load->buffer), {}, {}};
     for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
-    statements.push_back(Stmt::call(of_another_row ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch,
-                                    {std::move(place)}));
+    const bool far = ahead_.next.defined();
+    statements.push_back(
+        Stmt::call(far ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch, {std::move(place)}));
   }
   statements.push_back(std::move(vector));
   return Stmt::block(std::move(statements));

@@ -20,12 +20,13 @@ struct Strip {
   std::int64_t width = 1;  // lanes; a power of two
 };
 
-// Loads along the strip, from memory: asked for ahead. Those of a row to come, or where no axis is given, those that are
-// some elements behind.
+// Loads along the strip, from memory: asked for ahead. Those of a row to come, those some turns of a loop behind, or where no
+// axis is given, those that are some elements behind.
 struct Ahead {
   std::vector<te::Expr> loads;
   te::VarId axis;  // of the stage
   te::Expr next;  // its turn there
+  std::int64_t turns = 0;  // beyond the one that is on, where there is no `next`
   std::int64_t distance = 0;
 };
 
@@ -74,6 +75,9 @@ class StageLowering {
   std::int64_t vectors_together() const;
   bool has_functions() const;
   Ahead some_elements_ahead() const;
+  bool lays_out_blocks() const;
+  const te::Expr& copied() const;  // by a stage that does
+  Ahead some_blocks_ahead() const;
   std::int64_t cost_along(te::VarId axis, bool reduces) const;
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;

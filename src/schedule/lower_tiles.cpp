@@ -26,6 +26,8 @@ constexpr std::int64_t kFetching = 4;  // blocks, where their number is not know
 constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
 constexpr std::int64_t kSlots = 2;  // sums of one block are made while those of the one before are finished
 constexpr std::int64_t kBlockRows = kAcross * kRows;
+constexpr std::int64_t kTileBytes = 1024;
+constexpr std::int64_t kSumPastCaches = 512;  // memory takes two lines of results meanwhile, and is not waited for
 constexpr std::int64_t kWrittenOut = 4;  // rows of results between two steps; more of them are a loop
 
 // ---- the products
@@ -40,6 +42,8 @@ class TilesLowering {
     const std::int64_t k = extent(form_.k).constant();
     steps_ = k / kDepth;
     tail_ = k % kDepth;
+    if (lowering_.leaves(stage_.target) && sum_length() >= kSumPastCaches)
+      past_caches_ = lowering_.outgrows(stage_.target, lowering_.target().l2_bytes);
     stored_together_ =
         lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kAcross * kColumns);
   }
@@ -74,6 +78,16 @@ class TilesLowering {
     bool fetches = false;
   };
 
+  // What of a step's tiles gets a place in the innermost cache.
+  struct Near {
+    bool panels = false, rows = false;
+  };
+
+  std::int64_t sum_length() const {
+    std::int64_t length = 1;
+    for (VarId loop : stage_.reduction) length *= lowering_.size(extent(loop));
+    return length;
+  }
   Dim row_count() const { return tile_.count(lowering_.formula()); }
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
   const std::string& name(VarId loop) const { return lowering_.formula().variable(loop).name; }
@@ -284,14 +298,22 @@ class TilesLowering {
       return Stmt::block({std::move(step), part_of_results(*before, finished, one, windows * in_line)});
     };
     std::vector<Stmt> steps;
-    if (steps_ > 0) {
-      VarId turn = lowering_.loop(name(form_.k), steps_);
-      const Expr step = Expr::variable(turn);
-      Stmt body = with_results(one_step(block, bound, along, step, kDepth), step);
+    auto part = [&](std::int64_t first, std::int64_t count, const Near& near) {
+      if (count == 0) return;
+      VarId turn = lowering_.loop(name(form_.k), count);
+      const Expr step = first == 0 ? Expr::variable(turn) : Expr::variable(turn) + Expr::index(first);
+      Stmt body = with_results(one_step(block, bound, along, step, kDepth, near), step);
       steps.push_back(Stmt::loop(LoopKind::Serial, turn, std::move(body)));
-    }
+    };
+    const bool windowed = windows > 1 || !counted, rows = windowed || !rows_pass_by();
+    const std::int64_t room = steps_in_cache();
+    std::int64_t kept = std::min(steps_, room);
+    if (windowed && !(counted && windows * in_line <= room)) kept = 0;
+    part(0, kept, {true, rows});
+    part(kept, steps_ - kept, {false, rows});
     const Expr last = Expr::index(steps_);
-    if (tail_ > 0) steps.push_back(with_results(one_step(block, bound, along, last, tail_), last));
+    if (tail_ > 0)
+      steps.push_back(with_results(one_step(block, bound, along, last, tail_, {kept > 0, rows}), last));
     Stmt body = Stmt::block(std::move(steps));
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
       body = Stmt::loop(LoopKind::Serial, *loop, body);
@@ -317,9 +339,24 @@ class TilesLowering {
     return part_of_results(block, base, Expr::index(0), 1);
   }
 
+  // A panel is read again for the next block of rows. As many of its first steps stay in the innermost cache meanwhile as fill
+  // two thirds of it; if the others came in, too, each would be gone before its turn.
+  std::int64_t steps_in_cache() const {
+    return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes);
+  }
+  // Rows are read again a panel later, when all the others have passed. So they stay outside, and leave the cache to panels and to
+  // sums on their way to results. Not so rows that lie apart: with a piece of one, the cache brings the next piece of it along.
+  bool rows_pass_by() const {
+    const Shape& shape = lowering_.formula().buffer(form_.a->buffer).shape;
+    Dim apart = tile_.step;
+    for (std::size_t d = tile_.dimension + 1; d < shape.size(); ++d) apart = apart * shape[d];
+    const bool all_stay = 2 * steps_ <= steps_in_cache();
+    return apart.is(kDepth) && !all_stay;
+  }
+
   // 32 of k, or those that are left.
   Stmt one_step(const Block& block, Substitution bound, const std::vector<RowTile>& along, const Expr& step,
-                std::int64_t depth) {
+                std::int64_t depth, const Near& near) {
     bound[form_.k.index] = step * Expr::index(kDepth);
     std::vector<Stmt> made;
     for (std::int64_t v = 0; v < block.panels; ++v) {
@@ -327,7 +364,7 @@ class TilesLowering {
       Expr panel = lowering_.body(form_.b, bound).value;
       const auto pairs = static_cast<std::int64_t>(
           pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape));
-      made.push_back(Stmt::call(Intrinsic::TileLoadRows,
+      made.push_back(Stmt::call(near.panels ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
                                  number(pairs_loaded()), number(kDepth), number(pairs), number(1)}));
     }
@@ -339,7 +376,7 @@ class TilesLowering {
       Expr rows = lowering_.body(form_.a, bound).value;
       Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
       made.push_back(Stmt::call(
-          Intrinsic::TileLoadRows,
+          near.rows ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
           {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
            number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
       for (std::int64_t v = 0; v < block.panels; ++v)
@@ -382,7 +419,7 @@ class TilesLowering {
       const Expr value = Expr::load(kept_, DType::F32, {block.slot, kept, within});
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
-      Stmt store = lowering_.store(stage_, bound, std::move(result));
+      Stmt store = lowering_.store(stage_, bound, std::move(result), past_caches_);
       if (block.masked) store = Stmt::branch(column < Expr::size(extent(form_.n)), std::move(store));
       panels.push_back(Stmt::loop(LoopKind::Vector, lane, std::move(store)));
     }
@@ -407,6 +444,7 @@ class TilesLowering {
   TileRows tile_;
   kir::BufferId sum_, left_, right_, kept_;
   bool stored_together_ = false;  // results of two panels
+  Expr past_caches_;  // when results go there
   std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones of 32, and what is left
 };
 

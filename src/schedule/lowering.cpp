@@ -274,13 +274,24 @@ Expr Lowering::at(const Expr& index, const te::Substitution& variables) {
 // from 32 MB on, stores past the caches are faster even when the next kernel reads what they wrote.
 Expr Lowering::outgrows_caches(te::BufferId buffer) const {
   constexpr std::int64_t kParts = 8;
+  return target_.kind == TargetKind::Cpu ? outgrows(buffer, kParts * target_.last_level_bytes) : Expr();
+}
+
+Expr Lowering::outgrows(te::BufferId buffer, std::int64_t most) const {
   const BufferInfo& info = formula_.buffer(buffer);
-  if (target_.kind != TargetKind::Cpu) return {};
-  Dim bytes = product(info.shape) * Dim(bits_of(info.dtype));
-  bytes = floor_div(bytes, 8);
-  const std::int64_t most = kParts * target_.last_level_bytes;
+  const Dim bytes = floor_div(product(info.shape) * Dim(bits_of(info.dtype)), 8);
   if (!bytes.is_constant()) return Expr::index(most) < Expr::size(bytes);
   return bytes.constant() > most ? Expr::boolean(true) : Expr();
+}
+
+bool Lowering::leaves(te::BufferId buffer) const {
+  bool read_here = false;
+  for (const te::Stage& stage : formula_.stages) {
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      read_here = read_here || (te::is_load(node) && node.buffer == buffer);
+    });
+  }
+  return formula_.buffer(buffer).role == te::BufferRole::Output && !read_here;
 }
 
 kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variables, Body value,

@@ -85,6 +85,8 @@ class Lowering {
   // Whether a buffer takes so much memory that what is written to it is gone from the caches before anybody reads it:
   // known, or a question of sizes. Undefined where it is not so.
   te::Expr outgrows_caches(te::BufferId buffer) const;
+  te::Expr outgrows(te::BufferId buffer, std::int64_t bytes) const;  // whether it takes more than these
+  bool leaves(te::BufferId buffer) const;  // an output that no stage reads
   // Stages that are no more in the formula: whoever stores an element that one of them copies does that, too
   // (repeated_parts.h).
   void repeat(std::vector<te::Stage> parts);

@@ -109,8 +109,9 @@ class KernelEmitter {
   void size_tiles();
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
+  enum class TileMove : std::uint8_t { Load, LoadFar, Store };
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
-                   const te::Expr& columns, bool load, std::optional<kir::RowDimension> along);
+                   const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
 
   // units.cpp
   Status multiply_pairs(const kir::StmtNode& node);

@@ -19,6 +19,11 @@ constexpr std::int64_t kTiles = 8, kTileRows = 16, kRowBytes = 64;
 
 std::int64_t bytes_of_element(const kir::Buffer& buffer) { return bits_of(buffer.dtype) / 8; }
 
+bool loads_tile(kir::Intrinsic intrinsic) {
+  return intrinsic == kir::Intrinsic::TileLoad || intrinsic == kir::Intrinsic::TileLoadRows ||
+         intrinsic == kir::Intrinsic::TileLoadRowsFar;
+}
+
 }  // namespace
 
 bool KernelEmitter::uses_tiles(const kir::Stmt& statement) {
@@ -85,7 +90,7 @@ void KernelEmitter::size_tiles() {
     if (node.kind != kir::StmtNode::Kind::Call) return;
     const auto& o = node.operands;
     if (node.intrinsic == kir::Intrinsic::TileStore) look(o[1], o[0], o[2].value, o[3].value);
-    if (node.intrinsic != kir::Intrinsic::TileLoad && node.intrinsic != kir::Intrinsic::TileLoadRows) return;
+    if (!loads_tile(node.intrinsic)) return;
     look(o[0], o[1], o[2].value, o[3].value);
     loaded.insert(o[0].buffer.index);
   });
@@ -144,7 +149,7 @@ void KernelEmitter::leave() {
 
 // Part of a tile goes through memory of our own, row by row: elsewhere nothing beyond the part may be touched.
 Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Operand& memory,
-                                const te::Expr& rows_given, const te::Expr& columns_given, bool load,
+                                const te::Expr& rows_given, const te::Expr& columns_given, TileMove how,
                                 std::optional<kir::RowDimension> along) {
   XYNTRA_TRY(Value * number, tile(tile_operand));
   const kir::Buffer& buffer = kernel_.buffer(memory.buffer);
@@ -162,22 +167,24 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
       from_row_to_row = from_row_to_row * buffer.shape[d];
   }
   Value* stride = b_.CreateMul(size(from_row_to_row), n(width));
-  auto access = load ? llvm::Intrinsic::x86_tileloadd64 : llvm::Intrinsic::x86_tilestored64;
-  auto whole_at = [&](Value* pointer, Value* step) {
-    b_.CreateIntrinsic(access, {}, {number, pointer, step});
+  const bool load = how != TileMove::Store;
+  const auto near = load ? llvm::Intrinsic::x86_tileloadd64 : llvm::Intrinsic::x86_tilestored64;
+  const auto access = how == TileMove::LoadFar ? llvm::Intrinsic::x86_tileloaddt164 : near;
+  auto whole_at = [&](Value* pointer, Value* step, llvm::Intrinsic::ID by) {
+    b_.CreateIntrinsic(by, {}, {number, pointer, step});
   };
   const TileSize& all = tile_sizes_[tile_operand.buffer.index];
   Value* is_whole =
       b_.CreateAnd(b_.CreateICmpEQ(rows, n(all.rows)), b_.CreateICmpEQ(row_bytes, n(all.row_bytes)));
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(is_whole); known != nullptr && known->isOne()) {
-    whole_at(at.pointer, stride);
+    whole_at(at.pointer, stride, access);
     return {};
   }
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(context_, name, function_); };
   auto *whole = block("whole"), *part = block("part"), *after = block("after");
   b_.CreateCondBr(is_whole, whole, part);
   b_.SetInsertPoint(whole);
-  whole_at(at.pointer, stride);
+  whole_at(at.pointer, stride, access);
   b_.CreateBr(after);
 
   b_.SetInsertPoint(part);
@@ -194,7 +201,7 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
           zero, b_.CreateConstGEP1_64(row_type, tile_staging_, static_cast<std::uint64_t>(row)), Align(64));
     }
   } else {
-    whole_at(tile_staging_, n(kRowBytes));
+    whole_at(tile_staging_, n(kRowBytes), near);
   }
   llvm::SmallVector<llvm::Constant*, 64> ids;
   for (std::int64_t i = 0; i < kRowBytes; ++i) ids.push_back(b_.getInt8(static_cast<std::uint8_t>(i)));
@@ -217,7 +224,7 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   row->addIncoming(next, body);
   b_.CreateCondBr(b_.CreateICmpSLT(next, rows), body, done);
   b_.SetInsertPoint(done);
-  if (load) whole_at(tile_staging_, n(kRowBytes));
+  if (load) whole_at(tile_staging_, n(kRowBytes), near);
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
   return {};
@@ -232,14 +239,16 @@ Status KernelEmitter::tile_call(const kir::StmtNode& node) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {number});
       return {};
     }
-    case kir::Intrinsic::TileLoad: return move_tile(o[0], o[1], o[2].value, o[3].value, true, {});
-    case kir::Intrinsic::TileLoadRows: {
+    case kir::Intrinsic::TileLoad: return move_tile(o[0], o[1], o[2].value, o[3].value, TileMove::Load, {});
+    case kir::Intrinsic::TileLoadRows:
+    case kir::Intrinsic::TileLoadRowsFar: {
       const auto along = kir::row_dimension(node, kir::places_of(node.intrinsic)[1],
                                             kernel_.buffer(o[1].buffer).shape.size());
       require(along.has_value(), "codegen: a tile without a dimension of rows");
-      return move_tile(o[0], o[1], o[2].value, o[3].value, true, along);
+      const bool far = node.intrinsic == kir::Intrinsic::TileLoadRowsFar;
+      return move_tile(o[0], o[1], o[2].value, o[3].value, far ? TileMove::LoadFar : TileMove::Load, along);
     }
-    case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, false, {});
+    case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, TileMove::Store, {});
     case kir::Intrinsic::TileMultiplyBf16: {
       XYNTRA_TRY(Value * sum, tile(o[0]));
       XYNTRA_TRY(Value * left, tile(o[1]));

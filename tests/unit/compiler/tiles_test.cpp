@@ -89,6 +89,46 @@ TEST(Tiles, ComputeWhatTheRoundedFormulaSays) {
   }
 }
 
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// The rows of packed factors pass by the innermost cache, and so do panels beyond the first 16 steps: kernels with one block.
+TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
+  auto loads = [](std::int64_t depth) {
+    const std::string text = *kernels_of(plan_of(layer(32, depth, 32), "amx"));
+    return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_far("));
+  };
+  EXPECT_EQ(loads(256), std::pair(std::size_t{4}, std::size_t{0}));   // rows and panels stay
+  EXPECT_EQ(loads(512), std::pair(std::size_t{2}, std::size_t{2}));   // panels stay
+  EXPECT_EQ(loads(1024), std::pair(std::size_t{2}, std::size_t{6}));  // half of them do
+}
+
+// The result of long sums, beyond the second cache, is not read into it before it is overwritten; an input beyond it is
+// asked for early.
+TEST(Tiles, MoveLargeMatricesPastTheCaches) {
+  struct Case {
+    std::int64_t rows, depth, columns;
+    bool result, input;
+  };
+  for (const Case& c : {Case{64, 64, 64, false, false}, Case{520, 32, 1088, false, false},
+                        Case{520, 512, 1088, true, false}, Case{1040, 544, 32, false, true}}) {
+    SCOPED_TRACE(std::to_string(c.rows) + " " + std::to_string(c.depth) + " " + std::to_string(c.columns));
+    const Plan plan = plan_of(layer(c.rows, c.depth, c.columns), "amx");
+    const std::string text = *kernels_of(plan);
+    EXPECT_EQ(times(text, "stream ") > 0, c.result);
+    EXPECT_EQ(times(text, "prefetch(") > 0, c.input);
+    if (c.result) continue;  // the simulator would take long
+    const std::vector<Datum> inputs{Datum::of(numbers({c.rows, c.depth}, 3))};
+    const std::vector<float> in_tiles = simulated(plan, inputs);
+    expect_near(in_tiles, evaluated(plan, inputs));
+    if (!has_tiles_here()) continue;
+    EXPECT_EQ(executed(plan, inputs, 2), in_tiles);
+  }
+}
+
 TEST(Tiles, TakeAnyNumberOfRows) {
   const Plan plan = plan_of(layer(Dim::symbol("n"), 64, 48), "amx");
   EXPECT_TRUE(uses_tiles(plan));
