@@ -596,13 +596,14 @@ class TileLowering {
     std::vector<Stmt> made;
     te::for_each_node(stage_.finish, [&](const ExprNode& node) {
       if (!te::is_load(node) || lowering_.formula().buffer(node.buffer).role != te::BufferRole::Input) return;
-      const bool along = std::ranges::any_of(te::index_of(node), [this](const Expr& index) {
-        return te::variables_of(index).count(roles_.lane) != 0;
-      });
-      if (!along) return;
+      const std::vector<Expr> indices = te::index_of(node);
+      const bool along = std::ranges::any_of(
+          indices, [this](const Expr& index) { return te::variables_of(index).count(roles_.lane) != 0; });
+      // A place that is looked up would have to be read to be asked for, also beyond the last column.
+      if (!along || std::ranges::any_of(indices, te::reads_data)) return;
       for (const Substitution& variables : places) {
         kir::Operand place{lowering_.placed(node.buffer), {}, {}};
-        for (const Expr& index : te::index_of(node)) place.index.push_back(lowering_.at(index, variables));
+        for (const Expr& index : indices) place.index.push_back(lowering_.at(index, variables));
         made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
       }
     });

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kSources = 7;  // with the result as many buffers as every device binds
 constexpr std::int64_t kFewestRows = 4;
+constexpr std::int64_t kLargestRow = 1 << 16, kMostGathered = 1 << 24;  // of one row, and of all that come along
 constexpr std::int64_t kGroupWords = 64;
 
 // One line of groups for each source, a thread for each word. `rows` are first word, words of a row, words from one to the next and
@@ -55,14 +56,16 @@ std::int64_t bytes_of(const DeviceRows& rows) { return rows.bytes * rows.count; 
 
 }  // namespace
 
-bool GatheredRows::takes(const DeviceRows& rows) const {
+bool GatheredRows::takes(const DeviceRows& rows, std::span<const DeviceRows> others) const {
   const webgpu::Limits& limits = device_->adapter().limits;
   const bool words = rows.offset % 4 == 0 && rows.bytes % 4 == 0 && rows.distance % 4 == 0;
   const bool bound = rows.from->bytes() <= std::min<std::int64_t>(limits.binding_bytes, INT32_MAX) &&
                      std::cmp_greater(limits.storage_buffers, kSources);
   const std::int64_t groups = round_up(bytes_of(rows) / 4, kGroupWords) / kGroupWords;
-  return words && bound && rows.bytes > 0 && rows.count >= kFewestRows &&
-         groups <= limits.workgroups_per_dimension;
+  std::int64_t bytes = bytes_of(rows);
+  for (const DeviceRows& other : others) bytes += bytes_of(other);
+  return words && bound && rows.bytes > 0 && rows.bytes <= kLargestRow && bytes <= kMostGathered &&
+         rows.count >= kFewestRows && groups <= limits.workgroups_per_dimension;
 }
 
 Status GatheredRows::record(std::vector<DeviceRows> rows, webgpu::Recording& recording) {

@@ -22,8 +22,8 @@ class GatheredRows {
  public:
   explicit GatheredRows(std::shared_ptr<webgpu::Device> device) : device_(std::move(device)) {}
 
-  // Whether that many rows are worth a dispatch, and fit one.
-  bool takes(const DeviceRows& rows) const;
+  // Whether that many rows are worth a dispatch, and fit one; large ones gain nothing. `others` come along.
+  bool takes(const DeviceRows& rows, std::span<const DeviceRows> others = {}) const;
   // The dispatches that bring them together, in place of those of the last call.
   Status record(std::vector<DeviceRows> rows, webgpu::Recording& recording);
   // After its submission: what is to be read, and then put where it belongs.

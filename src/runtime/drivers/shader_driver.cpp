@@ -168,7 +168,7 @@ class ShaderDriver : public KernelDriver {
     std::vector<webgpu::Device::Read> reads;
     std::vector<DeviceRows> gathered;
     for (const DeviceRows& rows : newer) {
-      if (!timed_ && gathered_rows_.takes(rows)) {
+      if (!timed_ && gathered_rows_.takes(rows, gathered)) {
         gathered.push_back(rows);
       } else {
         add_reads(rows, reads);
@@ -282,13 +282,19 @@ class ShaderDriver : public KernelDriver {
 
   Status add_workspace(const ShaderKernel& kernel, const SymbolBindings& sizes,
                        std::vector<BufferRange>& ranges) {
+    const webgpu::Limits& limits = shaders_->device->adapter().limits;
     std::int64_t end = 0;
     std::vector<std::pair<std::int64_t, std::int64_t>> parts;
-    for (const Dim& dim : kernel.workspace_bytes) {
-      XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
-      parts.emplace_back(end, rounded_within(std::max<std::int64_t>(bytes, 4), kWorkspaceStep,
-                                             shaders_->device->adapter().limits.binding_bytes));
-      end = round_up(end + parts.back().second, alignment_);
+    for (const std::int64_t step : {kWorkspaceStep, std::int64_t{4}}) {
+      if (step != kWorkspaceStep && end <= limits.buffer_bytes) break;  // in words where steps are too much
+      end = 0;
+      parts.clear();
+      for (const Dim& dim : kernel.workspace_bytes) {
+        XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
+        parts.emplace_back(end,
+                           rounded_within(std::max<std::int64_t>(bytes, 4), step, limits.binding_bytes));
+        end = round_up(end + parts.back().second, alignment_);
+      }
     }
     if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
       XYNTRA_CHECK_OK(submit());

@@ -100,6 +100,33 @@ const Attention kFixed[] = {{1, 1, 96, 512, 8, 32},
                             {2, 1, 64, 520, 8, 16, false, true},
                             {1, 1, 130, 600, 8, 8, false, true}};
 
+// A bias that is looked up: its place is not known before its index is read, and keys fill no block.
+TEST(LongAttention, BiasesMayBeLookedUp) {
+  Graph graph;
+  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name) {
+    return graph.output_of(graph.add_node(op, inputs, {name}, {}));
+  };
+  const ValueId q = graph.add_input("q", Type::tensor(DType::F32, Shape{1, 1, 96, 16})),
+                k = graph.add_input("k", Type::tensor(DType::F32, Shape{1, 1, 16, 520})),
+                v = graph.add_input("v", Type::tensor(DType::F32, Shape{1, 1, 520, 16})),
+                table = graph.add_input("table", Type::tensor(DType::F32, Shape{7})),
+                index = graph.add_input("index", Type::tensor(DType::I64, Shape{520}));
+  const ValueId scores = node("Add", {node("MatMul", {q, k}, "s"), node("Gather", {table, index}, "g")}, "a");
+  graph.outputs = {node("MatMul", {node("Softmax", {scores}, "p"), v}, "y")};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  CompileOptions options;
+  options.target = *find_target("avx512");
+  auto plan = make_plan(graph, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  EXPECT_TRUE(goes_by_blocks(*plan));
+  Tensor places = *Tensor::allocate(DType::I64, {520});
+  for (std::size_t i = 0; i < 520; ++i) places.mutable_view<std::int64_t>()[i] = static_cast<std::int64_t>(i % 14) - 7;
+  const std::vector<Datum> inputs{Datum::of(numbers({1, 1, 96, 16}, 1)), Datum::of(numbers({1, 1, 16, 520}, 2)),
+                                  Datum::of(numbers({1, 1, 520, 16}, 3)), Datum::of(numbers({7}, 4)),
+                                  Datum::of(std::move(places))};
+  expect_near(simulated(*plan, inputs), evaluated(*plan, inputs));
+}
+
 TEST(LongAttention, EveryTargetComputesTheSame) {
   for (const Attention& attention : kFixed) {
     SCOPED_TRACE(attention.keys.constant());

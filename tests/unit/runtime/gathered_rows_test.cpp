@@ -77,5 +77,14 @@ TEST_F(GatheredRowsTest, FewRowsAndPartsOfWordsAreLeftToCopies) {
   EXPECT_FALSE(gathered->takes(rows(0, 0, 8, 18, 4)));
 }
 
+TEST_F(GatheredRowsTest, LargeRowsAndTooManyOfThemAreLeftToCopies) {
+  make_buffers(1);
+  const DeviceRows large = rows(0, 0, 1 << 16, 1 << 17, 100);  // 6.25 MiB, of which nothing is looked at here
+  EXPECT_TRUE(gathered->takes(large));
+  EXPECT_TRUE(gathered->takes(large, std::vector{large}));
+  EXPECT_FALSE(gathered->takes(large, std::vector{large, large}));
+  EXPECT_FALSE(gathered->takes(rows(0, 0, (1 << 16) + 4, 1 << 17, 4)));
+}
+
 }  // namespace
 }  // namespace xyntra
