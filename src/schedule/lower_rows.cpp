@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
+#include "schedule/divided_exponents.h"
 #include "schedule/lower_stage.h"
 
 namespace xyntra {
@@ -244,34 +245,80 @@ class RowLowering {
     return writer.leaves_caches() && step(sums, {}).goes_along(writer);
   }
 
+  // What is written while everything has its place elsewhere.
+  template <class Write>
+  auto elsewhere(const Lowering::Places& places, const Write& write) {
+    return [this, places, write](const auto&... given) {
+      const Lowering::Places here = lowering_.places();
+      lowering_.put(places);
+      auto written = write(given...);
+      lowering_.put(here);
+      return written;
+    };
+  }
   // What a stage does where the row of that turn has everything.
   Beside in_turn(const Beside& writer, std::size_t turn) {
-    auto elsewhere = [this, turn](const auto& write) {
-      return [this, turn, write](const auto&... given) {
-        const Lowering::Places here = lowering_.places();
-        lowering_.put(turns_[turn]);
-        Stmt written = write(given...);
-        lowering_.put(here);
-        return written;
-      };
-    };
-    return {elsewhere(writer.round), elsewhere(writer.rest)};
+    return {elsewhere(turns_[turn], writer.round), elsewhere(turns_[turn], writer.rest)};
   }
 
   // All steps of a row but the last. The row before has been through them, and is written meanwhile, where there is one.
   Stmt steps_of(const Expr& row, std::size_t turn, bool has_before) {
-    const std::size_t last = steps_.back();
+    const std::size_t last = steps_.back(), sums = steps_[steps_.size() - 2];
+    lowering_.put(turns_[turn]);
     std::vector<Stmt> body;
     for (std::size_t s : steps_) {
       if (s == last) continue;
-      lowering_.put(turns_[turn]);
       StageLowering made = step(s, row + 1);
-      if (has_before && s == steps_[steps_.size() - 2]) {
+      if (s == 0 && rounds_guessed_ > 0) {
+        body.push_back(made.reduce_first(bound(s, row), rounds_guessed_));
+        continue;
+      }
+      if (has_before && s == sums)
         made.do_beside(in_turn(step(last, {}).beside(bound(last, row - 1)), 1 - turn));
+      if (s == sums && rounds_guessed_ > 0) {
+        Beside found = step(0, {}).reduced_beside(bound(0, row));
+        found.end = elsewhere(with_found_maximum(), found.end);
+        made.do_beside(std::move(found));
       }
       body.push_back(made.serial(bound(s, row)));
     }
+    if (rounds_guessed_ > 0) body.push_back(again_unless_near(row));
     return Stmt::block(std::move(body));
+  }
+
+  // ---- a guessed maximum
+  //
+  // exp(x - m) divided by the sum of these is the same number for every m; m is there so that no exponent is too large. The maximum of a row's
+  // beginning will do, if the row's own is hardly larger: then its elements are looked at once instead of twice. The
+  // row's own is found along with the sum, and where it is larger by more, the row is made again with it.
+
+  static constexpr std::int64_t kGuessedFrom = 4;  // of the rounds of a row, one part
+  static constexpr double kLead = 4;  // of the maximum; differences below it have an error of 2^-23
+
+  void guess_maximum() {
+    rounds_guessed_ = 0;
+    if (steps_ != std::vector<std::size_t>{0, 2, 3} || part_.stages.size() != 4) return;
+    if (!divides_exponents(lowering_.formula(), part_.stages)) return;
+    const StageLowering maximum = step(0, {}), sums = step(steps_[1], {});
+    if (maximum.reduces_along(sums)) rounds_guessed_ = maximum.rounds() / kGuessedFrom;
+  }
+
+  // The place of the maximum that is found while a guess is in its place.
+  Lowering::Places with_found_maximum() {
+    Lowering::Places places = lowering_.places();
+    places[part_.stages[0].target].buffer = found_;
+    return places;
+  }
+
+  Stmt again_unless_near(const Expr& row) {
+    const Stage& maximum = part_.stages[0];
+    const Substitution at = bound(0, row);
+    const Expr guess = lowering_.load_target(maximum, at);
+    const Expr found = elsewhere(with_found_maximum(), [&] { return lowering_.load_target(maximum, at); })();
+    Stmt again = step(steps_[1], {}).serial(bound(steps_[1], row));
+    again = Stmt::block({lowering_.store(maximum, at, found), std::move(again)});
+    const Expr near = found - guess <= Expr::number(found.dtype(), kLead);  // not so where one is not a number
+    return Stmt::branch(!near, std::move(again));
   }
 
   Stmt in_flight() {
@@ -283,6 +330,12 @@ class RowLowering {
     place();
     turns_.push_back(lowering_.places());
     own_.push_back(elements_);
+    guess_maximum();
+    if (rounds_guessed_ > 0) {
+      const te::BufferId maximum = part_.stages[0].target;
+      lowering_.place(maximum, Scope::Register, turns_[0].at(maximum).kept);
+      found_ = lowering_.placed(maximum);
+    }
     const std::int64_t count = alignment_.extent(rows_.back()).constant(), full = count / kRowsInFlight;
     VarId chunk = lowering_.loop("rows", full), pair = lowering_.loop("pair", kRowsInFlight / 2);
     const Expr first = Expr::variable(chunk) * Expr::index(kRowsInFlight),
@@ -356,6 +409,8 @@ class RowLowering {
   std::vector<std::size_t> steps_;  // stages, but for those that are made along with the next
   std::vector<VarId> outer_;  // loops over all rows but the innermost
   te::BufferId elements_;  // of two rows in flight, in one place
+  std::int64_t rounds_guessed_ = 0;  // of a row that its maximum is guessed from; 0: none
+  kir::BufferId found_;  // the maximum itself
   std::vector<Lowering::Places> turns_;  // where rows that are worked on at a time have everything
 };
 

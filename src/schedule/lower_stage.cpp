@@ -485,28 +485,74 @@ Stmt StageLowering::end_sums(kir::BufferId sums, const Substitution& bound) cons
   return Stmt::block(std::move(statements));
 }
 
+kir::BufferId StageLowering::place_of_sums() const {
+  return lowering_.scratch("a", stage_.body.dtype(), {chains(), strip_->width}, Scope::Register);
+}
+
+Stmt StageLowering::all_rounds(const Dim& rounds, const std::function<Stmt(const Expr& first)>& round) const {
+  const VarId block = lowering_.loop("b", rounds);
+  const Expr first = Expr::variable(block) * Expr::index(chains() * strip_->width);
+  return Stmt::loop(LoopKind::Serial, block, round(first));
+}
+
 Stmt StageLowering::along_reduction(const Substitution& bound) const {
   const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
-  kir::BufferId sums =
-      lowering_.scratch("a", stage_.body.dtype(), {chains(), strip_->width}, Scope::Register);
+  const kir::BufferId sums = place_of_sums();
   std::vector<Stmt> statements{begin_sums(sums)};
+  for (const Beside& other : beside_) {
+    if (other.begin) statements.push_back(other.begin());
+  }
   statements.push_back(turns(bound, [&](const Substitution& inner) {
-    std::vector<Stmt> parts, unrolled;
+    std::vector<Stmt> parts;
     const Dim round = chains() * strip_->width, rounds = floor_div(extent, round), done = rounds * round;
     if (!rounds.is(0)) {
-      VarId block = lowering_.loop("b", rounds);
-      const Expr first = Expr::variable(block) * Expr::size(round);
-      if (beside_.round) unrolled.push_back(beside_.round(first));
-      unrolled.push_back(add_round(sums, inner, first));
-      parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(unrolled))));
+      parts.push_back(all_rounds(rounds, [&](const Expr& first) {
+        std::vector<Stmt> unrolled;
+        for (const Beside& other : beside_) unrolled.push_back(other.round(first));
+        unrolled.push_back(add_round(sums, inner, first));
+        return Stmt::block(std::move(unrolled));
+      }));
     }
     const Dim left = extent - done;
-    if (beside_.rest && !left.is(0)) parts.push_back(beside_.rest(done, left));
+    for (const Beside& other : beside_) {
+      if (!left.is(0)) parts.push_back(other.rest(done, left));
+    }
     parts.push_back(add_rest(sums, inner, done));
     return Lowering::where_any(extent, Stmt::block(std::move(parts)));
   }));
   statements.push_back(end_sums(sums, bound));
+  for (const Beside& other : beside_) {
+    if (other.end) statements.push_back(other.end());
+  }
   return Stmt::block(std::move(statements));
+}
+
+std::int64_t StageLowering::rounds() const {
+  const bool alone = strip_ && strip_->reduces && free_.empty() && reduction_.empty();
+  if (!alone || strip_->width != lowering_.lanes() || chains() != kChains) return 0;
+  const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+  return extent.is_constant() ? extent.constant() / (kChains * strip_->width) : 0;
+}
+
+Stmt StageLowering::reduce_first(const Substitution& bound, std::int64_t rounds) const {
+  const kir::BufferId sums = place_of_sums();
+  Stmt some = all_rounds(rounds, [&](const Expr& first) { return add_round(sums, bound, first); });
+  return Stmt::block({begin_sums(sums), std::move(some), end_sums(sums, bound)});
+}
+
+bool StageLowering::reduces_along(const StageLowering& other) const {
+  if (rounds() == 0 || other.rounds() == 0) return false;
+  return lowering_.formula().variable(strip_->axis).extent ==
+         lowering_.formula().variable(other.strip_->axis).extent;
+}
+
+Beside StageLowering::reduced_beside(const Substitution& bound) const {
+  const StageLowering own = *this;
+  const kir::BufferId sums = place_of_sums();
+  return {[own, sums, bound](const Expr& first) { return own.add_round(sums, bound, first); },
+          [own, sums, bound](const Dim& first, const Dim&) { return own.add_rest(sums, bound, first); },
+          [own, sums] { return own.begin_sums(sums); },
+          [own, sums, bound] { return own.end_sums(sums, bound); }};
 }
 
 bool StageLowering::goes_along(const StageLowering& other) const {

@@ -43,6 +43,7 @@ std::optional<Alongside> made_alongside(const te::Formula& formula, const te::St
 struct Beside {
   std::function<kir::Stmt(const te::Expr& first)> round;  // some vectors, as many as the reduction has chains
   std::function<kir::Stmt(const Dim& first, const Dim& count)> rest;
+  std::function<kir::Stmt()> begin = {}, end = {};  // of one that reduces them as well
 };
 
 class StageLowering {
@@ -55,12 +56,18 @@ class StageLowering {
   std::int64_t cost() const { return cost_; }
   void look_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
   void make(Alongside alongside) { alongside_ = std::move(alongside); }
-  void do_beside(Beside beside) { beside_ = std::move(beside); }
+  void do_beside(Beside beside) { beside_.push_back(std::move(beside)); }
 
   bool leaves_caches() const { return stream_.defined(); }
   // Whether both go along as many elements and nothing else loops: this one reduces them, the other makes one of each.
   bool goes_along(const StageLowering& other) const;
   Beside beside(const te::Substitution& bound) const;
+  // Whether both reduce as many elements and nothing else loops; and what this one does while the other goes along.
+  bool reduces_along(const StageLowering& other) const;
+  Beside reduced_beside(const te::Substitution& bound) const;
+  // Rounds of a reduction, if it has a strip and nothing else loops; and its result if there were but the first of them.
+  std::int64_t rounds() const;
+  kir::Stmt reduce_first(const te::Substitution& bound, std::int64_t rounds) const;
   // Whether it makes the elements of a strip and nothing else loops; and the loop of several that do, round by round.
   bool has_rounds() const;
   kir::Stmt in_rounds(const std::vector<Beside>& writers) const;
@@ -91,9 +98,11 @@ class StageLowering {
   kir::Stmt in_lanes(std::int64_t lanes, const std::function<kir::Stmt(const te::Expr& lane)>& body) const;
   kir::Stmt added(kir::BufferId sums, const te::Substitution& bound, const te::Expr& chain,
                   const te::Expr& lane) const;
+  kir::BufferId place_of_sums() const;
   kir::Stmt begin_sums(kir::BufferId sums) const;
   kir::Stmt add_round(kir::BufferId sums, te::Substitution bound, const te::Expr& first) const;
   kir::Stmt add_rest(kir::BufferId sums, te::Substitution bound, const Dim& done) const;
+  kir::Stmt all_rounds(const Dim& rounds, const std::function<kir::Stmt(const te::Expr& first)>& round) const;
   kir::Stmt end_sums(kir::BufferId sums, const te::Substitution& bound) const;
   kir::Stmt write_round(te::Substitution bound, const te::Expr& first) const;
   kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
@@ -114,7 +123,7 @@ class StageLowering {
   te::Expr stream_;  // when its results go past the caches
   Ahead ahead_;
   Alongside alongside_;
-  Beside beside_;
+  std::vector<Beside> beside_;
 };
 
 }  // namespace xyntra

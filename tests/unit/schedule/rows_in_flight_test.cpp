@@ -19,6 +19,7 @@ using te::Reducer;
 
 // What kernels of these forms have.
 constexpr const char* kInFlight = "for pair < 16";
+constexpr const char* kGuessed = "<= 4";  // a maximum that was guessed from a row's beginning is near enough
 constexpr const char* kTogether = "[rows * 4 + 3, ";
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -108,13 +109,22 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
   }
 }
 
-// On a machine with so little cache that everything goes past it. The simulator looks at every access.
-std::vector<float> simulated(const te::Formula& formula, const char* target_name, const std::vector<float>& x,
-                             const std::string& form, const std::vector<float>& weights = {}) {
+// On a machine with so little cache that everything goes past it.
+Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name) {
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
-  const Schedule schedule{"row", Exactness::Reassociating, {}};
-  auto kernel = lower(formula, schedule, target, {}, "k");
+  return lower(formula, Schedule{"row", Exactness::Reassociating, {}}, target, {}, "k");
+}
+
+std::string kernel_text(const te::Formula& formula, const char* target_name) {
+  auto kernel = lowered(formula, target_name);
+  return kernel ? kir::to_string(*kernel) : kernel.error().message;
+}
+
+// The simulator looks at every access.
+std::vector<float> simulated(const te::Formula& formula, const char* target_name, const std::vector<float>& x,
+                             const std::string& form, const std::vector<float>& weights = {}) {
+  auto kernel = lowered(formula, target_name);
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   for (const char* one : {kInFlight, kTogether})
     EXPECT_EQ(kir::to_string(*kernel).find(one) != std::string::npos, one == form) << one;
@@ -143,6 +153,56 @@ TEST(RowsInFlight, SoftmaxIsRight) {
       expect_near(simulated(softmax(rows), target, x, kInFlight), softmax_of(x, length));
     }
   }
+}
+
+// Rows whose maximum is guessed from their beginning: near, far, without end, no number, and guesses that are none.
+TEST(RowsInFlight, MaximaThatAreGuessedAreMadeGood) {
+  const Rows rows{140, 517};
+  const auto length = static_cast<std::size_t>(rows.length);
+  std::vector<float> x = numbers(rows);
+  auto late = [&](std::size_t row, float value) { x[row * length + length - 30] = value; };
+  late(1, 5.5F);
+  late(2, 7.5F);
+  late(3, 8.5F);
+  late(4, 1000.0F);
+  late(5, std::numeric_limits<float>::max());
+  late(6, kInfinity);
+  late(7, std::numeric_limits<float>::quiet_NaN());
+  x[8 * length + 516] = 200.0F;  // among the elements that fill no vector
+  x[9 * length + 511] = 200.0F;
+  for (std::size_t k = 0; k < 300; ++k) x[10 * length + k] = -kInfinity;
+  for (std::size_t k = 0; k < length; ++k) x[11 * length + k] = -kInfinity;
+  for (std::size_t k = 0; k < 300; ++k) x[12 * length + k] = std::numeric_limits<float>::quiet_NaN();
+  for (std::size_t k = 0; k < 300; ++k) x[32 * length + k] = -3000.0F;  // the last one of a work item
+  for (std::size_t k = 0; k < 300; ++k) x[139 * length + k] = -3000.0F;  // and one that fills none
+  const std::vector<float> expected = softmax_of(x, length);
+  for (const char* target : {"avx2", "avx512", "neon"}) {
+    SCOPED_TRACE(target);
+    EXPECT_NE(kernel_text(softmax(rows), target).find(kGuessed), std::string::npos);
+    const std::vector<float> got = simulated(softmax(rows), target, x, kInFlight);
+    expect_near(got, expected);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (!std::isnan(expected[i]) && expected[i] > 1e-4F) {
+        ASSERT_LT(std::abs(got[i] / expected[i] - 1), 1e-6F) << "element " << i;
+      }
+    }
+  }
+}
+
+// What depends on the maximum itself keeps it: log(softmax) among others. So do rows too short to guess from.
+TEST(RowsInFlight, MaximaThatResultsAreMadeOfAreNotGuessed) {
+  const Rows rows{140, 517};
+  Builder made("softmax");
+  const Buffer x = made.input(0, "x", DType::F32, {rows.count, rows.length});
+  const Buffer y = made.output(0, "y", DType::F32, {rows.count, rows.length});
+  const Axis r = made.axis(rows.count), k = made.axis(rows.length), l = made.axis(rows.length);
+  const Axis s = made.axis(rows.count), t = made.axis(rows.count), j = made.axis(rows.length);
+  const Buffer most = made.reduce("m", Axes{r}, Reducer::Max, Axes{k}, x(r, k));
+  const Buffer sum = made.reduce("s", Axes{s}, Reducer::Sum, Axes{l}, exp(x(s, l) - most(s)));
+  const Expr element = exp(x(t, j) - most(t));
+  made.write(y, Axes{t, j}, element / sum(t) + element);
+  EXPECT_EQ(kernel_text(std::move(made).finish(), "avx512").find(kGuessed), std::string::npos);
+  EXPECT_EQ(kernel_text(softmax({132, 128}), "avx512").find(kGuessed), std::string::npos);
 }
 
 // Their elements are read three times, and would push each other out of the innermost cache.
