@@ -111,9 +111,9 @@ class TileLowering {
   // A block of rows for all columns, one tile after another.
   Stmt block(Substitution bound, const RowBlock& rows) {
     tiling_.tile = rows.axis;
-    then_ = rows.then;
+    added_ = rows.added;
     ahead_ = rows.ahead;
-    then_lane_ = rows.lane;
+    added_lane_ = rows.lane;
     std::vector<VarId> loops;
     auto over = [&](VarId axis, const Dim& turns) {
       if (turns.is(1)) return Expr::index(0);
@@ -531,25 +531,45 @@ class TileLowering {
                            first ? sum_of_part : so_far(row, vector, lane) + sum_of_part);
       });
     };
+    // What is added to for all vectors of a row stays in a register meanwhile.
+    kir::BufferId total;
+    if (added_ != nullptr) total = lowering_.scratch("t", added_->body.dtype(), {width}, Scope::Register);
+    auto total_at = [&](const Expr& lane) { return Expr::load(total, added_->body.dtype(), {lane}); };
+    auto with_total = [&](const Expr& row, Stmt body) {
+      auto at_lane = [&](const Expr& lane) {
+        Substitution variables = at_row(bound, row);
+        variables[added_lane_.index] = lane;
+        return variables;
+      };
+      const Expr held = Expr::load(added_->target, added_->body.dtype(), added_->store);
+      Stmt before = lanes(width, [&](const Expr& lane) {
+        return Stmt::store(total, {lane}, lowering_.at(held, at_lane(lane)));
+      });
+      Stmt after = lanes(width, [&](const Expr& lane) {
+        return lowering_.store(*added_, at_lane(lane), {{}, total_at(lane)});
+      });
+      return Stmt::block({std::move(before), std::move(body), std::move(after)});
+    };
     auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
       Substitution variables = at_column(at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
       Stmt stored = lowering_.store(stage_, variables, std::move(result));
-      if (then_ != nullptr) {
-        variables[then_lane_.index] = lane;
-        stored = Stmt::block(
-            {std::move(stored), lowering_.store(*then_, variables, lowering_.body(then_->body, variables))});
+      if (added_ != nullptr) {
+        const Expr added = lowering_.at(added_->body, variables);
+        stored = Stmt::block({std::move(stored), Stmt::store(total, {lane}, total_at(lane) + added)});
       }
       return where_column(vector, lane, std::move(stored), {});
     };
     auto finish_each = [&](const std::function<Expr(const Expr&, const Expr&, const Expr&)>& value) {
       return unrolled("r", rows, [&](const Expr& row) {
-        return where_row(row, unrolled("v", vectors, [&](const Expr& vector) {
-                           return lanes(width, [&](const Expr& lane) {
-                             return finished(value(row, vector, lane), row, vector, lane);
-                           });
-                         }));
+        Stmt each_vector = unrolled("v", vectors, [&](const Expr& vector) {
+          return lanes(width, [&](const Expr& lane) {
+            return finished(value(row, vector, lane), row, vector, lane);
+          });
+        });
+        if (added_ != nullptr) each_vector = with_total(row, std::move(each_vector));
+        return where_row(row, std::move(each_vector));
       });
     };
     auto finish_kept = [&] {
@@ -560,7 +580,7 @@ class TileLowering {
       return Stmt::loop(LoopKind::Serial, row, where_row(r, std::move(body)));
     };
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2 &&
-                 then_ == nullptr;
+                 added_ == nullptr;
     if (pass != nullptr) {
       Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
                         : finish_each([&](const Expr& row, const Expr& vector, const Expr& lane) {
@@ -722,8 +742,8 @@ class TileLowering {
   ContractionTiling tiling_;
   std::optional<WindowBorder> border_;
   bool ahead_ = false;
-  const Stage* then_ = nullptr;
-  VarId then_lane_;
+  const Stage* added_ = nullptr;
+  VarId added_lane_;
 };
 
 }  // namespace

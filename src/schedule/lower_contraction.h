@@ -33,9 +33,9 @@ struct RowBlock {
   std::int64_t count = 1;  // of a register tile
   std::int64_t tiles = 1;
   bool ahead = false;  // panels lie one behind the other: while tiles use one, they ask for the next
-  // Done with every element once it is stored, epilogue and all written out for every register: a stage without a sum that
-  // has the same loops, and `lane` for the number of a vector's lane.
-  const te::Stage* then = nullptr;
+  // Adds every element of a row to what its target holds, lane by lane, once it is stored; the epilogue is written out for
+  // every register. A stage that has the same loops, and `lane` for the number of a vector's lane.
+  const te::Stage* added = nullptr;
   te::VarId lane = {};
 };
 kir::Stmt lower_row_block(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,

@@ -20,7 +20,10 @@ namespace {
 class KeyBlockLowering {
  public:
   KeyBlockLowering(Lowering& lowering, const KeyBlocks& blocks, const Schedule& schedule)
-      : lowering_(lowering), blocks_(blocks), schedule_(schedule) {}
+      : lowering_(lowering), blocks_(blocks), schedule_(schedule) {
+    std::erase_if(schedule_.knobs, [](const Knob& one) { return one.name == "tile_columns"; });
+    schedule_.knobs.push_back({"tile_columns", blocks_.tile_columns});
+  }
 
   std::vector<Stmt> phases() {
     std::vector<Stmt> made;
@@ -35,15 +38,16 @@ class KeyBlockLowering {
       rows_[row.index] = Expr::variable(grid.back());
     }
     const Dim& queries = extent(blocks_.query);
-    const std::int64_t together = blocks_.queries();
+    const std::int64_t together = blocks_.queries.queries();
     const Dim full = floor_div(queries, together), rest = queries - full * together;
     VarId number = lowering_.loop("q", rest.is(0) ? full : full + 1);
     grid.push_back(number);
-    Stmt body = block(Expr::variable(number) * Expr::index(together), {});
+    Stmt body = block(blocks_.queries, Expr::variable(number) * Expr::index(together), {});
     if (!body.defined()) return {};
     if (!rest.is(0)) {
       // The last block begins early enough to be a whole one; what another has stored it leaves alone.
-      Stmt last = block(Expr::size(queries - together), Expr::size(full * together));
+      Stmt last =
+          block(blocks_.last, Expr::size(queries - blocks_.last.queries()), Expr::size(full * together));
       if (!rest.is_constant()) last = Stmt::branch(Expr::index(0) < Expr::size(rest), std::move(last));
       if (!queries.is_constant())
         last = Stmt::branch(Expr::index(together) <= Expr::size(queries), std::move(last));
@@ -58,20 +62,21 @@ class KeyBlockLowering {
  private:
   const Dim& extent(VarId loop) const { return lowering_.formula().variable(loop).extent; }
 
-  // All stages for the queries from `first` on; results before `from` are not stored.
-  Stmt block(const Expr& first, const Expr& from) {
+  // All stages for some queries from `first` on; results before `from` are not stored.
+  Stmt block(const QueryBlock& queries, const Expr& first, const Expr& from) {
+    queries_ = queries.queries();
     for (te::BufferId buffer : blocks_.held) {
       const std::vector<bool> kept(lowering_.formula().buffer(buffer).shape.size(), true);
-      lowering_.place_window(buffer, Scope::Shared, kept, {0, first, blocks_.queries()});
+      lowering_.place_window(buffer, Scope::Shared, kept, {0, first, queries_});
     }
     for (te::BufferId flag : blocks_.flags) lowering_.place(flag, Scope::Shared);
     VarId number = lowering_.loop("b", blocks_.count);
     Substitution bound = rows_;
     bound[blocks_.block.index] = Expr::variable(number);
-    RowBlock rows{blocks_.query, first, blocks_.tile_rows, blocks_.tiles, true};
+    RowBlock rows{blocks_.query, first, queries.tile_rows, queries.tiles, true};
     Stmt scores = lower_row_block(lowering_, blocks_.scores, schedule_, bound, rows);
     Stmt weighted = lower_row_block(lowering_, blocks_.weighted, schedule_, bound, rows);
-    rows.then = &blocks_.summed;
+    rows.added = &blocks_.summed;
     rows.lane = blocks_.lane;
     Stmt weights = lower_row_block(lowering_, blocks_.weights, schedule_, bound, rows);
     if (!scores.defined() || !weighted.defined() || !weights.defined()) return {};
@@ -86,7 +91,7 @@ class KeyBlockLowering {
          Stmt::branch(too_large, std::move(again), group_by_group(blocks_.keep_weights, bound, first)),
          std::move(weighted)});
     if (blocks_.seen.defined()) {
-      bound[blocks_.query.index] = first + Expr::index(blocks_.queries() - 1);
+      bound[blocks_.query.index] = first + Expr::index(queries_ - 1);
       const Expr seen = lowering_.at(blocks_.seen, bound), matters = lowering_.at(blocks_.matters, bound);
       one = Stmt::branch(seen | matters, std::move(one));
     }
@@ -96,7 +101,7 @@ class KeyBlockLowering {
   }
 
   Stmt row_by_row(const std::vector<Stage>& stages, Substitution bound, const Expr& first, const Expr& from) {
-    VarId row = lowering_.loop("r", blocks_.queries());
+    VarId row = lowering_.loop("r", queries_);
     const Expr query = first + Expr::variable(row);
     bound[blocks_.query.index] = query;
     std::vector<Stmt> body;
@@ -125,7 +130,7 @@ class KeyBlockLowering {
     auto alongside = [&](std::size_t s) {
       return made_alongside(lowering_.formula(), stages[s], stages[s + 1]);
     };
-    VarId number = lowering_.loop("g", blocks_.queries() / blocks_.group_rows);
+    VarId number = lowering_.loop("g", queries_ / blocks_.group_rows);
     bound[blocks_.group.index] = first + Expr::variable(number) * Expr::index(blocks_.group_rows);
     std::vector<Stmt> body;
     for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -140,8 +145,9 @@ class KeyBlockLowering {
 
   Lowering& lowering_;
   const KeyBlocks& blocks_;
-  const Schedule& schedule_;
+  Schedule schedule_;
   Substitution rows_;
+  std::int64_t queries_ = 1;  // that go through the keys together
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "schedule/prepare_key_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -24,26 +25,30 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kMostKeys = 256;  // of a block: sums of products are no longer
-constexpr std::int64_t kMostCausalKeys = 128;  // where blocks are left out: smaller ones leave out more
+constexpr std::int64_t kMostCausalKeys = 128;  // of a block, where some are left out: smaller ones leave out more
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
 constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
-constexpr std::int64_t kVectors = 2;  // of a register tile
 // Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
 // sums so far shrink below the second may go on to. Values up to the third cannot become infinite by such weights.
 constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p30;
 
-// How many queries go through the keys together. They share what comes from memory; their scores are to stay in the
-// second cache.
-struct QueryBlock {
-  std::int64_t tile_rows, tiles;
+// Register tiles: a line of so many vectors is loaded for each row's element, and panels of as many keys stay in the first
+// cache. With more vectors to a line there are fewer elements to load for as many products; columns of values must fill it.
+struct TileShape {
+  std::int64_t vectors, most_keys;  // of a block: sums of products are no longer
+  // Queries that go together share what comes from memory; their scores are to stay in the second cache. Each a multiple of
+  // 16 queries.
+  std::array<QueryBlock, 4> blocks;
 };
-constexpr QueryBlock kQueryBlocks[] = {{12, 8}, {8, 8}, {12, 4}, {8, 16}};  // each a multiple of 16 queries
+constexpr TileShape kNarrowTiles{2, 256, {{{12, 8}, {8, 8}, {12, 4}, {8, 16}}}};
+constexpr TileShape kWideTiles{4, 128, {{{6, 16}, {4, 16}, {6, 8}, {4, 32}}}};
 
 class KeyBlockPreparation {
  public:
   KeyBlockPreparation(const Formula& formula, const Formula& ready, const Target& target)
-      : formula_(formula), lanes_(target.vector_bits / 32), width_(kVectors * lanes_) {
+      : formula_(formula),
+        lanes_(target.vector_bits / 32),
+        many_registers_(lanes_ >= 16 && target.vector_registers >= 32) {
     made_.formula = ready;
   }
 
@@ -53,7 +58,9 @@ class KeyBlockPreparation {
     parts_ = std::move(*parts);
     made_.query = parts_.query;
     made_.rows = parts_.rows;
-    if (!choose_sizes()) return std::nullopt;
+    const bool filled = extent(parts_.column).constant() % (kWideTiles.vectors * lanes_) == 0;
+    const bool wide = many_registers_ && filled && choose_sizes(kWideTiles);
+    if (!wide && !choose_sizes(kNarrowTiles)) return std::nullopt;
     blocks();
     return std::move(made_);
   }
@@ -63,26 +70,41 @@ class KeyBlockPreparation {
   DType score_dtype() const { return parts_.score.dtype(); }
   DType sum_dtype() const { return parts_.value.dtype(); }
 
+  // The least block that has so many queries, and is within `most` of them.
+  QueryBlock block_for(std::int64_t queries, const QueryBlock& most) const {
+    QueryBlock least = most;
+    for (const QueryBlock& one : shape_->blocks) {
+      if (one.queries() >= queries && one.queries() < least.queries()) least = one;
+    }
+    return least;
+  }
+
   // The block of queries that leaves least to be done twice.
-  bool choose_sizes() {
+  bool choose_sizes(const TileShape& shape) {
+    shape_ = &shape;
+    width_ = made_.tile_columns = shape.vectors * lanes_;
     const Dim &queries = extent(made_.query), &keys = extent(parts_.key);
-    const QueryBlock* best = nullptr;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const QueryBlock& one : kQueryBlocks) {
-      const std::int64_t rows = one.tile_rows * one.tiles;
-      const std::int64_t done = queries.is_constant() ? (queries.constant() + rows - 1) / rows * rows : 0;
-      if (queries.is_constant() && queries.constant() < rows) continue;
+    for (const QueryBlock& one : shape_->blocks) {
+      QueryBlock last = one;
+      std::int64_t done = 0;
+      if (queries.is_constant()) {
+        if (queries.constant() < one.queries()) continue;
+        const std::int64_t rest = queries.constant() % one.queries();
+        if (rest != 0) last = block_for(rest, one);
+        done = queries.constant() - rest + (rest != 0 ? last.queries() : 0);
+      }
       if (done * 100 >= least) continue;
       least = done * 97;  // an earlier one is better by as much
-      best = &one;
+      made_.queries = one;
+      made_.last = last;
     }
-    if (best == nullptr || (keys.is_constant() && keys.constant() < kLeastKeys)) return false;
-    made_.tile_rows = best->tile_rows;
-    made_.tiles = best->tiles;
+    const bool none = least == std::numeric_limits<std::int64_t>::max();
+    if (none || (keys.is_constant() && keys.constant() < kLeastKeys)) return false;
     const std::int64_t most_keys =
         std::ranges::any_of(conditions(), [this](const Expr& one) { return is_causal(one); })
             ? kMostCausalKeys
-            : kMostKeys;
+            : shape_->most_keys;
     block_ = most_keys;
     if (keys.is_constant()) {  // blocks of nearly one size
       const std::int64_t count = (keys.constant() + most_keys - 1) / most_keys;
@@ -97,7 +119,7 @@ class KeyBlockPreparation {
     };
     if (!keys.is_constant()) only(Expr::size(keys) >= Expr::index(kLeastKeys));
     if (!all.is_constant()) only(Expr::size(all) <= Expr::size(most));
-    if (!queries.is_constant()) only(Expr::size(queries) >= Expr::index(made_.queries()));
+    if (!queries.is_constant()) only(Expr::size(queries) >= Expr::index(made_.queries.queries()));
     return true;
   }
 
@@ -299,7 +321,7 @@ class KeyBlockPreparation {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), l = Expr::variable(lane_);
     made_.weights = made_.scores;
     made_.weights.finish = weight_of(above(made_.scores.finish, at(most_, {i})));
-    made_.summed = map(part_, {i, l}, {made_.query, key_}, at(part_, {i, l}) + at(scores_, {i, b}));
+    made_.summed = map(part_, {i, l}, {made_.query, key_}, at(scores_, {i, b}));
     made_.before_weights = {map(part_, {i, l}, {made_.query, lane_}, Expr::number(score_dtype(), 0))};
   }
   // The difference, rounded once where the score is a product.
@@ -456,7 +478,10 @@ class KeyBlockPreparation {
   }
 
   const Formula& formula_;
-  const std::int64_t lanes_, width_;
+  const std::int64_t lanes_;
+  const bool many_registers_;
+  const TileShape* shape_ = &kNarrowTiles;
+  std::int64_t width_ = 0;  // of a panel
   KeyBlocks made_;
   AttentionParts parts_;
   VarId key_, lane_;  // in a block

@@ -31,13 +31,21 @@
 
 namespace xyntra {
 
+// How many queries go through the keys together: register tiles of so many rows.
+struct QueryBlock {
+  std::int64_t tile_rows = 1, tiles = 1;
+  std::int64_t queries() const { return tile_rows * tiles; }
+};
+
 struct KeyBlocks {
   te::Formula formula;  // the one given, with more loops and buffers; the stages below stand beside its own
   te::VarId block;  // of keys: which one
   Dim count;  // of blocks
   te::VarId query;
   std::vector<te::VarId> rows;  // loops that all stages share, but the queries
-  std::int64_t tile_rows = 1, tiles = 1;  // of queries that go through the keys together
+  QueryBlock queries;
+  QueryBlock last;  // where they do not come out even
+  std::int64_t tile_columns = 1;
   te::VarId group;  // the first of some queries whose softmax is done together
   std::int64_t group_rows = 1;
   te::Expr when;  // sizes for which it pays; undefined where they are known to
@@ -62,8 +70,6 @@ struct KeyBlocks {
   std::vector<te::Stage> softmax;  // group by group
   std::vector<te::Stage> correct;  // row by row
   te::Stage weighted;
-
-  std::int64_t queries() const { return tile_rows * tiles; }
 };
 
 // Of a formula whose stages are scores, maximum, exponents, their sum and the weighted sum. `ready` has the same loops and

@@ -94,11 +94,29 @@ bool goes_by_blocks(const Plan& plan) {
   return text.has_value() && text->find("= -3.4028235e+38") != std::string::npos;
 }
 
-// Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys; later keys unseen.
+// Whole blocks; parts of blocks of both, and columns that fill no vector; heads that share keys; later keys unseen; columns
+// that fill wide tiles, with a last block of queries that is smaller than the others, or begins earlier; keys
+// that would leave too much of the blocks of wide tiles empty.
 const Attention kFixed[] = {{1, 1, 96, 512, 8, 32},
                             {1, 1, 50, 700, 8, 20, true},
                             {2, 1, 64, 520, 8, 16, false, true},
-                            {1, 1, 130, 600, 8, 8, false, true}};
+                            {1, 1, 130, 600, 8, 8, false, true},
+                            {2, 1, 160, 640, 8, 64},
+                            {1, 1, 109, 590, 8, 128, true},
+                            {1, 1, 100, 600, 8, 64, false, true},
+                            {1, 1, 96, 530, 8, 64}};
+
+// A line of four vectors takes fewer loads for as many products than one of two.
+TEST(LongAttention, TilesAreAsWideAsColumnsFill) {
+  auto has = [](const Attention& attention, const char* target, const char* tile) {
+    const auto text = kernels_of(plan_for(attention, **find_target(target)));
+    return text.has_value() && text->find(tile) != std::string::npos;
+  };
+  EXPECT_TRUE(has({1, 1, 4096, 4096, 64, 64}, "avx512", ": f32[6, 4, 16]"));
+  EXPECT_TRUE(has({1, 1, 4096, 4096, 64, 64}, "avx512", ": f32[4, 4, 16]")) << "64 queries are left over";
+  EXPECT_TRUE(has({1, 1, 4096, 4096, 80, 80}, "avx512", ": f32[12, 2, 16]"));
+  EXPECT_TRUE(has({1, 1, 4096, 4096, 64, 64}, "avx2", ": f32[12, 2, 8]"));
+}
 
 // A bias that is looked up: its place is not known before its index is read, and keys fill no block.
 TEST(LongAttention, BiasesMayBeLookedUp) {
