@@ -82,12 +82,15 @@ Expr IndexAlgebra::expr(const LinearIndex& linear) const {
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom) const {
   if (atom->op == ExprOp::Var) return Bounds{0, extent(atom->var) - 1};
   if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod) return std::nullopt;
-  LinearIndex divisor = linear(atom->operands[1]);
-  if (!divisor.is_constant() || !at_least(divisor.constant, 1)) return std::nullopt;
-  if (atom->op == ExprOp::Mod) return Bounds{0, divisor.constant - 1};
+  const LinearIndex by = linear(atom->operands[1]);
+  const Dim& divisor = by.constant;
+  if (!by.is_constant() || !at_least(divisor, 0)) return std::nullopt;  // nobody divides by zero
+  if (atom->op == ExprOp::Mod) return Bounds{0, divisor - 1};
   auto inner = bounds(linear(atom->operands[0]));
   if (!inner) return std::nullopt;
-  return Bounds{floor_div(inner->low, divisor.constant), floor_div(inner->high, divisor.constant)};
+  const Dim end = inner->high + 1;  // 6 n - 1 floordiv 6 is n - 1
+  return Bounds{floor_div(inner->low, divisor),
+                divides(divisor, end) ? floor_div(end, divisor) - 1 : floor_div(inner->high, divisor)};
 }
 
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds(const LinearIndex& linear) const {
@@ -137,6 +140,13 @@ LinearIndex IndexAlgebra::quotient(LinearIndex dividend, const Dim& divisor) con
     if (step.is(1) || !at_least(step, 1) || !divides(step, divisor)) continue;
     if (auto split = divide(dividend, step)) return quotient(split->quotient, floor_div(divisor, step));
   }
+  LinearIndex whole, rest{{}, dividend.constant};  // (6 a + r) floordiv 6 = a + r floordiv 6
+  for (const auto& term : dividend.terms) {
+    const bool even = divides(divisor, term.coefficient);
+    if (even) whole.terms.push_back({term.atom, floor_div(term.coefficient, divisor)});
+    if (!even) rest.terms.push_back(term);
+  }
+  if (!whole.terms.empty()) return plus(whole, quotient(std::move(rest), divisor), 1);
   if (dividend.terms.size() == 1 && dividend.constant.is(0) && dividend.terms[0].coefficient.is(1)) {
     const Expr& atom = dividend.terms[0].atom;
     if (atom->op == ExprOp::FloorDiv) {

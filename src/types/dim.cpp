@@ -197,7 +197,17 @@ Dim operator*(const Dim& a, const Dim& b) {
   return Dim::from_terms(multiply(a.constant_, b.constant_), std::move(all));
 }
 
-// a / b when b is a single term that divides every term of a.
+// The term that a product's leading term is the product of the leading terms with: of the most factors, then the first by name.
+const Dim::Term& Dim::leading_term() const {
+  auto comes_first = [](const Term& a, const Term& b) {
+    if (a.atoms.size() != b.atoms.size()) return a.atoms.size() > b.atoms.size();
+    return std::ranges::lexicographical_compare(a.atoms, b.atoms,
+                                                [](const auto& x, const auto& y) { return x->key < y->key; });
+  };
+  return *std::ranges::min_element(terms(), comes_first);
+}
+
+// a / b when that comes out even.
 std::optional<Dim> Dim::exact_quotient(const Dim& a, const Dim& b) {
   Term divisor;
   if (b.is_constant()) {
@@ -206,10 +216,11 @@ std::optional<Dim> Dim::exact_quotient(const Dim& a, const Dim& b) {
     if (b.constant_ != 0 || b.terms().size() != 1) {
       // By a sum: as on paper, leading term by leading term, until nothing is left.
       constexpr int kMostSteps = 16;
-      Dim leading = from_terms(0, {b.terms()[0]}), quotient = 0, left = a;
+      const Dim leading = from_terms(0, {b.leading_term()});
+      Dim quotient = 0, left = a;
       for (int step = 0; step < kMostSteps && !left.is(0); ++step) {
         if (left.is_constant()) return std::nullopt;
-        auto part = exact_quotient(from_terms(0, {left.terms()[0]}), leading);
+        auto part = exact_quotient(from_terms(0, {left.leading_term()}), leading);
         if (!part) return std::nullopt;
         quotient = quotient + *part;
         left = left - *part * b;

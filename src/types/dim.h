@@ -75,6 +75,7 @@ class Dim {
   std::size_t length() const;  // about as many characters as to_string() has
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   const Terms& terms() const;
+  const Term& leading_term() const;
   bool never_negative(const SymbolRanges& ranges, int depth) const;
 
   std::int64_t constant_ = 0;

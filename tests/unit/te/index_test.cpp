@@ -51,6 +51,25 @@ TEST_F(IndexTest, SymbolicSizesDivideToo) {
   EXPECT_EQ(simplified(mod(linear, Expr::size(n))), "j");
 }
 
+// Rows and columns of a picture whose sizes are sums, in one index: channels and pictures go out of both.
+TEST_F(IndexTest, SizesThatAreSumsDivideProducts) {
+  const Dim rows = floor_div(Dim::symbol("h") - 1, 2) + 1, columns = Dim::symbol("w") + 1;
+  const Axis n = builder.axis(Dim::symbol("n"), "n"), c = builder.axis(120, "c"), i = builder.axis(rows * columns, "i");
+  const Expr linear = (n * 120 + c.expr()) * Expr::size(rows * columns) + i.expr();
+  EXPECT_EQ(simplified(floor_div(linear, Expr::size(rows * columns))), "n * 120 + c");
+  EXPECT_EQ(simplified(mod(floor_div(linear, Expr::size(columns)), Expr::size(rows))),
+            "floordiv(i, (w + 1))");
+  EXPECT_EQ(simplified(mod(linear, Expr::size(columns))), "mod(i, (w + 1))");
+  const Expr row = floor_div(i.expr(), Expr::size(columns)), column = mod(i.expr(), Expr::size(columns));
+  EXPECT_EQ(simplified(row * Expr::size(columns) + column), "i");
+}
+
+TEST_F(IndexTest, WhatComesOutEvenLeavesADivision) {
+  EXPECT_EQ(simplified(floor_div(b * 10 + h.expr(), 5)), "b * 2 + floordiv(h, 5)");
+  EXPECT_EQ(simplified(floor_div(b * 10 + h.expr() + 7, 5)), "b * 2 + floordiv(h + 7, 5)");
+  EXPECT_EQ(simplified(floor_div(h * 5 - d.expr(), 5)), "h + floordiv(d * -1, 5)");
+}
+
 // Whatever is simplified has the same value at every point.
 TEST_F(IndexTest, RandomIndicesKeepTheirValue) {
   std::mt19937_64 random(7);

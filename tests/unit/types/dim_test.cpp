@@ -36,6 +36,9 @@ TEST(Dim, MaxAndMinDecideWhenTheDifferenceIsKnown) {
   EXPECT_EQ(max(n, m), max(m, n));
   EXPECT_EQ(floor_div(n * 2048 + m * 2048, n * 128 + m * 128), Dim(16));
   EXPECT_EQ(floor_div(n * m + n * n + n, n + m + 1), n);
+  EXPECT_EQ(floor_div((m + 1) * (n + 1) * 120, n + 1), (m + 1) * 120) << "whatever the order of their terms";
+  EXPECT_EQ(floor_div((m + 1) * (n + 1) * 120, m + 1), (n + 1) * 120);
+  EXPECT_EQ(floor_div((m * m + n) * (n * n + m + 3), n * n + m + 3), m * m + n);
   EXPECT_NE(floor_div(n * 3 + m * 2, n + m), Dim(2));
   EXPECT_EQ(max(n, min(Dim(512), n)), n) << "a slice of what there is, beside the whole";
   EXPECT_EQ(min(max(n, m), n), n);
