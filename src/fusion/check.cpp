@@ -79,7 +79,7 @@ class LegalityChecker {
     std::set<ValueId> computed, read;
     for (NodeId id : group.nodes) {
       for (ValueId value : pieces_[id].reads) {
-        if (computed.contains(value) || (is_number(plan_.graph, value) && !pieces_[id].is_host())) continue;
+        if (computed.contains(value) || (pieces_.is_number(value) && !pieces_[id].is_host())) continue;
         if (std::ranges::find(group.inputs, value) == group.inputs.end())
           return bad_model("it needs " + value_text(value) + ", which is not among its inputs");
         read.insert(value);

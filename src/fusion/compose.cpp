@@ -37,12 +37,6 @@ void place_numbers(te::Formula& formula, const std::map<int, Expr>& by_position)
 
 }  // namespace
 
-bool is_number(const Graph& graph, ValueId value) {
-  const Value& it = graph.value(value);
-  if (!it.is_constant() || it.constant.count() != 1 || bits_of(it.type.dtype) < 8) return false;
-  return !is_float(it.type.dtype) || bits_of(it.type.dtype) >= 16;
-}
-
 te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
                     const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
   const Graph& graph = pieces.graph();
@@ -69,7 +63,7 @@ te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
       ValueId input = node.inputs[i];
       bool read = input.valid() && std::find(pieces[id].reads.begin(), pieces[id].reads.end(), input) !=
                                        pieces[id].reads.end();
-      if (read && is_number(graph, input)) {
+      if (read && pieces.is_number(input)) {
         numbers[static_cast<int>(i)] = number_of(graph.value(input).constant);
         read = false;
       }

@@ -23,6 +23,13 @@ std::string in_units(std::int64_t ns) {
 
 bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == "stages"; }
 
+// Work that has a schedule of its own, and would lose it among stages that run one after another.
+bool has_main_loop(const GroupDraft& draft) {
+  const Hero hero = draft.choice.hero;
+  return !runs_alone(draft) &&
+         (hero == Hero::Contraction || hero == Hero::Window || hero == Hero::Attention);
+}
+
 }  // namespace
 
 GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options,
@@ -57,7 +64,7 @@ const std::string& GroupDrafts::why_stage(NodeId node) const {
 void GroupDrafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, GroupDraft& draft) const {
   if (!taken.insert(node).second) return;
   for (ValueId value : pieces_[node].reads) {
-    if (is_number(pieces_.graph(), value) && !pieces_[node].is_host()) continue;
+    if (pieces_.is_number(value) && !pieces_[node].is_host()) continue;
     NodeId producer = pieces_.graph().value(value).producer;
     // One that is in memory anyway is read from there: its source may never be.
     bool through = producer.valid() && pieces_[producer].transparent && !materialised_[producer.index];
@@ -185,7 +192,7 @@ GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const
   for (NodeId node : draft.nodes) {
     key.push_back(std::uint64_t{1} << 32 | pieces_[node].kind);
     for (ValueId input : graph.node(node).inputs) {
-      if (input.valid() && is_number(graph, input)) {
+      if (input.valid() && pieces_.is_number(input)) {
         const Tensor& number = graph.value(input).constant;
         bool real = is_float(number.dtype());
         key.push_back(std::uint64_t{2} << 32);
@@ -297,6 +304,10 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
   std::vector<NodeId> core = a.core;
   core.insert(core.end(), b.core.begin(), b.core.end());
   bool alone = runs_alone(a) || runs_alone(b);
+  if (alone && (has_main_loop(a) || has_main_loop(b))) {
+    return no("the " + std::string(name_of(has_main_loop(a) ? a.choice.hero : b.choice.hero)) +
+              " has a loop of its own, which stages that run one after another have not");
+  }
   auto draft = drafted(std::move(core), !alone);
   if (!draft) return no(std::move(draft.error()));
   if (alone && draft->formula.stages.size() > std::max(a.formula.stages.size(), b.formula.stages.size())) {

@@ -179,6 +179,64 @@ void Pieces::find_live() {
   }
 }
 
+namespace {
+
+// Operands of one element that say how integers stand for numbers, as a set of positions.
+std::uint32_t parameters_of(const std::string& op) {
+  static const std::map<std::string_view, std::uint32_t> kParameters = {
+      {"QuantizeLinear", 0b110},
+      {"DequantizeLinear", 0b110},
+      {"MatMulInteger", 0b1100},
+      {"ConvInteger", 0b1100},
+      {"QLinearMatMul", 0b11110110},
+      {"QLinearConv", 0b11110110},
+      {"com.microsoft.QLinearAdd", 0b11110110},
+      {"com.microsoft.QLinearMul", 0b11110110},
+      {"com.microsoft.QGemm", 0b110110110},
+      {"com.microsoft.QLinearSigmoid", 0b11110},
+      {"com.microsoft.QLinearLeakyRelu", 0b11110},
+      {"com.microsoft.QLinearSoftmax", 0b11110},
+      {"com.microsoft.QLinearAveragePool", 0b11110},
+      {"com.microsoft.QLinearGlobalAveragePool", 0b11110},
+      {"com.microsoft.QLinearReduceMean", 0b11110},
+  };
+  auto found = kParameters.find(op);
+  return found == kParameters.end() ? 0 : found->second;
+}
+
+// The sum of products of integers, as a real number.
+bool is_real_sum(const Graph& graph, ValueId value) {
+  const NodeId producer = value.valid() ? graph.value(value).producer : NodeId();
+  if (!producer.valid() || graph.node(producer).op != "Cast") return false;
+  return graph.value(graph.node(producer).inputs[0]).type.dtype == DType::I32;
+}
+
+bool is_one_element(const Value& value) {
+  if (!value.is_constant() || value.constant.count() != 1 || bits_of(value.type.dtype) < 8) return false;
+  return !is_float(value.type.dtype) || bits_of(value.type.dtype) >= 16;
+}
+
+}  // namespace
+
+void Pieces::find_numbers() {
+  is_number_.resize(graph_->value_count());
+  for (std::size_t v = 0; v < graph_->value_count(); ++v)
+    is_number_[v] = is_one_element(graph_->value(ValueId(v)));
+  for (NodeId id : order_) {
+    const Node& node = graph_->node(id);
+    std::uint32_t parameters = parameters_of(node.op);
+    if (node.op == "Mul") {
+      for (std::size_t i : {0U, 1U}) parameters |= is_real_sum(*graph_, node.inputs[i]) ? 2U >> i : 0U;
+    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = node.inputs[i];
+      if ((parameters >> i & 1U) == 0 || !input.valid() || !is_number_[input.index]) continue;
+      const double held = graph_->value(input).constant.element_as_f64(0);
+      is_number_[input.index] = held == 0 || held == 1;  // these make formulas shorter
+    }
+  }
+}
+
 Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
   Pieces pieces;
   pieces.graph_ = &graph;
@@ -197,6 +255,7 @@ Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
     }
   }
   pieces.find_live();
+  pieces.find_numbers();
   return pieces;
 }
 

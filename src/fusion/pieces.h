@@ -34,10 +34,14 @@ class Pieces {
   const Piece& operator[](NodeId node) const { return pieces_[node.index]; }
   const std::vector<NodeId>& readers(ValueId value) const { return readers_[value.index]; }  // live ones
   bool is_output(ValueId value) const { return is_output_[value.index]; }
+  // Whether a value is written into formulas as a number: a constant of one element, unless it is a scale or zero point, which
+  // differ from layer to layer where all else is the same.
+  bool is_number(ValueId value) const { return is_number_[value.index]; }
 
  private:
   Status make_piece(NodeId id);
   void find_live();
+  void find_numbers();
   void learn_sizes(ValueId value);
 
   const Graph* graph_ = nullptr;
@@ -46,6 +50,7 @@ class Pieces {
   std::vector<Piece> pieces_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> is_output_;
+  std::vector<bool> is_number_;
   std::map<std::string, std::uint32_t> kinds_;
   std::map<std::string, ValueId>
       known_;  // symbolic sizes; the host's result that tells it, or an input (invalid)

@@ -125,7 +125,7 @@ class RelayoutWeigher {
     for (NodeId node : made.nodes) {
       for (ValueId read : pieces_[node].reads) {
         const bool listed = std::ranges::find(made.inputs, read) != made.inputs.end();
-        if (!listed && !computed.count(read) && !is_number(graph_, read)) made.inputs.push_back(read);
+        if (!listed && !computed.count(read) && !pieces_.is_number(read)) made.inputs.push_back(read);
       }
     }
     made.outputs = group.outputs;

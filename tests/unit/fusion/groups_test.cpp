@@ -227,5 +227,32 @@ TEST(RelayoutTest, ManyReadersShareACopyAndOneReadsThrough) {
       "movement: Transpose | contraction: MatMul Add | contraction: MatMul Add | contraction: MatMul Add");
 }
 
+TEST(GroupsTest, AProductKeepsItsLoopBesideARangeThatIsFoundFirst) {
+  Planned plan = planned(R"((%x: f32[128, 64], %w: i8[64, 256], %s: f32[256]) -> (%y) {
+    %q: u8[128, 64], %scale: f32[], %zero: u8[] = DynamicQuantizeLinear(%x)
+    %p: i32[128, 256] = MatMulInteger(%q, %w, %zero)
+    %r: f32[128, 256] = Cast(%p) {to = 1}
+    %both: f32[256] = Mul(%scale, %s)
+    %y: f32[128, 256] = Mul(%r, %both)
+  })");
+  EXPECT_EQ(plan.text(), "row reduction: DynamicQuantizeLinear Mul | contraction: MatMulInteger Cast Mul");
+  EXPECT_EQ(plan.grouping.groups[1].schedule.name, "contraction");
+}
+
+// Scales and zero points differ from layer to layer; kernels do not.
+TEST(GroupsTest, ScalesAreOperandsAndOtherNumbersAreNot) {
+  Planned plan = planned(R"((%x: u8[128, 64]) -> (%y) {
+    const %s: f32[] = 0.3
+    const %z: u8[] = 0
+    const %half: f32[] = 0.5
+    %r: f32[128, 64] = DequantizeLinear(%x, %s, %z)
+    %y: f32[128, 64] = Mul(%r, %half)
+  })");
+  ASSERT_EQ(plan.grouping.groups.size(), 1u);
+  std::string inputs;
+  for (ValueId input : plan.grouping.groups[0].inputs) inputs += plan.graph.value(input).name + " ";
+  EXPECT_EQ(inputs, "x s ");
+}
+
 }  // namespace
 }  // namespace xyntra
