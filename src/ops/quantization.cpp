@@ -69,9 +69,15 @@ Expr parameter_at(const Buffer& parameter, const Index& point, const Granularity
 Expr scalar_parameter(const Buffer& parameter) { return parameter(Index(parameter.rank(), Expr::index(0))); }
 
 DynamicQuantization dynamic_quantization(FormulaContext& c, const Buffer& x) {
-  Axes k = c.axes(x.shape());
-  Buffer low = c.reduce("low", {}, Reducer::Min, k, x(k), [](const Expr& least) { return min(least, 0); });
-  Buffer high = c.reduce("high", {}, Reducer::Max, k, x(k), [](const Expr& most) { return max(most, 0); });
+  // Of rows first, which may be found at the same time.
+  Axes rows = c.axes(x.shape()), k;
+  if (!rows.empty()) k.push_back(rows.back()), rows.pop_back();
+  const Axes all = concat(rows, k);
+  Buffer lows = c.reduce("lows", rows, Reducer::Min, k, x(all));
+  Buffer highs = c.reduce("highs", rows, Reducer::Max, k, x(all));
+  Axes r = c.axes(lows.shape());
+  Buffer low = c.reduce("low", {}, Reducer::Min, r, lows(r), [](const Expr& least) { return min(least, 0); });
+  Buffer high = c.reduce("high", {}, Reducer::Max, r, highs(r), [](const Expr& most) { return max(most, 0); });
   Expr one = Expr::number(DType::F32, 1);
   DynamicQuantization q;
   q.scale = c.map("scale", {}, select(te::equal(high(), low()), one, (high() - low()) / 255));

@@ -78,13 +78,20 @@ std::optional<Alongside> made_alongside(const te::Formula& formula, const te::St
   return made;
 }
 
+// Largest and smallest elements are the same in any order, zeros of both signs and NaN included, and so are sums of integers.
+static bool depends_on_order(const te::Stage& stage) {
+  const bool adds = stage.reducer == te::Reducer::Sum || stage.reducer == te::Reducer::Product;
+  const bool picks = stage.reducer == te::Reducer::Max || stage.reducer == te::Reducer::Min;
+  return !picks && !(adds && !is_float(stage.body.dtype()));
+}
+
 StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::vector<VarId> free,
                              bool keep_order)
     : lowering_(lowering),
       stage_(stage),
       free_(std::move(free)),
       reduction_(stage.reduction),
-      keep_order_(keep_order) {
+      keep_order_(keep_order && depends_on_order(stage)) {
   const bool plain = stage.kind == te::Stage::Kind::MapReduce;
   if (plain && lowering.leaves(stage.target)) stream_ = lowering.outgrows_caches(stage.target);
   strip_ = choose_strip();
@@ -119,6 +126,12 @@ Ahead StageLowering::some_elements_ahead() const {
     const bool input = expr->op == te::ExprOp::Load &&
                        lowering_.formula().buffer(expr->buffer).role == te::BufferRole::Input;
     if (!input || !lowering_.outgrows_caches(expr->buffer).defined()) continue;
+    // Memory is asked before a reduction begins, and what it reads depends on its loops.
+    const bool reduced = std::ranges::any_of(stage_.reduction, [&](VarId loop) {
+      return std::ranges::any_of(te::index_of(*expr),
+                                 [&](const Expr& index) { return te::variables_of(index).contains(loop); });
+    });
+    if (reduced) continue;
     const auto stride = lowering_.stride(expr->buffer, te::index_of(*expr), strip_->axis);
     if (!stride || !stride->is(1) || !seen.insert(expr->buffer).second) continue;
     made.loads.push_back(expr);
