@@ -11,6 +11,7 @@ using egraph::Cost;
 constexpr Cost kLaunch = 100'000;
 constexpr Cost kPresence = 64;              // of an op that fuses
 constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one byte
+constexpr Cost kIntegerGain = 4;            // of products of 8 bit integers on a unit for them; as much is lost without one
 constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
 constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
 constexpr Cost kMost = Cost{1} << 50;
@@ -46,17 +47,52 @@ std::int64_t last_size(const ClassFacts& facts) {
   return facts.shaped() && facts.rank() > 0 ? nominal(facts.shape().back()) : kNominalSize;
 }
 
+// Products of matrices and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
+// products of plain integers alone.
+struct ProductKind {
+  enum class Factors : std::uint8_t { Floats, Integers, Quantized };
+  std::size_t weights = 1;
+  bool window = false;
+  std::size_t filters = 0;  // the axis of a window's weights
+  Factors factors = Factors::Floats;
+};
+
+const ProductKind* product_kind(const OpDef& def) {
+  using enum ProductKind::Factors;
+  static const std::map<std::string_view, ProductKind> kProducts = {
+      {"MatMul", {}},
+      {"Gemm", {}},
+      {"com.microsoft.FusedMatMul", {}},
+      {"Conv", {1, true}},
+      {"ConvTranspose", {1, true, 1}},  // as a sum over the whole window at every element
+      {"MatMulInteger", {1, false, 0, Integers}},
+      {"ConvInteger", {1, true, 0, Integers}},
+      {"QLinearMatMul", {3, false, 0, Quantized}},
+      {"QLinearConv", {3, true, 0, Quantized}},
+      {"com.microsoft.QGemm", {3, false, 0, Quantized}},
+  };
+  auto found = kProducts.find(def.name);
+  return found == kProducts.end() ? nullptr : &found->second;
+}
+
+bool reaches_unit(const ProductKind& product, bool integer_units) {
+  return integer_units && product.factors == ProductKind::Factors::Integers;
+}
+
 // Multiplications and additions, for the ops that do more than a few per element they read.
-Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, const ClassFacts& out) {
+Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, const ClassFacts& out,
+           bool integer_units) {
   const auto operand = [&](std::size_t i) -> const ClassFacts& { return program.facts(node.children[i]); };
   const Cost results = elements(out.outputs[0].type);
-  if (def.name == "MatMul" || def.name == "Gemm" || def.name == "com.microsoft.FusedMatMul") {
-    return 2 * results * static_cast<Cost>(last_size(operand(0)));
-  }
-  const bool transposed = def.name == "ConvTranspose";  // as a sum over the whole window at every element
-  if ((def.name == "Conv" || transposed) && operand(1).shaped() && operand(1).rank() > 1) {
-    const auto outputs = static_cast<Cost>(nominal(operand(1).shape()[transposed ? 1 : 0]));
-    return 2 * results * elements(operand(1).type()) / std::max<Cost>(outputs, 1);
+  if (const ProductKind* product = product_kind(def)) {
+    Cost count = 2 * results * static_cast<Cost>(last_size(operand(0)));
+    const ClassFacts& weights = operand(product->weights);
+    if (product->window && weights.shaped() && weights.rank() > 1) {
+      const auto outputs = static_cast<Cost>(nominal(weights.shape()[product->filters]));
+      count = 2 * results * elements(weights.type()) / std::max<Cost>(outputs, 1);
+    }
+    if (product->factors == ProductKind::Factors::Floats) return count;
+    return reaches_unit(*product, integer_units) ? count / kIntegerGain : count * kIntegerGain;
   }
   Cost read = 0;
   for (ClassId child : node.children) {
@@ -83,7 +119,12 @@ Cost effort(const OpDef& def) {
   return found == kEfforts.end() ? 1 : found->second;
 }
 
-Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node) {
+// Scales and offsets of quantized values are elementwise work, too.
+bool is_elementwise(const OpDef& def) {
+  return def.has(kElementwise) || def.name == "QuantizeLinear" || def.name == "DequantizeLinear";
+}
+
+Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool integer_units) {
   const OpDef* def = Program::op_of(node.head);
   const ClassFacts& facts = program.facts(id);
   if (def == nullptr) return 0;
@@ -91,16 +132,22 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node) {
   const Cost written = bytes(facts);
   if (def->has(kView)) return kPresence / 4;
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
-  if (def->has(kElementwise)) return kPresence + effort(*def) + written * effort(*def) / kFusedShare;
+  if (is_elementwise(*def)) return kPresence + effort(*def) + written * effort(*def) / kFusedShare;
   if (only_moves(*def)) return 2 * kPresence + written / kFusedShare;
   Cost moved = written / kFusedShare;  // what it writes may be read within its own kernel
   for (ClassId child : node.children) {
     if (!program.facts(child).constant) moved += bytes(program.facts(child));
   }
-  Cost total = kLaunch + moved + flops(program, *def, node, facts) / kFlopsPerUnit;
+  Cost total = kLaunch + moved + flops(program, *def, node, facts, integer_units) / kFlopsPerUnit;
   // Composites that fuse better as their parts.
   if (def->name == "Gemm" || def->name.starts_with("com.microsoft.")) total += kLaunch / 2 + written;
   if (def->name == "Einsum") total *= 16;
+  // Integers that reach no unit, however few they are.
+  const ProductKind* product = product_kind(*def);
+  if (product != nullptr && product->factors != ProductKind::Factors::Floats &&
+      !reaches_unit(*product, integer_units)) {
+    total += kLaunch;
+  }
   return std::min(total, kMost);
 }
 
@@ -111,9 +158,11 @@ std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
 
 }  // namespace
 
-egraph::CostModel cost_model(const Program& program) {
+egraph::CostModel cost_model(const Program& program, bool integer_units) {
   egraph::CostModel model;
-  model.cost = [&program](ClassId id, const egraph::ENode& node) { return cost_of(program, id, node); };
+  model.cost = [&program, integer_units](ClassId id, const egraph::ENode& node) {
+    return cost_of(program, id, node, integer_units);
+  };
   model.key = [&program](egraph::Head head, egraph::Payload payload) {
     const OpDef* def = Program::op_of(head);
     if (def == nullptr) return (std::uint64_t{head} << 32) + payload;

@@ -74,6 +74,7 @@ DraftValue Draft::add_constant(Tensor tensor, std::string name) {
 
 bool Draft::worth_folding(const Addition& addition) const {
   if (addition.def->has(kRandom) || addition.def->has(kControlFlow)) return false;
+  if (!limits_.dequantized && addition.def->name == "DequantizeLinear") return false;
   std::int64_t from = 0, to = 0;
   for (DraftValue input : addition.inputs) {
     if (!input.valid()) continue;

@@ -72,12 +72,24 @@ std::optional<Attribute> padded(Arguments a) {
   return *pads;
 }
 
+// Where a transpose puts an axis.
+std::optional<Attribute> place(Arguments a) {
+  const auto axis = integer_of(a[0]);
+  const auto order = integers_of(a[1]);
+  if (!axis || !order) return std::nullopt;
+  const std::int64_t position = *axis < 0 ? *axis + static_cast<std::int64_t>(order->size()) : *axis;
+  const auto found = std::ranges::find(*order, position);
+  // A scale of one element has no axis.
+  return found == order->end() ? *axis : static_cast<std::int64_t>(found - order->begin());
+}
+
 constexpr std::array kAttributes = {
     AttributeFunction{"compose", "nn", compose, "compose(p, q): the permutation p, then q"},
     AttributeFunction{"first", "n", first, "first(axes): the first of a constant list"},
     AttributeFunction{"second", "n", second, "second(shape): the second of a constant list"},
     AttributeFunction{"from_back", "nv", from_back,
                       "from_back(axes, x): the first axis, -1 for the last of x"},
+    AttributeFunction{"place", "nn", place, "place(axis, perm): where the permutation puts an axis"},
     AttributeFunction{"value", "n", value, "value(c): the number that a constant holds"},
     AttributeFunction{"padded", "nn", padded,
                       "padded(pads, more): pads of a convolution and a Pad before it"},
@@ -186,6 +198,35 @@ std::optional<TermId> along_first(Program& program, const ClassFacts&, Arguments
 }
 std::optional<TermId> along_second(Program& program, const ClassFacts&, Arguments a) {
   return along(program, a[0], *a[1].facts, 1);
+}
+
+// A value with one element, as a scalar, or one element for each place of an axis, as a vector along it: `given` is the axis
+// it has, if it has one.
+std::optional<TermId> of_one_axis(Program& program, Arguments a, bool last) {
+  const ClassFacts &value = *a[0].facts, &x = *a[1].facts;
+  const auto given = integer_of(a[2]);
+  if (!value.shaped() || !x.shaped() || x.rank() == 0 || !given) return std::nullopt;
+  if (product(value.shape()).is(1)) return reshape(program, a[0].term, {});
+  const auto rank = static_cast<std::int64_t>(x.rank());
+  const std::int64_t axis = *given < 0 ? *given + rank : *given;
+  if (value.rank() != 1 || axis != (last ? rank - 1 : 0)) return std::nullopt;
+  return a[0].term;
+}
+std::optional<TermId> of_columns(Program& program, const ClassFacts&, Arguments a) {
+  return of_one_axis(program, a, true);
+}
+std::optional<TermId> of_filters(Program& program, const ClassFacts&, Arguments a) {
+  return of_one_axis(program, a, false);
+}
+// A scalar as it is, a vector along the second of x's axes.
+std::optional<TermId> along_channels(Program& program, const ClassFacts& root, Arguments a) {
+  if (!a[0].facts->shaped()) return std::nullopt;
+  return a[0].facts->rank() == 0 ? a[0].term : along_second(program, root, a);
+}
+std::optional<TermId> one_of(Program& program, const ClassFacts&, Arguments a) {
+  const auto dims = a[0].facts->shaped() ? static_dims(a[0].facts->shape()) : std::nullopt;
+  if (!dims || !product(a[0].facts->shape()).is(1)) return std::nullopt;
+  return program.add_constant(splat(a[0].facts->dtype(), *dims, 1));
 }
 
 // A value along the rows of a matrix: one element per row, or one element.
@@ -318,6 +359,13 @@ constexpr std::array kValues = {
                   "@along_first(v, x): vector v along the first of x's axes"},
     ValueFunction{"along_second", "vv", along_second,
                   "@along_second(v, x): vector v along the second of x's axes"},
+    ValueFunction{"of_columns", "vvn", of_columns,
+                  "@of_columns(s, x, axis): one element, or one for each column of x, along whose axis s lies"},
+    ValueFunction{"of_filters", "vvn", of_filters,
+                  "@of_filters(s, x, axis): one element, or one for each place of x's first axis"},
+    ValueFunction{"along_channels", "vv", along_channels,
+                  "@along_channels(s, x): a number, or a vector along the second of x's axes"},
+    ValueFunction{"one_of", "v", one_of, "@one_of(s): 1 under the shape of s, which has one element"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
     ValueFunction{
         "as_tiles", "vvnn", as_tiles,

@@ -124,7 +124,11 @@ class Drawing {
     }
     for (const auto& [variable, allowed] : use.op->variables) {
       const auto allows = [&](DType dtype) { return (allowed >> static_cast<int>(dtype) & 1) != 0; };
-      if (variable == type && !allows(dtype_)) return allows(DType::F32) ? DType::F32 : DType::I64;
+      if (variable != type || allows(dtype_)) continue;
+      for (DType other : {DType::F32, DType::I64}) {
+        if (allows(other)) return other;
+      }
+      return chance(random_, 50) ? DType::I8 : DType::U8;
     }
     return dtype_;
   }
@@ -207,7 +211,7 @@ class Drawing {
     const DType dtype = booleans_.contains(name) ? DType::Bool : dtype_for(use);
     const bool listed = example_.contents.contains(name);
     const bool integer_list =
-        use.op != nullptr && is_integer(dtype) &&
+        use.op != nullptr && is_integer(dtype) && (dtype != DType::I32 || listed) &&
         (dtype_named(use.op->inputs[std::min(use.position, use.op->inputs.size() - 1)].type) || listed);
     if (integer_list) return program_.add_constant(Tensor::of_integers(integers_for(name, use)));
     const auto given = example_.shapes.find(name);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/infer.h"
+#include "rewrite/fold.h"
 
 namespace xyntra {
 namespace {
@@ -191,6 +192,25 @@ DraftValue slice(Simplification& s) {
   return from_start && forwards ? s.addition.inputs[0] : DraftValue();
 }
 
+// Octets always have a zero point, so that rules know one form.
+DraftValue dequantize(Simplification& s) {
+  const Type& x = s.in(0).type;
+  if (s.has(2) || !x.is_tensor() || bits_of(x.dtype) != 8 || !is_integer(x.dtype)) return {};
+  const Type& scale = s.in(1).type;
+  if (!scale.has_static_shape()) return {};
+  s.addition.inputs.resize(2);
+  s.addition.inputs.push_back(s.draft.add_constant(splat(x.dtype, *static_dims(*scale.shape), 0)));
+  return {};
+}
+
+// Products of integers have none where it would be zero.
+DraftValue integer_product(Simplification& s) {
+  for (std::size_t i : {2, 3}) {
+    if (s.has(i) && all_are(s, i, 0).valid()) s.addition.inputs[i] = DraftValue();
+  }
+  return {};
+}
+
 const std::map<std::string_view, Simplifier>& simplifiers() {
   static const std::map<std::string_view, Simplifier> kTable = {
       {"Identity", identity},
@@ -233,6 +253,9 @@ const std::map<std::string_view, Simplifier>& simplifiers() {
       {"Pad", pad},
       {"Tile", tile},
       {"Slice", slice},
+      {"DequantizeLinear", dequantize},
+      {"MatMulInteger", integer_product},
+      {"ConvInteger", integer_product},
   };
   return kTable;
 }

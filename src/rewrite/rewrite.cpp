@@ -46,7 +46,9 @@ class Rewriter {
 
     report.nodes_before = graph.node_count();
     FoldLog* log = depth_ == 1 ? &folded_ : nullptr;
-    Draft normal(fold, options_.budget, log);
+    FoldLimits before_rules = fold;
+    before_rules.dequantized = !options_.enabled;
+    Draft normal(before_rules, options_.budget, log);
     Normalizer normalizer(normal, subgraphs);
     XYNTRA_TRY(auto outputs, normalizer.add_graph(graph, inputs_of(graph, normal), false));
     report.nodes_normalized = normal.live_nodes(outputs).size();
@@ -60,7 +62,7 @@ class Rewriter {
     Normalizer again(cheapest, untouched);
     inputs_of(graph, cheapest);
     XYNTRA_TRY(Saturation chosen,
-               saturate(normal, outputs, rules_, options_.limits, options_.budget, again, cheapest, report));
+               saturate(normal, outputs, rules_, options_, again, cheapest, report));
     for (RuleUse& use : chosen.uses) certificate_.push_back(std::move(use));
     Graph result;
     if (options_.allow_reassociating) {

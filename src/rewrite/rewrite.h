@@ -33,6 +33,7 @@ struct RewriteOptions {
   bool enabled = true;  // off: only what the evaluator would do anyway, constants and dead code
   bool allow_reassociating = true;
   bool allow_precision_changing = false;
+  bool integer_units = false;  // products of 8 bit integers cost less than those of floats, else more
   RewriteLimits limits;
   std::vector<UserRule> user_rules;
   const Budget* budget = nullptr;  // its time is looked at; may be null

@@ -50,6 +50,9 @@ const std::vector<RuleText>& rows() {
 #define RULE(...) row("convolution", __VA_ARGS__),
 #include "rewrite/convolution.def"
 #undef RULE
+#define RULE(...) row("quantized", __VA_ARGS__),
+#include "rewrite/quantized.def"
+#undef RULE
 #define RULE(...) row("activation", __VA_ARGS__),
 #include "rewrite/activation.def"
 #undef RULE

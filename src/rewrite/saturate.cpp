@@ -265,8 +265,10 @@ class Certificate {
 }  // namespace
 
 Result<Saturation> saturate(const Draft& from, std::span<const DraftValue> outputs,
-                            std::span<const egraph::Rule> rules, const RewriteLimits& limits,
-                            const Budget* budget, Normalizer& to, Draft& into, RewriteReport& report) {
+                            std::span<const egraph::Rule> rules, const RewriteOptions& options,
+                            Normalizer& to, Draft& into, RewriteReport& report) {
+  const RewriteLimits& limits = options.limits;
+  const Budget* budget = options.budget;
   Terms terms(from, outputs);
   EGraph& graph = terms.program().graph();
   egraph::RunLimits counted;
@@ -285,7 +287,7 @@ Result<Saturation> saturate(const Draft& from, std::span<const DraftValue> outpu
 
   const ClassId root = graph.class_of(terms.root());
   XYNTRA_TRY(const egraph::Extraction chosen,
-             egraph::extract(graph, cost_model(terms.program()), std::array{root}));
+             egraph::extract(graph, cost_model(terms.program(), options.integer_units), std::array{root}));
   Saturation result;
   XYNTRA_TRY(result.outputs, Lowering(terms, chosen, to, into).run());
   XYNTRA_TRY(result.uses, Certificate(terms, rules).of(chosen));

@@ -17,7 +17,7 @@ struct Saturation {
 
 // What computes `outputs` of `from`, rewritten and added by `to`, whose draft has the same inputs.
 Result<Saturation> saturate(const Draft& from, std::span<const DraftValue> outputs,
-                            std::span<const egraph::Rule> rules, const RewriteLimits& limits,
-                            const Budget* budget, Normalizer& to, Draft& into, RewriteReport& report);
+                            std::span<const egraph::Rule> rules, const RewriteOptions& options,
+                            Normalizer& to, Draft& into, RewriteReport& report);
 
 }  // namespace xyntra

@@ -1,0 +1,145 @@
+// Products of quantized values: integers where a target has a unit for them, floats elsewhere and wherever a sum may overflow.
+#include "rewriting.h"
+
+namespace xyntra {
+namespace {
+
+RewriteOptions with_integer_units() {
+  RewriteOptions options;
+  options.integer_units = true;
+  return options;
+}
+
+std::string product(const std::string& depth, const std::string& activation = "u8") {
+  return "graph @main(%a: " + activation + "[8, " + depth + "], %b: i8[" + depth + R"(, 16]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: )" + activation + R"([] = 3
+  const %t: f32[] = 0.25
+  const %v: i8[] = 1
+  %x: f32[8, )" + depth + R"(] = DequantizeLinear(%a, %s, %z)
+  %w: f32[)" + depth + R"(, 16] = DequantizeLinear(%b, %t, %v)
+  %y: f32[8, 16] = MatMul(%x, %w)
+}
+)";
+}
+
+TEST(Quantized, AProductIsOneOfIntegersWhereThereIsAUnit) {
+  EXPECT_EQ(ops_of(rewritten(product("64"), with_integer_units()).graph), "MatMulInteger Cast Mul");
+  EXPECT_EQ(ops_of(rewritten(product("64", "i8"), with_integer_units()).graph), "MatMulInteger Cast Mul");
+}
+
+TEST(Quantized, WithoutAUnitItStaysOneOfFloats) {
+  EXPECT_EQ(ops_of(rewritten(product("64")).graph), "DequantizeLinear DequantizeLinear MatMul");
+}
+
+TEST(Quantized, SumsThatMayOverflowStayFloats) {
+  EXPECT_EQ(ops_of(rewritten(product("33025"), with_integer_units()).graph), "MatMulInteger Cast Mul");
+  EXPECT_EQ(ops_of(rewritten(product("33026"), with_integer_units()).graph),
+            "DequantizeLinear DequantizeLinear MatMul");
+  EXPECT_EQ(ops_of(rewritten(product("n"), with_integer_units()).graph),
+            "DequantizeLinear DequantizeLinear MatMul");
+}
+
+TEST(Quantized, WiderIntegersStayFloats) {
+  EXPECT_EQ(ops_of(rewritten(product("64", "u16"), with_integer_units()).graph),
+            "DequantizeLinear DequantizeLinear MatMul");
+}
+
+TEST(Quantized, WhatMayNotChangeTheOrderOfSumsStaysFloats) {
+  RewriteOptions options = with_integer_units();
+  options.allow_reassociating = false;
+  EXPECT_EQ(ops_of(rewritten(product("64"), options).graph), "DequantizeLinear DequantizeLinear MatMul");
+}
+
+// Scales along the sum cannot go behind it.
+TEST(Quantized, ScalesAlongTheSumStayWithTheirWeights) {
+  const char* body = R"(
+graph @main(%a: u8[8, 2]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: u8[] = 3
+  const %b: i8[2, 3] = [1, 2, 3, 4, 5, 6]
+  const %t: f32[2] = [0.25, 0.5]
+  %x: f32[8, 2] = DequantizeLinear(%a, %s, %z)
+  %w: f32[2, 3] = DequantizeLinear(%b, %t) {axis = 0}
+  %y: f32[8, 3] = MatMul(%x, %w)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body, with_integer_units()).graph), "DequantizeLinear MatMul");
+}
+
+TEST(Quantized, ConstantWeightsAreSeenAsIntegers) {
+  std::string weights = "1";
+  for (int i = 1; i < 3 * 64; ++i) weights += ", " + std::to_string(i % 100);
+  const std::string body = R"(
+graph @main(%a: u8[1000, 64]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: u8[] = 3
+  const %b: i8[3, 64] = [)" + weights + R"(]
+  const %t: f32[3] = [0.25, 0.5, 1.0]
+  const %c: f32[3] = [1.0, 2.0, 3.0]
+  %x: f32[1000, 64] = DequantizeLinear(%a, %s, %z)
+  %w: f32[3, 64] = DequantizeLinear(%b, %t) {axis = 0}
+  %y: f32[1000, 3] = Gemm(%x, %w, %c) {transB = 1}
+}
+)";
+  const auto result = rewritten(body, with_integer_units());
+  EXPECT_EQ(ops_of(result.graph), "MatMulInteger Cast Mul Add");
+  EXPECT_NE(print_xir(result.graph).find("[0.125, 0.25, 0.5]"), std::string::npos) << "scales are folded";
+  EXPECT_EQ(print_xir(result.graph).find("const %zero"), std::string::npos);
+}
+
+TEST(Quantized, ZeroPointsOfZeroVanish) {
+  const char* body = R"(
+graph @main(%a: u8[8, 2], %b: i8[2, 3]) -> (%y) {
+  const %z: u8[] = 0
+  const %v: i8[3] = [0, 0, 0]
+  %y: i32[8, 3] = MatMulInteger(%a, %b, %z, %v)
+}
+)";
+  const Graph graph = rewritten(body).graph;
+  EXPECT_EQ(graph.node(*graph.node_ids().begin()).inputs.size(), 2u);
+}
+
+TEST(Quantized, ThereAndBackVanishesAroundWhatOnlyMoves) {
+  const char* body = R"(
+graph @main(%a: u8[2, 3, 4]) -> (%y) {
+  const %s: f32[] = 0.3
+  const %z: u8[] = 7
+  %x: f32[2, 3, 4] = DequantizeLinear(%a, %s, %z)
+  %t: f32[4, 3, 2] = Transpose(%x) {perm = [2, 1, 0]}
+  %y: u8[4, 3, 2] = QuantizeLinear(%t, %s, %z)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body).graph), "Transpose");
+}
+
+TEST(Quantized, AnotherScaleIsAnotherValue) {
+  const char* body = R"(
+graph @main(%a: u8[2, 3]) -> (%y) {
+  const %s: f32[] = 0.3
+  const %t: f32[] = 0.25
+  const %z: u8[] = 7
+  %x: f32[2, 3] = DequantizeLinear(%a, %s, %z)
+  %y: u8[2, 3] = QuantizeLinear(%x, %t, %z)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body).graph), "DequantizeLinear QuantizeLinear");
+}
+
+TEST(Quantized, OperationsOnIntegersBecomeAProductAndWhatFollows) {
+  const char* body = R"(
+graph @main(%x: u8[1, 2, 4, 4], %w: i8[3, 2, 3, 3], %b: i32[3]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %t: f32[3] = [0.5, 0.25, 0.125]
+  const %z: u8[] = 1
+  const %v: i8[3] = [0, 0, 0]
+  %y: u8[1, 3, 2, 2] = QLinearConv(%x, %s, %z, %w, %t, %v, %s, %z, %b)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body).graph), "QLinearConv");
+  EXPECT_EQ(ops_of(rewritten(body, with_integer_units()).graph),
+            "ConvInteger Reshape Add Cast Mul QuantizeLinear");
+}
+
+}  // namespace
+}  // namespace xyntra
