@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "compiler/pipeline.h"
@@ -15,13 +16,14 @@
 namespace xyntra::graphs {
 namespace {
 
-constexpr const char* kTargets[] = {"avx512", "neon", "webgpu", "h100"};
+constexpr const char* kTargets[] = {"avx512", "neon", "webgpu", "h100", "amx"};
 
 // Where a digit more or less becomes another answer: what follows from these says nothing about errors.
 constexpr std::string_view kJumps[] = {
     "Sign",        "Ceil",           "Floor", "Round",  "Equal",           "Less",    "Greater",
     "LessOrEqual", "GreaterOrEqual", "Mod",   "ArgMax", "ArgMin",          "Hardmax", "TopK",
-    "NonZero",     "Cast",           "IsNaN", "IsInf",  "ThresholdedRelu", "Shrink",  "MaxPool"};
+    "NonZero",     "Cast",           "IsNaN", "IsInf",  "ThresholdedRelu", "Shrink",  "MaxPool",
+    "QuantizeLinear", "DynamicQuantizeLinear"};
 
 EvaluatorOptions on_one_thread(bool in_order) {
   EvaluatorOptions options;
@@ -93,6 +95,33 @@ std::set<ValueId> settings_of(const Graph& graph) {
   return settings;
 }
 
+// What operations make is multiplied by 1 and an ulp, or by 1 less one: they round, too.
+void move_results(Graph& graph, Decisions& decide) {
+  std::map<ValueId, ValueId> moved;
+  const std::vector<NodeId> nodes = graph.node_ids();
+  for (NodeId id : nodes) {
+    const std::vector<ValueId> outputs = graph.node(id).outputs;
+    for (ValueId output : outputs) {
+      if (!output.valid()) continue;
+      const Type type = graph.value(output).type;
+      if (!type.is_tensor() || !is_float(type.dtype) || bits_of(type.dtype) < 16) continue;
+      Tensor factor = std::move(*Tensor::allocate(type.dtype, {}));
+      const double step = ulp(type.dtype, 1);
+      factor.set_element_f64(0, decide.chance(50) ? 1 + step : 1 - step);
+      const ValueId by = graph.add_constant(graph.unique_name("step"), std::move(factor));
+      graph.value(by).type = Type::tensor(type.dtype, Shape{});
+      const NodeId step_node = graph.add_node("Mul", {output, by}, {graph.unique_name("moved")});
+      moved[output] = graph.output_of(step_node);
+      graph.value(moved[output]).type = type;
+    }
+  }
+  const auto replace = [&](ValueId& value) {
+    if (auto found = moved.find(value); found != moved.end()) value = found->second;
+  };
+  for (NodeId id : nodes) std::ranges::for_each(graph.node(id).inputs, replace);
+  std::ranges::for_each(graph.outputs, replace);
+}
+
 // Every float one ulp up or down; another seed, another way.
 Subject moved_by_an_ulp(const Subject& subject, std::uint64_t seed) {
   Subject moved = subject;
@@ -113,6 +142,7 @@ Subject moved_by_an_ulp(const Subject& subject, std::uint64_t seed) {
     if (value.is_constant() && value.constant.count() > 1 && !settings.contains(ValueId(v)))
       value.constant = move(value.constant);
   }
+  move_results(moved.graph, decide);
   return moved;
 }
 
