@@ -3,53 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <set>
 
-#include "runtime/float_mode.h"
+#include "runtime/code_launches.h"
+#include "runtime/input_sizes.h"
 #include "support/memory.h"
 
 namespace xyntra {
 
 namespace {
-
-constexpr std::int64_t kInlineNs = 8'000;  // a launch below this is not worth sharing
-constexpr std::int64_t kShareNs =
-    60'000;  // all that a run could share; below, waking a thread takes longer than it saves
-constexpr std::int64_t kChunkNs = 5'000'000;  // how long a chunk may run before somebody asks whether to stop
-constexpr std::int64_t kLeastChunkNs =
-    2'000;  // small ones leave nobody waiting for the last, but each is a call
-constexpr std::int64_t kChunksPerThread = 4;
-
-// A worker's scratch memory: grown when a kernel needs more, kept for the next.
-std::byte* scratch_of_this_thread(std::size_t bytes) {
-  thread_local std::shared_ptr<std::byte> memory;
-  thread_local std::size_t size = 0;
-  if (bytes > size) {
-    memory = allocate_zeroed(bytes);
-    size = memory ? bytes : 0;
-  }
-  return memory.get();
-}
-
-// Machine code has no record of its type in front of it, which a sanitizer of clang's would read.
-#if defined(__clang__)
-__attribute__((no_sanitize("function")))
-#endif
-std::int32_t
-call_phase(PhaseFunction function, const KernelCall& call, std::int64_t begin, std::int64_t end,
-           std::byte* scratch) {
-  return function(&call, begin, end, scratch);
-}
-
-// How many threads a run should have, of those allowed.
-int useful_threads(const LaunchProgram& program, int allowed) {
-  std::int64_t shared = 0;
-  for (const ProgramStep& step : program.steps) {
-    if (step.kind == ProgramStep::Kind::Launch && step.predicted_ns >= kInlineNs) shared += step.predicted_ns;
-  }
-  return shared < kShareNs ? 1 : allowed;
-}
 
 bool is_tensor(const ProgramValue& value) { return value.kind != ProgramValue::Kind::Datum; }
 
@@ -63,8 +25,7 @@ class RunContext::State {
         host_(std::move(host)),
         driver_(driver ? driver->another() : nullptr),
         options_(std::move(options)),
-        pool_(useful_threads(*program_, options_.threads > 0 ? options_.threads : available_threads())),
-        launches_(program_->steps.size()),
+        code_(*program_, options_.threads, options_.budget),
         pointers_(program_->values.size(), nullptr),
         data_(program_->values.size()) {
     for (std::size_t v = 0; v < program_->values.size(); ++v) {
@@ -81,15 +42,15 @@ class RunContext::State {
 
   Status takes(std::span<const Datum> inputs) const {
     SymbolBindings sizes;
-    return learn(inputs, sizes);
+    return learn_sizes(*program_, inputs, sizes);
   }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
                                  std::span<const std::span<std::byte>> memory,
                                  std::span<DonatedInput> donated) {
-    const ThreadPool::Shift shift(pool_);
+    const ThreadPool::Shift shift(code_.pool());
     SymbolBindings sizes;
-    XYNTRA_CHECK_OK(learn(inputs, sizes));
+    XYNTRA_CHECK_OK(learn_sizes(*program_, inputs, sizes));
     XYNTRA_TRY(const Gifts gifts, gifts_of(donated, inputs));
     XYNTRA_CHECK_OK(find_room(gifts, sizes));
     if (sizes != entry_bindings_ || !bound_) XYNTRA_CHECK_OK(bind(std::move(sizes)));
@@ -120,7 +81,7 @@ class RunContext::State {
       const ProgramStep& step = program.steps[s];
       auto before = std::chrono::steady_clock::now();
       Status done = step.kind == ProgramStep::Kind::Host     ? call_host(step)
-                    : step.kind == ProgramStep::Kind::Launch ? launch(step, launches_[s])
+                    : step.kind == ProgramStep::Kind::Launch ? launch(s)
                                                              : Status();
       if (!done) return failure(std::move(done).error().at_node(step.origin, step.op));
       if (times != nullptr) {
@@ -151,51 +112,7 @@ class RunContext::State {
   std::int64_t arena_bytes() const { return arena_bytes_; }
 
  private:
-  struct Launch {
-    std::uint64_t version = 0;  // of the bindings that the rest was computed for
-    std::vector<std::int64_t> sizes, items, workspace;
-    std::int64_t workspace_bytes = 0, scratch_bytes = 0;
-  };
-
   // ---- sizes
-
-  Status learn(std::span<const Datum> inputs, SymbolBindings& sizes) const {
-    const LaunchProgram& program = *program_;
-    if (inputs.size() != program.inputs.size()) {
-      return usage_error("the model has " + std::to_string(program.inputs.size()) + " inputs, " +
-                         std::to_string(inputs.size()) + " were given");
-    }
-    auto for_each_size = [&](auto visit) -> Status {
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const ProgramValue& value = program.values[program.inputs[i]];
-        if (inputs[i].kind != Datum::Kind::Tensor || !value.has_shape) continue;
-        const Dims& dims = inputs[i].tensor.dims();
-        bool same = dims.size() == value.shape.size() && inputs[i].tensor.dtype() == value.dtype;
-        for (std::size_t d = 0; same && d < dims.size(); ++d) same = visit(value.shape[d], dims[d]);
-        if (!same) {
-          return usage_error("input '" + value.name + "' is " + std::string(name_of(value.dtype)) +
-                             to_string(value.shape) + ", given " +
-                             std::string(name_of(inputs[i].tensor.dtype())) + to_string(shape_of(dims)));
-        }
-      }
-      return {};
-    };
-    XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
-      return !dim.is_symbol() || sizes.try_emplace(dim.to_string(), size).first->second == size;
-    }));
-    XYNTRA_CHECK_OK(for_each_size([&sizes](const Dim& dim, std::int64_t size) {
-      Dim bound = dim.substitute(sizes);
-      return !bound.is_constant() || bound.constant() == size;
-    }));
-    for (const auto& [name, range] : program.ranges) {
-      auto known = sizes.find(name);
-      if (known == sizes.end() || (known->second >= range.low && known->second <= range.high)) continue;
-      return usage_error("the size '" + name + "' is " + std::to_string(known->second) +
-                         "; the model was compiled for " + std::to_string(range.low) + " to " +
-                         std::to_string(range.high));
-    }
-    return {};
-  }
 
   // Offsets of the arena for these sizes.
   Status bind(SymbolBindings sizes) {
@@ -523,32 +440,6 @@ class RunContext::State {
     return {};
   }
 
-  Status prepare(const ProgramKernel& kernel, Launch& launch) const {
-    auto evaluate = [this](const Dim& dim, std::int64_t& into) -> Status {
-      XYNTRA_TRY(into, dim.evaluate(bindings_));
-      return {};
-    };
-    launch.sizes.resize(kernel.sizes.size());
-    for (std::size_t i = 0; i < kernel.sizes.size(); ++i)
-      XYNTRA_CHECK_OK(evaluate(kernel.sizes[i], launch.sizes[i]));
-    launch.items.resize(kernel.phases.size());
-    for (std::size_t i = 0; i < kernel.phases.size(); ++i)
-      XYNTRA_CHECK_OK(evaluate(kernel.phases[i].items, launch.items[i]));
-    launch.workspace.clear();
-    launch.workspace_bytes = 0;
-    for (const Dim& bytes : kernel.workspace_bytes) {
-      std::int64_t size = 0;
-      XYNTRA_CHECK_OK(evaluate(bytes, size));
-      launch.workspace.push_back(launch.workspace_bytes);
-      launch.workspace_bytes += round_to_line(size);
-    }
-    XYNTRA_CHECK_OK(evaluate(kernel.scratch_bytes, launch.scratch_bytes));
-    launch.version = version_;
-    return {};
-  }
-
-  static std::int64_t round_to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
   // ---- with a driver
 
   void begin(bool timed, std::span<const DonatedInput> donated) {
@@ -665,70 +556,18 @@ class RunContext::State {
     return failure(outside(step, faults.front().where).error().at_node(step.origin, step.op));
   }
 
-  Status launch(const ProgramStep& step, Launch& launch) {
+  Status launch(std::size_t number) {
+    const ProgramStep& step = program_->steps[number];
     if (driver_) return launch_by_driver(step);
-    buffers_.clear();
+    arguments_.clear();
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (ProgramValueId id : *list) {
         XYNTRA_TRY(std::byte * memory, address(id));
-        buffers_.push_back(memory);
+        arguments_.push_back(memory);
       }
     }
-    const ProgramKernel& kernel = program_->kernels[step.callee];
-    if (launch.version != version_) XYNTRA_CHECK_OK(prepare(kernel, launch));
-    if (launch.workspace_bytes > workspace_capacity_) {
-      workspace_ = allocate_zeroed(static_cast<std::size_t>(launch.workspace_bytes));
-      if (!workspace_)
-        return limit_error("out of memory: a kernel's workspace takes " +
-                           std::to_string(launch.workspace_bytes) + " bytes");
-      workspace_capacity_ = launch.workspace_bytes;
-    }
-    for (std::int64_t offset : launch.workspace) buffers_.push_back(workspace_.get() + offset);
-    for (std::size_t p = 0; p < kernel.phases.size(); ++p)
-      XYNTRA_CHECK_OK(run_phase(step, kernel.phases[p], launch, launch.items[p]));
-    return {};
-  }
-
-  Status run_phase(const ProgramStep& step, const ProgramKernel::Phase& phase, const Launch& launch,
-                   std::int64_t items) {
-    if (items <= 0) return {};
-    std::mutex mutex;
-    KernelFault first;
-    bool faulted = false, starved = false;
-    auto work = [&](std::int64_t begin, std::int64_t end) {
-      if (options_.budget && options_.budget->stopped()) return;
-      std::byte* scratch = launch.scratch_bytes > 0
-                               ? scratch_of_this_thread(static_cast<std::size_t>(launch.scratch_bytes))
-                               : nullptr;
-      KernelFault fault;
-      bool no_scratch = launch.scratch_bytes > 0 && scratch == nullptr;
-      KernelCall call{buffers_.data(), launch.sizes.data(), &fault};
-      FloatModeGuard modes;
-      if (!no_scratch && call_phase(phase.function, call, begin, end, scratch) == 0) return;
-      const std::lock_guard lock(mutex);
-      starved = starved || no_scratch;
-      if (!no_scratch && !faulted) {
-        faulted = true;
-        first = fault;
-      }
-    };
-    std::int64_t share = std::max<std::int64_t>(step.predicted_ns, 1);
-    const std::int64_t fewest = pool_.threads() * kChunksPerThread;
-    // Never so few that a chunk keeps somebody waiting who wants the run to stop.
-    std::int64_t chunks =
-        std::max(std::clamp(share / kLeastChunkNs, fewest, 8 * fewest), share / kChunkNs + 1);
-    if (pool_.threads() == 1) chunks = share / kChunkNs + 1;
-    if (step.predicted_ns < kInlineNs || items == 1) chunks = 1;
-    const std::int64_t grain = std::max<std::int64_t>(1, chunks == 1 ? items : items / chunks);
-    if (chunks == 1) {
-      work(0, items);
-    } else {
-      pool_.parallel_for(0, items, grain, work);
-    }
-    if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
-    if (starved) return limit_error("out of memory: no room for a kernel's scratch");
-    if (!faulted) return {};
-    return outside(step, first);
+    XYNTRA_TRY(const std::optional<KernelFault> fault, code_.run(number, arguments_, bindings_, version_));
+    return fault ? outside(step, *fault) : Status();
   }
 
   Status outside(const ProgramStep& step, const KernelFault& fault) const {
@@ -751,8 +590,7 @@ class RunContext::State {
   std::shared_ptr<const HostCalls> host_;
   std::unique_ptr<KernelDriver> driver_;  // null: kernels are code
   RunOptions options_;
-  ThreadPool pool_;
-  std::vector<Launch> launches_;  // by step
+  CodeLaunches code_;
   std::vector<std::byte*> pointers_;  // by value
   std::vector<Datum> data_;  // by value: those with memory of their own
   struct Block {
@@ -764,13 +602,13 @@ class RunContext::State {
   std::set<ProgramValueId> extended_;  // inputs that results extend
   std::set<std::string> in_place_;  // rooms of inputs that are extended where they are, in this run
   std::vector<ProgramValueId> written_;
-  std::vector<std::byte*> buffers_;
+  std::vector<std::byte*> arguments_;  // of the launch that is on
   SymbolBindings bindings_, entry_bindings_;
   std::uint64_t version_ = 0;
   bool bound_ = false;
-  std::shared_ptr<std::byte> arena_, workspace_;
+  std::shared_ptr<std::byte> arena_;
   std::unique_ptr<Charge> arena_charge_;
-  std::int64_t arena_capacity_ = -1, arena_bytes_ = 0, workspace_capacity_ = 0;
+  std::int64_t arena_capacity_ = -1, arena_bytes_ = 0;
 };
 
 RunContext::RunContext(std::shared_ptr<const LaunchProgram> program, std::shared_ptr<const HostCalls> host,
