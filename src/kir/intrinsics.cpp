@@ -15,6 +15,9 @@ constexpr PlaceRule tile(PlaceAccess access) { return {.access = access, .box = 
 constexpr PlaceRule tile(PlaceAccess access, DType dtype) {
   return {.access = access, .box = Tile, .registers = true, .dtype = dtype};
 }
+constexpr PlaceRule tile_of_bytes() {
+  return {.access = Read, .box = Tile, .registers = true, .dtype = DType::I8, .or_dtype = DType::U8};
+}
 constexpr PlaceRule box(PlaceAccess access, int rows, int columns) {
   return {.access = access, .box = Given, .rows = rows, .columns = columns, .shared = true, .memory = true};
 }
@@ -25,17 +28,19 @@ constexpr PlaceRule memory_box(PlaceAccess access, int rows, int columns) {
   return {
       .access = access, .box = Given, .rows = rows, .columns = columns, .overhangs = true, .memory = true};
 }
-constexpr PlaceRule run(std::int64_t length, int columns = 0) {
+constexpr PlaceRule run(DType dtype, std::int64_t length, int columns = 0,
+                        std::optional<DType> or_dtype = std::nullopt) {
   return {.access = Read,
           .box = Run,
           .columns = columns,
           .length = length,
           .shared = true,
           .memory = true,
-          .dtype = DType::BF16};
+          .dtype = dtype,
+          .or_dtype = or_dtype};
 }
-constexpr PlaceRule sums(std::int64_t length) {
-  return {.access = Accumulate, .box = Run, .length = length, .registers = true, .dtype = DType::F32};
+constexpr PlaceRule sums(DType dtype, std::int64_t length) {
+  return {.access = Accumulate, .box = Run, .length = length, .registers = true, .dtype = dtype};
 }
 
 constexpr std::array kBarrier{barrier()};
@@ -57,8 +62,13 @@ constexpr std::array kTileLoadRows{tile(Write), PlaceRule{.access = Read,
 constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
 constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
                                    tile(Read, DType::BF16)};
-constexpr std::array kMultiplyPairs{sums(16), run(2, 3), run(32)};
-constexpr std::array kMultiplyQuads{sums(4), run(4, 4), run(4, 4), run(8)};
+constexpr std::array kTileMultiplyBytes{tile(Accumulate, DType::I32), tile_of_bytes(), tile_of_bytes()};
+constexpr std::array kMultiplyPairs{sums(DType::F32, 16), run(DType::BF16, 2, 3), run(DType::BF16, 32)};
+constexpr std::array kMultiplyQuads{sums(DType::F32, 4), run(DType::BF16, 4, 4), run(DType::BF16, 4, 4),
+                                    run(DType::BF16, 8)};
+constexpr std::array kMultiplyQuadsOfBytes{sums(DType::I32, 16), run(DType::U8, 4, 3), run(DType::I8, 64)};
+constexpr std::array kMultiplyOctets{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8),
+                                     run(DType::I8, 8, 4, DType::U8), run(DType::I8, 16, 0, DType::U8)};
 constexpr std::array kWarpgroupMultiply{
     PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
     shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
@@ -82,8 +92,11 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::TileLoadRowsFar: return kTileLoadRows;
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
+    case Intrinsic::TileMultiplyI8: return kTileMultiplyBytes;
     case Intrinsic::MultiplyPairsBf16: return kMultiplyPairs;
     case Intrinsic::MultiplyQuadsBf16: return kMultiplyQuads;
+    case Intrinsic::MultiplyQuadsI8: return kMultiplyQuadsOfBytes;
+    case Intrinsic::MultiplyOctetsI8: return kMultiplyOctets;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
     case Intrinsic::Barrier:
     case Intrinsic::AsyncFence:
@@ -111,8 +124,11 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::TileLoadRowsFar:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
+    case Intrinsic::TileMultiplyI8:
     case Intrinsic::MultiplyPairsBf16:
-    case Intrinsic::MultiplyQuadsBf16: return false;
+    case Intrinsic::MultiplyQuadsBf16:
+    case Intrinsic::MultiplyQuadsI8:
+    case Intrinsic::MultiplyOctetsI8: return false;
     default: return true;
   }
 }

@@ -31,7 +31,10 @@ struct PlaceRule {
   bool overhangs = false;  // parts outside the buffer read as zero, or are not written
   bool registers = false, shared = false,
        memory = false;  // scopes it may lie in; memory: global or workspace
-  std::optional<DType> dtype = std::nullopt;
+  std::optional<DType> dtype = std::nullopt,
+                       or_dtype = std::nullopt;  // that it takes; any where there is none
+
+  bool takes(DType given) const { return !dtype || given == *dtype || (or_dtype && given == *or_dtype); }
 };
 
 // A box of rows along a dimension: where its numbers are constants that fit the buffer.

@@ -65,6 +65,11 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::TileMultiplyBf16:
       each_lane([&](std::size_t i) { return tile_call(context, step, i); });
       break;
+    case Intrinsic::TileMultiplyI8:
+    case Intrinsic::MultiplyQuadsI8:
+    case Intrinsic::MultiplyOctetsI8:
+      each_lane([&](std::size_t i) { return multiply_bytes(context, step, i); });
+      break;
     case Intrinsic::MultiplyPairsBf16:
     case Intrinsic::MultiplyQuadsBf16:
       each_lane([&](std::size_t i) { return multiply_groups(context, step, i); });

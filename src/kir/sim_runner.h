@@ -121,7 +121,10 @@ class Runner {
   bool copy_box(const Context& context, const Step& step, std::size_t lane);
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
-  bool multiply_groups(const Context& context, const Step& step, std::size_t lane);  // sim_units.cpp
+  // sim_units.cpp
+  bool multiply_groups(const Context& context, const Step& step, std::size_t lane);
+  bool multiply_bytes(const Context& context, const Step& step, std::size_t lane);
+  std::vector<std::int32_t> integers(const Box& box, const Elements& elements) const;
   bool warpgroup_call(const Context& context, const Step& step);
   bool multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane);
   bool accumulators_free(const Context& context, const Step& step, BufferId buffer);

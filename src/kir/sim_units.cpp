@@ -3,6 +3,7 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 
 #include "kir/intrinsics.h"
 #include "kir/sim_runner.h"
@@ -76,6 +77,62 @@ bool Runner::multiply_groups(const Context& context, const Step& step, std::size
   te::settle_nans(DType::F32, values[0].data(), static_cast<int>(values[0].size()));
   elements.resize(values[0].size() * sizeof(float));
   te::store_lanes(DType::F32, elements.data(), 1, values[0].data(), static_cast<int>(values[0].size()));
+  return write_box(context, step, boxes[0], lane, by, elements);
+}
+
+// Bytes with a sign or without, and sums of 32 bits.
+std::vector<std::int32_t> Runner::integers(const Box& box, const Elements& elements) const {
+  const DType dtype = kernel_.buffer(box.buffer).dtype;
+  std::vector<std::int32_t> values(static_cast<std::size_t>(box.rows * box.columns));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::I32) {
+      std::memcpy(&values[i], &elements[i * sizeof(std::int32_t)], sizeof(std::int32_t));
+    } else {
+      const auto byte = static_cast<std::uint8_t>(elements[i]);
+      values[i] = dtype == DType::U8 ? byte : static_cast<std::int8_t>(byte);
+    }
+  }
+  return values;
+}
+
+// c[i, j] += sum(p, e) a[i, g p + e] b[p, g j + e] with g neighbours: a tile has 16 of p, a vector one.
+bool Runner::multiply_bytes(const Context& context, const Step& step, std::size_t lane) {
+  struct Unit {
+    std::size_t rows, columns, groups, group, factors;  // factors: places that rows of a come from
+  };
+  const Unit unit = step.node->intrinsic == Intrinsic::TileMultiplyI8    ? Unit{16, 16, 16, 4, 1}
+                    : step.node->intrinsic == Intrinsic::MultiplyQuadsI8 ? Unit{1, 16, 1, 4, 1}
+                                                                         : Unit{2, 2, 1, 8, 2};
+  const Toucher by = toucher(lanes(context).thread[lane]);
+  std::array<Box, 4> boxes;
+  std::array<std::vector<std::int32_t>, 4> values;
+  Elements elements;
+  for (std::size_t i = 0; i < step.places.size(); ++i) {
+    if (!find_box(context, step, i, lane, boxes[i])) return false;
+    if (!read_box(context, step, boxes[i], lane, by, elements)) return false;
+    values[i] = integers(boxes[i], elements);
+  }
+  const std::size_t depth = unit.groups * unit.group;
+  const std::vector<std::int32_t>& right = values[1 + unit.factors];
+  if (values[0].size() != unit.rows * unit.columns || right.size() != depth * unit.columns ||
+      (unit.groups > 1 && values[1].size() != unit.rows * depth))
+    return fault(context, step, lane, "tiles of 16 rows of 64 bytes are multiplied");
+  std::vector<std::int32_t> left;  // all rows; what is missing counts as zero
+  for (std::size_t i = 0; i < unit.factors; ++i) {
+    values[1 + i].resize(unit.rows / unit.factors * depth, 0);
+    left.insert(left.end(), values[1 + i].begin(), values[1 + i].end());
+  }
+  elements.resize(values[0].size() * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < unit.rows; ++i) {
+    for (std::size_t j = 0; j < unit.columns; ++j) {
+      auto sum = static_cast<std::uint32_t>(values[0][i * unit.columns + j]);  // wraps
+      for (std::size_t k = 0; k < depth; ++k) {
+        const std::size_t line = k / unit.group * unit.columns + j;
+        sum += static_cast<std::uint32_t>(left[i * depth + k] * right[line * unit.group + k % unit.group]);
+      }
+      std::memcpy(&elements[(i * unit.columns + j) * sizeof sum], &sum, sizeof sum);
+    }
+  }
   return write_box(context, step, boxes[0], lane, by, elements);
 }
 

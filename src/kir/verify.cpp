@@ -273,6 +273,9 @@ class Verifier {
       return fail("a barrier stands where threads differ: under if " + *divergence_);
     }
     if (node.intrinsic == Intrinsic::ShuffleXor) XYNTRA_CHECK_OK(shuffle_ok(node));
+    if (node.intrinsic == Intrinsic::MultiplyOctetsI8 &&
+        kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
+      return fail("the rows of " + name + " must have one dtype");
     std::size_t place = 0;
     for (const Operand& operand : node.operands) {
       if (operand.buffer.valid())
@@ -315,8 +318,9 @@ class Verifier {
                       : buffer.scope == Scope::Shared ? rule.shared
                                                       : rule.memory;
     if (!scope_fits) return fail(what + ": it does not take a buffer in " + name_of(buffer.scope) + " scope");
-    if (rule.dtype && buffer.dtype != *rule.dtype) {
-      return fail(what + ": it takes " + std::string(name_of(*rule.dtype)) + ", not " +
+    if (!rule.takes(buffer.dtype)) {
+      const std::string other = rule.or_dtype ? " or " + std::string(name_of(*rule.or_dtype)) : "";
+      return fail(what + ": it takes " + std::string(name_of(*rule.dtype)) + other + ", not " +
                   std::string(name_of(buffer.dtype)));
     }
     bool writes = rule.access == PlaceAccess::Write || rule.access == PlaceAccess::Accumulate;

@@ -338,6 +338,8 @@ Status KernelEmitter::call(const StmtNode& node) {
     return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
   if (node.intrinsic == kir::Intrinsic::MultiplyPairsBf16) return multiply_pairs(node);
   if (node.intrinsic == kir::Intrinsic::MultiplyQuadsBf16) return multiply_quads(node);
+  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsI8) return multiply_quads_of_bytes(node);
+  if (node.intrinsic == kir::Intrinsic::MultiplyOctetsI8) return multiply_octets(node);
   return tile_call(node);
 }
 

@@ -109,6 +109,7 @@ class KernelEmitter {
   void size_tiles();
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
+  Status multiply_tiles(const std::vector<kir::Operand>& operands, llvm::Intrinsic::ID by);
   enum class TileMove : std::uint8_t { Load, LoadFar, Store };
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
                    const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
@@ -116,9 +117,16 @@ class KernelEmitter {
   // units.cpp
   Status multiply_pairs(const kir::StmtNode& node);
   Status multiply_quads(const kir::StmtNode& node);
+  Status multiply_quads_of_bytes(const kir::StmtNode& node);
+  Status multiply_octets(const kir::StmtNode& node);
   Value* load_run(const kir::Operand& operand, llvm::Type* element, std::int64_t count);
-  void accumulate(const kir::Operand& sums, unsigned lanes, llvm::Intrinsic::ID multiply, Value* left,
-                  Value* right);
+  struct Multiplication {
+    llvm::Intrinsic::ID by;
+    unsigned lanes;
+    llvm::Type* sum;
+    llvm::ArrayRef<llvm::Type*> types = {};  // of an intrinsic that has several forms
+  };
+  void accumulate(const kir::Operand& sums, const Multiplication& how, Value* left, Value* right);
 
   llvm::Module& module_;
   llvm::LLVMContext& context_;

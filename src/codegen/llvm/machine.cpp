@@ -70,6 +70,7 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   if (machine.getTargetTriple().isAArch64()) {
     traits.rounds = traits.fuses = traits.converts_f16 = true;
     traits.bf16_quads = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
+    traits.i8_octets = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
     return traits;
   }
   const llvm::MCSubtargetInfo& machine_has = *machine.getMCSubtargetInfo();
@@ -80,6 +81,8 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.wide_functions = machine_has.checkFeatures("+avx512f,+avx512dq");
   traits.tiles = machine_has.checkFeatures("+amx-tile,+amx-bf16");
   traits.bf16_pairs = machine_has.checkFeatures("+avx512bf16");
+  traits.i8_tiles = machine_has.checkFeatures("+amx-tile,+amx-int8");
+  traits.i8_quads = machine_has.checkFeatures("+avx512f,+avx512vnni");
   return traits;
 }
 
@@ -262,7 +265,8 @@ constexpr NamedCpu kX86Cpus[] = {
     {"generic", "x86-64", ""},
     {"avx2", "x86-64-v3", ""},
     {"avx512", "x86-64-v4", ""},
-    {"avx512_bf16", "x86-64-v4", "+avx512bf16"},
+    {"avx512_vnni", "x86-64-v4", "+avx512vnni"},
+    {"avx512_bf16", "x86-64-v4", "+avx512vnni,+avx512bf16"},
     {"amx", "x86-64-v4", "+amx-tile,+amx-bf16,+amx-int8,+avx512vnni,+avx512bf16"},
 };
 constexpr NamedCpu kArmCpus[] = {

@@ -24,6 +24,10 @@ bool loads_tile(kir::Intrinsic intrinsic) {
          intrinsic == kir::Intrinsic::TileLoadRowsFar;
 }
 
+bool multiplies_tiles(kir::Intrinsic intrinsic) {
+  return intrinsic == kir::Intrinsic::TileMultiplyBf16 || intrinsic == kir::Intrinsic::TileMultiplyI8;
+}
+
 }  // namespace
 
 bool KernelEmitter::uses_tiles(const kir::Stmt& statement) {
@@ -95,10 +99,10 @@ void KernelEmitter::size_tiles() {
     loaded.insert(o[0].buffer.index);
   });
   kir::for_each_statement(kernel_.body, [&](const kir::StmtNode& node) {
-    if (node.kind != kir::StmtNode::Kind::Call || node.intrinsic != kir::Intrinsic::TileMultiplyBf16) return;
+    if (node.kind != kir::StmtNode::Kind::Call || !multiplies_tiles(node.intrinsic)) return;
     const auto &sum = moved[node.operands[0].buffer.index], &left = moved[node.operands[1].buffer.index],
                &right = moved[node.operands[2].buffer.index];
-    constexpr std::int64_t kPair = 4;  // bytes
+    constexpr std::int64_t kPair = 4;  // bytes; of a quad of them, too
     uniform = uniform && sum && left && right && loaded.count(node.operands[0].buffer.index) == 0 &&
               left->rows == sum->rows && left->rows > 0 && sum->row_bytes == kRowBytes &&
               right->row_bytes == kRowBytes && left->row_bytes == right->rows * kPair && right->rows > 0;
@@ -230,6 +234,14 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   return {};
 }
 
+Status KernelEmitter::multiply_tiles(const std::vector<kir::Operand>& o, llvm::Intrinsic::ID by) {
+  XYNTRA_TRY(Value * sum, tile(o[0]));
+  XYNTRA_TRY(Value * left, tile(o[1]));
+  XYNTRA_TRY(Value * right, tile(o[2]));
+  b_.CreateIntrinsic(by, {}, {sum, left, right});
+  return {};
+}
+
 Status KernelEmitter::tile_call(const kir::StmtNode& node) {
   if (lanes_) return unsupported("tiles inside a vector loop");
   const auto& o = node.operands;
@@ -249,12 +261,14 @@ Status KernelEmitter::tile_call(const kir::StmtNode& node) {
       return move_tile(o[0], o[1], o[2].value, o[3].value, far ? TileMove::LoadFar : TileMove::Load, along);
     }
     case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, TileMove::Store, {});
-    case kir::Intrinsic::TileMultiplyBf16: {
-      XYNTRA_TRY(Value * sum, tile(o[0]));
-      XYNTRA_TRY(Value * left, tile(o[1]));
-      XYNTRA_TRY(Value * right, tile(o[2]));
-      b_.CreateIntrinsic(llvm::Intrinsic::x86_tdpbf16ps, {}, {sum, left, right});
-      return {};
+    case kir::Intrinsic::TileMultiplyBf16: return multiply_tiles(o, llvm::Intrinsic::x86_tdpbf16ps);
+    case kir::Intrinsic::TileMultiplyI8: {
+      if (!traits_.i8_tiles) return unsupported("products of tiles of bytes: the processor has none");
+      auto is_signed = [&](std::size_t i) { return kernel_.buffer(o[i].buffer).dtype == DType::I8; };
+      constexpr llvm::Intrinsic::ID kBySigns[2][2] = {
+          {llvm::Intrinsic::x86_tdpbuud, llvm::Intrinsic::x86_tdpbusd},
+          {llvm::Intrinsic::x86_tdpbsud, llvm::Intrinsic::x86_tdpbssd}};
+      return multiply_tiles(o, kBySigns[is_signed(1) ? 1 : 0][is_signed(2) ? 1 : 0]);
     }
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "' on a CPU");
   }

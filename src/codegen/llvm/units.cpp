@@ -1,4 +1,5 @@
-// Units that multiply a few bf16 neighbours along a sum: AVX512_BF16 by pairs, BFMMLA by quads. Sums are vectors in registers.
+// Units that multiply a few neighbours along a sum: of bf16, AVX512_BF16 by pairs and BFMMLA by quads; of bytes, AVX512_VNNI by
+// quads and SMMLA by octets. Sums are vectors in registers.
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
@@ -21,26 +22,27 @@ std::int64_t count_of(const kir::Operand& number) { return number.value->int_val
 Value* KernelEmitter::load_run(const kir::Operand& operand, llvm::Type* type, std::int64_t count) {
   const Place at = place(operand.buffer, analysis_.access(operand));
   require(at.is_uniform(), "codegen: a run in lanes");
-  auto* element = b_.getInt16Ty();
-  const auto held = static_cast<std::int64_t>(type->getPrimitiveSizeInBits().getFixedValue()) / 16;
-  if (count == held)
-    return marked(operand.buffer, b_.CreateAlignedLoad(type, at.pointer, Align(sizeof(std::int16_t))));
+  const int bits = bits_of(kernel_.buffer(operand.buffer).dtype);
+  auto* element = b_.getIntNTy(static_cast<unsigned>(bits));
+  const Align align(static_cast<std::uint64_t>(bits / 8));
+  const auto held = static_cast<std::int64_t>(type->getPrimitiveSizeInBits().getFixedValue()) / bits;
+  if (count == held) return marked(operand.buffer, b_.CreateAlignedLoad(type, at.pointer, align));
   Value* some = llvm::Constant::getNullValue(FixedVectorType::get(element, static_cast<unsigned>(held)));
   for (std::int64_t i = 0; i < count; ++i) {
     const auto number = static_cast<std::uint64_t>(i);
     Value* from = b_.CreateConstGEP1_64(element, at.pointer, number);
-    Value* one = marked(operand.buffer, b_.CreateAlignedLoad(element, from, Align(sizeof(std::int16_t))));
+    Value* one = marked(operand.buffer, b_.CreateAlignedLoad(element, from, align));
     some = b_.CreateInsertElement(some, one, number);
   }
   return b_.CreateBitCast(some, type);
 }
 
-void KernelEmitter::accumulate(const kir::Operand& sums, unsigned lanes, llvm::Intrinsic::ID multiply,
-                               Value* left, Value* right) {
-  auto* type = FixedVectorType::get(b_.getFloatTy(), lanes);
+void KernelEmitter::accumulate(const kir::Operand& sums, const Multiplication& how, Value* left,
+                               Value* right) {
+  auto* type = FixedVectorType::get(how.sum, how.lanes);
   Value* at = place(sums.buffer, analysis_.access(sums)).pointer;
   Value* before = marked(sums.buffer, b_.CreateAlignedLoad(type, at, Align(sizeof(float))));
-  Value* after = b_.CreateIntrinsic(multiply, {}, {before, left, right});
+  Value* after = b_.CreateIntrinsic(how.by, how.types, {before, left, right});
   marked(sums.buffer, b_.CreateAlignedStore(after, at, Align(sizeof(float))));
 }
 
@@ -52,7 +54,7 @@ Status KernelEmitter::multiply_pairs(const kir::StmtNode& node) {
   auto* factors = FixedVectorType::get(b_.getBFloatTy(), 2 * kLanes);
   Value* pair = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
   Value* line = load_run(o[2], factors, 2 * kLanes);
-  accumulate(o[0], kLanes, llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, line,
+  accumulate(o[0], {llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, kLanes, b_.getFloatTy()}, line,
              b_.CreateBitCast(pair, factors));
   return {};
 }
@@ -68,7 +70,41 @@ Status KernelEmitter::multiply_quads(const kir::StmtNode& node) {
   Value* rows = b_.CreateShuffleVector(load_run(o[1], row, count), load_run(o[2], row, count),
                                        {0, 1, 2, 3, 4, 5, 6, 7});
   Value* columns = load_run(o[3], factors, 2 * kLanes);
-  accumulate(o[0], kLanes, llvm::Intrinsic::aarch64_neon_bfmmla, b_.CreateBitCast(rows, factors), columns);
+  accumulate(o[0], {llvm::Intrinsic::aarch64_neon_bfmmla, kLanes, b_.getFloatTy()},
+             b_.CreateBitCast(rows, factors), columns);
+  return {};
+}
+
+// The quad of a goes to every lane.
+Status KernelEmitter::multiply_quads_of_bytes(const kir::StmtNode& node) {
+  if (!traits_.i8_quads) return unsupported("products of quads of bytes: the processor has no AVX512_VNNI");
+  constexpr unsigned kLanes = 16;
+  const auto& o = node.operands;
+  Value* quad = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
+  Value* line = load_run(o[2], FixedVectorType::get(b_.getInt32Ty(), kLanes), 4 * kLanes);
+  accumulate(o[0], {llvm::Intrinsic::x86_avx512_vpdpbusd_512, kLanes, b_.getInt32Ty()}, quad, line);
+  return {};
+}
+
+// Two rows of a make one vector.
+Status KernelEmitter::multiply_octets(const kir::StmtNode& node) {
+  if (!traits_.i8_octets) return unsupported("products of octets of bytes: the processor has no SMMLA");
+  constexpr unsigned kOctet = 8, kSums = 4;
+  const auto& o = node.operands;
+  auto is_signed = [&](std::size_t i) { return kernel_.buffer(o[i].buffer).dtype == DType::I8; };
+  if (is_signed(1) && !is_signed(3)) return unsupported("octets with a sign by octets without");
+  const auto by = is_signed(1)   ? llvm::Intrinsic::aarch64_neon_smmla
+                  : is_signed(3) ? llvm::Intrinsic::aarch64_neon_usmmla
+                                 : llvm::Intrinsic::aarch64_neon_ummla;
+  auto* row = FixedVectorType::get(b_.getInt8Ty(), kOctet);
+  auto* factors = FixedVectorType::get(b_.getInt8Ty(), 2 * kOctet);
+  auto* sums = FixedVectorType::get(b_.getInt32Ty(), kSums);
+  const std::int64_t count = count_of(o[4]);
+  llvm::SmallVector<int, 2 * kOctet> both;
+  for (unsigned i = 0; i < 2 * kOctet; ++i) both.push_back(static_cast<int>(i));
+  Value* rows = b_.CreateShuffleVector(load_run(o[1], row, count), load_run(o[2], row, count), both);
+  Value* columns = load_run(o[3], factors, 2 * kOctet);
+  accumulate(o[0], {by, kSums, b_.getInt32Ty(), {sums, factors}}, rows, columns);
   return {};
 }
 

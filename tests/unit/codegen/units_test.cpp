@@ -1,8 +1,9 @@
-// Units that multiply a few bf16 neighbours: machine code and simulator, bit for bit, over numbers of every kind.
+// Units that multiply a few neighbours, bf16 or bytes: machine code and simulator, bit for bit, over numbers of every kind.
 #include <bit>
 #include <random>
 
 #include "kir/sim.h"
+#include "runtime/code/tiles.h"
 #include "target/target.h"
 #include "unit/codegen/kernel_runner.h"
 
@@ -99,6 +100,150 @@ kir::Kernel quads(int count) {
     vector l < 4 { y[i, l] = c[l] }
   }
 })");
+}
+
+// ---- bytes
+
+struct Bytes {
+  std::vector<std::int32_t> sums;
+  std::vector<std::uint8_t> a, b;
+};
+
+// Random ones, and such as would be cut off in 16 bits, or in 32 where sums must wrap.
+Bytes bytes_of(std::uint32_t seed, bool extreme, std::size_t sums, std::size_t a, std::size_t b) {
+  std::mt19937 random(seed);
+  constexpr std::uint8_t kEnds[] = {0, 127, 128, 255};
+  auto byte = [&] {
+    return extreme ? kEnds[random() % std::size(kEnds)] : static_cast<std::uint8_t>(random() & 0xff);
+  };
+  Bytes made;
+  for (std::size_t i = 0; i < sums; ++i) {
+    const bool end = random() % 4 == 0;
+    made.sums.push_back(end ? (random() % 2 == 0 ? INT32_MAX : INT32_MIN)
+                            : static_cast<std::int32_t>(random()));
+  }
+  for (std::size_t i = 0; i < a; ++i) made.a.push_back(byte());
+  for (std::size_t i = 0; i < b; ++i) made.b.push_back(byte());
+  return made;
+}
+
+// As the simulator has it, as `sum` says, and, where the unit is here, as the processor has it.
+void expect_sums(const kir::Kernel& kernel, Bytes given, const std::vector<std::int32_t>& wanted, bool here) {
+  std::vector<std::int32_t> result(given.sums.size());
+  auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
+  const std::span<std::byte> arguments[] = {bytes(given.sums), bytes(given.a), bytes(given.b), bytes(result)};
+  auto report = kir::simulate(kernel, arguments);
+  ASSERT_TRUE(report.has_value()) << report.error().to_string();
+  EXPECT_EQ(result, wanted);
+  if (!here) return;
+  KernelRunner runner(kernel);
+  auto buffers = runner.buffers();
+  buffers[0].set(given.sums);
+  buffers[1].set(given.a);
+  buffers[2].set(given.b);
+  ASSERT_EQ(0, runner.run(buffers));
+  const auto got = buffers[3].as<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(got.begin(), got.end()), wanted);
+}
+
+std::int32_t with_sign(std::uint8_t byte, bool has_sign) {
+  return has_sign ? std::int32_t{static_cast<std::int8_t>(byte)} : std::int32_t{byte};
+}
+
+struct ByteUnit {
+  std::size_t rows, columns, groups, group;
+};
+std::vector<std::int32_t> sums_of(const Bytes& given, const ByteUnit& unit, std::size_t items,
+                                  std::size_t count, bool a_sign, bool b_sign) {
+  std::vector<std::int32_t> made;
+  const std::size_t depth = unit.groups * unit.group;
+  for (std::size_t at = 0; at < items * unit.rows * unit.columns; ++at) {
+    const std::size_t item = at / (unit.rows * unit.columns), i = at / unit.columns % unit.rows,
+                      j = at % unit.columns;
+    auto sum = static_cast<std::uint32_t>(given.sums[at]);
+    for (std::size_t k = 0; k < depth; ++k) {
+      if (k >= count) break;
+      const std::uint8_t a = given.a[(item * unit.rows + i) * depth + k],
+                         b = given.b[((item * unit.groups + k / unit.group) * unit.columns + j) * unit.group +
+                                     k % unit.group];
+      sum += static_cast<std::uint32_t>(with_sign(a, a_sign) * with_sign(b, b_sign));
+    }
+    made.push_back(static_cast<std::int32_t>(sum));
+  }
+  return made;
+}
+
+TEST(Units, QuadsOfBytesWrapAndNeverSaturate) {
+  for (int count : {1, 2, 3, 4}) {
+    SCOPED_TRACE(count);
+    const kir::Kernel kernel = parsed(
+        R"(kernel quads(s: i32[64, 16] global, a: u8[64, 4] global, b: i8[64, 16, 4] global, y: i32[64, 16] global out) {
+  register c: i32[16]
+  grid i < 64 {
+    vector l < 16 { c[l] = s[i, l] }
+    multiply_quads_i8(c[0], a[i, 0], b[i, 0, 0], )" +
+        std::to_string(count) + R"()
+    vector l < 16 { y[i, l] = c[l] }
+  }
+})");
+    for (std::uint32_t seed = 1; seed < 5; ++seed) {
+      const Bytes given = bytes_of(seed, seed % 2 == 0, 64 * 16, 64 * 4, 64 * 64);
+      expect_sums(kernel, given,
+                  sums_of(given, {1, 16, 1, 4}, 64, static_cast<std::size_t>(count), false, true),
+                  has("avx512vnni"));
+    }
+  }
+}
+
+TEST(Units, OctetsOfBytesWrapAndNeverSaturate) {
+  for (const auto& [a, b] : {std::pair("i8", "i8"), std::pair("u8", "u8"), std::pair("u8", "i8")}) {
+    for (int count : {3, 8}) {
+      SCOPED_TRACE(std::string(a) + " " + b + " " + std::to_string(count));
+      const kir::Kernel kernel =
+          parsed("kernel octets(s: i32[64, 4] global, a: " + std::string(a) + "[64, 2, 8] global, b: " + b +
+                 R"([64, 16] global, y: i32[64, 4] global out) {
+  register c: i32[4]
+  grid i < 64 {
+    vector l < 4 { c[l] = s[i, l] }
+    multiply_octets_i8(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
+                 std::to_string(count) + R"()
+    vector l < 4 { y[i, l] = c[l] }
+  }
+})");
+      for (std::uint32_t seed = 1; seed < 5; ++seed) {
+        const Bytes given = bytes_of(seed, seed % 2 == 0, 64 * 4, 64 * 16, 64 * 16);
+        expect_sums(kernel, given,
+                    sums_of(given, {2, 2, 1, 8}, 64, static_cast<std::size_t>(count), *a == 'i', *b == 'i'),
+                    has("i8mm"));
+      }
+    }
+  }
+}
+
+TEST(Units, TilesOfBytesTakeAllSigns) {
+  for (const auto& [a, b] :
+       {std::pair("i8", "i8"), std::pair("i8", "u8"), std::pair("u8", "i8"), std::pair("u8", "u8")}) {
+    SCOPED_TRACE(std::string(a) + " " + b);
+    const kir::Kernel kernel = parsed("kernel tiles(s: i32[4, 16, 16] global, a: " + std::string(a) +
+                                      "[4, 16, 64] global, b: " + b +
+                                      R"([4, 16, 64] global, y: i32[4, 16, 16] global out) {
+  register c: i32[16, 16]
+  register left: )" + a + R"([16, 64]
+  register right: )" + b + R"([16, 64]
+  grid i < 4 {
+    tile_load(c[0, 0], s[i, 0, 0], 16, 16)
+    tile_load(left[0, 0], a[i, 0, 0], 16, 64)
+    tile_load(right[0, 0], b[i, 0, 0], 16, 64)
+    tile_multiply_i8(c[0, 0], left[0, 0], right[0, 0])
+    tile_store(y[i, 0, 0], c[0, 0], 16, 16)
+  }
+})");
+    for (std::uint32_t seed = 1; seed < 5; ++seed) {
+      const Bytes given = bytes_of(seed, seed % 2 == 0, 4 * 256, 4 * 1024, 4 * 1024);
+      expect_sums(kernel, given, sums_of(given, {16, 16, 16, 4}, 4, 64, *a == 'i', *b == 'i'),
+                  has("amx_int8") && allow_tiles().has_value());
+    }
+  }
 }
 
 TEST(Units, PairsGiveTheProcessorsDigits) {

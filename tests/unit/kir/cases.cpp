@@ -91,6 +91,43 @@ Case product(const std::string& file, Product shape) {
   return made;
 }
 
+// Bytes that tell neighbours and signs apart, in panels of `columns` by `group` neighbours along the sum.
+Case byte_product(const std::string& file, std::size_t m, std::size_t n, std::size_t k, std::size_t columns,
+                  std::size_t group) {
+  const bool has_sign = file == "gemm_octets_i8";  // the left matrix; the right one always has
+  auto left = [has_sign](std::size_t i) {
+    const auto byte = static_cast<std::uint8_t>(i * 37 + 11);
+    return has_sign ? std::int32_t{static_cast<std::int8_t>(byte)} : std::int32_t{byte};
+  };
+  auto right = [](std::size_t i) { return std::int32_t{static_cast<std::int8_t>(i * 91 + 5)}; };
+  Case made;
+  made.file = file;
+  made.sizes = Product{m, n, k}.sizes();
+  made.arguments = [=] {
+    std::vector<std::uint8_t> a(m * k), b(k * n);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::uint8_t>(left(i));
+    for (std::size_t p = 0; p < k; ++p) {
+      for (std::size_t j = 0; j < n; ++j) {
+        const std::size_t line = (j / columns * (k / group) + p / group) * columns + j % columns;
+        b[line * group + p % group] = static_cast<std::uint8_t>(right(p * n + j));
+      }
+    }
+    return Arguments().add(a).add(b).add(std::vector<std::int32_t>(m * n));
+  };
+  made.wrong = [=](const Arguments& arguments) -> std::string {
+    const auto got = arguments.get<std::int32_t>(2);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      std::int32_t sum = 0;
+      for (std::size_t p = 0; p < k; ++p) sum += left(i / n * k + p) * right(p * n + i % n);
+      if (got[i] != sum)
+        return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
+               std::to_string(sum);
+    }
+    return "";
+  };
+  return made;
+}
+
 Case softmax(std::size_t rows, std::size_t columns) {
   Case made;
   made.file = "softmax_rows";
@@ -189,6 +226,10 @@ const std::vector<Case>& cases() {
                                            product("gemm_register_tile", {8, 64, 16}),
                                            product("gemm_amx", {33, 65, 64}),
                                            product("gemm_amx", {32, 64, 32}),
+                                           byte_product("gemm_amx_i8", 33, 65, 128, 65, 4),
+                                           byte_product("gemm_amx_i8", 32, 64, 64, 64, 4),
+                                           byte_product("gemm_quads_i8", 5, 48, 24, 16, 4),
+                                           byte_product("gemm_octets_i8", 6, 10, 24, 2, 8),
                                            product("gemm_shared_tiles", {40, 37, 19}),
                                            product("gemm_shared_tiles", {32, 64, 16}),
                                            product("gemm_warp_specialised", {150, 50, 300}),
