@@ -6,6 +6,7 @@
 #include "compiler/assume.h"
 #include "compiler/copies.h"
 #include "compiler/flatten_windows.h"
+#include "compiler/integer_products.h"
 #include "compiler/plan_dump.h"
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
@@ -64,6 +65,10 @@ Status rewrite_step(Compilation& work) {
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
+  std::vector<CertificateLine> integers;
+  if (options.enabled) {
+    XYNTRA_TRY(integers, integer_products(rewritten.graph, *work.options.target, rewritten.folded));
+  }
   RoundedProducts roundings;
   if (work.options.precision == Precision::Bf16) {
     FlattenedWindows flattened;
@@ -84,6 +89,7 @@ Status rewrite_step(Compilation& work) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
   }
+  std::ranges::move(integers, std::back_inserter(work.plan.certificate));
   std::ranges::move(roundings.certificate, std::back_inserter(work.plan.certificate));
   for (const std::string& name : roundings.copies)
     work.stages.emplace(name, "windows overlap, so their picture is made once, as tiles read it");

@@ -134,14 +134,15 @@ Status fused_convolution(FormulaContext& c) {
 // Integers with zero points: padding stands for the zero point, so it adds nothing.
 Status convolution_integer(FormulaContext& c) {
   Buffer x = c.in(0), w = c.in(1);
-  auto zero_point = [&](std::size_t i, const Expr& m) {
-    return c.has_input(i) ? cast(DType::I32, per_channel(c, i, m)) : Expr::integer(DType::I32, 0);
+  auto offset = [&](const Expr& value, std::size_t i, const Expr& m) {
+    const Expr wide = cast(DType::I32, value);
+    return c.has_input(i) ? wide - cast(DType::I32, per_channel(c, i, m)) : wide;
   };
   auto data = [&](const Index& i) {
     Expr padding = c.has_input(2) ? per_channel(c, 2, Expr::index(0)) : Expr::number(x.dtype(), 0);
-    return cast(DType::I32, x.load_or(padding, i)) - zero_point(2, Expr::index(0));
+    return offset(x.load_or(padding, i), 2, Expr::index(0));
   };
-  auto weight = [&](const Index& i) { return cast(DType::I32, w(i)) - zero_point(3, i[0]); };
+  auto weight = [&](const Index& i) { return offset(w(i), 3, i[0]); };
   return convolve(c, {0, 1}, data, weight, [](Expr sum, const Index&) { return sum; });
 }
 

@@ -291,9 +291,10 @@ class Chooser {
     std::int64_t extra = 0;
     for (std::size_t s : before) extra += size(flops_of(formula_.stages[s]));
     DType factors = formula_.buffers.back().dtype;
-    if (options_.allow_reassociating && takes_tiles(formula_, main, target_, options_.nominal)) {
+    const auto form = form_for_tiles(formula_, main, target_, options_.nominal);
+    if (form && (options_.allow_reassociating || form->sum() == DType::I32)) {
       choice.schedule.name = "tiles";
-      factors = DType::BF16;
+      factors = form->a.dtype();
     } else {
       add_tile_knobs(choice.schedule, main);
     }

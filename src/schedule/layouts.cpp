@@ -268,7 +268,7 @@ class LayoutChooser {
     auto uses = accesses(formulas_[g], buffer.id);
     if (groups_[g].schedule.name == "tiles") {
       auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
-      return axes ? Wish(paired_layout(buffer.shape.size(), axes->columns, axes->depth, target_)) : Wish();
+      return axes ? Wish(paired_layout(buffer.shape.size(), *axes, target_, buffer.dtype)) : Wish();
     }
     if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
     if (groups_[g].schedule.name == kWinograd && buffer.position == winograd_operand(formulas_[g]))
@@ -329,16 +329,18 @@ class LayoutChooser {
   // A picture between convolutions: channels in blocks of a vector.
   Wish blocked(std::size_t g, const te::BufferInfo& buffer, bool tiled) const {
     // What tiles read: the sum runs along the channels, and a row of a tile is one pixel.
-    if (tiled && buffer.dtype == DType::BF16 && buffer.shape.size() > 3) {
+    const bool narrow = buffer.dtype == DType::BF16 || buffer.dtype == DType::I8 || buffer.dtype == DType::U8;
+    if (tiled && narrow && buffer.shape.size() > 3) {
       // Pixels of as many channels as a tile is deep stand one after another: its rows come from one piece of memory.
       const Dim& channels = buffer.shape[kChannels];
       if (channels.is(1)) return {};
-      const bool whole = channels.is_constant() && channels.constant() % kTileDepth == 0;
+      const std::int64_t depth = tile_depth(buffer.dtype);
+      const bool whole = channels.is_constant() && channels.constant() % depth == 0;
       Layout innermost{{0, 1, 0}};
-      if (whole) innermost.push_back({kChannels, kTileDepth, 0});
+      if (whole) innermost.push_back({kChannels, depth, 0});
       for (std::size_t d = 2; d < buffer.shape.size(); ++d) innermost.push_back({d, 1, 0});
-      innermost.push_back({kChannels, 1, whole ? kTileDepth : 0});
-      return product_unit(target_) != ProductUnit::None ? Wish(innermost) : Wish();
+      innermost.push_back({kChannels, 1, whole ? depth : 0});
+      return product_unit(target_, buffer.dtype) != ProductUnit::None ? Wish(innermost) : Wish();
     }
     std::int64_t block = block_of(buffer, kChannels);
     if (block < 2) return {};

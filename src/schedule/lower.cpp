@@ -80,8 +80,8 @@ Stmt lower_stages(Lowering& lowering, const Schedule& schedule) {
 std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   std::vector<Stmt> made;
   if (schedule.name == "tiles") {
-    const bool whole = product_unit(lowering.target()) == ProductUnit::Tiles;
-    made = whole ? lower_tiles(lowering, stage) : lower_vector_tiles(lowering, stage);
+    made = lower_tiles(lowering, stage);
+    if (made.empty()) made = lower_vector_tiles(lowering, stage);
   }
   if (made.empty()) made = lower_contraction(lowering, stage, schedule);
   if (made.empty()) made = lower_dot(lowering, stage, schedule);
@@ -150,7 +150,7 @@ Stmt lower_tiles_main(Lowering& lowering, const Schedule& schedule) {
   const te::Formula& formula = lowering.formula();
   std::size_t main = 0;
   while (main < formula.stages.size() &&
-         !takes_tiles(formula, formula.stages[main], lowering.target(), lowering.nominal()))
+         !form_for_tiles(formula, formula.stages[main], lowering.target(), lowering.nominal()))
     ++main;
   return lower_around(lowering, schedule, main);
 }

@@ -20,14 +20,15 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs, kDepth = kTileDepth;
+constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs;
 constexpr std::int64_t kAcross = 2;  // tiles of one step, either way
 constexpr std::int64_t kFetching = 4;  // blocks, where their number is not known
 constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
 constexpr std::int64_t kSlots = 2;  // sums of one block are made while those of the one before are finished
 constexpr std::int64_t kBlockRows = kAcross * kRows;
 constexpr std::int64_t kTileBytes = 1024;
-constexpr std::int64_t kSumPastCaches = 512;  // memory takes two lines of results meanwhile, and is not waited for
+constexpr std::int64_t kSumPastCaches =
+    512;  // memory takes two lines of results meanwhile, and is not waited for
 constexpr std::int64_t kWrittenOut = 4;  // rows of results between two steps; more of them are a loop
 
 // ---- the products
@@ -35,13 +36,13 @@ constexpr std::int64_t kWrittenOut = 4;  // rows of results between two steps; m
 class TilesLowering {
  public:
   TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows)
-      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows) {
-    sum_ = lowering_.scratch("sum", DType::F32, {kAcross, kAcross, kRows, kColumns}, Scope::Register);
-    left_ = lowering_.scratch("left", DType::BF16, {kAcross, kRows, kDepth}, Scope::Register);
-    right_ = lowering_.scratch("right", DType::BF16, {kAcross, kPairs, kDepth}, Scope::Register);
+      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows), depth_(form_.depth()) {
+    sum_ = lowering_.scratch("sum", form_.sum(), {kAcross, kAcross, kRows, kColumns}, Scope::Register);
+    left_ = lowering_.scratch("left", form_.a.dtype(), {kAcross, kRows, depth_}, Scope::Register);
+    right_ = lowering_.scratch("right", form_.b.dtype(), {kAcross, kPairs, depth_}, Scope::Register);
     const std::int64_t k = extent(form_.k).constant();
-    steps_ = k / kDepth;
-    tail_ = k % kDepth;
+    steps_ = k / depth_;
+    tail_ = k % depth_;
     if (lowering_.leaves(stage_.target) && sum_length() >= kSumPastCaches)
       past_caches_ = lowering_.outgrows(stage_.target, lowering_.target().l2_bytes);
     stored_together_ =
@@ -133,7 +134,7 @@ class TilesLowering {
     Expr first = over(tile_.axis, ceil_div(blocks, group)) * Expr::index(group);
     if (!outside) columns();
     block.bound = std::move(bound);
-    kept_ = lowering_.scratch("c", DType::F32, {kSlots, kBlockRows, kAcross * kColumns}, Scope::Shared);
+    kept_ = lowering_.scratch("c", form_.sum(), {kSlots, kBlockRows, kAcross * kColumns}, Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_blocks(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
@@ -302,7 +303,7 @@ class TilesLowering {
       if (count == 0) return;
       VarId turn = lowering_.loop(name(form_.k), count);
       const Expr step = first == 0 ? Expr::variable(turn) : Expr::variable(turn) + Expr::index(first);
-      Stmt body = with_results(one_step(block, bound, along, step, kDepth, near), step);
+      Stmt body = with_results(one_step(block, bound, along, step, depth_, near), step);
       steps.push_back(Stmt::loop(LoopKind::Serial, turn, std::move(body)));
     };
     const bool windowed = windows > 1 || !counted, rows = windowed || !rows_pass_by();
@@ -341,9 +342,7 @@ class TilesLowering {
 
   // A panel is read again for the next block of rows. As many of its first steps stay in the innermost cache meanwhile as fill
   // two thirds of it; if the others came in, too, each would be gone before its turn.
-  std::int64_t steps_in_cache() const {
-    return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes);
-  }
+  std::int64_t steps_in_cache() const { return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes); }
   // Rows are read again a panel later, when all the others have passed. So they stay outside, and leave the cache to panels and to
   // sums on their way to results. Not so rows that lie apart: with a piece of one, the cache brings the next piece of it along.
   bool rows_pass_by() const {
@@ -351,13 +350,14 @@ class TilesLowering {
     Dim apart = tile_.step;
     for (std::size_t d = tile_.dimension + 1; d < shape.size(); ++d) apart = apart * shape[d];
     const bool all_stay = 2 * steps_ <= steps_in_cache();
-    return apart.is(kDepth) && !all_stay;
+    return apart.is(depth_) && !all_stay;
   }
 
-  // 32 of k, or those that are left.
+  // 32 of k (64 bytes), or those that are left.
   Stmt one_step(const Block& block, Substitution bound, const std::vector<RowTile>& along, const Expr& step,
                 std::int64_t depth, const Near& near) {
-    bound[form_.k.index] = step * Expr::index(kDepth);
+    const auto multiply = form_.sum() == DType::I32 ? Intrinsic::TileMultiplyI8 : Intrinsic::TileMultiplyBf16;
+    bound[form_.k.index] = step * Expr::index(depth_);
     std::vector<Stmt> made;
     for (std::int64_t v = 0; v < block.panels; ++v) {
       bound[form_.n.index] = block.column + Expr::index(v * kColumns);
@@ -366,9 +366,9 @@ class TilesLowering {
           pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape));
       made.push_back(Stmt::call(near.panels ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
-                                 number(pairs_loaded()), number(kDepth), number(pairs), number(1)}));
+                                 number(pairs_loaded()), number(depth_), number(pairs), number(1)}));
     }
-    if (depth == kDepth) fetch_next(block, bound, made);
+    if (depth == depth_) fetch_next(block, bound, made);
     for (std::size_t u = 0; u < along.size(); ++u) {
       // From where the first row lies the others follow, across lines too.
       if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
@@ -380,13 +380,16 @@ class TilesLowering {
           {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
            number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
       for (std::int64_t v = 0; v < block.panels; ++v)
-        made.push_back(Stmt::call(Intrinsic::TileMultiplyBf16, {sum(u, v), left(u), right(v)}));
+        made.push_back(Stmt::call(multiply, {sum(u, v), left(u), right(v)}));
     }
     return Stmt::block(std::move(made));
   }
 
   // Where no step is whole, tiles are as small as the sum is short.
-  std::int64_t pairs_loaded() const { return steps_ == 0 && tail_ % 2 == 0 ? tail_ / 2 : kPairs; }
+  std::int64_t pairs_loaded() const {
+    const std::int64_t group = depth_ / kPairs;
+    return steps_ == 0 && tail_ % group == 0 ? tail_ / group : kPairs;
+  }
 
   // The panels that come next, part of them in each of the first blocks: they come from memory while these are multiplied.
   void fetch_next(const Block& block, Substitution bound, std::vector<Stmt>& made) {
@@ -416,7 +419,7 @@ class TilesLowering {
       Substitution bound = block.bound;
       tile_.bind(bound, m);
       bound[form_.n.index] = column;
-      const Expr value = Expr::load(kept_, DType::F32, {block.slot, kept, within});
+      const Expr value = Expr::load(kept_, form_.sum(), {block.slot, kept, within});
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
       Stmt store = lowering_.store(stage_, bound, std::move(result), past_caches_);
@@ -445,7 +448,8 @@ class TilesLowering {
   kir::BufferId sum_, left_, right_, kept_;
   bool stored_together_ = false;  // results of two panels
   Expr past_caches_;  // when results go there
-  std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones of 32, and what is left
+  std::int64_t depth_ = kTileDepth;  // of a step along k
+  std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones, and what is left
 };
 
 }  // namespace
@@ -453,6 +457,7 @@ class TilesLowering {
 std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage) {
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
+  if (product_unit(lowering.target(), form->a.dtype()) != ProductUnit::Tiles) return {};
   auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
   return TilesLowering(lowering, stage, std::move(*form), *rows).phases();

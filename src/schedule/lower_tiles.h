@@ -1,9 +1,9 @@
-// Products of bf16 factors on a unit that multiplies whole tiles (AMX).
+// Products of bf16 factors, or of bytes, on a unit that multiplies whole tiles (AMX).
 //
-//   y[m, n] = finish(sum(k) f32(a[m, k]) * f32(b[k, n]))         a, b: bf16; sums in f32
+//   y[m, n] = finish(sum(k) f32(a[m, k]) * f32(b[k, n]))         a, b: bf16; sums in f32; or bytes and i32
 //
-// A tile register holds 16 rows of 64 bytes: 16 × 32 factors or 16 × 16 sums. One step multiplies 32 rows of a by 32 columns
-// of b along 32 of k: two tiles of a, two of b, four of sums, which is all there are. b lies in panels of 16 columns whose
+// A tile register holds 16 rows of 64 bytes: 16 × 32 factors (16 × 64 bytes) or 16 × 16 sums. One step multiplies 32 rows of a by
+// 32 columns of b along 32 (64) of k: two tiles of a, two of b, four of sums, which is all there are. b lies in panels of 16 columns whose
 // rows are pairs along k, as the unit wants them (paired_layout); what lies otherwise is packed by a stage before. One work
 // item takes a panel of 32 columns through a group of blocks of 32 rows. Sums stay in the tiles for all of k, window
 // included; they leave once, and become results while the next block is multiplied, some rows between two steps: the tile unit

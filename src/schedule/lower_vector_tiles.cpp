@@ -41,21 +41,28 @@ struct VectorUnit {
     return down(height) * across(panels) + waiting;
   }
 };
-constexpr VectorUnit kPairUnit{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
-constexpr VectorUnit kQuadUnit{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
+constexpr VectorUnit kPairsOfBf16{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
+constexpr VectorUnit kQuadsOfBf16{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
+constexpr VectorUnit kQuadsOfBytes{Intrinsic::MultiplyQuadsI8, 1, 16, 4, 14, true};
+constexpr VectorUnit kOctetsOfBytes{Intrinsic::MultiplyOctetsI8, 2, 2, 8, 6, false};
 
 class VectorTiles {
  public:
   VectorTiles(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows, const VectorUnit& unit)
-      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows), unit_(unit) {
+      : lowering_(lowering),
+        stage_(stage),
+        form_(std::move(form)),
+        tile_(rows),
+        unit_(unit),
+        depth_(form_.depth()) {
     stored_together_ =
         lowering_.contiguous_in_blocks(stage_.target, stage_.store, form_.n, kMostPanels * kTileColumns);
   }
 
   std::vector<Stmt> phases() {
     const std::int64_t depth = extent(form_.k).constant();
-    blocks_ = depth / kTileDepth;
-    tail_ = depth % kTileDepth;
+    blocks_ = depth / depth_;
+    tail_ = depth % depth_;
     height_ = unit_.most_rows;
     if (const Dim rows = row_count(); rows.is_constant() && rows.constant() > 0)
       height_ = unit_.even_height(rows.constant());
@@ -73,7 +80,7 @@ class VectorTiles {
 
   // Rows of a stage of attention, for all columns, inside a work item. k fills whole blocks there, and panels come in twos.
   Stmt block(const Substitution& bound, const RowBlock& rows, const Expr& from, kir::BufferId kept) {
-    blocks_ = ceil_div(extent(form_.k), kTileDepth);
+    blocks_ = ceil_div(extent(form_.k), depth_);
     height_ = std::min(rows.count, unit_.even_height(rows.count));
     const std::int64_t panels = unit_.registers(height_, 2) <= lowering_.target().vector_registers ? 2 : 1;
     const VarId panel =
@@ -142,7 +149,8 @@ class VectorTiles {
     const Expr first = over(tile_.axis, ceil_div(tiles, group)) * Expr::index(group);
     if (!outside) columns();
     const std::int64_t kept_rows = unit_.down(height_) * unit_.rows;
-    block.kept = lowering_.scratch("c", DType::F32, {kept_rows, across.panels * kTileColumns}, Scope::Shared);
+    block.kept =
+        lowering_.scratch("c", form_.sum(), {kept_rows, across.panels * kTileColumns}, Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_tiles(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
@@ -196,7 +204,7 @@ class VectorTiles {
   Stmt tile(const Block& block, const Tile& tile) {
     const std::int64_t down = unit_.down(tile.height), across = unit_.across(block.panels);
     const kir::BufferId sums =
-        lowering_.scratch("acc", DType::F32, {down, across, unit_.lanes()}, Scope::Register);
+        lowering_.scratch("acc", form_.sum(), {down, across, unit_.lanes()}, Scope::Register);
     auto each = [&](const std::function<Stmt(const Expr&, const Expr&)>& body) {
       return unrolled("r", down, [&](const Expr& r) {
         return unrolled("v", across, [&](const Expr& v) { return body(r, v); });
@@ -204,7 +212,7 @@ class VectorTiles {
     };
     Stmt cleared = each([&](const Expr& r, const Expr& v) {
       return in_lanes(unit_.lanes(), [&](const Expr& l) {
-        return Stmt::store(sums, {r, v, l}, Expr::number(DType::F32, 0));
+        return Stmt::store(sums, {r, v, l}, Expr::number(form_.sum(), 0));
       });
     });
     // The rows of a vector of sums leave it one by one.
@@ -213,7 +221,7 @@ class VectorTiles {
         return in_lanes(unit_.columns, [&](const Expr& l) {
           return Stmt::store(block.kept,
                              {r * Expr::index(unit_.rows) + i, v * Expr::index(unit_.columns) + l},
-                             Expr::load(sums, DType::F32, {r, v, i * Expr::index(unit_.columns) + l}));
+                             Expr::load(sums, form_.sum(), {r, v, i * Expr::index(unit_.columns) + l}));
         });
       });
     });
@@ -243,11 +251,11 @@ class VectorTiles {
     std::vector<Stmt> steps;
     if (!blocks_.is(0)) {
       const VarId step = lowering_.loop(name(form_.k), blocks_);
-      const Expr first = Expr::variable(step) * Expr::index(kTileDepth);
-      steps.push_back(Stmt::loop(LoopKind::Serial, step, groups(first, kTileDepth / unit_.group)));
+      const Expr first = Expr::variable(step) * Expr::index(depth_);
+      steps.push_back(Stmt::loop(LoopKind::Serial, step, groups(first, depth_ / unit_.group)));
     }
     const std::int64_t whole = tail_ / unit_.group;
-    auto rest = [&](std::int64_t from) { return Expr::size(blocks_ * kTileDepth + from); };
+    auto rest = [&](std::int64_t from) { return Expr::size(blocks_ * depth_ + from); };
     if (whole > 0) steps.push_back(groups(rest(0), whole));
     if (tail_ % unit_.group > 0) steps.push_back(turn(rest(whole * unit_.group), tail_ % unit_.group));
     Stmt body = Stmt::block(std::move(steps));
@@ -327,7 +335,7 @@ class VectorTiles {
         Substitution bound = block.bound;
         tile_.bind(bound, m);
         bound[form_.n.index] = column;
-        const Expr value = Expr::load(block.kept, DType::F32, {kept, within});
+        const Expr value = Expr::load(block.kept, form_.sum(), {kept, within});
         Lowering::Body result{{}, value};
         if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
         Stmt store = lowering_.store(stage_, bound, std::move(result));
@@ -346,13 +354,21 @@ class VectorTiles {
   TileRows tile_;
   VectorUnit unit_;
   std::int64_t height_ = 1;
-  Dim blocks_ = 0;  // of 32 along k
+  std::int64_t depth_ = kTileDepth;  // of a block along k
+  Dim blocks_ = 0;
   std::int64_t tail_ = 0;  // what is left
   bool stored_together_ = false;  // results of all panels
 };
 
-const VectorUnit& unit_of(const Lowering& lowering) {
-  return product_unit(lowering.target()) == ProductUnit::Pairs ? kPairUnit : kQuadUnit;
+const VectorUnit* unit_of(const Lowering& lowering, const TileForm& form) {
+  const bool wide = form.a.dtype() == DType::BF16;
+  switch (product_unit(lowering.target(), form.a.dtype())) {
+    case ProductUnit::Lines: return wide ? &kPairsOfBf16 : &kQuadsOfBytes;
+    case ProductUnit::Squares: return wide ? &kQuadsOfBf16 : &kOctetsOfBytes;
+    case ProductUnit::None:
+    case ProductUnit::Tiles: break;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -361,8 +377,9 @@ std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage) {
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto rows = tile_rows(lowering, *form);
-  if (!rows) return {};
-  return VectorTiles(lowering, stage, std::move(*form), *rows, unit_of(lowering)).phases();
+  const VectorUnit* unit = unit_of(lowering, *form);
+  if (!rows || unit == nullptr || !has_unit(lowering.target(), *form)) return {};
+  return VectorTiles(lowering, stage, std::move(*form), *rows, *unit).phases();
 }
 
 Stmt lower_vector_block(Lowering& lowering, const Stage& stage, kir::BufferId kept, const Substitution& bound,
@@ -370,9 +387,9 @@ Stmt lower_vector_block(Lowering& lowering, const Stage& stage, kir::BufferId ke
   auto form = tile_form(lowering.formula(), stage, lowering.nominal(), TileSizes::Any);
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto tile = tile_rows(lowering, *form, rows.axis);
-  if (!tile) return {};
-  return VectorTiles(lowering, stage, std::move(*form), *tile, unit_of(lowering))
-      .block(bound, rows, from, kept);
+  const VectorUnit* unit = unit_of(lowering, *form);
+  if (!tile || unit == nullptr) return {};
+  return VectorTiles(lowering, stage, std::move(*form), *tile, *unit).block(bound, rows, from, kept);
 }
 
 }  // namespace xyntra

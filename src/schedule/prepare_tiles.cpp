@@ -31,7 +31,7 @@ class TilePreparation {
   std::optional<Formula> run() {
     auto form = found();
     if (!form) return std::nullopt;
-    formula_.stages[main_].body = te::cast(DType::F32, form->a) * te::cast(DType::F32, form->b);
+    formula_.stages[main_].body = te::cast(form->sum(), form->a) * te::cast(form->sum(), form->b);
     if (!is_paired(formula_, *form)) {
       pack(*form);
       form = found();
@@ -78,10 +78,10 @@ class TilePreparation {
     formula_.variables.push_back({"p" + std::to_string(made.index), turns});
     return made;
   }
-  BufferId temporary(Shape shape) {
+  BufferId temporary(DType dtype, Shape shape) {
     BufferId made(formula_.buffers.size());
-    formula_.buffers.push_back({made, "p" + std::to_string(made.index), DType::BF16, std::move(shape),
-                                te::BufferRole::Temporary, -1});
+    formula_.buffers.push_back(
+        {made, "p" + std::to_string(made.index), dtype, std::move(shape), te::BufferRole::Temporary, -1});
     return made;
   }
 
@@ -123,31 +123,33 @@ class TilePreparation {
     }
   };
   void finish(Copied copied, const Expr& part, Expr body) {
-    copied.stage.target = temporary(copied.shape);
+    copied.stage.target = temporary(part.dtype(), copied.shape);
     copied.stage.body = std::move(body);
     insert(std::move(copied.stage), part,
-           Expr::load(copied.stage.target, DType::BF16, std::move(copied.place)));
+           Expr::load(copied.stage.target, part.dtype(), std::move(copied.place)));
   }
 
   // k comes last; where it fills whole tiles, in blocks, [… | k/32, …, k%32] with so many dimensions before: rows of a tile
   // are then one piece of memory. Rows an even number of lines apart would share the banks of a cache.
-  void along_depth(Copied& copied, VarId k, std::size_t before) {
+  void along_depth(Copied& copied, const TileForm& form, std::size_t before) {
+    const VarId k = form.k;
+    const std::int64_t deep = form.depth();
     const Dim depth = extent(k);  // a copy: loops move when there are more of them
-    if (sizes_ != TileSizes::Constant || !depth.is_constant() || depth.constant() % kTileDepth != 0) {
+    if (sizes_ != TileSizes::Constant || !depth.is_constant() || depth.constant() % deep != 0) {
       const VarId own = loop(depth);
       copied.fresh[k.index] = Expr::variable(own);
       copied.along(own, depth, Expr::variable(k));
       return;
     }
-    const Dim blocks = depth.constant() / kTileDepth;
-    const VarId block = loop(blocks), lane = loop(kTileDepth);
+    const Dim blocks = depth.constant() / deep;
+    const VarId block = loop(blocks), lane = loop(deep);
     const auto at = static_cast<std::ptrdiff_t>(before);
     copied.stage.axes.push_back(block);
     copied.stage.store.insert(copied.stage.store.begin() + at, Expr::variable(block));
     copied.shape.insert(copied.shape.begin() + at, blocks);
-    copied.place.insert(copied.place.begin() + at, floor_div(Expr::variable(k), Expr::index(kTileDepth)));
-    copied.along(lane, kTileDepth, mod(Expr::variable(k), Expr::index(kTileDepth)));
-    copied.fresh[k.index] = Expr::variable(block) * Expr::index(kTileDepth) + Expr::variable(lane);
+    copied.place.insert(copied.place.begin() + at, floor_div(Expr::variable(k), Expr::index(deep)));
+    copied.along(lane, deep, mod(Expr::variable(k), Expr::index(deep)));
+    copied.fresh[k.index] = Expr::variable(block) * Expr::index(deep) + Expr::variable(lane);
   }
 
   // Blocks of k that lie a multiple of a page apart would share a few sets of the caches: there are some rows more between them.
@@ -183,12 +185,13 @@ class TilePreparation {
         if (used.count(axis)) same(axis);
       }
     }
-    Expr block = part(ceil_div(extent(form.k), kTileDepth), divided(k, kTileDepth));
-    const std::int64_t group = neighbours(target_), groups = kTileDepth / group;
+    const std::int64_t depth = form.depth();
+    Expr block = part(ceil_div(extent(form.k), depth), divided(k, depth));
+    const std::int64_t group = neighbours(target_, form.b.dtype()), groups = depth / group;
     Expr pair = part(groups, rest(divided(k, group), groups));
     Expr lane = part(group * kTileColumns, rest(n, kTileColumns) * Expr::index(group) + rest(k, group));
     Expr column = panel * Expr::index(kTileColumns) + divided(lane, group);
-    Expr deep = block * Expr::index(kTileDepth) + pair * Expr::index(group) + rest(lane, group);
+    Expr deep = block * Expr::index(depth) + pair * Expr::index(group) + rest(lane, group);
     copied.fresh[form.n.index] = column;
     copied.fresh[form.k.index] = deep;
     Expr body = te::substituted(form.b, copied.fresh);
@@ -199,8 +202,8 @@ class TilePreparation {
       inside = inside.defined() ? inside & one : one;
     };
     need(column, form.n, twos ? 2 * kTileColumns : kTileColumns);
-    need(deep, form.k, kTileDepth);
-    if (inside.defined()) body = te::select(inside, body, Expr::number(DType::BF16, 0));
+    need(deep, form.k, depth);
+    if (inside.defined()) body = te::select(inside, body, Expr::number(form.b.dtype(), 0));
     finish(std::move(copied), form.b, std::move(body));
   }
 
@@ -243,20 +246,20 @@ class TilePreparation {
     for (VarId axis : form.deeper) {
       if (used.count(axis)) same(axis);
     }
-    const bool even = extent(form.k).is_constant() && extent(form.k).constant() % kTileDepth == 0;
+    const bool even = extent(form.k).is_constant() && extent(form.k).constant() % form.depth() == 0;
     if (sizes_ == TileSizes::Constant || even) {
-      along_depth(copied, form.k, batch);
+      along_depth(copied, form, batch);
       if (even) spread(copied.shape);
       Expr body = te::substituted(form.a, copied.fresh);
       finish(std::move(copied), form.a, std::move(body));
       return true;
     }
-    const Dim turns = ceil_div(extent(form.k), kTileDepth) * kTileDepth;
+    const Dim turns = ceil_div(extent(form.k), form.depth()) * form.depth();
     const VarId own = loop(turns);
     copied.fresh[form.k.index] = Expr::variable(own);
     copied.along(own, turns, Expr::variable(form.k));
     Expr body = te::select(Expr::variable(own) < Expr::size(extent(form.k)),
-                           te::substituted(form.a, copied.fresh), Expr::number(DType::BF16, 0));
+                           te::substituted(form.a, copied.fresh), Expr::number(form.a.dtype(), 0));
     finish(std::move(copied), form.a, std::move(body));
     return true;
   }
@@ -315,7 +318,7 @@ class TilePreparation {
       copied.along(own, turns, std::move(place));
     }
     copied.join_last();
-    along_depth(copied, form.k, copied.shape.size() - 1);
+    along_depth(copied, form, copied.shape.size() - 1);
     for (std::size_t d = 0; d < index.size(); ++d) {
       if (!from[d].defined()) from[d] = te::substituted(index[d], copied.fresh);
     }
@@ -343,15 +346,17 @@ class TilePreparation {
 
 }  // namespace
 
-bool takes_tiles(const Formula& formula, const Stage& stage, const Target& target,
-                 const SymbolBindings& nominal) {
-  return product_unit(target) != ProductUnit::None && tile_form(formula, stage, nominal).has_value();
+std::optional<TileForm> form_for_tiles(const Formula& formula, const Stage& stage, const Target& target,
+                                       const SymbolBindings& nominal) {
+  if (target.kind != TargetKind::Cpu || target.matrix_units().empty()) return std::nullopt;
+  auto form = tile_form(formula, stage, nominal);
+  return form && has_unit(target, *form) ? form : std::nullopt;
 }
 
 std::optional<Formula> prepare_tiles(const Formula& formula, const Target& target,
                                      const SymbolBindings& nominal) {
   for (std::size_t s = 0; s < formula.stages.size(); ++s) {
-    if (takes_tiles(formula, formula.stages[s], target, nominal))
+    if (form_for_tiles(formula, formula.stages[s], target, nominal))
       return TilePreparation(formula, s, target, nominal).run();
   }
   return std::nullopt;
@@ -364,7 +369,7 @@ std::optional<Formula> prepare_attention_tiles(const Formula& formula, const Tar
   int products = 0;
   for (std::size_t s = 0; s < made.stages.size(); ++s) {
     auto form = tile_form(made, made.stages[s], nominal, TileSizes::Any);
-    if (!form) continue;
+    if (!form || form->sum() != DType::F32) continue;
     if (!form->deeper.empty() || !form->columns.empty()) return std::nullopt;
     const std::size_t before = made.stages.size();
     auto ready = TilePreparation(made, s, target, nominal, TileSizes::Any).run();

@@ -9,9 +9,9 @@
 
 namespace xyntra {
 
-// Whether the products of the stage can be made by tiles of the target.
-bool takes_tiles(const te::Formula& formula, const te::Stage& stage, const Target& target,
-                 const SymbolBindings& nominal);
+// The form of the stage's products, where tiles of the target can make them.
+std::optional<TileForm> form_for_tiles(const te::Formula& formula, const te::Stage& stage,
+                                       const Target& target, const SymbolBindings& nominal);
 
 // The formula with the factors of its first such stage made ready. Nothing when no stage takes tiles.
 std::optional<te::Formula> prepare_tiles(const te::Formula& formula, const Target& target,

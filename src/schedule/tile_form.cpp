@@ -39,18 +39,26 @@ bool says_inside(const Formula& formula, const Expr& condition, const ExprNode& 
   return false;
 }
 
-// Neighbours that stand side by side in a buffer of panels; 0 where it is none.
-std::int64_t group_of(const Shape& shape) {
+// How a buffer of panels is made up: neighbours that stand side by side, and how far a block goes along the sum. No two kinds
+// have the same shape.
+struct PanelKind {
+  std::int64_t group = 0, depth = 0;  // 0: it is none
+};
+PanelKind panel_kind(const Shape& shape) {
+  constexpr PanelKind kKinds[] = {{2, 32}, {4, 32}, {4, 64}, {8, 64}};
   const std::size_t rank = shape.size();
-  for (std::int64_t group : {2, 4}) {
-    const bool apart = rank >= 3 && shape[rank - 1].is(group) && shape[rank - 2].is(kTileColumns) &&
-                       shape[rank - 3].is(kTileDepth / group);
+  for (const PanelKind& kind : kKinds) {
+    const std::int64_t groups = kind.depth / kind.group;
+    const bool apart = rank >= 3 && shape[rank - 1].is(kind.group) && shape[rank - 2].is(kTileColumns) &&
+                       shape[rank - 3].is(groups);
     const bool joined =
-        rank >= 2 && shape[rank - 1].is(group * kTileColumns) && shape[rank - 2].is(kTileDepth / group);
-    if (apart || joined) return group;
+        rank >= 2 && shape[rank - 1].is(kind.group * kTileColumns) && shape[rank - 2].is(groups);
+    if (apart || joined) return kind;
   }
-  return 0;
+  return {};
 }
+
+bool is_byte(DType dtype) { return dtype == DType::I8 || dtype == DType::U8; }
 
 class FormFinder {
  public:
@@ -59,11 +67,12 @@ class FormFinder {
 
   std::optional<TileForm> find() const {
     const bool products = stage_.kind == Stage::Kind::MapReduce && stage_.reducer == te::Reducer::Sum &&
-                          stage_.body->op == ExprOp::Mul && stage_.body.dtype() == DType::F32;
+                          stage_.body->op == ExprOp::Mul;
     if (!products) return std::nullopt;
     const Expr left = narrow_factor(formula_, stage_.body->operands[0]),
                right = narrow_factor(formula_, stage_.body->operands[1]);
-    if (!left.defined() || !right.defined()) return std::nullopt;
+    if (!left.defined() || !right.defined() || is_byte(left.dtype()) != is_byte(right.dtype()))
+      return std::nullopt;
     std::optional<TileForm> best;
     int most = 0;
     for (const auto& [a, b] : {std::pair(left, right), std::pair(right, left)}) {
@@ -142,12 +151,12 @@ class DigitJoiner {
   bool join_panel(const Expr& b) {
     const Shape& shape = formula_.buffer(b->buffer).shape;
     const std::size_t rank = shape.size();
-    const std::int64_t group = rank < 5 ? 0 : group_of(shape);
-    if (group == 0 || !shape[rank - 1].is(group)) return false;
+    const PanelKind kind = rank < 5 ? PanelKind() : panel_kind(shape);
+    if (kind.group == 0 || !shape[rank - 1].is(kind.group)) return false;
     const std::vector<Expr> index = te::index_of(*b);
-    const Digits k = digits_of(
-        index[rank - 4] * Expr::index(kTileDepth) + index[rank - 3] * Expr::index(group) + index[rank - 1],
-        stage_.reduction);
+    const Digits k = digits_of(index[rank - 4] * Expr::index(kind.depth) +
+                                   index[rank - 3] * Expr::index(kind.group) + index[rank - 1],
+                               stage_.reduction);
     const Digits n = digits_of(index[0] * Expr::index(kTileColumns) + index[rank - 2], stage_.axes);
     if (k.size() > 1) join(k, stage_.reduction);
     if (n.size() > 1) join(n, stage_.axes);
@@ -253,7 +262,10 @@ class DigitJoiner {
 }  // namespace
 
 Expr narrow_factor(const Formula& formula, const Expr& factor) {
-  auto is_zero = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == 0; };
+  auto is_zero = [](const Expr& expr) {
+    return is_float(expr.dtype()) ? expr->op == ExprOp::Const && expr->float_value == 0
+                                  : expr.is_integer_constant(0);
+  };
   if (factor->op == ExprOp::Select && is_zero(factor->operands[2])) {
     const Expr inner = narrow_factor(formula, factor->operands[1]);
     if (!inner.defined() || !te::is_load(*inner) || !says_inside(formula, factor->operands[0], *inner))
@@ -261,8 +273,10 @@ Expr narrow_factor(const Formula& formula, const Expr& factor) {
     if (inner->op == ExprOp::LoadOr) return is_zero(inner->operands[0]) ? inner : Expr();
     return Expr::load_or(Expr::number(inner.dtype(), 0), inner->buffer, te::index_of(*inner));
   }
-  const bool widened = factor->op == ExprOp::Cast && factor.dtype() == DType::F32 &&
-                       factor->operands[0].dtype() == DType::BF16;
+  if (factor->op != ExprOp::Cast) return {};
+  const DType from = factor->operands[0].dtype();
+  const bool widened = (factor.dtype() == DType::F32 && from == DType::BF16) ||
+                       (factor.dtype() == DType::I32 && is_byte(from));
   return widened ? factor->operands[0] : Expr();
 }
 
@@ -271,21 +285,33 @@ std::optional<TileForm> tile_form(const Formula& formula, const Stage& stage, co
   return FormFinder(formula, stage, nominal, sizes).find();
 }
 
-ProductUnit product_unit(const Target& target) {
-  const MatrixUnit* unit = target.kind == TargetKind::Cpu ? target.matrix_unit(DType::BF16) : nullptr;
+std::int64_t tile_depth(DType factors) { return kTileRowBytes * 8 / bits_of(factors); }
+
+ProductUnit product_unit(const Target& target, DType factors) {
+  const DType listed = factors == DType::U8 ? DType::I8 : factors;
+  const MatrixUnit* unit = target.kind == TargetKind::Cpu ? target.matrix_unit(listed) : nullptr;
   if (unit == nullptr) return ProductUnit::None;
-  auto is = [unit](std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-    return unit->rows == rows && unit->columns == columns && unit->depth == depth;
+  auto is = [&](std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
+    return unit->rows == rows && unit->columns == columns && unit->depth * bits_of(listed) == bytes * 8;
   };
-  if (is(kTileRows, kTileColumns, kTileDepth)) return ProductUnit::Tiles;
-  if (is(1, kTileColumns, 2)) return ProductUnit::Pairs;
-  return is(2, 2, 4) ? ProductUnit::Quads : ProductUnit::None;
+  if (is(kTileRows, kTileColumns, kTileRowBytes)) return ProductUnit::Tiles;
+  if (is(1, kTileColumns, 4)) return ProductUnit::Lines;
+  return is(2, 2, 8) ? ProductUnit::Squares : ProductUnit::None;
+}
+
+bool has_unit(const Target& target, const TileForm& form) {
+  const ProductUnit unit = product_unit(target, form.a.dtype());
+  if (form.a.dtype() == DType::BF16 || unit == ProductUnit::None || unit == ProductUnit::Tiles)
+    return unit != ProductUnit::None;
+  const bool a_has_sign = form.a.dtype() == DType::I8, b_has_sign = form.b.dtype() == DType::I8;
+  return unit == ProductUnit::Lines ? !a_has_sign && b_has_sign : !a_has_sign || b_has_sign;
 }
 
 bool panels_are_outside(const Lowering& lowering, const Stage& stage, const TileForm& form,
                         std::int64_t columns_together, std::int64_t row_groups) {
   auto size = [&](VarId loop) { return lowering.size(lowering.formula().variable(loop).extent); };
-  std::int64_t a = 2, b = 2 * size(form.n);  // bytes
+  const std::int64_t element = bits_of(form.a.dtype()) / 8;
+  std::int64_t a = element, b = element * size(form.n);  // bytes
   for (VarId loop : te::variables_of(form.a)) a *= size(loop);
   for (VarId loop : stage.reduction) b *= size(loop);
   const std::int64_t room = lowering.target().l2_bytes / 2;
@@ -294,10 +320,12 @@ bool panels_are_outside(const Lowering& lowering, const Stage& stage, const Tile
   return again_a < again_b;
 }
 
-std::int64_t neighbours(const Target& target) { return product_unit(target) == ProductUnit::Quads ? 4 : 2; }
+std::int64_t neighbours(const Target& target, DType factors) {
+  return (product_unit(target, factors) == ProductUnit::Squares ? 64 : 32) / bits_of(factors);
+}
 
 std::size_t pair_dimension(const Shape& shape) {
-  return shape.back().is(group_of(shape)) ? shape.size() - 3 : shape.size() - 2;
+  return shape.back().is(panel_kind(shape).group) ? shape.size() - 3 : shape.size() - 2;
 }
 
 // Reads a panel of pairs or quads, as far as n and k are that long.
@@ -305,33 +333,33 @@ bool is_paired(const Formula& formula, const TileForm& form) {
   if (form.b->op != ExprOp::Load) return false;
   const std::vector<Expr> index = te::index_of(*form.b);
   const Shape& shape = formula.buffer(form.b->buffer).shape;
-  const std::int64_t group = shape.size() < 4 ? 0 : group_of(shape);
-  if (group == 0) return false;
+  const PanelKind kind = shape.size() < 4 ? PanelKind() : panel_kind(shape);
+  if (kind.group == 0 || kind.depth != form.depth()) return false;
   const std::size_t pairs = pair_dimension(shape);
   if (pairs < 2) return false;
   const te::IndexAlgebra algebra(formula);
   auto is = [&](const Expr& one, const Expr& other) {
     return te::same(algebra.simplified(one), algebra.simplified(other));
   };
-  const Expr k = Expr::variable(form.k), n = Expr::variable(form.n), side = Expr::index(group);
+  const Expr k = Expr::variable(form.k), n = Expr::variable(form.n), side = Expr::index(kind.group);
   const Expr lane = mod(n, Expr::index(kTileColumns)), which = mod(k, side);
   return is(index[0], floor_div(n, Expr::index(kTileColumns))) &&
-         is(index[pairs - 1], floor_div(k, Expr::index(kTileDepth))) &&
-         is(index[pairs], mod(floor_div(k, side), Expr::index(kTileDepth / group))) &&
+         is(index[pairs - 1], floor_div(k, Expr::index(kind.depth))) &&
+         is(index[pairs], mod(floor_div(k, side), Expr::index(kind.depth / kind.group))) &&
          (pairs + 3 == shape.size() ? is(index[pairs + 1], lane) && is(index[pairs + 2], which)
                                     : is(index[pairs + 1], lane * side + which));
 }
 
-Layout paired_layout(std::size_t rank, std::size_t columns, std::size_t depth, const Target& target) {
-  const std::int64_t group = neighbours(target);
-  Layout layout{{columns, kTileColumns, 0}};
+Layout paired_layout(std::size_t rank, const PairedAxes& axes, const Target& target, DType factors) {
+  const std::int64_t group = neighbours(target, factors), depth = tile_depth(factors);
+  Layout layout{{axes.columns, kTileColumns, 0}};
   for (std::size_t d = 0; d < rank; ++d) {
-    if (d != columns && d != depth) layout.push_back({d, 1, 0});
+    if (d != axes.columns && d != axes.depth) layout.push_back({d, 1, 0});
   }
-  layout.push_back({depth, kTileDepth, 0});
-  layout.push_back({depth, group, kTileDepth / group});
-  layout.push_back({columns, 1, kTileColumns});
-  layout.push_back({depth, 1, group});
+  layout.push_back({axes.depth, depth, 0});
+  layout.push_back({axes.depth, group, depth / group});
+  layout.push_back({axes.columns, 1, kTileColumns});
+  layout.push_back({axes.depth, 1, group});
   return layout;
 }
 

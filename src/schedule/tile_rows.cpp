@@ -48,13 +48,13 @@ std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form
   const std::vector<Expr> index = te::index_of(*form.a);
   const Dim& depth = lowering.formula().variable(form.k).extent;
   auto whole = lowering.stride(form.a->buffer, index, form.k);
-  const bool even = depth.is_constant() && depth.constant() % kTileDepth == 0;
+  const bool even = depth.is_constant() && depth.constant() % form.depth() == 0;
   if (whole ? !whole->is(1) : !even) return std::nullopt;
-  if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, kTileDepth)) return std::nullopt;
+  if (!lowering.contiguous_in_blocks(form.a->buffer, index, form.k, form.depth())) return std::nullopt;
   const Shape& shape = lowering.formula().buffer(form.a->buffer).shape;
   for (std::size_t d = 0; d < index.size(); ++d) {
     const bool whole_tiles = d + 1 == index.size() && te::same(index[d], Expr::variable(form.k)) &&
-                             shape[d] == ceil_div(depth, kTileDepth) * kTileDepth;
+                             shape[d] == ceil_div(depth, form.depth()) * form.depth();
     if (!whole_tiles && !lowering.algebra().within(index[d], 0, shape[d])) return std::nullopt;
   }
   const std::set<VarId> used = te::variables_of(form.a);

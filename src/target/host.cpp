@@ -52,6 +52,7 @@ std::vector<std::string_view> host_features() {
       {"avx512dq", extended.ebx, 17, kAvx512},
       {"avx512bw", extended.ebx, 30, kAvx512},
       {"avx512vl", extended.ebx, 31, kAvx512},
+      {"avx512vnni", extended.ecx, 11, kAvx512},
       {"avx512bf16", more.eax, 5, kAvx512},
       {"amx_bf16", extended.edx, 22, kAmx},
       {"amx_tile", extended.edx, 24, kAmx},

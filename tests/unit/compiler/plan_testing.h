@@ -15,25 +15,25 @@ inline std::vector<float> floats(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-inline std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
+inline Tensor tensor_evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
   auto runner = PlanRunner::create(plan, {});
   EXPECT_TRUE(runner.has_value());
   auto results = runner->run(inputs);
   EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
+  return (*results)[0].tensor;
 }
 
-inline std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
+inline Tensor tensor_simulated(const Plan& plan, const std::vector<Datum>& inputs) {
   auto lowered = lower_plan(plan, {});
   EXPECT_TRUE(lowered.has_value()) << lowered.error().message;
   RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
                      simulate_kernels(std::move(lowered->kernels)));
   auto results = context.run(inputs);
   EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
+  return (*results)[0].tensor;
 }
 
-inline std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
+inline Tensor tensor_executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
   auto model = compile_for_cpu(plan, {});
   EXPECT_TRUE(model.has_value()) << model.error().message;
   RunOptions options;
@@ -41,7 +41,17 @@ inline std::vector<float> executed(const Plan& plan, const std::vector<Datum>& i
   RunContext context(model->program, model->host, options);
   auto results = context.run(inputs);
   EXPECT_TRUE(results.has_value()) << results.error().message;
-  return floats((*results)[0].tensor);
+  return (*results)[0].tensor;
+}
+
+inline std::vector<float> evaluated(const Plan& plan, const std::vector<Datum>& inputs) {
+  return floats(tensor_evaluated(plan, inputs));
+}
+inline std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& inputs) {
+  return floats(tensor_simulated(plan, inputs));
+}
+inline std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
+  return floats(tensor_executed(plan, inputs, threads));
 }
 
 // softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.

@@ -97,6 +97,8 @@ TEST(Target, TheHostTakesTheFirstTableItCanRun) {
   EXPECT_EQ(target_for(Features{"avx2", "fma", "f16c"}).name, "avx2");
   Features avx512 = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"};
   EXPECT_EQ(target_for(avx512).name, "avx512");
+  avx512.push_back("avx512vnni");
+  EXPECT_EQ(target_for(avx512).name, "avx512_vnni");
   avx512.push_back("avx512bf16");
   EXPECT_EQ(target_for(avx512).name, "avx512_bf16");
   avx512.insert(avx512.end(), {"amx_tile", "amx_bf16", "amx_int8"});
