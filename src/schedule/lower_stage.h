@@ -90,6 +90,7 @@ class StageLowering {
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
   kir::Stmt strips(te::Substitution bound) const;
   bool masked(const Dim& rest) const;
+  static kir::Stmt where_left(const Dim& done, const Dim& end, kir::Stmt body);
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(const te::Substitution& bound) const;
   kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;
