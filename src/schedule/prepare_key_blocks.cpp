@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -28,6 +29,7 @@ namespace {
 constexpr std::int64_t kMostCausalKeys = 128;  // of a block, where some are left out: smaller ones leave out more
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
 constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
+constexpr int kManyKeys = 32;  // bits of their number, where it is not known
 // Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
 // sums so far shrink below the second may go on to. Values up to the third cannot become infinite by such weights.
 constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p30;
@@ -251,6 +253,7 @@ class KeyBlockPreparation {
     most_ = held(dtype, {});
     next_ = held(dtype, {});
     again_ = held(dtype, {});
+    least_ = held(dtype, {});
     part_ = held(dtype, {lanes_});
     total_ = held(dtype, {lanes_});
     divisor_ = held(dtype, {});
@@ -259,10 +262,10 @@ class KeyBlockPreparation {
     growing_ = flag();
     begin();
     scores_of_block();
-    weights_of_block();
-    softmax_of_block();
     values_of_block();
     look_at_values();
+    weights_of_block();
+    softmax_of_block();
     leave_out_unseen();
     end();
   }
@@ -320,7 +323,7 @@ class KeyBlockPreparation {
   void weights_of_block() {
     const Expr i = Expr::variable(made_.query), b = Expr::variable(key_), l = Expr::variable(lane_);
     made_.weights = made_.scores;
-    made_.weights.finish = weight_of(above(made_.scores.finish, at(most_, {i})));
+    made_.weights.finish = weight_of(above(made_.scores.finish, at(most_, {i})), least_power());
     made_.summed = map(part_, {i, l}, {made_.query, key_}, at(scores_, {i, b}));
     made_.before_weights = {map(part_, {i, l}, {made_.query, lane_}, Expr::number(score_dtype(), 0))};
   }
@@ -331,9 +334,18 @@ class KeyBlockPreparation {
     return te::select(score->operands[0], above(score->operands[1], shift), lowest());
   }
 
-  // exp as a power of two.
-  Expr weight_of(const Expr& difference) const {
-    return exp2(in_base_two_ ? difference : difference * Expr::number(score_dtype(), std::numbers::log2e));
+  // exp as a power of two; 0 where the power is below `least`.
+  Expr weight_of(const Expr& difference, const Expr& least) const {
+    const Expr power = in_powers_of_two(difference);
+    return te::select(power < least, Expr::number(score_dtype(), 0), exp2(power));
+  }
+  Expr in_powers_of_two(const Expr& difference) const {
+    return in_base_two_ ? difference : difference * Expr::number(score_dtype(), std::numbers::log2e);
+  }
+  // Below, weights or their products with values may be subnormal, which processors are slow at. Such a weight adds nothing
+  // to a sum of at least one, and to results less than they are rounded by, unless values are large.
+  Expr least_power() const {
+    return Expr::number(score_dtype(), score_dtype() == DType::F32 ? -110 : -1000);
   }
 
   // A score in base two, so that differences need not be multiplied: undefined where it might become infinite by that.
@@ -362,12 +374,14 @@ class KeyBlockPreparation {
     const Expr i = Expr::variable(made_.group) + Expr::variable(own), b = Expr::variable(key_);
     const Expr l = Expr::variable(lane_), zero = Expr::number(dtype, 0);
     const Expr next = at(next_, {i}), score = at(scores_, {i, b}), total = at(total_, {i, l});
+    const Expr large = has_large_values();
     made_.softmax = {reduce(map(next_, {i}, {own}, score), parts_.maximum, key_),
                      map(next_, {i}, {own}, max(next, at(most_, {i}))),
-                     map(again_, {i}, {own}, weight_of(at(most_, {i}) - next)),
+                     map(least_, {i}, {own}, te::select(large, lowest(), least_power())),
+                     map(again_, {i}, {own}, weight_of(at(most_, {i}) - next, at(least_, {i}))),
                      any(growing_, at(again_, {i}) < Expr::number(dtype, kGrowing), {own}),
                      map(most_, {i}, {own}, next),
-                     map(scores_, {i, b}, {own, key_}, weight_of(score - next)),
+                     map(scores_, {i, b}, {own, key_}, weight_of(score - next - lowered_, at(least_, {i}))),
                      reduce(map(total_, {i, l}, {own, lane_},
                                 at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
                             Reducer::Sum, turn, total * at(again_, {i}) + Expr::accumulator(dtype))};
@@ -387,30 +401,53 @@ class KeyBlockPreparation {
                          at(result_, {i, c}) * te::cast(sums, at(again_, {i})))};
   }
 
-  // One number for each block of values: the largest, infinite where one is not finite.
+  // The largest of values, infinite where one is not finite: of each block, and of all of them.
   void look_at_values() {
     const Stage values = made_.packed.back();
-    Stage largest;
-    largest.axes = {values.axes.begin(), values.axes.end() - 3};
-    largest.store = {values.store.begin(), values.store.end() - 3};
-    largest.reduction = {values.axes.end() - 3, values.axes.end()};
-    largest.reducer = Reducer::Largest;
     const Expr infinity = Expr::floating(sum_dtype(), std::numeric_limits<double>::infinity());
     const Expr value = abs(at(values.target, values.store));
-    largest.body = te::select(value < infinity, value, infinity);
-    Shape shape = made_.formula.buffer(values.target).shape;
-    shape.resize(shape.size() - 3);
-    largest.target = temporary(largest.body.dtype(), std::move(shape));
     std::vector<Expr> index = te::index_of(*made_.weighted.body->operands[1]);
-    index.resize(index.size() - 3);
-    largest_value_ = at(largest.target, std::move(index));
-    made_.packed.push_back(std::move(largest));
+    auto largest = [&](const Expr& body, const Stage& of, std::ptrdiff_t inner, const Expr& finish) {
+      Stage made;
+      made.axes = {of.axes.begin(), of.axes.end() - inner};
+      made.store = {of.store.begin(), of.store.end() - inner};
+      made.reduction = {of.axes.end() - inner, of.axes.end()};
+      made.reducer = Reducer::Largest;
+      made.body = body;
+      made.finish = finish;
+      Shape shape = made_.formula.buffer(of.target).shape;
+      shape.resize(made.axes.size());
+      made.target = temporary(finish.dtype(), std::move(shape));
+      index.resize(made.axes.size());
+      made_.packed.push_back(made);
+      return made;
+    };
+    const Expr found = Expr::accumulator(sum_dtype());
+    const Stage of_block = largest(te::select(value < infinity, value, infinity), values, 3, found);
+    largest_value_ = at(of_block.target, index);
+    const Stage of_all = largest(at(of_block.target, of_block.store), of_block, 1, lower_weights(found));
+    lowered_ = at(of_all.target, index);
 
     const Expr block = Expr::variable(made_.block),
                growing = not_equal(at(growing_, {}), Expr::number(score_dtype(), 0));
-    made_.choose = equal(block, Expr::index(0)) |
-                   (largest_value_ > Expr::number(sum_dtype(), kLargestValue)) |
-                   ((Expr::index(1) < block) & growing);
+    made_.choose = equal(block, Expr::index(0)) | has_large_values() | ((Expr::index(1) < block) & growing);
+  }
+  // The block has, or any of them very large ones.
+  Expr has_large_values() const {
+    return (largest_value_ > Expr::number(sum_dtype(), kLargestValue)) |
+           not_equal(lowered_, Expr::number(score_dtype(), 0));
+  }
+
+  // Weights of at most one, times values, may add up to infinity where what is divided by their sum would not. With values
+  // so large, all weights are less by a power of two as large as the number of keys: it goes by the division.
+  Expr lower_weights(const Expr& largest) const {
+    const Dim& keys = extent(parts_.key);
+    const int bits = keys.is_constant() ? std::bit_width(static_cast<std::uint64_t>(keys.constant())) : kManyKeys;
+    const bool single = sum_dtype() == DType::F32;
+    const int most = single ? std::numeric_limits<float>::max_exponent : std::numeric_limits<double>::max_exponent;
+    const double units = in_base_two_ ? 1 : std::numbers::ln2;
+    return te::select(largest > Expr::number(sum_dtype(), std::ldexp(1.0, most - 1 - bits)),
+                      Expr::number(score_dtype(), bits * units), Expr::number(score_dtype(), 0));
   }
 
   // What must hold for a score to be another number than -inf.
@@ -485,9 +522,10 @@ class KeyBlockPreparation {
   KeyBlocks made_;
   AttentionParts parts_;
   VarId key_, lane_;  // in a block
-  BufferId queries_, scores_, most_, next_, again_, part_, total_, divisor_, result_;
+  BufferId queries_, scores_, most_, next_, again_, least_, part_, total_, divisor_, result_;
   BufferId too_large_, growing_;  // flags
   Expr largest_value_;  // of a block
+  Expr lowered_;  // what all weights are lower by
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
   bool in_base_two_ = false;  // scores are

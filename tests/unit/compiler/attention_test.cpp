@@ -262,5 +262,35 @@ TEST(LongAttention, ValuesMayBeLarge) {
   given.expect_right(1e36F);
 }
 
+// Their sum is infinite where their mean is not: with equal scores, whether these are small or large; and with one that stands
+// out of others that are large.
+TEST(LongAttention, ValuesMayAddUpToInfinity) {
+  for (const float score : {0.0F, 1e30F}) {
+    SCOPED_TRACE(score);
+    GivenScores given([&](std::int64_t key) { return key == 700 ? score + 3 : score; });
+    for (float& value : given.values()) value = std::copysign(1e38F + 1e37F * std::abs(value), value < 2 ? 1.0F : value);
+    given.expect_right(1e38F);
+    given.values()[16 * 10 + 2] = kInfinity;
+    given.values()[16 * 300 + 7] = -kInfinity;
+    given.values()[16 * 700 + 9] = std::nanf("");
+    given.expect_right(1e38F);
+  }
+}
+
+// Weights below 1e-33 of the largest count as zero, but for infinite values, whose product with zero is no number. What such
+// weights were summed by before a larger score came along, too.
+TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {
+  for (const bool growing : {false, true}) {
+    SCOPED_TRACE(growing);
+    GivenScores given([&](std::int64_t key) { return (key < 384) == growing ? -95.0F : 0.0F; });
+    given.expect_right();
+    given.values()[16 * (growing ? 100 : 600) + 3] = kInfinity;
+    given.values()[16 * (growing ? 101 : 601) + 4] = -kInfinity;
+    const Plan plan = plan_for(given.attention, host_target());
+    EXPECT_EQ(evaluated(plan, given.inputs)[3], kInfinity);
+    given.expect_right();
+  }
+}
+
 }  // namespace
 }  // namespace xyntra
