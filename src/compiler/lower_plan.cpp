@@ -8,7 +8,6 @@
 #include "fusion/extensions.h"
 #include "fusion/winograd.h"
 #include "interp/execute.h"
-#include "schedule/lower.h"
 #include "schedule/winograd.h"
 #include "te/layout.h"
 
@@ -167,7 +166,8 @@ class PlanLowering {
     auto [found, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(lowered_.kernels.size()));
     if (fresh) {
       XYNTRA_TRY(kir::Kernel kernel, lower(formula, group.schedule, target_, plan_.nominal,
-                                           "k" + std::to_string(found->second), options_.subgroup_lanes));
+                                           "k" + std::to_string(found->second), options_.subgroup_lanes,
+                                           &lowered_.refused));
       lowered_.kernels.push_back(std::move(kernel));
     }
     step.callee = found->second;

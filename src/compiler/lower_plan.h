@@ -4,6 +4,7 @@
 #include "compiler/host_calls.h"
 #include "kir/kernel.h"
 #include "plan/plan.h"
+#include "schedule/lower.h"
 
 namespace xyntra {
 
@@ -11,6 +12,7 @@ struct LoweredPlan {
   LaunchProgram program;  // its kernels have no code yet
   std::vector<kir::Kernel> kernels;  // by number of the program's kernel
   std::shared_ptr<const NodesOnHost> host;
+  std::vector<RefusedForm> refused;  // of kernels that plainer loops serve for
 };
 
 struct LowerOptions {

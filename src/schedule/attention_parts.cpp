@@ -1,6 +1,8 @@
 #include "schedule/attention_parts.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -144,6 +146,7 @@ class AttentionReader {
         [&](const Expr& one) { return te::is_load(*one) && one->buffer == scores().target ? made : Expr(); });
     made_.score = rewriter(score);
     made_.maximum = largest().reducer;
+    made_.weights = weights;
     made_.sum = sum().target;
     made_.divisor = sum().finish.defined() ? told(sum().finish) : Expr::accumulator(score.dtype());
     return true;
@@ -190,6 +193,20 @@ class AttentionReader {
 
 std::optional<AttentionParts> attention_parts(const Formula& formula) {
   return AttentionReader(formula).run();
+}
+
+int powers_for_keys(const Dim& keys) {
+  constexpr int kUnknown = 24;
+  return keys.is_constant() ? std::bit_width(static_cast<std::uint64_t>(keys.constant())) : kUnknown;
+}
+
+Formula with_less_weights(const Formula& formula, BufferId weights, const Dim& keys) {
+  Formula made = formula;
+  for (Stage& stage : made.stages) {
+    if (stage.target != weights || stage.reducer != Reducer::None) continue;
+    stage.body = stage.body * Expr::number(stage.body.dtype(), std::ldexp(1.0, -powers_for_keys(keys)));
+  }
+  return made;
 }
 
 }  // namespace xyntra

@@ -21,6 +21,7 @@ struct AttentionParts {
   te::Expr value;
   te::Expr divisor;  // with the accumulator for the sum of exponents
   te::Expr result;  // with the accumulator for the weighted sum, and loads of `sum`
+  te::BufferId weights;  // exponents
   te::BufferId sum;
   te::BufferId target;
   std::vector<te::Expr> store;
@@ -28,5 +29,12 @@ struct AttentionParts {
 
 // Nothing where the stages are of another form.
 std::optional<AttentionParts> attention_parts(const te::Formula& formula);
+
+// Where division comes last, weights of at most one, times large values, may add up to infinity though their mean would not.
+// Less by so many powers of two they cannot; it goes by the division.
+int powers_for_keys(const Dim& keys);
+
+// All weights less by as much: a formula whose stages make them in that buffer.
+te::Formula with_less_weights(const te::Formula& formula, te::BufferId weights, const Dim& keys);
 
 }  // namespace xyntra

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "schedule/attention_parts.h"
 #include "schedule/gather_steps.h"
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
@@ -195,7 +196,7 @@ Stmt where(const Expr& condition, const Stmt& phase) {
 // Block by block where there are many keys; where their number is not known, the kernel has both ways.
 Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBlocks& blocks) {
   std::vector<Stmt> phases = lower_key_blocks(lowering, blocks, schedule);
-  if (phases.empty()) return lower_blocks(lowering, schedule);
+  if (phases.empty()) return {};
   Stmt many = Stmt::block(std::move(phases));
   if (!blocks.when.defined()) return many;
   Stmt few = lower_blocks(lowering, schedule);
@@ -388,7 +389,7 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
 // Its formula has its stages already; where blocks of tiles do not fit, these run one after another.
 Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
-                                      const std::string& name) {
+                                      const std::string& name, std::vector<RefusedForm>* refused) {
   for (auto* lower_body : {lower_winograd, lower_stages}) {
     Lowering lowering(formula, target, nominal, name);
     Stmt body = lower_body(lowering, schedule);
@@ -397,6 +398,7 @@ Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule
     Status proved = kir::verify(kernel);
     if (proved) return kernel;
     if (lower_body == lower_stages) return failure(std::move(proved).error());
+    if (refused != nullptr) refused->push_back({name, schedule.name, proved.error().message});
   }
   internal_error("lowering: no kernel by winograd");
 }
@@ -405,9 +407,12 @@ Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, const std::string& name,
-                          std::int64_t subgroup_lanes) {
+                          std::int64_t subgroup_lanes, std::vector<RefusedForm>* refused) {
+  auto refuse = [&](std::string_view form, const std::string& reason) {
+    if (refused != nullptr) refused->push_back({name, std::string(form), reason});
+  };
   if (schedule.name == kWinograd && target.kind == TargetKind::Cpu)
-    return lower_by_winograd(formula, schedule, target, nominal, name);
+    return lower_by_winograd(formula, schedule, target, nominal, name, refused);
   te::Formula merged = formula;
   if (schedule.name == "tiles") join_digits(merged);
   te::merge_axes(merged);
@@ -431,12 +436,22 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
       ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
     }
     if (entry.share_parts && schedule.exactness != Exactness::Exact) ready = exponents_in_base_two(ready);
+    if (entry.name == "attention" && schedule.exactness != Exactness::Exact) {
+      if (const auto parts = attention_parts(merged))
+        ready = with_less_weights(ready, parts->weights, merged.variable(parts->key).extent);
+    }
     if (entry.name == "attention" && schedule.exactness != Exactness::Exact && !tiles) {
       if (auto blocks = prepare_key_blocks(merged, ready, target)) {
         Lowering lowering(blocks->formula, target, nominal, name);
         Stmt body = lower_many_keys(lowering, schedule, *blocks);
-        kir::Kernel kernel = std::move(lowering).finish(std::move(body));
-        if (kir::verify(kernel)) return kernel;
+        if (body.defined()) {
+          kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+          Status proved = kir::verify(kernel);
+          if (proved) return kernel;
+          refuse("attention by blocks of keys", proved.error().message);
+        } else {
+          refuse("attention by blocks of keys", "a product is of another form");
+        }
       }
     }
     Lowering lowering(ready, target, nominal, name);
@@ -444,6 +459,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
     Status proved = kir::verify(kernel);
     if (proved) return kernel;
+    refuse(entry.name, proved.error().message);
     // Sizes can be so related that tiles cannot be shown to stay inside their buffers; plain loops then serve.
     Lowering plain(merged, target, nominal, name);
     plain.forgo_masks();

@@ -2,17 +2,26 @@
 // Nothing is decided here that a plan does not say, so equal formulas with equal schedules give equal kernels.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "kir/kernel.h"
 #include "plan/plan.h"
 #include "target/target.h"
 
 namespace xyntra {
 
+// A form of a kernel that was tried first and that its verifier refused; plainer loops serve instead.
+struct RefusedForm {
+  std::string kernel, form, reason;
+};
+
 // Layouts are applied to the formula already; the kernel has passed its verifier. Unsupported error when no kernel can do this on the target.
 // `nominal`: the sizes that the plan was made for; kernels are right for all others too. `subgroup_lanes`: neighbouring threads
-// that exchange values on the device that this is for, if that is known; results are the same with and without.
+// that exchange values on the device that this is for, if that is known; results are the same with and without. `refused` gets
+// what was tried in vain, which should be nothing for a schedule that was chosen.
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, const std::string& name,
-                          std::int64_t subgroup_lanes = 0);
+                          std::int64_t subgroup_lanes = 0, std::vector<RefusedForm>* refused = nullptr);
 
 }  // namespace xyntra

@@ -7,6 +7,7 @@
 // Thread (y, x) has some rows of queries and, of every block, four keys; of the results, the same rows and each eighth vector
 // of columns. A row's maximum goes by way of shared memory, its sum is put together once, at the end.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "schedule/attention_parts.h"
@@ -315,10 +316,12 @@ class AttentionInGroups {
 
   // Exponents, their sums, and the weights for all threads to see.
   Stmt weigh() {
+    const int powers = powers_for_keys(extent(attention_.key));
+    const Expr less = Expr::number(DType::F32, std::ldexp(1.0, -powers));
     return each_row([&](const Expr& r) {
       auto score = [&](std::int64_t c) { return load(scores_, {r, Expr::index(c)}); };
       std::vector<Stmt> body = {each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) {
-        return Stmt::store(scores_, {r, lane}, te::exp(load(scores_, {r, lane}) - load(shift_, {r})));
+        return Stmt::store(scores_, {r, lane}, te::exp(load(scores_, {r, lane}) - load(shift_, {r})) * less);
       })};
       body.push_back(Stmt::store(
           total_, {r},

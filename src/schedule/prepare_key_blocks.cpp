@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -29,7 +28,6 @@ namespace {
 constexpr std::int64_t kMostCausalKeys = 128;  // of a block, where some are left out: smaller ones leave out more
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
 constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
-constexpr int kManyKeys = 32;  // bits of their number, where it is not known
 // Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
 // sums so far shrink below the second may go on to. Values up to the third cannot become infinite by such weights.
 constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p30;
@@ -438,11 +436,9 @@ class KeyBlockPreparation {
            not_equal(lowered_, Expr::number(score_dtype(), 0));
   }
 
-  // Weights of at most one, times values, may add up to infinity where what is divided by their sum would not. With values
-  // so large, all weights are less by a power of two as large as the number of keys: it goes by the division.
+  // What all weights are to be less by, where values are so large that they would add up to infinity.
   Expr lower_weights(const Expr& largest) const {
-    const Dim& keys = extent(parts_.key);
-    const int bits = keys.is_constant() ? std::bit_width(static_cast<std::uint64_t>(keys.constant())) : kManyKeys;
+    const int bits = powers_for_keys(extent(parts_.key));
     const bool single = sum_dtype() == DType::F32;
     const int most = single ? std::numeric_limits<float>::max_exponent : std::numeric_limits<double>::max_exponent;
     const double units = in_base_two_ ? 1 : std::numbers::ln2;

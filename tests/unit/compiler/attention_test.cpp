@@ -277,6 +277,24 @@ TEST(LongAttention, ValuesMayAddUpToInfinity) {
   }
 }
 
+// The same with few keys, in rows of scores, with sizes known and not, and by groups of threads.
+TEST(Attention, ValuesMayAddUpToInfinity) {
+  const Attention known{1, 1, 40, 300, 8, 16}, unknown{1, 1, Dim::symbol("s"), Dim::symbol("t"), 8, 16};
+  for (const Attention& attention : {known, unknown}) {
+    auto inputs = inputs_of(attention, 40, 300);
+    for (float& value : inputs[2].tensor.mutable_view<float>()) value = 1e38F + 1e37F * value;
+    for (const char* name : {"avx2", "avx512", "neon", "webgpu"}) {
+      SCOPED_TRACE(name);
+      const Plan plan = plan_for(attention, **find_target(name));
+      std::vector<float> got = simulated(plan, inputs), expected = evaluated(plan, inputs);
+      for (auto* results : {&got, &expected}) {
+        for (float& element : *results) element /= 1e38F;
+      }
+      expect_near(got, expected);
+    }
+  }
+}
+
 // Weights below 1e-33 of the largest count as zero, but for infinite values, whose product with zero is no number. What such
 // weights were summed by before a larger score came along, too.
 TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {
