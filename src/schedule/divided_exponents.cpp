@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "te/walk.h"
+
 namespace xyntra {
 
 using te::BufferId;

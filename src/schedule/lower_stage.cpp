@@ -1,5 +1,6 @@
 #include "schedule/lower_stage.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
