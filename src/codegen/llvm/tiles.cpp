@@ -2,6 +2,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <set>
 
 #include "codegen/llvm/emitter.h"
@@ -265,10 +266,10 @@ Status KernelEmitter::tile_call(const kir::StmtNode& node) {
     case kir::Intrinsic::TileMultiplyI8: {
       if (!traits_.i8_tiles) return unsupported("products of tiles of bytes: the processor has none");
       auto is_signed = [&](std::size_t i) { return kernel_.buffer(o[i].buffer).dtype == DType::I8; };
-      constexpr llvm::Intrinsic::ID kBySigns[2][2] = {
-          {llvm::Intrinsic::x86_tdpbuud, llvm::Intrinsic::x86_tdpbusd},
-          {llvm::Intrinsic::x86_tdpbsud, llvm::Intrinsic::x86_tdpbssd}};
-      return multiply_tiles(o, kBySigns[is_signed(1) ? 1 : 0][is_signed(2) ? 1 : 0]);
+      constexpr std::array<llvm::Intrinsic::ID, 4> kBySigns{
+          llvm::Intrinsic::x86_tdpbuud, llvm::Intrinsic::x86_tdpbusd, llvm::Intrinsic::x86_tdpbsud,
+          llvm::Intrinsic::x86_tdpbssd};
+      return multiply_tiles(o, kBySigns.at((is_signed(1) ? 2 : 0) + (is_signed(2) ? 1 : 0)));
     }
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "' on a CPU");
   }
