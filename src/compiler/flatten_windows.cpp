@@ -19,8 +19,10 @@ struct Two {
 
 const Shape* picture_of(const Graph& graph, ValueId value) {
   const Type& type = graph.value(value).type;
-  const bool fits = type.is_tensor() && type.dtype == DType::F32 && type.shape && type.shape->size() == 4;
-  return fits ? &*type.shape : nullptr;
+  return type.is_tensor() && type.shape && type.shape->size() == 4 ? &*type.shape : nullptr;
+}
+bool holds(const Graph& graph, ValueId value, std::initializer_list<DType> dtypes) {
+  return std::ranges::find(dtypes, graph.value(value).type.dtype) != dtypes.end();
 }
 
 std::vector<std::int64_t> integers(const Node& node, const char* name, std::int64_t otherwise,
@@ -30,16 +32,29 @@ std::vector<std::int64_t> integers(const Node& node, const char* name, std::int6
   return std::get<std::vector<std::int64_t>>(found->second);
 }
 
-std::int64_t even(std::int64_t channels) { return channels + channels % 2; }
+// So many channels are whole groups of neighbours.
+std::int64_t filled(std::int64_t channels, std::int64_t group) {
+  return (channels + group - 1) / group * group;
+}
+constexpr std::int64_t kPair = 2, kQuad = 4;
+// A window with columns of zeros, where its line would be too short for tiles.
+std::int64_t lengthened(std::int64_t columns, std::int64_t channels) {
+  return std::max(columns, (kShortestLine + channels - 1) / channels);
+}
 
 class Flattening {
  public:
-  Flattening(Graph& graph, FoldLog& folded) : graph_(graph), folded_(folded) {}
+  Flattening(Graph& graph, FoldLog& folded, std::int64_t group)
+      : graph_(graph), folded_(folded), group_(group) {}
 
   Result<FlattenedWindows> run() {
     for (NodeId id : graph_.node_ids()) {
       if (can_be_flattened(graph_, graph_.node(id))) XYNTRA_CHECK_OK(flatten(id));
     }
+    return std::move(made_);
+  }
+  Result<FlattenedWindows> run(NodeId id) {
+    XYNTRA_CHECK_OK(flatten(id));
     return std::move(made_);
   }
 
@@ -65,7 +80,7 @@ class Flattening {
     const NodeId made =
         graph_.add_node(op, std::move(inputs), {graph_.unique_name(stem)}, std::move(attributes), origin_);
     const ValueId output = graph_.output_of(made);
-    graph_.value(output).type = Type::tensor(DType::F32, std::move(shape));
+    graph_.value(output).type = Type::tensor(graph_.value(input).type.dtype, std::move(shape));
     return output;
   }
 
@@ -76,8 +91,9 @@ class Flattening {
                 y = *picture_of(graph_, graph_.node(id).outputs[0]);
     const auto strides = integers(graph_.node(id), "strides", 1, 2),
                pads = integers(graph_.node(id), "pads", 0, 4);
-    const std::int64_t channels = k[1].constant(), wide = even(channels);
-    const Two window{k[2].constant(), k[3].constant()}, size{x[2].constant(), x[3].constant()};
+    const std::int64_t channels = k[1].constant(), wide = filled(channels, group_);
+    const Two window{k[2].constant(), lengthened(k[3].constant(), wide)},
+        size{x[2].constant(), x[3].constant()};
     // As far as windows reach; what lies beyond stays.
     auto border = [&](std::int64_t before, std::int64_t turns, std::int64_t step, std::int64_t reach,
                       std::int64_t had) {
@@ -96,11 +112,10 @@ class Flattening {
 
     const ValueId old = graph_.node(id).inputs[1];
     Tensor weight = graph_.value(old).constant;
-    XYNTRA_TRY(
-        weight,
-        folded("Pad",
-               {weight, Tensor::of_integers(std::vector<std::int64_t>{0, 0, 0, 0, 0, wide - channels, 0, 0})},
-               {}));
+    XYNTRA_TRY(weight, folded("Pad",
+                              {weight, Tensor::of_integers(std::vector<std::int64_t>{
+                                           0, 0, 0, 0, 0, wide - channels, 0, window.w - k[3].constant()})},
+                              {}));
     XYNTRA_TRY(weight, folded("Transpose", {weight}, {{"perm", turned}}));
     const std::vector<std::int64_t> flat{k[0].constant(), 1, window.h, window.w * wide};
     XYNTRA_TRY(weight, folded("Reshape", {weight, Tensor::of_integers(flat)}, {}));
@@ -113,21 +128,27 @@ class Flattening {
     for (const char* name : {"pads", "kernel_shape"}) node.attributes.erase(name);
     node.attributes["strides"] = std::vector<std::int64_t>{strides[0], strides[1] * wide};
     made_.nodes.insert(id);
+    made_.pictures.push_back(graph_.value(picture).name);
+    const auto exactness = group_ == kPair ? Exactness::Reassociating : Exactness::Exact;
     made_.certificate.push_back(
-        {"flatten-windows", Exactness::Reassociating, {origin_}, graph_.value(node.outputs[0]).name});
+        {"flatten-windows", exactness, {origin_}, graph_.value(node.outputs[0]).name});
     return {};
   }
 
   Graph& graph_;
   FoldLog& folded_;
+  std::int64_t group_;
   std::string origin_;
   FlattenedWindows made_;
 };
 
 }  // namespace
 
-bool can_be_flattened(const Graph& graph, const Node& node) {
-  if (node.op != "Conv" || !graph.value(node.inputs[1]).is_constant()) return false;
+namespace {
+
+// A convolution of one group with few channels, whose lines are long enough.
+bool fits(const Graph& graph, const Node& node, std::int64_t neighbours, std::int64_t shortest) {
+  if (!graph.value(node.inputs[1]).is_constant()) return false;
   const Shape *x = picture_of(graph, node.inputs[0]), *k = picture_of(graph, node.inputs[1]);
   if (x == nullptr || k == nullptr || picture_of(graph, node.outputs[0]) == nullptr) return false;
   for (std::size_t d = 1; d < 4; ++d) {
@@ -140,11 +161,26 @@ bool can_be_flattened(const Graph& graph, const Node& node) {
   const bool dense = std::ranges::all_of(dilations, [](std::int64_t step) { return step == 1; });
   const std::int64_t channels = (*k)[1].constant();
   return whole && given && dense && channels > 1 && channels < kFew && (*k)[0].constant() >= kColumns &&
-         (*k)[3].constant() * even(channels) >= kShortestLine;
+         (*k)[3].constant() * filled(channels, neighbours) >= shortest;
+}
+
+}  // namespace
+
+bool can_be_flattened(const Graph& graph, const Node& node) {
+  return node.op == "Conv" && holds(graph, node.inputs[0], {DType::F32}) &&
+         holds(graph, node.inputs[1], {DType::F32}) && fits(graph, node, kPair, kShortestLine);
+}
+
+bool can_be_flattened_bytes(const Graph& graph, const Node& node) {
+  return node.op == "ConvInteger" && node.inputs.size() == 2 && fits(graph, node, kQuad, kShortestLine / 2);
+}
+
+Result<FlattenedWindows> flatten_bytes(Graph& graph, NodeId node, FoldLog& folded) {
+  return Flattening(graph, folded, kQuad).run(node);
 }
 
 Result<FlattenedWindows> flatten_windows(Graph& graph, FoldLog& folded) {
-  return Flattening(graph, folded).run();
+  return Flattening(graph, folded, kPair).run();
 }
 
 }  // namespace xyntra

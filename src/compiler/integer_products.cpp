@@ -1,7 +1,9 @@
 #include "compiler/integer_products.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "compiler/flatten_windows.h"
 #include "ops/op.h"
 #include "schedule/tile_form.h"
 
@@ -11,20 +13,21 @@ namespace {
 constexpr std::int64_t kLeastLength = 16;  // of a sum, and of columns: what tiles take
 constexpr std::int64_t kHalf = 128;  // what a byte with a sign and one without differ by
 
-class IntegerProducts {
+class ProductsOfBytes {
  public:
-  IntegerProducts(Graph& graph, const Target& target, FoldLog& folded)
+  ProductsOfBytes(Graph& graph, const Target& target, FoldLog& folded)
       : graph_(graph), target_(target), folded_(folded) {}
 
-  Result<std::vector<CertificateLine>> run() {
-    using Change = Status (IntegerProducts::*)(NodeId);
+  Result<IntegerProducts> run() {
+    using Change = Status (ProductsOfBytes::*)(NodeId);
     static constexpr std::pair<std::string_view, Change> kChanges[] = {
-        {"MatMulInteger", &IntegerProducts::matmul_integer},
-        {"QLinearMatMul", &IntegerProducts::qlinear_matmul},
-        {"com.microsoft.MatMulIntegerToFloat", &IntegerProducts::matmul_to_float},
-        {"com.microsoft.DynamicQuantizeMatMul", &IntegerProducts::dynamic_quantize_matmul},
-        {"ConvInteger", &IntegerProducts::conv_integer},
-        {"QLinearConv", &IntegerProducts::qlinear_conv},
+        {"MatMulInteger", &ProductsOfBytes::matmul_integer},
+        {"QLinearMatMul", &ProductsOfBytes::qlinear_matmul},
+        {"com.microsoft.MatMulIntegerToFloat", &ProductsOfBytes::matmul_to_float},
+        {"com.microsoft.DynamicQuantizeMatMul", &ProductsOfBytes::dynamic_quantize_matmul},
+        {"ConvInteger", &ProductsOfBytes::conv_integer},
+        {"QLinearConv", &ProductsOfBytes::qlinear_conv},
+        {"QuantizeLinear", &ProductsOfBytes::quantize_linear},
     };
     for (NodeId id : graph_.node_ids()) {
       for (const auto& [op, change] : kChanges) {
@@ -35,7 +38,7 @@ class IntegerProducts {
         break;
       }
     }
-    return std::move(certificate_);
+    return std::move(result_);
   }
 
  private:
@@ -94,7 +97,7 @@ class IntegerProducts {
     node.op = op;
     node.inputs = std::move(inputs);
     node.attributes = std::move(attributes);
-    certificate_.push_back({"integer-products", Exactness::Exact, {origin_}, stem_});
+    result_.certificate.push_back({"integer-products", Exactness::Exact, {origin_}, stem_});
   }
 
   static Attributes cast_to(DType to) { return {{"to", static_cast<std::int64_t>(onnx_code_of(to))}}; }
@@ -306,7 +309,11 @@ class IntegerProducts {
     const Shape *picture = shape(x), *weight = shape(w);
     if (picture == nullptr || weight == nullptr || weight->size() < 3) return false;
     auto is_long = [](const Dim& dim) { return dim.is_constant() && dim.constant() >= kLeastLength; };
-    if (!is_long((*weight)[0]) || !is_long((*weight)[1])) return false;
+    Node flat = graph_.node(id);
+    flat.op = "ConvInteger";
+    flat.inputs = {x, w};
+    if (!is_long((*weight)[0]) || (!is_long((*weight)[1]) && !can_be_flattened_bytes(graph_, flat)))
+      return false;
     const Attributes& attributes = graph_.node(id).attributes;
     auto group = attributes.find("group"), border = attributes.find("auto_pad");
     if (group != attributes.end() && std::get<std::int64_t>(group->second) != 1) return false;
@@ -319,7 +326,7 @@ class IntegerProducts {
     return !x_zero.valid() || (shape(x_zero) != nullptr && xyntra::product(*shape(x_zero)).is(1));
   }
 
-  // The sums of all windows, one for each filter and place.
+  // The sums of all windows, one for each filter and place. What flattening looks at has types.
   Result<ValueId> convolved(NodeId id, ValueId x, ValueId w, ValueId x_zero) {
     const std::size_t rank = shape(w)->size();
     Attributes attributes = graph_.node(id).attributes;
@@ -328,6 +335,8 @@ class IntegerProducts {
     XYNTRA_TRY(f.p, zero_point(x_zero, false));
     XYNTRA_TRY(f, with_signs(f));
     const DType byte = f.a == x ? dtype(x) : DType::U8;
+    Shape sizes = *shape(x);
+    graph_.value(f.a).type = Type::tensor(byte, sizes);
     // What lies around the picture is its zero.
     std::vector<std::int64_t> around = pads(id);
     const bool bordered = std::ranges::any_of(around, [](std::int64_t one) { return one != 0; });
@@ -340,10 +349,19 @@ class IntegerProducts {
       XYNTRA_TRY(ValueId value, cast(f.p, byte));
       XYNTRA_TRY(value, made("Reshape", {value, axes({})}));
       XYNTRA_TRY(f.a, made("Pad", {f.a, axes(all), value}));
+      for (std::size_t d = 0; d < sizes.size(); ++d) sizes[d] = sizes[d] + all[d] + all[d + sizes.size()];
+      graph_.value(f.a).type = Type::tensor(byte, sizes);
       attributes.erase("pads");
     }
     const ValueId sums = graph_.output_of(graph_.add_node(
         "ConvInteger", {f.a, f.b}, {graph_.unique_name(stem_ + ".sums")}, std::move(attributes), origin_));
+    graph_.value(sums).type = Type::tensor(DType::I32, *shape(graph_.node(id).outputs[0]));
+    const NodeId convolution = graph_.value(sums).producer;
+    if (can_be_flattened_bytes(graph_, graph_.node(convolution))) {
+      XYNTRA_TRY(FlattenedWindows flat, flatten_bytes(graph_, convolution, folded_));
+      std::ranges::move(flat.certificate, std::back_inserter(result_.certificate));
+      std::ranges::move(flat.pictures, std::back_inserter(result_.copies));
+    }
     if (!f.p.valid()) return sums;
     XYNTRA_TRY(const ValueId wide, cast(w, DType::I32));
     std::vector<std::int64_t> summed;
@@ -358,6 +376,21 @@ class IntegerProducts {
     std::vector<std::int64_t> sizes(rank - 1, 1);
     sizes[0] = -1;
     return made("Reshape", {value, axes(sizes)});
+  }
+
+  // Division by one is exact, and takes longer than all the rest.
+  Status quantize_linear(NodeId id) {
+    const ValueId x = input(id, 0), unit = input(id, 1), zero = input(id, 2), y = graph_.node(id).outputs[0];
+    if (dtype(x) != DType::F32 || dtype(unit) != DType::F32 || !is_byte(dtype(y))) return {};
+    const bool one = graph_.value(unit).is_constant() && splat_value(graph_.value(unit).constant) == 1.0;
+    if (!one || (zero.valid() && (shape(zero) == nullptr || !xyntra::product(*shape(zero)).is(1)))) return {};
+    XYNTRA_TRY(ValueId rounded, made("Round", {x}));
+    if (zero.valid() && !is_zero(zero)) {
+      XYNTRA_TRY(ValueId offset_of_y, cast(zero, DType::F32));
+      XYNTRA_TRY(offset_of_y, made("Reshape", {offset_of_y, axes({})}));
+      XYNTRA_TRY(rounded, made("Add", {rounded, offset_of_y}));
+    }
+    return become_byte(id, rounded, dtype(y));
   }
 
   Status conv_integer(NodeId id) {
@@ -395,14 +428,14 @@ class IntegerProducts {
   const Target& target_;
   FoldLog& folded_;
   std::string origin_, stem_;  // of the node that is changed, and of its result
-  std::vector<CertificateLine> certificate_;
+  IntegerProducts result_;
 };
 
 }  // namespace
 
-Result<std::vector<CertificateLine>> integer_products(Graph& graph, const Target& target, FoldLog& folded) {
-  if (product_unit(target, DType::I8) == ProductUnit::None) return std::vector<CertificateLine>();
-  return IntegerProducts(graph, target, folded).run();
+Result<IntegerProducts> integer_products(Graph& graph, const Target& target, FoldLog& folded) {
+  if (product_unit(target, DType::I8) == ProductUnit::None) return IntegerProducts();
+  return ProductsOfBytes(graph, target, folded).run();
 }
 
 }  // namespace xyntra

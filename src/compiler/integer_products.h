@@ -5,7 +5,8 @@
 //   MatMulIntegerToFloat(a, b, …)   ->  Cast(MatMulInteger(a, b, p, q)) * scale + bias
 //   DynamicQuantizeMatMul(x, b, …)  ->  the same of DynamicQuantizeLinear(x)
 //   ConvInteger(x, w, p)            ->  ConvInteger(Pad(x, p), w) - p filters(w)
-//   QLinearConv(x, …, w, …)         ->  the same, scaled and rounded as QLinearMatMul is
+//   QLinearConv(x, …, w, …)         ->  the same, scaled and rounded as QLinearMatMul is; of few channels, flattened
+//   QuantizeLinear(x, 1, z)         ->  Cast(Clip(Round(x) + z)): nothing is divided
 //
 // Zero points leave the sum: (a - p) (b - q) summed along k, with columns(b) the sums of b along k and rows(a) those of a. In i32 that
 // is exact, whatever wraps. Sums of weights are constants. A unit that wants other signs gets them by the same algebra:
@@ -19,8 +20,12 @@
 
 namespace xyntra {
 
+struct IntegerProducts {
+  std::vector<CertificateLine> certificate;
+  std::vector<std::string> copies;  // names of values that should be made by a launch of their own
+};
 // The graph has types; those of what is added are left to infer_types. Constants that are computed go to the log. Nothing is
 // changed on a target without a unit for bytes.
-Result<std::vector<CertificateLine>> integer_products(Graph& graph, const Target& target, FoldLog& folded);
+Result<IntegerProducts> integer_products(Graph& graph, const Target& target, FoldLog& folded);
 
 }  // namespace xyntra

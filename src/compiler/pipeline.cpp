@@ -65,7 +65,7 @@ Status rewrite_step(Compilation& work) {
   options.budget = work.options.budget.get();
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
-  std::vector<CertificateLine> integers;
+  IntegerProducts integers;
   if (options.enabled) {
     XYNTRA_TRY(integers, integer_products(rewritten.graph, *work.options.target, rewritten.folded));
   }
@@ -89,8 +89,9 @@ Status rewrite_step(Compilation& work) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
   }
-  std::ranges::move(integers, std::back_inserter(work.plan.certificate));
+  std::ranges::move(integers.certificate, std::back_inserter(work.plan.certificate));
   std::ranges::move(roundings.certificate, std::back_inserter(work.plan.certificate));
+  std::ranges::move(integers.copies, std::back_inserter(roundings.copies));
   for (const std::string& name : roundings.copies)
     work.stages.emplace(name, "windows overlap, so their picture is made once, as tiles read it");
   return {};
