@@ -67,9 +67,6 @@ std::optional<LinearIndex> divided(const LinearIndex& fact) {
   return same ? std::nullopt : std::optional(std::move(made));
 }
 
-bool is_positive_constant(const LinearIndex& sum) {
-  return sum.is_constant() && sum.constant.is_constant() && sum.constant.constant() > 0;
-}
 
 }  // namespace
 
@@ -294,7 +291,7 @@ bool BoundsProver::by_division(const Goal& goal, std::size_t term, int depth) {
   left = plus(std::move(left), dividend, coefficient);
   if (positive) left.constant = left.constant - coefficient * (divisor.constant - 1);
   // The goal is an integer: d times it being more than -d is enough.
-  if (is_positive_constant(divisor)) left.constant = left.constant + divisor.constant - 1;
+  left.constant = left.constant + divisor.constant - 1;
   return prove(left, depth - 1);
 }
 

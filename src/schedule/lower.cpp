@@ -19,6 +19,7 @@
 #include "schedule/lower_winograd.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
+#include "schedule/softmax_stages.h"
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
 #include "schedule/winograd.h"

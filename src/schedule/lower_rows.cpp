@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
-#include "schedule/divided_exponents.h"
+#include "schedule/softmax_stages.h"
 #include "schedule/lower_stage.h"
 
 namespace xyntra {

@@ -23,20 +23,6 @@ te::Formula share_heavy_parts(const te::Formula& formula);
 // It rounds in another order. Roundings of the weights on the way stay: they are then of e.
 te::Formula divide_at_the_end(const te::Formula& formula);
 
-// Elements that are divided by a sum of exponents: multiplied by what one division makes of it.
-//   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             r = 1 / sum(k) exp(x[k] - m); y[k] = e[k] * r
-// The largest exponent is exp(0), so the sum is at least 1 and its inverse no less a number than it is. It rounds once more.
-te::Formula multiply_by_inverses(const te::Formula& formula);
-
-// Exponents of a softmax as powers of two, which are shorter to compute.
-//   s = sum(k) exp(x[k] - m)                                              s = sum(k) exp2((x[k] - m) log2(e))
-// The difference is rounded once more, by as much as it was when it was made.
-te::Formula exponents_in_base_two(const te::Formula& formula);
-
-// The maximum that a softmax takes off, without looking for NaNs: a sum of exponents finds them anyway.
-//   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             m = largest(k) x[k]; the rest the same
-te::Formula ignore_nan_in_maxima(const te::Formula& formula);
-
 te::Formula prepare_main_loop(const te::Formula& formula, const Schedule& schedule, const Target& target,
                               const SymbolBindings& nominal, bool turn_operands);
 

@@ -79,24 +79,24 @@ Expr IndexAlgebra::expr(const LinearIndex& linear) const {
   return linear.constant.is(0) ? sum : sum + Expr::size(linear.constant);
 }
 
-std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom) const {
+std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom, Divisors divisors) const {
   if (atom->op == ExprOp::Var) return Bounds{0, extent(atom->var) - 1};
   if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod) return std::nullopt;
   const LinearIndex by = linear(atom->operands[1]);
   const Dim& divisor = by.constant;
-  if (!by.is_constant() || !at_least(divisor, 0)) return std::nullopt;  // nobody divides by zero
+  if (!by.is_constant() || !at_least(divisor, divisors == Divisors::Shown ? 1 : 0)) return std::nullopt;
   if (atom->op == ExprOp::Mod) return Bounds{0, divisor - 1};
-  auto inner = bounds(linear(atom->operands[0]));
+  auto inner = bounds(linear(atom->operands[0]), divisors);
   if (!inner) return std::nullopt;
   const Dim end = inner->high + 1;  // 6 n - 1 floordiv 6 is n - 1
   return Bounds{floor_div(inner->low, divisor),
                 divides(divisor, end) ? floor_div(end, divisor) - 1 : floor_div(inner->high, divisor)};
 }
 
-std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds(const LinearIndex& linear) const {
+std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds(const LinearIndex& linear, Divisors divisors) const {
   Bounds sum{linear.constant, linear.constant};
   for (const auto& term : linear.terms) {
-    auto atom = bounds_of_atom(term.atom);
+    auto atom = bounds_of_atom(term.atom, divisors);
     if (!atom) return std::nullopt;
     bool positive = at_least(term.coefficient, 0), negative = at_least(0, term.coefficient);
     if (!positive && !negative) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds(const LinearIndex& line
 }
 
 bool IndexAlgebra::within(const Expr& index, const Dim& low, const Dim& high) const {
-  auto range = bounds(linear(index));
+  auto range = bounds(linear(index), Divisors::Shown);
   return range && at_least(range->low, low) && at_least(high - 1, range->high);
 }
 
@@ -127,7 +127,7 @@ std::optional<IndexAlgebra::Split> IndexAlgebra::divide(const LinearIndex& divid
                   : Dim(0);
   split.quotient.constant = whole;
   split.remainder.constant = dividend.constant - whole * divisor;
-  auto range = bounds(split.remainder);
+  auto range = bounds(split.remainder, Divisors::Granted);
   if (!range || !at_least(range->low, 0) || !at_least(divisor - 1, range->high)) return std::nullopt;
   return split;
 }

@@ -43,11 +43,14 @@ class IndexAlgebra {
   struct Bounds {
     Dim low, high;  // both inclusive
   };
-  std::optional<Bounds> range(const Expr& index) const { return bounds(linear(index)); }
+  std::optional<Bounds> range(const Expr& index) const { return bounds(linear(index), Divisors::Shown); }
 
  private:
-  std::optional<Bounds> bounds(const LinearIndex& linear) const;
-  std::optional<Bounds> bounds_of_atom(const Expr& atom) const;
+  // What is said of a division holds where its divisor is not zero: that can be shown, or it is taken for granted, since nobody
+  // divides by zero. The latter is enough to write an index in another way, not to call an access safe.
+  enum class Divisors : std::uint8_t { Shown, Granted };
+  std::optional<Bounds> bounds(const LinearIndex& linear, Divisors divisors) const;
+  std::optional<Bounds> bounds_of_atom(const Expr& atom, Divisors divisors) const;
   struct Split {
     LinearIndex quotient, remainder;
   };

@@ -79,4 +79,18 @@ Expr substituted(const Expr& expr, const Substitution& variables) {
   return rewriter(expr);
 }
 
+bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops) {
+  if (a.address() == b.address() && variables_of(a).empty()) return true;
+  if (a->op != b->op || a.dtype() != b.dtype() || a->operands.size() != b->operands.size()) return false;
+  if (a->op == ExprOp::Var) {
+    auto [known, fresh] = loops.try_emplace(a->var, b->var);
+    return known->second == b->var;
+  }
+  for (std::size_t i = 0; i < a->operands.size(); ++i) {
+    if (!is_renamed(a->operands[i], b->operands[i], loops)) return false;
+  }
+  if (!a->operands.empty()) return same(with_operands(b, a->operands), a);
+  return same(a, b);
+}
+
 }  // namespace xyntra::te

@@ -1,6 +1,7 @@
 // Walking and rebuilding expressions. Expressions share their parts, so every walk looks at a part once.
 #pragma once
 
+#include <map>
 #include <bit>
 #include <functional>
 #include <set>
@@ -47,6 +48,8 @@ std::vector<Expr> index_of(const ExprNode& load);  // the index part of a load's
 std::set<VarId> variables_of(const Expr& expr);
 bool reads_data(const Expr& expr);  // whether it loads anything
 bool same(const Expr& a, const Expr& b);  // equal in structure
+// Whether b is a with other loops in the places of its own; tells which.
+bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops);
 
 // The expression with other operands in their place.
 Expr with_operands(const Expr& expr, std::vector<Expr> operands);

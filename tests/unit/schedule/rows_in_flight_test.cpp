@@ -205,6 +205,28 @@ TEST(RowsInFlight, MaximaThatResultsAreMadeOfAreNotGuessed) {
   EXPECT_EQ(kernel_text(softmax({132, 128}), "avx512").find(kGuessed), std::string::npos);
 }
 
+// Exponents that are made steeper, or of other elements than the maximum is of, may be far larger than the maximum's lead.
+TEST(RowsInFlight, MaximaThatBoundNoExponentAreNotGuessed) {
+  const Rows rows{140, 517};
+  auto changed = [&](const auto& exponent) {
+    Builder made("softmax");
+    const Buffer x = made.input(0, "x", DType::F32, {rows.count, rows.length});
+    const Buffer y = made.output(0, "y", DType::F32, {rows.count, rows.length});
+    const Axis r = made.axis(rows.count), k = made.axis(rows.length), l = made.axis(rows.length);
+    const Axis s = made.axis(rows.count), t = made.axis(rows.count), j = made.axis(rows.length);
+    const Buffer most = made.reduce("m", Axes{r}, Reducer::Max, Axes{k}, x(r, k));
+    const Buffer e = made.map("e", Axes{s, l}, exponent(x(s, l), most(s)));
+    const Axis a = made.axis(rows.count), b = made.axis(rows.length);
+    const Buffer sum = made.reduce("s", Axes{a}, Reducer::Sum, Axes{b}, e(a, b));
+    made.write(y, Axes{t, j}, e(t, j) / sum(t));
+    return kernel_text(std::move(made).finish(), "avx512").find(kGuessed) == std::string::npos;
+  };
+  EXPECT_FALSE(changed([](const Expr& x, const Expr& most) { return exp(x - most); }));
+  EXPECT_TRUE(changed([](const Expr& x, const Expr& most) { return exp((x - most) * 100.0); }));
+  EXPECT_TRUE(changed([](const Expr& x, const Expr& most) { return exp2((x - most) * 100.0); }));
+  EXPECT_TRUE(changed([](const Expr& x, const Expr& most) { return exp(x * 2.0 - most); }));
+}
+
 // Their elements are read three times, and would push each other out of the innermost cache.
 TEST(RowsInFlight, NormsGoRowByRow) {
   for (const Rows& rows : kCases) {
