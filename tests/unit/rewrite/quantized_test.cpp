@@ -113,6 +113,26 @@ graph @main(%a: u8[2, 3, 4]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "Transpose");
 }
 
+// A window in the border alone is minus infinity of floats, and the lowest of integers.
+TEST(Quantized, PoolsOfIntegersSeeThePicture) {
+  auto pooled = [](const std::string& pads, const std::string& apart, const std::string& size) {
+    return ops_of(rewritten(R"(
+graph @main(%a: u8[1, 2, 8, 8]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: u8[] = 3
+  %x: f32[1, 2, 8, 8] = DequantizeLinear(%a, %s, %z)
+  %p: f32[1, 2, )" + size + R"(] = MaxPool(%x) {kernel_shape = [2, 2], pads = )" + pads + ", dilations = " + apart +
+                            R"(}
+  %y: u8[1, 2, )" + size + R"(] = QuantizeLinear(%p, %s, %z)
+}
+)",
+                            with_integer_units())
+                      .graph);
+  };
+  EXPECT_EQ(pooled("[1, 1, 1, 1]", "[1, 1]", "9, 9"), "MaxPool");
+  EXPECT_EQ(pooled("[1, 1, 2, 2]", "[3, 3]", "8, 8"), "DequantizeLinear MaxPool QuantizeLinear");
+}
+
 TEST(Quantized, AnotherScaleIsAnotherValue) {
   const char* body = R"(
 graph @main(%a: u8[2, 3]) -> (%y) {
