@@ -301,7 +301,7 @@ bool is_octet(Arguments a) {
   return a[0].facts->is_tensor() && (a[0].facts->dtype() == DType::I8 || a[0].facts->dtype() == DType::U8);
 }
 // Sums of so many products of two octets, each less its zero point, stay within 32 bits.
-constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (255 * 255);
+constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (std::int64_t{255} * 255);
 bool has_short_rows(Arguments a) {
   if (!a[0].facts->shaped() || a[0].facts->rank() == 0) return false;
   const Dim& size = a[0].facts->shape().back();

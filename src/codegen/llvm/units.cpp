@@ -51,9 +51,9 @@ Status KernelEmitter::multiply_pairs(const kir::StmtNode& node) {
   if (!traits_.bf16_pairs) return unsupported("products of bf16 pairs: the processor has no AVX512_BF16");
   constexpr unsigned kLanes = 16;
   const auto& o = node.operands;
-  auto* factors = FixedVectorType::get(b_.getBFloatTy(), 2 * kLanes);
+  auto* factors = FixedVectorType::get(b_.getBFloatTy(), std::int64_t{2} * kLanes);
   Value* pair = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
-  Value* line = load_run(o[2], factors, 2 * kLanes);
+  Value* line = load_run(o[2], factors, std::int64_t{2} * kLanes);
   accumulate(o[0], {llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, kLanes, b_.getFloatTy()}, line,
              b_.CreateBitCast(pair, factors));
   return {};
@@ -65,11 +65,11 @@ Status KernelEmitter::multiply_quads(const kir::StmtNode& node) {
   constexpr unsigned kLanes = 4;
   const auto& o = node.operands;
   auto* row = FixedVectorType::get(b_.getInt16Ty(), kLanes);
-  auto* factors = FixedVectorType::get(b_.getBFloatTy(), 2 * kLanes);
+  auto* factors = FixedVectorType::get(b_.getBFloatTy(), std::int64_t{2} * kLanes);
   const std::int64_t count = count_of(o[4]);
   Value* rows = b_.CreateShuffleVector(load_run(o[1], row, count), load_run(o[2], row, count),
                                        {0, 1, 2, 3, 4, 5, 6, 7});
-  Value* columns = load_run(o[3], factors, 2 * kLanes);
+  Value* columns = load_run(o[3], factors, std::int64_t{2} * kLanes);
   accumulate(o[0], {llvm::Intrinsic::aarch64_neon_bfmmla, kLanes, b_.getFloatTy()},
              b_.CreateBitCast(rows, factors), columns);
   return {};
@@ -81,7 +81,7 @@ Status KernelEmitter::multiply_quads_of_bytes(const kir::StmtNode& node) {
   constexpr unsigned kLanes = 16;
   const auto& o = node.operands;
   Value* quad = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
-  Value* line = load_run(o[2], FixedVectorType::get(b_.getInt32Ty(), kLanes), 4 * kLanes);
+  Value* line = load_run(o[2], FixedVectorType::get(b_.getInt32Ty(), kLanes), std::int64_t{4} * kLanes);
   accumulate(o[0], {llvm::Intrinsic::x86_avx512_vpdpbusd_512, kLanes, b_.getInt32Ty()}, quad, line);
   return {};
 }
@@ -97,13 +97,13 @@ Status KernelEmitter::multiply_octets(const kir::StmtNode& node) {
                   : is_signed(3) ? llvm::Intrinsic::aarch64_neon_usmmla
                                  : llvm::Intrinsic::aarch64_neon_ummla;
   auto* row = FixedVectorType::get(b_.getInt8Ty(), kOctet);
-  auto* factors = FixedVectorType::get(b_.getInt8Ty(), 2 * kOctet);
+  auto* factors = FixedVectorType::get(b_.getInt8Ty(), std::int64_t{2} * kOctet);
   auto* sums = FixedVectorType::get(b_.getInt32Ty(), kSums);
   const std::int64_t count = count_of(o[4]);
   llvm::SmallVector<int, 2 * kOctet> both;
   for (unsigned i = 0; i < 2 * kOctet; ++i) both.push_back(static_cast<int>(i));
   Value* rows = b_.CreateShuffleVector(load_run(o[1], row, count), load_run(o[2], row, count), both);
-  Value* columns = load_run(o[3], factors, 2 * kOctet);
+  Value* columns = load_run(o[3], factors, std::int64_t{2} * kOctet);
   accumulate(o[0], {by, kSums, b_.getInt32Ty(), {sums, factors}}, rows, columns);
   return {};
 }
