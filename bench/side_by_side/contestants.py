@@ -48,13 +48,14 @@ class OnnxRuntime:
 
     name = "onnxruntime"
 
-    def __init__(self, job: Job, path: pathlib.Path | None = None) -> None:
+    def __init__(self, job: Job, path: pathlib.Path | None = None, optimised: bool = True) -> None:
         if job.precision == "bf16":
             raise Absent("onnxruntime runs this model in f32 only")
         import onnxruntime
         onnxruntime.set_default_logger_severity(3)
         options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        levels = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
         for name, size in job.dims.items():

@@ -23,6 +23,7 @@ class Known:
     integers: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # of an input: from, up to
     transformer: tuple[str, int, int] | None = None  # for ONNX Runtime's optimizer: kind, heads, width
     zoo: str | None = None
+    quantized: bool = False  # 8 bit: where a number lies between two quanta, a digit more or less makes another one
 
 
 def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:
@@ -50,6 +51,13 @@ KNOWN = {
                     integers={"sr": (16000, 16001)}),
 }
 
+# What bench/zoo/make_quantized.py makes of them.
+QUANTIZED = {"bert_2_layers": ["dynamic", "qdq", "weights"], "bert_base": ["dynamic"], "gpt2": ["dynamic"],
+             "vit_tiny": ["dynamic", "qdq", "qoperator"], "resnet50": ["dynamic", "qdq", "qdq_s8", "qoperator"],
+             "mobilenet_v2": ["qdq", "qoperator"]}
+KNOWN |= {f"{name}_{form}": dataclasses.replace(KNOWN[name], file=f"{name}_{form}.onnx", transformer=None, zoo=None, quantized=True)
+          for name, forms in QUANTIZED.items() for form in forms}
+
 
 @dataclasses.dataclass
 class Job:
@@ -61,6 +69,7 @@ class Job:
     precision: str
     transformer: tuple[str, int, int] | None
     zoo_name: str | None
+    quantized: bool = False
     artifact: pathlib.Path | None = None
 
 
@@ -114,4 +123,4 @@ def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precis
                 bound[dim.dim_param] = 0  # some exporters call every size they do not know the same
     bound = {name: size for name, size in bound.items() if size > 0}
     return Job(pathlib.Path(name).stem if name not in KNOWN else name, path, bound, feeds, threads, precision, known.transformer,
-               known.zoo)
+               known.zoo, known.quantized)

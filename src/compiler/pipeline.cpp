@@ -63,6 +63,8 @@ Status assume_step(Compilation& work) {
 Status rewrite_step(Compilation& work) {
   RewriteOptions options = work.options.rewrite;
   options.budget = work.options.budget.get();
+  options.integer_units =
+      work.options.target->kind == TargetKind::Cpu && work.options.target->matrix_unit(DType::I8) != nullptr;
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
   IntegerProducts integers;

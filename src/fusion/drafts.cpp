@@ -21,6 +21,12 @@ std::string in_units(std::int64_t ns) {
   return std::to_string(ns / 1000) + " us";
 }
 
+bool multiplies_integers(const te::Formula& formula) {
+  return std::ranges::any_of(formula.stages, [](const te::Stage& stage) {
+    return stage.reducer == te::Reducer::Sum && !stage.reduction.empty() && stage.body.dtype() == DType::I32;
+  });
+}
+
 bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == "stages"; }
 
 // Work that has a schedule of its own, and would lose it among stages that run one after another.
@@ -173,8 +179,13 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
   });
   if (merged && extends && read)
     return tl::make_unexpected(Refusal{"a cache that grows where it is is read by whoever comes after"});
-  return merged ? choose_schedule(formula, target_, options_.choose)
-                : Decision(choose_for_one(formula, target_, options_.choose));
+  if (!merged) return choose_for_one(formula, target_, options_.choose);
+  Decision chosen = choose_schedule(formula, target_, options_.choose);
+  if (chosen && chosen->hero == Hero::Attention && target_.kind == TargetKind::Cpu &&
+      target_.matrix_unit(DType::I8) != nullptr && multiplies_integers(formula)) {
+    return tl::make_unexpected(Refusal{"products of integers have a unit that attention does not use"});
+  }
+  return chosen;
 }
 
 // Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.

@@ -204,6 +204,15 @@ std::uint32_t parameters_of(const std::string& op) {
   return found == kParameters.end() ? 0 : found->second;
 }
 
+// Something that is quantized next, by a scale of 1: the number it was multiplied with is the scale.
+bool is_quantized_by_one(const Graph& graph, const std::vector<NodeId>& readers) {
+  return std::ranges::any_of(readers, [&](NodeId reader) {
+    const Node& node = graph.node(reader);
+    if (node.op != "QuantizeLinear" || !graph.value(node.inputs[1]).is_constant()) return false;
+    return graph.value(node.inputs[1]).constant.element_as_f64(0) == 1;
+  });
+}
+
 // The sum of products of integers, as a real number.
 bool is_real_sum(const Graph& graph, ValueId value) {
   const NodeId producer = value.valid() ? graph.value(value).producer : NodeId();
@@ -227,6 +236,7 @@ void Pieces::find_numbers() {
     std::uint32_t parameters = parameters_of(node.op);
     if (node.op == "Mul") {
       for (std::size_t i : {0U, 1U}) parameters |= is_real_sum(*graph_, node.inputs[i]) ? 2U >> i : 0U;
+      if (is_quantized_by_one(*graph_, readers(node.outputs[0]))) parameters |= 3U;
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];

@@ -100,6 +100,7 @@ class Comparison {
     if (!right) return "the right side fails: " + right.error().message;
     if (left->dtype() != right->dtype() || left->dims() != right->dims()) return "the types differ";
     compared_ = left->count();
+    if (class_ != RuleClass::Exact && rounds_to_integers(instance_.left)) return within_a_quantum(*left, *right);
     if (class_ == RuleClass::Exact || !is_float(left->dtype())) return same_bits(*left, *right);
     const auto oracle = evaluate(instance_.left, inputs, true);
     if (!oracle) return "the oracle fails: " + oracle.error().message;
@@ -111,6 +112,18 @@ class Comparison {
   static std::string at(std::int64_t i, double left, double right) {
     return "element " + std::to_string(i) + " is " + std::to_string(left) + " on the left, " +
            std::to_string(right) + " on the right";
+  }
+  // The same real number, rounded in another order before it is rounded to an integer.
+  static bool rounds_to_integers(const Graph& graph) {
+    const NodeId last = graph.value(graph.outputs[0]).producer;
+    return last.valid() && graph.node(last).op == "QuantizeLinear";
+  }
+  static std::string within_a_quantum(const Tensor& left, const Tensor& right) {
+    for (std::int64_t i = 0; i < left.count(); ++i) {
+      const std::int64_t a = left.element_as_i64(i), b = right.element_as_i64(i);
+      if (std::abs(a - b) > 1) return at(i, static_cast<double>(a), static_cast<double>(b));
+    }
+    return "";
   }
   static std::string same_bits(const Tensor& left, const Tensor& right) {
     for (std::int64_t i = 0; i < left.count(); ++i) {

@@ -14,6 +14,7 @@ constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one 
 constexpr Cost kIntegerGain = 4;            // of products of 8 bit integers on a unit for them; as much is lost without one
 constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
 constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
+constexpr Cost kLargestDequantized = 64 << 10;  // bytes; larger weights stay integers (draft.h)
 constexpr Cost kMost = Cost{1} << 50;
 
 std::int64_t nominal(const Dim& size) {
@@ -75,8 +76,20 @@ const ProductKind* product_kind(const OpDef& def) {
   return found == kProducts.end() ? nullptr : &found->second;
 }
 
-bool reaches_unit(const ProductKind& product, bool integer_units) {
-  return integer_units && product.factors == ProductKind::Factors::Integers;
+// Units take sums and rows of results that are long enough, and windows over all channels.
+bool reaches_unit(const Program& program, const ProductKind& product, const egraph::ENode& node,
+                  bool integer_units) {
+  constexpr std::int64_t kLeast = 16;
+  const ClassFacts& weights = program.facts(node.children[product.weights]);
+  if (!integer_units || product.factors != ProductKind::Factors::Integers || !weights.shaped()) return false;
+  const Shape& shape = weights.shape();
+  const auto is_long = [](const Dim& size) { return size.is_constant() && size.constant() >= kLeast; };
+  if (shape.size() < 2) return false;
+  if (!product.window) return is_long(shape[shape.size() - 2]) && is_long(shape.back());
+  const Attributes& attributes = program.form(node.payload).attributes;
+  const auto group = attributes.find("group");
+  const bool grouped = group != attributes.end() && std::get<std::int64_t>(group->second) != 1;
+  return !grouped && is_long(shape[0]) && is_long(shape[1]);
 }
 
 // Multiplications and additions, for the ops that do more than a few per element they read.
@@ -92,7 +105,7 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
       count = 2 * results * elements(weights.type()) / std::max<Cost>(outputs, 1);
     }
     if (product->factors == ProductKind::Factors::Floats) return count;
-    return reaches_unit(*product, integer_units) ? count / kIntegerGain : count * kIntegerGain;
+    return reaches_unit(program, *product, node, integer_units) ? count / kIntegerGain : count * kIntegerGain;
   }
   Cost read = 0;
   for (ClassId child : node.children) {
@@ -119,6 +132,13 @@ Cost effort(const OpDef& def) {
   return found == kEfforts.end() ? 1 : found->second;
 }
 
+// Dividing by a scale that is not 1.
+Cost effort_of_quantizing(const Program& program, const OpDef& def, const egraph::ENode& node) {
+  constexpr Cost kDivision = 16;  // in bytes of its result, which are few
+  if (def.name != "QuantizeLinear") return effort(def);
+  return program.facts(node.children[1]).splat == 1.0 ? 1 : kDivision;
+}
+
 // Scales and offsets of quantized values are elementwise work, too.
 bool is_elementwise(const OpDef& def) {
   return def.has(kElementwise) || def.name == "QuantizeLinear" || def.name == "DequantizeLinear";
@@ -128,12 +148,19 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   const OpDef* def = Program::op_of(node.head);
   const ClassFacts& facts = program.facts(id);
   if (def == nullptr) return 0;
-  if (facts.constant) return 1;  // of equal constants, the one that takes fewer steps to fold
   const Cost written = bytes(facts);
-  if (def->has(kView)) return kPresence / 4;
+  const bool folds = def->name != "DequantizeLinear" || written <= kLargestDequantized;
+  if (facts.constant && folds) return 1;  // of equal constants, the one that takes fewer steps to fold
+  // Where integers and what they stand for are moved alike, numbers are: whoever reads these reads through the movement.
+  const bool octets = facts.is_tensor() && bits_of(facts.dtype()) == 8;
+  if (def->has(kView)) return kPresence / 4 + (octets ? 1 : 0);
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
-  if (is_elementwise(*def)) return kPresence + effort(*def) + written * effort(*def) / kFusedShare;
-  if (only_moves(*def)) return 2 * kPresence + written / kFusedShare;
+  if (is_elementwise(*def)) {
+    const Cost taken = effort_of_quantizing(program, *def, node);
+    return kPresence + taken + written * taken / kFusedShare;
+  }
+  if (only_moves(*def))
+    return 2 * kPresence + (octets ? written * 4 / kFusedShare + 1 : written / kFusedShare);
   Cost moved = written / kFusedShare;  // what it writes may be read within its own kernel
   for (ClassId child : node.children) {
     if (!program.facts(child).constant) moved += bytes(program.facts(child));
@@ -145,7 +172,7 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   // Integers that reach no unit, however few they are.
   const ProductKind* product = product_kind(*def);
   if (product != nullptr && product->factors != ProductKind::Factors::Floats &&
-      !reaches_unit(*product, integer_units)) {
+      !reaches_unit(program, *product, node, integer_units)) {
     total += kLaunch;
   }
   return std::min(total, kMost);

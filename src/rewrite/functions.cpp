@@ -229,6 +229,13 @@ std::optional<TermId> one_of(Program& program, const ClassFacts&, Arguments a) {
   return program.add_constant(splat(a[0].facts->dtype(), *dims, 1));
 }
 
+std::optional<TermId> inverse(Program& program, const ClassFacts&, Arguments a) {
+  const auto held = number_of(a[0]);
+  const auto dims = a[0].facts->shaped() ? static_dims(a[0].facts->shape()) : std::nullopt;
+  if (!held || *held == 0 || !dims) return std::nullopt;
+  return program.add_constant(splat(a[0].facts->dtype(), *dims, 1 / *held));
+}
+
 // A value along the rows of a matrix: one element per row, or one element.
 std::optional<TermId> along_rows(Program& program, const ClassFacts&, Arguments a) {
   const ClassFacts &value = *a[0].facts, &matrix = *a[1].facts;
@@ -365,6 +372,7 @@ constexpr std::array kValues = {
                   "@of_filters(s, x, axis): one element, or one for each place of x's first axis"},
     ValueFunction{"along_channels", "vv", along_channels,
                   "@along_channels(s, x): a number, or a vector along the second of x's axes"},
+    ValueFunction{"inverse", "v", inverse, "@inverse(s): 1 / s of a constant of one element"},
     ValueFunction{"one_of", "v", one_of, "@one_of(s): 1 under the shape of s, which has one element"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
     ValueFunction{

@@ -67,6 +67,53 @@ graph @main(%a: u8[8, 2]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body, with_integer_units()).graph), "DequantizeLinear MatMul");
 }
 
+// Units want sums and results of 16 at least.
+TEST(Quantized, FewChannelsAndGroupsStayFloats) {
+  auto convolution = [](const std::string& channels, const std::string& per_group, const std::string& attributes) {
+    return "graph @main(%a: u8[1, " + channels + ", 9, 9], %b: i8[16, " + per_group + R"(, 3, 3]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: u8[] = 3
+  const %t: f32[] = 0.25
+  const %v: i8[] = 0
+  %x: f32[1, )" + channels + R"(, 9, 9] = DequantizeLinear(%a, %s, %z)
+  %w: f32[16, )" + per_group + R"(, 3, 3] = DequantizeLinear(%b, %t, %v)
+  %y: f32[1, 16, 7, 7] = Conv(%x, %w) )" + attributes + R"(
+}
+)";
+  };
+  auto ops = [](const std::string& body) { return ops_of(rewritten(body, with_integer_units()).graph); };
+  EXPECT_EQ(ops(convolution("16", "16", "")), "ConvInteger Cast Mul");
+  EXPECT_EQ(ops(convolution("3", "3", "")), "DequantizeLinear DequantizeLinear Conv");
+  EXPECT_EQ(ops(convolution("16", "1", "{group = 16}")), "DequantizeLinear DequantizeLinear Conv");
+}
+
+TEST(Quantized, RowsOfATableAreLookedUpAsIntegers) {
+  const char* body = R"(
+graph @main(%i: i64[5], %t: u8[100, 64]) -> (%y) {
+  const %s: f32[] = 0.5
+  const %z: u8[] = 3
+  %x: f32[100, 64] = DequantizeLinear(%t, %s, %z)
+  %y: f32[5, 64] = Gather(%x, %i)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body).graph), "Gather DequantizeLinear");
+}
+
+// Divisions take as long as sixteen multiplications; a result may move by one quantum.
+TEST(Quantized, QuantizingMultipliesUnlessTheOrderOfRoundingsIsKept) {
+  const char* body = R"(
+graph @main(%x: f32[100, 64]) -> (%y) {
+  const %s: f32[] = 0.3
+  const %z: u8[] = 3
+  %y: u8[100, 64] = QuantizeLinear(%x, %s, %z)
+}
+)";
+  EXPECT_EQ(ops_of(rewritten(body).graph), "Mul QuantizeLinear");
+  RewriteOptions exact;
+  exact.allow_reassociating = false;
+  EXPECT_EQ(ops_of(rewritten(body, exact).graph), "QuantizeLinear");
+}
+
 TEST(Quantized, ConstantWeightsAreSeenAsIntegers) {
   std::string weights = "1";
   for (int i = 1; i < 3 * 64; ++i) weights += ", " + std::to_string(i % 100);
@@ -148,12 +195,12 @@ graph @main(%a: u8[2, 3]) -> (%y) {
 
 TEST(Quantized, OperationsOnIntegersBecomeAProductAndWhatFollows) {
   const char* body = R"(
-graph @main(%x: u8[1, 2, 4, 4], %w: i8[3, 2, 3, 3], %b: i32[3]) -> (%y) {
+graph @main(%x: u8[1, 16, 4, 4], %w: i8[16, 16, 3, 3], %b: i32[16]) -> (%y) {
   const %s: f32[] = 0.5
-  const %t: f32[3] = [0.5, 0.25, 0.125]
+  const %t: f32[] = 0.25
   const %z: u8[] = 1
-  const %v: i8[3] = [0, 0, 0]
-  %y: u8[1, 3, 2, 2] = QLinearConv(%x, %s, %z, %w, %t, %v, %s, %z, %b)
+  const %v: i8[] = 0
+  %y: u8[1, 16, 2, 2] = QLinearConv(%x, %s, %z, %w, %t, %v, %s, %z, %b)
 }
 )";
   EXPECT_EQ(ops_of(rewritten(body).graph), "QLinearConv");
