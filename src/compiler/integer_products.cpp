@@ -27,7 +27,6 @@ class ProductsOfBytes {
         {"com.microsoft.DynamicQuantizeMatMul", &ProductsOfBytes::dynamic_quantize_matmul},
         {"ConvInteger", &ProductsOfBytes::conv_integer},
         {"QLinearConv", &ProductsOfBytes::qlinear_conv},
-        {"QuantizeLinear", &ProductsOfBytes::quantize_linear},
     };
     for (NodeId id : graph_.node_ids()) {
       for (const auto& [op, change] : kChanges) {
@@ -376,21 +375,6 @@ class ProductsOfBytes {
     std::vector<std::int64_t> sizes(rank - 1, 1);
     sizes[0] = -1;
     return made("Reshape", {value, axes(sizes)});
-  }
-
-  // Division by one is exact, and takes longer than all the rest.
-  Status quantize_linear(NodeId id) {
-    const ValueId x = input(id, 0), unit = input(id, 1), zero = input(id, 2), y = graph_.node(id).outputs[0];
-    if (dtype(x) != DType::F32 || dtype(unit) != DType::F32 || !is_byte(dtype(y))) return {};
-    const bool one = graph_.value(unit).is_constant() && splat_value(graph_.value(unit).constant) == 1.0;
-    if (!one || (zero.valid() && (shape(zero) == nullptr || !xyntra::product(*shape(zero)).is(1)))) return {};
-    XYNTRA_TRY(ValueId rounded, made("Round", {x}));
-    if (zero.valid() && !is_zero(zero)) {
-      XYNTRA_TRY(ValueId offset_of_y, cast(zero, DType::F32));
-      XYNTRA_TRY(offset_of_y, made("Reshape", {offset_of_y, axes({})}));
-      XYNTRA_TRY(rounded, made("Add", {rounded, offset_of_y}));
-    }
-    return become_byte(id, rounded, dtype(y));
   }
 
   Status conv_integer(NodeId id) {

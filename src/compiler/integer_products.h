@@ -6,7 +6,6 @@
 //   DynamicQuantizeMatMul(x, b, …)  ->  the same of DynamicQuantizeLinear(x)
 //   ConvInteger(x, w, p)            ->  ConvInteger(Pad(x, p), w) - p filters(w)
 //   QLinearConv(x, …, w, …)         ->  the same, scaled and rounded as QLinearMatMul is; of few channels, flattened
-//   QuantizeLinear(x, 1, z)         ->  Cast(Clip(Round(x) + z)): nothing is divided
 //
 // Zero points leave the sum: (a - p) (b - q) summed along k, with columns(b) the sums of b along k and rows(a) those of a. In i32 that
 // is exact, whatever wraps. Sums of weights are constants. A unit that wants other signs gets them by the same algebra:

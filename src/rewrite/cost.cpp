@@ -76,7 +76,16 @@ const ProductKind* product_kind(const OpDef& def) {
   return found == kProducts.end() ? nullptr : &found->second;
 }
 
-// Units take sums and rows of results that are long enough, and windows over all channels.
+// Of a picture with few channels, lines of a window are taken as one axis where they are long (compiler/flatten_windows.h).
+bool has_long_lines(const ClassFacts& x, const Shape& window) {
+  constexpr std::int64_t kFew = 4, kShortest = 7;
+  if (window.size() != 4 || !window[1].is_constant() || !window[3].is_constant() || !x.shaped()) return false;
+  const bool sizes = std::ranges::all_of(x.shape().begin() + 1, x.shape().end(),
+                                         [](const Dim& size) { return size.is_constant(); });
+  return sizes && window[1].constant() > 1 && window[1].constant() <= kFew && window[3].constant() >= kShortest;
+}
+
+// Units take sums and rows of results that are long enough, and windows over all channels with weights around zero.
 bool reaches_unit(const Program& program, const ProductKind& product, const egraph::ENode& node,
                   bool integer_units) {
   constexpr std::int64_t kLeast = 16;
@@ -89,7 +98,9 @@ bool reaches_unit(const Program& program, const ProductKind& product, const egra
   const Attributes& attributes = program.form(node.payload).attributes;
   const auto group = attributes.find("group");
   const bool grouped = group != attributes.end() && std::get<std::int64_t>(group->second) != 1;
-  return !grouped && is_long(shape[0]) && is_long(shape[1]);
+  const bool around_zero = node.children.size() < 4 || program.facts(node.children[3]).splat == 0.0;
+  const bool fills = is_long(shape[1]) || has_long_lines(program.facts(node.children[0]), shape);
+  return !grouped && around_zero && is_long(shape[0]) && fills;
 }
 
 // Multiplications and additions, for the ops that do more than a few per element they read.
