@@ -177,7 +177,7 @@ graph @main(%a: u8[1, 2, 8, 8]) -> (%y) {
                       .graph);
   };
   EXPECT_EQ(pooled("[1, 1, 1, 1]", "[1, 1]", "9, 9"), "MaxPool");
-  EXPECT_EQ(pooled("[1, 1, 2, 2]", "[3, 3]", "8, 8"), "DequantizeLinear MaxPool QuantizeLinear");
+  EXPECT_EQ(pooled("[1, 1, 2, 2]", "[3, 3]", "8, 8"), "DequantizeLinear MaxPool Mul QuantizeLinear");
 }
 
 TEST(Quantized, AnotherScaleIsAnotherValue) {
