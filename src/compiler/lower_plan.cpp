@@ -165,9 +165,9 @@ class PlanLowering {
     key += "\n" + te::to_string(formula);
     auto [found, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(lowered_.kernels.size()));
     if (fresh) {
-      XYNTRA_TRY(kir::Kernel kernel, lower(formula, group.schedule, target_, plan_.nominal,
-                                           "k" + std::to_string(found->second), options_.subgroup_lanes,
-                                           &lowered_.refused));
+      XYNTRA_TRY(kir::Kernel kernel,
+                 lower(formula, group.schedule, target_, plan_.nominal, "k" + std::to_string(found->second),
+                       options_.subgroup_lanes, &lowered_.refused));
       lowered_.kernels.push_back(std::move(kernel));
     }
     step.callee = found->second;

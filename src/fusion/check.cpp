@@ -117,7 +117,8 @@ class LegalityChecker {
     }
     if (std::ranges::find(group.schedule.knobs, kSkipBorder, &Knob::name) != group.schedule.knobs.end()) {
       if (!may_skip_border(plan_.graph, group, formula, target_))
-        return bad_model("it cannot leave out products with a border: there is none, or weights are not finite");
+        return bad_model(
+            "it cannot leave out products with a border: there is none, or weights are not finite");
       add_border_knob(choice.schedule);
     }
     return compare(group, choice);

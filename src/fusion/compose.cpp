@@ -23,7 +23,8 @@ void place_numbers(te::Formula& formula, const std::map<int, Expr>& by_position)
   const auto is_one = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == 1; };
   te::Rewriter rewriter([&](const Expr& expr) {
     // Exact, and a division takes longer than what is around it.
-    if (expr->op == ExprOp::Div && is_float(expr.dtype()) && is_one(expr->operands[1])) return expr->operands[0];
+    if (expr->op == ExprOp::Div && is_float(expr.dtype()) && is_one(expr->operands[1]))
+      return expr->operands[0];
     if (!te::is_load(*expr)) return Expr();
     const te::BufferInfo& buffer = formula.buffer(expr->buffer);
     if (buffer.role != te::BufferRole::Input) return Expr();

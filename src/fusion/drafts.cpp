@@ -32,8 +32,7 @@ bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == 
 // Work that has a schedule of its own, and would lose it among stages that run one after another.
 bool has_main_loop(const GroupDraft& draft) {
   const Hero hero = draft.choice.hero;
-  return !runs_alone(draft) &&
-         (hero == Hero::Contraction || hero == Hero::Window || hero == Hero::Attention);
+  return !runs_alone(draft) && (hero == Hero::Contraction || hero == Hero::Window || hero == Hero::Attention);
 }
 
 }  // namespace

@@ -67,7 +67,6 @@ std::optional<LinearIndex> divided(const LinearIndex& fact) {
   return same ? std::nullopt : std::optional(std::move(made));
 }
 
-
 }  // namespace
 
 // Index arithmetic inside a load, a minimum or a cast is brought into one form, so that facts and goals meet.

@@ -77,7 +77,8 @@ DynamicQuantization dynamic_quantization(FormulaContext& c, const Buffer& x) {
   Buffer highs = c.reduce("highs", rows, Reducer::Max, k, x(all));
   Axes r = c.axes(lows.shape());
   Buffer low = c.reduce("low", {}, Reducer::Min, r, lows(r), [](const Expr& least) { return min(least, 0); });
-  Buffer high = c.reduce("high", {}, Reducer::Max, r, highs(r), [](const Expr& most) { return max(most, 0); });
+  Buffer high =
+      c.reduce("high", {}, Reducer::Max, r, highs(r), [](const Expr& most) { return max(most, 0); });
   Expr one = Expr::number(DType::F32, 1);
   DynamicQuantization q;
   q.scale = c.map("scale", {}, select(te::equal(high(), low()), one, (high() - low()) / 255));

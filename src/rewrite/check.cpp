@@ -100,7 +100,8 @@ class Comparison {
     if (!right) return "the right side fails: " + right.error().message;
     if (left->dtype() != right->dtype() || left->dims() != right->dims()) return "the types differ";
     compared_ = left->count();
-    if (class_ != RuleClass::Exact && rounds_to_integers(instance_.left)) return within_a_quantum(*left, *right);
+    if (class_ != RuleClass::Exact && rounds_to_integers(instance_.left))
+      return within_a_quantum(*left, *right);
     if (class_ == RuleClass::Exact || !is_float(left->dtype())) return same_bits(*left, *right);
     const auto oracle = evaluate(instance_.left, inputs, true);
     if (!oracle) return "the oracle fails: " + oracle.error().message;

@@ -11,7 +11,8 @@ using egraph::Cost;
 constexpr Cost kLaunch = 100'000;
 constexpr Cost kPresence = 64;              // of an op that fuses
 constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one byte
-constexpr Cost kIntegerGain = 4;            // of products of 8 bit integers on a unit for them; as much is lost without one
+constexpr Cost kIntegerGain =
+    4;            // of products of 8 bit integers on a unit for them; as much is lost without one
 constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
 constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
 constexpr Cost kLargestDequantized = 64 << 10;  // bytes; larger weights stay integers (draft.h)
@@ -82,7 +83,8 @@ bool has_long_lines(const ClassFacts& x, const Shape& window) {
   if (window.size() != 4 || !window[1].is_constant() || !window[3].is_constant() || !x.shaped()) return false;
   const bool sizes = std::ranges::all_of(x.shape().begin() + 1, x.shape().end(),
                                          [](const Dim& size) { return size.is_constant(); });
-  return sizes && window[1].constant() > 1 && window[1].constant() <= kFew && window[3].constant() >= kShortest;
+  return sizes && window[1].constant() > 1 && window[1].constant() <= kFew &&
+         window[3].constant() >= kShortest;
 }
 
 // Units take sums and rows of results that are long enough, and windows over all channels with weights around zero.

@@ -366,8 +366,9 @@ constexpr std::array kValues = {
                   "@along_first(v, x): vector v along the first of x's axes"},
     ValueFunction{"along_second", "vv", along_second,
                   "@along_second(v, x): vector v along the second of x's axes"},
-    ValueFunction{"of_columns", "vvn", of_columns,
-                  "@of_columns(s, x, axis): one element, or one for each column of x, along whose axis s lies"},
+    ValueFunction{
+        "of_columns", "vvn", of_columns,
+        "@of_columns(s, x, axis): one element, or one for each column of x, along whose axis s lies"},
     ValueFunction{"of_filters", "vvn", of_filters,
                   "@of_filters(s, x, axis): one element, or one for each place of x's first axis"},
     ValueFunction{"along_channels", "vv", along_channels,

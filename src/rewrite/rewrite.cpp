@@ -61,8 +61,7 @@ class Rewriter {
     Draft cheapest(fold, options_.budget, log);
     Normalizer again(cheapest, untouched);
     inputs_of(graph, cheapest);
-    XYNTRA_TRY(Saturation chosen,
-               saturate(normal, outputs, rules_, options_, again, cheapest, report));
+    XYNTRA_TRY(Saturation chosen, saturate(normal, outputs, rules_, options_, again, cheapest, report));
     for (RuleUse& use : chosen.uses) certificate_.push_back(std::move(use));
     Graph result;
     if (options_.allow_reassociating) {

@@ -81,7 +81,8 @@ Status CodeLaunches::prepare(const ProgramKernel& kernel, const SymbolBindings& 
   return {};
 }
 
-Result<std::optional<KernelFault>> CodeLaunches::run(std::size_t number, std::span<std::byte* const> arguments,
+Result<std::optional<KernelFault>> CodeLaunches::run(std::size_t number,
+                                                     std::span<std::byte* const> arguments,
                                                      const SymbolBindings& sizes, std::uint64_t version) {
   const ProgramStep& step = program_.steps[number];
   const ProgramKernel& kernel = program_.kernels[step.callee];
@@ -100,7 +101,8 @@ Result<std::optional<KernelFault>> CodeLaunches::run(std::size_t number, std::sp
   buffers_.assign(arguments.begin(), arguments.end());
   for (std::int64_t offset : launch.workspace) buffers_.push_back(workspace_.get() + offset);
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
-    XYNTRA_TRY(const std::optional<KernelFault> fault, run_phase(step, kernel.phases[p], launch, launch.items[p]));
+    XYNTRA_TRY(const std::optional<KernelFault> fault,
+               run_phase(step, kernel.phases[p], launch, launch.items[p]));
     if (fault) return fault;
   }
   return std::nullopt;
@@ -111,14 +113,14 @@ std::int64_t CodeLaunches::grain_of(const ProgramStep& step, std::int64_t items)
   std::int64_t share = std::max<std::int64_t>(step.predicted_ns, 1);
   const std::int64_t fewest = pool_.threads() * kChunksPerThread;
   // Never so few that a chunk keeps somebody waiting who wants the run to stop.
-  std::int64_t chunks =
-      std::max(std::clamp(share / kLeastChunkNs, fewest, 8 * fewest), share / kChunkNs + 1);
+  std::int64_t chunks = std::max(std::clamp(share / kLeastChunkNs, fewest, 8 * fewest), share / kChunkNs + 1);
   if (pool_.threads() == 1) chunks = share / kChunkNs + 1;
   if (step.predicted_ns < kInlineNs || items == 1) chunks = 1;
   return std::max<std::int64_t>(1, items / chunks);
 }
 
-Result<std::optional<KernelFault>> CodeLaunches::run_phase(const ProgramStep& step, const ProgramKernel::Phase& phase,
+Result<std::optional<KernelFault>> CodeLaunches::run_phase(const ProgramStep& step,
+                                                           const ProgramKernel::Phase& phase,
                                                            const Launch& launch, std::int64_t items) {
   if (items <= 0) return std::nullopt;
   std::mutex mutex;

@@ -96,8 +96,7 @@ void ContractionTiling::choose_tile(const Schedule& schedule) {
   width = static_cast<std::int64_t>(
       std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
   vectors = std::max<std::int64_t>(1, value_of(schedule, "tile_columns", 2 * width) / width);
-  if (lanes < width * vectors ||
-      (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
+  if (lanes < width * vectors || (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
     // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
     for (VarId axis : roles_.columns) {
       bool even = extent(axis).is_constant() && extent(axis).constant() % vectors == 0;

@@ -59,7 +59,9 @@ class ContractionTiling {
   std::optional<SumCut> cut_for_cache(const ColumnRun& across) const;
   // Passes of at most so many products; none where the sum has no more.
   std::optional<SumCut> cut_sum(std::int64_t most) const;
-  std::int64_t cache_bytes() const { return lowering_.target().l2_bytes / 4 * 3; }  // of a core, for one operand
+  std::int64_t cache_bytes() const {
+    return lowering_.target().l2_bytes / 4 * 3;
+  }  // of a core, for one operand
 
   // Outer loops first. For every turn of the outer ones the inner ones go through their operand once more: that comes
   // from memory each time where it does not stay in the cache.

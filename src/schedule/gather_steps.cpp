@@ -19,7 +19,8 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kReadings = 16;  // of an element; where there are fewer, laying it elsewhere does not pay
+constexpr std::int64_t kReadings =
+    16;  // of an element; where there are fewer, laying it elsewhere does not pay
 
 // The one loop that walks along each dimension of a load; invalid where its place is fixed.
 struct Walked {
@@ -75,8 +76,8 @@ bool gather(Formula& formula, std::size_t s, const Expr& load, const std::vector
     shape.push_back(formula.variable(loop).extent);
     place.push_back(Expr::variable(loop));
   }
-  formula.buffers.push_back({gathered, "g" + std::to_string(gathered.index), load.dtype(), shape,
-                             te::BufferRole::Temporary, -1});
+  formula.buffers.push_back(
+      {gathered, "g" + std::to_string(gathered.index), load.dtype(), shape, te::BufferRole::Temporary, -1});
   copy.target = gathered;
   for (VarId loop : te::variables_of(load)) own.try_emplace(loop.index, Expr::index(0));  // of one turn
   copy.body = te::substituted(load, own);

@@ -10,8 +10,7 @@ using te::Substitution;
 namespace {
 
 constexpr std::int64_t kAhead = 24;  // lines, where they are read once
-constexpr std::int64_t kReused =
-    64;  // tiles that read a line; beyond, waiting for it once costs nothing
+constexpr std::int64_t kReused = 64;  // tiles that read a line; beyond, waiting for it once costs nothing
 constexpr std::int64_t kManyTiles = 16;  // where their number is not known
 
 class Asking {
@@ -94,8 +93,7 @@ std::vector<Stmt> ask_for_next_lines(Lowering& lowering, const ExprNode& weights
   std::vector<Stmt> made;
   for (std::int64_t vector = 0; vector < panels; ++vector) {
     std::vector<Expr> index = asking.index_at(start, vector);
-    index.back() =
-        index.back() + (among.number * Expr::index(walk.turns.constant()) + walk.turn) * share;
+    index.back() = index.back() + (among.number * Expr::index(walk.turns.constant()) + walk.turn) * share;
     made.push_back(asking.ask(std::move(index)));
   }
   return made;

@@ -37,7 +37,8 @@ const te::ExprNode* lines_of(const Lowering& lowering, const ContractionRoles& r
 // From where a tile's walk starts to the lines it asks for.
 struct Distance {
   std::int64_t turns = 0;
-  bool panels = false;  // so many turns of all panels: vectors of a line may stand in panels one behind the other
+  bool panels =
+      false;  // so many turns of all panels: vectors of a line may stand in panels one behind the other
 };
 std::vector<kir::Stmt> ask_for_next_lines(Lowering& lowering, const te::ExprNode& weights,
                                           const TileColumns& columns, const te::Substitution& bound,

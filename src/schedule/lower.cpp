@@ -19,9 +19,9 @@
 #include "schedule/lower_winograd.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
-#include "schedule/softmax_stages.h"
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
+#include "schedule/softmax_stages.h"
 #include "schedule/winograd.h"
 #include "te/merge.h"
 
@@ -407,8 +407,8 @@ Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, const std::string& name,
-                          std::int64_t subgroup_lanes, std::vector<RefusedForm>* refused) {
+                          const SymbolBindings& nominal, const std::string& name, std::int64_t subgroup_lanes,
+                          std::vector<RefusedForm>* refused) {
   auto refuse = [&](std::string_view form, const std::string& reason) {
     if (refused != nullptr) refused->push_back({name, std::string(form), reason});
   };

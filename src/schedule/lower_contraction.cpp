@@ -43,7 +43,8 @@ class TileLowering {
         roles_(std::move(roles)),
         fused_(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())),
         tiling_(lowering, stage, roles_, schedule, fused_) {
-    if (std::ranges::find(schedule.knobs, kSkipBorder, &Knob::name) != schedule.knobs.end()) border_ = window_border(lowering_, stage_, roles_.row_factor);
+    if (std::ranges::find(schedule.knobs, kSkipBorder, &Knob::name) != schedule.knobs.end())
+      border_ = window_border(lowering_, stage_, roles_.row_factor);
     if (!skips_border()) border_.reset();
   }
 
@@ -76,7 +77,9 @@ class TileLowering {
     for (VarId axis : roles_.columns) {
       if (tiling_.second != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
-    Expr second = tiling_.second.valid() ? over(columns, tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors)) : Expr();
+    Expr second = tiling_.second.valid()
+                      ? over(columns, tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors))
+                      : Expr();
     std::vector<Stmt> made;
     const std::size_t outer = columns.size();
     for (const ColumnRun& across : tiling_.runs_of_columns()) {
@@ -99,7 +102,8 @@ class TileLowering {
       }
       Stmt body = Lowering::where_any(extent(roles_.lane), where_columns(across, std::move(tiles)));
       std::vector<VarId> grid = batch;
-      for (const auto* part : tiling_.in_order(columns, rows)) grid.insert(grid.end(), part->begin(), part->end());
+      for (const auto* part : tiling_.in_order(columns, rows))
+        grid.insert(grid.end(), part->begin(), part->end());
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
         body = Stmt::loop(LoopKind::Grid, *loop, body);
@@ -123,7 +127,9 @@ class TileLowering {
     for (VarId axis : roles_.columns) {
       if (tiling_.second != axis) bound[axis.index] = over(axis, extent(axis));
     }
-    Expr second = tiling_.second.valid() ? over(tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors)) : Expr();
+    Expr second = tiling_.second.valid()
+                      ? over(tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors))
+                      : Expr();
     std::vector<Stmt> runs;
     for (ColumnRun& run : tiling_.runs_of_columns()) {
       run.second = second;
@@ -168,9 +174,11 @@ class TileLowering {
   }
 
   // A full tile; where windows reach beyond their picture, as many as there are different ones.
-  Stmt full_tile(const RowCut& cut, const Expr& number, const std::function<Stmt(const RegisterRows&)>& make) {
+  Stmt full_tile(const RowCut& cut, const Expr& number,
+                 const std::function<Stmt(const RegisterRows&)>& make) {
     const Expr first = number.defined() ? number * Expr::index(tiling_.rows) : Expr::index(0);
-    if (!border_ || border_->along(tiling_.tile) == nullptr) return make({first, tiling_.rows, cut.clamped, {}});
+    if (!border_ || border_->along(tiling_.tile) == nullptr)
+      return make({first, tiling_.rows, cut.clamped, {}});
     const std::vector<TileRun> runs = runs_of_tiles(cut);
     Stmt made;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
@@ -188,7 +196,8 @@ class TileLowering {
   // The rows that are left after the full tiles.
   RegisterRows last_rows(std::int64_t first, std::int64_t count) const {
     const WindowBorder::Side* side = border_ ? border_->along(tiling_.tile) : nullptr;
-    return {Expr::index(first), count, false, side != nullptr ? rows_inside(*side, first, count) : RowsByOffset()};
+    return {Expr::index(first), count, false,
+            side != nullptr ? rows_inside(*side, first, count) : RowsByOffset()};
   }
 
   // Tiles along one axis of the rows; the last one is lower.
@@ -301,7 +310,8 @@ class TileLowering {
     } else {
       // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
       const std::int64_t row_bytes = depth->turns * std::max(bits_of(stage_.body.dtype()) / 8, 1);
-      const std::int64_t most = std::clamp<std::int64_t>(tiling_.cache_bytes() / (tiling_.rows * row_bytes), 4, kTiles);
+      const std::int64_t most =
+          std::clamp<std::int64_t>(tiling_.cache_bytes() / (tiling_.rows * row_bytes), 4, kTiles);
       tiles = full.is_constant() ? largest_divisor(full.constant(), most) : most;
       if (full.is_constant() && tiles < std::min(full.constant(), most / 2)) tiles = most;
       if (full.is_constant() && tiles > 0 && full.constant() % tiles == 0)
@@ -332,9 +342,9 @@ class TileLowering {
     std::int64_t vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
     Pass pass;
     pass.depth = &*depth;
-    pass.kept =
-        lowering_.scratch("c", stage_.body.dtype(),
-                          {lines, all ? tiles + 1 : tiles, tiling_.rows, vectors, across.width}, Scope::Shared);
+    pass.kept = lowering_.scratch("c", stage_.body.dtype(),
+                                  {lines, all ? tiles + 1 : tiles, tiling_.rows, vectors, across.width},
+                                  Scope::Shared);
     auto over_tiles = [&](Substitution inner) {
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
@@ -343,9 +353,8 @@ class TileLowering {
       const bool few = full.is_constant() && full.constant() < tiles;
       Among among{Expr::variable(y) * Expr::index(tiles) + Expr::variable(t),
                   few || !full.is_constant() ? full * lines : Dim(lines * tiles), false};
-      Stmt body = full_tile(cut, number, [&](const RegisterRows& rows) {
-        return tile(inner, across, rows, among, &pass);
-      });
+      Stmt body = full_tile(
+          cut, number, [&](const RegisterRows& rows) { return tile(inner, across, rows, among, &pass); });
       if (!even) {
         Stmt last;
         if (!rest.is(0))
@@ -396,10 +405,9 @@ class TileLowering {
     Pass pass;
     pass.depth = &depth;
     pass.alone = true;
-    pass.kept =
-        lowering_.scratch("c", stage_.body.dtype(),
-                          {rows.count, tiling_.second.valid() ? tiling_.vectors : across.vectors, across.width},
-                          Scope::Shared);
+    pass.kept = lowering_.scratch(
+        "c", stage_.body.dtype(),
+        {rows.count, tiling_.second.valid() ? tiling_.vectors : across.vectors, across.width}, Scope::Shared);
     return add_up(bound, pass,
                   [&](const Substitution& inner) { return tile(inner, across, rows, among, &pass); });
   }
@@ -413,7 +421,8 @@ class TileLowering {
     }
     const auto& [first_row, rows, clamped, by_offset] = of_rows;
     DType dtype = stage_.body.dtype();
-    const std::int64_t width = across.width, vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
+    const std::int64_t width = across.width,
+                       vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
     kir::BufferId line = lowering_.scratch("b", dtype, {vectors, width}, Scope::Register);
     kir::BufferId spread = lowering_.scratch("a", dtype, {}, Scope::Register);
@@ -431,7 +440,8 @@ class TileLowering {
     };
     auto where_row = [&](const Expr& row, Stmt inside) {
       if (!clamped) return inside;
-      return Stmt::branch(at_row({}, row)[tiling_.tile.index] < Expr::size(extent(tiling_.tile)), std::move(inside));
+      return Stmt::branch(at_row({}, row)[tiling_.tile.index] < Expr::size(extent(tiling_.tile)),
+                          std::move(inside));
     };
     auto at_column = [&](Substitution variables, const Expr& vector, const Expr& lane) {
       if (tiling_.second.valid()) {
@@ -478,47 +488,47 @@ class TileLowering {
     }
     {
       const bool by_offsets = !by_offset.empty();
-      statements.push_back(turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk,
-                                                              bool only_ask) {
-        std::vector<Stmt> turn = ask_ahead(bound, inner, across, among, walk, pass);
-        if (only_ask) return turn.empty() ? Stmt() : Stmt::block(std::move(turn));
-        turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-          return lanes(width, [&](const Expr& lane) {
-            Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
-            value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
-            return where_column(vector, lane, Stmt::block(std::move(value.checks)),
-                                Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
-          });
-        }));
-        auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
-          Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
-          return Stmt::store(sum, {row, vector, lane},
-                             fused_ ? te::fma(element, other, so_far) : so_far + element * other);
-        };
-        if (roles_.lane_in_rows) {
-          turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-            Lowering::Body value =
-                lowering_.body(roles_.row_factor, at_column(at_read_row(inner, row), vector, lane));
-            value.checks.push_back(add(value.value, row, vector, lane));
-            return where_column(vector, lane, Stmt::block(std::move(value.checks)), {});
+      statements.push_back(
+          turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk, bool only_ask) {
+            std::vector<Stmt> turn = ask_ahead(bound, inner, across, among, walk, pass);
+            if (only_ask) return turn.empty() ? Stmt() : Stmt::block(std::move(turn));
+            turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+              return lanes(width, [&](const Expr& lane) {
+                Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
+                value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
+                return where_column(vector, lane, Stmt::block(std::move(value.checks)),
+                                    Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
+              });
+            }));
+            auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
+              Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
+              return Stmt::store(sum, {row, vector, lane},
+                                 fused_ ? te::fma(element, other, so_far) : so_far + element * other);
+            };
+            if (roles_.lane_in_rows) {
+              turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+                Lowering::Body value =
+                    lowering_.body(roles_.row_factor, at_column(at_read_row(inner, row), vector, lane));
+                value.checks.push_back(add(value.value, row, vector, lane));
+                return where_column(vector, lane, Stmt::block(std::move(value.checks)), {});
+              }));
+              return Stmt::block(std::move(turn));
+            }
+            const RowsInside present = rows_present(by_offset, inner, rows);
+            if (present.from == present.to) return Stmt::block(std::move(turn));
+            turn.push_back(unrolled("r", present.to - present.from, [&](const Expr& number) {
+              const Expr row = present.from == 0 ? number : number + Expr::index(present.from);
+              Lowering::Body value = row_element(at_read_row(inner, row));
+              std::vector<Stmt> one = std::move(value.checks);
+              one.push_back(Stmt::store(spread, {}, value.value));
+              Expr element = Expr::load(spread, dtype, {});
+              one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
+                return lanes(width, [&](const Expr& lane) { return add(element, row, vector, lane); });
+              }));
+              return Stmt::block(std::move(one));
+            }));
+            return Stmt::block(std::move(turn));
           }));
-          return Stmt::block(std::move(turn));
-        }
-        const RowsInside present = rows_present(by_offset, inner, rows);
-        if (present.from == present.to) return Stmt::block(std::move(turn));
-        turn.push_back(unrolled("r", present.to - present.from, [&](const Expr& number) {
-          const Expr row = present.from == 0 ? number : number + Expr::index(present.from);
-          Lowering::Body value = row_element(at_read_row(inner, row));
-          std::vector<Stmt> one = std::move(value.checks);
-          one.push_back(Stmt::store(spread, {}, value.value));
-          Expr element = Expr::load(spread, dtype, {});
-          one.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-            return lanes(width, [&](const Expr& lane) { return add(element, row, vector, lane); });
-          }));
-          return Stmt::block(std::move(one));
-        }));
-        return Stmt::block(std::move(turn));
-      }));
     }
     // Short sums that are added up lose fewer digits than one long one.
     auto so_far = [&](const Expr& row, const Expr& vector, const Expr& lane) {
@@ -564,9 +574,8 @@ class TileLowering {
     auto finish_each = [&](const std::function<Expr(const Expr&, const Expr&, const Expr&)>& value) {
       return unrolled("r", rows, [&](const Expr& row) {
         Stmt each_vector = unrolled("v", vectors, [&](const Expr& vector) {
-          return lanes(width, [&](const Expr& lane) {
-            return finished(value(row, vector, lane), row, vector, lane);
-          });
+          return lanes(
+              width, [&](const Expr& lane) { return finished(value(row, vector, lane), row, vector, lane); });
         });
         if (added_ != nullptr) each_vector = with_total(row, std::move(each_vector));
         return where_row(row, std::move(each_vector));
@@ -644,8 +653,7 @@ class TileLowering {
     const bool through = pass == nullptr || pass->alone;
     const std::int64_t turns = walk.turns.is_constant() ? walk.turns.constant() : 0;
     const Distance distance{pass != nullptr && pass->alone ? pass->depth->turns : turns, through};
-    std::vector<Stmt> made =
-        ask_for_next_lines(lowering_, *lines, columns, bound, among, walk, distance);
+    std::vector<Stmt> made = ask_for_next_lines(lowering_, *lines, columns, bound, among, walk, distance);
     const bool from_memory = lines_of(lowering_, roles_, false) != nullptr;
     if (!from_memory || (!tiling_.reads_once() && !among.may_be_alone)) return made;
     for (Stmt& one : ask_for_lines_soon(lowering_, *lines, columns, inner, walk))
@@ -664,7 +672,8 @@ class TileLowering {
   // Which of the rows of a tile an offset of the window has.
   RowsInside rows_present(const RowsByOffset& inside, const Substitution& bound, std::int64_t rows) const {
     if (inside.empty()) return {0, rows};
-    return inside.at(static_cast<std::size_t>(bound.at(border_->along(tiling_.tile)->offset.index)->int_value));
+    return inside.at(
+        static_cast<std::size_t>(bound.at(border_->along(tiling_.tile)->offset.index)->int_value));
   }
 
   // What is done at each turn of a sum; `only_ask`: nothing but to ask for what is needed later.

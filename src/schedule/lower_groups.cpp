@@ -387,7 +387,8 @@ class ProductInGroups {
     const Side& along = made.along_depth ? depth_ : side;
     const Dim& innermost = lowering_.formula().variable(along.axes.back()).extent;
     const bool whole = te::divides(Dim(made.along_depth ? tile_.whole_depth() : width), along.extent);
-    if (whole && comes_in_vectors(lowering_, factor, along.axes.back()) && te::divides(Dim(kLanes), innermost))
+    if (whole && comes_in_vectors(lowering_, factor, along.axes.back()) &&
+        te::divides(Dim(kLanes), innermost))
       made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
     for (std::int64_t set = 0; set < tile_.ahead; ++set)

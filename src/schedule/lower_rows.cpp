@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "schedule/alignment.h"
-#include "schedule/softmax_stages.h"
 #include "schedule/lower_stage.h"
+#include "schedule/softmax_stages.h"
 
 namespace xyntra {
 
@@ -317,7 +317,8 @@ class RowLowering {
     const Expr found = elsewhere(with_found_maximum(), [&] { return lowering_.load_target(maximum, at); })();
     Stmt again = step(steps_[1], {}).serial(bound(steps_[1], row));
     again = Stmt::block({lowering_.store(maximum, at, found), std::move(again)});
-    const Expr near = found - guess <= Expr::number(found.dtype(), kLead);  // not so where one is not a number
+    const Expr near =
+        found - guess <= Expr::number(found.dtype(), kLead);  // not so where one is not a number
     return Stmt::branch(!near, std::move(again));
   }
 

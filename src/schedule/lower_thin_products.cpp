@@ -143,7 +143,8 @@ class ThinProduct {
   }
 
   Stmt multiply() {
-    const VarId turn = lowering_.loop("k", ceil_div(sides_.depth.extent, group_.depth_of_turn() * group_.ahead));
+    const VarId turn =
+        lowering_.loop("k", ceil_div(sides_.depth.extent, group_.depth_of_turn() * group_.ahead));
     const VarId ahead = lowering_.loop("u", group_.ahead), step = lowering_.loop("t", group_.ahead);
     // Of the rows' factor a thread reads one element for each vector along the columns.
     const std::int64_t left_lanes = group_.deep ? kVector : 1;
@@ -167,7 +168,8 @@ class ThinProduct {
     const Stmt fetch = Stmt::loop(
         LoopKind::Unrolled, ahead,
         Stmt::block(
-            {Stmt::loop(LoopKind::Vector, lane, Stmt::store(weights, {Expr::variable(ahead), lane_at}, right)),
+            {Stmt::loop(LoopKind::Vector, lane,
+                        Stmt::store(weights, {Expr::variable(ahead), lane_at}, right)),
              Stmt::loop(LoopKind::Unrolled, row,
                         Stmt::loop(left_vectors ? LoopKind::Vector : LoopKind::Unrolled, part,
                                    Stmt::store(others, {Expr::variable(ahead), row_at, part_at}, left)))}));

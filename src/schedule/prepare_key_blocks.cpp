@@ -25,7 +25,8 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kMostCausalKeys = 128;  // of a block, where some are left out: smaller ones leave out more
+constexpr std::int64_t kMostCausalKeys =
+    128;  // of a block, where some are left out: smaller ones leave out more
 constexpr std::int64_t kLeastKeys = 512;  // below, whole rows of scores stay in the first cache
 constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top to fill the last block
 // Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
@@ -342,9 +343,7 @@ class KeyBlockPreparation {
   }
   // Below, weights or their products with values may be subnormal, which processors are slow at. Such a weight adds nothing
   // to a sum of at least one, and to results less than they are rounded by, unless values are large.
-  Expr least_power() const {
-    return Expr::number(score_dtype(), score_dtype() == DType::F32 ? -110 : -1000);
-  }
+  Expr least_power() const { return Expr::number(score_dtype(), score_dtype() == DType::F32 ? -110 : -1000); }
 
   // A score in base two, so that differences need not be multiplied: undefined where it might become infinite by that.
   static Expr in_base_two(const Expr& score) {
@@ -440,7 +439,8 @@ class KeyBlockPreparation {
   Expr lower_weights(const Expr& largest) const {
     const int bits = powers_for_keys(extent(parts_.key));
     const bool single = sum_dtype() == DType::F32;
-    const int most = single ? std::numeric_limits<float>::max_exponent : std::numeric_limits<double>::max_exponent;
+    const int most =
+        single ? std::numeric_limits<float>::max_exponent : std::numeric_limits<double>::max_exponent;
     const double units = in_base_two_ ? 1 : std::numbers::ln2;
     return te::select(largest > Expr::number(sum_dtype(), std::ldexp(1.0, most - 1 - bits)),
                       Expr::number(score_dtype(), bits * units), Expr::number(score_dtype(), 0));

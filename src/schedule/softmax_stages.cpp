@@ -227,12 +227,11 @@ bool divides_exponents(const te::Formula& formula, std::span<const Stage> stages
   const ExprOp divides = sum.finish.defined() ? ExprOp::Mul : ExprOp::Div;
   std::size_t shares = 0;
   te::for_each_node(results, [&](const ExprNode& node) {
-    shares += node.op == divides && loads(node.operands[0], elements.target) &&
-              loads(node.operands[1], sum.target);
+    shares +=
+        node.op == divides && loads(node.operands[0], elements.target) && loads(node.operands[1], sum.target);
   });
   return shares > 0 && uses(formula.stages, maximum.target) == 1 &&
-         uses(formula.stages, elements.target) == shares + 1 &&
-         uses(formula.stages, sum.target) == shares;
+         uses(formula.stages, elements.target) == shares + 1 && uses(formula.stages, sum.target) == shares;
 }
 
 }  // namespace xyntra

@@ -1,9 +1,9 @@
 // Walking and rebuilding expressions. Expressions share their parts, so every walk looks at a part once.
 #pragma once
 
-#include <map>
 #include <bit>
 #include <functional>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>

@@ -19,11 +19,29 @@ namespace {
 constexpr const char* kTargets[] = {"avx512", "neon", "webgpu", "h100", "amx"};
 
 // Where a digit more or less becomes another answer: what follows from these says nothing about errors.
-constexpr std::string_view kJumps[] = {
-    "Sign",        "Ceil",           "Floor", "Round",  "Equal",           "Less",    "Greater",
-    "LessOrEqual", "GreaterOrEqual", "Mod",   "ArgMax", "ArgMin",          "Hardmax", "TopK",
-    "NonZero",     "Cast",           "IsNaN", "IsInf",  "ThresholdedRelu", "Shrink",  "MaxPool",
-    "QuantizeLinear", "DynamicQuantizeLinear"};
+constexpr std::string_view kJumps[] = {"Sign",
+                                       "Ceil",
+                                       "Floor",
+                                       "Round",
+                                       "Equal",
+                                       "Less",
+                                       "Greater",
+                                       "LessOrEqual",
+                                       "GreaterOrEqual",
+                                       "Mod",
+                                       "ArgMax",
+                                       "ArgMin",
+                                       "Hardmax",
+                                       "TopK",
+                                       "NonZero",
+                                       "Cast",
+                                       "IsNaN",
+                                       "IsInf",
+                                       "ThresholdedRelu",
+                                       "Shrink",
+                                       "MaxPool",
+                                       "QuantizeLinear",
+                                       "DynamicQuantizeLinear"};
 
 EvaluatorOptions on_one_thread(bool in_order) {
   EvaluatorOptions options;

@@ -30,7 +30,8 @@ Parameters along(GraphMaker& m, DType type, std::int64_t axis, std::int64_t coun
   Parameters made{{}, {}, {{"axis", axis}}};
   std::vector<float> scales;
   for (std::int64_t i = 0; i < count; ++i) scales.push_back(static_cast<float>(m.decide.one_of(kScales)));
-  made.scale = m.graph.add_constant(m.graph.unique_name("scales"), Tensor::from<float>(DType::F32, {count}, scales));
+  made.scale =
+      m.graph.add_constant(m.graph.unique_name("scales"), Tensor::from<float>(DType::F32, {count}, scales));
   m.graph.value(made.scale).type = Type::tensor(DType::F32, Shape{count});
   if (m.decide.chance(50)) made.zero_point = zero_point(m, type, {count});
   return made;
@@ -64,7 +65,9 @@ void round_trip(GraphMaker& m) {
   if (moved.valid()) dequantize(m, quantize(m, moved, m.decide.chance(70) ? by : one(m, DType::U8)), by);
 }
 
-std::int64_t some_width(GraphMaker& m) { return m.decide.chance(40) ? m.decide.between(16, 66) : m.decide.between(1, 7); }
+std::int64_t some_width(GraphMaker& m) {
+  return m.decide.chance(40) ? m.decide.between(16, 66) : m.decide.between(1, 7);
+}
 
 // A constant, or now and then an input.
 ValueId octets(GraphMaker& m, DType type, const Sizes& sizes, bool constant) {
@@ -125,7 +128,8 @@ void convolution_of_dequantized(GraphMaker& m) {
   const Picture picture = some_picture(m);
   const DType left = m.decide.one_of(kOctets), right = m.decide.one_of(kOctets);
   const ValueId x = dequantize(m, octets(m, left, picture.x, false), one(m, left));
-  const ValueId w = dequantize(m, octets(m, right, picture.w, !m.decide.chance(20)), along(m, right, 0, picture.filters));
+  const ValueId w =
+      dequantize(m, octets(m, right, picture.w, !m.decide.chance(20)), along(m, right, 0, picture.filters));
   if (!x.valid() || !w.valid()) return;
   std::vector<ValueId> operands{x, w};
   if (m.decide.chance(60)) operands.push_back(m.constant(DType::F32, {picture.filters}));
@@ -137,19 +141,27 @@ void quantized_operation(GraphMaker& m) {
   const DType left = m.decide.one_of(kOctets), right = m.decide.one_of(kOctets);
   const bool window = m.decide.chance(50);
   const Picture picture = some_picture(m);
-  const std::int64_t depth = some_width(m), columns = some_width(m), filters = window ? picture.filters : columns;
+  const std::int64_t depth = some_width(m), columns = some_width(m),
+                     filters = window ? picture.filters : columns;
   const Sizes a = window ? picture.x : Sizes{m.decide.between(1, 20), depth};
   const Sizes b = window ? picture.w : Sizes{depth, columns};
   auto parameters = [&](DType type, const Sizes& sizes) {
     Parameters made;
-    made.scale = sizes.empty() ? m.number(DType::F32, m.decide.one_of(kScales)) : along(m, type, 0, sizes[0]).scale;
+    made.scale =
+        sizes.empty() ? m.number(DType::F32, m.decide.one_of(kScales)) : along(m, type, 0, sizes[0]).scale;
     made.zero_point = zero_point(m, type, *m.sizes(made.scale));
     return made;
   };
-  const Parameters of_a = parameters(left, {}), of_b = parameters(right, {filters}), of_y = parameters(left, {});
-  std::vector<ValueId> operands{octets(m, left, a, false), of_a.scale, of_a.zero_point,
-                                octets(m, right, b, !m.decide.chance(20)), of_b.scale, of_b.zero_point,
-                                of_y.scale, of_y.zero_point};
+  const Parameters of_a = parameters(left, {}), of_b = parameters(right, {filters}),
+                   of_y = parameters(left, {});
+  std::vector<ValueId> operands{octets(m, left, a, false),
+                                of_a.scale,
+                                of_a.zero_point,
+                                octets(m, right, b, !m.decide.chance(20)),
+                                of_b.scale,
+                                of_b.zero_point,
+                                of_y.scale,
+                                of_y.zero_point};
   if (window && m.decide.chance(60)) operands.push_back(m.constant(DType::I32, {filters}));
   m.one(window ? "QLinearConv" : "QLinearMatMul", operands, window ? picture.attributes : Attributes());
 }
@@ -163,7 +175,8 @@ void dynamic_product(GraphMaker& m) {
   if (q.size() != 3) return;
   const DType type = m.decide.one_of(kOctets);
   std::vector<ValueId> operands{q[0], m.constant(type, {m.shape(x).back().constant(), columns}), q[2]};
-  if (m.decide.chance(50)) operands.push_back(zero_point(m, type, m.decide.chance(50) ? Sizes{columns} : Sizes{}));
+  if (m.decide.chance(50))
+    operands.push_back(zero_point(m, type, m.decide.chance(50) ? Sizes{columns} : Sizes{}));
   const ValueId sum = m.one("MatMulInteger", operands);
   if (!sum.valid()) return;
   const ValueId real = m.one("Cast", {sum}, {{"to", std::int64_t{1}}});

@@ -60,8 +60,8 @@ void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
 
 Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool is_read) {
   Piece& piece = pieces_[argument.piece];
-  const std::int64_t bytes = rounded_within(argument.piece_bytes, webgpu::kRangeStep,
-                                            device_->adapter().limits.buffer_bytes);
+  const std::int64_t bytes =
+      rounded_within(argument.piece_bytes, webgpu::kRangeStep, device_->adapter().limits.buffer_bytes);
   if (!piece.buffer || piece.buffer.bytes() < bytes) {
     forget({argument.piece, static_cast<std::size_t>(argument.piece_bytes)});
     if (piece.buffer) outgrown_();

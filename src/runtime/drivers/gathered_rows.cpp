@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kSources = 7;  // with the result as many buffers as every device binds
 constexpr std::int64_t kFewestRows = 4;
-constexpr std::int64_t kLargestRow = 1 << 16, kMostGathered = 1 << 24;  // of one row, and of all that come along
+constexpr std::int64_t kLargestRow = 1 << 16,
+                       kMostGathered = 1 << 24;  // of one row, and of all that come along
 constexpr std::int64_t kGroupWords = 64;
 
 // One line of groups for each source, a thread for each word. `rows` are first word, words of a row, words from one to the next and

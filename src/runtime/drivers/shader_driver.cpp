@@ -31,7 +31,8 @@ class ShaderDriver : public KernelDriver {
   explicit ShaderDriver(std::shared_ptr<const Shaders> shaders)
       : shaders_(std::move(shaders)),
         alignment_(shaders_->device->adapter().limits.offset_alignment),
-        copies_(shaders_->device, shaders_->writers, [this] { return submit(); }, [this] { let_go(); }),
+        copies_(
+            shaders_->device, shaders_->writers, [this] { return submit(); }, [this] { let_go(); }),
         gathered_rows_(shaders_->device) {}
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
@@ -187,9 +188,10 @@ class ShaderDriver : public KernelDriver {
   static void add_reads(const DeviceRows& rows, std::vector<webgpu::Device::Read>& reads) {
     for (std::int64_t i = 0; i < rows.count; ++i) {
       const std::int64_t first = rows.offset + i * rows.distance, before = first % 4;  // by words
-      reads.push_back({rows.from,
-                       first - before,
-                       {rows.to + i * rows.distance - before, static_cast<std::size_t>(rows.bytes + before)}});
+      reads.push_back(
+          {rows.from,
+           first - before,
+           {rows.to + i * rows.distance - before, static_cast<std::size_t>(rows.bytes + before)}});
     }
   }
 
@@ -257,7 +259,8 @@ class ShaderDriver : public KernelDriver {
     const std::int64_t most = shaders_->device->adapter().limits.binding_bytes;
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       BufferRange wide = ranges[i];
-      wide.bytes = std::min(round_up(wide.offset + wide.bytes, webgpu::kRangeStep), round_up(wide.buffer->bytes(), 4)) -
+      wide.bytes = std::min(round_up(wide.offset + wide.bytes, webgpu::kRangeStep),
+                            round_up(wide.buffer->bytes(), 4)) -
                    wide.offset;
       bool alone = wide.bytes <= most;
       for (std::size_t j = 0; j < ranges.size(); ++j) alone = alone && (j == i || !overlap(wide, ranges[j]));
@@ -291,8 +294,7 @@ class ShaderDriver : public KernelDriver {
       parts.clear();
       for (const Dim& dim : kernel.workspace_bytes) {
         XYNTRA_TRY(std::int64_t bytes, dim.evaluate(sizes));
-        parts.emplace_back(end,
-                           rounded_within(std::max<std::int64_t>(bytes, 4), step, limits.binding_bytes));
+        parts.emplace_back(end, rounded_within(std::max<std::int64_t>(bytes, 4), step, limits.binding_bytes));
         end = round_up(end + parts.back().second, alignment_);
       }
     }

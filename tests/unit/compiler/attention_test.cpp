@@ -138,10 +138,11 @@ TEST(LongAttention, BiasesMayBeLookedUp) {
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   EXPECT_TRUE(goes_by_blocks(*plan));
   Tensor places = *Tensor::allocate(DType::I64, {520});
-  for (std::size_t i = 0; i < 520; ++i) places.mutable_view<std::int64_t>()[i] = static_cast<std::int64_t>(i % 14) - 7;
-  const std::vector<Datum> inputs{Datum::of(numbers({1, 1, 96, 16}, 1)), Datum::of(numbers({1, 1, 16, 520}, 2)),
-                                  Datum::of(numbers({1, 1, 520, 16}, 3)), Datum::of(numbers({7}, 4)),
-                                  Datum::of(std::move(places))};
+  for (std::size_t i = 0; i < 520; ++i)
+    places.mutable_view<std::int64_t>()[i] = static_cast<std::int64_t>(i % 14) - 7;
+  const std::vector<Datum> inputs{
+      Datum::of(numbers({1, 1, 96, 16}, 1)), Datum::of(numbers({1, 1, 16, 520}, 2)),
+      Datum::of(numbers({1, 1, 520, 16}, 3)), Datum::of(numbers({7}, 4)), Datum::of(std::move(places))};
   expect_near(simulated(*plan, inputs), evaluated(*plan, inputs));
 }
 
@@ -268,7 +269,8 @@ TEST(LongAttention, ValuesMayAddUpToInfinity) {
   for (const float score : {0.0F, 1e30F}) {
     SCOPED_TRACE(score);
     GivenScores given([&](std::int64_t key) { return key == 700 ? score + 3 : score; });
-    for (float& value : given.values()) value = std::copysign(1e38F + 1e37F * std::abs(value), value < 2 ? 1.0F : value);
+    for (float& value : given.values())
+      value = std::copysign(1e38F + 1e37F * std::abs(value), value < 2 ? 1.0F : value);
     given.expect_right(1e38F);
     given.values()[16 * 10 + 2] = kInfinity;
     given.values()[16 * 300 + 7] = -kInfinity;

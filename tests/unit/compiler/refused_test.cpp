@@ -22,7 +22,8 @@ std::string refused_of(const Graph& graph, const char* target) {
   const auto lowered = lower_plan(*plan, {});
   if (!lowered) return lowered.error().to_string();
   std::string all;
-  for (const RefusedForm& one : lowered->refused) all += one.kernel + ", " + one.form + ": " + one.reason + "\n";
+  for (const RefusedForm& one : lowered->refused)
+    all += one.kernel + ", " + one.form + ": " + one.reason + "\n";
   return all;
 }
 
@@ -34,7 +35,8 @@ TEST(RefusedForms, AreNoneInKnownModels) {
     if (!std::filesystem::exists(file)) continue;
     const auto module = load_model(file, {});
     ASSERT_TRUE(module.has_value()) << module.error().to_string();
-    for (const char* target : kTargets) EXPECT_EQ("", refused_of(module->graph, target)) << file << " " << target;
+    for (const char* target : kTargets)
+      EXPECT_EQ("", refused_of(module->graph, target)) << file << " " << target;
     ++models;
   }
   EXPECT_GE(models, 40U);
@@ -49,9 +51,10 @@ struct Sizes {
 
 TEST(RefusedForms, AreNoneInAttentionOverManyKeys) {
   const Dim s = Dim::symbol("s"), t = Dim::symbol("t"), past = Dim::symbol("past");
-  for (const Sizes& sizes : {Sizes{12, 4096, 4096, 64, false}, Sizes{12, 4096, 4096, 64, true}, Sizes{3, 577, 577, 64, false},
-                             Sizes{8, 1000, 777, 80, false}, Sizes{Dim::symbol("h"), s, s, 64, true},
-                             Sizes{4, s, t, 128, false}, Sizes{4, s, past + s, 64, false}, Sizes{2, 96, t, 20, false}}) {
+  for (const Sizes& sizes :
+       {Sizes{12, 4096, 4096, 64, false}, Sizes{12, 4096, 4096, 64, true}, Sizes{3, 577, 577, 64, false},
+        Sizes{8, 1000, 777, 80, false}, Sizes{Dim::symbol("h"), s, s, 64, true}, Sizes{4, s, t, 128, false},
+        Sizes{4, s, past + s, 64, false}, Sizes{2, 96, t, 20, false}}) {
     Graph graph;
     auto input = [&](const char* name, const Dim& rows, std::int64_t columns) {
       return graph.add_input(name, Type::tensor(DType::F32, Shape{1, sizes.heads, rows, columns}));
@@ -63,7 +66,8 @@ TEST(RefusedForms, AreNoneInAttentionOverManyKeys) {
     graph.outputs = {graph.output_of(graph.add_node("Attention", inputs, {"y"}, std::move(attributes)))};
     ASSERT_TRUE(infer_types(graph).has_value());
     for (const char* target : kTargets)
-      EXPECT_EQ("", refused_of(graph, target)) << sizes.queries.to_string() << " x " << sizes.keys.to_string() << " " << target;
+      EXPECT_EQ("", refused_of(graph, target))
+          << sizes.queries.to_string() << " x " << sizes.keys.to_string() << " " << target;
   }
 }
 

@@ -33,10 +33,11 @@ Graph model_of(std::int64_t step, float one_weight) {
   };
   const std::vector<std::int64_t> pads{1, 1, 1, 1}, steps{step, step};
   const ValueId y = convolve(convolve(x, "before", 1, {}), "window", 3, {{"pads", pads}, {"strides", steps}});
-  const ValueId pool = graph.output_of(graph.add_node(
-      "MaxPool", {convolve(y, "after", 1, {})}, {"pool"},
-      {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", pads}, {"strides", std::vector<std::int64_t>{2, 2}}},
-      "pool"));
+  const ValueId pool = graph.output_of(graph.add_node("MaxPool", {convolve(y, "after", 1, {})}, {"pool"},
+                                                      {{"kernel_shape", std::vector<std::int64_t>{3, 3}},
+                                                       {"pads", pads},
+                                                       {"strides", std::vector<std::int64_t>{2, 2}}},
+                                                      "pool"));
   graph.outputs = {convolve(pool, "last", 1, {})};
   EXPECT_TRUE(infer_types(graph).has_value());
   return graph;

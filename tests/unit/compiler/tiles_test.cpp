@@ -101,8 +101,8 @@ TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
     const std::string text = *kernels_of(plan_of(layer(32, depth, 32), "amx"));
     return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_far("));
   };
-  EXPECT_EQ(loads(256), std::pair(std::size_t{4}, std::size_t{0}));   // rows and panels stay
-  EXPECT_EQ(loads(512), std::pair(std::size_t{2}, std::size_t{2}));   // panels stay
+  EXPECT_EQ(loads(256), std::pair(std::size_t{4}, std::size_t{0}));  // rows and panels stay
+  EXPECT_EQ(loads(512), std::pair(std::size_t{2}, std::size_t{2}));  // panels stay
   EXPECT_EQ(loads(1024), std::pair(std::size_t{2}, std::size_t{6}));  // half of them do
 }
 

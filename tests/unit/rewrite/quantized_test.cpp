@@ -13,11 +13,14 @@ RewriteOptions with_integer_units() {
 std::string product(const std::string& depth, const std::string& activation = "u8") {
   return "graph @main(%a: " + activation + "[8, " + depth + "], %b: i8[" + depth + R"(, 16]) -> (%y) {
   const %s: f32[] = 0.5
-  const %z: )" + activation + R"([] = 3
+  const %z: )" +
+         activation + R"([] = 3
   const %t: f32[] = 0.25
   const %v: i8[] = 1
-  %x: f32[8, )" + depth + R"(] = DequantizeLinear(%a, %s, %z)
-  %w: f32[)" + depth + R"(, 16] = DequantizeLinear(%b, %t, %v)
+  %x: f32[8, )" +
+         depth + R"(] = DequantizeLinear(%a, %s, %z)
+  %w: f32[)" +
+         depth + R"(, 16] = DequantizeLinear(%b, %t, %v)
   %y: f32[8, 16] = MatMul(%x, %w)
 }
 )";
@@ -69,15 +72,19 @@ graph @main(%a: u8[8, 2]) -> (%y) {
 
 // Units want sums and results of 16 at least.
 TEST(Quantized, FewChannelsAndGroupsStayFloats) {
-  auto convolution = [](const std::string& channels, const std::string& per_group, const std::string& attributes) {
+  auto convolution = [](const std::string& channels, const std::string& per_group,
+                        const std::string& attributes) {
     return "graph @main(%a: u8[1, " + channels + ", 9, 9], %b: i8[16, " + per_group + R"(, 3, 3]) -> (%y) {
   const %s: f32[] = 0.5
   const %z: u8[] = 3
   const %t: f32[] = 0.25
   const %v: i8[] = 0
-  %x: f32[1, )" + channels + R"(, 9, 9] = DequantizeLinear(%a, %s, %z)
-  %w: f32[16, )" + per_group + R"(, 3, 3] = DequantizeLinear(%b, %t, %v)
-  %y: f32[1, 16, 7, 7] = Conv(%x, %w) )" + attributes + R"(
+  %x: f32[1, )" +
+           channels + R"(, 9, 9] = DequantizeLinear(%a, %s, %z)
+  %w: f32[16, )" +
+           per_group + R"(, 3, 3] = DequantizeLinear(%b, %t, %v)
+  %y: f32[1, 16, 7, 7] = Conv(%x, %w) )" +
+           attributes + R"(
 }
 )";
   };
@@ -121,7 +128,8 @@ TEST(Quantized, ConstantWeightsAreSeenAsIntegers) {
 graph @main(%a: u8[1000, 64]) -> (%y) {
   const %s: f32[] = 0.5
   const %z: u8[] = 3
-  const %b: i8[3, 64] = [)" + weights + R"(]
+  const %b: i8[3, 64] = [)" +
+                           weights + R"(]
   const %t: f32[3] = [0.25, 0.5, 1.0]
   const %c: f32[3] = [1.0, 2.0, 3.0]
   %x: f32[1000, 64] = DequantizeLinear(%a, %s, %z)
@@ -168,8 +176,9 @@ graph @main(%a: u8[1, 2, 8, 8]) -> (%y) {
   const %s: f32[] = 0.5
   const %z: u8[] = 3
   %x: f32[1, 2, 8, 8] = DequantizeLinear(%a, %s, %z)
-  %p: f32[1, 2, )" + size + R"(] = MaxPool(%x) {kernel_shape = [2, 2], pads = )" + pads + ", dilations = " + apart +
-                            R"(}
+  %p: f32[1, 2, )" + size + R"(] = MaxPool(%x) {kernel_shape = [2, 2], pads = )" +
+                                pads + ", dilations = " + apart +
+                                R"(}
   %y: u8[1, 2, )" + size + R"(] = QuantizeLinear(%p, %s, %z)
 }
 )",

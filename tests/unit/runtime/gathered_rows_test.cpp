@@ -28,8 +28,14 @@ class GatheredRowsTest : public testing::Test {
     }
     host.assign(count, std::vector<std::uint32_t>(kBytes / 4, 7));
   }
-  DeviceRows rows(std::size_t buffer, std::int64_t first, std::int64_t bytes, std::int64_t distance, std::int64_t count) {
-    return {&buffers.at(buffer), first, reinterpret_cast<std::byte*>(host.at(buffer).data()) + first, bytes, distance, count};
+  DeviceRows rows(std::size_t buffer, std::int64_t first, std::int64_t bytes, std::int64_t distance,
+                  std::int64_t count) {
+    return {&buffers.at(buffer),
+            first,
+            reinterpret_cast<std::byte*>(host.at(buffer).data()) + first,
+            bytes,
+            distance,
+            count};
   }
   void gather(const std::vector<DeviceRows>& all) {
     webgpu::Recording recording;
@@ -52,7 +58,8 @@ TEST_F(GatheredRowsTest, RowsOfManyBuffersLandWhereTheyBelongAndNothingElseIsTou
   make_buffers(9);  // more than one dispatch binds
   std::vector<DeviceRows> all;
   for (std::size_t i = 0; i < 9; ++i)
-    all.push_back(rows(i, static_cast<std::int64_t>(8 * i), 12 + 4 * static_cast<std::int64_t>(i % 3), 200, 5));
+    all.push_back(
+        rows(i, static_cast<std::int64_t>(8 * i), 12 + 4 * static_cast<std::int64_t>(i % 3), 200, 5));
   gather(all);
   EXPECT_EQ(dispatches, 2);
   for (std::size_t i = 0; i < 9; ++i) {

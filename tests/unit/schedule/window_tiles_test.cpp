@@ -30,11 +30,9 @@ struct Window {
 te::Formula formula_of(const Window& window) {
   Builder made("window");
   const Buffer x = made.input(0, "x", DType::F32, {window.channels, window.height, window.width, kBlock});
-  const Buffer w =
-      made.input(1, "w", DType::F32,
-                 {window.filters, window.channels, window.size, window.size, kBlock, kBlock});
-  const Buffer y =
-      made.output(0, "y", DType::F32, {window.filters, window.down(), window.across(), kBlock});
+  const Buffer w = made.input(1, "w", DType::F32,
+                              {window.filters, window.channels, window.size, window.size, kBlock, kBlock});
+  const Buffer y = made.output(0, "y", DType::F32, {window.filters, window.down(), window.across(), kBlock});
   const Axis o = made.axis(window.filters), p = made.axis(window.down()), q = made.axis(window.across());
   const Axis l = made.axis(kBlock), c = made.axis(window.channels), b = made.axis(kBlock);
   const Axis u = made.axis(window.size), v = made.axis(window.size);
@@ -143,9 +141,9 @@ TEST(WindowTiles, LongSumsAreMadeInPassesOverAllRows) {
 
 // Pictures of one tile, of several, of some and a lower one; windows in steps, wide, and wider than a tile.
 constexpr Window kWithBorder[] = {
-    {7, 7, 2, 2, 3, 1, 1},   {14, 14, 2, 4, 3, 1, 1}, {5, 28, 1, 2, 3, 1, 1}, {4, 56, 1, 2, 3, 1, 1},
-    {4, 31, 1, 2, 3, 1, 1},  {14, 14, 2, 2, 3, 2, 1}, {9, 29, 1, 2, 3, 2, 1}, {9, 9, 1, 2, 7, 2, 3},
-    {3, 3, 32, 2, 3, 1, 1},  {16, 16, 1, 2, 7, 1, 3},
+    {7, 7, 2, 2, 3, 1, 1},  {14, 14, 2, 4, 3, 1, 1}, {5, 28, 1, 2, 3, 1, 1}, {4, 56, 1, 2, 3, 1, 1},
+    {4, 31, 1, 2, 3, 1, 1}, {14, 14, 2, 2, 3, 2, 1}, {9, 29, 1, 2, 3, 2, 1}, {9, 9, 1, 2, 7, 2, 3},
+    {3, 3, 32, 2, 3, 1, 1}, {16, 16, 1, 2, 7, 1, 3},
 };
 
 TEST(WindowTiles, BordersAreLeftOutWhereWeightsAreFinite) {
@@ -171,7 +169,8 @@ TEST(WindowTiles, BordersAreMadeWhereWeightsMayBeInfinite) {
   const kir::Kernel kernel = kernel_of(window, "avx512");
   EXPECT_TRUE(has(kernel, "workspace"));
   Operands operands = operands_of(window);
-  operands.w[0] = std::numeric_limits<float>::infinity();  // of the first offset, which the first pixel has outside
+  operands.w[0] =
+      std::numeric_limits<float>::infinity();  // of the first offset, which the first pixel has outside
   kir::Arguments arguments;
   arguments.add(operands.x).add(operands.w).add(std::vector<float>(2 * 49 * kBlock));
   EXPECT_EQ(kir::run(kernel, arguments), "");

@@ -54,7 +54,8 @@ TEST_F(IndexTest, SymbolicSizesDivideToo) {
 // Rows and columns of a picture whose sizes are sums, in one index: channels and pictures go out of both.
 TEST_F(IndexTest, SizesThatAreSumsDivideProducts) {
   const Dim rows = floor_div(Dim::symbol("h") - 1, 2) + 1, columns = Dim::symbol("w") + 1;
-  const Axis n = builder.axis(Dim::symbol("n"), "n"), c = builder.axis(120, "c"), i = builder.axis(rows * columns, "i");
+  const Axis n = builder.axis(Dim::symbol("n"), "n"), c = builder.axis(120, "c"),
+             i = builder.axis(rows * columns, "i");
   const Expr linear = (n * 120 + c.expr()) * Expr::size(rows * columns) + i.expr();
   EXPECT_EQ(simplified(floor_div(linear, Expr::size(rows * columns))), "n * 120 + c");
   EXPECT_EQ(simplified(mod(floor_div(linear, Expr::size(columns)), Expr::size(rows))),
