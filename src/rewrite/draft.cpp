@@ -91,7 +91,9 @@ bool Draft::worth_folding(const Addition& addition) const {
   // Filters are read at every place of a picture.
   const bool filters = addition.def->name == "DequantizeLinear" && addition.facts[0].type.shape->size() > 2;
   if (to > limits_.growing && to > from && !filters) return false;
-  return to <= limits_.rearranged || !copies_elements(*addition.def);
+  // Bytes are turned for the numbers that are made of them, which a product reads line by line.
+  const bool octets = bits_of(addition.facts[0].type.dtype) == 8;
+  return to <= limits_.rearranged || octets || !copies_elements(*addition.def);
 }
 
 // Contents that are known already, or that evaluating the node gives. An error of evaluation is left for run time.

@@ -202,6 +202,24 @@ graph @main(%a: u8[2, 3]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "DequantizeLinear QuantizeLinear");
 }
 
+// Weights that serve two ways round: what is turned is the bytes, and once. Floats are turned where they are read.
+TEST(Quantized, LargeWeightsAreTurnedBeforeTheRun) {
+  auto turned = [](const std::string& dtype, const std::string& last) {
+    std::string elements = "1";
+    for (int i = 1; i < 1025 * 1024; ++i) elements += ", 1";
+    return ops_of(rewritten("graph @main(%x: f32[8, 1024]) -> (%y) {\n  const %w: " + dtype +
+                            "[1025, 1024] = [" + elements + R"(]
+  const %s: f32[] = 0.5
+  %t: )" + dtype + R"([1024, 1025] = Transpose(%w) {perm = [1, 0]}
+)" + last + R"(  %y: f32[8, 1025] = MatMul(%x, %d)
+}
+)")
+                      .graph);
+  };
+  EXPECT_EQ(turned("i8", "  %d: f32[1024, 1025] = DequantizeLinear(%t, %s)\n"), "DequantizeLinear MatMul");
+  EXPECT_EQ(turned("f32", "  %d: f32[1024, 1025] = Mul(%t, %s)\n"), "Transpose Mul MatMul");
+}
+
 TEST(Quantized, OperationsOnIntegersBecomeAProductAndWhatFollows) {
   const char* body = R"(
 graph @main(%x: u8[1, 16, 4, 4], %w: i8[16, 16, 3, 3], %b: i32[16]) -> (%y) {
