@@ -173,7 +173,7 @@ class RowLowering {
           again.push_back(reader == s ? load : te::substituted(load, before->axes));
       }
     }
-    return {std::move(again), innermost(s), next};
+    return {std::move(again), innermost(s), next, 0, 0, true};
   }
 
   StageLowering step(std::size_t s, const Expr& next) {

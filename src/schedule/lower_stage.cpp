@@ -275,6 +275,18 @@ bool StageLowering::masked(const Dim& rest) const {
   return lowering_.has_masks() && strip_->width == lowering_.lanes() && !rest.is(1);
 }
 
+// The elements of some vectors from `begin` on, as one loop.
+Stmt StageLowering::vectors_at(const std::string& name, Substitution bound, const Expr& begin,
+                               std::int64_t vectors) const {
+  const std::int64_t lanes = vectors * strip_->width;
+  const VarId lane = lowering_.loop(name, lanes);
+  bound[strip_->axis.index] = begin + Expr::variable(lane);
+  Stmt made = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), lanes));
+  for (std::int64_t v = vectors; v-- > 0;)
+    made = after_fetching(bound, begin + Expr::index(v * strip_->width), std::move(made));
+  return made;
+}
+
 // Elements [first, first + count) of the strip: whole vectors, then the rest one by one.
 Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim& count) const {
   const std::string& name = lowering_.formula().variable(strip_->axis).name;
@@ -284,14 +296,9 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   Dim whole = floor_div(end, width) - floor_div(first, width), rest = count - whole * width;
   auto blocks = [&](const Dim& start, const Dim& many, std::int64_t vectors) {
     if (many.is(0)) return;
-    const std::int64_t lanes = vectors * width;
-    VarId block = lowering_.loop(name + "b", many), lane = lowering_.loop(name + "l", lanes);
-    Expr begin = Expr::size(start) + Expr::variable(block) * Expr::index(lanes);
-    bound[strip_->axis.index] = begin + Expr::variable(lane);
-    Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), lanes));
-    for (std::int64_t v = vectors; v-- > 0;)
-      vector = after_fetching(bound, begin + Expr::index(v * width), std::move(vector));
-    parts.push_back(Stmt::loop(LoopKind::Serial, block, std::move(vector)));
+    const VarId block = lowering_.loop(name + "b", many);
+    const Expr begin = Expr::size(start) + Expr::variable(block) * Expr::index(vectors * width);
+    parts.push_back(Stmt::loop(LoopKind::Serial, block, vectors_at(name + "l", bound, begin, vectors)));
   };
   const Dim groups = together_ > 1 && first.is(0) ? floor_div(end, together_ * width) : Dim(0);
   blocks(first, groups, together_);
@@ -338,9 +345,8 @@ Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) 
   for (const Expr& load : ahead_.loads) {
     kir::Operand place{lowering_.placed(load->buffer), {}, {}};
     for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
-    const bool far = ahead_.next.defined();
     statements.push_back(
-        Stmt::call(far ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch, {std::move(place)}));
+        Stmt::call(ahead_.far ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch, {std::move(place)}));
   }
   statements.push_back(std::move(vector));
   return Stmt::block(std::move(statements));
@@ -478,23 +484,20 @@ std::vector<Stmt> StageLowering::phases() const {
       stage_.kind == te::Stage::Kind::Scatter || bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
   LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
   if (const VarId other = ordered ? VarId() : turned_axis(); other.valid()) return squares(other);
+  if (const auto chosen = ordered ? std::nullopt : places()) return by_turns(*chosen);
   if (!ordered && strip_ && !strip_->reduces && items < kBlock) {
     const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
     std::int64_t block = kBlock * strip_->width;
     if (lowering_.size(extent) >= 2 * block) {
       std::vector<Stmt> made;
       made.push_back(around(free_, outer, {}, [&](Substitution bound) {
-        const std::int64_t width = strip_->width * together_;
-        VarId grid = lowering_.loop("g", floor_div(extent, block)),
-              turn = lowering_.loop("b", kBlock / together_), lane = lowering_.loop("l", width);
-        bound[strip_->axis.index] = Expr::variable(grid) * Expr::index(block) +
-                                    Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
-        Stmt body = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), width));
-        const Expr begin =
-            Expr::variable(grid) * Expr::index(block) + Expr::variable(turn) * Expr::index(width);
-        for (std::int64_t v = together_; v-- > 0;)
-          body = after_fetching(bound, begin + Expr::index(v * strip_->width), std::move(body));
-        return Stmt::loop(LoopKind::Grid, grid, Stmt::loop(LoopKind::Serial, turn, std::move(body)));
+        const VarId grid = lowering_.loop("g", floor_div(extent, block)),
+                    turn = lowering_.loop("b", kBlock / together_);
+        const Expr begin = Expr::variable(grid) * Expr::index(block) +
+                           Expr::variable(turn) * Expr::index(strip_->width * together_);
+        return Stmt::loop(
+            LoopKind::Grid, grid,
+            Stmt::loop(LoopKind::Serial, turn, vectors_at("l", std::move(bound), begin, together_)));
       }));
       Dim first = floor_div(extent, block) * block, rest = extent - first;
       if (!rest.is(0)) {

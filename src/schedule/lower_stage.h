@@ -8,6 +8,7 @@
 //
 // Along a reduction axis the lanes hold partial sums, which are combined at the end, always in the same order. Where an
 // operand lies along another axis than the strip, a copy goes square by square: a line of it is used up while it is near.
+// Results that go past the caches are made in several places by turns.
 #pragma once
 
 #include "schedule/lowering.h"
@@ -28,6 +29,7 @@ struct Ahead {
   te::Expr next;  // its turn there
   std::int64_t turns = 0;  // beyond the one that is on, where there is no `next`
   std::int64_t distance = 0;
+  bool far = false;  // the second cache will do
 };
 
 // A stage without a sum whose elements another one adds up, each of them once: made where they are added.
@@ -91,6 +93,8 @@ class StageLowering {
   kir::Stmt strips(te::Substitution bound) const;
   bool masked(const Dim& rest) const;
   static kir::Stmt where_left(const Dim& done, const Dim& end, kir::Stmt body);
+  kir::Stmt vectors_at(const std::string& name, te::Substitution bound, const te::Expr& begin,
+                       std::int64_t vectors) const;
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(const te::Substitution& bound) const;
   kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;
@@ -111,6 +115,21 @@ class StageLowering {
   kir::Stmt item(kir::Stmt body) const;
   te::VarId turned_axis() const;
   std::vector<kir::Stmt> squares(te::VarId other) const;
+  struct Places {
+    te::VarId axis;  // some turns of which one has; invalid where it is a page of the strip
+    std::int64_t length = 0;  // turns of that axis, or elements of the page
+    std::int64_t vectors = 1;  // of one place before the next has its turn
+  };
+  struct Place {
+    te::Substitution bound;
+    te::Expr first;  // element of the strip
+  };
+  std::optional<Places> places() const;
+  Ahead next_places(const Places& places) const;
+  std::vector<kir::Stmt> by_turns(const Places& places) const;
+  kir::Stmt runs_of(const std::vector<Place>& places, const Dim& many, std::int64_t vectors) const;
+  std::vector<kir::Stmt> in_pages(const Places& places) const;
+  std::vector<kir::Stmt> in_rows(const Places& places) const;
   kir::Stmt turns(te::Substitution bound, const std::function<kir::Stmt(te::Substitution)>& inner) const;
 
   Lowering& lowering_;

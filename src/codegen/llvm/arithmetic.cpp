@@ -1,5 +1,6 @@
 #include "codegen/llvm/arithmetic.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
@@ -252,24 +253,34 @@ constexpr unsigned kWideBits = 512;
 bool is_wide(const Value* x) { return x->getType()->getPrimitiveSizeInBits() == kWideBits; }
 }  // namespace
 
+// An instruction of AVX-512 for as many lanes as several of its vectors have. Null for others, and elsewhere.
+Value* Arithmetic::in_wide_parts(ArrayRef<Value*> o,
+                                 llvm::function_ref<Value*(ArrayRef<Value*>)> instruction) {
+  const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(o.front()->getType());
+  if (!traits_.wide_functions || type == nullptr || type->getPrimitiveSizeInBits() % kWideBits != 0)
+    return nullptr;
+  if (is_wide(o.front())) return instruction(o);
+  const auto lanes = static_cast<int>(type->getNumElements());
+  const auto wide = static_cast<int>(kWideBits / type->getScalarSizeInBits());
+  llvm::SmallVector<Value*, 4> parts;
+  for (int first = 0; first < lanes; first += wide) {
+    llvm::SmallVector<int, 16> picked(static_cast<std::size_t>(wide));
+    std::iota(picked.begin(), picked.end(), first);
+    llvm::SmallVector<Value*, 2> some;
+    for (Value* x : o) some.push_back(b_.CreateShuffleVector(x, picked));
+    parts.push_back(instruction(some));
+  }
+  return llvm::concatenateVectors(b_, parts);
+}
+
 // The larger or smaller of two, the second where they are equal or one is NaN: one instruction of AVX-512. Null elsewhere.
 Value* Arithmetic::second_if_equal(bool largest, Value* a, Value* b) {
-  constexpr unsigned kLanes = 16;
-  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
-  const bool fits = traits_.wide_functions && type != nullptr && type->getElementType()->isFloatTy() &&
-                    (type->getNumElements() == kLanes || type->getNumElements() == 2 * kLanes);
-  if (!fits) return nullptr;
-  auto one = [&](Value* x, Value* y) -> Value* {
+  if (!a->getType()->getScalarType()->isFloatTy()) return nullptr;
+  return in_wide_parts({a, b}, [&](ArrayRef<Value*> o) -> Value* {
     const auto operation =
         largest ? llvm::Intrinsic::x86_avx512_max_ps_512 : llvm::Intrinsic::x86_avx512_min_ps_512;
-    return b_.CreateIntrinsic(operation, {}, {x, y, b_.getInt32(kRoundAsSet)});
-  };
-  if (type->getNumElements() == kLanes) return one(a, b);
-  llvm::SmallVector<int, 2 * kLanes> all(std::size_t{2} * kLanes);
-  std::iota(all.begin(), all.end(), 0);
-  const ArrayRef<int> lanes(all), low = lanes.take_front(kLanes), high = lanes.drop_front(kLanes);
-  auto half = [&](Value* x, ArrayRef<int> of) { return b_.CreateShuffleVector(x, of); };
-  return b_.CreateShuffleVector(one(half(a, low), half(b, low)), one(half(a, high), half(b, high)), all);
+    return b_.CreateIntrinsic(operation, {}, {o[0], o[1], b_.getInt32(kRoundAsSet)});
+  });
 }
 
 // AVX-512 orders zeros by their sign, but prefers a number to a NaN. Null where it is of no use.
@@ -497,10 +508,31 @@ Value* Arithmetic::is_inf(Value* x) {
   return b_.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(x->getType()));
 }
 
+// One instruction of AVX-512 picks by the kind of a number, the operand or what was there before. Null elsewhere.
+Value* Arithmetic::settled_by_kind(Value* x) {
+  constexpr std::uint32_t kOperandUnlessNan =
+      0x11111100;  // by kinds, from the right: quiet and signalling NaN
+  return in_wide_parts({x}, [this](ArrayRef<Value*> o) -> Value* {
+    const auto* type = llvm::cast<llvm::FixedVectorType>(o[0]->getType());
+    const bool is_double = type->getElementType()->isDoubleTy();
+    Value* kinds = b_.CreateVectorSplat(type->getElementCount(),
+                                        b_.getIntN(type->getScalarSizeInBits(), kOperandUnlessNan));
+    return b_.CreateIntrinsic(is_double ? llvm::Intrinsic::x86_avx512_mask_fixupimm_pd_512
+                                        : llvm::Intrinsic::x86_avx512_mask_fixupimm_ps_512,
+                              {},
+                              {llvm::ConstantFP::getQNaN(o[0]->getType()), o[0], kinds, b_.getInt32(0),
+                               every_lane(b_, o[0]), b_.getInt32(kRoundAsSet)});
+  });
+}
+
 // LLVM takes a float's NaN for any NaN, so the choice is made between integers.
 Value* Arithmetic::settled(Value* x) {
   const bool is_double = x->getType()->getScalarType()->isDoubleTy();
   auto known = limited_.find(x);
+  if (Value* made = known == limited_.end() ? settled_by_kind(x) : nullptr) {
+    one_nan_.insert(made);
+    return made;
+  }
   Value* source = known == limited_.end() ? x : known->second.x;
   Value* pattern = bits(known == limited_.end() ? x : known->second.number);
   Value* quiet = number(pattern, is_double ? 0x7ff8000000000000 : 0x7fc00000);

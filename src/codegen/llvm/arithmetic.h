@@ -63,6 +63,9 @@ class Arithmetic {
   llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
+  llvm::Value* in_wide_parts(llvm::ArrayRef<llvm::Value*> operands,
+                             llvm::function_ref<llvm::Value*(llvm::ArrayRef<llvm::Value*>)> instruction);
+  llvm::Value* settled_by_kind(llvm::Value* x);
   llvm::Value* second_if_equal(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* smallest_or_largest_of_wide(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* by_wide_vectors(llvm::ArrayRef<llvm::Value*> operands,

@@ -1,4 +1,6 @@
 // Kernels written by hand: loops, scopes, masks, checks.
+#include <bit>
+
 #include "unit/codegen/example_kernels.h"
 #include "unit/codegen/kernel_runner.h"
 
@@ -93,6 +95,53 @@ TEST(Kernels, StreamsWhereSizesSaySo) {
       EXPECT_EQ(std::vector<float>(static_cast<std::size_t>(count), 3), buffers[1].as<float>());
     }
   }
+}
+
+// Whatever a NaN's bits, one is written, from vectors of any size; everything else stays as it is.
+template <class T, class Bits>
+void expect_one_nan(DType dtype, Bits infinity, Bits quiet, Bits sign) {
+  const std::vector<Bits> all{0,
+                              sign,
+                              1,
+                              sign | 1,
+                              quiet,
+                              quiet | 5,
+                              sign | quiet | 5,
+                              infinity,
+                              infinity | 1,
+                              infinity | sign,
+                              infinity | sign | 9,
+                              77};
+  for (std::int64_t lanes : {1, 8, 16, 32, 64, 24}) {
+    SCOPED_TRACE(lanes);
+    Kernel kernel{"negated_twice", {}, {}, {}};
+    BufferId x = add_buffer(kernel, global(dtype, {3, lanes}));
+    BufferId y = add_buffer(kernel, global(dtype, {3, lanes}, true));
+    VarId g = add_variable(kernel, "g", 3), l = add_variable(kernel, "l", lanes);
+    const Expr same = load(kernel, x, {var(g), var(l)}) * Expr::number(dtype, 1);
+    kernel.body = Stmt::loop(LoopKind::Grid, g,
+                             Stmt::loop(LoopKind::Vector, l, Stmt::store(y, {var(g), var(l)}, same)));
+    KernelRunner runner(kernel);
+    auto buffers = runner.buffers({});
+    std::vector<T> given(static_cast<std::size_t>(3 * lanes));
+    std::vector<Bits> expected(given.size()), got(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const Bits bits = all[i % all.size()];
+      given[i] = std::bit_cast<T>(bits);
+      expected[i] = (bits & ~sign) > infinity ? quiet : bits;
+    }
+    buffers[0].set(given);
+    ASSERT_EQ(0, runner.run(buffers, {}));
+    const std::vector<T> made = buffers[1].template as<T>();
+    for (std::size_t i = 0; i < made.size(); ++i) got[i] = std::bit_cast<Bits>(made[i]);
+    EXPECT_EQ(got, expected);
+  }
+}
+
+TEST(Kernels, WriteOneNan) {
+  expect_one_nan<float, std::uint32_t>(DType::F32, 0x7f800000, 0x7fc00000, 0x80000000);
+  expect_one_nan<double, std::uint64_t>(DType::F64, 0x7ff0000000000000, 0x7ff8000000000000,
+                                        0x8000000000000000);
 }
 
 TEST(Kernels, MultipliesMatrices) {
