@@ -247,6 +247,19 @@ void Pieces::find_numbers() {
   }
 }
 
+// Constant bytes that several nodes read as numbers: each widens what it needs, and the numbers never lie in memory. One
+// reader alone takes them into its group, or not, like any other operand.
+void Pieces::find_shared_bytes() {
+  for (NodeId id : order_) {
+    const Node& node = graph_->node(id);
+    Piece& piece = pieces_[id.index];
+    if (!piece.live || piece.is_host() || node.op != "DequantizeLinear") continue;
+    const Value& source = graph_->value(node.inputs[0]);
+    const bool bytes = source.is_constant() && bits_of(source.type.dtype) == 8;
+    if (bytes && readers(node.outputs[0]).size() > 1) piece.transparent = true;
+  }
+}
+
 Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
   Pieces pieces;
   pieces.graph_ = &graph;
@@ -266,6 +279,7 @@ Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
   }
   pieces.find_live();
   pieces.find_numbers();
+  pieces.find_shared_bytes();
   return pieces;
 }
 

@@ -42,6 +42,7 @@ class Pieces {
   Status make_piece(NodeId id);
   void find_live();
   void find_numbers();
+  void find_shared_bytes();
   void learn_sizes(ValueId value);
 
   const Graph* graph_ = nullptr;

@@ -92,6 +92,16 @@ Expr optional_parameter(FormulaContext& c, std::size_t operand, const Index& poi
   return c.has_input(operand) ? parameter_at(c.in(operand), point, g) : Expr();
 }
 
+// Around zero nothing is subtracted: as if no zero point were given.
+bool is_known_zero(const FormulaContext& c, std::size_t operand) {
+  const Tensor* known = c.has_input(operand) ? c.constant(operand) : nullptr;
+  if (known == nullptr || is_float(known->dtype())) return false;
+  for (std::int64_t i = 0; i < known->count(); ++i) {
+    if (known->element_as_i64(i) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 namespace rule {
@@ -166,7 +176,7 @@ Status dequantize_linear(FormulaContext& c) {
   XYNTRA_TRY(Granularity g, granularity(c, 1));
   Axes i = c.axes(x.shape());
   Index point = to_index(i);
-  Expr zero_point = optional_parameter(c, 2, point, g);
+  Expr zero_point = is_known_zero(c, 2) ? Expr() : optional_parameter(c, 2, point, g);
   DType type = compute_type(c.out_dtype());
   c.write(c.out(), i, dequantized(type, x(i), parameter_at(scale, point, g), zero_point));
   return {};

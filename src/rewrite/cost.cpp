@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "rewrite/fold.h"
+
 namespace xyntra {
 namespace {
 
@@ -15,7 +17,6 @@ constexpr Cost kIntegerGain =
     4;            // of products of 8 bit integers on a unit for them; as much is lost without one
 constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
 constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
-constexpr Cost kLargestDequantized = 64 << 10;  // bytes; larger weights stay integers (draft.h)
 constexpr Cost kMost = Cost{1} << 50;
 
 std::int64_t nominal(const Dim& size) {
@@ -157,17 +158,25 @@ bool is_elementwise(const OpDef& def) {
   return def.has(kElementwise) || def.name == "QuantizeLinear" || def.name == "DequantizeLinear";
 }
 
+// Whether its result is known before the run.
+bool folds(const Program& program, ClassId id, const OpDef& def, const egraph::ENode& node) {
+  if (!program.facts(id).constant) return false;
+  if (def.name == "DequantizeLinear") return bytes(program.facts(id)) <= kLargestWidened;
+  return std::ranges::none_of(node.children, [&](ClassId child) { return program.facts(child).stays_bytes; });
+}
+
 Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool integer_units) {
   const OpDef* def = Program::op_of(node.head);
   const ClassFacts& facts = program.facts(id);
   if (def == nullptr) return 0;
   const Cost written = bytes(facts);
-  const bool folds = def->name != "DequantizeLinear" || written <= kLargestDequantized;
-  if (facts.constant && folds) return 1;  // of equal constants, the one that takes fewer steps to fold
+  if (folds(program, id, *def, node)) return 1;  // of equal constants, the one that takes fewer steps to fold
   // Where integers and what they stand for are moved alike, numbers are: whoever reads these reads through the movement.
   const bool octets = facts.is_tensor() && bits_of(facts.dtype()) == 8;
   if (def->has(kView)) return kPresence / 4 + (octets ? 1 : 0);
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
+  // Whoever reads numbers that stand in bytes reads the bytes.
+  if (facts.stays_bytes && def->name == "DequantizeLinear") return kPresence + written / 4 / kFusedShare;
   if (is_elementwise(*def)) {
     const Cost taken = effort_of_quantizing(program, *def, node);
     return kPresence + taken + written * taken / kFusedShare;

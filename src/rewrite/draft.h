@@ -21,7 +21,7 @@ using DraftValue = Id<struct DraftValueTag>;
 // How much evaluating constants may cost.
 struct FoldLimits {
   std::int64_t bytes = 64 << 20;  // of one result
-  std::int64_t growing = 64 << 10;  // of one result that is more than twice as large as what it is made of
+  std::int64_t growing = kLargestWidened;  // of one result that is larger than what it is made of
   std::int64_t rearranged = 1 << 20;  // of one that only moves elements, which a kernel does for nothing
   bool dequantized = true;  // off: rules are to see the integers
 };

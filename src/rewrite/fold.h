@@ -9,6 +9,9 @@
 
 namespace xyntra {
 
+inline constexpr std::int64_t kLargestWidened =
+    64 << 10;  // bytes; of numbers that stand in fewer before the run
+
 // Results of one node; operands that are not defined are absent, and so is a result nobody asks for. An error is what
 // running the node would have given.
 Result<std::vector<Tensor>> evaluate_node(const OpDef& def, const NodeForm& form,

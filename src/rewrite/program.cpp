@@ -75,6 +75,7 @@ TermId Program::add_projection(TermId tuple, std::size_t position) {
   auto facts = std::make_shared<ClassFacts>();
   facts->outputs.push_back(all.outputs.at(position));
   facts->constant = all.constant;
+  facts->stays_bytes = all.stays_bytes;
   next_facts_ = std::move(facts);
   return graph_.add(kProjection, static_cast<egraph::Payload>(position), {tuple});
 }
@@ -131,6 +132,7 @@ std::optional<TermId> Program::add_op(const OpDef& def, NodeForm form, std::span
         !def.has(kRandom) && !def.has(kControlFlow) &&
         std::ranges::all_of(operands, [&](TermId operand) { return this->facts(operand).constant; });
     if (facts->constant) {
+      facts->stays_bytes = stays_bytes(def, *facts, children);
       if (facts->is_tensor()) facts->magnitude = magnitude_of_op(def, facts->dtype(), children);
       evaluate_small(def, interned, operands, *facts);
     }
@@ -150,7 +152,14 @@ bool Program::merged(EGraph&, ClassId into, ClassId from) {
   ClassFacts& kept = *facts_[into.index];
   const ClassFacts& other = *facts_[from.index];
   bool changed = false;
-  if (other.constant && !kept.constant) kept.constant = changed = true;
+  if (kept.stays_bytes && other.constant && !other.stays_bytes) {
+    kept.stays_bytes = false;
+    changed = true;
+  }
+  if (other.constant && !kept.constant) {
+    kept.constant = changed = true;
+    kept.stays_bytes = other.stays_bytes;
+  }
   for (std::size_t i = 0; i < kept.outputs.size() && i < other.outputs.size(); ++i) {
     if (other.outputs[i].constant.defined() && !kept.outputs[i].constant.defined()) {
       kept.outputs[i].constant = other.outputs[i].constant;
@@ -187,11 +196,21 @@ bool Program::all_constant(const egraph::ENode& node) const {
          std::ranges::all_of(node.children, [&](ClassId child) { return facts(child).constant; });
 }
 
+// Filters are widened, whatever their size: they are read at every place of a picture.
+bool Program::stays_bytes(const OpDef& def, const ClassFacts& facts,
+                          std::span<const ClassId> operands) const {
+  if (std::ranges::any_of(operands, [&](ClassId id) { return this->facts(id).stays_bytes; })) return true;
+  if (def.name != "DequantizeLinear" || !facts.shaped() || facts.rank() > 2) return false;
+  const Dim bits = product(facts.shape()) * Dim(bits_of(facts.dtype()));
+  return bits.is_constant() && bits.constant() / 8 > kLargestWidened;
+}
+
 bool Program::remade(const EGraph&, ClassId id, const egraph::ENode& node) {
   ClassFacts& own = *facts_[graph_.find(id).index];
   if (own.constant || !all_constant(node)) return false;
   own.constant = true;
   const OpDef* def = op_of(node.head);
+  if (def != nullptr) own.stays_bytes = stays_bytes(*def, own, node.children);
   if (def != nullptr && own.is_tensor() && !own.magnitude)
     own.magnitude = magnitude_of_op(*def, own.dtype(), node.children);
   return true;

@@ -26,6 +26,8 @@ using egraph::TermId;
 struct ClassFacts {
   std::vector<ValueFacts> outputs;
   bool constant = false;  // computed from constants alone; its contents may not be known yet
+  bool stays_bytes =
+      false;  // a constant matrix of bytes, too large to be widened before the run, or what is made of it
   std::optional<double> splat;  // the value of all its elements, when they are known and the same
   MagnitudeSource::Pointer magnitude;  // of a constant; null: nothing is known
 
@@ -75,6 +77,7 @@ class Program final : public egraph::Analysis {
  private:
   static Tensor scalar(DType dtype, double value);
   bool all_constant(const egraph::ENode& node) const;
+  bool stays_bytes(const OpDef& def, const ClassFacts& facts, std::span<const ClassId> operands) const;
   MagnitudeSource::Pointer magnitude_of_op(const OpDef& def, DType dtype,
                                            std::span<const ClassId> operands) const;
   void evaluate_small(const OpDef& def, const NodeForm& form, std::span<const TermId> operands,

@@ -266,7 +266,7 @@ std::optional<TermId> CompiledRule::build(Bindings& bindings, const RuleTerm& te
 std::optional<TermId> CompiledRule::apply(EGraph& graph, const Match& match) const {
   Program& program = program_of(graph);
   const ClassFacts& root = program.facts(match.root);
-  if (root.constant) return std::nullopt;  // it will be folded, however it is written
+  if (root.constant && !root.stays_bytes) return std::nullopt;  // it will be folded, however it is written
   // A node that is equal to its own operand does nothing, and could be taken in again without end.
   for (TermId term : match.nodes) {
     for (TermId child : graph.children(term)) {

@@ -48,7 +48,7 @@ std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, cons
       const std::int64_t apart = summed < kManyProducts ? 2 : 6;
       std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 8 : apart);
       if (in_rows_too) score = score / 2;
-      ContractionRoles roles{rows, lanes, axis, in_rows_too, {}, {}, {}};
+      ContractionRoles roles{rows, lanes, axis, in_rows_too, {}, {}, {}, stage.reduction};
       for (VarId other : stage.axes) {
         if (other == axis) continue;
         bool in_lanes = of_lanes.count(other) != 0, in_rows = of_rows.count(other) != 0;

@@ -17,6 +17,7 @@ struct ContractionRoles {
   te::VarId lane;
   bool lane_in_rows = false;  // a product of vectors, lane by lane: depthwise
   std::vector<te::VarId> rows, columns, batch;  // output axes but the lane, by which factor depends on them
+  std::vector<te::VarId> summed;
 };
 
 // Nothing when the stage is no sum of products, or no axis can run in lanes.

@@ -66,6 +66,17 @@ std::int64_t ContractionTiling::elements_read(const ExprNode& load) const {
   return elements;
 }
 
+te::Substitution ContractionTiling::at_column(const ColumnRun& across, te::Substitution variables,
+                                              const Expr& vector, const Expr& lane) const {
+  if (second.valid()) {
+    variables[second.index] = across.second * Expr::index(vectors) + vector;
+    variables[roles_.lane.index] = across.base + lane;
+  } else {
+    variables[roles_.lane.index] = across.base + vector * Expr::index(across.width) + lane;
+  }
+  return variables;
+}
+
 std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
   std::int64_t in_lane = second.valid() ? 1 : vectors;
   const Dim& columns = extent(roles_.lane);
@@ -143,12 +154,28 @@ Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
          (number * Expr::index(rows) + Expr::index(1) < Expr::size(cut.turns));
 }
 
+std::int64_t ContractionTiling::lines_in_cache(const ColumnRun& across) const {
+  const std::int64_t line = across.width * vectors_of(across) * std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  return std::min(kLineBytes / line, kLongestSum);
+}
+
 std::optional<SumCut> ContractionTiling::cut_for_cache(const ColumnRun& across) const {
-  const std::int64_t line = across.width * (second.valid() ? vectors : across.vectors) *
-                            std::max(bits_of(stage_.body.dtype()) / 8, 1);
-  const std::int64_t most = kLineBytes / line;
-  auto depth = cut_sum(std::min(most, kLongestSum));
-  return depth && depth->turns >= 2 * std::min(most, kLongestSum) ? depth : std::nullopt;
+  const std::int64_t most = lines_in_cache(across);
+  auto depth = cut_sum(most);
+  return depth && depth->turns >= 2 * most ? depth : std::nullopt;
+}
+
+std::optional<SumCut> ContractionTiling::cut_for_panels(const ColumnRun& across) const {
+  if (!fused_) return std::nullopt;
+  if (auto depth = cut_sum(lines_in_cache(across))) return depth;
+  if (cut_sum(kLongestSum)) return std::nullopt;
+  SumCut whole;
+  whole.inner = reduction_order();
+  for (VarId axis : whole.inner) {
+    if (!extent(axis).is_constant()) return std::nullopt;
+    whole.turns *= extent(axis).constant();
+  }
+  return whole.turns <= 2 * kLongestSum ? std::optional(whole) : std::nullopt;
 }
 
 std::optional<SumCut> ContractionTiling::cut_sum(std::int64_t most) const {

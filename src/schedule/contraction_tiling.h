@@ -46,6 +46,10 @@ class ContractionTiling {
   te::VarId second;  // the axis that its vectors are along, where that is not the lane's
   std::int64_t rows = 1, vectors = 1, width = 1;  // of a tile; lanes of a vector
 
+  std::int64_t vectors_of(const ColumnRun& across) const { return second.valid() ? vectors : across.vectors; }
+  te::Substitution at_column(const ColumnRun& across, te::Substitution variables, const te::Expr& vector,
+                             const te::Expr& lane) const;
+
   // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
   std::vector<ColumnRun> runs_of_columns() const;
   RowCut cut_rows() const;
@@ -57,6 +61,8 @@ class ContractionTiling {
   std::vector<te::VarId> reduction_order() const;
   // The lines of b that one pass reads stay in the innermost cache while all tiles of a work item use them.
   std::optional<SumCut> cut_for_cache(const ColumnRun& across) const;
+  // The same for lines that are made in panels, which short sums have, too: in one pass, if need be.
+  std::optional<SumCut> cut_for_panels(const ColumnRun& across) const;
   // Passes of at most so many products; none where the sum has no more.
   std::optional<SumCut> cut_sum(std::int64_t most) const;
   std::int64_t cache_bytes() const {
@@ -71,6 +77,7 @@ class ContractionTiling {
  private:
   const Dim& extent(te::VarId axis) const { return lowering_.formula().variable(axis).extent; }
   std::int64_t elements_read(const te::ExprNode& load) const;
+  std::int64_t lines_in_cache(const ColumnRun& across) const;
   void choose_tile(const Schedule& schedule);
 
   const Lowering& lowering_;

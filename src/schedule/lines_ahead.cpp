@@ -1,5 +1,7 @@
 #include "schedule/lines_ahead.h"
 
+#include <algorithm>
+
 namespace xyntra {
 
 using kir::Stmt;
@@ -9,7 +11,8 @@ using te::Substitution;
 
 namespace {
 
-constexpr std::int64_t kAhead = 24;  // lines, where they are read once
+constexpr std::int64_t kAhead =
+    24;  // lines of f32, where they are read once; of narrower elements as many more
 constexpr std::int64_t kReused = 64;  // tiles that read a line; beyond, waiting for it once costs nothing
 constexpr std::int64_t kManyTiles = 16;  // where their number is not known
 
@@ -69,8 +72,15 @@ Expr share_of(std::int64_t elements, const Dim& tiles) {
 const ExprNode* lines_of(const Lowering& lowering, const ContractionRoles& roles, bool from_anywhere) {
   const ExprNode* line = nullptr;
   std::int64_t loads = 0;
+  auto along = [&](const ExprNode& node) {
+    return std::ranges::any_of(te::index_of(node), [&](const Expr& index) {
+      return std::ranges::any_of(te::variables_of(index), [&](te::VarId loop) {
+        return std::ranges::find(roles.summed, loop) != roles.summed.end();
+      });
+    });
+  };
   te::for_each_node(roles.lane_factor, [&](const ExprNode& node) {
-    if (te::is_load(node)) line = &node, ++loads;
+    if (te::is_load(node) && along(node)) line = &node, ++loads;
   });
   if (loads != 1 || roles.lane_in_rows || te::index_of(*line).empty()) return nullptr;
   const bool from_memory = lowering.formula().buffer(line->buffer).role == te::BufferRole::Input;
@@ -103,10 +113,33 @@ std::vector<Stmt> ask_for_lines_soon(Lowering& lowering, const ExprNode& weights
                                      const Substitution& bound, const Walk& walk) {
   const Asking asking(lowering, weights, columns);
   Substitution later = bound;
-  later[walk.innermost.index] = later[walk.innermost.index] + Expr::index(kAhead);
+  const int bits = bits_of(lowering.formula().buffer(weights.buffer).dtype);
+  const std::int64_t narrower = std::max(32 / std::max(bits, 8), 1);
+  later[walk.innermost.index] = later[walk.innermost.index] + Expr::index(kAhead * narrower);
   std::vector<Stmt> made;
-  for (std::int64_t vector = 0; vector < columns.vectors; ++vector)
+  // Narrow vectors that lie side by side are asked for together: one line of the cache has several.
+  const std::int64_t together = columns.other.valid() ? 1 : narrower;
+  for (std::int64_t vector = 0; vector < columns.vectors; vector += together)
     made.push_back(asking.ask(asking.index_at(later, vector)));
+  return made;
+}
+
+std::vector<Stmt> ask_for_operands(Lowering& lowering, const Expr& finish, te::VarId lane,
+                                   const std::vector<Substitution>& places) {
+  std::vector<Stmt> made;
+  te::for_each_node(finish, [&](const ExprNode& node) {
+    if (!te::is_load(node) || lowering.formula().buffer(node.buffer).role != te::BufferRole::Input) return;
+    const std::vector<Expr> indices = te::index_of(node);
+    const bool along = std::ranges::any_of(
+        indices, [lane](const Expr& index) { return te::variables_of(index).count(lane) != 0; });
+    // A place that is looked up would have to be read to be asked for, also beyond the last column.
+    if (!along || std::ranges::any_of(indices, te::reads_data)) return;
+    for (const Substitution& variables : places) {
+      kir::Operand place{lowering.placed(node.buffer), {}, {}};
+      for (const Expr& index : indices) place.index.push_back(lowering.at(index, variables));
+      made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+    }
+  });
   return made;
 }
 

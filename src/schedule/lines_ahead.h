@@ -31,7 +31,8 @@ struct TileColumns {
   std::int64_t width = 1, vectors = 1;
 };
 
-// The one load of the lines; null where there are several, or where lines that do not come from memory are not wanted.
+// The one load along the sum, which is not one of a scale for each column; null where there are several, or where lines that do
+// not come from memory are not wanted.
 const te::ExprNode* lines_of(const Lowering& lowering, const ContractionRoles& roles, bool from_anywhere);
 
 // From where a tile's walk starts to the lines it asks for.
@@ -48,5 +49,10 @@ std::vector<kir::Stmt> ask_for_next_lines(Lowering& lowering, const te::ExprNode
 std::vector<kir::Stmt> ask_for_lines_soon(Lowering& lowering, const te::ExprNode& weights,
                                           const TileColumns& columns, const te::Substitution& bound,
                                           const Walk& walk);
+
+// What an epilogue reads from memory, element by element along `lane` (a mask), at some places: with long chains of arithmetic in
+// it the processor would fill up with what waits.
+std::vector<kir::Stmt> ask_for_operands(Lowering& lowering, const te::Expr& finish, te::VarId lane,
+                                        const std::vector<te::Substitution>& places);
 
 }  // namespace xyntra

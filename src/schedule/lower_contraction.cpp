@@ -242,6 +242,8 @@ class TileLowering {
     Expr number;  // of this one, of so many
     std::int64_t count = 1;
     bool alone = false;  // one tile goes through all passes before the next begins
+    kir::BufferId
+        panel;  // the lines of b that the pass reads, where they take arithmetic: made once for all tiles
   };
 
   // The passes over a sum, one after another.
@@ -293,6 +295,7 @@ class TileLowering {
   // A work item of many tiles, summed pass by pass. Undefined where nothing is gained.
   Stmt passes(Substitution bound, const ColumnRun& across, std::vector<VarId>& grid) {
     auto depth = tiling_.cut_for_cache(across);
+    if (!depth && makes_panels()) depth = tiling_.cut_for_panels(across);
     if (!depth || !tiling_.tile.valid() || across.width == 1) return {};
     const RowCut cut = tiling_.cut_rows();
     const Dim &full = cut.full, &rest = cut.rest;
@@ -339,13 +342,16 @@ class TileLowering {
       grid.push_back(lowering_.loop(name(tiling_.tile), groups));
       first_tile = Expr::variable(grid.back()) * Expr::index(tiles);
     }
-    std::int64_t vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
     Pass pass;
     pass.depth = &*depth;
-    pass.kept = lowering_.scratch("c", stage_.body.dtype(),
-                                  {lines, all ? tiles + 1 : tiles, tiling_.rows, vectors, across.width},
-                                  Scope::Shared);
+    if (depth->split.valid() || !depth->outer.empty()) {
+      pass.kept = lowering_.scratch(
+          "c", stage_.body.dtype(),
+          {lines, all ? tiles + 1 : tiles, tiling_.rows, tiling_.vectors_of(across), across.width},
+          Scope::Shared);
+    }
     auto over_tiles = [&](Substitution inner) {
+      Stmt panel = makes_panels() ? make_panel(inner, across, pass) : Stmt::block({});
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
       pass.place = {Expr::variable(y), Expr::variable(t)};
@@ -357,9 +363,9 @@ class TileLowering {
           cut, number, [&](const RegisterRows& rows) { return tile(inner, across, rows, among, &pass); });
       if (!even) {
         Stmt last;
-        if (!rest.is(0))
-          last = Stmt::branch(equal(pass.number, Expr::index(pass.count - 1)),
-                              lower_tail(bound, across, cut, number));
+        if (!rest.is(0)) last = lower_tail(bound, across, cut, number);
+        if (last.defined() && pass.count > 1)
+          last = Stmt::branch(equal(pass.number, Expr::index(pass.count - 1)), std::move(last));
         body = Stmt::branch(tiling_.is_full(cut, number), std::move(body), std::move(last));
       }
       body = Stmt::loop(LoopKind::Serial, t, std::move(body));
@@ -368,9 +374,51 @@ class TileLowering {
         Stmt lower = tile(inner, across, last_rows(tiles * tiling_.rows, rest.constant()), {}, &pass);
         body = Stmt::block({std::move(body), std::move(lower)});
       }
-      return Stmt::loop(LoopKind::Serial, y, std::move(body));
+      return Stmt::block({std::move(panel), Stmt::loop(LoopKind::Serial, y, std::move(body))});
     };
     return add_up(bound, pass, over_tiles);
+  }
+
+  // Whether lines of b take arithmetic: they are narrow in memory, and wide in a panel.
+  bool makes_panels() const {
+    return te::work_of(roles_.lane_factor) > 0 && !roles_.lane_in_rows && !border_;
+  }
+
+  // The lines of b that one pass reads, made before its tiles read them.
+  Stmt make_panel(const Substitution& bound, const ColumnRun& across, Pass& pass) {
+    std::int64_t lines = pass.depth->factor;
+    for (VarId axis : pass.depth->inner) lines *= extent(axis).constant();
+    pass.panel = lowering_.scratch("w", stage_.body.dtype(),
+                                   {lines, tiling_.vectors_of(across), across.width}, Scope::Shared);
+    return turns(bound, &pass, false, [&](const Substitution& inner, const Walk& walk, bool) {
+      return line_of(inner, walk, across, nullptr, [&](const Expr& vector, const Expr& lane, Expr value) {
+        return Stmt::store(pass.panel, {walk.turn, vector, lane}, std::move(value));
+      });
+    });
+  }
+
+  // A line of b, vector by vector, from the panel of the pass where it has one; zeros beyond the last column.
+  Stmt line_of(const Substitution& bound, const Walk& walk, const ColumnRun& across, const Pass* pass,
+               const std::function<Stmt(const Expr& vector, const Expr& lane, Expr value)>& store) {
+    const DType dtype = stage_.body.dtype();
+    return unrolled("v", tiling_.vectors_of(across), [&](const Expr& vector) {
+      return lanes(across.width, [&](const Expr& lane) {
+        if (pass != nullptr && pass->panel.valid())
+          return store(vector, lane, Expr::load(pass->panel, dtype, {walk.turn, vector, lane}));
+        Lowering::Body value =
+            lowering_.body(roles_.lane_factor, tiling_.at_column(across, bound, vector, lane));
+        value.checks.push_back(store(vector, lane, value.value));
+        return where_column(across, vector, lane, Stmt::block(std::move(value.checks)),
+                            store(vector, lane, Expr::number(dtype, 0)));
+      });
+    });
+  }
+
+  Stmt where_column(const ColumnRun& across, const Expr& vector, const Expr& lane, Stmt inside,
+                    Stmt outside) const {
+    if (!across.masked) return inside;
+    Expr column = across.base + vector * Expr::index(across.width) + lane;
+    return Stmt::branch(column < Expr::size(extent(roles_.lane)), std::move(inside), std::move(outside));
   }
 
   // The rows that fill no tile, each of their tiles with the whole sum. `number` is that of a tile that is not full.
@@ -405,9 +453,8 @@ class TileLowering {
     Pass pass;
     pass.depth = &depth;
     pass.alone = true;
-    pass.kept = lowering_.scratch(
-        "c", stage_.body.dtype(),
-        {rows.count, tiling_.second.valid() ? tiling_.vectors : across.vectors, across.width}, Scope::Shared);
+    pass.kept = lowering_.scratch("c", stage_.body.dtype(),
+                                  {rows.count, tiling_.vectors_of(across), across.width}, Scope::Shared);
     return add_up(bound, pass,
                   [&](const Substitution& inner) { return tile(inner, across, rows, among, &pass); });
   }
@@ -421,8 +468,7 @@ class TileLowering {
     }
     const auto& [first_row, rows, clamped, by_offset] = of_rows;
     DType dtype = stage_.body.dtype();
-    const std::int64_t width = across.width,
-                       vectors = tiling_.second.valid() ? tiling_.vectors : across.vectors;
+    const std::int64_t width = across.width, vectors = tiling_.vectors_of(across);
     kir::BufferId sum = lowering_.scratch("acc", dtype, {rows, vectors, width}, Scope::Register);
     kir::BufferId line = lowering_.scratch("b", dtype, {vectors, width}, Scope::Register);
     kir::BufferId spread = lowering_.scratch("a", dtype, {}, Scope::Register);
@@ -443,26 +489,12 @@ class TileLowering {
       return Stmt::branch(at_row({}, row)[tiling_.tile.index] < Expr::size(extent(tiling_.tile)),
                           std::move(inside));
     };
-    auto at_column = [&](Substitution variables, const Expr& vector, const Expr& lane) {
-      if (tiling_.second.valid()) {
-        variables[tiling_.second.index] = across.second * Expr::index(tiling_.vectors) + vector;
-        variables[roles_.lane.index] = across.base + lane;
-      } else {
-        variables[roles_.lane.index] = across.base + vector * Expr::index(width) + lane;
-      }
-      return variables;
-    };
     auto each = [&](const std::function<Stmt(const Expr&, const Expr&, const Expr&)>& body) {
       return unrolled("r", rows, [&](const Expr& row) {
         return unrolled("v", vectors, [&](const Expr& vector) {
           return lanes(width, [&](const Expr& lane) { return body(row, vector, lane); });
         });
       });
-    };
-    auto where_column = [&](const Expr& vector, const Expr& lane, Stmt inside, Stmt outside) {
-      if (!across.masked) return inside;
-      Expr column = across.base + vector * Expr::index(width) + lane;
-      return Stmt::branch(column < Expr::size(extent(roles_.lane)), std::move(inside), std::move(outside));
     };
     auto partial = [&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Expr::load(sum, dtype, {row, vector, lane});
@@ -479,11 +511,11 @@ class TileLowering {
     if (ahead_ && stage_.finish.defined()) {
       statements.push_back(unrolled("r", rows, [&](const Expr& row) {
         auto at_place = [&](std::int64_t vector, std::int64_t lane) {
-          return at_column(at_row(bound, row), Expr::index(vector), Expr::index(lane));
+          return tiling_.at_column(across, at_row(bound, row), Expr::index(vector), Expr::index(lane));
         };
         std::vector<Substitution> places{at_place(vectors - 1, width - 1)};
         for (std::int64_t v = 0; v < vectors; ++v) places.push_back(at_place(v, 0));
-        return ask_for_finish(places);
+        return Stmt::block(ask_for_operands(lowering_, stage_.finish, roles_.lane, places));
       }));
     }
     {
@@ -492,14 +524,10 @@ class TileLowering {
           turns(bound, pass, by_offsets, [&](const Substitution& inner, const Walk& walk, bool only_ask) {
             std::vector<Stmt> turn = ask_ahead(bound, inner, across, among, walk, pass);
             if (only_ask) return turn.empty() ? Stmt() : Stmt::block(std::move(turn));
-            turn.push_back(unrolled("v", vectors, [&](const Expr& vector) {
-              return lanes(width, [&](const Expr& lane) {
-                Lowering::Body value = lowering_.body(roles_.lane_factor, at_column(inner, vector, lane));
-                value.checks.push_back(Stmt::store(line, {vector, lane}, value.value));
-                return where_column(vector, lane, Stmt::block(std::move(value.checks)),
-                                    Stmt::store(line, {vector, lane}, Expr::number(dtype, 0)));
-              });
-            }));
+            turn.push_back(
+                line_of(inner, walk, across, pass, [&](const Expr& vector, const Expr& lane, Expr value) {
+                  return Stmt::store(line, {vector, lane}, std::move(value));
+                }));
             auto add = [&](const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) {
               Expr other = Expr::load(line, dtype, {vector, lane}), so_far = partial(row, vector, lane);
               return Stmt::store(sum, {row, vector, lane},
@@ -507,10 +535,10 @@ class TileLowering {
             };
             if (roles_.lane_in_rows) {
               turn.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-                Lowering::Body value =
-                    lowering_.body(roles_.row_factor, at_column(at_read_row(inner, row), vector, lane));
+                Lowering::Body value = lowering_.body(
+                    roles_.row_factor, tiling_.at_column(across, at_read_row(inner, row), vector, lane));
                 value.checks.push_back(add(value.value, row, vector, lane));
-                return where_column(vector, lane, Stmt::block(std::move(value.checks)), {});
+                return where_column(across, vector, lane, Stmt::block(std::move(value.checks)), {});
               }));
               return Stmt::block(std::move(turn));
             }
@@ -561,7 +589,7 @@ class TileLowering {
       return Stmt::block({std::move(before), std::move(body), std::move(after)});
     };
     auto finished = [&](const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
-      Substitution variables = at_column(at_row(bound, row), vector, lane);
+      Substitution variables = tiling_.at_column(across, at_row(bound, row), vector, lane);
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
       Stmt stored = lowering_.store(stage_, variables, std::move(result));
@@ -569,7 +597,7 @@ class TileLowering {
         const Expr added = lowering_.at(added_->body, variables);
         stored = Stmt::block({std::move(stored), Stmt::store(total, {lane}, total_at(lane) + added)});
       }
-      return where_column(vector, lane, std::move(stored), {});
+      return where_column(across, vector, lane, std::move(stored), {});
     };
     auto finish_each = [&](const std::function<Expr(const Expr&, const Expr&, const Expr&)>& value) {
       return unrolled("r", rows, [&](const Expr& row) {
@@ -590,7 +618,7 @@ class TileLowering {
     };
     bool heavy = stage_.finish.defined() && te::work_of(stage_.finish) > kHeavyFinish && rows * vectors > 2 &&
                  added_ == nullptr;
-    if (pass != nullptr) {
+    if (pass != nullptr && pass->count > 1) {
       Stmt last = heavy ? Stmt::block({keep(false), finish_kept()})
                         : finish_each([&](const Expr& row, const Expr& vector, const Expr& lane) {
                             return so_far(row, vector, lane) + partial(row, vector, lane);
@@ -617,26 +645,6 @@ class TileLowering {
     body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
     statements.push_back(Stmt::loop(LoopKind::Serial, row, where_row(Expr::variable(row), std::move(body))));
     return Stmt::block(std::move(statements));
-  }
-
-  // What an epilogue reads from memory, element by element (a mask): with long chains of arithmetic in it the processor
-  // would fill up with what waits.
-  Stmt ask_for_finish(const std::vector<Substitution>& places) {
-    std::vector<Stmt> made;
-    te::for_each_node(stage_.finish, [&](const ExprNode& node) {
-      if (!te::is_load(node) || lowering_.formula().buffer(node.buffer).role != te::BufferRole::Input) return;
-      const std::vector<Expr> indices = te::index_of(node);
-      const bool along = std::ranges::any_of(
-          indices, [this](const Expr& index) { return te::variables_of(index).count(roles_.lane) != 0; });
-      // A place that is looked up would have to be read to be asked for, also beyond the last column.
-      if (!along || std::ranges::any_of(indices, te::reads_data)) return;
-      for (const Substitution& variables : places) {
-        kir::Operand place{lowering_.placed(node.buffer), {}, {}};
-        for (const Expr& index : indices) place.index.push_back(lowering_.at(index, variables));
-        made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
-      }
-    });
-    return Stmt::block(std::move(made));
   }
 
   // What a tile asks memory for at a turn, which is bound by `inner`.

@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kCheapWork = 4;     // recomputed rather than kept, even where it is read many times
 constexpr std::int64_t kMathWork = 16;     // an exp or an erf against an addition
 constexpr std::size_t kCheapReaders = 4;
+constexpr std::int64_t kWideningWork =
+    8;  // of a panel of a product, or of rows that are looked up: few make an element again
 
 std::int64_t work_of_node(const ExprNode& node) {
   switch (kind_of(node.op)) {
@@ -191,22 +193,70 @@ class Fuser {
     const BufferInfo& buffer = formula_.buffer(id);
     // A position that is data must be checked against this buffer's bounds, not its sources'.
     for (const ExprNode* load : readers.loads) {
-      for (const Expr& index : index_of(*load)) {
-        if (reads_data(index)) return false;
+      const std::vector<Expr> index = index_of(*load);
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        if (reads_data(index[d]) && !(writers.size() == 1 && keeps_bounds(writers[0], d))) return false;
       }
     }
     std::int64_t work = 0;
     for (std::size_t s : writers) work = std::max(work, work_of(formula_.stages[s].body));
     bool joined = writers.size() > 1;
+    const bool looked_up = std::ranges::any_of(writers, [this](std::size_t s) {
+      return classify(formula_, formula_.stages[s]) == WorkShape::Gather;
+    });
     for (std::size_t s : readers.stages) {
-      // A choice per element inside the innermost loop of a product costs more than a copy.
-      if (joined && classify(formula_, formula_.stages[s]) >= WorkShape::Window) return false;
+      // A choice per element inside the innermost loop of a product costs more than a copy, and so does a place that is data.
+      if ((joined || looked_up) && classify(formula_, formula_.stages[s]) >= WorkShape::Window) return false;
     }
     if (work == 0) return !readers.in_scan || !joined;
     if (readers.in_scan || buffer.role == BufferRole::Output) return false;
     if (work <= kCheapWork && readers.loads.size() <= kCheapReaders) return true;
+    if (work <= kWideningWork && writers.size() == 1 &&
+        (is_looked_up(readers) || is_widened_by_product(writers[0], readers)))
+      return true;
     if (readers.loads.size() != 1) return false;
     return turns_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
+  }
+
+  // Whether what a stage loads is as long along a dimension of its result, and read at the same place.
+  bool keeps_bounds(std::size_t writer, std::size_t dimension) const {
+    const Stage& stage = formula_.stages[writer];
+    const Expr& place = stage.store[dimension];
+    if (place->op != ExprOp::Var) return false;
+    const Dim& size = formula_.buffer(stage.target).shape[dimension];
+    bool kept = false;
+    for (const ExprNode* load : loads_[writer]) {
+      const std::vector<Expr> index = index_of(*load);
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        if (variables_of(index[d]).count(place->var) == 0) continue;
+        if (!same(index[d], place) || formula_.buffer(load->buffer).shape[d] != size) return false;
+        kept = kept || load->op == ExprOp::Load;
+      }
+    }
+    return kept;
+  }
+
+  // Rows of a table: only those that are looked up are made.
+  bool is_looked_up(const Readers& readers) const {
+    if (readers.loads.size() != 1 || !is_map(formula_.stages[readers.stages[0]])) return false;
+    return std::ranges::any_of(index_of(*readers.loads[0]), reads_data);
+  }
+
+  // Integers of 8 bits that a product of matrices reads as numbers: they come from memory as they are, and are widened where
+  // the product makes its panels. Two products, as attention has, would widen them for every block of rows.
+  bool is_widened_by_product(std::size_t writer, const Readers& readers) const {
+    if (readers.loads.size() != 1) return false;
+    const Stage& reader = formula_.stages[readers.stages[0]];
+    auto is_product = [this](const Stage& stage) {
+      return classify(formula_, stage) == WorkShape::Contraction;
+    };
+    if (!is_product(reader) || std::ranges::count_if(formula_.stages, is_product) != 1) return false;
+    const Dim elements = product(formula_.buffer(formula_.stages[writer].target).shape);
+    return std::ranges::any_of(loads_[writer], [&](const ExprNode* load) {
+      const BufferInfo& source = formula_.buffer(load->buffer);
+      return source.role == BufferRole::Input && !is_float(source.dtype) && bits_of(source.dtype) == 8 &&
+             product(source.shape) == elements;
+    });
   }
 
   void inline_into(Stage& stage, BufferId id, const std::vector<std::size_t>& writers,

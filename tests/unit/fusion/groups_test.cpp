@@ -254,5 +254,31 @@ TEST(GroupsTest, ScalesAreOperandsAndOtherNumbersAreNot) {
   EXPECT_EQ(inputs, "x s ");
 }
 
+// Constant bytes that two read as numbers are widened by both; others are widened once.
+TEST(GroupsTest, BytesAreWidenedByWhoeverReadsThem) {
+  auto shared = [](const std::string& table) {
+    return planned("(%x: f32[8, 4], %i: i64[8]" + table + R"(
+    %w = DequantizeLinear(%q, %s)
+    %y = MatMul(%x, %w)
+    %z = Gather(%w, %i)
+  })")
+        .text();
+  };
+  EXPECT_EQ(shared(") -> (%y, %z) {\n const %q: i8[4, 2] = [1, 2, 3, 4, 5, 6, 7, 8]\n const %s: f32[] = 0.5"),
+            "contraction: DequantizeLinear MatMul | none: DequantizeLinear Gather");
+  EXPECT_EQ(shared(", %q: i8[4, 2]) -> (%y, %z) {\n const %s: f32[] = 0.5"),
+            "none: DequantizeLinear Gather | contraction: MatMul");
+}
+
+// Rows that are looked up are looked up once, before the product that multiplies them.
+TEST(GroupsTest, AProductOfRowsThatAreLookedUpIsAContraction) {
+  EXPECT_EQ(planned(R"((%i: i64[64], %t: f32[1000, 64], %w: f32[64, 256]) -> (%y) {
+    %x = Gather(%t, %i)
+    %y = MatMul(%x, %w)
+  })")
+                .text(),
+            "contraction: Gather MatMul");
+}
+
 }  // namespace
 }  // namespace xyntra

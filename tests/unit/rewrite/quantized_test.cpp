@@ -220,6 +220,28 @@ TEST(Quantized, LargeWeightsAreTurnedBeforeTheRun) {
   EXPECT_EQ(turned("f32", "  %d: f32[1024, 1025] = Mul(%t, %s)\n"), "Transpose Mul MatMul");
 }
 
+// A table of words that is also the last product's weights, the other way round: neither use makes all its numbers.
+TEST(Quantized, ATableOfBytesServesTwoWaysRound) {
+  std::string elements = "1";
+  for (int i = 1; i < 1025 * 64; ++i) elements += ", 1";
+  auto ops = [&](const std::string& scale) {
+    return ops_of(rewritten("graph @main(%i: i64[8]) -> (%y) {\n  const %w: i8[1025, 64] = [" + elements +
+                            "]\n" + scale +
+                            R"(  %d: f32[1025, 64] = DequantizeLinear(%w, %s) {axis = 1}
+  %x: f32[8, 64] = Gather(%d, %i)
+  %t: f32[64, 1025] = Transpose(%d) {perm = [1, 0]}
+  %y: f32[8, 1025] = MatMul(%x, %t)
+}
+)")
+                      .graph);
+  };
+  EXPECT_EQ(ops("  const %s: f32[] = 0.5\n"), "Gather DequantizeLinear DequantizeLinear MatMul");
+  std::string scales = "0.5";
+  for (int i = 1; i < 64; ++i) scales += ", 0.25";
+  EXPECT_EQ(ops("  const %s: f32[64] = [" + scales + "]\n"),
+            "DequantizeLinear Gather DequantizeLinear MatMul");
+}
+
 TEST(Quantized, OperationsOnIntegersBecomeAProductAndWhatFollows) {
   const char* body = R"(
 graph @main(%x: u8[1, 16, 4, 4], %w: i8[16, 16, 3, 3], %b: i32[16]) -> (%y) {
