@@ -114,7 +114,7 @@ class Finder {
     const te::IndexAlgebra algebra(formula);
     for (const Stage& stage : formula.stages) {
       if (&stage == &copy) continue;
-      if (loads(stage, from)) return "the launch that extends it reads it for something else, too";
+      if (te::reads(stage, from)) return "the launch that extends it reads it for something else, too";
       if (stage.target != copy.target) continue;
       if (stage.kind != Stage::Kind::MapReduce ||
           !algebra.within(stage.store[axis], formula.buffer(from).shape[axis], to.shape[axis]))
@@ -128,14 +128,6 @@ class Finder {
         return "it is read after the launch that extends it";
     }
     return "";
-  }
-
-  static bool loads(const Stage& stage, BufferId buffer) {
-    bool found = false;
-    te::for_each_node(stage, [&](const te::ExprNode& node) {
-      found = found || (te::is_load(node) && node.buffer == buffer);
-    });
-    return found;
   }
 
   const Graph& graph_;

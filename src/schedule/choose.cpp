@@ -324,15 +324,9 @@ class Chooser {
   }
 
   bool read_after(BufferId id, std::size_t center) const {
-    bool found = false;
-    for (std::size_t s = center + 1; s < formula_.stages.size(); ++s) {
-      te::for_each_node(formula_.stages[s], [&](const te::ExprNode& node) {
-        found = found || (te::is_load(node) && node.buffer == id);
-      });
-    }
-    te::Expr finish = formula_.stages[center].finish;
-    te::for_each_node(
-        finish, [&](const te::ExprNode& node) { found = found || (te::is_load(node) && node.buffer == id); });
+    bool found = te::reads(formula_.stages[center].finish, id);
+    for (std::size_t s = center + 1; s < formula_.stages.size(); ++s)
+      found = found || te::reads(formula_.stages[s], id);
     return found && !formula_.buffer(id).shape.empty();
   }
 
@@ -451,11 +445,7 @@ class Chooser {
   }
 
   static bool reads_any(const te::Expr& expr, const std::set<BufferId>& buffers) {
-    bool found = false;
-    te::for_each_node(expr, [&](const te::ExprNode& node) {
-      found = found || (te::is_load(node) && buffers.count(node.buffer));
-    });
-    return found;
+    return te::any_load(expr, [&](const te::ExprNode& load) { return buffers.contains(load.buffer); });
   }
 
   // Whether the weights are something divided by a sum along the keys, which can be done at the end.

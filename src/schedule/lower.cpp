@@ -17,6 +17,7 @@
 #include "schedule/lower_tiles.h"
 #include "schedule/lower_vector_tiles.h"
 #include "schedule/lower_winograd.h"
+#include "schedule/nested_loops.h"
 #include "schedule/prepare.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/product_sides.h"
@@ -57,8 +58,7 @@ Stmt scan(Lowering& lowering, const Stage& stage, bool keep_order) {
     }
     Stmt move = Stmt::store(lowering.placed(carried.state), index,
                             Expr::load(lowering.placed(carried.next), state.dtype, index));
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      move = Stmt::loop(LoopKind::Serial, *loop, move);
+    move = in_loops(LoopKind::Serial, loops, std::move(move));
     body.push_back(move);
   }
   return Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body)));

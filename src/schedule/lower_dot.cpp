@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/nested_loops.h"
+
 namespace xyntra {
 
 using kir::LoopKind;
@@ -67,8 +69,7 @@ class DotLowering {
           if (axis.valid()) body = Lowering::where_any(extent(axis), std::move(body));
         }
         if (grid_.empty()) grid_.push_back(lowering_.loop("g", 1));
-        for (auto loop = grid_.rbegin(); loop != grid_.rend(); ++loop)
-          body = Stmt::loop(LoopKind::Grid, *loop, body);
+        body = in_loops(LoopKind::Grid, grid_, std::move(body));
         made.push_back(body);
       }
     }
@@ -159,9 +160,7 @@ class DotLowering {
         inner[axis.index] = Expr::variable(loops.back());
       }
       Stmt made = body(inner);
-      for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-        made = Stmt::loop(LoopKind::Serial, *loop, made);
-      return made;
+      return in_loops(LoopKind::Serial, loops, std::move(made));
     };
     statements.push_back(turns(bound, [&](const Substitution& outer) {
       std::vector<Stmt> parts;

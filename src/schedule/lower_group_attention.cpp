@@ -12,6 +12,7 @@
 
 #include "schedule/attention_parts.h"
 #include "schedule/lower_groups.h"
+#include "schedule/nested_loops.h"
 #include "schedule/product_sides.h"
 
 namespace xyntra {
@@ -47,9 +48,7 @@ class AttentionInGroups {
     Stmt item = group();
     if (!item.defined()) return {};
     item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return in_loops(LoopKind::Grid, grid, std::move(item));
   }
 
  private:

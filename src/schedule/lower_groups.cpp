@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/nested_loops.h"
 #include "schedule/product_sides.h"
 #include "schedule/turned_weights.h"
 
@@ -240,9 +241,7 @@ class ProductInGroups {
     Stmt item = Stmt::block(std::move(steps));
     item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
     if (tile_.slices > 1) item = Stmt::loop(LoopKind::Thread, slice_, item);
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return in_loops(LoopKind::Grid, grid, std::move(item));
   }
 
   // Factors that are f16 stay so on their way through registers. They become f32 when they are put into a tile: a thread
@@ -548,8 +547,7 @@ Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   Lowering::Body value = lowering.body(stage.body, bound);
   if (stage.finish.defined() || !value.checks.empty()) return {};
   Stmt item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
-  for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop) item = Stmt::loop(LoopKind::Grid, *loop, item);
-  return item;
+  return in_loops(LoopKind::Grid, grid, std::move(item));
 }
 
 Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,

@@ -4,6 +4,7 @@
 
 #include "schedule/lower_contraction.h"
 #include "schedule/lower_stage.h"
+#include "schedule/nested_loops.h"
 
 namespace xyntra {
 
@@ -49,9 +50,7 @@ class StripLowering {
     Stmt summed = sum(bound, first);
     require(summed.defined(), "strips: a stage of lanes and rows makes no tile");
     Stmt body = Stmt::block({std::move(filled), std::move(summed)});
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Grid, *loop, std::move(body));
-    return body;
+    return in_loops(LoopKind::Grid, grid, std::move(body));
   }
 
  private:

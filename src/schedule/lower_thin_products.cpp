@@ -5,6 +5,7 @@
 #include <set>
 
 #include "schedule/lower_groups.h"
+#include "schedule/nested_loops.h"
 #include "schedule/product_sides.h"
 
 namespace xyntra {
@@ -66,9 +67,7 @@ class ThinProduct {
     for (std::int64_t row = 0; row < rows(); ++row) body.push_back(result_of(row));
     Stmt item = Stmt::loop(LoopKind::Thread, outer,
                            Stmt::loop(LoopKind::Thread, inner, Stmt::block(std::move(body))));
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return in_loops(LoopKind::Grid, grid, std::move(item));
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/nested_loops.h"
 #include "schedule/product_sides.h"
 
 namespace xyntra {
@@ -58,9 +59,7 @@ class ProductByThreads {
     const Stmt turns = products(), finish = results();
     if (!turns.defined() || !finish.defined()) return {};
     Stmt item = Stmt::block({clear, turns, finish});
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      item = Stmt::loop(LoopKind::Grid, *loop, item);
-    return item;
+    return in_loops(LoopKind::Grid, grid, std::move(item));
   }
 
  private:
@@ -158,9 +157,7 @@ class ProductByThreads {
                              Expr::load(left, DType::F32, {r}) * Expr::load(right, DType::F32, {own}));
     });
     Stmt body = Stmt::block({lefts, rights, sums});
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Serial, *loop, body);
-    return body;
+    return in_loops(LoopKind::Serial, loops, std::move(body));
   }
 
   Stmt results() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "schedule/nested_loops.h"
 #include "schedule/prepare_tiles.h"
 
 namespace xyntra {
@@ -137,9 +138,7 @@ class TilesLowering {
     kept_ = lowering_.scratch("c", form_.sum(), {kSlots, kBlockRows, kAcross * kColumns}, Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_blocks(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Grid, *loop, body);
-    return body;
+    return in_loops(LoopKind::Grid, grid, std::move(body));
   }
 
   // Groups of nearly one size.
@@ -316,8 +315,7 @@ class TilesLowering {
     if (tail_ > 0)
       steps.push_back(with_results(one_step(block, bound, along, last, tail_, {kept > 0, rows}), last));
     Stmt body = Stmt::block(std::move(steps));
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Serial, *loop, body);
+    body = in_loops(LoopKind::Serial, loops, std::move(body));
     if (before == nullptr || counted) return body;
     return Stmt::block({std::move(body), all_results(*before, finished)});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/nested_loops.h"
 #include "schedule/tile_rows.h"
 
 namespace xyntra {
@@ -153,9 +154,7 @@ class VectorTiles {
         lowering_.scratch("c", form_.sum(), {kept_rows, across.panels * kTileColumns}, Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_tiles(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
-    for (auto loop = grid.rbegin(); loop != grid.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Grid, *loop, body);
-    return body;
+    return in_loops(LoopKind::Grid, grid, std::move(body));
   }
 
   // Groups of nearly one size.
@@ -259,9 +258,7 @@ class VectorTiles {
     if (whole > 0) steps.push_back(groups(rest(0), whole));
     if (tail_ % unit_.group > 0) steps.push_back(turn(rest(whole * unit_.group), tail_ % unit_.group));
     Stmt body = Stmt::block(std::move(steps));
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(LoopKind::Serial, *loop, body);
-    return body;
+    return in_loops(LoopKind::Serial, loops, std::move(body));
   }
 
   Operand factor(const Expr& load, const Substitution& bound) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/nested_loops.h"
 #include "schedule/winograd.h"
 
 namespace xyntra {
@@ -115,12 +116,6 @@ class WinogradLowering {
     return grid;
   }
 
-  static Stmt nested(LoopKind kind, const std::vector<VarId>& loops, Stmt body) {
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-      body = Stmt::loop(kind, *loop, std::move(body));
-    return body;
-  }
-
   Stmt one_phase() {
     std::vector<VarId> grid = over_batch();
     first_ = Expr::index(0), first_column_ = Expr::index(0);
@@ -137,7 +132,7 @@ class WinogradLowering {
                 panel = lowering_.loop("o", filters_ / columns_);
     Stmt ready = make_ready(block, true);
     Stmt rest = Stmt::loop(LoopKind::Serial, panel, one_panel(Expr::variable(panel)));
-    return nested(LoopKind::Grid, grid, Stmt::block({std::move(ready), std::move(rest)}));
+    return in_loops(LoopKind::Grid, grid, Stmt::block({std::move(ready), std::move(rest)}));
   }
 
   Stmt two_phases() {
@@ -145,10 +140,10 @@ class WinogradLowering {
     std::vector<VarId> grid = over_batch();
     const VarId block = lowering_.loop("c", channels_ / lanes_);
     grid.push_back(block);
-    Stmt ready = nested(LoopKind::Grid, grid, make_ready(block, false));
+    Stmt ready = in_loops(LoopKind::Grid, grid, make_ready(block, false));
     grid = over_batch();
     grid.insert(grid.begin(), lowering_.loop("o", filters_ / columns_));
-    Stmt rest = nested(LoopKind::Grid, grid, one_panel(Expr::variable(grid.front())));
+    Stmt rest = in_loops(LoopKind::Grid, grid, one_panel(Expr::variable(grid.front())));
     return Stmt::block({std::move(ready), std::move(rest)});
   }
 
@@ -232,7 +227,7 @@ class WinogradLowering {
     const Expr whole = is_inside(y, x);
     Stmt body =
         whole.defined() ? Stmt::branch(whole, std::move(inside), std::move(border)) : std::move(inside);
-    return nested(LoopKind::Serial, {row, column}, std::move(body));
+    return in_loops(LoopKind::Serial, {row, column}, std::move(body));
   }
 
   Substitution at_element(const Expr& y, const Expr& x, std::int64_t i, std::int64_t j,
@@ -335,7 +330,7 @@ class WinogradLowering {
         Stmt::loop(LoopKind::Serial, number, register_tile(walk, Expr::variable(number), tile_rows_)));
     if (rest > 0) tiles.push_back(register_tile(walk, Expr::index(full), rest));
     Stmt body = Stmt::block(std::move(tiles));
-    return nested(LoopKind::Serial, {a, b, part}, std::move(body));
+    return in_loops(LoopKind::Serial, {a, b, part}, std::move(body));
   }
 
   struct Walk {
@@ -396,7 +391,7 @@ class WinogradLowering {
     Stmt zero = each([&](const Expr& row, const Expr& vector, const Expr& lane) {
       return Stmt::store(sum, {row, vector, lane}, number_zero());
     });
-    Stmt walk_sum = nested(LoopKind::Serial, {block, within}, Stmt::block(std::move(turn)));
+    Stmt walk_sum = in_loops(LoopKind::Serial, {block, within}, Stmt::block(std::move(turn)));
     auto keep = [&](bool more) {
       return each([&](const Expr& row, const Expr& vector, const Expr& lane) {
         const std::vector<Expr> at{product, first + row, vector * Expr::index(lanes_) + lane};
@@ -492,7 +487,7 @@ class WinogradLowering {
         body.push_back(exists.defined() ? Stmt::branch(exists, std::move(store)) : std::move(store));
       }
     }
-    return nested(LoopKind::Serial, {row, column, vector}, Stmt::block(std::move(body)));
+    return in_loops(LoopKind::Serial, {row, column, vector}, Stmt::block(std::move(body)));
   }
 
   Lowering& lowering_;

@@ -285,13 +285,9 @@ Expr Lowering::outgrows(te::BufferId buffer, std::int64_t most) const {
 }
 
 bool Lowering::leaves(te::BufferId buffer) const {
-  bool read_here = false;
-  for (const te::Stage& stage : formula_.stages) {
-    te::for_each_node(stage, [&](const te::ExprNode& node) {
-      read_here = read_here || (te::is_load(node) && node.buffer == buffer);
-    });
-  }
-  return formula_.buffer(buffer).role == te::BufferRole::Output && !read_here;
+  return formula_.buffer(buffer).role == te::BufferRole::Output &&
+         std::ranges::none_of(formula_.stages,
+                              [&](const te::Stage& stage) { return te::reads(stage, buffer); });
 }
 
 kir::Stmt Lowering::store(const te::Stage& stage, const te::Substitution& variables, Body value,

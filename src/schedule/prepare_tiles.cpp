@@ -89,10 +89,9 @@ class TilePreparation {
   void insert(Stage stage, const Expr& part, const Expr& instead) {
     te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, part) ? instead : Expr(); });
     formula_.stages[main_].body = rewriter(formula_.stages[main_].body);
-    bool early = sizes_ == TileSizes::Any;
-    te::for_each_node(stage.body, [&](const ExprNode& node) {
-      early = early && !(te::is_load(node) && formula_.buffer(node.buffer).role == te::BufferRole::Temporary);
-    });
+    const bool early = sizes_ == TileSizes::Any && !te::any_load(stage.body, [&](const ExprNode& load) {
+                         return formula_.buffer(load.buffer).role == te::BufferRole::Temporary;
+                       });
     const std::size_t at = early ? 0 : main_;
     formula_.stages.insert(formula_.stages.begin() + static_cast<std::ptrdiff_t>(at), std::move(stage));
     ++main_;

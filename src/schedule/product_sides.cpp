@@ -40,13 +40,21 @@ void Side::add(const Formula& formula, VarId axis) {
 }
 
 void Side::bind(const Formula& formula, const Expr& position, Substitution& bound) const {
+  std::vector<Dim> extents;
+  for (VarId axis : axes) extents.push_back(formula.variable(axis).extent);
+  const std::vector<Expr> index = index_at(position, extents);
+  for (std::size_t i = 0; i < axes.size(); ++i) bound[axes[i].index] = index[i];
+}
+
+std::vector<Expr> index_at(const Expr& position, std::span<const Dim> extents) {
+  std::vector<Expr> index(extents.size());
   Dim stride = 1;
-  for (std::size_t i = axes.size(); i-- > 0;) {
-    const Dim& own = formula.variable(axes[i]).extent;
+  for (std::size_t i = extents.size(); i-- > 0;) {
     Expr digit = stride.is(1) ? position : te::floor_div(position, Expr::size(stride));
-    bound[axes[i].index] = i == 0 ? digit : te::mod(digit, Expr::size(own));
-    stride = stride * own;
+    index[i] = i == 0 ? digit : te::mod(digit, Expr::size(extents[i]));
+    stride = stride * extents[i];
   }
+  return index;
 }
 
 std::optional<ProductSides> product_sides(const Lowering& lowering, const te::Stage& stage) {

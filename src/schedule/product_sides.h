@@ -17,6 +17,9 @@ struct Side {
   void bind(const te::Formula& formula, const te::Expr& position, te::Substitution& bound) const;
 };
 
+// The index of these extents that a position is at, in row-major order.
+std::vector<te::Expr> index_at(const te::Expr& position, std::span<const Dim> extents);
+
 struct ProductSides {
   te::Expr left, right;  // factors: of rows, of columns
   Side rows, columns, depth;

@@ -17,9 +17,7 @@ std::set<VarId> variables_of(const Expr& expr) {
 }
 
 bool reads_data(const Expr& expr) {
-  bool found = false;
-  for_each_node(expr, [&](const ExprNode& node) { found = found || is_load(node); });
-  return found;
+  return any_load(expr, [](const ExprNode&) { return true; });
 }
 
 bool same(const Expr& a, const Expr& b) {

@@ -46,7 +46,20 @@ void for_each_node(const Stage& stage, Visit visit) {
 
 std::vector<Expr> index_of(const ExprNode& load);  // the index part of a load's operands
 std::set<VarId> variables_of(const Expr& expr);
+
+// Whether any load of an expression, or of a stage, is such a one.
+template <class Root, class Test>
+bool any_load(const Root& root, Test test) {
+  bool found = false;
+  for_each_node(root, [&](const ExprNode& node) { found = found || (is_load(node) && test(node)); });
+  return found;
+}
+template <class Root>
+bool reads(const Root& root, BufferId buffer) {
+  return any_load(root, [buffer](const ExprNode& load) { return load.buffer == buffer; });
+}
 bool reads_data(const Expr& expr);  // whether it loads anything
+
 bool same(const Expr& a, const Expr& b);  // equal in structure
 // Whether b is a with other loops in the places of its own; tells which.
 bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops);

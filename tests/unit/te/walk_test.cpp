@@ -1,0 +1,28 @@
+#include "te/walk.h"
+
+#include <gtest/gtest.h>
+
+namespace xyntra::te {
+namespace {
+
+TEST(Walk, TellsWhatAStageReads) {
+  Builder f("f");
+  Buffer table = f.input(0, "table", DType::F32, {8}), at = f.input(1, "at", DType::I64, {4}),
+         scale = f.input(2, "scale", DType::F32, {4}), unread = f.input(3, "unread", DType::F32, {4}),
+         y = f.output(0, "y", DType::F32, {4});
+  Axis i = f.axis(4, "i");
+  f.write(y, {i}, table(at(i)) * scale(i));
+  const Formula formula = std::move(f).finish();
+  const Stage& stage = formula.stages.front();
+  // Also what an index is looked up in.
+  for (const Buffer& buffer : {table, at, scale}) EXPECT_TRUE(reads(stage, buffer.id())) << buffer.id().index;
+  EXPECT_FALSE(reads(stage, unread.id()));
+  EXPECT_FALSE(reads(stage, y.id()));
+  EXPECT_TRUE(reads(stage.body, at.id()));
+  EXPECT_TRUE(reads_data(stage.body));
+  EXPECT_FALSE(reads_data(stage.store.front()));
+  EXPECT_FALSE(reads(stage.finish, table.id()));  // there is none
+}
+
+}  // namespace
+}  // namespace xyntra::te
