@@ -6,6 +6,7 @@
 #include "kir/kernel.h"
 #include "kir/text_words.h"
 #include "support/text.h"
+#include "te/spelling.h"
 #include "te/walk.h"
 
 namespace xyntra::kir {
@@ -14,36 +15,7 @@ namespace {
 using te::ExprNode;
 using te::ExprOp;
 
-// Large subexpressions that a statement uses several times, operands before their users. Without names for them the text
-// of a random generator's rounds would double with each round.
-class SharedExprs {
- public:
-  void collect(const Expr& root) { visit(root); }
-  std::vector<Expr> named() const {
-    std::vector<Expr> result;
-    for (const Expr& expr : finished_) {
-      const Use& use = uses_.at(expr.address());
-      if (use.count > 1 && use.size > kMostInline) result.push_back(expr);
-    }
-    return result;
-  }
-
- private:
-  static constexpr std::int64_t kMostInline = 12;  // nodes, when written out
-  struct Use {
-    int count = 0;
-    std::int64_t size = 1;
-  };
-  std::int64_t visit(const Expr& expr) {
-    if (Use& use = uses_[expr.address()]; ++use.count > 1) return use.size;
-    std::int64_t size = 1;
-    for (const Expr& operand : expr->operands) size = std::min<std::int64_t>(size + visit(operand), 1 << 20);
-    finished_.push_back(expr);
-    return uses_[expr.address()].size = size;
-  }
-  std::unordered_map<const ExprNode*, Use> uses_;
-  std::vector<Expr> finished_;
-};
+constexpr std::int64_t kMostInline = 12;  // nodes of what is used several times
 
 class Printer {
  public:
@@ -213,7 +185,7 @@ class Printer {
   }
 
   std::string name_shared(const StmtNode& node, const std::string& indent) {
-    SharedExprs shared;
+    te::SharedExprs shared(kMostInline);
     for_each_expr(node, [&shared](const Expr& expr) { shared.collect(expr); });
     std::string text;
     for (const Expr& expr : shared.named()) {

@@ -6,33 +6,11 @@
 #include <string_view>
 
 #include "kir/kernel.h"
+#include "te/spelling.h"
 
 namespace xyntra::kir {
 
 inline constexpr int kTightest = 7;  // what a unary operator's operand binds with
-
-// Binding strength of infix operators; 0 for everything written as a call.
-inline int precedence_of(te::ExprOp op) {
-  using te::ExprOp;
-  switch (op) {
-    case ExprOp::Mul:
-    case ExprOp::Div: return 6;
-    case ExprOp::Add:
-    case ExprOp::Sub: return 5;
-    case ExprOp::ShiftLeft:
-    case ExprOp::ShiftRight: return 4;
-    case ExprOp::Less:
-    case ExprOp::LessEqual:
-    case ExprOp::Greater:
-    case ExprOp::GreaterEqual:
-    case ExprOp::Equal:
-    case ExprOp::NotEqual: return 3;
-    case ExprOp::And: return 2;
-    case ExprOp::Xor:
-    case ExprOp::Or: return 1;
-    default: return 0;
-  }
-}
 
 inline constexpr std::array<std::string_view, 3> kScaleRoundings = {"nearest", "up", "down"};  // CastMode
 
@@ -60,7 +38,7 @@ bool is_reserved(std::string_view word);
 
 // Operations written as calls. A buffer may be called max, since it is followed by a bracket; a loop or a size may not.
 inline bool is_function(te::ExprOp op) {
-  return te::kind_of(op) != te::ExprKind::Leaf && precedence_of(op) == 0 && op != te::ExprOp::Neg &&
+  return te::kind_of(op) != te::ExprKind::Leaf && te::precedence_of(op) == 0 && op != te::ExprOp::Neg &&
          op != te::ExprOp::Not && op != te::ExprOp::Cast && op != te::ExprOp::Bitcast &&
          te::operand_count_of(op) > 0;
 }

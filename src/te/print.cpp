@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "support/text.h"
-#include "te/formula.h"
+#include "te/spelling.h"
 
 namespace xyntra::te {
 
@@ -32,28 +32,6 @@ const char* name_of(Combiner combiner) {
 
 namespace {
 
-// Binding strength of infix operators; 0 for everything written as a call.
-int precedence(ExprOp op) {
-  switch (op) {
-    case ExprOp::Mul:
-    case ExprOp::Div: return 6;
-    case ExprOp::Add:
-    case ExprOp::Sub: return 5;
-    case ExprOp::ShiftLeft:
-    case ExprOp::ShiftRight: return 4;
-    case ExprOp::Less:
-    case ExprOp::LessEqual:
-    case ExprOp::Greater:
-    case ExprOp::GreaterEqual:
-    case ExprOp::Equal:
-    case ExprOp::NotEqual: return 3;
-    case ExprOp::And: return 2;
-    case ExprOp::Xor:
-    case ExprOp::Or: return 1;
-    default: return 0;
-  }
-}
-
 std::string spell_number(double value, DType dtype) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -62,38 +40,7 @@ std::string spell_number(double value, DType dtype) {
   return spelled;
 }
 
-// Large subexpressions that a stage uses several times, in the order in which they must be named: without
-// names the text of a random generator's rounds would double with each round.
-class SharedExprs {
- public:
-  void collect(const Expr& root) {
-    if (root.defined()) visit(root);
-  }
-  std::vector<Expr> named() const {
-    std::vector<Expr> result;
-    for (const Expr& expr : finished_) {
-      const Use& use = uses_.at(expr.address());
-      if (use.count > 1 && use.size > kMostInline) result.push_back(expr);
-    }
-    return result;
-  }
-
- private:
-  static constexpr std::int64_t kMostInline = 24;  // nodes, when written out
-  struct Use {
-    int count = 0;
-    std::int64_t size = 1;
-  };
-  std::int64_t visit(const Expr& expr) {
-    if (Use& use = uses_[expr.address()]; ++use.count > 1) return use.size;
-    std::int64_t size = 1;
-    for (const Expr& operand : expr->operands) size = std::min<std::int64_t>(size + visit(operand), 1 << 20);
-    finished_.push_back(expr);
-    return uses_[expr.address()].size = size;
-  }
-  std::unordered_map<const ExprNode*, Use> uses_;
-  std::vector<Expr> finished_;  // operands before users
-};
+constexpr std::int64_t kMostInline = 24;  // nodes of what is used several times
 
 class Printer {
  public:
@@ -118,8 +65,8 @@ class Printer {
         return "bits_" + std::string(xyntra::name_of(node.dtype)) + "(" + print(node.operands[0]) + ")";
       default: break;
     }
-    if (node.operands.size() == 2 && precedence(node.op) > 0) {
-      int own = precedence(node.op);
+    if (node.operands.size() == 2 && precedence_of(node.op) > 0) {
+      int own = precedence_of(node.op);
       std::string text =
           print(node.operands[0], own) + " " + spelling_of(node.op) + " " + print(node.operands[1], own + 1);
       return own < outer ? "(" + text + ")" : text;
@@ -157,7 +104,7 @@ class Printer {
 
  private:
   std::string name_shared(const Stage& stage, const std::string& indent) {
-    SharedExprs shared;
+    SharedExprs shared(kMostInline);
     for (const Expr& expr : {stage.body, stage.finish, stage.guard}) shared.collect(expr);
     for (const Expr& expr : stage.store) shared.collect(expr);
     std::string text;
