@@ -5,6 +5,7 @@
 #include "interp/execute.h"
 #include "interp/host_node.h"
 #include "schedule/winograd.h"
+#include "support/guarded.h"
 #include "support/threads.h"
 #include "te/compose.h"
 #include "te/layout.h"
@@ -178,13 +179,7 @@ Result<PlanRunner> PlanRunner::create(const Plan& plan, EvaluatorOptions options
 Status PlanRunner::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }
 
 Result<std::vector<Datum>> PlanRunner::run(std::span<const Datum> inputs) {
-  try {
-    return state_->run(inputs);
-  } catch (const InternalError& error) {
-    return failure(ErrorClass::Internal, error.message());
-  } catch (const std::bad_alloc&) {
-    return limit_error("out of memory");
-  }
+  return guarded([&] { return state_->run(inputs); });
 }
 
 }  // namespace xyntra

@@ -8,6 +8,7 @@
 #include "ops/host_context.h"
 #include "ops/infer.h"
 #include "ops/tracked_elements.h"
+#include "support/guarded.h"
 
 namespace xyntra {
 namespace {
@@ -395,13 +396,7 @@ Result<Evaluator> Evaluator::create(const Graph& graph, EvaluatorOptions options
 }
 
 Result<std::vector<Datum>> Evaluator::run(std::span<const Datum> inputs) {
-  try {
-    return state_->run(inputs);
-  } catch (const InternalError& error) {
-    return failure(ErrorClass::Internal, error.message());
-  } catch (const std::bad_alloc&) {
-    return limit_error("out of memory");
-  }
+  return guarded([&] { return state_->run(inputs); });
 }
 
 }  // namespace xyntra

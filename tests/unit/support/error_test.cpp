@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/guarded.h"
 #include "support/limits.h"
 #include "support/result.h"
 
@@ -48,6 +49,15 @@ Result<int> quarter(int value) {
 Status check_even(int value) {
   XYNTRA_CHECK_OK(half(value));
   return {};
+}
+
+TEST(Result, GuardedTurnsWhatIsThrownIntoAnError) {
+  EXPECT_EQ(guarded([] { return half(4); }).value(), 2);
+  EXPECT_EQ(guarded([] { return half(3); }).error().message, "odd");
+  const auto broken = guarded([]() -> Result<int> { internal_error("a bug"); });
+  EXPECT_EQ(broken.error().to_string(), "internal error: a bug");
+  const auto large = guarded([]() -> Result<int> { throw std::bad_alloc(); });
+  EXPECT_EQ(large.error().to_string(), "limit: out of memory");
 }
 
 TEST(Result, TryReturnsTheError) {
