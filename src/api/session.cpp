@@ -7,9 +7,9 @@
 
 #include "api/memory_in_use.h"
 #include "compiler/artifact.h"
+#include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
-#include "compiler/nominal_sizes.h"
 #include "report/explain.h"
 #include "support/text.h"
 
@@ -64,7 +64,9 @@ class ModelSession::State {
     XYNTRA_CHECK_OK(describe_values());
     precision_ = precision;
     donated_ = options.donated;
-    XYNTRA_TRY(nominal_, nominal_sizes(graph, options.dims, "dims: "));
+    for (const std::string& size : options.dims) XYNTRA_CHECK_OK(parse_size(size, "dims: "));  // no ranges
+    XYNTRA_TRY(DeclaredSizes declared, declared_sizes(graph, options.dims, "dims: "));
+    nominal_ = std::move(declared.sizes);
     // Where there can be no cache there is none: a library has nobody to warn.
     const ObjectCache cache = options.backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
     XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal_, cache, precision,
@@ -350,10 +352,9 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
     loading.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
     XYNTRA_TRY(const Module module, load_model(path, loading));
     ArtifactOptions writing;
-    std::vector<std::string> dims = options.dims;
-    XYNTRA_TRY(writing.ranges, take_ranges(module.graph, dims, "dims: "));
-    XYNTRA_TRY(const SymbolBindings nominal, nominal_sizes(module.graph, dims, "dims: "));
-    writing.compile = State::compile_options(nominal, precision, options.donated);
+    XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, options.dims, "dims: "));
+    writing.ranges = std::move(declared.ranges);
+    writing.compile = State::compile_options(declared.sizes, precision, options.donated);
     writing.compile.budget = loading.budget;
     if (!cpus.empty()) writing.cpus = cpus;
     writing.threads = options.threads;

@@ -59,7 +59,7 @@ Result<std::vector<std::vector<Datum>>> input_sets(const Module& module, const B
                                                    const std::shared_ptr<Budget>& budget,
                                                    SymbolBindings& sizes) {
   InputRequest request = flags.inputs;
-  request.dims = flags.planning.dims;
+  request.sizes = sizes;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   std::vector<std::vector<Datum>> sets;
   const std::size_t count = request.files.empty() ? kInputSets : 1;
@@ -299,19 +299,18 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   if (flags.planning.off.contains("fuse"))
     return usage_error(
         "the plan without fusion is measured beside the fused one; --no-fuse is not for bench");
-  if (is_artifact(flags.model)) {
-    InputRequest inputs = flags.inputs;
-    inputs.dims = flags.planning.dims;
-    return bench_artifact(flags.model, inputs, flags.measuring, session);
-  }
+  if (is_artifact(flags.model))
+    return bench_artifact(flags.model, flags.inputs, flags.planning.dims, flags.measuring, session);
   const auto budget = session.budget();
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.planning, session));
+  const Module& module = planning.module;
+  CompileOptions& options = planning.options;
   Bench bench;
+  bench.sizes = options.fusion.choose.nominal;
   bench.backend = backend;
   bench.threads = session.threads();
   XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench.sizes));
-
-  XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.planning, session));
   options.fusion.choose.nominal = bench.sizes;
   if (backend == "wgsl" && options.target->kind != TargetKind::WebGpu) {
     XYNTRA_TRY(options.target, find_target("webgpu"));

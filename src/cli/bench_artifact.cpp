@@ -8,6 +8,7 @@
 
 #include "cli/terminal.h"
 #include "compiler/artifact.h"
+#include "compiler/declared_sizes.h"
 #include "report/caches.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -103,7 +104,8 @@ std::string artifact_report(const std::string& path, const LoadedArtifact& artif
 }  // namespace
 
 Result<ExitCode> bench_artifact(const std::string& path, const InputRequest& inputs,
-                                const MeasureOptions& measuring, Session& session) {
+                                std::span<const std::string> dims, const MeasureOptions& measuring,
+                                Session& session) {
   const auto budget = session.budget();
   const auto began = std::chrono::steady_clock::now();
   XYNTRA_TRY(const LoadedArtifact artifact, load_artifact(path, session.threads()));
@@ -111,7 +113,11 @@ Result<ExitCode> bench_artifact(const std::string& path, const InputRequest& inp
   InputRequest request = inputs;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   request.bounds = artifact.file->manifest().index_bounds;
-  XYNTRA_TRY(BoundInputs bound, bind_inputs(signature_of(*artifact.model.program), request, budget));
+  Module signature = signature_of(*artifact.model.program);
+  XYNTRA_TRY(const DeclaredSizes declared, declared_sizes(signature.graph, dims, "--dim "));
+  XYNTRA_CHECK_OK(declare_ranges(signature, declared));
+  request.sizes = declared.sizes;
+  XYNTRA_TRY(BoundInputs bound, bind_inputs(signature, request, budget));
   std::vector<Datum> data;
   for (BoundInput& input : bound.inputs) data.push_back(std::move(input.datum));
   auto times = times_of(artifact, data, session.threads(), budget, measuring);

@@ -1,6 +1,8 @@
 // xyntra bench of an artifact: how long it takes to load and to run, and what memory it takes.
 #pragma once
 
+#include <span>
+
 #include "cli/inputs.h"
 #include "cli/verb.h"
 #include "report/measure.h"
@@ -8,6 +10,7 @@
 namespace xyntra {
 
 Result<ExitCode> bench_artifact(const std::string& path, const InputRequest& inputs,
-                                const MeasureOptions& measuring, Session& session);
+                                std::span<const std::string> dims, const MeasureOptions& measuring,
+                                Session& session);
 
 }  // namespace xyntra

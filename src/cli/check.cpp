@@ -68,12 +68,8 @@ Json report_json(const std::string& model, const std::string& backend, const Gra
 }
 
 // What the kernels of the model need of a device: they are made for it, and not run.
-Result<Places> needs_of(const Graph& graph, const std::string& backend, const PlanFlags& flags,
-                        const Session& session) {
-  if (backend != "wgsl") return Places{};
-  XYNTRA_TRY(CompileOptions options, compile_options(graph, flags, session));
-  XYNTRA_TRY(options.target, target_of_backend(backend));
-  XYNTRA_TRY(const Plan plan, make_plan(graph, options));
+Result<Places> needs_of(const Planning& planning, const Session& session) {
+  XYNTRA_TRY(const Plan plan, make_plan(planning.module.graph, planning.options));
   return wgsl_lacks(plan, {session.threads(), session.budget()}, shader_options(session));
 }
 
@@ -88,8 +84,10 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   XYNTRA_TRY(const Module module,
              load_model(model, {.keep_undefined_ops = true, .budget = session.budget()}));
   Lacks lacking{undefined_ops(module.graph), {}};
-  if (lacking.operators.empty()) {
-    auto needs = needs_of(module.graph, backend, flags.planning, session);
+  if (lacking.operators.empty() && backend == "wgsl") {
+    XYNTRA_TRY(Planning planning, planning_for(module, flags.planning, session));
+    XYNTRA_TRY(planning.options.target, target_of_backend(backend));
+    auto needs = needs_of(planning, session);
     if (!needs) return failure(std::move(needs).error().in_file(model));
     lacking.needs = std::move(*needs);
   }
@@ -105,8 +103,7 @@ VerbAction declare_check(Flags& syntax, Session& session) {
   auto flags = std::make_shared<CheckFlags>();
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
   declare_backend(syntax, session);
-  syntax.push_back(
-      {"--dim", &flags->planning.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
+  declare_dim(syntax, flags->planning.dims, "to count costs with");
   declare_portable(syntax, session);
   declare_device(syntax, session);
   return [flags](Session& running) { return check(*flags, running); };

@@ -6,8 +6,8 @@
 #include "cli/user_cache.h"
 #include "cli/verb.h"
 #include "compiler/artifact.h"
+#include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
-#include "compiler/nominal_sizes.h"
 #include "compiler/web_folder.h"
 #include "report/explain.h"
 #include "support/json.h"
@@ -108,9 +108,9 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   const auto budget = session.budget();
   XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   ArtifactOptions options;
-  PlanFlags planning = flags.plan;
-  XYNTRA_TRY(options.ranges, take_ranges(module.graph, planning.dims, "--dim "));
-  XYNTRA_TRY(options.compile, compile_options(module.graph, planning, session));
+  XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, flags.plan.dims, "--dim "));
+  options.ranges = std::move(declared.ranges);
+  XYNTRA_TRY(options.compile, compile_options(flags.plan, session, std::move(declared.sizes)));
   if (for_web && !session.flags["plan.target"].value.empty() &&
       options.compile.target->kind != TargetKind::WebGpu)
     return usage_error("--web is for targets of WebGPU: webgpu, webgpu_software");

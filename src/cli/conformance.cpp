@@ -84,7 +84,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   }
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
   if (runs_plans(backend)) {
-    XYNTRA_TRY(options.plan, compile_options(Graph(), flags.plan, session));
+    XYNTRA_TRY(options.plan, compile_options(flags.plan, session));
     XYNTRA_TRY(options.plan.target, target_for(backend, session));
   }
   options.filter = flags.filter;

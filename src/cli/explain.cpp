@@ -65,9 +65,10 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
   PipelineLog log;
   log.dump_after = flags.plan.dump_after;
   if (!log.dump_after.empty()) XYNTRA_CHECK_OK(find_step(log.dump_after));
-  XYNTRA_TRY(const Module module,
-             load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(CompileOptions options, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.plan, session));
+  const Module& module = planning.module;
+  CompileOptions& options = planning.options;
   Plan plan;
   if (flags.lock.empty()) {
     XYNTRA_TRY(plan, make_plan(module.graph, options, &log));

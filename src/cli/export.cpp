@@ -105,9 +105,11 @@ Result<std::string> code_of(const Plan& plan, const Target& target, bool portabl
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   XYNTRA_CHECK_OK(check_flags(flags));
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
-  XYNTRA_TRY(const Module module,
+  XYNTRA_TRY(Module read,
              load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
-  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
+  const Module& module = planning.module;
+  const CompileOptions& options = planning.options;
   Plan plan;
   Module planned;  // the graph of the plan, with what came with the model
   if (!as_read) {

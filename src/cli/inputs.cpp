@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/random_inputs.h"
+#include "compiler/declared_sizes.h"
 #include "compiler/index_bound.h"
 #include "frontends/onnx/tensor.h"
 #include "support/text.h"
@@ -28,11 +29,14 @@ class InputBinder {
       if (!type.shape) continue;
       for (const Dim& dim : *type.shape) dim.collect_symbols(symbols_);
     }
-    for (const std::string& dim : request_.dims) XYNTRA_CHECK_OK(read_dim(dim));
+    bound_.sizes = request_.sizes;
     for (const std::string& shape : request_.shapes) XYNTRA_CHECK_OK(read_shape(shape));
     for (const std::string& file : request_.files) XYNTRA_CHECK_OK(read_file(file));
     choose_defaults();
-    for (const auto& [name, value] : bound_.sizes) XYNTRA_CHECK_OK(check_range(name, value));
+    for (const auto& [name, value] : bound_.sizes) {
+      const auto range = ranges_.find(name);
+      if (range != ranges_.end()) XYNTRA_CHECK_OK(check_range(name, value, range->second));
+    }
     for (ValueId id : graph_.inputs) XYNTRA_CHECK_OK(add_input(id));
     return std::move(bound_);
   }
@@ -57,27 +61,6 @@ class InputBinder {
     if (fresh || place->second == value) return {};
     return usage_error(source + ": the size '" + name + "' would be " + std::to_string(value) + ", but is " +
                        std::to_string(place->second) + " already");
-  }
-
-  Status check_range(const std::string& name, std::int64_t value) const {
-    const auto found = ranges_.find(name);
-    if (found == ranges_.end()) return {};
-    if (value >= found->second.low && value <= found->second.high) return {};
-    return usage_error("the size '" + name + "' is " + std::to_string(value) + ", outside of its range " +
-                       std::to_string(found->second.low) + ".." + std::to_string(found->second.high));
-  }
-
-  Status read_dim(const std::string& text) {
-    const std::size_t at = text.rfind('=');
-    const auto value =
-        at == std::string::npos ? std::nullopt : parse_i64(std::string_view(text).substr(at + 1));
-    if (!value || *value < 0) return usage_error("--dim " + text + ": expected NAME=SIZE, such as seq=128");
-    const std::string name = text.substr(0, at);
-    if (std::ranges::find(symbols_, name) == symbols_.end()) {
-      return usage_error("--dim " + text + ": the inputs have no size of this name; they have " +
-                         (symbols_.empty() ? "only fixed ones" : joined(symbols_, ", ")));
-    }
-    return bind_size(name, *value, "--dim " + text);
   }
 
   // Sizes that a shape gives to the symbols of a type.

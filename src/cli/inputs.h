@@ -14,7 +14,7 @@ struct InputRequest {
   std::vector<std::string>
       files;   // "x=x.npy", "x=x.pb", "all.npz", or a bare file for the next input in order
   std::vector<std::string> shapes;  // "x=1x128"
-  std::vector<std::string> dims;    // "seq=128"
+  SymbolBindings sizes;             // symbolic ones
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> bounds =
       {};  // of integer inputs by name, where the graph does not tell

@@ -1,6 +1,7 @@
 // xyntra kernel: kernel text on its own. Verifies it, shows what passes make of it, runs it on the simulator.
 #include "cli/random_inputs.h"
 #include "cli/verb.h"
+#include "compiler/declared_sizes.h"
 #include "kir/passes.h"
 #include "kir/sim.h"
 #include "support/file.h"
@@ -39,10 +40,9 @@ Result<kir::Kernel> passed(kir::Kernel kernel, const std::vector<std::string>& n
 Result<SymbolBindings> bound_sizes(const std::vector<std::string>& dims) {
   SymbolBindings sizes;
   for (const std::string& dim : dims) {
-    std::vector<std::string_view> parts = split(dim, '=');
-    auto size = parts.size() == 2 ? parse_i64(parts[1]) : std::nullopt;
-    if (!size || *size < 0) return usage_error("--dim takes NAME=SIZE, such as N=128, not '" + dim + "'");
-    sizes[std::string(parts[0])] = *size;
+    XYNTRA_TRY(auto size, parse_size(dim, "--dim "));
+    if (!sizes.insert(std::move(size)).second)
+      return usage_error("--dim " + dim + ": the size was given already");
   }
   return sizes;
 }

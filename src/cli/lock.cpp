@@ -24,9 +24,10 @@ std::string default_path(const std::string& model) {
 
 Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
   const std::string& path = flags.arguments[0];
-  XYNTRA_TRY(const Module module,
-             load_model(path, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(Module read, load_model(path, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
+  const Module& module = planning.module;
+  const CompileOptions& options = planning.options;
   auto made = make_lock(module, options);
   if (!made) return failure(std::move(made).error().in_file(path));
   XYNTRA_TRY(const std::vector<std::string> broken,

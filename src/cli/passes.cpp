@@ -49,16 +49,15 @@ void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
 
 Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
   if (flags.model.empty()) {
-    XYNTRA_TRY(const CompileOptions options, compile_options(Graph{}, flags.plan, session));
+    XYNTRA_TRY(const CompileOptions options, compile_options(flags.plan, session));
     list_steps(options, session);
     return ExitCode::Done;
   }
-  XYNTRA_TRY(const Module module,
-             load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
   PipelineLog log;
-  XYNTRA_CHECK_OK(make_plan(module.graph, options, &log));
-  list_records(log, module.graph.node_count(), session);
+  XYNTRA_CHECK_OK(make_plan(planning.module.graph, planning.options, &log));
+  list_records(log, planning.module.graph.node_count(), session);
   return ExitCode::Done;
 }
 

@@ -1,7 +1,7 @@
 #include "cli/plan_flags.h"
 
+#include "compiler/declared_sizes.h"
 #include "compiler/model_runner.h"
-#include "compiler/nominal_sizes.h"
 #include "report/contract.h"
 #include "report/patterns.h"
 #include "rewrite/user_rules.h"
@@ -22,10 +22,17 @@ bool is_given(const Session& session, const char* setting) {
 
 }  // namespace
 
+void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::string& what_for) {
+  syntax.push_back({"--dim", &dims,
+                    "NAME=SIZE " + what_for +
+                        ", such as seq=128; NAME=LOW..HIGH: sizes that may be run, such as seq=1..512, or "
+                        "seq=128..128, which fixes one; repeatable",
+                    "SIZE"});
+}
+
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
   declare_target(syntax, session);
-  syntax.push_back(
-      {"--dim", &flags.dims, "NAME=SIZE to count costs with, such as seq=128; repeatable", "SIZE"});
+  declare_dim(syntax, flags.dims, "to count costs with");
   syntax.push_back(
       {"--donate", &flags.donated,
        "input that its caller may give away, with room for the result that is it with more rows behind it; * "
@@ -83,10 +90,11 @@ void declare_contract_flags(Flags& syntax, Session& session) {
                  "exit code 1 if anything runs on the host");
 }
 
-Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session) {
+Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session,
+                                       SymbolBindings nominal) {
   CompileOptions options;
   XYNTRA_TRY(options.target, target_of(session));
-  XYNTRA_TRY(options.fusion.choose.nominal, nominal_sizes(graph, flags.dims, "--dim "));
+  options.fusion.choose.nominal = std::move(nominal);
   options.budget = session.budget();
   XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;
@@ -97,6 +105,14 @@ Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flag
     if (flags.off.contains(step.name)) step.turn_off(options);
   }
   return options;
+}
+
+Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session) {
+  Planning made;
+  XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, flags.dims, "--dim "));
+  XYNTRA_TRY(made.module, with_declared(std::move(module), declared, session.budget().get()));
+  XYNTRA_TRY(made.options, compile_options(flags, session, std::move(declared.sizes)));
+  return made;
 }
 
 Result<const Target*> target_for(const std::string& backend, const Session& session) {

@@ -13,12 +13,13 @@ namespace xyntra {
 struct PlanFigures;
 
 struct PlanFlags {
-  std::vector<std::string> dims;  // "seq=128"
+  std::vector<std::string> dims;  // "seq=128", "seq=1..512"
   std::vector<std::string> donated;  // names of inputs, or "*"
   std::set<std::string> off;  // names of steps
   std::string dump_after;
 };
 
+void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::string& what_for);
 // --target, --dim, --donate, --forbid, --precision, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 void declare_target(Flags& syntax, Session& session);
@@ -30,7 +31,16 @@ Result<Precision> precision_of(const Session& session);
 // --max-kernels, --max-bytes, --no-fallback
 void declare_contract_flags(Flags& syntax, Session& session);
 
-Result<CompileOptions> compile_options(const Graph& graph, const PlanFlags& flags, const Session& session);
+// `nominal`: sizes to count costs with.
+Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session,
+                                       SymbolBindings nominal = {});
+// A model as it is planned: with the ranges that --dim declares, sizes of one value being fixed as xyntra compile fixes
+// them. `options` count costs with the sizes that --dim gives.
+struct Planning {
+  Module module;
+  CompileOptions options;
+};
+Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session);
 // The target that a backend's plans are for: what --target names, where the backend runs plans for it, else its own.
 Result<const Target*> target_for(const std::string& backend, const Session& session);
 // Usage error where flags about plans go with a backend that runs none.

@@ -10,6 +10,7 @@
 #include "cli/user_cache.h"
 #include "cli/verb.h"
 #include "compiler/artifact.h"
+#include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "support/json.h"
@@ -172,7 +173,7 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
   }
   if (!flags.lock.empty() && !flags.plan.off.empty())
     return usage_error("a lock has its plan in it: --no-" + *flags.plan.off.begin() + " is not for it");
-  XYNTRA_TRY(CompileOptions compile, compile_options(module.graph, flags.plan, session));
+  XYNTRA_TRY(CompileOptions compile, compile_options(flags.plan, session));
   LockOptions locking = lock_options(compile, session);
   if (backend != "fused") {
     XYNTRA_TRY(compile.target, target_for(backend, session));
@@ -192,6 +193,7 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
 // What is run: a model, or an artifact, of which there are inputs and outputs but no graph.
 struct Subject {
   Module module;
+  SymbolBindings sizes;  // that --dim gives
   std::string backend = "cpu";
   std::optional<LoadedArtifact> artifact;
 };
@@ -200,7 +202,10 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
   Subject subject;
   if (!is_artifact(flags.model)) {
     XYNTRA_TRY(subject.backend, session.backend());
-    XYNTRA_TRY(subject.module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+    XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+    XYNTRA_TRY(DeclaredSizes declared, declared_sizes(read.graph, flags.plan.dims, "--dim "));
+    XYNTRA_TRY(subject.module, with_declared(std::move(read), declared, budget.get()));
+    subject.sizes = std::move(declared.sizes);
     return subject;
   }
   const std::string& asked = session.flags["run.backend"].value;
@@ -209,6 +214,9 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
   if (!flags.lock.empty()) return usage_error("an artifact has its plan in it: --lock is not for it");
   XYNTRA_TRY(subject.artifact, load_artifact(flags.model, session.threads()));
   subject.module = signature_of(*subject.artifact->model.program);
+  XYNTRA_TRY(DeclaredSizes declared, declared_sizes(subject.module.graph, flags.plan.dims, "--dim "));
+  XYNTRA_CHECK_OK(declare_ranges(subject.module, declared));
+  subject.sizes = std::move(declared.sizes);
   return subject;
 }
 
@@ -226,6 +234,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   const std::string& backend = subject.backend;
   const auto& artifact = subject.artifact;
   InputRequest request = flags.inputs;
+  request.sizes = subject.sizes;
   if (artifact) request.bounds = artifact->file->manifest().index_bounds;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
@@ -300,8 +309,7 @@ VerbAction declare_run(Flags& syntax, Session& session) {
                     "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
   syntax.push_back({"--shape", &flags->inputs.shapes,
                     "INPUT=SIZES of a random input, such as x=1x128; repeatable", "SHAPE"});
-  syntax.push_back(
-      {"--dim", &flags->inputs.dims, "NAME=SIZE of a symbolic size, such as seq=128; repeatable", "SIZE"});
+  declare_dim(syntax, flags->plan.dims, "of a random input");
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
   declare_portable(syntax, session);

@@ -17,10 +17,9 @@ struct VerifyFlags {
   PlanFlags planning;
 };
 
-Result<Plan> plan_for(const VerifyFlags& flags, const Module& module, const Session& session) {
-  XYNTRA_TRY(const CompileOptions options, compile_options(module.graph, flags.planning, session));
-  if (flags.lock.empty()) return make_plan(module.graph, options);
-  return load_lock_file(flags.lock, module, lock_options(options, session));
+Result<Plan> plan_for(const VerifyFlags& flags, const Planning& planning, const Session& session) {
+  if (flags.lock.empty()) return make_plan(planning.module.graph, planning.options);
+  return load_lock_file(flags.lock, planning.module, lock_options(planning.options, session));
 }
 
 std::string figure(double value) { return format_float(static_cast<float>(value)); }
@@ -57,10 +56,12 @@ Json to_json(const std::vector<PlanFinding::Checked>& rows) {
 Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
   if (!flags.plan) return usage_error("what to verify is missing: --plan");
   const auto budget = session.budget();
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
-  XYNTRA_TRY(const Plan plan, plan_for(flags, module, session));
+  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.planning, session));
+  const Module& module = planning.module;
+  XYNTRA_TRY(const Plan plan, plan_for(flags, planning, session));
   InputRequest request;
-  request.dims = flags.planning.dims;
+  request.sizes = planning.options.fusion.choose.nominal;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   XYNTRA_TRY(const BoundInputs bound, bind_inputs(module, request, budget));
   std::vector<Datum> inputs;

@@ -28,7 +28,7 @@ TEST(Inputs, IndicesStayWithinWhatTheyIndex) {
   const Module module = model();
   EXPECT_EQ(index_bound(module.graph, module.graph.find("ids"), {}), 5);
   EXPECT_EQ(index_bound(module.graph, module.graph.find("flag"), {}), std::nullopt);
-  auto bound = bind_inputs(module, {.files = {}, .shapes = {}, .dims = {"seq=1000"}, .seed = 3}, nullptr);
+  auto bound = bind_inputs(module, {.files = {}, .shapes = {}, .sizes = {{"seq", 1000}}, .seed = 3}, nullptr);
   ASSERT_TRUE(bound.has_value()) << bound.error().message;
   const Tensor& ids = bound->inputs[0].datum.tensor;
   EXPECT_EQ(ids.dims(), (Dims{2, 1000}));  // batch: the lowest size of its range
@@ -39,14 +39,14 @@ TEST(Inputs, IndicesStayWithinWhatTheyIndex) {
 
 TEST(Inputs, ShapesAndSizesMustAgree) {
   const Module module = model();
-  const auto message = [&](InputRequest request) {
+  const auto message = [&](const InputRequest& request) {
     auto bound = bind_inputs(module, request, nullptr);
     return bound ? "no error" : bound.error().message;
   };
-  EXPECT_EQ(message({.files = {}, .shapes = {"x=3x4", "ids=3x7"}, .dims = {}, .seed = 0}), "no error");
-  EXPECT_EQ(message({.files = {}, .shapes = {"x=3x4"}, .dims = {"batch=2"}, .seed = 0}),
+  EXPECT_EQ(message({.files = {}, .shapes = {"x=3x4", "ids=3x7"}, .sizes = {}, .seed = 0}), "no error");
+  EXPECT_EQ(message({.files = {}, .shapes = {"x=3x4"}, .sizes = {{"batch", 2}}, .seed = 0}),
             "--shape x=3x4: the size 'batch' would be 3, but is 2 already");
-  EXPECT_EQ(message({.files = {}, .shapes = {}, .dims = {"batch=9"}, .seed = 0}),
+  EXPECT_EQ(message({.files = {}, .shapes = {}, .sizes = {{"batch", 9}}, .seed = 0}),
             "the size 'batch' is 9, outside of its range 2..8");
 }
 
