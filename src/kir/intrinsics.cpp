@@ -63,6 +63,14 @@ constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
 constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
                                    tile(Read, DType::BF16)};
 constexpr std::array kTileMultiplyBytes{tile(Accumulate, DType::I32), tile_of_bytes(), tile_of_bytes()};
+constexpr PlaceRule parts_of_pairs() {
+  return {.access = Write, .box = Run, .length = 32, .shared = true, .memory = true, .dtype = DType::BF16};
+}
+constexpr PlaceRule whole_floats() {
+  return {.access = Read, .box = Run, .length = 16, .registers = true, .dtype = DType::F32};
+}
+constexpr std::array kSplitPairs{parts_of_pairs(), parts_of_pairs(), parts_of_pairs(), whole_floats(),
+                                 whole_floats()};
 constexpr std::array kMultiplyPairs{sums(DType::F32, 16), run(DType::BF16, 2, 3), run(DType::BF16, 32)};
 constexpr std::array kMultiplyQuads{sums(DType::F32, 4), run(DType::BF16, 4, 4), run(DType::BF16, 4, 4),
                                     run(DType::BF16, 8)};
@@ -93,6 +101,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
     case Intrinsic::TileMultiplyI8: return kTileMultiplyBytes;
+    case Intrinsic::SplitPairs: return kSplitPairs;
     case Intrinsic::MultiplyPairsBf16: return kMultiplyPairs;
     case Intrinsic::MultiplyQuadsBf16: return kMultiplyQuads;
     case Intrinsic::MultiplyQuadsI8: return kMultiplyQuadsOfBytes;
@@ -125,6 +134,7 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
     case Intrinsic::TileMultiplyI8:
+    case Intrinsic::SplitPairs:
     case Intrinsic::MultiplyPairsBf16:
     case Intrinsic::MultiplyQuadsBf16:
     case Intrinsic::MultiplyQuadsI8:

@@ -70,6 +70,9 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::MultiplyOctetsI8:
       each_lane([&](std::size_t i) { return multiply_bytes(context, step, i); });
       break;
+    case Intrinsic::SplitPairs:
+      each_lane([&](std::size_t i) { return split_pairs(context, step, i); });
+      break;
     case Intrinsic::MultiplyPairsBf16:
     case Intrinsic::MultiplyQuadsBf16:
       each_lane([&](std::size_t i) { return multiply_groups(context, step, i); });
@@ -424,6 +427,7 @@ bool Runner::tile_call(const Context& context, const Step& step, std::size_t lan
     for (std::size_t i = 0; i < 3; ++i) {
       if (!read_box(context, step, boxes[i], lane, by, elements)) return false;
       tiles[i] = floats(boxes[i], elements);
+      for (float& one : tiles[i]) one = flushed(one);
     }
     auto at = [](std::int64_t row, std::int64_t columns, std::int64_t column) {
       return static_cast<std::size_t>(row * columns + column);
@@ -432,10 +436,11 @@ bool Runner::tile_call(const Context& context, const Step& step, std::size_t lan
       for (std::int64_t j = 0; j < kRows; ++j) {
         float even = 0, odd = 0;
         for (std::int64_t p = 0; p < kPairs; ++p) {
-          even = std::fma(tiles[1][at(i, 32, 2 * p)], tiles[2][at(p, 32, 2 * j)], even);
-          odd = std::fma(tiles[1][at(i, 32, 2 * p + 1)], tiles[2][at(p, 32, 2 * j + 1)], odd);
+          even = flushed(std::fma(tiles[1][at(i, 32, 2 * p)], tiles[2][at(p, 32, 2 * j)], even));
+          odd = flushed(std::fma(tiles[1][at(i, 32, 2 * p + 1)], tiles[2][at(p, 32, 2 * j + 1)], odd));
         }
-        tiles[0][at(i, 16, j)] += even + odd;
+        float& sum = tiles[0][at(i, 16, j)];
+        sum = flushed(sum + flushed(even + odd));
       }
     }
     te::settle_nans(DType::F32, tiles[0].data(), static_cast<int>(tiles[0].size()));

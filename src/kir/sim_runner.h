@@ -1,6 +1,8 @@
 // Executes the steps of a compiled kernel; see sim.h. One file for plain steps, one for intrinsics.
 #pragma once
 
+#include <cfloat>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -47,6 +49,9 @@ struct Warpgroup {
   bool open = false;  // something was issued and not committed
   std::map<std::uint32_t, std::uint32_t> busy;  // accumulators, by buffer: the group that last used them
 };
+
+// Units for bf16 take numbers below 2^-126 for zero.
+inline float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0F, x) : x; }
 
 class Runner {
  public:
@@ -122,6 +127,7 @@ class Runner {
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
   // sim_units.cpp
+  bool split_pairs(const Context& context, const Step& step, std::size_t lane);
   bool multiply_groups(const Context& context, const Step& step, std::size_t lane);
   bool multiply_bytes(const Context& context, const Step& step, std::size_t lane);
   std::vector<std::int32_t> integers(const Box& box, const Elements& elements) const;

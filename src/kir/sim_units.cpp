@@ -1,5 +1,6 @@
 // Units that multiply a few neighbours along a sum, to their own digits.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cfloat>
 #include <cmath>
@@ -10,8 +11,6 @@
 
 namespace xyntra::kir::sim {
 namespace {
-
-float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0F, x) : x; }
 
 // As AVX512_BF16 adds two products to a sum.
 float with_pair(float sum, const float* a, const float* b) {
@@ -50,7 +49,41 @@ float with_quad(float sum, const float* a, const float* b) {
   return sum;
 }
 
+// The upper half of a float's bits after those of the parts before, and the rest.
+std::uint16_t take_part(float& rest, bool last) {
+  const auto bits = std::bit_cast<std::uint32_t>(rest) + (last ? 0U : 0x8000U);
+  rest -= std::bit_cast<float>(bits & 0xffff0000U);
+  return static_cast<std::uint16_t>(bits >> 16U);
+}
+
 }  // namespace
+
+bool Runner::split_pairs(const Context& context, const Step& step, std::size_t lane) {
+  constexpr std::size_t kParts = 3, kSides = 2;
+  const Toucher by = toucher(lanes(context).thread[lane]);
+  std::array<Box, kParts + kSides> boxes;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (!find_box(context, step, i, lane, boxes[i])) return false;
+  }
+  std::array<Elements, kParts> made;
+  Elements elements;
+  for (std::size_t side = 0; side < kSides; ++side) {
+    if (!read_box(context, step, boxes[kParts + side], lane, by, elements)) return false;
+    const std::vector<float> numbers = floats(boxes[kParts + side], elements);
+    for (std::size_t l = 0; l < numbers.size(); ++l) {
+      float rest = numbers[l];
+      for (std::size_t part = 0; part < kParts; ++part) {
+        const std::uint16_t bits = take_part(rest, part + 1 == kParts);
+        made[part].resize(numbers.size() * kSides * sizeof bits);
+        std::memcpy(&made[part][(l * kSides + side) * sizeof bits], &bits, sizeof bits);
+      }
+    }
+  }
+  for (std::size_t part = 0; part < kParts; ++part) {
+    if (!write_box(context, step, boxes[part], lane, by, made[part])) return false;
+  }
+  return true;
+}
 
 bool Runner::multiply_groups(const Context& context, const Step& step, std::size_t lane) {
   const Toucher by = toucher(lanes(context).thread[lane]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/lower_contraction.h"
+#include "schedule/lower_part_tiles.h"
 #include "schedule/lower_stage.h"
 
 namespace xyntra {
@@ -23,6 +24,7 @@ class KeyBlockLowering {
       : lowering_(lowering), blocks_(blocks), schedule_(schedule) {
     std::erase_if(schedule_.knobs, [](const Knob& one) { return one.name == "tile_columns"; });
     schedule_.knobs.push_back({"tile_columns", blocks_.tile_columns});
+    if (blocks_.parts) tiles_.emplace(lowering_, blocks_, blocks_.queries.queries());
   }
 
   std::vector<Stmt> phases() {
@@ -31,6 +33,10 @@ class KeyBlockLowering {
       lowering_.place(stage.target, Scope::Workspace);
       std::vector<Stmt> packed = StageLowering(lowering_, stage, stage.axes, false).phases();
       made.insert(made.end(), packed.begin(), packed.end());
+    }
+    if (tiles_) {
+      std::vector<Stmt> parts = tiles_->pack();
+      made.insert(made.end(), parts.begin(), parts.end());
     }
     std::vector<VarId> grid;
     for (VarId row : blocks_.rows) {
@@ -70,6 +76,7 @@ class KeyBlockLowering {
       lowering_.place_window(buffer, Scope::Shared, kept, {0, first, queries_});
     }
     for (te::BufferId flag : blocks_.flags) lowering_.place(flag, Scope::Shared);
+    if (blocks_.parts) lowering_.place(blocks_.parts->wide, Scope::Shared);
     VarId number = lowering_.loop("b", blocks_.count);
     Substitution bound = rows_;
     bound[blocks_.block.index] = Expr::variable(number);
@@ -90,14 +97,44 @@ class KeyBlockLowering {
         {Stmt::branch(choose, set_flags(), std::move(at_once)),
          Stmt::branch(too_large, std::move(again), group_by_group(blocks_.keep_weights, bound, first)),
          std::move(weighted)});
+    std::vector<Stmt> begin{row_by_row(blocks_.begin, rows_, first, {}), clear_flags()};
+    if (tiles_) {
+      one = Stmt::branch(lowering_.at(blocks_.parts->fits, bound), by_parts(bound, first), std::move(one));
+      begin.push_back(split_queries(first));
+    }
     if (blocks_.seen.defined()) {
       bound[blocks_.query.index] = first + Expr::index(queries_ - 1);
       const Expr seen = lowering_.at(blocks_.seen, bound), matters = lowering_.at(blocks_.matters, bound);
       one = Stmt::branch(seen | matters, std::move(one));
     }
     Stmt keys = Stmt::loop(LoopKind::Serial, number, std::move(one));
-    return Stmt::block({row_by_row(blocks_.begin, rows_, first, {}), clear_flags(), std::move(keys),
-                        row_by_row(blocks_.end, rows_, first, from)});
+    begin.push_back(std::move(keys));
+    begin.push_back(row_by_row(blocks_.end, rows_, first, from));
+    return Stmt::block(std::move(begin));
+  }
+
+  // The queries as parts, and whether they are fit for it.
+  Stmt split_queries(const Expr& first) {
+    const KeyBlockParts& parts = *blocks_.parts;
+    return Stmt::block({put(parts.wide, 0), group_by_group(parts.look_at_queries, rows_, first),
+                        tiles_->split_queries(rows_, {first, queries_})});
+  }
+
+  // One block of keys on tiles.
+  Stmt by_parts(const Substitution& bound, const Expr& first) {
+    const PartTiles::Queries queries{first, queries_};
+    const Expr choose = lowering_.at(blocks_.choose, bound),
+               too_large = lowering_.at(blocks_.too_large, bound);
+    Stmt at_once =
+        Stmt::block({clear_flags(), row_by_row(blocks_.before_weights, bound, first, {}),
+                     tiles_->weights(bound, queries), group_by_group(blocks_.check_weights, bound, first)});
+    Stmt again = Stmt::block(
+        {clear_flags(), tiles_->scores(bound, queries), group_by_group(blocks_.softmax, bound, first),
+         row_by_row(blocks_.correct, bound, first, {}), tiles_->split_weights(bound, queries)});
+    return Stmt::block(
+        {Stmt::branch(choose, set_flags(), std::move(at_once)),
+         Stmt::branch(too_large, std::move(again), group_by_group(blocks_.keep_weights, bound, first)),
+         tiles_->weighted(bound, queries)});
   }
 
   Stmt row_by_row(const std::vector<Stage>& stages, Substitution bound, const Expr& first, const Expr& from) {
@@ -119,10 +156,12 @@ class KeyBlockLowering {
   Stmt set_flags() { return put_flags(1); }
   Stmt put_flags(int value) {
     std::vector<Stmt> made;
-    for (te::BufferId flag : blocks_.flags)
-      made.push_back(Stmt::store(lowering_.placed(flag), {},
-                                 Expr::number(lowering_.formula().buffer(flag).dtype, value)));
+    for (te::BufferId flag : blocks_.flags) made.push_back(put(flag, value));
     return Stmt::block(std::move(made));
+  }
+  Stmt put(te::BufferId flag, int value) {
+    return Stmt::store(lowering_.placed(flag), {},
+                       Expr::number(lowering_.formula().buffer(flag).dtype, value));
   }
 
   Stmt group_by_group(const std::vector<Stage>& stages, Substitution bound, const Expr& first) {
@@ -148,6 +187,7 @@ class KeyBlockLowering {
   Schedule schedule_;
   Substitution rows_;
   std::int64_t queries_ = 1;  // that go through the keys together
+  std::optional<PartTiles> tiles_;
 };
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <numbers>
 
 #include "schedule/attention_parts.h"
+#include "schedule/float_parts.h"
+#include "schedule/tile_form.h"
 #include "te/index.h"
 
 namespace xyntra {
@@ -32,6 +34,10 @@ constexpr std::int64_t kWaste = 8;  // the part of the keys that may come on top
 // Weights that are added up to more than the first of these were made by too low a shift; scores that grow by so much that
 // sums so far shrink below the second may go on to. Values up to the third cannot become infinite by such weights.
 constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p30;
+// Of parts: so many queries at least use a key. Scores of factors up to the next are finite; values are larger by a factor while
+// they are multiplied, so that no part of one is lost, and weights are to be less by as much.
+constexpr std::int64_t kLeastUsers = 256;
+constexpr double kLargestFactor = 0x1p50, kPartScale = 0x1p24, kLargestPartSum = 0x1p60;
 
 // Register tiles: a line of so many vectors is loaded for each row's element, and panels of as many keys stay in the first
 // cache. With more vectors to a line there are fewer elements to load for as many products; columns of values must fill it.
@@ -43,13 +49,15 @@ struct TileShape {
 };
 constexpr TileShape kNarrowTiles{2, 256, {{{12, 8}, {8, 8}, {12, 4}, {8, 16}}}};
 constexpr TileShape kWideTiles{4, 128, {{{6, 16}, {4, 16}, {6, 8}, {4, 32}}}};
+constexpr TileShape kPartTiles{4, 128, {{{4, 64}, {4, 32}, {4, 16}, {6, 16}}}};  // twos of 16 queries
 
 class KeyBlockPreparation {
  public:
   KeyBlockPreparation(const Formula& formula, const Formula& ready, const Target& target)
       : formula_(formula),
         lanes_(target.vector_bits / 32),
-        many_registers_(lanes_ >= 16 && target.vector_registers >= 32) {
+        many_registers_(lanes_ >= 16 && target.vector_registers >= 32),
+        tiles_(many_registers_ && product_unit(target) == ProductUnit::Tiles) {
     made_.formula = ready;
   }
 
@@ -60,7 +68,8 @@ class KeyBlockPreparation {
     made_.query = parts_.query;
     made_.rows = parts_.rows;
     const bool filled = extent(parts_.column).constant() % (kWideTiles.vectors * lanes_) == 0;
-    const bool wide = many_registers_ && filled && choose_sizes(kWideTiles);
+    split_ = tiles_ && filled && can_split() && choose_sizes(kPartTiles);
+    const bool wide = split_ || (many_registers_ && filled && choose_sizes(kWideTiles));
     if (!wide && !choose_sizes(kNarrowTiles)) return std::nullopt;
     blocks();
     return std::move(made_);
@@ -70,6 +79,18 @@ class KeyBlockPreparation {
   const Dim& extent(VarId loop) const { return formula_.variable(loop).extent; }
   DType score_dtype() const { return parts_.score.dtype(); }
   DType sum_dtype() const { return parts_.value.dtype(); }
+
+  // Tiles go over 32 elements at a time, along either sum. What many queries use is worth being split.
+  bool can_split() const {
+    const std::int64_t depth = extent(parts_.depth).constant();
+    const bool even = depth % kTileDepth == 0 && kTileDepth % (depth / kTileDepth) == 0;
+    const std::set<VarId> of_keys = te::variables_of(parts_.of_keys);
+    Dim users = extent(made_.query);
+    for (VarId row : made_.rows) users = of_keys.count(row) ? users : users * extent(row);
+    const bool many = users.is_constant() && users.constant() >= kLeastUsers;
+    return many && even && score_dtype() == DType::F32 && sum_dtype() == DType::F32 &&
+           parts_.of_queries.dtype() == DType::F32 && parts_.of_keys.dtype() == DType::F32;
+  }
 
   // The least block that has so many queries, and is within `most` of them.
   QueryBlock block_for(std::int64_t queries, const QueryBlock& most) const {
@@ -261,10 +282,13 @@ class KeyBlockPreparation {
     growing_ = flag();
     begin();
     scores_of_block();
+    const Stage keys = made_.packed.back();
     values_of_block();
+    const Stage values = made_.packed.back();
     look_at_values();
     weights_of_block();
     softmax_of_block();
+    if (split_) split(keys, values);
     leave_out_unseen();
     end();
   }
@@ -343,7 +367,11 @@ class KeyBlockPreparation {
   }
   // Below, weights or their products with values may be subnormal, which processors are slow at. Such a weight adds nothing
   // to a sum of at least one, and to results less than they are rounded by, unless values are large.
-  Expr least_power() const { return Expr::number(score_dtype(), score_dtype() == DType::F32 ? -110 : -1000); }
+  // Nor may parts of weights be.
+  Expr least_power() const {
+    const double least = split_ ? -100 : -110;
+    return Expr::number(score_dtype(), score_dtype() == DType::F32 ? least : -1000);
+  }
 
   // A score in base two, so that differences need not be multiplied: undefined where it might become infinite by that.
   static Expr in_base_two(const Expr& score) {
@@ -383,7 +411,8 @@ class KeyBlockPreparation {
                                 at(scores_, {i, Expr::variable(turn) * Expr::index(lanes_) + l})),
                             Reducer::Sum, turn, total * at(again_, {i}) + Expr::accumulator(dtype))};
     made_.check_weights = {
-        any(too_large_, at(part_, {i, l}) > Expr::number(dtype, kLargestSum), {own, lane_})};
+        any(too_large_, at(part_, {i, l}) > Expr::number(dtype, split_ ? kLargestPartSum : kLargestSum),
+            {own, lane_})};
     made_.keep_weights = {map(total_, {i, l}, {own, lane_}, total + at(part_, {i, l}))};
     made_.too_large = not_equal(at(too_large_, {}), zero);
   }
@@ -398,32 +427,43 @@ class KeyBlockPreparation {
                          at(result_, {i, c}) * te::cast(sums, at(again_, {i})))};
   }
 
-  // The largest of values, infinite where one is not finite: of each block, and of all of them.
+  // A stage for the largest of what another makes, along its last axes.
+  Stage largest(const Expr& body, const Stage& of, std::ptrdiff_t inner, const Expr& finish) {
+    Stage made;
+    made.axes = {of.axes.begin(), of.axes.end() - inner};
+    made.store = {of.store.begin(), of.store.end() - inner};
+    made.reduction = {of.axes.end() - inner, of.axes.end()};
+    made.reducer = Reducer::Largest;
+    made.body = body;
+    made.finish = finish;
+    Shape shape = made_.formula.buffer(of.target).shape;
+    shape.resize(made.axes.size());
+    made.target = temporary(finish.dtype(), std::move(shape));
+    made_.packed.push_back(made);
+    return made;
+  }
+  // Of each block of what was packed, infinite where one is not finite.
+  Stage largest_of_block(const Stage& packed) {
+    const DType dtype = made_.formula.buffer(packed.target).dtype;
+    const Expr infinity = Expr::floating(dtype, std::numeric_limits<double>::infinity());
+    const Expr value = abs(at(packed.target, packed.store));
+    return largest(te::select(value < infinity, value, infinity), packed, 3, Expr::accumulator(dtype));
+  }
+  // It, where blocks of queries and keys read what was packed by `load`.
+  Expr seen_by(const Stage& found, const Expr& load) const {
+    std::vector<Expr> index = te::index_of(*load);
+    index.resize(found.axes.size());
+    return at(found.target, std::move(index));
+  }
+
+  // The largest of values: of each block, and of all of them.
   void look_at_values() {
-    const Stage values = made_.packed.back();
-    const Expr infinity = Expr::floating(sum_dtype(), std::numeric_limits<double>::infinity());
-    const Expr value = abs(at(values.target, values.store));
-    std::vector<Expr> index = te::index_of(*made_.weighted.body->operands[1]);
-    auto largest = [&](const Expr& body, const Stage& of, std::ptrdiff_t inner, const Expr& finish) {
-      Stage made;
-      made.axes = {of.axes.begin(), of.axes.end() - inner};
-      made.store = {of.store.begin(), of.store.end() - inner};
-      made.reduction = {of.axes.end() - inner, of.axes.end()};
-      made.reducer = Reducer::Largest;
-      made.body = body;
-      made.finish = finish;
-      Shape shape = made_.formula.buffer(of.target).shape;
-      shape.resize(made.axes.size());
-      made.target = temporary(finish.dtype(), std::move(shape));
-      index.resize(made.axes.size());
-      made_.packed.push_back(made);
-      return made;
-    };
-    const Expr found = Expr::accumulator(sum_dtype());
-    const Stage of_block = largest(te::select(value < infinity, value, infinity), values, 3, found);
-    largest_value_ = at(of_block.target, index);
-    const Stage of_all = largest(at(of_block.target, of_block.store), of_block, 1, lower_weights(found));
-    lowered_ = at(of_all.target, index);
+    const Expr& values = made_.weighted.body->operands[1];
+    const Stage of_block = largest_of_block(made_.packed.back());
+    largest_value_ = seen_by(of_block, values);
+    const Stage of_all = largest(at(of_block.target, of_block.store), of_block, 1,
+                                 lower_weights(Expr::accumulator(sum_dtype())));
+    lowered_ = seen_by(of_all, values);
 
     const Expr block = Expr::variable(made_.block),
                growing = not_equal(at(growing_, {}), Expr::number(score_dtype(), 0));
@@ -433,6 +473,69 @@ class KeyBlockPreparation {
   Expr has_large_values() const {
     return (largest_value_ > Expr::number(sum_dtype(), kLargestValue)) |
            not_equal(lowered_, Expr::number(score_dtype(), 0));
+  }
+
+  // ---- parts
+
+  // Those of panels, [..., panel, line, lane], which blocks of queries and keys read by `load`.
+  PartPanels parts_of(const Stage& panels, const Expr& load, double scale) {
+    const Shape shape = made_.formula.buffer(panels.target).shape;
+    const auto outer = static_cast<std::ptrdiff_t>(shape.size() - 3);
+    const Dim &across = shape[shape.size() - 3], &lines = shape[shape.size() - 2];
+    const std::int64_t width = shape.back().constant() / kTileColumns;  // tiles of a panel
+    PartPanels made;
+    made.outer.assign(panels.axes.begin(), panels.axes.begin() + outer);
+    made.tile = loop("c", across * width);
+    made.step = loop("s", floor_div(lines, kTileDepth));
+    made.line = loop("k", kTilePairs);
+    made.lane = loop("l", kTileColumns);
+    auto element = [&](std::int64_t side) {
+      const Expr c = Expr::variable(made.tile), tiles = Expr::index(width);
+      std::vector<Expr> index(panels.store.begin(), panels.store.begin() + outer);
+      index.push_back(floor_div(c, tiles));
+      index.push_back(Expr::variable(made.step) * Expr::index(kTileDepth) + Expr::index(side * kTilePairs) +
+                      Expr::variable(made.line));
+      index.push_back(mod(c, tiles) * Expr::index(kTileColumns) + Expr::variable(made.lane));
+      const Expr value = at(panels.target, std::move(index));
+      return scale == 1 ? value : value * Expr::number(DType::F32, scale);
+    };
+    made.low = element(0);
+    made.high = element(1);
+    Shape place(shape.begin(), shape.begin() + outer);
+    place.insert(place.end(),
+                 {across * width, floor_div(lines, kTileDepth), kFloatParts, kTilePairs, kTileDepth});
+    made.target = temporary(DType::BF16, std::move(place));
+    made.place = te::index_of(*load);
+    made.place.resize(static_cast<std::size_t>(outer));
+    return made;
+  }
+
+  void split(const Stage& keys, const Stage& values) {
+    const Expr i = Expr::variable(made_.query), d = Expr::variable(parts_.depth), b = Expr::variable(key_),
+               c = Expr::variable(parts_.column);
+    KeyBlockParts made;
+    made.depth = parts_.depth;
+    made.key = key_;
+    made.column = parts_.column;
+    made.depth_steps = extent(parts_.depth).constant() / kTileDepth;
+    made.key_steps = block_ / kTileDepth;
+    made.column_steps = extent(parts_.column).constant() / kTileDepth;
+    made.query = at(queries_, {i, d});
+    made.weight = at(scores_, {i, b});
+    const Expr &by_keys = made_.scores.body->operands[1], &by_values = made_.weighted.body->operands[1];
+    const Expr largest_key = seen_by(largest_of_block(keys), by_keys);
+    made.keys = parts_of(keys, by_keys, 1);
+    made.values = parts_of(values, by_values, kPartScale);
+    made.result = map(result_, {i, c}, {made_.query, parts_.column}, made_.weighted.body);
+    made.result.finish =
+        te::fma(Expr::accumulator(DType::F32), Expr::number(DType::F32, 1 / kPartScale), at(result_, {i, c}));
+    made.wide = temporary(DType::F32, {});
+    const Expr limit = Expr::number(DType::F32, kLargestFactor), zero = Expr::number(DType::F32, 0);
+    const VarId own = loop("i", lanes_);
+    const Expr element = at(queries_, {Expr::variable(made_.group) + Expr::variable(own), d});
+    made.look_at_queries = {any(made.wide, !(abs(element) < limit), {own, parts_.depth})};
+    made.fits = (largest_key < limit) & equal(at(made.wide, {}), zero) & !has_large_values();
+    made_.parts = std::move(made);
   }
 
   // What all weights are to be less by, where values are so large that they would add up to infinity.
@@ -513,6 +616,8 @@ class KeyBlockPreparation {
   const Formula& formula_;
   const std::int64_t lanes_;
   const bool many_registers_;
+  const bool tiles_;  // of bf16
+  bool split_ = false;  // products of f32 are made of parts, on tiles
   const TileShape* shape_ = &kNarrowTiles;
   std::int64_t width_ = 0;  // of a panel
   KeyBlocks made_;

@@ -37,6 +37,27 @@ struct QueryBlock {
   std::int64_t queries() const { return tile_rows * tiles; }
 };
 
+// Panels of a factor as parts: [..., column / 16, k / 32, part, k % 16, column % 16 and k / 16 % 2].
+struct PartPanels {
+  te::BufferId target;
+  std::vector<te::VarId> outer;  // loops of its dimensions before these
+  te::VarId tile, step, line, lane;  // of a column, and along k
+  te::Expr low, high;  // the two that stand side by side, 16 apart along k
+  std::vector<te::Expr> place;  // of a block's panels, where blocks of queries and keys read them
+};
+
+// The same with f32 factors as three bf16 each, on tiles (float_parts.h).
+struct KeyBlockParts {
+  te::VarId depth, key, column;
+  std::int64_t depth_steps = 0, key_steps = 0, column_steps = 0;  // 32 elements each
+  te::Expr query, weight;  // where they lie as f32
+  PartPanels keys, values;
+  te::Stage result;  // finishes with what the block adds to it
+  te::BufferId wide;  // whether a query has elements that are too large, or no numbers
+  std::vector<te::Stage> look_at_queries;  // group by group
+  te::Expr fits;  // where all factors are fit for it
+};
+
 struct KeyBlocks {
   te::Formula formula;  // the one given, with more loops and buffers; the stages below stand beside its own
   te::VarId block;  // of keys: which one
@@ -70,6 +91,8 @@ struct KeyBlocks {
   std::vector<te::Stage> softmax;  // group by group
   std::vector<te::Stage> correct;  // row by row
   te::Stage weighted;
+
+  std::optional<KeyBlockParts> parts;  // where the target has tiles
 };
 
 // Of a formula whose stages are scores, maximum, exponents, their sum and the weighted sum. `ready` has the same loops and

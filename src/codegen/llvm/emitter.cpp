@@ -336,6 +336,7 @@ Status KernelEmitter::call(const StmtNode& node) {
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
     return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
+  if (node.intrinsic == kir::Intrinsic::SplitPairs) return split_pairs(node);
   if (node.intrinsic == kir::Intrinsic::MultiplyPairsBf16) return multiply_pairs(node);
   if (node.intrinsic == kir::Intrinsic::MultiplyQuadsBf16) return multiply_quads(node);
   if (node.intrinsic == kir::Intrinsic::MultiplyQuadsI8) return multiply_quads_of_bytes(node);

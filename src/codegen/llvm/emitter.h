@@ -115,6 +115,7 @@ class KernelEmitter {
                    const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
 
   // units.cpp
+  Status split_pairs(const kir::StmtNode& node);
   Status multiply_pairs(const kir::StmtNode& node);
   Status multiply_quads(const kir::StmtNode& node);
   Status multiply_quads_of_bytes(const kir::StmtNode& node);

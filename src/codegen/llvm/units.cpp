@@ -4,6 +4,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
+
 #include "codegen/llvm/emitter.h"
 
 namespace xyntra::cpu_code {
@@ -44,6 +46,39 @@ void KernelEmitter::accumulate(const kir::Operand& sums, const Multiplication& h
   Value* before = marked(sums.buffer, b_.CreateAlignedLoad(type, at, Align(sizeof(float))));
   Value* after = b_.CreateIntrinsic(how.by, how.types, {before, left, right});
   marked(sums.buffer, b_.CreateAlignedStore(after, at, Align(sizeof(float))));
+}
+
+// Upper halves of two vectors' words go side by side by one shuffle. Nobody looks at the bits of a NaN on their way to a tile.
+Status KernelEmitter::split_pairs(const kir::StmtNode& node) {
+  constexpr unsigned kLanes = 16, kParts = 3;
+  constexpr std::uint32_t kUpper = 0xffff0000, kHalf = 0x8000;
+  const auto& o = node.operands;
+  auto* floats = FixedVectorType::get(b_.getFloatTy(), kLanes);
+  auto* words = FixedVectorType::get(b_.getInt32Ty(), kLanes);
+  auto* halves = FixedVectorType::get(b_.getInt16Ty(), 2 * kLanes);
+  auto word = [&](std::uint32_t value) { return b_.CreateVectorSplat(kLanes, b_.getInt32(value)); };
+  llvm::SmallVector<int, 2 * kLanes> upper;
+  for (int l = 0; l < static_cast<int>(kLanes); ++l) {
+    upper.push_back(2 * l + 1);
+    upper.push_back(2 * l + 1 + static_cast<int>(2 * kLanes));
+  }
+  std::array<Value*, 2> rest{load_run(o[kParts], floats, kLanes), load_run(o[kParts + 1], floats, kLanes)};
+  for (unsigned part = 0; part < kParts; ++part) {
+    const bool last = part + 1 == kParts;
+    std::array<Value*, 2> sides{};
+    for (std::size_t side = 0; side < sides.size(); ++side) {
+      Value* bits = b_.CreateBitCast(rest[side], words);
+      if (!last) bits = b_.CreateAdd(bits, word(kHalf));
+      sides[side] = b_.CreateBitCast(bits, halves);
+      if (!last)
+        rest[side] = b_.CreateFSub(rest[side], b_.CreateBitCast(b_.CreateAnd(bits, word(kUpper)), floats));
+    }
+    const Place at = place(o[part].buffer, analysis_.access(o[part]));
+    require(at.is_uniform(), "codegen: a run in lanes");
+    marked(o[part].buffer,
+           b_.CreateAlignedStore(b_.CreateShuffleVector(sides[0], sides[1], upper), at.pointer, Align(2)));
+  }
+  return {};
 }
 
 // The pair of a goes to every lane, by a broadcast that comes straight from memory.

@@ -246,6 +246,65 @@ TEST(Units, TilesOfBytesTakeAllSigns) {
   }
 }
 
+// Numbers below the smallest normal one count as zero, before and after each step.
+TEST(Units, TilesOfBf16GiveTheProcessorsDigits) {
+  const kir::Kernel kernel = parsed(
+      R"(kernel tiles(s: f32[512, 16, 16] global, a: bf16[512, 16, 32] global, b: bf16[512, 16, 32] global, y: f32[512, 16, 16] global out) {
+  register c: f32[16, 16]
+  register left: bf16[16, 32]
+  register right: bf16[16, 32]
+  grid i < 8 {
+    tile_load(c[0, 0], s[i, 0, 0], 16, 16)
+    tile_load(left[0, 0], a[i, 0, 0], 16, 32)
+    tile_load(right[0, 0], b[i, 0, 0], 16, 32)
+    tile_multiply_bf16(c[0, 0], left[0, 0], right[0, 0])
+    tile_store(y[i, 0, 0], c[0, 0], 16, 16)
+  }
+})");
+  for (const Range& range : kRanges) {
+    if (range.kept == 0xffffffff || range.set == 0x5f000000)
+      continue;  // what is no number has other bits there
+    SCOPED_TRACE(range.set);
+    expect_equal_bits(kernel, numbers(1, range.kept & 0x80ffffff, range.set, 256, 512, 512),
+                      has("amx_bf16") && allow_tiles().has_value());
+  }
+}
+
+// Three parts are the number, to the last digit.
+TEST(Units, PartsAddUpToTheNumber) {
+  const kir::Kernel kernel = parsed(
+      R"(kernel parts(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {
+  register x: f32[2, 16]
+  shared p: bf16[3, 16, 2]
+  grid i < 512 {
+    unrolled e < 2 { vector l < 16 { x[e, l] = s[i, e, l] } }
+    split_pairs(p[0, 0, 0], p[1, 0, 0], p[2, 0, 0], x[0, 0], x[1, 0])
+    unrolled n < 3 { unrolled e < 2 { vector l < 16 { y[i, n * 2 + e, l] = f32(p[n, l, e]) } } }
+  }
+})");
+  for (const Range& range : {Range{0x80ffffff, 0x3f000000}, Range{0x83ffffff, 0x1e000000}}) {
+    Numbers given = numbers(3, range.kept, range.set, 32, 1, 1);
+    std::vector<float> result(kItems * 96);
+    auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
+    const std::span<std::byte> arguments[] = {bytes(given.sums), bytes(given.a), bytes(given.b),
+                                              bytes(result)};
+    ASSERT_TRUE(kir::simulate(kernel, arguments).has_value());
+    KernelRunner runner(kernel);
+    auto buffers = runner.buffers();
+    buffers[0].set(given.sums);
+    ASSERT_EQ(0, runner.run(buffers));
+    EXPECT_EQ(buffers[3].as<float>(), result);
+    for (std::size_t i = 0; i < kItems; ++i) {
+      for (std::size_t l = 0; l < 32; ++l) {
+        const float x = given.sums[i * 32 + l], *part = &result[i * 96 + l];
+        ASSERT_EQ(part[0] + (part[32] + part[64]), x);
+        ASSERT_LE(std::abs(part[32]), std::abs(x) * 0x1p-8F);
+        ASSERT_LE(std::abs(part[64]), std::abs(x) * 0x1p-17F);
+      }
+    }
+  }
+}
+
 TEST(Units, PairsGiveTheProcessorsDigits) {
   for (const Range& range : kRanges) {
     SCOPED_TRACE(range.set);

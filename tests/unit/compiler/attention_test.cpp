@@ -312,5 +312,150 @@ TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {
   }
 }
 
+// ---- parts of f32 on tiles of bf16
+
+bool has_parts(const Plan& plan) {
+  const auto text = kernels_of(plan);
+  return text.has_value() && text->find("split_pairs") != std::string::npos;
+}
+
+// Sums as long as one step and two; blocks of queries and keys that do not come out even; masks; shared heads; later keys unseen.
+const Attention kParts[] = {{1, 1, 256, 512, 32, 64},
+                            {1, 1, 290, 590, 64, 64, true},
+                            {4, 1, 64, 640, 32, 64, false, true},
+                            {1, 1, 260, 512, 32, 128}};
+
+// softmax(q kᵀ / √d) v in float64, of one head without a mask.
+std::vector<double> in_doubles(const Attention& attention, const std::vector<Datum>& inputs) {
+  const auto q = inputs[0].tensor.view<float>(), k = inputs[1].tensor.view<float>(),
+             v = inputs[2].tensor.view<float>();
+  const auto depth = static_cast<std::size_t>(attention.depth),
+             columns = static_cast<std::size_t>(attention.columns);
+  std::vector<double> made;
+  for (std::size_t i = 0; i < q.size() / depth; ++i) {
+    std::vector<double> weights(k.size() / depth), result(columns);
+    double total = 0;
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      double score = 0;
+      for (std::size_t d = 0; d < depth; ++d)
+        score += static_cast<double>(q[i * depth + d]) * static_cast<double>(k[j * depth + d]);
+      total += weights[j] = std::exp(score / std::sqrt(static_cast<double>(depth)));
+      for (std::size_t c = 0; c < columns; ++c)
+        result[c] += weights[j] * static_cast<double>(v[j * columns + c]);
+    }
+    for (double element : result) made.push_back(element / total);
+  }
+  return made;
+}
+
+double largest_error(const std::vector<float>& got, const std::vector<double>& expected) {
+  double error = 0, largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error = std::max(error, std::abs(static_cast<double>(got[i]) - expected[i]));
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  return error / largest;
+}
+
+bool has_tiles() { return host_target().name == (*find_target("amx"))->name; }
+// Where there are tiles, on them: it takes less time, and the first test shows that bits are the same.
+std::vector<float> made_by_parts(const Plan& plan, const std::vector<Datum>& inputs) {
+  return has_tiles() ? executed(plan, inputs, 1) : simulated(plan, inputs);
+}
+
+TEST(AttentionByParts, IsWhatFormulasSay) {
+  const Target& amx = **find_target("amx");
+  for (const Attention& attention : kParts) {
+    SCOPED_TRACE(attention.keys.constant());
+    const auto inputs = inputs_of(attention, attention.queries.constant(), attention.keys.constant());
+    const Plan plan = plan_for(attention, amx);
+    EXPECT_TRUE(has_parts(plan));
+    const std::vector<float> got = simulated(plan, inputs);
+    expect_near(got, evaluated(plan, inputs));
+    if (!has_tiles()) continue;
+    for (int threads : {1, 2}) EXPECT_TRUE(same_bits(executed(plan, inputs, threads), got)) << threads;
+  }
+}
+
+// Two parts instead of three would be off by 1e-5, sums of bf16 by 1e-3.
+TEST(AttentionByParts, HasTheDigitsOfF32) {
+  const Attention attention{1, 1, 256, 512, 64, 64};
+  auto inputs = inputs_of(attention, 256, 512);
+  for (const float scale : {1.0F, 1e-37F}) {
+    for (float& value : inputs[2].tensor.mutable_view<float>()) value *= scale;
+    const std::vector<double> expected = in_doubles(attention, inputs);
+    const double parts = largest_error(made_by_parts(plan_for(attention, **find_target("amx")), inputs),
+                                       expected),
+                 whole =
+                     largest_error(simulated(plan_for(attention, **find_target("avx512")), inputs), expected);
+    EXPECT_LE(parts, 1.2 * whole) << scale;
+    EXPECT_LE(parts, 3e-6) << scale;
+  }
+}
+
+// Factors that are too large for it, or no numbers, are multiplied as they are.
+TEST(AttentionByParts, LargeFactorsStayWhole) {
+  const Attention attention{1, 1, 256, 512, 32, 64};
+  const Plan plan = plan_for(attention, **find_target("amx"));
+  const float kHuge = 3e38F;
+  for (const auto& [input, element] : {std::pair<std::size_t, float>{0, kHuge},
+                                       {0, -kInfinity},
+                                       {1, kHuge},
+                                       {1, kInfinity},
+                                       {1, std::nanf("")},
+                                       {2, kHuge},
+                                       {2, -kInfinity}}) {
+    SCOPED_TRACE(std::to_string(input) + " " + std::to_string(element));
+    auto inputs = inputs_of(attention, 256, 512);
+    for (std::size_t other = 0; other < 2 && element == kHuge; ++other) {
+      for (float& value : inputs[other].tensor.mutable_view<float>()) value = value * 1e-38F;
+    }
+    inputs[input].tensor.mutable_view<float>()[40] = element;
+    std::vector<float> got = made_by_parts(plan, inputs), expected = evaluated(plan, inputs);
+    for (auto* results : {&got, &expected}) {
+      for (float& one : *results) one = input == 2 && element == kHuge ? one / kHuge : one;
+    }
+    expect_near(got, expected);
+  }
+}
+
+// Shifts that are chosen anew, and weights that are far apart.
+TEST(AttentionByParts, ScoresMayGrowAndFall) {
+  const Attention attention{1, 1, 256, 512, 32, 64, true};
+  const Plan plan = plan_for(attention, **find_target("amx"));
+  EXPECT_TRUE(has_parts(plan));
+  auto inputs = inputs_of(attention, 256, 512);
+  for (float& value : inputs[2].tensor.mutable_view<float>()) value *= 0.1F;  // scores of 512 have few digits
+  for (const float slope : {-1.0F, 0.05F, 1.0F, 100.0F}) {
+    SCOPED_TRACE(slope);
+    auto mask = inputs[3].tensor.mutable_view<float>();
+    for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = slope * static_cast<float>(i % 512);
+    expect_near(made_by_parts(plan, inputs), evaluated(plan, inputs));
+  }
+}
+
+TEST(AttentionByParts, KeysMayBeCountedWhenItRuns) {
+  const Attention attention{1, 1, 256, Dim::symbol("t"), 32, 64};
+  const Plan plan = plan_for(attention, **find_target("amx"));
+  EXPECT_TRUE(has_parts(plan));
+  for (const int keys : {512, 600, 40}) {
+    SCOPED_TRACE(keys);
+    const auto inputs = inputs_of(attention, 256, keys);
+    expect_near(made_by_parts(plan, inputs), evaluated(plan, inputs));
+  }
+}
+
+// Splitting keys takes time that few queries do not give back; sums go in steps of 32.
+TEST(AttentionByParts, IsForManyQueriesAndWholeSteps) {
+  const Target& amx = **find_target("amx");
+  EXPECT_TRUE(has_parts(plan_for({1, 1, 256, 512, 64, 64}, amx)));
+  EXPECT_TRUE(has_parts(plan_for({2, 1, 128, 512, 64, 64}, amx))) << "heads that share keys";
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 128, 512, 64, 64}, amx)));
+  EXPECT_FALSE(has_parts(plan_for({1, 1, Dim::symbol("s"), 512, 64, 64}, amx)));
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 48, 64}, amx)));
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 80}, amx)));
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 64}, **find_target("avx512"))));
+}
+
 }  // namespace
 }  // namespace xyntra
