@@ -195,7 +195,8 @@ class Fuser {
     for (const ExprNode* load : readers.loads) {
       const std::vector<Expr> index = index_of(*load);
       for (std::size_t d = 0; d < index.size(); ++d) {
-        if (reads_data(index[d]) && !(writers.size() == 1 && keeps_bounds(writers[0], d))) return false;
+        if (!reads_data(index[d])) continue;
+        if (load->op != ExprOp::Load || writers.size() != 1 || !keeps_bounds(writers[0], d)) return false;
       }
     }
     std::int64_t work = 0;
@@ -224,7 +225,11 @@ class Fuser {
     const Expr& place = stage.store[dimension];
     if (place->op != ExprOp::Var) return false;
     const Dim& size = formula_.buffer(stage.target).shape[dimension];
-    bool kept = false;
+    bool kept = false, counted = false;  // what is computed from a place is not the same for one that is data
+    for_each_value_node(stage.body, [&](const ExprNode& node) {
+      counted = counted || (node.op == ExprOp::Var && node.var == place->var);
+    });
+    if (counted) return false;
     for (const ExprNode* load : loads_[writer]) {
       const std::vector<Expr> index = index_of(*load);
       for (std::size_t d = 0; d < index.size(); ++d) {
