@@ -106,7 +106,8 @@ typedef struct xyntra_options {
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
-      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32; "winograd": 3x3
+      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32; "bf16x3": f32
+                    products with weights from three bf16 parts of each factor, where the target has tiles; "winograd": 3x3
                     convolutions with fewer multiplications */
   const char* const*
       donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */

@@ -63,10 +63,12 @@ void declare_forbid(Flags& syntax, Session& session) {
 }
 
 void declare_precision_flag(Flags& syntax, Session& session) {
-  declare_setting(
-      syntax, session, "--precision", "plan.precision", "NAME",
-      "f32; bf16: factors of f32 products are rounded to it, sums stay f32; winograd: 3x3 convolutions "
-      "with fewer multiplications (both precision-changing)");
+  declare_setting(syntax, session, "--precision", "plan.precision", "NAME",
+                  "f32; bf16: factors of f32 products are rounded to it, sums stay f32; bf16x3: f32 products "
+                  "with weights "
+                  "from three bf16 parts of each factor, where the target has tiles; winograd: 3x3 "
+                  "convolutions with fewer "
+                  "multiplications (all precision-changing)");
 }
 
 Result<Precision> precision_of(const Session& session) {

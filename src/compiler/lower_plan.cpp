@@ -6,9 +6,8 @@
 
 #include "fusion/compose.h"
 #include "fusion/extensions.h"
-#include "fusion/winograd.h"
+#include "fusion/ready_constants.h"
 #include "interp/execute.h"
-#include "schedule/winograd.h"
 #include "te/layout.h"
 
 namespace xyntra {
@@ -52,7 +51,7 @@ class PlanLowering {
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
-    XYNTRA_TRY(const WinogradConstants transformed, winograd_constants(pieces_, plan_.groups));
+    XYNTRA_TRY(const ReadyConstants ready, ready_constants(pieces_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
@@ -66,8 +65,8 @@ class PlanLowering {
       made.kind = ProgramValue::Kind::Constant;
       made.index = static_cast<std::uint32_t>(program.constants.size());
       Tensor tensor = value.constant.aligned();
-      if (auto tile = transformed.find(ValueId(v)); tile != transformed.end()) {
-        XYNTRA_TRY(tensor, winograd_weights(tensor, tile->second));
+      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+        XYNTRA_TRY(tensor, made_of->second(tensor));
       }
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
         XYNTRA_TRY(tensor, laid_out(tensor, layout->second));

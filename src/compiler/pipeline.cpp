@@ -12,6 +12,7 @@
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
 #include "fusion/memory_needs.h"
+#include "fusion/part_products.h"
 #include "fusion/skip_border.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
@@ -109,6 +110,8 @@ Status fuse(Compilation& work) {
   XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
+  if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
+    take_parts(work.plan.graph, work.grouping, *work.options.target, options.choose);
   skip_borders(work.plan.graph, work.grouping, *work.options.target);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;

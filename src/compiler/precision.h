@@ -10,6 +10,7 @@ namespace xyntra {
 enum class Precision : std::uint8_t {
   F32,  // nothing
   Bf16,  // factors of f32 products are rounded to it: compiler/round_products.h
+  Bf16x3,  // f32 products of three bf16 for each factor: schedule/part_products.h
   Winograd  // windows of 3 × 3 with fewer multiplications: schedule/winograd.h
 };
 const char* name_of(Precision precision);  // "bf16"

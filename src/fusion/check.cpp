@@ -5,10 +5,12 @@
 
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
+#include "fusion/part_products.h"
 #include "fusion/skip_border.h"
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
+#include "schedule/part_products.h"
 #include "schedule/window_border.h"
 #include "schedule/winograd.h"
 #include "support/text.h"
@@ -114,6 +116,11 @@ class LegalityChecker {
       if (WinogradTransform::of(knob_of(group.schedule, "output")) == nullptr)
         return bad_model("the schedule 'winograd' has no tiles of this size");
       choice = std::move(*winograd);
+    }
+    if (group.schedule.name == kParts) {
+      auto parts = parts_choice(plan_.graph, group, formula, choice, target_, options);
+      if (!parts) return bad_model("the schedule 'parts' does not take it");
+      choice = std::move(*parts);
     }
     if (std::ranges::find(group.schedule.knobs, kSkipBorder, &Knob::name) != group.schedule.knobs.end()) {
       if (!may_skip_border(plan_.graph, group, formula, target_))

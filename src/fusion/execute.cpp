@@ -1,10 +1,9 @@
 #include "fusion/execute.h"
 
 #include "fusion/compose.h"
-#include "fusion/winograd.h"
+#include "fusion/ready_constants.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
-#include "schedule/winograd.h"
 #include "support/guarded.h"
 #include "support/threads.h"
 #include "te/compose.h"
@@ -30,13 +29,13 @@ class PlanRunner::State {
     bindings_.clear();
     XYNTRA_CHECK_OK(takes(inputs));
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
-    XYNTRA_TRY(const WinogradConstants transformed, winograd_constants(pieces_, plan_.groups));
+    XYNTRA_TRY(const ReadyConstants ready, ready_constants(pieces_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       if (!value.is_constant()) continue;
       values_[v] = Datum::of(value.constant.aligned());
-      if (auto tile = transformed.find(ValueId(v)); tile != transformed.end()) {
-        XYNTRA_TRY(values_[v].tensor, winograd_weights(values_[v].tensor, tile->second));
+      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+        XYNTRA_TRY(values_[v].tensor, made_of->second(values_[v].tensor));
       }
       auto layout = layouts_.find(ValueId(v));
       if (layout == layouts_.end()) continue;

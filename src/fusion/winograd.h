@@ -1,7 +1,5 @@
-// Which groups are windows by Winograd (schedule/winograd.h), and what that means for their weights.
+// Which groups are windows by Winograd (schedule/winograd.h).
 #pragma once
-
-#include <map>
 
 #include "fusion/groups.h"
 
@@ -16,8 +14,7 @@ std::optional<Choice> winograd_choice(const Graph& graph, const Group& group, co
                                       const Choice& as_window, const Target& target,
                                       const ChooseOptions& options);
 
-// Constants that lie in memory transformed, with the size of a tile. BadModel error where readers disagree about one.
-using WinogradConstants = std::map<ValueId, std::int64_t>;
-Result<WinogradConstants> winograd_constants(const Pieces& pieces, const std::vector<Group>& groups);
+// Invalid where the group has no weights of this form.
+ValueId winograd_weights_of(const Group& group, const te::Formula& formula);
 
 }  // namespace xyntra

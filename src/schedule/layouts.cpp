@@ -7,6 +7,7 @@
 #include <set>
 
 #include "schedule/choose.h"
+#include "schedule/part_products.h"
 #include "schedule/strides.h"
 #include "schedule/tile_form.h"
 #include "schedule/turned_weights.h"
@@ -266,6 +267,7 @@ class LayoutChooser {
   Wish packed(std::size_t g, const te::BufferInfo& buffer) const {
     std::int64_t tile = knob(groups_[g], "tile_columns");
     auto uses = accesses(formulas_[g], buffer.id);
+    if (groups_[g].schedule.name == kParts) return {};  // weights lie in panels of parts already
     if (groups_[g].schedule.name == "tiles") {
       auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
       return axes ? Wish(paired_layout(buffer.shape.size(), *axes, target_, buffer.dtype)) : Wish();
@@ -401,6 +403,12 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
     require(made.has_value(), "a group's window is not one that its schedule takes");
     formula = std::move(*made);
   }
+  const bool parts = group.schedule.name == kParts;
+  if (parts) {
+    auto made = parts_formula(formula);
+    require(made.has_value(), "a group's product is not one that its schedule takes");
+    formula = std::move(*made);
+  }
   for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
     const te::BufferInfo& buffer = formula.buffers[b];
     if (buffer.role == te::BufferRole::Temporary) continue;
@@ -410,7 +418,7 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
     te::lay_out(formula, buffer.id, layout->second);
     any = true;
   }
-  if (any && !winograd) te::fuse(formula);  // its stages are what the schedule is about
+  if (any && !winograd && !parts) te::fuse(formula);  // its stages are what the schedule is about
 }
 
 }  // namespace xyntra

@@ -35,7 +35,8 @@ LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& grou
 using LayoutsByValue = std::map<ValueId, Layout>;
 LayoutsByValue layouts_of(const std::vector<ValueLayout>& layouts);
 // The formula of a group over the memory of its operands and results, as they lie there. Windows by Winograd become the
-// stages of that, since their weights lie in memory transformed (schedule/winograd.h).
+// stages of that, since their weights lie in memory transformed (schedule/winograd.h); products of parts read weights as these
+// (schedule/part_products.h).
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts);
 
 }  // namespace xyntra

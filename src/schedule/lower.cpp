@@ -10,6 +10,7 @@
 #include "schedule/lower_dot.h"
 #include "schedule/lower_groups.h"
 #include "schedule/lower_key_blocks.h"
+#include "schedule/lower_part_products.h"
 #include "schedule/lower_rows.h"
 #include "schedule/lower_stage.h"
 #include "schedule/lower_strips.h"
@@ -404,6 +405,60 @@ Result<kir::Kernel> lower_by_winograd(const te::Formula& formula, const Schedule
   internal_error("lowering: no kernel by winograd");
 }
 
+// What comes before in rows, then the split, the products on tiles, and what follows.
+Stmt lower_parts(Lowering& lowering, const Schedule& schedule, const PartProducts& products) {
+  const te::Formula& formula = lowering.formula();
+  const std::size_t split = products.split;
+  for (std::size_t s = split; s < formula.stages.size(); ++s) {
+    te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
+      const bool between = te::is_load(node) && formula.buffer(node.buffer).role == BufferRole::Temporary;
+      if (between && !lowering.is_placed(node.buffer)) lowering.place(node.buffer, Scope::Workspace);
+    });
+  }
+  std::vector<Stmt> phases;
+  if (split > 0) {
+    phases.push_back(lower_row_items(lowering, 0, split, false));
+    if (!phases.back().defined()) return {};
+  }
+  lowering.place_temporaries(Scope::Workspace);
+  phases.push_back(lower_split(lowering, products));
+  TileRegisters registers;
+  const PartLoops parts{products.left, products.right, &registers};
+  const std::size_t last = split + static_cast<std::size_t>(products.stretches);
+  for (std::size_t s = split + 1; s < formula.stages.size(); ++s) {
+    std::vector<Stmt> made = s <= last ? lower_tiles(lowering, formula.stages[s], parts)
+                                       : tiled_or_plain(lowering, formula.stages[s], schedule);
+    if (made.empty()) return {};
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+// Where no tiles can be made of it, weights are added up from their parts in plain loops.
+Result<kir::Kernel> lower_by_parts(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                                   const SymbolBindings& nominal, const std::string& name,
+                                   std::vector<RefusedForm>* refused) {
+  te::Formula merged = formula;
+  te::merge_axes(merged);
+  merged = ignore_nan_in_maxima(merged);
+  std::string reason = "a product is of another form";
+  if (const auto products = prepare_parts(merged)) {
+    Lowering lowering(products->formula, target, nominal, name);
+    if (Stmt body = lower_parts(lowering, schedule, *products); body.defined()) {
+      kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+      Status proved = kir::verify(kernel);
+      if (proved) return kernel;
+      reason = proved.error().message;
+    }
+  }
+  if (refused != nullptr) refused->push_back({name, schedule.name, reason});
+  Lowering lowering(merged, target, nominal, name);
+  Stmt body = lower_stages(lowering, schedule);
+  kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+  XYNTRA_CHECK_OK(kir::verify(kernel));
+  return kernel;
+}
+
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
@@ -414,6 +469,8 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
   };
   if (schedule.name == kWinograd && target.kind == TargetKind::Cpu)
     return lower_by_winograd(formula, schedule, target, nominal, name, refused);
+  if (schedule.name == kParts && target.kind == TargetKind::Cpu)
+    return lower_by_parts(formula, schedule, target, nominal, name, refused);
   te::Formula merged = formula;
   if (schedule.name == "tiles") join_digits(merged);
   te::merge_axes(merged);

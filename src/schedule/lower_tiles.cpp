@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "schedule/float_parts.h"
 #include "schedule/nested_loops.h"
 #include "schedule/prepare_tiles.h"
 
@@ -30,20 +31,40 @@ constexpr std::int64_t kBlockRows = kAcross * kRows;
 constexpr std::int64_t kTileBytes = 1024;
 constexpr std::int64_t kSumPastCaches =
     512;  // memory takes two lines of results meanwhile, and is not waited for
+// Steps of products of parts, each of which adds to a sum six times: the error grows with that.
+constexpr std::int64_t kLongestPiece = 12;
 constexpr std::int64_t kWrittenOut = 4;  // rows of results between two steps; more of them are a loop
 
 // ---- the products
 
 class TilesLowering {
  public:
-  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows)
-      : lowering_(lowering), stage_(stage), form_(std::move(form)), tile_(rows), depth_(form_.depth()) {
-    sum_ = lowering_.scratch("sum", form_.sum(), {kAcross, kAcross, kRows, kColumns}, Scope::Register);
-    left_ = lowering_.scratch("left", form_.a.dtype(), {kAcross, kRows, depth_}, Scope::Register);
-    right_ = lowering_.scratch("right", form_.b.dtype(), {kAcross, kPairs, depth_}, Scope::Register);
+  TilesLowering(Lowering& lowering, const Stage& stage, TileForm form, TileRows rows, const PartLoops& parts)
+      : lowering_(lowering),
+        stage_(stage),
+        form_(std::move(form)),
+        tile_(rows),
+        parts_(parts),
+        depth_(form_.depth()) {
+    if (in_parts())
+      std::erase_if(form_.deeper, [&](VarId loop) { return loop == parts.left || loop == parts.right; });
+    TileRegisters own;
+    TileRegisters& tiles = parts.registers != nullptr ? *parts.registers : own;
+    if (!tiles.sum.valid()) {
+      auto registers = [&](const char* name, DType dtype, const Shape& shape) {
+        return lowering_.scratch(name, dtype, shape, Scope::Register);
+      };
+      tiles.sum = registers("sum", form_.sum(), {kAcross, kAcross, kRows, kColumns});
+      tiles.left = registers("left", form_.a.dtype(), {kAcross, kRows, depth_});
+      tiles.right = registers("right", form_.b.dtype(), {kAcross, kPairs, depth_});
+    }
+    sum_ = tiles.sum;
+    left_ = tiles.left;
+    right_ = tiles.right;
     const std::int64_t k = extent(form_.k).constant();
     steps_ = k / depth_;
     tail_ = k % depth_;
+    if (in_parts()) pieces_ = (steps_ + kLongestPiece - 1) / kLongestPiece;
     if (lowering_.leaves(stage_.target) && sum_length() >= kSumPastCaches)
       past_caches_ = lowering_.outgrows(stage_.target, lowering_.target().l2_bytes);
     stored_together_ =
@@ -84,6 +105,9 @@ class TilesLowering {
   struct Near {
     bool panels = false, rows = false;
   };
+
+  bool in_parts() const { return parts_.left.valid(); }
+  std::int64_t part_count() const { return in_parts() ? kFloatParts : 1; }
 
   std::int64_t sum_length() const {
     std::int64_t length = 1;
@@ -135,7 +159,8 @@ class TilesLowering {
     Expr first = over(tile_.axis, ceil_div(blocks, group)) * Expr::index(group);
     if (!outside) columns();
     block.bound = std::move(bound);
-    kept_ = lowering_.scratch("c", form_.sum(), {kSlots, kBlockRows, kAcross * kColumns}, Scope::Shared);
+    kept_ = lowering_.scratch("c", form_.sum(), {kSlots * pieces_, kBlockRows, kAcross * kColumns},
+                              Scope::Shared);
     Stmt body = Lowering::where_any(rows, over_blocks(block, first, group));
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     return in_loops(LoopKind::Grid, grid, std::move(body));
@@ -252,28 +277,43 @@ class TilesLowering {
   Operand right(std::int64_t v) const {
     return place(right_, {Expr::index(v), Expr::index(0), Expr::index(0)});
   }
-  Operand kept(const Block& block, std::size_t u, std::int64_t v) const {
-    return place(kept_,
-                 {block.slot, Expr::index(static_cast<std::int64_t>(u) * kRows), Expr::index(v * kColumns)});
+  // Where piece `piece` of a block's sums is kept.
+  Expr slot_of(const Block& block, std::int64_t piece) const {
+    return pieces_ == 1 ? block.slot : block.slot * Expr::index(pieces_) + Expr::index(piece);
+  }
+  Operand kept(const Block& block, std::int64_t piece, std::size_t u, std::int64_t v) const {
+    return place(kept_, {slot_of(block, piece), Expr::index(static_cast<std::int64_t>(u) * kRows),
+                         Expr::index(v * kColumns)});
   }
 
   // Sums of one block; between the steps the results of the block before, whose first row is `finished`.
   Stmt sums_of(const Block& block, const std::vector<RowTile>& along, const Block* before,
                const Expr& finished) {
-    std::vector<Stmt> made, out;
+    std::vector<Stmt> made;
+    clear(block, along, made);
+    made.push_back(products(block, along, before, finished));
+    keep(block, along, pieces_ - 1, made);
+    return Stmt::block(std::move(made));
+  }
+
+  void clear(const Block& block, const std::vector<RowTile>& along, std::vector<Stmt>& made) const {
+    for (std::size_t u = 0; u < along.size(); ++u) {
+      for (std::int64_t v = 0; v < block.panels; ++v)
+        made.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
+    }
+  }
+
+  void keep(const Block& block, const std::vector<RowTile>& along, std::int64_t piece,
+            std::vector<Stmt>& made) const {
     for (std::size_t u = 0; u < along.size(); ++u) {
       for (std::int64_t v = 0; v < block.panels; ++v) {
-        made.push_back(Stmt::call(Intrinsic::TileZero, {sum(u, v)}));
         // As many rows as there are, where that is known: tiles of no others are made that high.
         const bool few = along[u].rows.defined() && along[u].rows.is_constant();
-        out.push_back(Stmt::call(
-            Intrinsic::TileStore,
-            {kept(block, u, v), sum(u, v), few ? number(along[u].rows) : number(kRows), number(kColumns)}));
+        made.push_back(Stmt::call(Intrinsic::TileStore,
+                                  {kept(block, piece, u, v), sum(u, v),
+                                   few ? number(along[u].rows) : number(kRows), number(kColumns)}));
       }
     }
-    made.push_back(products(block, along, before, finished));
-    made.insert(made.end(), out.begin(), out.end());
-    return Stmt::block(std::move(made));
   }
 
   Stmt products(const Block& block, const std::vector<RowTile>& along, const Block* before,
@@ -309,8 +349,15 @@ class TilesLowering {
     const std::int64_t room = steps_in_cache();
     std::int64_t kept = std::min(steps_, room);
     if (windowed && !(counted && windows * in_line <= room)) kept = 0;
-    part(0, kept, {true, rows});
-    part(kept, steps_ - kept, {false, rows});
+    for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+      const std::int64_t first = piece * steps_ / pieces_, end = (piece + 1) * steps_ / pieces_;
+      const std::int64_t near = std::clamp(kept, first, end);
+      part(first, near - first, {true, rows});
+      part(near, end - near, {false, rows});
+      if (piece + 1 == pieces_) break;
+      keep(block, along, piece, steps);
+      clear(block, along, steps);
+    }
     const Expr last = Expr::index(steps_);
     if (tail_ > 0)
       steps.push_back(with_results(one_step(block, bound, along, last, tail_, {kept > 0, rows}), last));
@@ -340,7 +387,9 @@ class TilesLowering {
 
   // A panel is read again for the next block of rows. As many of its first steps stay in the innermost cache meanwhile as fill
   // two thirds of it; if the others came in, too, each would be gone before its turn.
-  std::int64_t steps_in_cache() const { return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes); }
+  std::int64_t steps_in_cache() const {
+    return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes * part_count());
+  }
   // Rows are read again a panel later, when all the others have passed. So they stay outside, and leave the cache to panels and to
   // sums on their way to results. Not so rows that lie apart: with a piece of one, the cache brings the next piece of it along.
   bool rows_pass_by() const {
@@ -354,9 +403,29 @@ class TilesLowering {
   // 32 of k (64 bytes), or those that are left.
   Stmt one_step(const Block& block, Substitution bound, const std::vector<RowTile>& along, const Expr& step,
                 std::int64_t depth, const Near& near) {
-    const auto multiply = form_.sum() == DType::I32 ? Intrinsic::TileMultiplyI8 : Intrinsic::TileMultiplyBf16;
     bound[form_.k.index] = step * Expr::index(depth_);
     std::vector<Stmt> made;
+    if (!in_parts()) {
+      load_panels(block, bound, near, made);
+      if (depth == depth_) fetch_next(block, bound, made);
+      multiply(block, bound, along, depth, near, true, made);
+      return Stmt::block(std::move(made));
+    }
+    PartProduct before{-1, -1};
+    for (const PartProduct& product : kPartProducts) {
+      bound[parts_.left.index] = Expr::index(product.left);
+      bound[parts_.right.index] = Expr::index(product.right);
+      if (product.right != before.right) {
+        load_panels(block, bound, near, made);
+        fetch_next(block, bound, made);
+      }
+      multiply(block, bound, along, depth, near, product.left != before.left, made);
+      before = product;
+    }
+    return Stmt::block(std::move(made));
+  }
+
+  void load_panels(const Block& block, Substitution bound, const Near& near, std::vector<Stmt>& made) {
     for (std::int64_t v = 0; v < block.panels; ++v) {
       bound[form_.n.index] = block.column + Expr::index(v * kColumns);
       Expr panel = lowering_.body(form_.b, bound).value;
@@ -366,21 +435,27 @@ class TilesLowering {
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
                                  number(pairs_loaded()), number(depth_), number(pairs), number(1)}));
     }
-    if (depth == depth_) fetch_next(block, bound, made);
+  }
+
+  // Tiles of rows with the panels that are loaded; the tiles are, too, where `load` is false.
+  void multiply(const Block& block, Substitution bound, const std::vector<RowTile>& along, std::int64_t depth,
+                const Near& near, bool load, std::vector<Stmt>& made) {
+    const auto multiply = form_.sum() == DType::I32 ? Intrinsic::TileMultiplyI8 : Intrinsic::TileMultiplyBf16;
     for (std::size_t u = 0; u < along.size(); ++u) {
       // From where the first row lies the others follow, across lines too.
       if (tile_.outer.valid()) bound[tile_.outer.index] = Expr::index(0);
       if (tile_.axis.valid()) bound[tile_.axis.index] = along[u].first;
       Expr rows = lowering_.body(form_.a, bound).value;
       Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
-      made.push_back(Stmt::call(
-          near.rows ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
-          {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
-           number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
+      if (load) {
+        made.push_back(Stmt::call(
+            near.rows ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
+            {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
+             number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
+      }
       for (std::int64_t v = 0; v < block.panels; ++v)
         made.push_back(Stmt::call(multiply, {sum(u, v), left(u), right(v)}));
     }
-    return Stmt::block(std::move(made));
   }
 
   // Where no step is whole, tiles are as small as the sum is short.
@@ -417,7 +492,9 @@ class TilesLowering {
       Substitution bound = block.bound;
       tile_.bind(bound, m);
       bound[form_.n.index] = column;
-      const Expr value = Expr::load(kept_, form_.sum(), {block.slot, kept, within});
+      Expr value = Expr::load(kept_, form_.sum(), {slot_of(block, 0), kept, within});
+      for (std::int64_t piece = 1; piece < pieces_; ++piece)
+        value = value + Expr::load(kept_, form_.sum(), {slot_of(block, piece), kept, within});
       Lowering::Body result{{}, value};
       if (stage_.finish.defined()) result = lowering_.body(stage_.finish, bound, value);
       Stmt store = lowering_.store(stage_, bound, std::move(result), past_caches_);
@@ -443,22 +520,24 @@ class TilesLowering {
   const Stage& stage_;
   TileForm form_;
   TileRows tile_;
+  PartLoops parts_;
   kir::BufferId sum_, left_, right_, kept_;
   bool stored_together_ = false;  // results of two panels
   Expr past_caches_;  // when results go there
   std::int64_t depth_ = kTileDepth;  // of a step along k
+  std::int64_t pieces_ = 1;  // of sums that are kept apart until they are results
   std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones, and what is left
 };
 
 }  // namespace
 
-std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage) {
+std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage, const PartLoops& parts) {
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   if (product_unit(lowering.target(), form->a.dtype()) != ProductUnit::Tiles) return {};
   auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
-  return TilesLowering(lowering, stage, std::move(*form), *rows).phases();
+  return TilesLowering(lowering, stage, std::move(*form), *rows, parts).phases();
 }
 
 }  // namespace xyntra

@@ -18,7 +18,19 @@
 
 namespace xyntra {
 
+// Tile registers, which several stages of a kernel share: there are eight.
+struct TileRegisters {
+  kir::BufferId sum = {}, left = {}, right = {};
+};
+
+// Where factors are parts of f32 (schedule/float_parts.h): the loops over those of a and of b. A step takes the six largest of
+// their products.
+struct PartLoops {
+  te::VarId left = {}, right = {};
+  TileRegisters* registers = nullptr;  // made by the first stage
+};
+
 // Phases of a stage that was made ready.
-std::vector<kir::Stmt> lower_tiles(Lowering& lowering, const te::Stage& stage);
+std::vector<kir::Stmt> lower_tiles(Lowering& lowering, const te::Stage& stage, const PartLoops& parts = {});
 
 }  // namespace xyntra

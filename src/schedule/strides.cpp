@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "schedule/lowering.h"
+#include "schedule/part_products.h"
 #include "schedule/winograd.h"
 #include "te/merge.h"
 
@@ -186,7 +187,9 @@ class StrideCount {
 
 std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                         const SymbolBindings& nominal) {
-  if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == "view") return 0;
+  if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == kParts ||
+      schedule.name == "view")
+    return 0;
   if (schedule.name == kWinograd && formula.stages.size() > 1)
     return StrideCount(formula, target, nominal).by_winograd();
   Formula merged = formula;

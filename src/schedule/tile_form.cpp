@@ -313,7 +313,7 @@ bool panels_are_outside(const Lowering& lowering, const Stage& stage, const Tile
   const std::int64_t element = bits_of(form.a.dtype()) / 8;
   std::int64_t a = element, b = element * size(form.n);  // bytes
   for (VarId loop : te::variables_of(form.a)) a *= size(loop);
-  for (VarId loop : stage.reduction) b *= size(loop);
+  for (VarId loop : stage.reduction) b *= te::variables_of(form.b).count(loop) ? size(loop) : 1;
   const std::int64_t room = lowering.target().l2_bytes / 2;
   const std::int64_t again_a = a <= room ? 0 : a * size(form.n) / columns_together;
   const std::int64_t again_b = b <= room ? 0 : b * row_groups;

@@ -238,7 +238,8 @@ TEST(CppApi, PrecisionIsAskedForByName) {
     const xyntra::Model model(window, {.precision = "f16"});
     ADD_FAILURE();
   } catch (const xyntra::Failure& failure) {
-    EXPECT_NE(std::string(failure.what()).find("there is no precision 'f16'; there are f32, bf16, winograd"),
+    EXPECT_NE(std::string(failure.what())
+                  .find("there is no precision 'f16'; there are f32, bf16, bf16x3, winograd"),
               std::string::npos)
         << failure.what();
   }

@@ -1,0 +1,49 @@
+#include "fusion/ready_constants.h"
+
+#include <algorithm>
+
+#include "fusion/compose.h"
+#include "fusion/part_products.h"
+#include "fusion/winograd.h"
+#include "schedule/part_products.h"
+#include "schedule/winograd.h"
+
+namespace xyntra {
+namespace {
+
+bool reads(const Group& group, ValueId value) {
+  return std::ranges::find(group.inputs, value) != group.inputs.end();
+}
+
+}  // namespace
+
+bool are_its_own(const Graph& graph, const std::vector<Group>& groups, ValueId weights) {
+  if (!weights.valid() || !graph.value(weights).is_constant()) return false;
+  const auto readers =
+      std::ranges::count_if(groups, [weights](const Group& group) { return reads(group, weights); });
+  return readers == 1 && std::ranges::find(graph.outputs, weights) == graph.outputs.end();
+}
+
+Result<ReadyConstants> ready_constants(const Pieces& pieces, const std::vector<Group>& groups) {
+  ReadyConstants found;
+  for (const Group& group : groups) {
+    const bool winograd = group.schedule.name == kWinograd, parts = group.schedule.name == kParts;
+    if (!winograd && !parts) continue;
+    const te::Formula formula = compose(pieces, group.nodes, group.inputs, group.outputs);
+    const ValueId weights = winograd ? winograd_weights_of(group, formula) : part_weights_of(group, formula);
+    if (!are_its_own(pieces.graph(), groups, weights))
+      return bad_model("the schedule '" + group.schedule.name + "' needs weights of its own");
+    if (winograd) {
+      found[weights] = [output = knob_of(group.schedule, "output")](const Tensor& constant) {
+        return winograd_weights(constant, output);
+      };
+    } else {
+      found[weights] = [depth = part_weights(formula)->depth](const Tensor& constant) {
+        return weights_in_parts(constant, depth);
+      };
+    }
+  }
+  return found;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,232 @@
+// Products of f32 from three bf16 parts of each factor: what the plan says, that every backend computes the same, and how many digits are right.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/lock.h"
+#include "interp/evaluator.h"
+#include "runtime/code/tiles.h"
+#include "schedule/part_products.h"
+#include "types/float_formats.h"
+#include "unit/compiler/plan_testing.h"
+
+namespace xyntra {
+namespace {
+
+// Numbers of many digits, some of them small.
+Tensor spread_numbers(const Dims& dims, std::uint32_t seed) {
+  Tensor tensor = *Tensor::allocate(DType::F32, dims);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (float& value : tensor.mutable_view<float>()) {
+    state = state * 1664525U + 1013904223U;
+    const double mantissa = static_cast<double>(state >> 4) / (1 << 27) - 1;
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(std::ldexp(mantissa, -static_cast<int>(state >> 29)));
+  }
+  return tensor;
+}
+
+struct Layer {
+  Dim rows = 64;
+  std::int64_t depth = 64, columns = 64;
+  bool turned = false;  // the weight lies [n, k], for Gemm
+  bool normed = false;  // rows are normed first
+};
+
+ValueId product_of(Graph& graph, ValueId x, const Layer& layer, Tensor weights) {
+  const ValueId w = graph.add_constant("w", std::move(weights));
+  if (!layer.turned) return graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}, {}, "product"));
+  return graph.output_of(graph.add_node("Gemm", {x, w}, {"p"}, {{"transB", std::int64_t{1}}}, "product"));
+}
+
+Dims weight_dims(const Layer& layer) {
+  return layer.turned ? Dims{layer.columns, layer.depth} : Dims{layer.depth, layer.columns};
+}
+
+// gelu(norm(x) w + b)
+Graph model_of(const Layer& layer) {
+  Graph graph;
+  ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{layer.rows, layer.depth}));
+  if (layer.normed) {
+    const ValueId scale = graph.add_constant("scale", spread_numbers({layer.depth}, 3));
+    x = graph.output_of(graph.add_node("LayerNormalization", {x, scale}, {"normed"}));
+  }
+  const ValueId p = product_of(graph, x, layer, spread_numbers(weight_dims(layer), 1));
+  const ValueId b = graph.add_constant("b", spread_numbers({layer.columns}, 2));
+  const ValueId s = graph.output_of(graph.add_node("Add", {p, b}, {"s"}));
+  graph.outputs = {graph.output_of(graph.add_node("Gelu", {s}, {"y"}))};
+  EXPECT_TRUE(infer_types(graph).has_value());
+  return graph;
+}
+
+CompileOptions in_parts(const char* target = "amx") {
+  CompileOptions options;
+  options.target = *find_target(target);
+  options.precision = Precision::Bf16x3;
+  options.fusion.choose.nominal = {{"m", 64}};
+  return options;
+}
+
+Plan plan_for(const Graph& graph, const CompileOptions& options = in_parts()) {
+  auto plan = make_plan(graph, options);
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  return std::move(*plan);
+}
+
+const Group* part_group(const Plan& plan) {
+  for (const Group& group : plan.groups) {
+    if (group.schedule.name == kParts) return &group;
+  }
+  return nullptr;
+}
+
+bool has_tiles_here() { return host_target().name == "amx" && allow_tiles().has_value(); }
+
+std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) {
+  EvaluatorOptions options;
+  options.float64 = true;
+  auto evaluator = Evaluator::create(graph, options);
+  EXPECT_TRUE(evaluator.has_value());
+  auto results = evaluator->run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < (*results)[0].tensor.count(); ++i)
+    values.push_back((*results)[0].tensor.element_as_f64(i));
+  return values;
+}
+
+// The root of the mean square of errors, as a share of that of the elements.
+double error_of(const std::vector<float>& got, const std::vector<double>& expected) {
+  EXPECT_EQ(got.size(), expected.size());
+  double errors = 0, all = 0;
+  for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+    errors += std::pow(got[i] - expected[i], 2);
+    all += std::pow(expected[i], 2);
+  }
+  return std::sqrt(errors / all);
+}
+
+void check(const Layer& layer, std::int64_t rows) {
+  SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(layer.depth) + " " +
+               std::to_string(layer.columns));
+  const Graph graph = model_of(layer);
+  const Plan plan = plan_for(graph);
+  ASSERT_NE(part_group(plan), nullptr);
+  const std::vector<Datum> inputs{Datum::of(spread_numbers({rows, layer.depth}, 7))};
+  const std::vector<double> truth = exact(graph, inputs);
+  EXPECT_LT(error_of(evaluated(plan, inputs), truth), 4e-6);  // one long sum
+  auto lowered = lower_plan(plan, {});
+  ASSERT_TRUE(lowered.has_value());
+  for (const RefusedForm& form : lowered->refused) ADD_FAILURE() << form.form << ": " << form.reason;
+  const std::vector<float> made = simulated(plan, inputs);
+  EXPECT_LT(error_of(made, truth), 2.5e-7);
+  if (!has_tiles_here()) return;
+  for (int threads : {1, 2, 4}) EXPECT_EQ(executed(plan, inputs, threads), made) << threads << " threads";
+}
+
+TEST(PartProducts, EveryBackendComputesTheSame) {
+  check({}, 64);
+  check({.rows = 37, .depth = 96, .columns = 50}, 37);  // rows and columns that fill no tile
+  check({.rows = 100, .depth = 1088, .columns = 33}, 100);
+  check({.rows = 48, .depth = 2048, .columns = 40, .normed = true}, 48);  // sums in two stretches
+  check({.rows = 300, .depth = 32, .columns = 96, .turned = true}, 300);
+  check({.rows = 64, .depth = 96, .columns = 64, .normed = true}, 64);
+  check({.rows = 45, .depth = 64, .columns = 48, .turned = true, .normed = true}, 45);
+}
+
+TEST(PartProducts, TakeAnyNumberOfRows) {
+  for (std::int64_t rows : {1, 15, 16, 33, 200}) {
+    check({.rows = Dim::symbol("m"), .depth = 64, .columns = 64}, rows);
+    check({.rows = Dim::symbol("m"), .depth = 96, .columns = 40, .normed = true}, rows);
+  }
+}
+
+TEST(PartProducts, WeightsAreTheSumOfTheirParts) {
+  const Tensor weights = spread_numbers({64, 33}, 5);
+  auto parts = weights_in_parts(weights, 0);
+  ASSERT_TRUE(parts.has_value());
+  EXPECT_EQ(parts->dims(), (Dims{3, 3, 1, 2, 16, 32}));
+  const auto from = weights.view<float>();
+  const auto to = parts->view<std::uint16_t>();
+  for (std::size_t k = 0; k < 64; ++k) {
+    for (std::size_t n = 0; n < 33; ++n) {
+      double sum = 0;
+      for (std::size_t q = 0; q < 3; ++q) {
+        const std::size_t line = ((n / 16 * 3 + q) * 2 + k / 32) * 16 + k % 16;
+        sum += static_cast<double>(bf16_to_f32(to[line * 32 + n % 16 * 2 + k / 16 % 2]));
+      }
+      ASSERT_EQ(sum, static_cast<double>(from[k * 33 + n])) << k << " " << n;
+    }
+  }
+  EXPECT_FALSE(weights_in_parts(weights, 1).has_value());  // 33 along the sum
+}
+
+// A kernel of plain multiply-adds has an error of its own; parts have no more.
+TEST(PartProducts, ErrorsAreThoseOfF32) {
+  const Graph graph = model_of({.rows = 64, .depth = 1024, .columns = 64});
+  CompileOptions plain = in_parts();
+  plain.precision = Precision::F32;
+  const std::vector<Datum> inputs{Datum::of(spread_numbers({64, 1024}, 7))};
+  const std::vector<double> truth = exact(graph, inputs);
+  const double in_f32 = error_of(simulated(plan_for(graph, plain), inputs), truth),
+               parts = error_of(simulated(plan_for(graph), inputs), truth);
+  EXPECT_LT(parts, in_f32);
+  EXPECT_GT(parts, 0);
+}
+
+TEST(PartProducts, AreTakenOnlyWhereAskedForAndWhereTheyGain) {
+  const Graph graph = model_of({});
+  CompileOptions plain = in_parts();
+  plain.precision = Precision::F32;
+  EXPECT_EQ(part_group(plan_for(graph, plain)), nullptr);
+  EXPECT_EQ(part_group(plan_for(graph, in_parts("avx512"))), nullptr);  // no tiles
+  CompileOptions in_order = in_parts();
+  in_order.rewrite.allow_reassociating = in_order.fusion.choose.allow_reassociating = false;
+  EXPECT_EQ(part_group(plan_for(graph, in_order)), nullptr);
+  const Plan plan = plan_for(graph);
+  ASSERT_NE(part_group(plan), nullptr);
+  EXPECT_EQ(part_group(plan)->schedule.exactness, Exactness::PrecisionChanging);
+  EXPECT_EQ(part_group(plan_for(model_of({.rows = 4}))), nullptr);  // weights are read longer
+  EXPECT_EQ(part_group(plan_for(model_of({.depth = 48}))), nullptr);
+  EXPECT_EQ(part_group(plan_for(model_of({.columns = 8}))), nullptr);
+}
+
+TEST(PartProducts, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
+  auto taken = [](float weight, bool shared) {
+    Graph graph;
+    const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{64, 64}));
+    Tensor weights = spread_numbers({64, 64}, 1);
+    weights.mutable_view<float>()[100] = weight;
+    const ValueId p = product_of(graph, x, {}, std::move(weights));
+    graph.outputs = {p};
+    if (shared) graph.outputs = {graph.output_of(graph.add_node("Add", {p, graph.find("w")}, {"y"}))};
+    EXPECT_TRUE(infer_types(graph).has_value());
+    return part_group(plan_for(graph)) != nullptr;
+  };
+  EXPECT_TRUE(taken(1, false));
+  EXPECT_FALSE(taken(INFINITY, false));
+  EXPECT_FALSE(taken(NAN, false));
+  EXPECT_FALSE(taken(3e38F, false));
+  EXPECT_FALSE(taken(1, true));
+}
+
+TEST(PartProducts, LocksSayItAndAreRefusedWhereItIsForbidden) {
+  Module module;
+  module.graph = model_of({});
+  const CompileOptions options = in_parts();
+  auto lock = make_lock(module, options);
+  ASSERT_TRUE(lock.has_value()) << lock.error().message;
+  EXPECT_NE(lock->text.find("schedule parts \"precision-changing\""), std::string::npos) << lock->text;
+  LockOptions loading;
+  auto plan = load_lock(lock->text, module, loading);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const std::vector<Datum> inputs{Datum::of(spread_numbers({64, 64}, 7))};
+  EXPECT_EQ(simulated(*plan, inputs), simulated(plan_for(module.graph), inputs));
+  loading.allow_precision_changing = false;
+  auto refused = load_lock(lock->text, module, loading);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("precision-changing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xyntra
