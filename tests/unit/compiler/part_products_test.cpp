@@ -141,6 +141,49 @@ TEST(PartProducts, TakeAnyNumberOfRows) {
   }
 }
 
+// Two loops count along the sum: heads, and what each of them gives.
+TEST(PartProducts, HeadsAreReadWhereTheyLie) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{4, 48, 32}));
+  const std::vector<std::int64_t> order{1, 0, 2};
+  const ValueId turned = graph.output_of(graph.add_node("Transpose", {x}, {"turned"}, {{"perm", order}}));
+  Tensor sizes = *Tensor::allocate(DType::I64, {2});
+  sizes.mutable_view<std::int64_t>()[0] = 48;
+  sizes.mutable_view<std::int64_t>()[1] = 128;
+  const ValueId rows =
+      graph.output_of(graph.add_node("Reshape", {turned, graph.add_constant("sizes", sizes)}, {"rows"}));
+  graph.outputs = {product_of(graph, rows, {}, spread_numbers({128, 64}, 1))};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  const Plan plan = plan_for(graph);
+  ASSERT_EQ(plan.groups.size(), 1U);
+  ASSERT_NE(part_group(plan), nullptr);
+  const std::vector<Datum> inputs{Datum::of(spread_numbers({4, 48, 32}, 7))};
+  const std::vector<double> truth = exact(graph, inputs);
+  EXPECT_LT(error_of(evaluated(plan, inputs), truth), 1e-6);
+  const std::vector<float> made = simulated(plan, inputs);
+  EXPECT_LT(error_of(made, truth), 2.5e-7);
+  if (!has_tiles_here()) return;
+  EXPECT_EQ(executed(plan, inputs, 2), made);
+}
+
+// What cannot be split is NaN in its row, and nowhere else.
+TEST(PartProducts, RowsThatAreNotFiniteStayByThemselves) {
+  const Graph graph = model_of({});
+  const Plan plan = plan_for(graph);
+  Tensor rows = spread_numbers({64, 64}, 7);
+  const std::vector<float> before = simulated(plan, {Datum::of(rows.aligned())});
+  Tensor broken = spread_numbers({64, 64}, 7);
+  broken.mutable_view<float>()[64 * 5 + 3] = INFINITY;
+  const std::vector<float> after = simulated(plan, {Datum::of(broken)});
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (i / 64 == 5) {
+      ASSERT_TRUE(std::isnan(after[i])) << i;
+    } else {
+      ASSERT_EQ(after[i], before[i]) << i;
+    }
+  }
+}
+
 TEST(PartProducts, WeightsAreTheSumOfTheirParts) {
   const Tensor weights = spread_numbers({64, 33}, 5);
   auto parts = weights_in_parts(weights, 0);
