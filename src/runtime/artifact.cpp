@@ -4,12 +4,12 @@
 #include <set>
 
 #include "runtime/code/image.h"
-#include "runtime/code/tiles.h"
 #include "support/file.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
 #include "support/text.h"
 #include "target/target.h"
+#include "target/tiles.h"
 
 namespace xyntra {
 namespace {

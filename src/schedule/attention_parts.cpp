@@ -195,6 +195,42 @@ std::optional<AttentionParts> attention_parts(const Formula& formula) {
   return AttentionReader(formula).run();
 }
 
+// By the rules of derivatives, where factors are known.
+std::optional<double> steepness(const Expr& score) {
+  if (score->op == ExprOp::Accumulator) return 1;
+  std::vector<double> of;
+  for (const Expr& operand : score->operands) {
+    const std::optional<double> one = steepness(operand);
+    if (!one) return std::nullopt;
+    of.push_back(*one);
+  }
+  if (std::ranges::all_of(of, [](double one) { return one == 0; })) return 0;
+  auto factor = [&](std::size_t operand) -> std::optional<double> {
+    const Expr& one = score->operands[operand];
+    return one.is_constant() && is_float(one.dtype()) ? std::optional(std::abs(one->float_value))
+                                                      : std::nullopt;
+  };
+  switch (score->op) {
+    case ExprOp::Neg:
+    case ExprOp::Cast:
+    case ExprOp::Abs:
+    case ExprOp::Tanh: return of[0];
+    case ExprOp::Add:
+    case ExprOp::Sub: return of[0] + of[1];
+    case ExprOp::Min:
+    case ExprOp::Max: return std::max(of[0], of[1]);
+    case ExprOp::Select: return of[0] == 0 ? std::optional(std::max(of[1], of[2])) : std::nullopt;
+    case ExprOp::Mul:
+      if (const auto known = factor(0)) return *known * of[1];
+      if (const auto known = factor(1)) return of[0] * *known;
+      return std::nullopt;
+    case ExprOp::Div:
+      if (const auto known = factor(1)) return of[0] / *known;
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
 int powers_for_keys(const Dim& keys) {
   constexpr int kUnknown = 24;
   return keys.is_constant() ? std::bit_width(static_cast<std::uint64_t>(keys.constant())) : kUnknown;

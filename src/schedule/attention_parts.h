@@ -30,6 +30,9 @@ struct AttentionParts {
 // Nothing where the stages are of another form.
 std::optional<AttentionParts> attention_parts(const te::Formula& formula);
 
+// By how much a score moves at most when the sum of its products moves by one; nothing where it cannot be told.
+std::optional<double> steepness(const te::Expr& score);
+
 // Where division comes last, weights of at most one, times large values, may add up to infinity though their mean would not.
 // Less by so many powers of two they cannot; it goes by the division.
 int powers_for_keys(const Dim& keys);

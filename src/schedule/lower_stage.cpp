@@ -120,13 +120,16 @@ Ahead StageLowering::some_elements_ahead() const {
     const bool input = expr->op == te::ExprOp::Load &&
                        lowering_.formula().buffer(expr->buffer).role == te::BufferRole::Input;
     if (!input || !lowering_.outgrows_caches(expr->buffer).defined()) continue;
+    const std::vector<Expr> indices = te::index_of(*expr);
+    // Where data says what is read, that of later turns may not be there.
+    if (std::ranges::any_of(indices, te::reads_data)) continue;
     // Memory is asked before a reduction begins, and what it reads depends on its loops.
     const bool reduced = std::ranges::any_of(stage_.reduction, [&](VarId loop) {
-      return std::ranges::any_of(te::index_of(*expr),
+      return std::ranges::any_of(indices,
                                  [&](const Expr& index) { return te::variables_of(index).contains(loop); });
     });
     if (reduced) continue;
-    const auto stride = lowering_.stride(expr->buffer, te::index_of(*expr), strip_->axis);
+    const auto stride = lowering_.stride(expr->buffer, indices, strip_->axis);
     if (!stride || !stride->is(1) || !seen.insert(expr->buffer).second) continue;
     made.loads.push_back(expr);
     made.distance = kBytes * 8 / bits_of(expr.dtype());

@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t kPlaces = 4;
 constexpr std::int64_t kPage = 4096;  // bytes
 constexpr std::int64_t kLeastRow = 1024;  // bytes, from which on it pays
-constexpr std::int64_t kRun = 128;  // bytes of a place before the next has its turn
+constexpr std::int64_t kRun =
+    128;  // bytes of a place before the next has its turn, where no arithmetic wants more
 constexpr std::int64_t kNear = 16384;  // bytes ahead that the first cache has room for
 
 // As many rows as fill pages, if they do soon.
@@ -40,7 +41,8 @@ std::optional<StageLowering::Places> StageLowering::places() const {
   const std::int64_t bits = bits_of(lowering_.formula().buffer(stage_.target).dtype);
   const std::int64_t length = lowering_.size(lowering_.formula().variable(strip_->axis).extent);
   Places made;
-  made.vectors = std::max<std::int64_t>(1, std::min(together_, kRun * 8 / bits / strip_->width));
+  made.vectors = has_functions() ? together_ : std::min(together_, kRun * 8 / bits / strip_->width);
+  made.vectors = std::max<std::int64_t>(1, made.vectors);
   made.length = kPage * 8 / bits;
   if (length >= 2 * kPlaces * made.length) return made;
   if (free_.empty() || length * bits < kLeastRow * 8) return std::nullopt;

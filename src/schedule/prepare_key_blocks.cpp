@@ -37,6 +37,8 @@ constexpr double kLargestSum = 0x1p80, kGrowing = 0x1p-30, kLargestValue = 0x1p3
 // Of parts: so many queries at least use a key. Scores of factors up to the next are finite; values are larger by a factor while
 // they are multiplied, so that no part of one is lost, and weights are to be less by as much.
 constexpr std::int64_t kLeastUsers = 256;
+// What is lost of factors below 2^-126 stays unseen in scores that are no steeper than so.
+constexpr double kSteepest = 0x1p10;
 constexpr double kLargestFactor = 0x1p50, kPartScale = 0x1p24, kLargestPartSum = 0x1p60;
 
 // Register tiles: a line of so many vectors is loaded for each row's element, and panels of as many keys stay in the first
@@ -65,6 +67,7 @@ class KeyBlockPreparation {
     std::optional<AttentionParts> parts = attention_parts(formula_);
     if (!parts) return std::nullopt;
     parts_ = std::move(*parts);
+    if (extent(parts_.depth).is(0) || extent(parts_.column).is(0)) return std::nullopt;
     made_.query = parts_.query;
     made_.rows = parts_.rows;
     const bool filled = extent(parts_.column).constant() % (kWideTiles.vectors * lanes_) == 0;
@@ -83,6 +86,8 @@ class KeyBlockPreparation {
   // Tiles go over 32 elements at a time, along either sum. What many queries use is worth being split.
   bool can_split() const {
     const std::int64_t depth = extent(parts_.depth).constant();
+    const std::optional<double> steep = steepness(parts_.score);
+    if (!steep || *steep > kSteepest) return false;
     const bool even = depth % kTileDepth == 0 && kTileDepth % (depth / kTileDepth) == 0;
     const std::set<VarId> of_keys = te::variables_of(parts_.of_keys);
     Dim users = extent(made_.query);

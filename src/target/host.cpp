@@ -1,5 +1,6 @@
 // Which instruction set extensions the processor has, and the operating system lets us use.
 #include "target/target.h"
+#include "target/tiles.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -60,7 +61,8 @@ std::vector<std::string_view> host_features() {
   };
   std::vector<std::string_view> found;
   for (const Feature& feature : features) {
-    const bool usable = (saved & feature.state) == feature.state;
+    const bool usable =
+        (saved & feature.state) == feature.state && (feature.state != kAmx || allow_tiles().has_value());
     if (usable && ((feature.word >> feature.bit) & 1) != 0) found.push_back(feature.name);
   }
   return found;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "te/classify.h"
 #include "te/compose.h"
@@ -219,6 +220,14 @@ class Fuser {
     return turns_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
   }
 
+  // What is evaluated whatever conditions choose: a load among it tells whether its place is there.
+  static void collect_sure(const Expr& expr, std::set<const ExprNode*>& found) {
+    if (!found.insert(expr.address()).second) return;
+    const std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
+    const std::size_t end = expr->op == ExprOp::Select ? 1 : expr->operands.size();
+    for (std::size_t i = first; i < end; ++i) collect_sure(expr->operands[i], found);
+  }
+
   // Whether what a stage loads is as long along a dimension of its result, and read at the same place.
   bool keeps_bounds(std::size_t writer, std::size_t dimension) const {
     const Stage& stage = formula_.stages[writer];
@@ -230,12 +239,14 @@ class Fuser {
       counted = counted || (node.op == ExprOp::Var && node.var == place->var);
     });
     if (counted) return false;
+    std::set<const ExprNode*> sure;
+    collect_sure(stage.body, sure);
     for (const ExprNode* load : loads_[writer]) {
       const std::vector<Expr> index = index_of(*load);
       for (std::size_t d = 0; d < index.size(); ++d) {
         if (variables_of(index[d]).count(place->var) == 0) continue;
         if (!same(index[d], place) || formula_.buffer(load->buffer).shape[d] != size) return false;
-        kept = kept || load->op == ExprOp::Load;
+        kept = kept || (load->op == ExprOp::Load && sure.count(load) != 0);
       }
     }
     return kept;

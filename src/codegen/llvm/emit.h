@@ -48,7 +48,7 @@ struct CompiledKernel {
   std::vector<Dim> sizes;  // what KernelCall::sizes holds, in order; none is a constant
   std::vector<Dim> workspace_bytes;  // per Workspace buffer, in order
   Dim scratch_bytes = 0;  // of one worker; 64-byte aligned
-  bool uses_tiles = false;  // needs the system's leave first: allow_tiles() of runtime/code/tiles.h
+  bool uses_tiles = false;  // needs the system's leave first: allow_tiles() of target/tiles.h
 };
 
 struct CompiledKernels {

@@ -114,7 +114,7 @@ void expect_one_nan(DType dtype, Bits infinity, Bits quiet, Bits sign) {
                               77};
   for (std::int64_t lanes : {1, 8, 16, 32, 64, 24}) {
     SCOPED_TRACE(lanes);
-    Kernel kernel{"negated_twice", {}, {}, {}};
+    Kernel kernel{"times_one", {}, {}, {}};
     BufferId x = add_buffer(kernel, global(dtype, {3, lanes}));
     BufferId y = add_buffer(kernel, global(dtype, {3, lanes}, true));
     VarId g = add_variable(kernel, "g", 3), l = add_variable(kernel, "l", lanes);

@@ -4,8 +4,8 @@
 
 #include "codegen/wgsl/emit.h"
 #include "kir/kernel.h"
-#include "runtime/code/tiles.h"
 #include "runtime/drivers/shader_driver.h"
+#include "target/tiles.h"
 #include "unit/codegen/kernel_runner.h"
 #include "unit/kir/cases.cpp"  // the cases are shared with the simulator's tests
 

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "kir/sim.h"
-#include "runtime/code/tiles.h"
 #include "target/target.h"
+#include "target/tiles.h"
 #include "unit/codegen/kernel_runner.h"
 
 namespace xyntra {

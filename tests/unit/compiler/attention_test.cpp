@@ -8,6 +8,7 @@
 #include <span>
 
 #include "compiler/lock.h"
+#include "schedule/attention_parts.h"
 #include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
@@ -445,6 +446,19 @@ TEST(AttentionByParts, KeysMayBeCountedWhenItRuns) {
   }
 }
 
+// What is lost below the smallest numbers is seen where scores are steep, and may be where nobody knows how steep they are.
+TEST(AttentionByParts, ScoresMayNotBeSteep) {
+  const te::Expr sum = te::Expr::accumulator(DType::F32);
+  auto number = [](double value) { return te::Expr::number(DType::F32, value); };
+  const te::Expr data = te::Expr::load(te::BufferId(0), DType::F32, {});
+  EXPECT_EQ(steepness(sum * number(-0.125) + data), 0.125);
+  EXPECT_EQ(steepness(number(50) * tanh(sum / number(25))), 2);
+  EXPECT_EQ(steepness(te::select(data < number(0), sum * number(1e30), number(0))), 1e30F);
+  EXPECT_EQ(steepness(sum * data), std::nullopt);
+  EXPECT_EQ(steepness(sum / number(0)), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(steepness(exp(sum)), std::nullopt);
+}
+
 // Splitting keys takes time that few queries do not give back; sums go in steps of 32.
 TEST(AttentionByParts, IsForManyQueriesAndWholeSteps) {
   const Target& amx = **find_target("amx");
@@ -454,6 +468,8 @@ TEST(AttentionByParts, IsForManyQueriesAndWholeSteps) {
   EXPECT_FALSE(has_parts(plan_for({1, 1, Dim::symbol("s"), 512, 64, 64}, amx)));
   EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 48, 64}, amx)));
   EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 80}, amx)));
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 0, 64}, amx))) << "scores of nothing";
+  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 0}, amx))) << "values of nothing";
   EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 64}, **find_target("avx512"))));
 }
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "compiler/pipeline.h"
-#include "runtime/code/tiles.h"
+#include "target/tiles.h"
 #include "unit/compiler/plan_testing.h"
 
 namespace xyntra {

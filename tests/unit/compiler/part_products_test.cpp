@@ -5,7 +5,7 @@
 
 #include "compiler/lock.h"
 #include "interp/evaluator.h"
-#include "runtime/code/tiles.h"
+#include "target/tiles.h"
 #include "schedule/part_products.h"
 #include "types/float_formats.h"
 #include "unit/compiler/plan_testing.h"

@@ -7,7 +7,7 @@
 
 #include "compiler/lock.h"
 #include "ir/text.h"
-#include "runtime/code/tiles.h"
+#include "target/tiles.h"
 #include "unit/compiler/plan_testing.h"
 
 namespace xyntra {

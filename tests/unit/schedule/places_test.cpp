@@ -93,16 +93,63 @@ TEST(Places, EveryElementIsMade) {
   }
 }
 
-// A machine without caches that it can pass, sums, and turned operands have ways of their own.
-TEST(Places, OnlyWhatIsMadeInOrder) {
-  Builder made("turned");
-  const Buffer x = made.input(0, "x", DType::F32, {64, 2048});
-  const Buffer y = made.output(0, "y", DType::F32, {2048, 64});
-  const Axis i = made.axis(2048), j = made.axis(64);
-  made.write(y, Axes{i, j}, x(j, i));
+// Rows that lie across their operand go square by square; those of that size that lie along it do not.
+TEST(Places, OnlyWhatIsReadInOrder) {
+  auto text_of = [](bool turned) {
+    Builder made("turned");
+    const Shape shape = turned ? Shape{1024, 64} : Shape{64, 1024};
+    const Buffer x = made.input(0, "x", DType::F32, shape);
+    const Buffer y = made.output(0, "y", DType::F32, {64, 1024});
+    const Axis i = made.axis(64), j = made.axis(1024);
+    made.write(y, Axes{i, j}, turned ? x(j, i) : x(i, j));
+    auto kernel = lowered(std::move(made).finish(), "avx512");
+    return kernel ? kir::to_string(*kernel) : kernel.error().message;
+  };
+  auto has_places = [&](bool turned) {
+    const std::string text = text_of(turned);
+    return text.find("3072 + b") != std::string::npos || text.find("g * 4 + 3") != std::string::npos;
+  };
+  EXPECT_TRUE(has_places(false)) << text_of(false);
+  EXPECT_FALSE(has_places(true)) << text_of(true);
+}
+
+// Rows of a table: nobody asks for what later indices say, for there may be none.
+TEST(Places, RowsThatAreLookedUp) {
+  constexpr std::int64_t kRows = 16, kLength = 1024;
+  Builder made("lookup");
+  const Buffer x = made.input(0, "x", DType::F32, {40, kLength});
+  const Buffer rows = made.input(1, "rows", DType::I64, {kRows});
+  const Buffer y = made.output(0, "y", DType::F32, {kRows, kLength});
+  const Axis i = made.axis(kRows), k = made.axis(kLength);
+  made.write(y, Axes{i, k}, x(rows(i), k));
   auto kernel = lowered(std::move(made).finish(), "avx512");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message;
-  EXPECT_EQ(kir::to_string(*kernel).find("prefetch"), std::string::npos) << kir::to_string(*kernel);
+  const std::string text = kir::to_string(*kernel);
+  EXPECT_EQ(text.find("prefetch"), std::string::npos) << text;
+  EXPECT_NE(text.find("g * 4 + 3"), std::string::npos) << text;
+  std::vector<std::int64_t> looked_up;
+  for (std::int64_t row = 0; row < kRows; ++row) looked_up.push_back(row * 7 % 40);
+  const std::vector<float> table = kir::counting(std::size_t{40} * kLength);
+  kir::Arguments arguments;
+  arguments.add(table).add(looked_up).add(std::vector<float>(std::size_t{kRows} * kLength));
+  ASSERT_EQ(kir::run(*kernel, arguments), "");
+  const std::vector<float> got = arguments.get<float>(2);
+  for (std::size_t e = 0; e < got.size(); ++e) {
+    const auto row = static_cast<std::size_t>(looked_up[e / kLength]);
+    ASSERT_EQ(got[e], table[row * kLength + e % kLength]);
+  }
+}
+
+// A function keeps as many vectors busy as registers hold.
+TEST(Places, FunctionsHaveTheirVectorsTogether) {
+  Builder made("function");
+  const Buffer x = made.input(0, "x", DType::F32, {8192});
+  const Buffer y = made.output(0, "y", DType::F32, {8192});
+  const Axis i = made.axis(8192);
+  made.write(y, Axes{i}, tanh(x(i)));
+  auto kernel = lowered(std::move(made).finish(), "avx512");
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().message;
+  EXPECT_NE(kir::to_string(*kernel).find("vector l < 64"), std::string::npos) << kir::to_string(*kernel);
 }
 
 }  // namespace

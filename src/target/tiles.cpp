@@ -1,4 +1,4 @@
-#include "runtime/code/tiles.h"
+#include "target/tiles.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
