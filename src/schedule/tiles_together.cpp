@@ -46,6 +46,7 @@ std::optional<TilesTogether> tiles_together(const TiledContraction& contraction,
                                             const SumCut& depth, const RowCut& cut) {
   const ContractionTiling& tiling = contraction.tiling;
   const Dim &full = cut.full, &rest = cut.rest;
+  if (full.is(0) || depth.turns == 0) return std::nullopt;  // nothing to share
   TilesTogether made;
   for (VarId axis : contraction.roles.rows) {
     const Dim& extent = contraction.extent(axis);
