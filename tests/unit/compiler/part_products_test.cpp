@@ -5,8 +5,8 @@
 
 #include "compiler/lock.h"
 #include "interp/evaluator.h"
-#include "target/tiles.h"
 #include "schedule/part_products.h"
+#include "target/tiles.h"
 #include "types/float_formats.h"
 #include "unit/compiler/plan_testing.h"
 
