@@ -195,12 +195,17 @@ std::optional<AttentionParts> attention_parts(const Formula& formula) {
   return AttentionReader(formula).run();
 }
 
-// By the rules of derivatives, where factors are known.
-std::optional<double> steepness(const Expr& score) {
+namespace {
+
+// By the rules of derivatives, where factors are known. Parts that stand several times are looked at once.
+using Steepness = std::map<const te::ExprNode*, std::optional<double>>;
+std::optional<double> steepness_of(const Expr& score, Steepness& known);
+
+std::optional<double> steepness_anew(const Expr& score, Steepness& done) {
   if (score->op == ExprOp::Accumulator) return 1;
   std::vector<double> of;
   for (const Expr& operand : score->operands) {
-    const std::optional<double> one = steepness(operand);
+    const std::optional<double> one = steepness_of(operand, done);
     if (!one) return std::nullopt;
     of.push_back(*one);
   }
@@ -229,6 +234,21 @@ std::optional<double> steepness(const Expr& score) {
       return std::nullopt;
     default: return std::nullopt;
   }
+}
+
+std::optional<double> steepness_of(const Expr& score, Steepness& known) {
+  const auto found = known.find(score.address());
+  if (found != known.end()) return found->second;
+  const std::optional<double> made = steepness_anew(score, known);
+  known.emplace(score.address(), made);
+  return made;
+}
+
+}  // namespace
+
+std::optional<double> steepness(const Expr& score) {
+  Steepness known;
+  return steepness_of(score, known);
 }
 
 int powers_for_keys(const Dim& keys) {

@@ -286,12 +286,6 @@ std::optional<PartForm> part_form(const Formula& formula) {
   return std::nullopt;
 }
 
-// Blocks of k that lie a multiple of a page apart would share a few sets of the caches.
-Dim spread_out(const Dim& rows) {
-  constexpr std::int64_t kPage = 64;
-  return rows.is_constant() && rows.constant() % kPage == 0 ? rows + 2 * kTileRows : rows;
-}
-
 class PartPreparation {
  public:
   PartPreparation(const Formula& formula, const PartForm& form)
@@ -349,7 +343,7 @@ class PartPreparation {
       made_.rows.push_back(split.axes.back());
       rows_.push_back(axis);
     }
-    shape.back() = spread_out(shape.back());
+    shape.back() = spread_rows(shape.back());
     const Expr lane = over("l", kTileDepth);
     made_.factor = te::substituted(form_.other, fresh);
     fresh[form_.k.index] = (stretch * Expr::index(blocks_) + block) * Expr::index(kTileDepth) +

@@ -87,7 +87,7 @@ class KeyBlockPreparation {
   bool can_split() const {
     const std::int64_t depth = extent(parts_.depth).constant();
     const std::optional<double> steep = steepness(parts_.score);
-    if (!steep || *steep > kSteepest) return false;
+    if (!steep || !(*steep <= kSteepest)) return false;
     const bool even = depth % kTileDepth == 0 && kTileDepth % (depth / kTileDepth) == 0;
     const std::set<VarId> of_keys = te::variables_of(parts_.of_keys);
     Dim users = extent(made_.query);

@@ -151,13 +151,6 @@ class TilePreparation {
     copied.fresh[k.index] = Expr::variable(block) * Expr::index(deep) + Expr::variable(lane);
   }
 
-  // Blocks of k that lie a multiple of a page apart would share a few sets of the caches: there are some rows more between them.
-  static void spread(Shape& shape) {
-    constexpr std::int64_t kPage = 64;  // rows
-    Dim& rows = shape[shape.size() - 2];
-    if (rows.is_constant() && rows.constant() % kPage == 0) rows = rows + 2 * kTileRows;
-  }
-
   // t[n/16, …, k/32, k/2%16, n%16*2 + k%2] = b, zero where there is none; quads alike.
   void pack(const TileForm& form) {
     Copied copied;
@@ -248,7 +241,7 @@ class TilePreparation {
     const bool even = extent(form.k).is_constant() && extent(form.k).constant() % form.depth() == 0;
     if (sizes_ == TileSizes::Constant || even) {
       along_depth(copied, form, batch);
-      if (even) spread(copied.shape);
+      if (even) copied.shape[copied.shape.size() - 2] = spread_rows(copied.shape[copied.shape.size() - 2]);
       Expr body = te::substituted(form.a, copied.fresh);
       finish(std::move(copied), form.a, std::move(body));
       return true;

@@ -10,6 +10,11 @@ using te::Formula;
 using te::Substitution;
 using te::VarId;
 
+Dim spread_rows(const Dim& rows) {
+  constexpr std::int64_t kPage = 64;  // rows
+  return rows.is_constant() && rows.constant() % kPage == 0 ? rows + 2 * kTileRows : rows;
+}
+
 std::int64_t tiles_for(std::int64_t rows) {
   if (rows < kTileRows) return 3;
   return (rows + kTileRows - 1) / kTileRows + (rows <= kTileRows ? 1 : 0);

@@ -22,6 +22,9 @@ struct TileRows {
 };
 std::optional<TileRows> tile_rows(const Lowering& lowering, const TileForm& form, te::VarId only = {});
 
+// Blocks of k that lie a multiple of a page apart would share a few sets of the caches: room for some rows more between them.
+Dim spread_rows(const Dim& rows);
+
 // Tiles that so many rows take, or as long as so many: one that is alone, or not full, takes longer.
 std::int64_t tiles_for(std::int64_t rows);
 

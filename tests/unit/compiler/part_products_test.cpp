@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compiler/lock.h"
-#include "interp/evaluator.h"
 #include "schedule/part_products.h"
 #include "target/tiles.h"
 #include "types/float_formats.h"
@@ -81,19 +80,6 @@ const Group* part_group(const Plan& plan) {
 }
 
 bool has_tiles_here() { return host_target().name == "amx" && allow_tiles().has_value(); }
-
-std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) {
-  EvaluatorOptions options;
-  options.float64 = true;
-  auto evaluator = Evaluator::create(graph, options);
-  EXPECT_TRUE(evaluator.has_value());
-  auto results = evaluator->run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < (*results)[0].tensor.count(); ++i)
-    values.push_back((*results)[0].tensor.element_as_f64(i));
-  return values;
-}
 
 // The root of the mean square of errors, as a share of that of the elements.
 double error_of(const std::vector<float>& got, const std::vector<double>& expected) {

@@ -6,6 +6,7 @@
 #include "compiler/cpu_backend.h"
 #include "compiler/sim_backend.h"
 #include "fusion/execute.h"
+#include "interp/evaluator.h"
 #include "ops/infer.h"
 
 namespace xyntra {
@@ -52,6 +53,20 @@ inline std::vector<float> simulated(const Plan& plan, const std::vector<Datum>& 
 }
 inline std::vector<float> executed(const Plan& plan, const std::vector<Datum>& inputs, int threads) {
   return floats(tensor_executed(plan, inputs, threads));
+}
+
+// The first result of a graph in float64.
+inline std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) {
+  EvaluatorOptions options;
+  options.float64 = true;
+  auto evaluator = Evaluator::create(graph, options);
+  EXPECT_TRUE(evaluator.has_value());
+  auto results = evaluator->run(inputs);
+  EXPECT_TRUE(results.has_value()) << results.error().message;
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < (*results)[0].tensor.count(); ++i)
+    values.push_back((*results)[0].tensor.element_as_f64(i));
+  return values;
 }
 
 // softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compiler/lock.h"
-#include "interp/evaluator.h"
 #include "schedule/winograd.h"
 #include "unit/compiler/plan_testing.h"
 
@@ -68,19 +67,6 @@ const Group* winograd_group(const Plan& plan) {
     if (group.schedule.name == kWinograd) return &group;
   }
   return nullptr;
-}
-
-std::vector<double> exact(const Graph& graph, const std::vector<Datum>& inputs) {
-  EvaluatorOptions options;
-  options.float64 = true;
-  auto evaluator = Evaluator::create(graph, options);
-  EXPECT_TRUE(evaluator.has_value());
-  auto results = evaluator->run(inputs);
-  EXPECT_TRUE(results.has_value()) << results.error().message;
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < (*results)[0].tensor.count(); ++i)
-    values.push_back((*results)[0].tensor.element_as_f64(i));
-  return values;
 }
 
 // The largest difference as a share of the largest element.
