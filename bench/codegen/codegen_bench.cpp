@@ -35,13 +35,13 @@ void rate(benchmark::State& state, double operations) {
 }
 
 void peak(benchmark::State& state) {
-  constexpr std::int64_t kTurns = 100'000;
-  const Loaded kernel = loaded(fma_peak(kTurns));
+  constexpr std::int64_t kIterations = 100'000;
+  const Loaded kernel = loaded(fma_peak(kIterations));
   std::vector<float> x = {0.5F, 1}, y(24 * 16);
   std::byte* buffers[] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
   const KernelCall call{buffers, nullptr, nullptr};
   for (auto _ : state) kernel.function(&call, 0, 1, nullptr);
-  rate(state, 2.0 * 24 * 16 * static_cast<double>(kTurns));
+  rate(state, 2.0 * 24 * 16 * static_cast<double>(kIterations));
 }
 BENCHMARK(peak)->Unit(benchmark::kMillisecond);
 

@@ -87,7 +87,7 @@ class Transformer {
 void rewrite_transformer(benchmark::State& state) {
   const Transformer model(static_cast<int>(state.range(0)));
   RewriteReport report;
-  for (auto turn : state) {
+  for (auto iteration : state) {
     auto result = rewrite(model.graph());
     if (!result) state.SkipWithError("rewriting failed");
     report = result->report;

@@ -95,12 +95,12 @@ class Needs {
       if (apart_ && (formula.stages.size() > 1 || !offset.is(0))) return false;
       if (formula.stages.size() == 1) {
         // The source stays what it is, and the output is part of it.
-        Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - turns(formula, stage);
+        Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - trip_count(formula, stage);
         if (pieces_.is_output(output) || views_.count(output) || beyond.range({}).low < 0) return false;
         views.push_back({output, source, Dim(0) - offset});
       } else {
         // The part must be whole, ours to place, and placed nowhere else.
-        bool whole = product(formula.buffer(stage.body->buffer).shape) == turns(formula, stage);
+        bool whole = product(formula.buffer(stage.body->buffer).shape) == trip_count(formula, stage);
         if (!whole || !made_.count(source) || views_.count(source) || pieces_.is_output(source)) return false;
         views.push_back({source, output, offset});
       }
@@ -112,7 +112,7 @@ class Needs {
     return true;
   }
 
-  static Dim turns(const Formula& formula, const Stage& stage) {
+  static Dim trip_count(const Formula& formula, const Stage& stage) {
     Dim product = 1;
     for (te::VarId axis : stage.axes) product = product * formula.variable(axis).extent;
     return product;

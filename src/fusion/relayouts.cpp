@@ -52,7 +52,7 @@ class RelayoutWeigher {
     const te::BufferInfo &source = piece.formula.buffer(stage.body->buffer),
                          &target = piece.formula.buffer(stage.target);
     if (product(source.shape) != product(target.shape) || stage.store.empty()) return false;
-    te::VarId innermost;  // the last loop of the result that has turns
+    te::VarId innermost;  // the last loop of the result that has more than one iteration
     for (const te::Expr& index : stage.store) {
       if (index->op != te::ExprOp::Var) return false;
       if (!piece.formula.variable(index->var).extent.is(1)) innermost = index->var;

@@ -253,7 +253,7 @@ class Worker {
     return {static_cast<int>(first), static_cast<int>(last)};
   }
 
-  // What stands before a loop of no turns is computed though nobody asks for it.
+  // What stands before a loop of no iterations is computed though nobody asks for it.
   bool must_be_inside(const Access& access) const {
     return access.fallback == kNoRegister && !access.guarded && !reduces_nothing_;
   }

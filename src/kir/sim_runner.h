@@ -28,7 +28,7 @@ using Lanes = std::shared_ptr<const LaneSet>;
 struct Context {
   std::size_t step = 0, end = 0;
   std::vector<Lanes> lanes;  // the innermost last
-  std::vector<std::int64_t> turns;  // of the serial loops, by variable
+  std::vector<std::int64_t> iterations;  // of the serial loops, by variable
   Context* parent = nullptr;
   int running = 0;  // ways not yet at their end
 };

@@ -127,7 +127,7 @@ class Verifier {
   Status enter(VarId var) {
     if (!scope_.insert(var).second)
       return fail("two loops, one in the other, share the variable " + quoted(var));
-    prover_.assume_turns(kernel_.variable(var).extent);
+    prover_.assume_inside_loop(kernel_.variable(var).extent);
     return {};
   }
 

@@ -288,13 +288,13 @@ class Comparison {
     std::map<std::pair<std::string, NodeKey>, Verdict> before;
     for (const EdgeVerdict& edge : a_.plan().edges)
       before.emplace(std::pair(a_.plan().graph.value(edge.value).name, a_.key(edge.to)), edge.verdict);
-    std::map<std::pair<std::string, std::string>, std::size_t> turned;
+    std::map<std::pair<std::string, std::string>, std::size_t> changed_verdicts;
     for (const EdgeVerdict& edge : b_.plan().edges) {
       auto found = before.find({b_.plan().graph.value(edge.value).name, b_.key(edge.to)});
       if (found != before.end() && found->second != edge.verdict)
-        ++turned[{name_of(found->second), name_of(edge.verdict)}];
+        ++changed_verdicts[{name_of(found->second), name_of(edge.verdict)}];
     }
-    for (const auto& [verdicts, count] : turned)
+    for (const auto& [verdicts, count] : changed_verdicts)
       say(Kind::Edges, count_text(count, "edge") + " " + verdicts.second + " that " +
                            (count == 1 ? "was " : "were ") + verdicts.first);
   }

@@ -182,12 +182,12 @@ class Fuser {
     return next == shape[*along];
   }
 
-  // Turns of all loops of a stage.
-  Dim turns_of(const Stage& stage) const {
-    Dim turns = 1;
-    for (VarId axis : stage.axes) turns = turns * formula_.variable(axis).extent;
-    for (VarId axis : stage.reduction) turns = turns * formula_.variable(axis).extent;
-    return turns;
+  // Iterations of all loops of a stage.
+  Dim iterations_of(const Stage& stage) const {
+    Dim iterations = 1;
+    for (VarId axis : stage.axes) iterations = iterations * formula_.variable(axis).extent;
+    for (VarId axis : stage.reduction) iterations = iterations * formula_.variable(axis).extent;
+    return iterations;
   }
 
   bool worth_inlining(BufferId id, const std::vector<std::size_t>& writers, const Readers& readers) const {
@@ -217,7 +217,7 @@ class Fuser {
         (is_looked_up(readers) || is_widened_by_product(writers[0], readers)))
       return true;
     if (readers.loads.size() != 1) return false;
-    return turns_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
+    return iterations_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
   }
 
   // What is evaluated whatever conditions choose: a load among it tells whether its place is there.
@@ -336,7 +336,7 @@ class Fuser {
     }
     auto positions = PositionMap::of(formula_, index, reading.axes);
     if (!positions || !positions->covers(formula_.buffer(id).shape)) return false;
-    // Every turn of the reader must be told by a position that the reduction stores to.
+    // Every iteration of the reader must be determined by a position that the reduction stores to.
     auto stored = PositionMap::of(formula_, reducing.store, reducing.axes);
     if (!stored || !stored->covers(formula_.buffer(id).shape)) return false;
     Stage merged = reducing;

@@ -60,7 +60,7 @@ class DeviceCopies {
     bool used = false;  // in this run
     bool kept = false;  // holds what this run was told is unchanged
     bool pending = false;  // by a launch that is not submitted yet
-    int turn = 0;  // pieces of the last run in which it was used, before it
+    int use = 0;  // pieces of the last run in which it was used, before it
   };
   // Memory that the device has, by its place in the host's: of each of `count` stretches of `distance` bytes the first `valid`.
   // What is there in part is so in whole words.
@@ -86,7 +86,7 @@ class DeviceCopies {
   Outgrown outgrown_;
   std::map<std::byte*, Piece> pieces_;  // by the host's address
   std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
-  int turns_ = 0;
+  int uses_ = 0;
 };
 
 }  // namespace xyntra

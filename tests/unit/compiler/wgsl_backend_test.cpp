@@ -550,7 +550,7 @@ graph @main(%x: f32[3, 2, 20], %w: f32[1, 160, 20], %r: f32[1, 160, 40], %b: f32
     EXPECT_TRUE(std::ranges::equal((*wanted)[i].tensor.bytes(), (*found)[i].tensor.bytes())) << i;
 }
 
-// Some drivers end loops that have many turns and go on with wrong numbers.
+// Some drivers end loops of many iterations and go on with wrong numbers.
 TEST_F(WgslDevice, LoopsThatADriverWouldEndAreErrors) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f32[70000]) -> (%z) {
@@ -560,7 +560,7 @@ graph @main(%x: f32[70000]) -> (%z) {
   auto runner = make_runner(graph, plan_of(graph), "wgsl", {});
   ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
   auto results = (*runner)->run(inputs_of(graph, 7, 0));
-  const std::int64_t most = (*shared_device(""))->adapter().limits.loop_turns;
+  const std::int64_t most = (*shared_device(""))->adapter().limits.loop_iterations;
   EXPECT_EQ(most == 0 || most > 70000, results.has_value());
   if (!results) {
     EXPECT_EQ(ErrorClass::Limit, results.error().error_class) << results.error().to_string();
@@ -625,9 +625,9 @@ graph @main(%x: f32[8, 64], %y: f32[4, 64], %i: i64[4]) -> (%z) {
   Tensor all = *Tensor::allocate(DType::F32, {8, 64}), indices = *Tensor::allocate(DType::I64, {4});
   for (std::int64_t k = 0; k < 4; ++k) std::memcpy(indices.mutable_bytes().data() + k * 8, &k, 8);
   for (std::size_t first : {0, 2, 4, 4, 0}) {  // of the rows that are the second input
-    for (float turn : {1.0F, 2.0F}) {
+    for (float factor : {1.0F, 2.0F}) {
       for (std::int64_t k = 0; k < 8 * 64; ++k) {
-        const float value = static_cast<float>(k / 64) * turn;
+        const float value = static_cast<float>(k / 64) * factor;
         std::memcpy(all.mutable_bytes().data() + k * 4, &value, 4);
       }
       const auto part = all.mutable_bytes().subspan(first * 64 * 4, 4 * 64 * 4);
@@ -640,7 +640,7 @@ graph @main(%x: f32[8, 64], %y: f32[4, 64], %i: i64[4]) -> (%z) {
       for (std::size_t k = 0; k < 4; ++k) {
         float found = 0;
         std::memcpy(&found, (*results)[0].tensor.bytes().data() + k * 64 * 4, 4);
-        EXPECT_EQ(found, static_cast<float>(2 * k + first) * turn) << first << ", row " << k;
+        EXPECT_EQ(found, static_cast<float>(2 * k + first) * factor) << first << ", row " << k;
       }
     }
   }

@@ -127,7 +127,7 @@ TEST(KirVerify, ClampedIndicesPass) {
   EXPECT_EQ(message(copy.with(copy.store(te::floor_div(copy.at, 2)))), "");
   EXPECT_EQ(message(copy.with(copy.store(select(copy.at + 1 < Expr::size(kN), copy.at + 1, copy.at)))), "");
   EXPECT_NE(message(copy.with(copy.store(select(copy.at + 1 <= Expr::size(kN), copy.at + 1, copy.at)))), "");
-  EXPECT_EQ(message(copy.with(copy.store(last))), "");  // the loop has a turn, so N is at least 1
+  EXPECT_EQ(message(copy.with(copy.store(last))), "");  // the loop has an iteration, so N is at least 1
 }
 
 TEST(KirVerify, SelectReadsOnlyWhereItsConditionHolds) {

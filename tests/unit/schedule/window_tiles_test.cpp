@@ -36,8 +36,8 @@ te::Formula formula_of(const Window& window) {
   const Axis o = made.axis(window.filters), p = made.axis(window.down()), q = made.axis(window.across());
   const Axis l = made.axis(kBlock), c = made.axis(window.channels), b = made.axis(kBlock);
   const Axis u = made.axis(window.size), v = made.axis(window.size);
-  auto along = [&](const Axis& turn, const Axis& offset) {
-    const Expr first = turn * Expr::index(window.step);
+  auto along = [&](const Axis& tap, const Axis& offset) {
+    const Expr first = tap * Expr::index(window.step);
     return window.size == 1 ? first : first + offset - Expr::index(window.border);
   };
   const te::Index at{c, along(p, u), along(q, v), b};
