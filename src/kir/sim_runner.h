@@ -127,8 +127,8 @@ class Runner {
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
   // sim_units.cpp
-  bool split_pairs(const Context& context, const Step& step, std::size_t lane);
-  bool multiply_groups(const Context& context, const Step& step, std::size_t lane);
+  bool split_bf16x3(const Context& context, const Step& step, std::size_t lane);
+  bool dot_groups(const Context& context, const Step& step, std::size_t lane);
   bool multiply_bytes(const Context& context, const Step& step, std::size_t lane);
   std::vector<std::int32_t> integers(const Box& box, const Elements& elements) const;
   bool warpgroup_call(const Context& context, const Step& step);

@@ -273,7 +273,7 @@ class Verifier {
       return fail("a barrier stands where threads differ: under if " + *divergence_);
     }
     if (node.intrinsic == Intrinsic::ShuffleXor) XYNTRA_CHECK_OK(shuffle_ok(node));
-    if (node.intrinsic == Intrinsic::MultiplyOctetsI8 &&
+    if (node.intrinsic == Intrinsic::MmlaI8 &&
         kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
       return fail("the rows of " + name + " must have one dtype");
     std::size_t place = 0;

@@ -297,10 +297,10 @@ bool all_zero(Arguments a) {
   return integers && std::ranges::all_of(*integers, [](std::int64_t i) { return i == 0; });
 }
 
-bool is_octet(Arguments a) {
+bool is_int8(Arguments a) {
   return a[0].facts->is_tensor() && (a[0].facts->dtype() == DType::I8 || a[0].facts->dtype() == DType::U8);
 }
-// Sums of so many products of two octets, each less its zero point, stay within 32 bits.
+// Sums of so many products of two int8, each less its zero point, stay within 32 bits.
 constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (std::int64_t{255} * 255);
 bool has_short_rows(Arguments a) {
   if (!a[0].facts->shaped() || a[0].facts->rank() == 0) return false;
@@ -326,11 +326,11 @@ constexpr std::array kGuards = {
     GuardFunction{"integer", "v", is_integer_value, "has an integer dtype"},
     GuardFunction{"wide", "v", is_wide, "is f32 or f64"},
     GuardFunction{"single", "v", is_single, "is f32"},
-    GuardFunction{"octet", "v", is_octet, "is i8 or u8"},
+    GuardFunction{"int8", "v", is_int8, "is i8 or u8"},
     GuardFunction{"short_rows", "v", has_short_rows,
-                  "sums along its last axis of products of octets fit 32 bits"},
+                  "sums along its last axis of products of int8 fit 32 bits"},
     GuardFunction{"short_filters", "v", has_short_filters,
-                  "sums along all but its first axis of products of octets fit 32 bits"},
+                  "sums along all but its first axis of products of int8 fit 32 bits"},
     GuardFunction{"static", "v", is_static_shape, "has sizes that are all known"},
     GuardFunction{"rank", "vn", has_rank, "rank(x, n): x has n axes"},
     GuardFunction{"same_type", "vv", same_type, "two values have one dtype and shape"},

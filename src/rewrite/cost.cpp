@@ -172,8 +172,8 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   const Cost written = bytes(facts);
   if (folds(program, id, *def, node)) return 1;  // of equal constants, the one that takes fewer steps to fold
   // Where integers and what they stand for are moved alike, numbers are: whoever reads these reads through the movement.
-  const bool octets = facts.is_tensor() && bits_of(facts.dtype()) == 8;
-  if (def->has(kView)) return kPresence / 4 + (octets ? 1 : 0);
+  const bool int8 = facts.is_tensor() && bits_of(facts.dtype()) == 8;
+  if (def->has(kView)) return kPresence / 4 + (int8 ? 1 : 0);
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
   // Whoever reads numbers that stand in bytes reads the bytes.
   if (facts.stays_bytes && def->name == "DequantizeLinear") return kPresence + written / 4 / kFusedShare;
@@ -181,8 +181,7 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
     const Cost taken = effort_of_quantizing(program, *def, node);
     return kPresence + taken + written * taken / kFusedShare;
   }
-  if (only_moves(*def))
-    return 2 * kPresence + (octets ? written * 4 / kFusedShare + 1 : written / kFusedShare);
+  if (only_moves(*def)) return 2 * kPresence + (int8 ? written * 4 / kFusedShare + 1 : written / kFusedShare);
   Cost moved = written / kFusedShare;  // what it writes may be read within its own kernel
   for (ClassId child : node.children) {
     if (!program.facts(child).constant) moved += bytes(program.facts(child));

@@ -192,7 +192,7 @@ DraftValue slice(Simplification& s) {
   return from_start && forwards ? s.addition.inputs[0] : DraftValue();
 }
 
-// Octets always have a zero point, so that rules know one form.
+// Int8 values always have a zero point, so that rules know one form.
 DraftValue dequantize(Simplification& s) {
   const Type& x = s.in(0).type;
   if (s.has(2) || !x.is_tensor() || bits_of(x.dtype) != 8 || !is_integer(x.dtype)) return {};

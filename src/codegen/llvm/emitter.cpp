@@ -335,12 +335,12 @@ Status KernelEmitter::call(const StmtNode& node) {
   if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
-    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
-  if (node.intrinsic == kir::Intrinsic::SplitPairs) return split_pairs(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyPairsBf16) return multiply_pairs(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsBf16) return multiply_quads(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsI8) return multiply_quads_of_bytes(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyOctetsI8) return multiply_octets(node);
+    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchL2);
+  if (node.intrinsic == kir::Intrinsic::SplitBf16x3) return split_bf16x3(node);
+  if (node.intrinsic == kir::Intrinsic::Dot2Bf16) return dot2_bf16(node);
+  if (node.intrinsic == kir::Intrinsic::MmlaBf16) return mmla_bf16(node);
+  if (node.intrinsic == kir::Intrinsic::Dot4I8) return dot4_i8(node);
+  if (node.intrinsic == kir::Intrinsic::MmlaI8) return mmla_i8(node);
   return tile_call(node);
 }
 

@@ -102,7 +102,7 @@ class KernelEmitter {
 
   // tiles.cpp
   static bool uses_tiles(const kir::Stmt& statement);
-  Status prefetch(const kir::Operand& operand, bool far);
+  Status prefetch(const kir::Operand& operand, bool into_l2);
   Status number_tiles();
   Result<Value*> tile(const kir::Operand& operand);  // its number
   void configure_tiles();
@@ -110,16 +110,16 @@ class KernelEmitter {
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
   Status multiply_tiles(const std::vector<kir::Operand>& operands, llvm::Intrinsic::ID by);
-  enum class TileMove : std::uint8_t { Load, LoadFar, Store };
+  enum class TileMove : std::uint8_t { Load, LoadL2, Store };
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
                    const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
 
   // units.cpp
-  Status split_pairs(const kir::StmtNode& node);
-  Status multiply_pairs(const kir::StmtNode& node);
-  Status multiply_quads(const kir::StmtNode& node);
-  Status multiply_quads_of_bytes(const kir::StmtNode& node);
-  Status multiply_octets(const kir::StmtNode& node);
+  Status split_bf16x3(const kir::StmtNode& node);
+  Status dot2_bf16(const kir::StmtNode& node);
+  Status mmla_bf16(const kir::StmtNode& node);
+  Status dot4_i8(const kir::StmtNode& node);
+  Status mmla_i8(const kir::StmtNode& node);
   Value* load_run(const kir::Operand& operand, llvm::Type* element, std::int64_t count);
   struct Multiplication {
     llvm::Intrinsic::ID by;

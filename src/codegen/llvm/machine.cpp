@@ -69,8 +69,8 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.machine = &machine;
   if (machine.getTargetTriple().isAArch64()) {
     traits.rounds = traits.fuses = traits.converts_f16 = true;
-    traits.bf16_quads = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
-    traits.i8_octets = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
+    traits.mmla_bf16 = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
+    traits.mmla_i8 = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
     return traits;
   }
   const llvm::MCSubtargetInfo& machine_has = *machine.getMCSubtargetInfo();
@@ -80,9 +80,9 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.streams = true;
   traits.wide_functions = machine_has.checkFeatures("+avx512f,+avx512dq");
   traits.tiles = machine_has.checkFeatures("+amx-tile,+amx-bf16");
-  traits.bf16_pairs = machine_has.checkFeatures("+avx512bf16");
+  traits.dot2_bf16 = machine_has.checkFeatures("+avx512bf16");
   traits.i8_tiles = machine_has.checkFeatures("+amx-tile,+amx-int8");
-  traits.i8_quads = machine_has.checkFeatures("+avx512f,+avx512vnni");
+  traits.dot4_i8 = machine_has.checkFeatures("+avx512f,+avx512vnni");
   return traits;
 }
 

@@ -126,13 +126,13 @@ Value* KernelEmitter::pointers(BufferId buffer, const Place& place) {
   return b_.CreateGEP(element_type(buffer), place.pointer, offsets);
 }
 
-Status KernelEmitter::prefetch(const kir::Operand& operand, bool far) {
-  constexpr std::uint32_t kForReading = 0, kIntoAllCaches = 3, kNotTheInnermost = 2, kData = 1;
+Status KernelEmitter::prefetch(const kir::Operand& operand, bool into_l2) {
+  constexpr std::uint32_t kForReading = 0, kIntoL1 = 3, kIntoL2 = 2, kData = 1;
   if (is_packed(operand.buffer)) return {};
   Value* pointer = place(operand.buffer, analysis_.access(operand)).pointer;
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(kForReading), b_.getInt32(far ? kNotTheInnermost : kIntoAllCaches),
-                      b_.getInt32(kData)});
+  b_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {pointer->getType()},
+      {pointer, b_.getInt32(kForReading), b_.getInt32(into_l2 ? kIntoL2 : kIntoL1), b_.getInt32(kData)});
   return {};
 }
 

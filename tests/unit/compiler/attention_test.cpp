@@ -317,7 +317,7 @@ TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {
 
 bool has_parts(const Plan& plan) {
   const auto text = kernels_of(plan);
-  return text.has_value() && text->find("split_pairs") != std::string::npos;
+  return text.has_value() && text->find("split_bf16x3") != std::string::npos;
 }
 
 // Sums as long as one step and two; blocks of queries and keys that do not come out even; masks; shared heads; later keys unseen.

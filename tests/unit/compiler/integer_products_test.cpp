@@ -17,7 +17,7 @@ struct UnitCase {
   const char* call;
 };
 constexpr UnitCase kUnits[] = {
-    {"amx", "tile_multiply_i8"}, {"avx512_vnni", "multiply_quads_i8"}, {"neon_bf16", "multiply_octets_i8"}};
+    {"amx", "tile_multiply_i8"}, {"avx512_vnni", "dot4_i8"}, {"neon_bf16", "mmla_i8"}};
 
 bool is_here(const UnitCase& unit) {
   if (!runs_on_host(**find_target(unit.target))) return false;

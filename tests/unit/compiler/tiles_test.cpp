@@ -99,7 +99,7 @@ std::size_t times(const std::string& text, const std::string& part) {
 TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
   auto loads = [](std::int64_t depth) {
     const std::string text = *kernels_of(plan_of(layer(32, depth, 32), "amx"));
-    return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_far("));
+    return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_l2("));
   };
   EXPECT_EQ(loads(256), std::pair(std::size_t{4}, std::size_t{0}));  // rows and panels stay
   EXPECT_EQ(loads(512), std::pair(std::size_t{2}, std::size_t{2}));  // panels stay

@@ -15,7 +15,7 @@ struct UnitCase {
   const char* target;
   const char* call;
 };
-constexpr UnitCase kUnits[] = {{"avx512_bf16", "multiply_pairs_bf16"}, {"neon_bf16", "multiply_quads_bf16"}};
+constexpr UnitCase kUnits[] = {{"avx512_bf16", "dot2_bf16"}, {"neon_bf16", "mmla_bf16"}};
 
 Tensor counted(const Dims& dims, int seed) {
   Tensor tensor = *Tensor::allocate(DType::F32, dims);

@@ -94,7 +94,7 @@ Case product(const std::string& file, Product shape) {
 // Bytes that tell neighbours and signs apart, in panels of `columns` by `group` neighbours along the sum.
 Case byte_product(const std::string& file, std::size_t m, std::size_t n, std::size_t k, std::size_t columns,
                   std::size_t group) {
-  const bool has_sign = file == "gemm_octets_i8";  // the left matrix; the right one always has
+  const bool has_sign = file == "gemm_mmla_i8";  // the left matrix; the right one always has
   auto left = [has_sign](std::size_t i) {
     const auto byte = static_cast<std::uint8_t>(i * 37 + 11);
     return has_sign ? std::int32_t{static_cast<std::int8_t>(byte)} : std::int32_t{byte};
@@ -228,8 +228,8 @@ const std::vector<Case>& cases() {
                                            product("gemm_amx", {32, 64, 32}),
                                            byte_product("gemm_amx_i8", 33, 65, 128, 65, 4),
                                            byte_product("gemm_amx_i8", 32, 64, 64, 64, 4),
-                                           byte_product("gemm_quads_i8", 5, 48, 24, 16, 4),
-                                           byte_product("gemm_octets_i8", 6, 10, 24, 2, 8),
+                                           byte_product("gemm_dot4_i8", 5, 48, 24, 16, 4),
+                                           byte_product("gemm_mmla_i8", 6, 10, 24, 2, 8),
                                            product("gemm_shared_tiles", {40, 37, 19}),
                                            product("gemm_shared_tiles", {32, 64, 16}),
                                            product("gemm_warp_specialised", {150, 50, 300}),

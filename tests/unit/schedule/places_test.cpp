@@ -68,7 +68,7 @@ TEST(Places, FourByTurnsWhereThereAreSo) {
     } else {
       EXPECT_TRUE(has(one.fourth)) << text;
     }
-    EXPECT_EQ(has("prefetch_far"), one.far) << text;
+    EXPECT_EQ(has("prefetch_l2"), one.far) << text;
   }
 }
 
