@@ -73,16 +73,16 @@ class PlanLowering {
       }
       program.constants.push_back(std::move(tensor));
     }
-    for (const Home& home : plan_.memory.homes) {
-      ProgramValue& value = program.values.at(home.value.index);
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      ProgramValue& value = program.values.at(assignment.value.index);
       if (value.kind == ProgramValue::Kind::Constant || value.kind == ProgramValue::Kind::Datum) continue;
       static constexpr std::array kKinds{ProgramValue::Kind::Input,    ProgramValue::Kind::Output,
                                          ProgramValue::Kind::Constant, ProgramValue::Kind::Arena,
                                          ProgramValue::Kind::Own,      ProgramValue::Kind::View};
-      value.kind = kKinds.at(static_cast<std::size_t>(home.kind));
-      value.index = home.slot;
-      value.of = id_of(home.of);
-      value.offset = home.offset;
+      value.kind = kKinds.at(static_cast<std::size_t>(assignment.kind));
+      value.index = assignment.slot;
+      value.of = id_of(assignment.of);
+      value.offset = assignment.offset;
     }
     for (ValueId input : graph.inputs) {
       ProgramValue& value = program.values[input.index];
@@ -101,12 +101,12 @@ class PlanLowering {
       if (leaves_room(layout))
         program.values[id.index].storage = physical_shape(layout, program.values[id.index].shape);
     }
-    for (const Home& home : plan_.memory.homes) {
-      const auto layout = layouts_.find(home.value);
-      if (layout == layouts_.end() || !leaves_room(layout->second) || !home.of.valid()) continue;
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      const auto layout = layouts_.find(assignment.value);
+      if (layout == layouts_.end() || !leaves_room(layout->second) || !assignment.of.valid()) continue;
       const auto grown =
           std::ranges::find_if(layout->second, [](const LayoutPart& part) { return !part.room.is(0); });
-      program.extensions.push_back({id_of(home.of), id_of(home.value),
+      program.extensions.push_back({id_of(assignment.of), id_of(assignment.value),
                                     static_cast<std::uint32_t>(grown->axis), grown->room.to_string()});
     }
   }

@@ -297,8 +297,9 @@ void leave_out_copies(Formula& formula, const std::vector<ValueId>& inputs,
 
 void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& memory) {
   Extended extended;
-  for (const Home& home : memory.homes) {
-    if (home.kind == Home::Kind::Input && home.of.valid()) extended.emplace(home.of, home.value);
+  for (const BufferAssignment& assignment : memory.assignments) {
+    if (assignment.kind == BufferAssignment::Kind::Input && assignment.of.valid())
+      extended.emplace(assignment.of, assignment.value);
   }
   leave_out_copies(formula, group.inputs, group.outputs, extended);
 }

@@ -105,8 +105,8 @@ const char* name_of(LayoutChoice::Way way);  // "blocked"
 // Choices stand in order of values, of a value the one about channels first.
 bool comes_before(const LayoutChoice& a, const LayoutChoice& b);
 
-// Where a value lives while the program runs.
-struct Home {
+// Buffer assignment: where a value lives while the program runs.
+struct BufferAssignment {
   enum class Kind : std::uint8_t {
     Input,
     Output,
@@ -123,7 +123,7 @@ struct Home {
   Dim offset;  // View: in bytes
 };
 
-const char* name_of(Home::Kind kind);  // "arena"
+const char* name_of(BufferAssignment::Kind kind);  // "arena"
 
 // A piece of the arena; offsets follow at bind time from sizes and the order of assignment.
 struct Slot {
@@ -133,7 +133,7 @@ struct Slot {
 };
 
 struct MemoryPlan {
-  std::vector<Home> homes;  // in order of value ids
+  std::vector<BufferAssignment> assignments;  // in order of value ids
   std::vector<Slot> slots;
   std::vector<std::uint32_t> order;  // in which slots are given their offsets
 };

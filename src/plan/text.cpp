@@ -104,11 +104,11 @@ class Printer {
   }
 
   void memory() {
-    for (const Home& home : plan_.memory.homes) {
-      out_ += "home " + value(home.value) + " " + name_of(home.kind);
-      if (home.kind == Home::Kind::Arena) out_ += " " + std::to_string(home.slot);
-      if (home.of.valid()) out_ += " of " + value(home.of);
-      if (home.kind == Home::Kind::View) out_ += " at " + sized(home.offset);
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      out_ += "buffer " + value(assignment.value) + " " + name_of(assignment.kind);
+      if (assignment.kind == BufferAssignment::Kind::Arena) out_ += " " + std::to_string(assignment.slot);
+      if (assignment.of.valid()) out_ += " of " + value(assignment.of);
+      if (assignment.kind == BufferAssignment::Kind::View) out_ += " at " + sized(assignment.offset);
       out_ += "\n";
     }
     for (const Slot& slot : plan_.memory.slots) {

@@ -27,7 +27,7 @@
 //   edge %h to %y fused [8*batch] "both are part of one contraction"
 //   layout %w "[1/8, 0, 1%8]"                        // what is not row-major
 //   choice %t stage 812 not fused 1430 "…"           // ways to lay out a value that were weighed, in nanoseconds
-//   home %h arena 0
+//   buffer %h arena 0
 //   slot [8*batch] in 0..1 aligned 64
 //   order (0)
 //   end

@@ -90,8 +90,9 @@ Json totals_json(const PlanFigures& figures) {
 // Inputs that may be given away, and the results that are written behind them.
 std::vector<std::pair<ValueId, ValueId>> donated_pairs(const Plan& plan) {
   std::vector<std::pair<ValueId, ValueId>> pairs;
-  for (const Home& home : plan.memory.homes) {
-    if (home.kind == Home::Kind::Input && home.of.valid()) pairs.emplace_back(home.of, home.value);
+  for (const BufferAssignment& assignment : plan.memory.assignments) {
+    if (assignment.kind == BufferAssignment::Kind::Input && assignment.of.valid())
+      pairs.emplace_back(assignment.of, assignment.value);
   }
   return pairs;
 }

@@ -155,7 +155,7 @@ void name_sizes(const Plan& plan, const SymbolBindings& given, PlanFigures& figu
 }
 
 Result<std::optional<ArenaFigures>> arena_of(const Plan& plan) {
-  if (plan.memory.homes.empty()) return std::optional<ArenaFigures>();
+  if (plan.memory.assignments.empty()) return std::optional<ArenaFigures>();
   SymbolBindings bindings = plan.nominal;
   std::vector<std::string> symbols;
   for (const Slot& slot : plan.memory.slots) slot.bytes.collect_symbols(symbols);
