@@ -9,11 +9,11 @@ import numpy as np
 
 WARM_UP_SECONDS = 0.5
 REST_SECONDS = 0.1
-STIR_SECONDS = 0.005  # after a rest: a processor that slept is slow at first, which very short calls would be measured by
+STIR_SECONDS = 0.005  # after a rest: a CPU that slept is slow at first, which very short calls would be measured by
 STEADY_BELOW = 0.1  # seconds; calls shorter than this are preceded by one that is not timed
 RESAMPLES = 2000
-# Processor time of the calling thread leaves out what others take on a busy machine; it says nothing about several threads.
-CLOCKS = {"wall": time.perf_counter, "processor": time.thread_time}
+# CPU time of the calling thread leaves out what others take on a busy machine; it says nothing about several threads.
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
 
 
 def error_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:

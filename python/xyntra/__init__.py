@@ -79,7 +79,7 @@ def compile(path: str | os.PathLike, output: str | os.PathLike | None = None, *,
             donate: str | Sequence[str] = ()) -> str:
     """Writes a model as an artifact and returns its path: `output`, or the model's with the ending .xyn.
 
-    `cpu` names processors to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
+    `cpu` names CPUs to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
     when it is loaded. A size of `dims` is a number to count costs with, or the lowest and the highest that it may be run at.
     `donate` names inputs that a Cache may be given for.
     """

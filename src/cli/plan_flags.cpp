@@ -121,8 +121,8 @@ Result<const Target*> target_for(const std::string& backend, const Session& sess
   if (!is_given(session, "plan.target")) return target_of_backend(backend);
   XYNTRA_TRY(const Target* target, target_of(session));
   if (backend == "cpu" && !runs_on_host(*target))
-    return usage_error("machine code of the backend cpu is for this processor, and " +
-                       std::string(target->name) + " is another: --target goes with wgsl, sim and fused");
+    return usage_error("machine code of the backend cpu is for this CPU, and " + std::string(target->name) +
+                       " is another: --target goes with wgsl, sim and fused");
   if (backend == "wgsl" && target->kind != TargetKind::WebGpu)
     return usage_error("shaders are for targets of WebGPU: webgpu, webgpu_software");
   return target;

@@ -86,7 +86,7 @@ Result<Ceilings> measure_ceilings(const Target& target, int threads) {
   {
     XYNTRA_TRY(const Loaded kernel, load(multiply_add_kernel(lanes)));
     XYNTRA_TRY(Tensor x, Tensor::allocate(DType::F32, {2, lanes}));
-    // Numbers that neither grow nor vanish: some processors are slow with denormals.
+    // Numbers that neither grow nor vanish: some CPUs are slow with denormals.
     for (std::int64_t i = 0; i < 2 * lanes; ++i) x.set_element_f64(i, 0.5);
     const std::int64_t workers = pool.threads();
     XYNTRA_TRY(Tensor y, Tensor::allocate(DType::F32, {workers, kAccumulators, lanes}));

@@ -295,7 +295,7 @@ class Checker {
     }
   }
 
-  // The kernels of this processor: right, and the same bits for any number of threads.
+  // The kernels of this CPU: right, and the same bits for any number of threads.
   void compare_machine_code() {
     if (!has_code_generator()) return;
     const std::string what = "machine code";

@@ -1,4 +1,4 @@
-// LLVM as a whole: processors, the list of passes, objects out of modules.
+// LLVM as a whole: CPUs, the list of passes, objects out of modules.
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -275,7 +275,7 @@ constexpr NamedCpu kArmCpus[] = {
     {"neon_bf16", "generic", "+neon,+v8.6a,+bf16,+i8mm"},
 };
 
-Result<CpuTarget> processor_named(std::string_view name) {
+Result<CpuTarget> cpu_named(std::string_view name) {
   start_llvm();
   CpuTarget found;
   found.triple = llvm::sys::getDefaultTargetTriple();
@@ -311,7 +311,7 @@ Result<CpuTarget> processor_named(std::string_view name) {
   if (!machine->getMCSubtargetInfo()->isCPUStringValid(found.cpu)) {
     std::string names = "native";
     for (const NamedCpu& one : known) names += ", " + std::string(one.name);
-    return usage_error("no processor is called '" + std::string(name) + "'; known are " + names +
+    return usage_error("no CPU is called '" + std::string(name) + "'; known are " + names +
                        ", and those of LLVM such as " +
                        (triple.isAArch64() ? "neoverse-v1" : "sapphirerapids"));
   }
@@ -338,7 +338,7 @@ Result<std::string> text_of(std::span<const kir::Kernel> kernels, const CpuTarge
 
 extern "C" __attribute__((visibility("default"))) const xyntra::CodeGeneratorModule* xyntra_code_generator();
 const xyntra::CodeGeneratorModule* xyntra_code_generator() {
-  static constexpr xyntra::CodeGeneratorModule kModule{xyntra::processor_named, xyntra::compile_module,
+  static constexpr xyntra::CodeGeneratorModule kModule{xyntra::cpu_named, xyntra::compile_module,
                                                        xyntra::text_of};
   return &kModule;
 }

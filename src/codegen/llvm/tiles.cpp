@@ -70,7 +70,7 @@ Status KernelEmitter::number_tiles() {
   });
   size_tiles();
   if (status && next > kTiles) return unsupported("more than eight tiles at once");
-  if (status && next > 0 && !traits_.tiles) return unsupported("tile registers: the processor has none");
+  if (status && next > 0 && !traits_.tiles) return unsupported("tile registers: the CPU has none");
   return status;
 }
 

@@ -22,8 +22,7 @@ TEST_P(KernelFiles, RunAsMachineCode) {
   if (!made) {  // threads of one work item that wait for one another: a GPU's; or a unit that is not here
     EXPECT_EQ(ErrorClass::Unsupported, made.error().error_class) << made.error().to_string();
     const bool unit = one.file.ends_with("_i8");
-    EXPECT_NE(std::string::npos,
-              made.error().message.find(unit ? "the processor has no" : "threads that wait"))
+    EXPECT_NE(std::string::npos, made.error().message.find(unit ? "the CPU has no" : "threads that wait"))
         << made.error().message;
     return;
   }

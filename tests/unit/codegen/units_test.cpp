@@ -127,7 +127,7 @@ Bytes bytes_of(std::uint32_t seed, bool extreme, std::size_t sums, std::size_t a
   return made;
 }
 
-// As the simulator has it, as `sum` says, and, where the unit is here, as the processor has it.
+// As the simulator has it, as `sum` says, and, where the unit is here, as the CPU has it.
 void expect_sums(const kir::Kernel& kernel, Bytes given, const std::vector<std::int32_t>& wanted, bool here) {
   std::vector<std::int32_t> result(given.sums.size());
   auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
@@ -247,7 +247,7 @@ TEST(Units, TilesOfBytesTakeAllSigns) {
 }
 
 // Numbers below the smallest normal one count as zero, before and after each step.
-TEST(Units, TilesOfBf16GiveTheProcessorsDigits) {
+TEST(Units, TilesOfBf16GiveTheBitsOfTheCpu) {
   const kir::Kernel kernel = parsed(
       R"(kernel tiles(s: f32[512, 16, 16] global, a: bf16[512, 16, 32] global, b: bf16[512, 16, 32] global, y: f32[512, 16, 16] global out) {
   register c: f32[16, 16]
@@ -349,7 +349,7 @@ TEST(Units, MmlaBf16RoundsToOdd) {
   EXPECT_EQ(run(0x1.fffffep127F, {0x1p40F}, {0x1p40F}), 0x1.fffffep127F);
 }
 
-// A processor that has no such unit says so.
+// A CPU that has no such unit says so.
 TEST(Units, AreRefusedWhereThereAreNone) {
   const kir::Kernel two = pairs(2), four = mmla_bf16_kernel(4);
   auto made = compile_kernels(std::span(&two, 1), *cpu_target("avx512"));

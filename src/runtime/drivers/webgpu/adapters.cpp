@@ -21,7 +21,7 @@ constexpr FeatureRow kFeatures[] = {
     {WGPUFeatureName_TimestampQuery, &Adapter::timestamps},
 };
 
-// Mesa's driver for processors counts down from this in every invocation, so that no shader hangs it.
+// Mesa's driver for CPUs counts down from this in every invocation, so that no shader hangs it.
 constexpr std::int64_t kLoopIterationsOfLlvmpipe = 65535;
 
 template <class To, class From>
