@@ -13,7 +13,7 @@
 #include "compiler/shared_constants.h"
 #include "fusion/memory_needs.h"
 #include "fusion/part_products.h"
-#include "fusion/skip_border.h"
+#include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
@@ -112,7 +112,7 @@ Status fuse(Compilation& work) {
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
     take_parts(work.plan.graph, work.grouping, *work.options.target, options.choose);
-  skip_borders(work.plan.graph, work.grouping, *work.options.target);
+  skip_paddings(work.plan.graph, work.grouping, *work.options.target);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;

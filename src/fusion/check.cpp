@@ -6,7 +6,7 @@
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
 #include "fusion/part_products.h"
-#include "fusion/skip_border.h"
+#include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
@@ -122,11 +122,11 @@ class LegalityChecker {
       if (!parts) return bad_model("the schedule 'parts' does not take it");
       choice = std::move(*parts);
     }
-    if (std::ranges::find(group.schedule.knobs, kSkipBorder, &Knob::name) != group.schedule.knobs.end()) {
-      if (!may_skip_border(plan_.graph, group, formula, target_))
+    if (std::ranges::find(group.schedule.knobs, kSkipPadding, &Knob::name) != group.schedule.knobs.end()) {
+      if (!may_skip_padding(plan_.graph, group, formula, target_))
         return bad_model(
-            "it cannot leave out products with a border: there is none, or weights are not finite");
-      add_border_knob(choice.schedule);
+            "it cannot leave out products with padding: there is none, or weights are not finite");
+      add_padding_knob(choice.schedule);
     }
     return compare(group, choice);
   }

@@ -89,7 +89,7 @@ struct ValueLayout {
 
 // What was weighed where a value could lie in several ways; costs in nanoseconds at the nominal sizes.
 struct LayoutChoice {
-  // Blocked, Plain: channels of the pictures between some groups, `value` being the first of them. Fused, Stage: a value
+  // Blocked, Plain: channels of the feature maps between some groups, `value` being the first of them. Fused, Stage: a value
   // that does not lie the way it is used, changed on the way by whoever uses it, or once by a launch of its own.
   enum class Way : std::uint8_t { Blocked, Plain, Fused, Stage };
   struct Option {

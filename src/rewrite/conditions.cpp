@@ -225,12 +225,12 @@ bool is_one(Arguments a) { return number_of(a[0]) == 1.0; }
 bool is_scaled(Arguments a) { return number_of(a[0]) != 1.0 || number_of(a[1]) != 1.0; }
 bool is_zero(Arguments a) { return number_of(a[0]) == 0.0; }
 
-// Windows that lie side by side, each with less border than there are elements in it.
-bool meets_picture(Arguments a) {
-  const auto sizes = integers_of(a[0]), border = integers_of(a[1]), apart = integers_of(a[2]);
-  if (!sizes || !border || !apart || border->size() != 2 * sizes->size()) return false;
-  for (std::size_t i = 0; i < border->size(); ++i) {
-    if ((*border)[i] >= (*sizes)[i % sizes->size()]) return false;
+// Windows without dilation, each with less padding than there are elements in it.
+bool meets_image(Arguments a) {
+  const auto sizes = integers_of(a[0]), padding = integers_of(a[1]), apart = integers_of(a[2]);
+  if (!sizes || !padding || !apart || padding->size() != 2 * sizes->size()) return false;
+  for (std::size_t i = 0; i < padding->size(); ++i) {
+    if ((*padding)[i] >= (*sizes)[i % sizes->size()]) return false;
   }
   return std::ranges::all_of(*apart, [](std::int64_t step) { return step == 1; });
 }
@@ -354,8 +354,8 @@ constexpr std::array kGuards = {
     GuardFunction{"one", "n", is_one, "a constant of ones"},
     GuardFunction{"scaled", "nn", is_scaled, "scaled(s, t): one of two numbers is not 1"},
     GuardFunction{"zero", "n", is_zero, "a constant of zeros"},
-    GuardFunction{"meets_picture", "nnn", meets_picture,
-                  "meets_picture(kernel_shape, pads, dilations): no window lies in the border alone"},
+    GuardFunction{"meets_image", "nnn", meets_image,
+                  "meets_image(kernel_shape, pads, dilations): no window lies in the padding alone"},
     GuardFunction{"inverse", "nn", are_inverse, "inverse(p, q): permutations that undo one another"},
     GuardFunction{"takes_all", "nvn", takes_all, "takes_all(i, x, axis): index 0 of an axis of size 1"},
     GuardFunction{"inverse_count", "nvn", inverse_count, "inverse_count(c, x, axes): c is 1 / that number"},

@@ -88,7 +88,7 @@ bool Draft::worth_folding(const Addition& addition) const {
     to += *bytes;
   }
   if (to > limits_.bytes) return false;
-  // Filters are read at every place of a picture.
+  // Filters are read at every position of a feature map.
   const bool filters = addition.def->name == "DequantizeLinear" && addition.facts[0].type.shape->size() > 2;
   if (to > limits_.growing && to > from && !filters) return false;
   // Bytes are turned for the numbers that are made of them, which a product reads line by line.

@@ -104,14 +104,14 @@ void product_of_dequantized(GraphMaker& m) {
   finish(m, m.one(gemm ? "Gemm" : "MatMul", operands, std::move(attributes)), columns, true);
 }
 
-struct Picture {
+struct Convolution {
   std::int64_t groups, channels, filters;
   Sizes x, w;
   Attributes attributes;
 };
 
-Picture some_picture(GraphMaker& m) {
-  Picture made;
+Convolution some_convolution(GraphMaker& m) {
+  Convolution made;
   made.groups = m.decide.chance(25) ? 2 : 1;
   made.channels = made.groups * (m.decide.chance(30) ? 16 : m.decide.between(1, 3));
   made.filters = made.groups * (m.decide.chance(30) ? 16 : m.decide.between(1, 3));
@@ -125,26 +125,26 @@ Picture some_picture(GraphMaker& m) {
 }
 
 void convolution_of_dequantized(GraphMaker& m) {
-  const Picture picture = some_picture(m);
+  const Convolution convolution = some_convolution(m);
   const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
-  const ValueId x = dequantize(m, int8_values(m, left, picture.x, false), one(m, left));
-  const ValueId w = dequantize(m, int8_values(m, right, picture.w, !m.decide.chance(20)),
-                               along(m, right, 0, picture.filters));
+  const ValueId x = dequantize(m, int8_values(m, left, convolution.x, false), one(m, left));
+  const ValueId w = dequantize(m, int8_values(m, right, convolution.w, !m.decide.chance(20)),
+                               along(m, right, 0, convolution.filters));
   if (!x.valid() || !w.valid()) return;
   std::vector<ValueId> operands{x, w};
-  if (m.decide.chance(60)) operands.push_back(m.constant(DType::F32, {picture.filters}));
-  finish(m, m.one("Conv", operands, picture.attributes), picture.filters, false);
+  if (m.decide.chance(60)) operands.push_back(m.constant(DType::F32, {convolution.filters}));
+  finish(m, m.one("Conv", operands, convolution.attributes), convolution.filters, false);
 }
 
 // Integers all the way: QLinearMatMul, QLinearConv.
 void quantized_operation(GraphMaker& m) {
   const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
   const bool window = m.decide.chance(50);
-  const Picture picture = some_picture(m);
+  const Convolution convolution = some_convolution(m);
   const std::int64_t depth = some_width(m), columns = some_width(m),
-                     filters = window ? picture.filters : columns;
-  const Sizes a = window ? picture.x : Sizes{m.decide.between(1, 20), depth};
-  const Sizes b = window ? picture.w : Sizes{depth, columns};
+                     filters = window ? convolution.filters : columns;
+  const Sizes a = window ? convolution.x : Sizes{m.decide.between(1, 20), depth};
+  const Sizes b = window ? convolution.w : Sizes{depth, columns};
   auto parameters = [&](DType type, const Sizes& sizes) {
     Parameters made;
     made.scale =
@@ -163,7 +163,7 @@ void quantized_operation(GraphMaker& m) {
                                 of_y.scale,
                                 of_y.zero_point};
   if (window && m.decide.chance(60)) operands.push_back(m.constant(DType::I32, {filters}));
-  m.one(window ? "QLinearConv" : "QLinearMatMul", operands, window ? picture.attributes : Attributes());
+  m.one(window ? "QLinearConv" : "QLinearMatMul", operands, window ? convolution.attributes : Attributes());
 }
 
 // The range is found when the model runs.

@@ -147,7 +147,7 @@ TEST(Tiles, ConvolutionsAreProductsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
-  // Lines that fill tiles, and lines of a few pixels that are walked as one; steps of two; no window, no border.
+  // Lines that fill tiles, and lines of a few pixels that are walked as one; stride 2; no window, no padding.
   for (const Case& c : {Case{9, 3, 1, 1}, Case{14, 3, 2, 1}, Case{20, 1, 1, 0}, Case{8, 1, 2, 0},
                         Case{7, 3, 1, 1}, Case{33, 3, 1, 1}, Case{64, 3, 2, 1}, Case{12, 5, 1, 0}}) {
     SCOPED_TRACE(std::to_string(c.size) + " " + std::to_string(c.window) + " " + std::to_string(c.stride));
@@ -174,7 +174,7 @@ TEST(Tiles, ConvolutionsAreProductsOverWindows) {
   }
 }
 
-// A picture of few channels: lines of its window are what is summed along. The picture is laid out by a launch of its own.
+// An image of few channels: lines of its window are what is summed along. The image is laid out by a launch of its own.
 TEST(Tiles, WindowsOverFewChannelsAreFlattened) {
   struct Case {
     std::int64_t channels, size, window, stride, pad;
@@ -307,12 +307,12 @@ TEST(Tiles, BothProductsOfAttentionTakeThem) {
 }
 
 // What a convolution rounds is read rounded by who adds it as well: it lies in memory once, in half the bytes.
-TEST(Tiles, PicturesLieInMemoryRounded) {
+TEST(Tiles, FeatureMapsLieInMemoryRounded) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 32, 12, 12}));
-  auto convolved = [&](ValueId picture, const std::string& name, int seed) {
+  auto convolved = [&](ValueId image, const std::string& name, int seed) {
     const ValueId w = graph.add_constant(name + ".w", numbers({32, 32, 1, 1}, seed));
-    const ValueId made = graph.output_of(graph.add_node("Conv", {picture, w}, {name + ".c"}));
+    const ValueId made = graph.output_of(graph.add_node("Conv", {image, w}, {name + ".c"}));
     return graph.output_of(graph.add_node("Relu", {made}, {name}, {}, name));
   };
   const ValueId a = convolved(x, "a", 1), b = convolved(a, "b", 2);

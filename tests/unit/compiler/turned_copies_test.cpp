@@ -1,4 +1,4 @@
-// Copies between layouts go square by square: whatever the sizes leave over at the borders, every element arrives.
+// Copies between layouts go square by square: whatever the sizes leave over at the edges, every element arrives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -90,8 +90,8 @@ graph @main(%a: f32[4, 16, 48], %b: f32[48, 48, 4]) -> (%y) {
 }
 )",
                    "t"};
-// Three windows want the picture in blocks, a product of matrices wants it plain.
-const Case kShared{"shared picture",
+// Three windows want the feature map blocked, a matmul wants it plain.
+const Case kShared{"shared feature map",
                    R"(xir 1
 graph @main(%x: f32[1, 32, 14, 14], %m: f32[196, 8]) -> (%y, %z) {
   const %tap: f32[1, 1, 1, 1] = [0.125]

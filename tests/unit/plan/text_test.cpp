@@ -56,7 +56,7 @@ group "row reduction" {
 edge %h to %y fused [8*batch] "both are part of one contraction"
 edge %h to %"a b" materialised [8*batch] "their groups were complete"
 layout %w "[1/2, 0, 1%2]"
-choice %h plain 12 not blocked 40 "channels of 1 picture between 2 groups"
+choice %h plain 12 not blocked 40 "channels of 1 feature map between 2 groups"
 choice %"a b" stage 812 not fused 1430 "many readers"
 buffer %x input
 buffer %w constant

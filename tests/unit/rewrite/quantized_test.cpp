@@ -168,8 +168,8 @@ graph @main(%a: u8[2, 3, 4]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "Transpose");
 }
 
-// A window in the border alone is minus infinity of floats, and the lowest of integers.
-TEST(Quantized, PoolsOfIntegersSeeThePicture) {
+// A window in the padding alone is minus infinity of floats, and the lowest of integers.
+TEST(Quantized, PoolsOfIntegersMeetTheImage) {
   auto pooled = [](const std::string& pads, const std::string& apart, const std::string& size) {
     return ops_of(rewritten(R"(
 graph @main(%a: u8[1, 2, 8, 8]) -> (%y) {

@@ -77,12 +77,12 @@ TEST(Strides, AnOperandThatLiesAlongNeitherIsReadInStridesForEveryRow) {
 }
 
 TEST(Strides, BlockedBesidePlainIsAStrideAndBlockedBesideBlockedIsNone) {
-  const Shape picture{1, 32, 8, 8};
+  const Shape image{1, 32, 8, 8};
   const Layout blocked{{0, 1, 0}, {1, 16, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 16}};
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, {}, {})), 0);
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, blocked, blocked)), 0);
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, {}, blocked)), avx512().strided_ns(32 * 64 * 4));
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, blocked, {})), avx512().strided_ns(32 * 64 * 4));
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, {}, {})), 0);
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, blocked, blocked)), 0);
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, {}, blocked)), avx512().strided_ns(32 * 64 * 4));
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, blocked, {})), avx512().strided_ns(32 * 64 * 4));
 }
 
 }  // namespace
