@@ -43,7 +43,7 @@ class Value:
 
 
 class Cache:
-    """Memory that is given away to a run: an input, and room for the result that is it with more rows behind it along `axis`.
+    """Memory that is donated to a run, such as a KV cache: an input, and room for the result that appends rows to it along `axis`.
 
     `length` counts the rows in use; a run moves it on. Where there is no room for a result, it has memory of its own, just as
     large, and the cache takes that over; `Session.counts()["copies"]` tells how often. With `unchanged` the caller promises to write

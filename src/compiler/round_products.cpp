@@ -72,7 +72,7 @@ class Rounding {
         std::vector<ValueId>& inputs = graph_.node(reader).inputs;
         std::replace(inputs.begin(), inputs.end(), picture, wide);
       }
-      say("round-pictures", graph_.node(maker));
+      say("round-feature-maps", graph_.node(maker));
     }
     return {};
   }

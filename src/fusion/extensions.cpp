@@ -118,7 +118,7 @@ class Finder {
       if (stage.target != copy.target) continue;
       if (stage.kind != Stage::Kind::MapReduce ||
           !algebra.within(stage.store[axis], formula.buffer(from).shape[axis], to.shape[axis]))
-        return "the result differs from it in more than what is behind it";
+        return "the result differs from it in more than the appended rows";
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const bool on_host = groups_[g].hero == Hero::Host;
@@ -181,7 +181,7 @@ Status know_all(const Pieces& pieces, const Extensions& extensions, const std::v
     const auto refused = extensions.refused.find(*input);
     return usage_error("donate: input '" + name + "' cannot be extended in place: " +
                        (refused == extensions.refused.end()
-                            ? "no result of the model is this input with more rows behind it"
+                            ? "no result of the model is this input with rows appended"
                             : refused->second));
   }
   return {};
@@ -204,7 +204,7 @@ Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grou
   XYNTRA_CHECK_OK(know_all(pieces, extensions, names));
   const bool all = std::ranges::find(names, "*") != names.end();
   FreshSymbols fresh(graph);
-  // Caches that grow alike have the same room, so that their layers keep sharing kernels.
+  // KV caches that grow alike have the same room, so that their layers keep sharing kernels.
   std::vector<std::pair<Dim, std::string>> rooms;
   for (const Extension& one : extensions.found) {
     const Value &input = graph.value(one.input), &output = graph.value(one.output);

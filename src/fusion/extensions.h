@@ -1,4 +1,4 @@
-// Results that are an input with more behind it, as a cache of keys and values grows from token to token:
+// Results that are an input with rows appended, as a KV cache grows from token to token:
 //
 //   present[b, h, t, d]        = past[b, h, t, d]      for t < T
 //   present[b, h, T + s, d]    = new[b, h, s, d]       for s < S
@@ -30,7 +30,7 @@ struct Extensions {
 Extensions find_extensions(const Pieces& pieces, const std::vector<Group>& groups,
                            const std::vector<te::Formula>& formulas);
 
-// Which inputs a caller may give away: names, or "*" for all that a result extends. Lays out the values of those and
+// Which inputs a caller may donate: names, or "*" for all that a result extends. Lays out the values of those and
 // leaves copies out of their groups' figures. Usage error for a name that no result extends in place.
 Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grouping,
                                             const std::vector<std::string>& names, const Target& target,

@@ -16,7 +16,7 @@ struct FusionOptions {
   std::size_t max_nodes = 64;  // of one group
   // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.
   std::map<std::string, std::string> stages;
-  // Inputs that their caller may give away (fusion/extensions.h): on devices, groups are made as if they were.
+  // Inputs that their caller may donate (fusion/extensions.h): on devices, groups are made as if they were.
   std::vector<std::string> donated;
   const Budget* budget = nullptr;
 };

@@ -8,7 +8,7 @@
 namespace xyntra {
 
 // Groups that turn out to copy nothing get the schedule "view": they are no launch. Results of `extensions` may be
-// written behind the rows of the inputs that they extend.
+// appended to the rows of the inputs that they extend, in place.
 MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
                          const std::vector<Extension>& extensions, const SymbolBindings& nominal,
                          const Target& target);

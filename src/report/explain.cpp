@@ -87,7 +87,7 @@ Json totals_json(const PlanFigures& figures) {
   return totals;
 }
 
-// Inputs that may be given away, and the results that are written behind them.
+// Inputs that may be donated, and the results that append rows to them.
 std::vector<std::pair<ValueId, ValueId>> donated_pairs(const Plan& plan) {
   std::vector<std::pair<ValueId, ValueId>> pairs;
   for (const BufferAssignment& assignment : plan.memory.assignments) {
@@ -209,7 +209,7 @@ std::string donated_line(const Plan& plan) {
   const std::size_t more = pairs.size() > kMost ? pairs.size() - kMost : 0;
   pairs.resize(pairs.size() - more);
   return joined(pairs, ", ") + (more > 0 ? ", " + std::to_string(more) + " more" : "") +
-         ": where they are given away only new rows are written; else they are copied first";
+         ": where they are donated only the appended rows are written; else they are copied first";
 }
 
 std::string digits_line(const Plan& plan) {

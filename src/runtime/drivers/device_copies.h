@@ -11,7 +11,7 @@
 
 namespace xyntra {
 
-// Which run was the last to write memory that was given away. Contexts of a model share it: what one of them has on the device is
+// Which run was the last to write memory that was donated. Contexts of a model share it: what one of them has on the device is
 // old when another has been given the memory since. Of more memory than kMost they forget: it is brought once more.
 class LastWriters {
  public:
@@ -71,7 +71,7 @@ class DeviceCopies {
     std::int64_t valid = 0, distance = 0, count = 1;
     bool newer = false;  // than the host's
     KernelArgument::Rows rows = {};  // count > 0: only these are newer
-    std::uint64_t writer = 0;  // of memory that was given away
+    std::uint64_t writer = 0;  // of memory that was donated
   };
 
   webgpu::Buffer left_by_another(std::int64_t bytes);

@@ -1,4 +1,4 @@
-// Inputs that are given away: results that extend them are written behind their rows and nowhere else, whatever room there is.
+// Donated inputs: results that extend them append rows in place and write nothing else, whatever room there is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,7 +132,7 @@ class Donated : public testing::TestWithParam<const char*> {
   }
   std::uint64_t copies() const { return counts->copies - copied_before; }
 
-  // Gives caches away that have so much room beyond what is needed.
+  // Donates caches that have so much room beyond what is needed.
   void check(const Sizes& sizes, std::int64_t room) {
     const std::string what = std::string(GetParam()) + ", past " + std::to_string(sizes.past) + ", new " +
                              std::to_string(sizes.s) + ", room " + std::to_string(room);
@@ -223,9 +223,9 @@ TEST_P(Donated, MemoryOfAnotherSizeIsRefused) {
     return got.has_value() ? "" : got.error().message;
   };
   EXPECT_EQ(refused([](auto& d) { d[0].memory = d[0].memory.first(64); }),
-            "input 'past_k' is given away with 64 bytes; 13 rows take 832");
+            "input 'past_k' is donated with 64 bytes; 13 rows take 832");
   EXPECT_EQ(refused([](auto& d) { d[1].capacity = 3; }), "input 'past_v' has 4 rows in memory for 3");
-  EXPECT_EQ(refused([](auto& d) { d[1].input = 2; }), "input 'past_k' is given away twice, or is no tensor");
+  EXPECT_EQ(refused([](auto& d) { d[1].input = 2; }), "input 'past_k' is donated twice, or is no tensor");
   EXPECT_EQ(refused([](auto&) {}), "");
 }
 
@@ -436,10 +436,10 @@ TEST(DonatedPlans, WhatCannotBeExtendedInPlaceIsRefusedWithTheReason) {
   EXPECT_EQ(refusal("(%x: f32[s, 4]) -> (%y) {\n %y = Relu(%x)\n}"), "donate: the model has no input 'past'");
   const std::string begin = "donate: input 'past' cannot be extended in place: ";
   EXPECT_EQ(refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%y) {\n %y = Concat(%x, %past) {axis = 0}\n}"),
-            begin + "no result of the model is this input with more rows behind it");
+            begin + "no result of the model is this input with rows appended");
   EXPECT_EQ(refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%z) {\n %y = Concat(%past, %x) {axis = 0}\n %z = "
                     "Relu(%y)\n}"),
-            begin + "no result of the model is this input with more rows behind it");
+            begin + "no result of the model is this input with rows appended");
   EXPECT_EQ(
       refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%y, %past) {\n %y = Concat(%past, %x) {axis = 0}\n}"),
       begin + "it, or the result that extends it, is an output more than once");

@@ -321,7 +321,7 @@ TEST(Tiles, FeatureMapsLieInMemoryRounded) {
   const Plan plan = plan_of(graph, "amx");
   std::vector<std::string> said;
   for (const CertificateLine& line : plan.certificate) {
-    if (line.rule != "round-pictures") continue;
+    if (line.rule != "round-feature-maps") continue;
     EXPECT_EQ(line.exactness, Exactness::PrecisionChanging);
     said.insert(said.end(), line.origins.begin(), line.origins.end());
   }

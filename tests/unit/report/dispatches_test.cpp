@@ -81,7 +81,7 @@ TEST_F(Dispatches, AreThoseOfThePlan) {
 }
 
 // A layer of a decoder and one token: norm, product, attention, product, norm and two products. Keys and values are a dispatch more,
-// unless their caches are given away: then the product stores them there.
+// unless their KV caches are donated: then the matmul stores them there.
 TEST_F(Dispatches, OfADecoderAreSevenWhereCachesAreGivenAway) {
   auto module = parse_xir(R"(xir 1
 graph @layer(%x: f32[1, 1, 64], %scale: f32[64], %shift: f32[64], %wqkv: f32[64, 192], %wo: f32[64, 64],

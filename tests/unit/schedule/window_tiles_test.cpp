@@ -22,9 +22,9 @@ constexpr std::int64_t kBlock = 16;
 // y[o, p, q, l] = sum(c, u, v, b) x[c, stride p + u - padding, stride q + v - padding, b] * w[o, c, u, v, b, l]
 struct Window {
   std::int64_t height, width, channels, filters;  // of the feature map, in blocks
-  std::int64_t size, step, padding;
-  std::int64_t down() const { return (height + 2 * padding - size) / step + 1; }
-  std::int64_t across() const { return (width + 2 * padding - size) / step + 1; }
+  std::int64_t size, stride, padding;
+  std::int64_t down() const { return (height + 2 * padding - size) / stride + 1; }
+  std::int64_t across() const { return (width + 2 * padding - size) / stride + 1; }
 };
 
 te::Formula formula_of(const Window& window) {
@@ -37,7 +37,7 @@ te::Formula formula_of(const Window& window) {
   const Axis l = made.axis(kBlock), c = made.axis(window.channels), b = made.axis(kBlock);
   const Axis u = made.axis(window.size), v = made.axis(window.size);
   auto along = [&](const Axis& tap, const Axis& offset) {
-    const Expr first = tap * Expr::index(window.step);
+    const Expr first = tap * Expr::index(window.stride);
     return window.size == 1 ? first : first + offset - Expr::index(window.padding);
   };
   const te::Index at{c, along(p, u), along(q, v), b};
@@ -77,8 +77,8 @@ std::vector<float> expected(const Window& window, const Operands& operands) {
       float sum = 0;
       for (std::int64_t c = 0; c < window.channels; ++c) {
         for (std::int64_t offset = 0; offset < window.size * window.size; ++offset) {
-          const std::int64_t row = p * window.step + offset / window.size - window.padding,
-                             column = q * window.step + offset % window.size - window.padding;
+          const std::int64_t row = p * window.stride + offset / window.size - window.padding,
+                             column = q * window.stride + offset % window.size - window.padding;
           if (row < 0 || row >= window.height || column < 0 || column >= window.width) continue;
           for (std::int64_t b = 0; b < kBlock; ++b) {
             const std::int64_t weight = ((o * window.channels + c) * window.size * window.size + offset);
