@@ -15,10 +15,10 @@ namespace {
 
 class PlanLowering {
  public:
-  PlanLowering(const Plan& plan, const Target& target, Pieces pieces, const LowerOptions& options)
+  PlanLowering(const Plan& plan, const Target& target, FusionNodes fusion_nodes, const LowerOptions& options)
       : plan_(plan),
         target_(target),
-        pieces_(std::move(pieces)),
+        fusion_nodes_(std::move(fusion_nodes)),
         options_(options),
         layouts_(layouts_of(plan.layouts)),
         host_(std::make_shared<NodesOnHost>(options.threads)) {}
@@ -51,7 +51,7 @@ class PlanLowering {
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
-    XYNTRA_TRY(const ReadyConstants ready, ready_constants(pieces_, plan_.groups));
+    XYNTRA_TRY(const ReadyConstants ready, ready_constants(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
@@ -141,7 +141,7 @@ class PlanLowering {
   }
 
   Status add_kernel(const Group& group) {
-    te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    te::Formula formula = compose(fusion_nodes_, group.nodes, group.inputs, group.outputs);
     leave_out_copies(formula, group, plan_.memory);
     lay_out(formula, group, layouts_);
     XYNTRA_CHECK_OK(te::verify(formula));
@@ -176,7 +176,7 @@ class PlanLowering {
 
   const Plan& plan_;
   const Target& target_;
-  Pieces pieces_;
+  FusionNodes fusion_nodes_;
   const LowerOptions& options_;
   LayoutsByValue layouts_;
   std::shared_ptr<NodesOnHost> host_;
@@ -188,8 +188,8 @@ class PlanLowering {
 
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {
   XYNTRA_TRY(const Target* target, find_target(plan.target));
-  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
-  return PlanLowering(plan, *target, std::move(pieces), options).run();
+  XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
+  return PlanLowering(plan, *target, std::move(fusion_nodes), options).run();
 }
 
 }  // namespace xyntra

@@ -106,8 +106,8 @@ Status fuse(Compilation& work) {
   options.budget = work.options.budget.get();
   options.stages = work.stages;
   options.donated = work.options.donated;
-  XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
-  XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
+  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, options.budget));
+  XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options));
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
@@ -160,8 +160,8 @@ Status layout_step(Compilation& work) {
   ChooseOptions counting = work.options.fusion.choose;
   counting.nominal = work.plan.nominal;
   XYNTRA_TRY(const std::vector<ValueLayout> roomy,
-             leave_room(*work.pieces, work.grouping, work.options.donated, *work.options.target, counting,
-                        work.plan.nominal));
+             leave_room(*work.fusion_nodes, work.grouping, work.options.donated, *work.options.target,
+                        counting, work.plan.nominal));
   work.plan.layouts.insert(work.plan.layouts.end(), roomy.begin(), roomy.end());
   std::ranges::sort(work.plan.layouts, {}, &ValueLayout::value);
   std::ranges::move(decision.choices, std::back_inserter(work.plan.choices));
@@ -171,10 +171,10 @@ Status layout_step(Compilation& work) {
 }
 
 Status memory_step(Compilation& work) {
-  XYNTRA_TRY(
-      const std::vector<Extension> extensions,
-      extensions_with_room(*work.pieces, work.grouping.groups, work.grouping.formulas, work.plan.layouts));
-  const MemoryNeeds needs = memory_needs(*work.pieces, work.grouping, work.plan.layouts, extensions,
+  XYNTRA_TRY(const std::vector<Extension> extensions,
+             extensions_with_room(*work.fusion_nodes, work.grouping.groups, work.grouping.formulas,
+                                  work.plan.layouts));
+  const MemoryNeeds needs = memory_needs(*work.fusion_nodes, work.grouping, work.plan.layouts, extensions,
                                          work.plan.nominal, *work.options.target);
   XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
   work.plan.memory = std::move(memory.plan);

@@ -22,26 +22,28 @@ constexpr std::int64_t kLargestKnob = 1 << 24;
 
 class LegalityChecker {
  public:
-  LegalityChecker(const Plan& plan, const Target& target, const Pieces& pieces, const Budget* budget)
-      : plan_(plan), target_(target), pieces_(pieces), budget_(budget) {}
+  LegalityChecker(const Plan& plan, const Target& target, const FusionNodes& fusion_nodes,
+                  const Budget* budget)
+      : plan_(plan), target_(target), fusion_nodes_(fusion_nodes), budget_(budget) {}
 
   Status run() {
     Grouping grouping{plan_.groups, {}, {}, {}};
     for (const Group& one : plan_.groups) {
       if (Status checked = operands(one); !checked)
         return in_group(grouping.formulas.size(), std::move(checked));
-      const bool on_host = std::ranges::any_of(one.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+      const bool on_host =
+          std::ranges::any_of(one.nodes, [&](NodeId id) { return fusion_nodes_[id].is_host(); });
       if (on_host != (one.hero == Hero::Host))
         return in_group(grouping.formulas.size(), bad_model("exactly what has no formula runs on the host"));
       grouping.formulas.push_back(on_host ? te::Formula()
-                                          : compose(pieces_, one.nodes, one.inputs, one.outputs));
+                                          : compose(fusion_nodes_, one.nodes, one.inputs, one.outputs));
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
     }
     // Which groups only show bytes of others follows from their formulas, as does what may share memory.
     XYNTRA_TRY(const std::vector<Extension> extensions,
-               extensions_with_room(pieces_, grouping.groups, grouping.formulas, plan_.layouts));
+               extensions_with_room(fusion_nodes_, grouping.groups, grouping.formulas, plan_.layouts));
     const MemoryNeeds needs =
-        memory_needs(pieces_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
+        memory_needs(fusion_nodes_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
     if (target_.kind != TargetKind::Cpu) {
       for (const Extension& one : extensions)
         leave_out_copies(grouping.formulas[one.group], plan_.groups[one.group].inputs,
@@ -68,7 +70,8 @@ class LegalityChecker {
   }
 
   Status group(const Group& group, const te::Formula& composed) const {
-    const bool on_host = std::ranges::any_of(group.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+    const bool on_host =
+        std::ranges::any_of(group.nodes, [&](NodeId id) { return fusion_nodes_[id].is_host(); });
     if (!on_host) return formula(group, composed);
     if (group.nodes.size() != 1) return bad_model("an operation without a formula shares its launch");
     if (group.hero != Hero::Host || group.schedule.name != "host" || !group.schedule.knobs.empty())
@@ -80,8 +83,9 @@ class LegalityChecker {
   Status operands(const Group& group) const {
     std::set<ValueId> computed, read;
     for (NodeId id : group.nodes) {
-      for (ValueId value : pieces_[id].reads) {
-        if (computed.contains(value) || (pieces_.is_number(value) && !pieces_[id].is_host())) continue;
+      for (ValueId value : fusion_nodes_[id].reads) {
+        if (computed.contains(value) || (fusion_nodes_.is_number(value) && !fusion_nodes_[id].is_host()))
+          continue;
         if (std::ranges::find(group.inputs, value) == group.inputs.end())
           return bad_model("it needs " + value_text(value) + ", which is not among its inputs");
         read.insert(value);
@@ -136,8 +140,8 @@ class LegalityChecker {
   bool runs_in_stages(const Group& group, const te::Formula& formula) const {
     std::size_t most = 0, changes_of_index = 0;
     for (NodeId id : group.nodes) {
-      most = std::max(most, pieces_[id].formula.stages.size());
-      changes_of_index += pieces_[id].transparent ? 1 : 0;
+      most = std::max(most, fusion_nodes_[id].formula.stages.size());
+      changes_of_index += fusion_nodes_[id].transparent ? 1 : 0;
     }
     return group.nodes.size() == 1 || formula.stages.size() <= most + changes_of_index;
   }
@@ -182,9 +186,9 @@ class LegalityChecker {
   Status edges() const {
     std::set<std::pair<ValueId, NodeId>> known;
     for (const EdgeVerdict& edge : plan_.edges) known.insert({edge.value, edge.to});
-    for (NodeId to : pieces_.order()) {
-      if (!pieces_[to].live) continue;
-      for (ValueId value : pieces_[to].reads) {
+    for (NodeId to : fusion_nodes_.order()) {
+      if (!fusion_nodes_[to].live) continue;
+      for (ValueId value : fusion_nodes_[to].reads) {
         if (plan_.graph.value(value).producer.valid() && known.erase({value, to}) == 0)
           return bad_model("there is no verdict on the edge from " + value_text(value) + " to " +
                            value_text(name_of_node(plan_.graph, to)));
@@ -198,15 +202,15 @@ class LegalityChecker {
 
   const Plan& plan_;
   const Target& target_;
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const Budget* budget_;
 };
 
 }  // namespace
 
 Status check_groups(const Plan& plan, const Target& target, const Budget* budget) {
-  XYNTRA_TRY(const Pieces pieces, Pieces::of(plan.graph, budget));
-  return LegalityChecker(plan, target, pieces, budget).run();
+  XYNTRA_TRY(const FusionNodes fusion_nodes, FusionNodes::of(plan.graph, budget));
+  return LegalityChecker(plan, target, fusion_nodes, budget).run();
 }
 
 }  // namespace xyntra

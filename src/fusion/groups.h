@@ -4,7 +4,7 @@
 // through a change of index costs more than a copy (fusion/relayouts.h), the copy is a group of its own.
 #pragma once
 
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 #include "plan/plan.h"
 #include "schedule/choose.h"
 
@@ -28,6 +28,7 @@ struct Grouping {
   std::vector<LayoutChoice> choices;  // about changes of index, in order of value ids
 };
 
-Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options);
+Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                             const FusionOptions& options);
 
 }  // namespace xyntra

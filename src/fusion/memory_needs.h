@@ -9,8 +9,8 @@ namespace xyntra {
 
 // Groups that turn out to copy nothing get the schedule "view": they are no launch. Results of `extensions` may be
 // appended to the rows of the inputs that they extend, in place.
-MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const std::vector<Extension>& extensions, const SymbolBindings& nominal,
-                         const Target& target);
+MemoryNeeds memory_needs(const FusionNodes& fusion_nodes, Grouping& grouping,
+                         const std::vector<ValueLayout>& layouts, const std::vector<Extension>& extensions,
+                         const SymbolBindings& nominal, const Target& target);
 
 }  // namespace xyntra

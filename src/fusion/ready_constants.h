@@ -15,6 +15,6 @@ bool are_its_own(const Graph& graph, const std::vector<Group>& groups, ValueId w
 
 // What is made of each of them, before any layout. BadModel error where others read one, too.
 using ReadyConstants = std::map<ValueId, std::function<Result<Tensor>(const Tensor&)>>;
-Result<ReadyConstants> ready_constants(const Pieces& pieces, const std::vector<Group>& groups);
+Result<ReadyConstants> ready_constants(const FusionNodes& fusion_nodes, const std::vector<Group>& groups);
 
 }  // namespace xyntra

@@ -9,7 +9,7 @@ namespace xyntra {
 
 // One choice for each such value that costs its readers something, in order of value ids. The grouping must have been made with
 // all of them read through.
-std::vector<LayoutChoice> weigh_relayouts(const Pieces& pieces, const Grouping& grouping,
+std::vector<LayoutChoice> weigh_relayouts(const FusionNodes& fusion_nodes, const Grouping& grouping,
                                           const Target& target, const FusionOptions& options);
 
 }  // namespace xyntra

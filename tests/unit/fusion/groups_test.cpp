@@ -34,9 +34,9 @@ Planned planned(const std::string& body, const char* target_name = "avx512") {
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().to_string());
   Planned result{std::move(module->graph), {}};
   EXPECT_TRUE(infer_types(result.graph).has_value());
-  auto pieces = Pieces::of(result.graph);
-  EXPECT_TRUE(pieces.has_value());
-  auto grouping = group_nodes(*pieces, **find_target(target_name), {});
+  auto fusion_nodes = FusionNodes::of(result.graph);
+  EXPECT_TRUE(fusion_nodes.has_value());
+  auto grouping = group_nodes(*fusion_nodes, **find_target(target_name), {});
   EXPECT_TRUE(grouping.has_value());
   result.grouping = std::move(*grouping);
   return result;
