@@ -6,7 +6,7 @@
 
 #include "fusion/compose.h"
 #include "fusion/extensions.h"
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "te/layout.h"
 
@@ -51,7 +51,7 @@ class PlanLowering {
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
-    XYNTRA_TRY(const ReadyConstants ready, ready_constants(fusion_nodes_, plan_.groups));
+    XYNTRA_TRY(const PrepackedWeights prepacked, prepacked_weights(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
@@ -65,7 +65,7 @@ class PlanLowering {
       made.kind = ProgramValue::Kind::Constant;
       made.index = static_cast<std::uint32_t>(program.constants.size());
       Tensor tensor = value.constant.aligned();
-      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+      if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(tensor, made_of->second(tensor));
       }
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {

@@ -1,7 +1,7 @@
 #include "fusion/execute.h"
 
 #include "fusion/compose.h"
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
 #include "support/guarded.h"
@@ -29,12 +29,12 @@ class PlanRunner::State {
     bindings_.clear();
     XYNTRA_CHECK_OK(takes(inputs));
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
-    XYNTRA_TRY(const ReadyConstants ready, ready_constants(fusion_nodes_, plan_.groups));
+    XYNTRA_TRY(const PrepackedWeights prepacked, prepacked_weights(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       if (!value.is_constant()) continue;
       values_[v] = Datum::of(value.constant.aligned());
-      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+      if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(values_[v].tensor, made_of->second(values_[v].tensor));
       }
       auto layout = layouts_.find(ValueId(v));

@@ -1,6 +1,6 @@
 #include "fusion/part_products.h"
 
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "schedule/part_products.h"
 
 namespace xyntra {

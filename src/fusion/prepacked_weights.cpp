@@ -1,4 +1,4 @@
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 
 #include <algorithm>
 
@@ -24,8 +24,9 @@ bool are_its_own(const Graph& graph, const std::vector<Group>& groups, ValueId w
   return readers == 1 && std::ranges::find(graph.outputs, weights) == graph.outputs.end();
 }
 
-Result<ReadyConstants> ready_constants(const FusionNodes& fusion_nodes, const std::vector<Group>& groups) {
-  ReadyConstants found;
+Result<PrepackedWeights> prepacked_weights(const FusionNodes& fusion_nodes,
+                                           const std::vector<Group>& groups) {
+  PrepackedWeights found;
   for (const Group& group : groups) {
     const bool winograd = group.schedule.name == kWinograd, parts = group.schedule.name == kParts;
     if (!winograd && !parts) continue;
