@@ -86,7 +86,7 @@ Status rewrite_step(Compilation& work) {
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
-  work.plan.recipes = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
+  work.plan.derived_constants = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
   work.plan.nominal = nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
   for (RuleUse& use : rewritten.certificate) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),

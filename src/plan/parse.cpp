@@ -87,8 +87,8 @@ class Reader : public TokenReader {
   Status graphs() {
     XYNTRA_TRY(plan().graph, parse_graph(lexer_, current_, lock_.weights));
     if (!current_.is_word("graph")) return {};
-    XYNTRA_TRY(plan().recipes, parse_graph(lexer_, current_, lock_.recipe_weights));
-    if (plan().recipes.outputs.empty()) return error("the recipes before this compute nothing");
+    XYNTRA_TRY(plan().derived_constants, parse_graph(lexer_, current_, lock_.derived_weights));
+    if (plan().derived_constants.outputs.empty()) return error("the derived constants before this are none");
     return {};
   }
 

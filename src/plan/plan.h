@@ -147,7 +147,7 @@ struct Assumption {
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
   // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
-  Graph recipes;
+  Graph derived_constants;
   std::vector<CertificateLine> certificate;
   std::vector<Assumption> assumptions;
   std::vector<Group> groups;  // in launch order

@@ -31,7 +31,8 @@ class Printer {
   std::string run() {
     header();
     out_ += print_graph(graph_, lock_.weights);
-    if (!plan_.recipes.outputs.empty()) out_ += print_graph(plan_.recipes, lock_.recipe_weights);
+    if (!plan_.derived_constants.outputs.empty())
+      out_ += print_graph(plan_.derived_constants, lock_.derived_weights);
     for (const CertificateLine& line : plan_.certificate) certificate(line);
     for (const Assumption& one : plan_.assumptions)
       out_ += "assume " + spelled(one.symbol) + " = " + sized(one.equals) + "\n";
@@ -146,7 +147,7 @@ WeightHashes hashes_of_weights(const Graph& graph, HashCache* cache) {
 Lock lock_of(Plan plan, HashCache* cache) {
   Lock lock;
   lock.weights = hashes_of_weights(plan.graph, cache);
-  lock.recipe_weights = hashes_of_weights(plan.recipes, cache);
+  lock.derived_weights = hashes_of_weights(plan.derived_constants, cache);
   lock.plan = std::move(plan);
   return lock;
 }

@@ -32,7 +32,7 @@
 //   order (0)
 //   end
 //
-// A graph named @recipes may follow the first one: it computes, from weights of the model, those constants that the
+// A graph named @derived_constants may follow the first one: it computes, from weights of the model, those constants that the
 // model does not have. Reading what was printed prints the same bytes.
 #pragma once
 
@@ -49,7 +49,7 @@ namespace xyntra {
 struct Lock {
   Plan plan;
   WeightHashes weights;  // of plan.graph
-  WeightHashes recipe_weights;  // of plan.recipes
+  WeightHashes derived_weights;  // of plan.derived_constants
 };
 
 inline constexpr std::int64_t kInlineElements = 64;  // constants of more elements go by hash

@@ -21,7 +21,7 @@ graph @main(%x: f32[batch, 128], %k: f32[100] = sha256")" +
   %y: f32[batch, 2] = Relu(%h)
   %"a b": f32[1, batch, 2], _ = Unsqueeze(%h, %axes)
 }
-graph @recipes() -> (%w) {
+graph @derived_constants() -> (%w) {
   const %u: f32[128, 1] = sha256")" +
                           kHash + R"("
   %w: f32[128, 2] = Concat(%u, %u) {axis = 1}
