@@ -1,8 +1,8 @@
-// The register tile of a matrix product against the machine's peak, and what compiling costs.
+// The register tile of a GEMM against the machine's peak, and what compiling costs.
 //
 //   ninja -C build/release xyntra_codegen_bench && build/release/xyntra_codegen_bench
 //
-// `peak` multiplies and adds in 24 vector registers and touches no memory. `tile` is the 12 by 32 tile of a product whose
+// `peak` multiplies and adds in 24 vector registers and touches no memory. `tile` is the 12 by 32 tile of a GEMM whose
 // operands are packed and lie in the first-level cache: its inner loop has two loads, 12 broadcasts and 24 fma.
 #include <benchmark/benchmark.h>
 

@@ -2,7 +2,7 @@
 //
 //   ninja xyntra_rewrite_bench && ./xyntra_rewrite_bench
 //
-// Layers are spelled the way people write them: norms, GELU and softmax in their parts, scale by division, three products for
+// Layers are spelled the way people write them: norms, GELU and softmax in their parts, scale by division, three matmuls for
 // attention. Weights are small, since folding them is not what is measured.
 #include <benchmark/benchmark.h>
 

@@ -11,8 +11,8 @@
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
+#include "fusion/bf16x3.h"
 #include "fusion/memory_needs.h"
-#include "fusion/part_products.h"
 #include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
@@ -111,7 +111,7 @@ Status fuse(Compilation& work) {
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
-    take_parts(work.plan.graph, work.grouping, *work.options.target, options.choose);
+    take_bf16x3(work.plan.graph, work.grouping, *work.options.target, options.choose);
   skip_paddings(work.plan.graph, work.grouping, *work.options.target);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;

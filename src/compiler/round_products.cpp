@@ -46,7 +46,7 @@ class Rounding {
         graph_.node(id).inputs[factor] = wide;
       }
       const Node& node = graph_.node(id);
-      say("round-products", node);
+      say("round-matmuls", node);
     }
     XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
     return std::move(result_);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/bf16x3.h"
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
-#include "fusion/part_products.h"
 #include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
@@ -122,7 +122,7 @@ class LegalityChecker {
       choice = std::move(*winograd);
     }
     if (group.schedule.name == kParts) {
-      auto parts = parts_choice(plan_.graph, group, formula, choice, target_, options);
+      auto parts = bf16x3_choice(plan_.graph, group, formula, choice, target_, options);
       if (!parts) return bad_model("the schedule 'parts' does not take it");
       choice = std::move(*parts);
     }

@@ -183,7 +183,7 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
   Decision chosen = choose_schedule(formula, target_, options_.choose);
   if (chosen && chosen->hero == Hero::Attention && target_.kind == TargetKind::Cpu &&
       target_.matrix_unit(DType::I8) != nullptr && multiplies_integers(formula)) {
-    return tl::make_unexpected(Refusal{"products of integers have a unit that attention does not use"});
+    return tl::make_unexpected(Refusal{"int8 GEMMs have a unit that attention does not use"});
   }
   return chosen;
 }

@@ -216,7 +216,7 @@ bool is_quantized_by_one(const Graph& graph, const std::vector<NodeId>& readers)
   });
 }
 
-// The sum of products of integers, as a real number.
+// The sum of an integer matmul, as a real number.
 bool is_real_sum(const Graph& graph, ValueId value) {
   const NodeId producer = value.valid() ? graph.value(value).producer : NodeId();
   if (!producer.valid() || graph.node(producer).op != "Cast") return false;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/bf16x3.h"
 #include "fusion/compose.h"
-#include "fusion/part_products.h"
 #include "fusion/winograd.h"
 #include "schedule/part_products.h"
 #include "schedule/winograd.h"
@@ -28,10 +28,11 @@ Result<PrepackedWeights> prepacked_weights(const FusionNodes& fusion_nodes,
                                            const std::vector<Group>& groups) {
   PrepackedWeights found;
   for (const Group& group : groups) {
-    const bool winograd = group.schedule.name == kWinograd, parts = group.schedule.name == kParts;
-    if (!winograd && !parts) continue;
+    const bool winograd = group.schedule.name == kWinograd, bf16x3 = group.schedule.name == kParts;
+    if (!winograd && !bf16x3) continue;
     const te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
-    const ValueId weights = winograd ? winograd_weights_of(group, formula) : part_weights_of(group, formula);
+    const ValueId weights =
+        winograd ? winograd_weights_of(group, formula) : bf16x3_weights_of(group, formula);
     if (!are_its_own(fusion_nodes.graph(), groups, weights))
       return bad_model("the schedule '" + group.schedule.name + "' needs weights of its own");
     if (winograd) {

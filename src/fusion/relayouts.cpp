@@ -26,7 +26,7 @@ class RelayoutWeigher {
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
       const Group& group = grouping_.groups[g];
       for (NodeId node : group.nodes) {
-        if (turns_round(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
+        if (transposes(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
           readers[node].push_back(g);
       }
     }
@@ -44,7 +44,7 @@ class RelayoutWeigher {
   ValueId output_of(NodeId node) const { return name_of_node(graph_, node); }
 
   // All elements of one operand in another order, neighbours apart.
-  bool turns_round(NodeId node) const {
+  bool transposes(NodeId node) const {
     const FusionNode& fusion_node = fusion_nodes_[node];
     if (!fusion_node.transparent || fusion_node.formula.stages.size() != 1) return false;
     const te::Stage& stage = fusion_node.formula.stages[0];
@@ -97,7 +97,7 @@ class RelayoutWeigher {
     return choice;
   }
 
-  // Whether the value that is turned round is computed by the group itself.
+  // Whether the value that is transposed is computed by the group itself.
   bool computes_source(const Group& group, NodeId node) const {
     std::set<NodeId> members(group.nodes.begin(), group.nodes.end());
     while (fusion_nodes_[node].transparent) {

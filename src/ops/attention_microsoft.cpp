@@ -213,7 +213,7 @@ Status microsoft_attention(FormulaContext& c) {
   return projected_attention(c, projected, {3, 4, 5});
 }
 
-// The same over quantized x and w: the product is an integer, scaled and biased in float.
+// The same over quantized x and w: the matmul is one of integers, scaled and biased in float.
 Status quantized_attention(FormulaContext& c) {
   Buffer x = c.in(0), w = c.in(1), bias = c.in(2), x_scale = c.in(3), w_scale = c.in(4);
   DType type = compute_type(bias.dtype());

@@ -1,5 +1,5 @@
-// RNN, GRU, LSTM: one scan over time for each direction. The products with the input do not wait for the state,
-// so they are one contraction before the scan; inside stay the products with the state and the gates.
+// RNN, GRU, LSTM: one scan over time for each direction. The matmuls with the input do not wait for the state,
+// so they are one contraction before the scan; inside stay the matmuls with the state and the gates.
 #include <functional>
 
 #include "ops/activation.h"

@@ -13,10 +13,9 @@ using egraph::Cost;
 constexpr Cost kLaunch = 100'000;
 constexpr Cost kPresence = 64;              // of an op that fuses
 constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one byte
-constexpr Cost kIntegerGain =
-    4;            // of products of 8 bit integers on a unit for them; as much is lost without one
-constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
-constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
+constexpr Cost kIntegerGain = 4;  // of int8 GEMMs on a unit for them; as much is lost without one
+constexpr Cost kFusedShare = 16;  // an op that fuses costs this part of the bytes it would move
+constexpr std::int64_t kNominalSize = 64;  // stands for a size that is not known
 constexpr Cost kMost = Cost{1} << 50;
 
 std::int64_t nominal(const Dim& size) {
@@ -50,9 +49,9 @@ std::int64_t last_size(const ClassFacts& facts) {
   return facts.shaped() && facts.rank() > 0 ? nominal(facts.shape().back()) : kNominalSize;
 }
 
-// Products of matrices and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
-// products of plain integers alone.
-struct ProductKind {
+// Matmuls and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
+// matmuls of plain integers alone.
+struct MatmulKind {
   enum class Factors : std::uint8_t { Floats, Integers, Quantized };
   std::size_t weights = 1;
   bool window = false;
@@ -60,9 +59,9 @@ struct ProductKind {
   Factors factors = Factors::Floats;
 };
 
-const ProductKind* product_kind(const OpDef& def) {
-  using enum ProductKind::Factors;
-  static const std::map<std::string_view, ProductKind> kProducts = {
+const MatmulKind* matmul_kind(const OpDef& def) {
+  using enum MatmulKind::Factors;
+  static const std::map<std::string_view, MatmulKind> kMatmuls = {
       {"MatMul", {}},
       {"Gemm", {}},
       {"com.microsoft.FusedMatMul", {}},
@@ -74,8 +73,8 @@ const ProductKind* product_kind(const OpDef& def) {
       {"QLinearConv", {3, true, 0, Quantized}},
       {"com.microsoft.QGemm", {3, false, 0, Quantized}},
   };
-  auto found = kProducts.find(def.name);
-  return found == kProducts.end() ? nullptr : &found->second;
+  auto found = kMatmuls.find(def.name);
+  return found == kMatmuls.end() ? nullptr : &found->second;
 }
 
 // Of an image with few channels, lines of a window are taken as one axis where they are long (compiler/flatten_windows.h).
@@ -89,11 +88,11 @@ bool has_long_lines(const ClassFacts& x, const Shape& window) {
 }
 
 // Units take sums and rows of results that are long enough, and windows over all channels with weights around zero.
-bool reaches_unit(const Program& program, const ProductKind& product, const egraph::ENode& node,
+bool reaches_unit(const Program& program, const MatmulKind& product, const egraph::ENode& node,
                   bool integer_units) {
   constexpr std::int64_t kLeast = 16;
   const ClassFacts& weights = program.facts(node.children[product.weights]);
-  if (!integer_units || product.factors != ProductKind::Factors::Integers || !weights.shaped()) return false;
+  if (!integer_units || product.factors != MatmulKind::Factors::Integers || !weights.shaped()) return false;
   const Shape& shape = weights.shape();
   const auto is_long = [](const Dim& size) { return size.is_constant() && size.constant() >= kLeast; };
   if (shape.size() < 2) return false;
@@ -111,14 +110,14 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
            bool integer_units) {
   const auto operand = [&](std::size_t i) -> const ClassFacts& { return program.facts(node.children[i]); };
   const Cost results = elements(out.outputs[0].type);
-  if (const ProductKind* product = product_kind(def)) {
+  if (const MatmulKind* product = matmul_kind(def)) {
     Cost count = 2 * results * static_cast<Cost>(last_size(operand(0)));
     const ClassFacts& weights = operand(product->weights);
     if (product->window && weights.shaped() && weights.rank() > 1) {
       const auto outputs = static_cast<Cost>(nominal(weights.shape()[product->filters]));
       count = 2 * results * elements(weights.type()) / std::max<Cost>(outputs, 1);
     }
-    if (product->factors == ProductKind::Factors::Floats) return count;
+    if (product->factors == MatmulKind::Factors::Floats) return count;
     return reaches_unit(program, *product, node, integer_units) ? count / kIntegerGain : count * kIntegerGain;
   }
   Cost read = 0;
@@ -191,8 +190,8 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   if (def->name == "Gemm" || def->name.starts_with("com.microsoft.")) total += kLaunch / 2 + written;
   if (def->name == "Einsum") total *= 16;
   // Integers that reach no unit, however few they are.
-  const ProductKind* product = product_kind(*def);
-  if (product != nullptr && product->factors != ProductKind::Factors::Floats &&
+  const MatmulKind* product = matmul_kind(*def);
+  if (product != nullptr && product->factors != MatmulKind::Factors::Floats &&
       !reaches_unit(program, *product, node, integer_units)) {
     total += kLaunch;
   }

@@ -87,20 +87,20 @@ void finish(GraphMaker& m, ValueId y, std::int64_t columns, bool channels_last) 
   if (y.valid() && m.decide.chance(70)) dequantize(m, y, by);
 }
 
-// Floats between a quantization and a product: MatMul or Gemm of what two integers stand for.
-void product_of_dequantized(GraphMaker& m) {
+// Floats between a quantization and a matmul: MatMul or Gemm of what two integers stand for.
+void matmul_of_dequantized(GraphMaker& m) {
   const std::int64_t rows = m.decide.between(1, 20), depth = some_width(m), columns = some_width(m);
   const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
-  const bool gemm = m.decide.chance(40), turned = gemm && m.decide.chance(60);
-  const Sizes weights = turned ? Sizes{columns, depth} : Sizes{depth, columns};
+  const bool gemm = m.decide.chance(40), transposed = gemm && m.decide.chance(60);
+  const Sizes weights = transposed ? Sizes{columns, depth} : Sizes{depth, columns};
   const ValueId a = dequantize(m, int8_values(m, left, {rows, depth}, false), one(m, left));
   const ValueId b = dequantize(m, int8_values(m, right, weights, !m.decide.chance(20)),
-                               along(m, right, turned ? 0 : 1, columns));
+                               along(m, right, transposed ? 0 : 1, columns));
   if (!a.valid() || !b.valid()) return;
   std::vector<ValueId> operands{a, b};
   if (gemm && m.decide.chance(80)) operands.push_back(m.constant(DType::F32, {columns}));
   Attributes attributes;
-  if (gemm) attributes["transB"] = std::int64_t{turned};
+  if (gemm) attributes["transB"] = std::int64_t{transposed};
   finish(m, m.one(gemm ? "Gemm" : "MatMul", operands, std::move(attributes)), columns, true);
 }
 
@@ -167,7 +167,7 @@ void quantized_operation(GraphMaker& m) {
 }
 
 // The range is found when the model runs.
-void dynamic_product(GraphMaker& m) {
+void dynamic_matmul(GraphMaker& m) {
   const ValueId x = m.any_of(DType::F32);
   if (m.rank(x) < 2 || !m.shape(x).back().is_constant() || m.shape(x).back().is(0)) return;
   const std::int64_t columns = some_width(m);
@@ -188,10 +188,10 @@ void dynamic_product(GraphMaker& m) {
 
 std::vector<Maker> quantized_makers() {
   return {{"round trip", 2, round_trip},
-          {"product of dequantized", 3, product_of_dequantized},
+          {"matmul of dequantized", 3, matmul_of_dequantized},
           {"convolution of dequantized", 2, convolution_of_dequantized},
           {"quantized operation", 2, quantized_operation},
-          {"dynamic product", 2, dynamic_product}};
+          {"dynamic matmul", 2, dynamic_matmul}};
 }
 
 }  // namespace xyntra::graphs

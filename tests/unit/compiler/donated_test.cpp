@@ -28,8 +28,8 @@ graph @decoder(%q: f32[b, 4, s, 8], %k: f32[b, 2, s, 8], %past_k: f32[b, 2, past
   %present_k: f32[b, 2, past + s, 8] = Concat(%past_k, %new_k) {axis = 2}
   %present_v: f32[b, 2, past + s, 8] = Concat(%past_v, %k) {axis = 2}
   %folded: f32[b, 2, 2*s, 8] = Reshape(%q, %shape)
-  %turned: f32[b, 2, 8, past + s] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
-  %scores: f32[b, 2, 2*s, past + s] = MatMul(%folded, %turned)
+  %transposed: f32[b, 2, 8, past + s] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
+  %scores: f32[b, 2, 2*s, past + s] = MatMul(%folded, %transposed)
   %weights: f32[b, 2, 2*s, past + s] = Softmax(%scores)
   %y: f32[b, 2, 2*s, 8] = MatMul(%weights, %present_v)
   %all: i64[m + n] = Concat(%more, %ids) {axis = 0}
@@ -328,8 +328,8 @@ graph @halves(%new: f16[2, s, 1], %past: f16[2, t, 1]) -> (%y, %present) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim", "wgsl"));
 
-// Queries, keys and values of one product: on GPUs it stores new keys and values where the caches are, besides what others read.
-TEST(DonatedPlans, AProductStoresWhatItMakesForCaches) {
+// Queries, keys and values of one matmul: on GPUs it stores new keys and values where the KV caches are, besides what others read.
+TEST(DonatedPlans, AMatmulStoresWhatItMakesForCaches) {
   const Module module = module_of(R"(xir 1
 graph @layer(%x: f32[b, s, 24], %w: f32[24, 96], %past_k: f32[b, 4, past, 8], %past_v: f32[b, 4, past, 8])
     -> (%q, %present_k, %present_v) {

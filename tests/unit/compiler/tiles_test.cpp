@@ -1,4 +1,4 @@
-// Products rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
+// Matmuls rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,7 +143,7 @@ TEST(Tiles, TakeAnyNumberOfRows) {
 }
 
 // Two convolutions, so that what lies between them is rounded where it is made and read with its channels innermost.
-TEST(Tiles, ConvolutionsAreProductsOverWindows) {
+TEST(Tiles, ConvolutionsAreMatmulsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
@@ -219,7 +219,7 @@ TEST(Tiles, WhereThereAreNoneTheSumsAreTheSame) {
 TEST(Tiles, ThePlanSaysWhatWasRounded) {
   const Plan plan = plan_of(layer(40, 64, 48), "amx");
   ASSERT_EQ(plan.certificate.size(), 1U);
-  EXPECT_EQ(plan.certificate[0].rule, "round-products");
+  EXPECT_EQ(plan.certificate[0].rule, "round-matmuls");
   EXPECT_EQ(plan.certificate[0].exactness, Exactness::PrecisionChanging);
   EXPECT_EQ(plan.certificate[0].origins, std::vector<std::string>{"product"});
   CompileOptions exact = rounding("amx");
@@ -282,7 +282,7 @@ TEST(Tiles, TheShortFunctionsStayNear) {
 }
 
 // Queries that fill blocks, that leave a tile or part of one over, and that fill no tile.
-TEST(Tiles, BothProductsOfAttentionTakeThem) {
+TEST(Tiles, BothMatmulsOfAttentionTakeThem) {
   const Plan general = plan_of(packed_heads(Dim::symbol("s")), "amx", {{"s", 64}});
   EXPECT_EQ(general.groups.size(), 1U);
   EXPECT_TRUE(uses_tiles(general));
@@ -346,7 +346,7 @@ TEST(Tiles, ALockRoundsTheWeightsAgain) {
   model.graph = layer(40, 64, 48);
   const auto made = make_lock(model, rounding("amx"));
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  EXPECT_NE(made->text.find("round-products"), std::string::npos);
+  EXPECT_NE(made->text.find("round-matmuls"), std::string::npos);
   const auto loaded = load_lock(made->text, model);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 6))};

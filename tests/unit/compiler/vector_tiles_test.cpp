@@ -1,4 +1,4 @@
-// Products rounded to bf16 on units that multiply a few neighbours at a time: every backend computes the same.
+// Matmuls rounded to bf16 on dot-product units (dot2, mmla): every backend computes the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST(VectorTiles, TakeAnyNumberOfRows) {
 }
 
 // Both factors are computed: panels are packed by a stage of the launch.
-TEST(VectorTiles, ProductsOfTwoInputsArePacked) {
+TEST(VectorTiles, MatmulsOfTwoInputsArePacked) {
   for (const UnitCase& unit : kUnits) {
     SCOPED_TRACE(unit.target);
     Graph graph;
@@ -121,7 +121,7 @@ TEST(VectorTiles, ProductsOfTwoInputsArePacked) {
   }
 }
 
-TEST(VectorTiles, ConvolutionsAreProductsOverWindows) {
+TEST(VectorTiles, ConvolutionsAreMatmulsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
@@ -149,7 +149,7 @@ TEST(VectorTiles, ConvolutionsAreProductsOverWindows) {
 }
 
 // Queries that fill blocks, that leave some over, and that fill not even half a block.
-TEST(VectorTiles, BothProductsOfAttentionTakeThem) {
+TEST(VectorTiles, BothMatmulsOfAttentionTakeThem) {
   for (const UnitCase& unit : kUnits) {
     SCOPED_TRACE(unit.target);
     const Plan general = plan_for(packed_heads(Dim::symbol("s")), unit.target, {{"s", 64}});

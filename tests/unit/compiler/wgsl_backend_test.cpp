@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMutants = 200;
 
-// Pointwise, rows, products, windows, movement, indices from memory; one size that is not known.
+// Pointwise, rows, matmuls, windows, movement, indices from memory; one size that is not known.
 constexpr const char* kModels[] = {
     R"(xir 1
 graph @main(%x: f32[6, 9], %w: f32[9, 5], %b: f32[5]) -> (%y) {
@@ -109,7 +109,7 @@ graph @main(%table: f32[8, 80], %i: i64[6], %x: f32[6, 80], %s: f32[80], %b: f32
   %a: f32[6, 80] = Add(%x, %rows)
   %y: f32[6, 80] = LayerNormalization(%a, %s, %b)
 })",
-    // f16: rows, a product with tiles, a window; every step rounds
+    // f16: rows, a matmul with tiles, a window; every step rounds
     R"(xir 1
 graph @main(%x: f16[N, 44], %y: f16[44], %s: f16[44], %b: f16[44]) -> (%z) {
   %a: f16[N, 44] = Add(%x, %y)
@@ -137,7 +137,7 @@ graph @main(%q: f32[1, 3, 1, 8], %k: f32[1, 3, N, 8], %v: f32[1, 3, N, 16]) -> (
   %w: f32[1, 3, 1, N] = Softmax(%p)
   %y: f32[1, 3, 1, 16] = MatMul(%w, %v)
 })",
-    // products of few rows: vectors along the columns, and along the sum; no group is full, no sum comes out even
+    // skinny GEMMs: vectors along the columns, and along the sum; no group is full, no sum comes out even
     R"(xir 1
 graph @main(%x: f32[2, 3, 70], %w: f32[2, 70, 36], %b: f32[36]) -> (%y) {
   %p: f32[2, 3, 36] = MatMul(%x, %w)
@@ -216,7 +216,7 @@ class WgslDevice : public testing::Test {
     if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
   }
 };
-// Blocks of a product take all the shared memory there is; a norm before it must leave some.
+// Blocks of a matmul take all the shared memory there is; a norm before it must leave some.
 TEST(WgslBackend, GroupsShareNoMoreThanTheyMay) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f32[4096, 1024], %w: f32[1024, 4096], %s: f32[1024], %b: f32[1024], %v: f32[4096, 2048]) -> (%y, %z) {
@@ -237,7 +237,7 @@ graph @main(%x: f32[4096, 1024], %w: f32[1024, 4096], %s: f32[1024], %b: f32[102
     EXPECT_LE(bytes, (*find_target("webgpu"))->group_shared_bytes) << kir::to_string(kernel);
     most = std::max(most, bytes);
   }
-  EXPECT_GT(most, 8192) << "products have tiles";
+  EXPECT_GT(most, 8192) << "matmuls have tiles";
 }
 
 class WgslRuns : public WgslDevice, public testing::WithParamInterface<const char*> {};
@@ -408,7 +408,7 @@ TEST(WgslBackend, LargeTensorsAreBoundInPartsAndSmallOnesTogether) {
   const ShaderOptions small_bindings{.portable = true, .binding_bytes = 1024},
       few_buffers{.portable = true, .storage_buffers = 5};
   const Case cases[] = {
-      // rows of 64 bytes: parts of 16, 16 and 8; read by index, as a factor that is turned, written element by element
+      // rows of 64 bytes: parts of 16, 16 and 8; read by index, as a factor that is transposed, written element by element
       {R"(xir 1
 graph @main(%i: i64[5], %table: f32[40, 16], %x: f32[6, 16]) -> (%rows, %y, %z) {
   %rows: f32[5, 16] = Gather(%table, %i)
@@ -417,7 +417,7 @@ graph @main(%i: i64[5], %table: f32[40, 16], %x: f32[6, 16]) -> (%rows, %y, %z) 
   %z: f32[40, 16] = Neg(%table)
 })",
        small_bindings, 3, 0},
-      // many rows, whose products are tiles; bytes
+      // many rows, whose matmuls are tiled; int8
       {R"(xir 1
 graph @main(%x: f32[64, 128], %w: f32[128, 96], %b: u8[40, 64]) -> (%y, %c) {
   %y: f32[64, 96] = MatMul(%x, %w)

@@ -95,18 +95,18 @@ TEST(Places, EveryElementIsMade) {
 
 // Rows that lie across their operand go square by square; those of that size that lie along it do not.
 TEST(Places, OnlyWhatIsReadInOrder) {
-  auto text_of = [](bool turned) {
-    Builder made("turned");
-    const Shape shape = turned ? Shape{1024, 64} : Shape{64, 1024};
+  auto text_of = [](bool transposed) {
+    Builder made("transposed");
+    const Shape shape = transposed ? Shape{1024, 64} : Shape{64, 1024};
     const Buffer x = made.input(0, "x", DType::F32, shape);
     const Buffer y = made.output(0, "y", DType::F32, {64, 1024});
     const Axis i = made.axis(64), j = made.axis(1024);
-    made.write(y, Axes{i, j}, turned ? x(j, i) : x(i, j));
+    made.write(y, Axes{i, j}, transposed ? x(j, i) : x(i, j));
     auto kernel = lowered(std::move(made).finish(), "avx512");
     return kernel ? kir::to_string(*kernel) : kernel.error().message;
   };
-  auto has_places = [&](bool turned) {
-    const std::string text = text_of(turned);
+  auto has_places = [&](bool transposed) {
+    const std::string text = text_of(transposed);
     return text.find("3072 + b") != std::string::npos || text.find("g * 4 + 3") != std::string::npos;
   };
   EXPECT_TRUE(has_places(false)) << text_of(false);
