@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes models of one operation, for measurements: matmuls, row kernels and a copy on data beyond the caches,
+"""Writes models of one operation, for measurements: matmuls, row kernels and a copy on data beyond the last-level cache,
 and attention over a long context, spelt by its parts.
 
     python bench/zoo/make_micro.py [--out build/micro]

@@ -100,7 +100,7 @@ class Stmt {
   static Stmt loop(LoopKind kind, VarId var, Stmt body);
   static Stmt branch(Expr condition, Stmt when_true, Stmt when_false = {});
   // The value has the buffer's dtype. `stream`: where it holds, a condition on sizes, nobody reads the element soon, and
-  // it need not go through the caches. A hint, which machines may drop.
+  // a non-temporal store may bypass the caches. A hint, which machines may drop.
   static Stmt store(BufferId buffer, std::vector<Expr> index, Expr value, Expr stream = {});
   static Stmt check(BufferId buffer, std::size_t dimension, Expr index);
   static Stmt call(Intrinsic intrinsic, std::vector<Operand> operands);

@@ -25,7 +25,7 @@ struct MachineTraits {
   bool i8_tiles = false;  // AMX with int8
   bool dot4_i8 = false;  // AVX512_VNNI
   bool mmla_i8 = false;  // SMMLA
-  bool streams = false;  // stores past the caches
+  bool streams = false;  // non-temporal stores
   bool wide_functions = false;  // AVX-512's scaling by powers of two, and its largest of two numbers
   const llvm::TargetMachine* machine = nullptr;
 };

@@ -153,7 +153,7 @@ class KernelEmitter {
   llvm::Function* function_ = nullptr;
   std::optional<llvm::TargetTransformInfo> costs_;  // what the machine has, by type
   bool tiles_configured_ = false;
-  bool streams_ = false;  // there are stores past the caches, which others see after a fence
+  bool streams_ = false;  // there are non-temporal stores, which others see after a fence
   Value* tile_staging_ = nullptr;
   std::vector<Value*> variables_, bases_, sizes_;
   std::vector<llvm::MDNode*> scopes_, others_;
@@ -162,7 +162,7 @@ class KernelEmitter {
 
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
-  Value* stream_ = nullptr;  // when the store goes past the caches; null: never
+  Value* stream_ = nullptr;  // when the store is non-temporal; null: never
   Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
   struct Key {
     const te::ExprNode* node;

@@ -278,7 +278,7 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
   }
 }
 
-// Only whole vectors at multiples of their size can go past the caches: buffers that a caller lends lie anywhere.
+// Only whole vectors at multiples of their size can be stored non-temporally: buffers that a caller lends lie anywhere.
 void KernelEmitter::store_streaming(BufferId buffer, Value* pointer, Value* vector) {
   constexpr std::uint64_t kLine = 64;
   const std::uint64_t bytes = std::min<std::uint64_t>(vector->getType()->getPrimitiveSizeInBits() / 8, kLine);

@@ -280,7 +280,7 @@ TEST(LongAttention, ValuesMayAddUpToInfinity) {
   }
 }
 
-// The same with few keys, in rows of scores, with sizes known and not, and by groups of threads.
+// The same with few keys, in rows of scores, with sizes known and not, and by workgroups.
 TEST(Attention, ValuesMayAddUpToInfinity) {
   const Attention known{1, 1, 40, 300, 8, 16}, unknown{1, 1, Dim::symbol("s"), Dim::symbol("t"), 8, 16};
   for (const Attention& attention : {known, unknown}) {

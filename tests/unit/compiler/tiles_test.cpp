@@ -95,7 +95,7 @@ std::size_t times(const std::string& text, const std::string& part) {
   return found;
 }
 
-// The rows of packed factors pass by the innermost cache, and so do panels beyond the first 16 steps: kernels with one block.
+// The rows of packed factors are not kept in L1, and neither are panels beyond the first 16 steps: kernels with one block.
 TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
   auto loads = [](std::int64_t depth) {
     const std::string text = *kernels_of(plan_of(layer(32, depth, 32), "amx"));
@@ -106,7 +106,7 @@ TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
   EXPECT_EQ(loads(1024), std::pair(std::size_t{2}, std::size_t{6}));  // half of them do
 }
 
-// The result of long sums, beyond the second cache, is not read into it before it is overwritten; an input beyond it is
+// The result of long sums, beyond L2, is not read into it before it is overwritten; an input beyond it is
 // asked for early.
 TEST(Tiles, MoveLargeMatricesPastTheCaches) {
   struct Case {

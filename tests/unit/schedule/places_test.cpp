@@ -1,4 +1,4 @@
-// Elements whose results go past the caches are made in four places by turns: pages of a long row, or rows of pages.
+// Elements with non-temporal stores are made in four interleaved places: pages of a long row, or rows of pages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Case {
   std::int64_t outer, rows, length;
   std::string
       fourth;  // what the kernel of a machine with AVX-512 says of the last place; nothing: one after another
-  bool far = false;  // asks for what comes next as far as the second cache
+  bool l2 = false;  // prefetches what comes next into L2
 };
 
 // Whole pages and elements that fill none; rows that fill a page, two, some together or none; rows that are too few or short.
@@ -56,7 +56,7 @@ Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name)
   return lower(formula, Schedule{"pointwise", Exactness::Exact, {}}, target, {}, "k");
 }
 
-TEST(Places, FourByTurnsWhereThereAreSo) {
+TEST(Places, FourInterleavedWhereThereAreSo) {
   for (const Case& one : kCases) {
     SCOPED_TRACE(::testing::Message() << one.outer << " x " << one.rows << " x " << one.length);
     auto kernel = lowered(scaled(one), "avx512");
@@ -68,7 +68,7 @@ TEST(Places, FourByTurnsWhereThereAreSo) {
     } else {
       EXPECT_TRUE(has(one.fourth)) << text;
     }
-    EXPECT_EQ(has("prefetch_l2"), one.far) << text;
+    EXPECT_EQ(has("prefetch_l2"), one.l2) << text;
   }
 }
 

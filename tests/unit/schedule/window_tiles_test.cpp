@@ -115,7 +115,7 @@ bool has(const kir::Kernel& kernel, const char* text) {
   return kir::to_string(kernel).find(text) != std::string::npos;
 }
 
-TEST(WindowTiles, RowsInStepsAreLaidSideBySideFirst) {
+TEST(WindowTiles, StridedRowsArePackedFirst) {
   // Rows that fill no tile, and that do: of 49 there are three tiles of 13 and one of 10.
   for (const Window& window : {Window{14, 14, 2, 16, 1, 2, 0}, Window{28, 28, 1, 16, 1, 2, 0}}) {
     SCOPED_TRACE(window.height);
