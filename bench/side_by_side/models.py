@@ -23,7 +23,7 @@ class Known:
     integers: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # of an input: from, up to
     transformer: tuple[str, int, int] | None = None  # for ONNX Runtime's optimizer: kind, heads, width
     zoo: str | None = None
-    quantized: bool = False  # 8 bit: where a number lies between two quanta, a digit more or less makes another one
+    quantized: bool = False  # 8 bit: where a number lies between two quanta, a rounding error makes another one
 
 
 def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:

@@ -1,4 +1,4 @@
-// Units that multiply a few neighbours along a sum, to their own digits.
+// Dot-product units, bit for bit as they round.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,7 +18,7 @@ float with_pair(float sum, const float* a, const float* b) {
   return flushed(std::fma(flushed(a[0]), flushed(b[0]), sum));
 }
 
-// An exact number, sum + rest with rest far below, rounded to odd: towards zero, and the last digit is 1 where something was lost.
+// An exact number, sum + rest with rest far below, rounded to odd: towards zero, and the last bit is 1 where something was lost.
 float rounded_to_odd(double sum, double rest) {
   if (std::isnan(sum) || std::isinf(sum)) return static_cast<float>(sum);
   constexpr double kBeyond = 0x1p128;

@@ -13,7 +13,7 @@ namespace xyntra {
 
 using GroupId = Id<struct GroupTag>;
 
-// How much a rewrite or a schedule may change the digits of a result.
+// How much a rewrite or a schedule may change the numerical result.
 enum class Exactness : std::uint8_t { Exact, Reassociating, PrecisionChanging };
 const char* name_of(Exactness exactness);  // "exact", "reassociating", "precision-changing"
 

@@ -212,7 +212,7 @@ std::string donated_line(const Plan& plan) {
          ": where they are donated only the appended rows are written; else they are copied first";
 }
 
-std::string digits_line(const Plan& plan) {
+std::string numerics_line(const Plan& plan) {
   std::map<std::string, std::size_t> uses;
   for (const CertificateLine& line : plan.certificate) {
     if (line.exactness == Exactness::PrecisionChanging) ++uses[line.rule];
@@ -270,7 +270,8 @@ Result<std::map<std::string, std::string>> explain_notes(const Graph& model, con
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += "equal   " + assumed + "\n";
   if (const std::string donated = donated_line(plan); !donated.empty()) text += "donated " + donated + "\n";
-  if (const std::string digits = digits_line(plan); !digits.empty()) text += "digits  " + digits + "\n";
+  if (const std::string numerics = numerics_line(plan); !numerics.empty())
+    text += "numeric " + numerics + "\n";
   text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n";
   if (const std::string layouts = layouts_table(plan); !layouts.empty()) text += layouts + "\n";
   text += totals_table(figures);

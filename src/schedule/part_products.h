@@ -17,7 +17,7 @@
 
 namespace xyntra {
 
-inline constexpr std::string_view kParts = "parts";  // the schedule's name
+inline constexpr std::string_view kParts = "bf16x3";  // the schedule's name
 
 // The operand that holds the weights of the formula's product, and the one of its two dimensions that is summed along.
 struct PartWeights {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kTargets[] = {"avx512", "neon", "webgpu", "h100", "amx"};
 
-// Where a digit more or less becomes another answer: what follows from these says nothing about errors.
+// Where a rounding error becomes another answer: what follows from these says nothing about errors.
 constexpr std::string_view kJumps[] = {"Sign",
                                        "Ceil",
                                        "Floor",

@@ -270,7 +270,7 @@ TEST(Units, TilesOfBf16GiveTheBitsOfTheCpu) {
   }
 }
 
-// Three parts are the number, to the last digit.
+// The bf16x3 split is the number, to the last bit.
 TEST(Units, PartsAddUpToTheNumber) {
   const kir::Kernel kernel = parsed(
       R"(kernel parts(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {

@@ -426,7 +426,8 @@ TEST(AttentionByParts, ScoresMayGrowAndFall) {
   const Plan plan = plan_for(attention, **find_target("amx"));
   EXPECT_TRUE(has_parts(plan));
   auto inputs = inputs_of(attention, 256, 512);
-  for (float& value : inputs[2].tensor.mutable_view<float>()) value *= 0.1F;  // scores of 512 have few digits
+  for (float& value : inputs[2].tensor.mutable_view<float>())
+    value *= 0.1F;  // scores of 512 have little precision
   for (const float slope : {-1.0F, 0.05F, 1.0F, 100.0F}) {
     SCOPED_TRACE(slope);
     auto mask = inputs[3].tensor.mutable_view<float>();

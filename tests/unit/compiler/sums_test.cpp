@@ -47,7 +47,7 @@ struct Matmul {
     const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{rows, depth}));
     const ValueId w = graph.add_constant("w", tensor_of({depth, columns}, right()));
     ValueId y = graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}));
-    if (heavy) {  // which changes no digit: all sums are positive
+    if (heavy) {  // which changes no relative error: all sums are positive
       y = graph.output_of(graph.add_node("Abs", {y}, {"q"}));
       for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
         y = graph.output_of(graph.add_node("Relu", {y}, {name}));

@@ -296,7 +296,7 @@ TEST(Tiles, BothMatmulsOfAttentionTakeThem) {
     for (const Plan* plan : {&general, &fixed}) {
       const std::vector<float> in_tiles = simulated(*plan, inputs);
       ASSERT_EQ(in_tiles.size(), expected.size());
-      // Weights are rounded before they are divided by their sum: other digits than those of the formula.
+      // Weights are rounded before they are divided by their sum: not the bits of the formula.
       for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(in_tiles[i], expected[i], 0.02) << i;
       if (!has_tiles_here()) continue;
       EXPECT_EQ(executed(*plan, inputs, 1), executed(*plan, inputs, 3));

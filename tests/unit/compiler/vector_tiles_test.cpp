@@ -52,7 +52,7 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& expec
     ASSERT_NEAR(got[i], expected[i], most + 1e-4 * std::abs(expected[i])) << "element " << i;
 }
 
-// Simulated as the formula says, to the digits that sums of other orders have; and here to the bit, where the unit is.
+// Simulated as the formula says, within the numerical error of sums in other orders; and here to the bit, where the unit is.
 void expect_right(const Plan& plan, const UnitCase& unit, const std::vector<Datum>& inputs,
                   double most = 1e-3) {
   const std::vector<float> in_simulator = simulated(plan, inputs);
@@ -161,7 +161,7 @@ TEST(VectorTiles, BothMatmulsOfAttentionTakeThem) {
                                       Datum::of(counted({queries, queries}, 4))};
       const Plan fixed = plan_for(packed_heads(queries), unit.target);
       EXPECT_EQ(calls(fixed, unit.call), queries >= 16);
-      // Weights are rounded before they are divided by their sum: other digits than those of the formula.
+      // Weights are rounded before they are divided by their sum: not the bits of the formula.
       expect_right(fixed, unit, inputs, 0.02);
       expect_right(general, unit, inputs, 0.02);
     }
