@@ -102,7 +102,7 @@ class LegalityChecker {
 
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
-    if (group.schedule == Schedule{"side by side", Exactness::Exact, {}}) return side_by_side(group, formula);
+    if (group.schedule == Schedule{"horizontal", Exactness::Exact, {}}) return horizontal(group, formula);
     ChooseOptions options;
     options.nominal = plan_.nominal;
     options.allow_reassociating = group.schedule.exactness != Exactness::Exact;
@@ -147,15 +147,15 @@ class LegalityChecker {
   }
 
   // Simple loops that share nothing but the launch.
-  Status side_by_side(const Group& group, const te::Formula& formula) const {
+  Status horizontal(const Group& group, const te::Formula& formula) const {
     const bool simple = std::ranges::all_of(formula.stages, [](const te::Stage& stage) {
       return stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None;
     });
     if (!simple || (group.hero != Hero::None && group.hero != Hero::Movement))
-      return bad_model("only copies and element-wise loops run side by side");
+      return bad_model("only copies and element-wise loops are fused horizontally");
     if (static_cast<std::int64_t>(group.inputs.size() + group.outputs.size()) > target_.storage_buffers)
       return bad_model("it needs more buffers than the target takes");
-    if (!group.scratch_bytes.is(0)) return bad_model("loops side by side take no scratch memory");
+    if (!group.scratch_bytes.is(0)) return bad_model("horizontally fused loops take no scratch memory");
     return {};
   }
 

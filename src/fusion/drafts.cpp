@@ -347,12 +347,12 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b
     return no("it would need too many buffers");
   draft->choice = first.choice;
   if (second.choice.hero == Hero::None) draft->choice.hero = Hero::None;
-  draft->choice.schedule = {"side by side", Exactness::Exact, {}};
+  draft->choice.schedule = {"horizontal", Exactness::Exact, {}};
   draft->choice.flops = first.choice.flops + second.choice.flops;
   draft->choice.predicted_ns = first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns;
   draft->bytes_in = first.bytes_in + second.bytes_in;
   draft->bytes_out = first.bytes_out + second.bytes_out;
-  draft->reason = "independent loops side by side in one launch";
+  draft->reason = "independent loops horizontally fused in one launch";
   return add(std::move(*draft));
 }
 

@@ -35,7 +35,7 @@ class GroupDrafts {
   tl::expected<Index, std::string> make(std::vector<NodeId> core, std::string reason);
   // The producer's group and its reader's become one, if that is legal and pays.
   tl::expected<Index, std::string> merge(Index producer, Index reader);
-  // Two groups of simple loops that do not depend on one another share a launch, side by side.
+  // Two groups of simple loops that do not depend on one another share a launch: horizontal fusion.
   tl::expected<Index, std::string> join(Index a, Index b);
 
   // Groups whose values a group reads, through changes of index.

@@ -15,7 +15,7 @@ bool only_moves_one_operand(const te::Formula& formula, te::WorkShape shape) {
   if (shape != te::WorkShape::Movement) return false;
   std::set<std::uint32_t> targets, sources;
   for (const te::Stage& stage : formula.stages) {
-    if (!targets.insert(stage.target.index).second) return false;  // parts side by side: a concatenation
+    if (!targets.insert(stage.target.index).second) return false;  // a concatenation
     te::for_each_node(stage, [&](const te::ExprNode& node) {
       if (te::is_load(node) && !formula.buffer(node.buffer).shape.empty()) sources.insert(node.buffer.index);
     });

@@ -41,7 +41,7 @@ class Grouper {
       }
       if (options_.enabled) grow(group);
     }
-    if (options_.enabled) join_side_by_side();
+    if (options_.enabled) join_horizontally();
     return finished();
   }
 
@@ -91,7 +91,7 @@ class Grouper {
 
   // Copies and element-wise loops whose results nobody in this launch order waits for between them. A copy that
   // memory may turn into a view stays by itself.
-  void join_side_by_side() {
+  void join_horizontally() {
     auto simple = [this](const GroupDraft& draft) {
       if (draft.choice.hero == Hero::None) return draft.choice.schedule.name == "pointwise";
       bool all_outputs = std::all_of(draft.outputs.begin(), draft.outputs.end(),

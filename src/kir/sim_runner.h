@@ -17,7 +17,7 @@ namespace xyntra::kir::sim {
 // Lanes that go through the steps together: a thread of a work item each, times the lanes of a vector loop.
 struct LaneSet {
   std::vector<std::uint32_t>
-      thread;  // number within the work items that run side by side: item * threads + thread
+      thread;  // number within the work items that run at the same time: item * threads + thread
   std::vector<std::uint32_t> lane;  // of the vector loop
   bool vector = false;  // inside one
   std::size_t size() const { return thread.size(); }

@@ -143,7 +143,7 @@ struct ProjectedOperands {
   std::size_t mask, past, bias;
 };
 
-// Attention over Q, K and V that lie side by side in `projected` (batch, sequence, Q | K | V).
+// Attention over Q, K and V that are concatenated in `projected` (batch, sequence, Q | K | V).
 Status projected_attention(FormulaContext& c, const Buffer& projected, ProjectedOperands operands) {
   auto sizes = c.integers("qkv_hidden_sizes");
   Dim heads = c.integer("num_heads");

@@ -271,7 +271,7 @@ std::optional<TermId> transposed(Program& program, const ClassFacts&, Arguments 
   return program.add_op(*find_op("Transpose"), std::move(form), std::array{a[0].term});
 }
 
-// Windows that stand side by side, strides as long as they: every pixel of x makes a tile of the result by itself. A
+// Windows that do not overlap, with strides as long as they: every pixel of x makes a tile of the result by itself. A
 // convolution of one pixel makes the channels of the tile, DepthToSpace lays them out.
 std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a) {
   const ClassFacts &x = *a[0].facts, &w = *a[1].facts;
@@ -376,9 +376,8 @@ constexpr std::array kValues = {
     ValueFunction{"inverse", "v", inverse, "@inverse(s): 1 / s of a constant of one element"},
     ValueFunction{"one_of", "v", one_of, "@one_of(s): 1 under the shape of s, which has one element"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
-    ValueFunction{
-        "as_tiles", "vvnn", as_tiles,
-        "@as_tiles(x, w, strides, pads): a transposed convolution whose windows stand side by side"},
+    ValueFunction{"as_tiles", "vvnn", as_tiles,
+                  "@as_tiles(x, w, strides, pads): a transposed convolution whose windows do not overlap"},
     ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
     ValueFunction{"lookup", "vvv", lookup,
                   "@lookup(x, i, w): the rows of w that x names, where i counts them"},

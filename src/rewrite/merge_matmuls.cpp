@@ -126,7 +126,7 @@ class Merging {
     }
   }
 
-  // Matrices side by side: rows of one after the other, or whole ones when they are transposed.
+  // Matrices concatenated: rows of one after the other, or whole ones when they are transposed.
   Result<Tensor> joined(const std::vector<Matmul>& matmuls, bool biases) const {
     const bool whole = biases || matmuls.front().transposed;
     std::vector<const Tensor*> parts;

@@ -161,7 +161,7 @@ class Fuser {
     return true;
   }
 
-  // One that covers the buffer, or several side by side along one dimension, first to last.
+  // One that covers the buffer, or several concatenated along one dimension, first to last.
   static bool cover_together(const std::vector<PositionMap>& maps, const Shape& shape) {
     if (maps.size() == 1) return maps[0].covers(shape);
     std::optional<std::size_t> along;
