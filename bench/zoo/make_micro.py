@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes models of one operation, for measurements: matmuls, row kernels and a copy on data beyond the last-level cache,
-and attention over a long context, spelt by its parts.
+and attention over a long context, spelt out.
 
     python bench/zoo/make_micro.py [--out build/micro]
     bench/compare --models build/micro/gemm_768x768x768.onnx,build/micro/softmax_64MB.onnx --threads 1

@@ -101,8 +101,8 @@ class Session:
     def __init__(self, path: str | os.PathLike, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
                  max_memory: int = 0, precision: str = "f32", donate: str | Sequence[str] = ()) -> None:
         """`threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run.
-        `precision` "bf16" rounds factors of float32 products, sums stay float32; "bf16x3" makes float32 products with weights
-        from three bf16 parts of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
+        `precision` "bf16" rounds factors of float32 matmuls, sums stay float32; "bf16x3" makes float32 matmuls with weights
+        from a bf16x3 split of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
         for, "*" all that a result extends; an artifact knows its own."""
         texts = [f"{name}={size}" for name, size in (dims or {}).items()]
         self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory, precision, _names(donate))

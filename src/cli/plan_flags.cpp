@@ -64,9 +64,9 @@ void declare_forbid(Flags& syntax, Session& session) {
 
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(syntax, session, "--precision", "plan.precision", "NAME",
-                  "f32; bf16: factors of f32 products are rounded to it, sums stay f32; bf16x3: f32 products "
+                  "f32; bf16: factors of f32 matmuls are rounded to it, sums stay f32; bf16x3: f32 matmuls "
                   "with weights "
-                  "from three bf16 parts of each factor, where the target has tiles; winograd: 3x3 "
+                  "from a bf16x3 split of each factor, where the target has tiles; winograd: 3x3 "
                   "convolutions with fewer "
                   "multiplications (all precision-changing)");
 }

@@ -49,7 +49,7 @@ float with_four(float sum, const float* a, const float* b) {
   return sum;
 }
 
-// The upper half of a float's bits after those of the parts before, and the rest.
+// The next bf16 of a float's split, and the rest.
 std::uint16_t take_part(float& rest, bool last) {
   const auto bits = std::bit_cast<std::uint32_t>(rest) + (last ? 0U : 0x8000U);
   rest -= std::bit_cast<float>(bits & 0xffff0000U);

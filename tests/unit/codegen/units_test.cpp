@@ -273,7 +273,7 @@ TEST(Units, TilesOfBf16GiveTheBitsOfTheCpu) {
 // The bf16x3 split is the number, to the last bit.
 TEST(Units, PartsAddUpToTheNumber) {
   const kir::Kernel kernel = parsed(
-      R"(kernel parts(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {
+      R"(kernel split(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {
   register x: f32[2, 16]
   shared p: bf16[3, 16, 2]
   grid i < 512 {

@@ -12,7 +12,7 @@
 namespace xyntra {
 namespace {
 
-// Numbers of many digits, some of them small.
+// Numbers of full precision, some of them small.
 Tensor spread_numbers(const Dims& dims, std::uint32_t seed) {
   Tensor tensor = *Tensor::allocate(DType::F32, dims);
   std::uint32_t state = seed * 2654435761U + 1;
@@ -58,7 +58,7 @@ Graph model_of(const Layer& layer) {
   return graph;
 }
 
-CompileOptions in_parts(const char* target = "amx") {
+CompileOptions bf16x3(const char* target = "amx") {
   CompileOptions options;
   options.target = *find_target(target);
   options.precision = Precision::Bf16x3;
@@ -66,13 +66,13 @@ CompileOptions in_parts(const char* target = "amx") {
   return options;
 }
 
-Plan plan_for(const Graph& graph, const CompileOptions& options = in_parts()) {
+Plan plan_for(const Graph& graph, const CompileOptions& options = bf16x3()) {
   auto plan = make_plan(graph, options);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return std::move(*plan);
 }
 
-const Group* part_group(const Plan& plan) {
+const Group* bf16x3_group(const Plan& plan) {
   for (const Group& group : plan.groups) {
     if (group.schedule.name == kParts) return &group;
   }
@@ -97,7 +97,7 @@ void check(const Layer& layer, std::int64_t rows) {
                std::to_string(layer.columns));
   const Graph graph = model_of(layer);
   const Plan plan = plan_for(graph);
-  ASSERT_NE(part_group(plan), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
   const std::vector<Datum> inputs{Datum::of(spread_numbers({rows, layer.depth}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   EXPECT_LT(error_of(evaluated(plan, inputs), truth), 4e-6);  // one long sum
@@ -143,7 +143,7 @@ TEST(Bf16x3, HeadsAreReadWhereTheyLie) {
   ASSERT_TRUE(infer_types(graph).has_value());
   const Plan plan = plan_for(graph);
   ASSERT_EQ(plan.groups.size(), 1U);
-  ASSERT_NE(part_group(plan), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
   const std::vector<Datum> inputs{Datum::of(spread_numbers({4, 48, 32}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   EXPECT_LT(error_of(evaluated(plan, inputs), truth), 1e-6);
@@ -171,13 +171,13 @@ TEST(Bf16x3, RowsThatAreNotFiniteStayByThemselves) {
   }
 }
 
-TEST(Bf16x3, WeightsAreTheSumOfTheirParts) {
+TEST(Bf16x3, WeightsAreTheSumOfTheirSplit) {
   const Tensor weights = spread_numbers({64, 33}, 5);
-  auto parts = weights_in_parts(weights, 0);
-  ASSERT_TRUE(parts.has_value());
-  EXPECT_EQ(parts->dims(), (Dims{3, 3, 1, 2, 16, 32}));
+  auto split = weights_in_parts(weights, 0);
+  ASSERT_TRUE(split.has_value());
+  EXPECT_EQ(split->dims(), (Dims{3, 3, 1, 2, 16, 32}));
   const auto from = weights.view<float>();
-  const auto to = parts->view<std::uint16_t>();
+  const auto to = split->view<std::uint16_t>();
   for (std::size_t k = 0; k < 64; ++k) {
     for (std::size_t n = 0; n < 33; ++n) {
       double sum = 0;
@@ -191,34 +191,34 @@ TEST(Bf16x3, WeightsAreTheSumOfTheirParts) {
   EXPECT_FALSE(weights_in_parts(weights, 1).has_value());  // 33 along the sum
 }
 
-// A kernel of plain multiply-adds has an error of its own; parts have no more.
+// A kernel of plain multiply-adds has an error of its own; the split has no more.
 TEST(Bf16x3, ErrorsAreThoseOfF32) {
   const Graph graph = model_of({.rows = 64, .depth = 1024, .columns = 64});
-  CompileOptions plain = in_parts();
+  CompileOptions plain = bf16x3();
   plain.precision = Precision::F32;
   const std::vector<Datum> inputs{Datum::of(spread_numbers({64, 1024}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   const double in_f32 = error_of(simulated(plan_for(graph, plain), inputs), truth),
-               parts = error_of(simulated(plan_for(graph), inputs), truth);
-  EXPECT_LT(parts, in_f32);
-  EXPECT_GT(parts, 0);
+               split = error_of(simulated(plan_for(graph), inputs), truth);
+  EXPECT_LT(split, in_f32);
+  EXPECT_GT(split, 0);
 }
 
 TEST(Bf16x3, AreTakenOnlyWhereAskedForAndWhereTheyGain) {
   const Graph graph = model_of({});
-  CompileOptions plain = in_parts();
+  CompileOptions plain = bf16x3();
   plain.precision = Precision::F32;
-  EXPECT_EQ(part_group(plan_for(graph, plain)), nullptr);
-  EXPECT_EQ(part_group(plan_for(graph, in_parts("avx512"))), nullptr);  // no tiles
-  CompileOptions in_order = in_parts();
+  EXPECT_EQ(bf16x3_group(plan_for(graph, plain)), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(graph, bf16x3("avx512"))), nullptr);  // no tiles
+  CompileOptions in_order = bf16x3();
   in_order.rewrite.allow_reassociating = in_order.fusion.choose.allow_reassociating = false;
-  EXPECT_EQ(part_group(plan_for(graph, in_order)), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(graph, in_order)), nullptr);
   const Plan plan = plan_for(graph);
-  ASSERT_NE(part_group(plan), nullptr);
-  EXPECT_EQ(part_group(plan)->schedule.exactness, Exactness::PrecisionChanging);
-  EXPECT_EQ(part_group(plan_for(model_of({.rows = 4}))), nullptr);  // weights are read longer
-  EXPECT_EQ(part_group(plan_for(model_of({.depth = 48}))), nullptr);
-  EXPECT_EQ(part_group(plan_for(model_of({.columns = 8}))), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
+  EXPECT_EQ(bf16x3_group(plan)->schedule.exactness, Exactness::PrecisionChanging);
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.rows = 4}))), nullptr);  // weights are read longer
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.depth = 48}))), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.columns = 8}))), nullptr);
 }
 
 TEST(Bf16x3, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
@@ -231,7 +231,7 @@ TEST(Bf16x3, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
     graph.outputs = {p};
     if (shared) graph.outputs = {graph.output_of(graph.add_node("Add", {p, graph.find("w")}, {"y"}))};
     EXPECT_TRUE(infer_types(graph).has_value());
-    return part_group(plan_for(graph)) != nullptr;
+    return bf16x3_group(plan_for(graph)) != nullptr;
   };
   EXPECT_TRUE(taken(1, false));
   EXPECT_FALSE(taken(INFINITY, false));
@@ -243,10 +243,10 @@ TEST(Bf16x3, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
 TEST(Bf16x3, LocksSayItAndAreRefusedWhereItIsForbidden) {
   Module module;
   module.graph = model_of({});
-  const CompileOptions options = in_parts();
+  const CompileOptions options = bf16x3();
   auto lock = make_lock(module, options);
   ASSERT_TRUE(lock.has_value()) << lock.error().message;
-  EXPECT_NE(lock->text.find("schedule parts \"precision-changing\""), std::string::npos) << lock->text;
+  EXPECT_NE(lock->text.find("schedule bf16x3 \"precision-changing\""), std::string::npos) << lock->text;
   LockOptions loading;
   auto plan = load_lock(lock->text, module, loading);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;

@@ -115,7 +115,7 @@ std::vector<float> result_of(RunContext& context, const Matmul& matmul) {
   return values_of((*results)[0].tensor);
 }
 
-TEST(LongSums, LoseFewerDigitsThanOneByOne) {
+TEST(LongSums, HaveLessErrorThanOneByOne) {
   for (const Matmul& matmul : kMatmuls) {
     const double plain = matmul.error_of(matmul.one_by_one());
     auto model = compile_for_cpu(plan_for(matmul, host_target()), {});

@@ -240,7 +240,7 @@ Graph two_layers(const std::string& form) {
   return graph;
 }
 
-TEST(Tiles, AFunctionThatIsRoundedIsComputedToAsManyDigits) {
+TEST(Tiles, AFunctionThatIsRoundedIsComputedToAsManyBits) {
   const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 3))};
   for (const char* form : {"none", "tanh"}) {
     SCOPED_TRACE(form);
