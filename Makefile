@@ -40,7 +40,7 @@ conformance: ## the ONNX backend tests against the checked-in list
 	@scripts/build release
 	@scripts/conformance
 
-shaders: ## shaders unfused, portable and for processors: all conformance tests and models; models of packages
+shaders: ## shaders unfused, portable and for CPUs: all conformance tests and models; models of packages
 	@scripts/setup build conformance wgpu peers models
 	@scripts/build release
 	@scripts/test --lanes shader_ways

@@ -19,7 +19,7 @@ namespace {
 
 // Dense, row-major, in main memory; anything else is copied to be so. Only read.
 using InputArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-// The same, as it is: memory that is given away.
+// The same, as it is: memory that is donated.
 using DonatedArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 struct DTypeRow {
@@ -160,8 +160,8 @@ class Session {
     return named;
   }
 
-  // Outputs, and for each of the inputs given away, (name, memory, rows in use), the rows in use now; None: it was not in place.
-  nb::tuple run(const nb::dict& feed, const nb::list& given_away) const {
+  // Outputs, and for each of the donated inputs, (name, memory, rows in use), the rows in use now; None: it was not in place.
+  nb::tuple run(const nb::dict& feed, const nb::list& donated) const {
     std::vector<InputArray> arrays;  // keep what was converted until the end of the call
     std::vector<std::string> names;
     for (auto [name, value] : feed) {
@@ -176,16 +176,16 @@ class Session {
       inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(),
                         arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
     }
-    std::vector<DonatedArray> memory(given_away.size());
-    std::vector<std::string> donated_names(given_away.size());
+    std::vector<DonatedArray> memory(donated.size());
+    std::vector<std::string> donated_names(donated.size());
     std::vector<xyntra_donation> donations;
     for (std::size_t i = 0; i < memory.size(); ++i) {
       const auto [name, array, length, unchanged] =
-          nb::cast<std::tuple<std::string, nb::object, std::int64_t, bool>>(given_away[i]);
+          nb::cast<std::tuple<std::string, nb::object, std::int64_t, bool>>(donated[i]);
       donated_names[i] = name;
       if (!nb::try_cast(array, memory[i], false))
         raise(XYNTRA_USAGE,
-              "input '" + name + "' is given away, but is no dense, writable array in main memory");
+              "input '" + name + "' is donated, but is no dense, writable array in main memory");
       donations.push_back({{donated_names[i].c_str(), dtype_of(memory[i].dtype(), name), memory[i].ndim(),
                             memory[i].shape_ptr(), memory[i].data(), memory[i].nbytes()},
                            length,

@@ -517,7 +517,7 @@ class Model {
   #folder; #options; #program; #texts; #weights;
   #opened = null; // the device and what was made on it; null: not yet, or lost
   #bound = new Map(); // by the sizes of inputs, the latest last
-  #last = Promise.resolve(); // runs take turns
+  #last = Promise.resolve(); // runs are serialised
   #times = null;
 
   constructor(folder, options, program, texts, weights) {

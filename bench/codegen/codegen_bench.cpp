@@ -1,8 +1,8 @@
-// The register tile of a matrix product against the machine's peak, and what compiling costs.
+// The register tile of a GEMM against the machine's peak, and what compiling costs.
 //
 //   ninja -C build/release xyntra_codegen_bench && build/release/xyntra_codegen_bench
 //
-// `peak` multiplies and adds in 24 vector registers and touches no memory. `tile` is the 12 by 32 tile of a product whose
+// `peak` multiplies and adds in 24 vector registers and touches no memory. `tile` is the 12 by 32 tile of a GEMM whose
 // operands are packed and lie in the first-level cache: its inner loop has two loads, 12 broadcasts and 24 fma.
 #include <benchmark/benchmark.h>
 
@@ -35,13 +35,13 @@ void rate(benchmark::State& state, double operations) {
 }
 
 void peak(benchmark::State& state) {
-  constexpr std::int64_t kTurns = 100'000;
-  const Loaded kernel = loaded(fma_peak(kTurns));
+  constexpr std::int64_t kIterations = 100'000;
+  const Loaded kernel = loaded(fma_peak(kIterations));
   std::vector<float> x = {0.5F, 1}, y(24 * 16);
   std::byte* buffers[] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
   const KernelCall call{buffers, nullptr, nullptr};
   for (auto _ : state) kernel.function(&call, 0, 1, nullptr);
-  rate(state, 2.0 * 24 * 16 * static_cast<double>(kTurns));
+  rate(state, 2.0 * 24 * 16 * static_cast<double>(kIterations));
 }
 BENCHMARK(peak)->Unit(benchmark::kMillisecond);
 

@@ -2,7 +2,7 @@
 //
 //   ninja xyntra_rewrite_bench && ./xyntra_rewrite_bench
 //
-// Layers are spelled the way people write them: norms, GELU and softmax in their parts, scale by division, three products for
+// Layers are spelled the way people write them: norms, GELU and softmax in their parts, scale by division, three matmuls for
 // attention. Weights are small, since folding them is not what is measured.
 #include <benchmark/benchmark.h>
 
@@ -87,7 +87,7 @@ class Transformer {
 void rewrite_transformer(benchmark::State& state) {
   const Transformer model(static_cast<int>(state.range(0)));
   RewriteReport report;
-  for (auto turn : state) {
+  for (auto iteration : state) {
     auto result = rewrite(model.graph());
     if (!result) state.SkipWithError("rewriting failed");
     report = result->report;

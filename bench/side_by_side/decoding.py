@@ -1,6 +1,6 @@
-"""A text that grows by a token a step, with its caches of keys and values in memory of the caller's.
+"""A text that grows by a token a step, with its KV cache in memory of the caller's.
 
-A step takes caches of `past` tokens and gives longer ones. Who is lent them has two sets of memory, of which one is read and the other
+A step takes KV caches of `past` tokens and gives longer ones. Who is lent them has two sets of memory, of which one is read and the other
 written; who is given them away, with room for all tokens, has one, and writes the new rows there.
 """
 
@@ -50,7 +50,7 @@ def cache_shapes(path: pathlib.Path) -> dict[str, list[int]]:
 
 
 class GivenAway:
-    """Xyntra, which is given caches with room for all tokens away."""
+    """Xyntra, to which KV caches with room for all tokens are donated."""
 
     def __init__(self, path: pathlib.Path, most: int, ours: contestants.Ours, past: int = 0) -> None:
         self.model, self.result = ours.model, None

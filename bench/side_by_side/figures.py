@@ -1,4 +1,4 @@
-"""Times of contestants that took turns, and what may be said about them."""
+"""Times of contestants whose calls were interleaved, and what may be said about them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 WARM_UP_SECONDS = 0.5
 REST_SECONDS = 0.1
-STIR_SECONDS = 0.005  # after a rest: a processor that slept is slow at first, which very short calls would be measured by
+STIR_SECONDS = 0.005  # after a rest: a CPU that slept is slow at first, which very short calls would be measured by
 STEADY_BELOW = 0.1  # seconds; calls shorter than this are preceded by one that is not timed
 RESAMPLES = 2000
-# Processor time of the calling thread leaves out what others take on a busy machine; it says nothing about several threads.
-CLOCKS = {"wall": time.perf_counter, "processor": time.thread_time}
+# CPU time of the calling thread leaves out what others take on a busy machine; it says nothing about several threads.
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
 
 
 def error_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
@@ -44,13 +44,13 @@ def warm(call: Callable[[], object], least: float) -> None:
         call()
 
 
-def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int,
+def interleave(contestants: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int,
                clock: str = "wall") -> np.ndarray:
     """Seconds by round and contestant. Each contestant is a list of calls, one for each set of inputs.
 
     Whoever began a round is last in the next. A short call is preceded by one that is not timed: the data of the one before
     fill the caches, which would be paid by whoever comes next. Threads of some runtimes spin on long after a call and would
-    take cores from the next: with several threads everybody's go to rest first, and whoever's turn it is warms up again.
+    take cores from the next: with several threads everybody's go to rest first, and whoever is next warms up again.
     """
     steady = []
     for calls in contestants:
@@ -62,8 +62,8 @@ def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit
     began = time.perf_counter()
     for number in range(rounds):
         row = [0.0] * len(contestants)
-        for turn in range(len(contestants)):
-            who = (turn + number) % len(contestants)
+        for place in range(len(contestants)):
+            who = (place + number) % len(contestants)
             call = contestants[who][number % len(contestants[who])]
             if threads > 1:
                 time.sleep(REST_SECONDS)
@@ -76,11 +76,11 @@ def take_turns(contestants: list[list[Callable[[], object]]], rounds: int, limit
     return np.array(times)
 
 
-def one_turn(calls: list[Callable[[], object]], number: int, threads: int) -> list[float]:
+def one_round(calls: list[Callable[[], object]], number: int, threads: int) -> list[float]:
     """Seconds of each contestant's call, whose sizes nobody has seen before: what a change of sizes costs is part of it."""
     row = [0.0] * len(calls)
-    for turn in range(len(calls)):
-        who = (turn + number) % len(calls)
+    for place in range(len(calls)):
+        who = (place + number) % len(calls)
         if threads > 1:
             time.sleep(REST_SECONDS)
         row[who] = seconds(calls[who])

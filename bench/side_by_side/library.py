@@ -104,14 +104,14 @@ class Model:
         self.library.check(self.library.c.xyntra_run_into(self.handle, tensors, len(tensors), wanted, len(wanted)))
 
     def donations(self, caches: dict[str, np.ndarray]) -> ctypes.Array:
-        """Memory to be given away again and again, none of it in use at first."""
+        """Memory to be donated again and again, none of it in use at first."""
         made = (Donation * len(caches))()
         for one, tensor in zip(made, self.arguments(caches)):
             one.memory = tensor
         return made
 
     def call_donating(self, tensors: ctypes.Array, donations: ctypes.Array) -> ctypes.c_void_p:
-        """Runs with inputs given away; the result is to be released."""
+        """Runs with donated inputs; the result is to be released."""
         result = ctypes.c_void_p()
         self.library.check(self.library.c.xyntra_run_donating(self.handle, tensors, len(tensors), donations, len(donations),
                                                               ctypes.byref(result)))

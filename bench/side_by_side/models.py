@@ -23,7 +23,7 @@ class Known:
     integers: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # of an input: from, up to
     transformer: tuple[str, int, int] | None = None  # for ONNX Runtime's optimizer: kind, heads, width
     zoo: str | None = None
-    quantized: bool = False  # 8 bit: where a number lies between two quanta, a digit more or less makes another one
+    quantized: bool = False  # 8 bit: where a number lies between two quanta, a rounding error makes another one
 
 
 def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:
@@ -31,7 +31,7 @@ def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:
                  transformer=transformer, zoo=zoo)
 
 
-def picture(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
+def vision(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
     return Known(f"{zoo}_dynamo.onnx", {"batch": 1}, transformer=transformer, zoo=zoo)
 
 
@@ -40,9 +40,9 @@ KNOWN = {
     "bert_2_layers": text("bert_2_layers", 30522, ("bert", 12, 768)),
     "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
     "gpt2_decode": Known("gpt2_decode_dynamo.onnx", {"past": 64}, zoo="gpt2_decode"),
-    "vit_tiny": picture("vit_tiny", ("vit", 3, 192)),
-    "resnet50": picture("resnet50"),
-    "mobilenet_v2": picture("mobilenet_v2"),
+    "vit_tiny": vision("vit_tiny", ("vit", 3, 192)),
+    "resnet50": vision("resnet50"),
+    "mobilenet_v2": vision("mobilenet_v2"),
     "magika": Known("magika/**/model.onnx", shapes={"bytes": [1, 2048]}, integers={"bytes": (0, 257)}),
     "ppocr_det": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_det_infer.onnx", shapes={"x": [1, 3, 320, 320]}),
     "ppocr_rec": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_rec_infer.onnx", shapes={"x": [1, 3, 48, 320]}),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes models of one operation, for measurements: products of matrices, row kernels and a copy on data beyond the caches,
-and attention over a long context, spelt by its parts.
+"""Writes models of one operation, for measurements: matmuls, row kernels and a copy on data beyond the last-level cache,
+and attention over a long context, spelt out.
 
     python bench/zoo/make_micro.py [--out build/micro]
     bench/compare --models build/micro/gemm_768x768x768.onnx,build/micro/softmax_64MB.onnx --threads 1
@@ -37,8 +37,8 @@ def attention(folder, name, context, causal):
     def value(which):
         return helper.make_tensor_value_info(which, TensorProto.FLOAT, [1, HEADS, context, WIDTH])
     constants = {"scale": np.float32(WIDTH ** -0.5)}
-    nodes = [helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
-             helper.make_node("MatMul", ["q", "turned"], ["products"]),
+    nodes = [helper.make_node("Transpose", ["k"], ["transposed"], perm=[0, 1, 3, 2]),
+             helper.make_node("MatMul", ["q", "transposed"], ["products"]),
              helper.make_node("Mul", ["products", "scale"], ["scores"])]
     if causal:
         constants |= {"size": np.array([context, context]), "no": np.float32(-np.inf)}

@@ -74,7 +74,7 @@ def static(form: quantization.QuantFormat, activations: quantization.QuantType) 
 
 
 def weights(source: Source, path: pathlib.Path) -> None:
-    """Every constant matrix of a product as round(w / scale) with a scale for each column."""
+    """Every constant matrix of a matmul as round(w / scale) with a scale for each column."""
     model = onnx.load(str(source.prepared))
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     made = {}

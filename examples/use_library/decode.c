@@ -1,4 +1,4 @@
-/* A cache that grows by a row a step where it is: its memory is given away to the model, with room for rows to come. */
+/* An in-place KV cache: its memory is donated to the model, with room for the rows that steps append. */
 #include <stdio.h>
 #include <xyntra/xyntra.h>
 

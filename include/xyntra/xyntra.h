@@ -122,7 +122,7 @@ typedef struct xyntra_result xyntra_result;
 XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model);
 XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing */
 
-/* Writes the model as an artifact. `cpus` are processors to make code for, of which the best that a machine has is taken when it is
+/* Writes the model as an artifact. `cpus` are CPUs to make code for, of which the best that a machine has is taken when it is
  * loaded: "native", "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,
  * "seq=1..512": other sizes are refused when it runs. */
 XYNTRA_API xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_options* options,

@@ -45,7 +45,7 @@ class Caches(unittest.TestCase):
             session.run(None, {"token": token, "past": xyntra.Cache(memory, axis=1)})
         with self.assertRaises(xyntra.UsageError):
             xyntra.Cache(memory, axis=2, length=4)
-        with self.assertRaisesRegex(xyntra.UsageError, "cannot be given away"):
+        with self.assertRaisesRegex(xyntra.UsageError, "cannot be donated"):
             xyntra.Session(DECODER).run(None, {"token": token, "past": xyntra.Cache(memory, axis=2)})
 
 

@@ -43,7 +43,7 @@ class Value:
 
 
 class Cache:
-    """Memory that is given away to a run: an input, and room for the result that is it with more rows behind it along `axis`.
+    """Memory that is donated to a run, such as a KV cache: an input, and room for the result that appends rows to it along `axis`.
 
     `length` counts the rows in use; a run moves it on. Where there is no room for a result, it has memory of its own, just as
     large, and the cache takes that over; `Session.counts()["copies"]` tells how often. With `unchanged` the caller promises to write
@@ -79,7 +79,7 @@ def compile(path: str | os.PathLike, output: str | os.PathLike | None = None, *,
             donate: str | Sequence[str] = ()) -> str:
     """Writes a model as an artifact and returns its path: `output`, or the model's with the ending .xyn.
 
-    `cpu` names processors to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
+    `cpu` names CPUs to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
     when it is loaded. A size of `dims` is a number to count costs with, or the lowest and the highest that it may be run at.
     `donate` names inputs that a Cache may be given for.
     """
@@ -101,8 +101,8 @@ class Session:
     def __init__(self, path: str | os.PathLike, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
                  max_memory: int = 0, precision: str = "f32", donate: str | Sequence[str] = ()) -> None:
         """`threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run.
-        `precision` "bf16" rounds factors of float32 products, sums stay float32; "bf16x3" makes float32 products with weights
-        from three bf16 parts of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
+        `precision` "bf16" rounds factors of float32 matmuls, sums stay float32; "bf16x3" makes float32 matmuls with weights
+        from a bf16x3 split of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
         for, "*" all that a result extends; an artifact knows its own."""
         texts = [f"{name}={size}" for name, size in (dims or {}).items()]
         self._native = _native.Session(os.fspath(path), backend, threads, texts, max_memory, precision, _names(donate))

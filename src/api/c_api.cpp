@@ -339,9 +339,9 @@ xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inpu
     XYNTRA_CHECK_OK(not_null(model, "model"));
     XYNTRA_TRY(auto given, borrowed(inputs, input_count));
     if (donation_count > 0) XYNTRA_CHECK_OK(not_null(donations, "donations"));
-    const std::span given_away(donations, donation_count);
+    const std::span donated_inputs(donations, donation_count);
     std::vector<ModelSession::Donation> made;
-    for (xyntra_donation& one : given_away) {
+    for (xyntra_donation& one : donated_inputs) {
       one.in_place = 0;
       XYNTRA_TRY(ModelSession::Donation donated, donation(one));
       made.push_back(std::move(donated));
@@ -349,8 +349,8 @@ xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inpu
     XYNTRA_TRY(std::vector<Tensor> tensors, model->session->run(std::move(given), made));
     *result = result_of(*model, std::move(tensors));
     for (std::size_t i = 0; i < made.size(); ++i) {
-      given_away[i].in_place = made[i].in_place ? 1 : 0;
-      given_away[i].length = made[i].length;
+      donated_inputs[i].in_place = made[i].in_place ? 1 : 0;
+      donated_inputs[i].length = made[i].length;
     }
     return {};
   });

@@ -12,12 +12,12 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 }
 
 bool clash(const MemoryInUse::Piece& a, const MemoryInUse::Piece& b) {
-  return (a.given_away || b.given_away) && overlap(a.bytes, b.bytes);
+  return (a.donated || b.donated) && overlap(a.bytes, b.bytes);
 }
 
 tl::unexpected<Error> refuse(const MemoryInUse::Piece& a, const MemoryInUse::Piece& b, const char* who) {
-  const MemoryInUse::Piece &given = a.given_away ? a : b, &other = a.given_away ? b : a;
-  return usage_error("the memory of input '" + std::string(given.name) + "' is given away, but input '" +
+  const MemoryInUse::Piece &given = a.donated ? a : b, &other = a.donated ? b : a;
+  return usage_error("the memory of input '" + std::string(given.name) + "' is donated, but input '" +
                      std::string(other.name) + "' of " + who + " uses it, too");
 }
 

@@ -1,4 +1,4 @@
-// Which memory of callers' the runs of a model work on at this moment, so that memory given away to one of them is not
+// Which memory of callers' the runs of a model work on at this moment, so that memory donated to one of them is not
 // read or written by another.
 #pragma once
 
@@ -18,7 +18,7 @@ class MemoryInUse {
   struct Piece {
     std::string_view name;  // of the input
     std::span<const std::byte> bytes;
-    bool given_away = false;
+    bool donated = false;
   };
 
   // For the time of a run.
@@ -39,7 +39,7 @@ class MemoryInUse {
     std::list<std::vector<Piece>>::iterator pieces_;
   };
 
-  // Usage error where a piece that is given away overlaps another one, of this run or of one under way.
+  // Usage error where a donated range overlaps another one, of this run or of one under way.
   Result<Loan> use(std::vector<Piece> pieces);
 
  private:

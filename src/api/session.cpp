@@ -49,7 +49,7 @@ class ModelSession::State {
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");
     if (!options.donated.empty() && (!has_plan || options.backend == "fused"))
-      return usage_error("the backend " + options.backend + " does not work in memory that is given away");
+      return usage_error("the backend " + options.backend + " does not work in donated memory");
     exact_dtypes_ = options.backend != "float64";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
@@ -182,7 +182,7 @@ class ModelSession::State {
       return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " +
                          options.backend);
     if (!options.donated.empty())
-      return usage_error("which inputs of an artifact may be given away was decided when it was compiled");
+      return usage_error("which inputs of an artifact may be donated was decided when it was compiled");
     XYNTRA_TRY(artifact_, load_artifact(path, options.threads));
     module_ = signature_of(*artifact_->model.program);
     XYNTRA_CHECK_OK(describe_values());
@@ -209,21 +209,21 @@ class ModelSession::State {
   Result<Tensor> rows_in_use(const Donation& given) const {
     const ModelSession::Extension* extension = extension_of(given.name);
     if (extension == nullptr) {
-      return usage_error("input '" + given.name + "' cannot be given away: " +
+      return usage_error("input '" + given.name + "' cannot be donated: " +
                          (position_of(given.name) == inputs_.size()
                               ? "the model has no such input"
                               : "the model was not compiled so that a result extends it in place"));
     }
     Dims dims = given.dims;
     if (extension->axis >= dims.size() || given.length < 0 || given.length > dims[extension->axis]) {
-      return usage_error("input '" + given.name + "' is given away with " + std::to_string(given.length) +
+      return usage_error("input '" + given.name + "' is donated with " + std::to_string(given.length) +
                          " rows in use of " + to_string(shape_of(dims)));
     }
     XYNTRA_TRY(const std::int64_t whole, byte_size(given.dtype, dims));
     if (given.bytes.size() != static_cast<std::size_t>(whole)) {
-      return usage_error(
-          "input '" + given.name + "' is given away with " + std::to_string(given.bytes.size()) + " bytes; " +
-          Type::tensor(given.dtype, shape_of(dims)).to_string() + " takes " + std::to_string(whole));
+      return usage_error("input '" + given.name + "' is donated with " + std::to_string(given.bytes.size()) +
+                         " bytes; " + Type::tensor(given.dtype, shape_of(dims)).to_string() + " takes " +
+                         std::to_string(whole));
     }
     dims[extension->axis] = given.length;
     XYNTRA_TRY(const std::int64_t used, byte_size(given.dtype, dims));
@@ -237,7 +237,7 @@ class ModelSession::State {
     for (std::size_t i = 0; i < data.size(); ++i) pieces.push_back({inputs_[i].name, data[i].tensor.bytes()});
     for (const DonatedInput& one : donated) {
       pieces[one.input].bytes = one.memory;
-      pieces[one.input].given_away = true;
+      pieces[one.input].donated = true;
     }
     return pieces;
   }

@@ -9,7 +9,7 @@ std::span<const Backend> all_backends() {
       {"float64", "", "the same with every float as f64 and libm: the oracle for rounding errors", true},
       {"fused", "", "the fused groups, each evaluated as one formula", true},
       {"sim", "", "kernels interpreted, with race and bounds checks", true},
-      {"cpu", "", "machine code for this processor", true},
+      {"cpu", "", "machine code for this CPU", true},
       {"wgsl", "webgpu", "WebGPU shaders", true},
       {"ptx", "cuda", "NVIDIA GPUs", false},
   };

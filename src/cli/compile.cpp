@@ -141,11 +141,10 @@ VerbAction declare_compile(Flags& syntax, Session& session) {
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
   syntax.push_back(
       {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .xyn", "FILE"});
-  syntax.push_back(
-      {"--cpu", &flags->cpus,
-       "processors to make code for: native (this one), generic, or a list such as avx2,avx512; the "
-       "best that a machine has is taken when it is loaded",
-       "NAME,...", Flag::Defaulted});
+  syntax.push_back({"--cpu", &flags->cpus,
+                    "CPUs to make code for: native (this one), generic, or a list such as avx2,avx512; the "
+                    "best that a machine has is taken when it is loaded",
+                    "NAME,...", Flag::Defaulted});
   declare_setting(syntax, session, "--backend", "run.backend", "NAME",
                   "cpu: an artifact; wgsl: a folder for browsers, see --web");
   syntax.push_back(

@@ -28,8 +28,8 @@ std::string heading(const ExplainFlags& flags, const CompileOptions& options, co
     text += bold("equal") + "   " + assumed + "\n";
   if (const std::string donated = donated_line(plan); !donated.empty())
     text += bold("donated") + " " + donated + "\n";
-  if (const std::string digits = digits_line(plan); !digits.empty())
-    text += bold("digits") + "  " + digits + "\n";
+  if (const std::string numerics = numerics_line(plan); !numerics.empty())
+    text += bold("numeric") + " " + numerics + "\n";
   return text + bold("found") + "   " + recognised_line(figures) + "\n";
 }
 

@@ -93,7 +93,7 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
 }
 
 // Shaders for a GPU by WebGPU, with everything an adapter may have unless they are to run anywhere; assembly for the
-// processor at hand otherwise, or for that of a target it is none of.
+// CPU at hand otherwise, or for that of a target it is none of.
 Result<std::string> code_of(const Plan& plan, const Target& target, bool portable) {
   const WgslFeatures all{
       .int64 = true, .float64 = true, .float16 = true, .float16_rounds = true, .float16_adds = true};
@@ -145,7 +145,7 @@ VerbAction declare_export(Flags& syntax, Session& session) {
   syntax.push_back(
       {"--stage", &flags->stage,
        "import: the graph as it was read; rewritten; fused: with its groups; kernels: their loops; "
-       "code: their assembly, for this processor if the target is one it can be",
+       "code: their assembly, for this CPU if the target is one it can be",
        "STAGE", Flag::Defaulted});
   syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
   syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});

@@ -64,9 +64,9 @@ void declare_forbid(Flags& syntax, Session& session) {
 
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(syntax, session, "--precision", "plan.precision", "NAME",
-                  "f32; bf16: factors of f32 products are rounded to it, sums stay f32; bf16x3: f32 products "
+                  "f32; bf16: factors of f32 matmuls are rounded to it, sums stay f32; bf16x3: f32 matmuls "
                   "with weights "
-                  "from three bf16 parts of each factor, where the target has tiles; winograd: 3x3 "
+                  "from a bf16x3 split of each factor, where the target has tiles; winograd: 3x3 "
                   "convolutions with fewer "
                   "multiplications (all precision-changing)");
 }
@@ -121,8 +121,8 @@ Result<const Target*> target_for(const std::string& backend, const Session& sess
   if (!is_given(session, "plan.target")) return target_of_backend(backend);
   XYNTRA_TRY(const Target* target, target_of(session));
   if (backend == "cpu" && !runs_on_host(*target))
-    return usage_error("machine code of the backend cpu is for this processor, and " +
-                       std::string(target->name) + " is another: --target goes with wgsl, sim and fused");
+    return usage_error("machine code of the backend cpu is for this CPU, and " + std::string(target->name) +
+                       " is another: --target goes with wgsl, sim and fused");
   if (backend == "wgsl" && target->kind != TargetKind::WebGpu)
     return usage_error("shaders are for targets of WebGPU: webgpu, webgpu_software");
   return target;

@@ -33,7 +33,7 @@ Result<LevelRequest> level_named(const std::string& name) {
   LevelRequest request;
   if (name == "native") {
     request.target = &host_target();
-    request.level = {name, std::string(host_architecture()), {}, host_processor()};
+    request.level = {name, std::string(host_architecture()), {}, host_cpu()};
     return request;
   }
   auto target = find_target(name);
@@ -42,7 +42,7 @@ Result<LevelRequest> level_named(const std::string& name) {
     if (known.kind == TargetKind::Cpu) names.emplace_back(known.name);
   }
   if (!target || (*target)->kind != TargetKind::Cpu)
-    return usage_error("--cpu: no processor is called '" + name + "'; there are " + joined(names, ", "));
+    return usage_error("--cpu: no CPU is called '" + name + "'; there are " + joined(names, ", "));
   request.target = *target;
   request.level = {name, architecture_of(**target), {}, {}};
   for (std::string_view feature : split((*target)->required_features, ' ')) {
@@ -51,7 +51,7 @@ Result<LevelRequest> level_named(const std::string& name) {
   return request;
 }
 
-// Native first, for it is made for just this processor; then in the order of the tables, which is best first.
+// Native first, for it is made for just this CPU; then in the order of the tables, which is best first.
 Result<std::vector<LevelRequest>> levels_of(const std::vector<std::string>& cpus) {
   std::vector<LevelRequest> requests;
   for (const std::string& cpu : cpus) {
@@ -60,7 +60,7 @@ Result<std::vector<LevelRequest>> levels_of(const std::vector<std::string>& cpus
         requests, [&](const LevelRequest& other) { return other.level.name == request.level.name; });
     if (!known) requests.push_back(std::move(request));
   }
-  if (requests.empty()) return usage_error("--cpu names no processor");
+  if (requests.empty()) return usage_error("--cpu names no CPU");
   std::ranges::stable_sort(requests, {}, [](const LevelRequest& request) {
     const auto all = targets();
     const auto place = std::ranges::find(all, request.target->name, &Target::name);

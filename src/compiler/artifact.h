@@ -33,7 +33,7 @@ struct ArtifactFigures {
   std::size_t constants = 0, weight_bytes = 0;
 };
 
-// The file appears whole or not at all. Usage error for a processor that is not known.
+// The file appears whole or not at all. Usage error for a CPU that is not known.
 Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
                                        const ArtifactOptions& options);
 

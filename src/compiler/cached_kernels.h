@@ -6,7 +6,7 @@
 
 namespace xyntra {
 
-// Everything that the code depends on: the kernels, the processor, the options, our version and LLVM's. Two kernels have
+// Everything that the code depends on: the kernels, the CPU, the options, our version and LLVM's. Two kernels have
 // one key only where they are the same in all but names.
 std::string code_key(std::span<const kir::Kernel> kernels, std::string_view cpu, const CodeOptions& options);
 

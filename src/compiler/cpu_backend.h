@@ -1,4 +1,4 @@
-// The cpu backend: a plan becomes machine code for this processor, or for another of its kind.
+// The cpu backend: a plan becomes machine code for this CPU, or for another of its kind.
 #pragma once
 
 #include "compiler/compiled_model.h"

@@ -96,7 +96,7 @@ class ProductsOfBytes {
     node.op = op;
     node.inputs = std::move(inputs);
     node.attributes = std::move(attributes);
-    result_.certificate.push_back({"integer-products", Exactness::Exact, {origin_}, stem_});
+    result_.certificate.push_back({"integer-matmuls", Exactness::Exact, {origin_}, stem_});
   }
 
   static Attributes cast_to(DType to) { return {{"to", static_cast<std::int64_t>(onnx_code_of(to))}}; }

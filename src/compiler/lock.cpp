@@ -117,7 +117,7 @@ class Loader {
       const auto found = in_model ? given.find(hash) : made.find(hash);
       if (!in_model && found == made.end()) {
         return bad_model("the weight %" + printable(plan_.graph.value(id).name) +
-                         " is neither in the model nor made by a recipe of the lock");
+                         " is neither in the model nor a derived constant of the lock");
       }
       XYNTRA_CHECK_OK(give(plan_.graph, id, found->second));
     }
@@ -126,13 +126,13 @@ class Loader {
 
   Result<WeightsByHash> follow_recipes(const WeightsByHash& given) {
     WeightsByHash made;
-    Graph& recipes = plan_.recipes;
+    Graph& recipes = plan_.derived_constants;
     if (recipes.outputs.empty()) return made;
-    if (!recipes.inputs.empty()) return bad_model("the recipes of the lock have inputs");
-    for (const auto& [id, hash] : lock_.recipe_weights) {
+    if (!recipes.inputs.empty()) return bad_model("the derived constants of the lock have inputs");
+    for (const auto& [id, hash] : lock_.derived_weights) {
       auto found = given.find(hash);
       if (found == given.end())
-        return bad_model("a recipe needs the weight %" + printable(recipes.value(id).name) +
+        return bad_model("a derived constant needs the weight %" + printable(recipes.value(id).name) +
                          ", which the model does not have");
       XYNTRA_CHECK_OK(give(recipes, id, found->second));
     }
@@ -144,7 +144,7 @@ class Loader {
     XYNTRA_TRY(Evaluator evaluator, Evaluator::create(recipes, evaluating));
     XYNTRA_TRY(const std::vector<Datum> results, evaluator.run({}));
     for (const Datum& result : results) {
-      if (result.kind != Datum::Kind::Tensor) return bad_model("a recipe of the lock makes no tensor");
+      if (result.kind != Datum::Kind::Tensor) return bad_model("a derived constant of the lock is no tensor");
       made.emplace(result.tensor.content_hash(), result.tensor);
     }
     return made;
@@ -239,10 +239,10 @@ Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   const WeightsByHash weights = weights_of(model.graph, &cache);
   Lock lock = lock_of(made.plan, &cache);
   std::set<ValueId> made_by_recipe;
-  for (ValueId output : lock.plan.recipes.outputs)
-    made_by_recipe.insert(lock.plan.graph.find(lock.plan.recipes.value(output).name));
+  for (ValueId output : lock.plan.derived_constants.outputs)
+    made_by_recipe.insert(lock.plan.graph.find(lock.plan.derived_constants.value(output).name));
   keep_what_can_be_found(lock.weights, weights, made_by_recipe);
-  keep_what_can_be_found(lock.recipe_weights, weights, {});
+  keep_what_can_be_found(lock.derived_weights, weights, {});
   made.text = print_lock(lock);
   return made;
 }

@@ -1,7 +1,7 @@
 // Locks: a plan written down, and taken up again without any search.
 //
 // What rewriting, fusion, schedules and memory decided is read from the lock; weights come from the model by their hashes, and
-// those that rewriting computed are computed again by the lock's recipes. A lock is untrusted: it passes every check that
+// those that rewriting computed are computed again by the lock's derived constants. A lock is untrusted: it passes every check that
 // there is before anything runs. The checks keep it from doing harm; that its graph means what the model means is
 // for `xyntra verify --plan` to show.
 #pragma once
@@ -25,7 +25,7 @@ struct LockOptions {
   const Target* target = nullptr;  // the one it must be for; null: the one it names
   bool allow_reassociating = true;
   bool allow_precision_changing = true;
-  int threads = 0;  // for recipes
+  int threads = 0;  // for derived constants
   std::shared_ptr<Budget> budget;
 };
 

@@ -6,7 +6,7 @@
 
 #include "fusion/compose.h"
 #include "fusion/extensions.h"
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "te/layout.h"
 
@@ -15,10 +15,10 @@ namespace {
 
 class PlanLowering {
  public:
-  PlanLowering(const Plan& plan, const Target& target, Pieces pieces, const LowerOptions& options)
+  PlanLowering(const Plan& plan, const Target& target, FusionNodes fusion_nodes, const LowerOptions& options)
       : plan_(plan),
         target_(target),
-        pieces_(std::move(pieces)),
+        fusion_nodes_(std::move(fusion_nodes)),
         options_(options),
         layouts_(layouts_of(plan.layouts)),
         host_(std::make_shared<NodesOnHost>(options.threads)) {}
@@ -51,7 +51,7 @@ class PlanLowering {
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
-    XYNTRA_TRY(const ReadyConstants ready, ready_constants(pieces_, plan_.groups));
+    XYNTRA_TRY(const PrepackedWeights prepacked, prepacked_weights(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
@@ -65,7 +65,7 @@ class PlanLowering {
       made.kind = ProgramValue::Kind::Constant;
       made.index = static_cast<std::uint32_t>(program.constants.size());
       Tensor tensor = value.constant.aligned();
-      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+      if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(tensor, made_of->second(tensor));
       }
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
@@ -73,16 +73,16 @@ class PlanLowering {
       }
       program.constants.push_back(std::move(tensor));
     }
-    for (const Home& home : plan_.memory.homes) {
-      ProgramValue& value = program.values.at(home.value.index);
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      ProgramValue& value = program.values.at(assignment.value.index);
       if (value.kind == ProgramValue::Kind::Constant || value.kind == ProgramValue::Kind::Datum) continue;
       static constexpr std::array kKinds{ProgramValue::Kind::Input,    ProgramValue::Kind::Output,
                                          ProgramValue::Kind::Constant, ProgramValue::Kind::Arena,
                                          ProgramValue::Kind::Own,      ProgramValue::Kind::View};
-      value.kind = kKinds.at(static_cast<std::size_t>(home.kind));
-      value.index = home.slot;
-      value.of = id_of(home.of);
-      value.offset = home.offset;
+      value.kind = kKinds.at(static_cast<std::size_t>(assignment.kind));
+      value.index = assignment.slot;
+      value.of = id_of(assignment.of);
+      value.offset = assignment.offset;
     }
     for (ValueId input : graph.inputs) {
       ProgramValue& value = program.values[input.index];
@@ -101,12 +101,12 @@ class PlanLowering {
       if (leaves_room(layout))
         program.values[id.index].storage = physical_shape(layout, program.values[id.index].shape);
     }
-    for (const Home& home : plan_.memory.homes) {
-      const auto layout = layouts_.find(home.value);
-      if (layout == layouts_.end() || !leaves_room(layout->second) || !home.of.valid()) continue;
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      const auto layout = layouts_.find(assignment.value);
+      if (layout == layouts_.end() || !leaves_room(layout->second) || !assignment.of.valid()) continue;
       const auto grown =
           std::ranges::find_if(layout->second, [](const LayoutPart& part) { return !part.room.is(0); });
-      program.extensions.push_back({id_of(home.of), id_of(home.value),
+      program.extensions.push_back({id_of(assignment.of), id_of(assignment.value),
                                     static_cast<std::uint32_t>(grown->axis), grown->room.to_string()});
     }
   }
@@ -141,7 +141,7 @@ class PlanLowering {
   }
 
   Status add_kernel(const Group& group) {
-    te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    te::Formula formula = compose(fusion_nodes_, group.nodes, group.inputs, group.outputs);
     leave_out_copies(formula, group, plan_.memory);
     lay_out(formula, group, layouts_);
     XYNTRA_CHECK_OK(te::verify(formula));
@@ -176,7 +176,7 @@ class PlanLowering {
 
   const Plan& plan_;
   const Target& target_;
-  Pieces pieces_;
+  FusionNodes fusion_nodes_;
   const LowerOptions& options_;
   LayoutsByValue layouts_;
   std::shared_ptr<NodesOnHost> host_;
@@ -188,8 +188,8 @@ class PlanLowering {
 
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {
   XYNTRA_TRY(const Target* target, find_target(plan.target));
-  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
-  return PlanLowering(plan, *target, std::move(pieces), options).run();
+  XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
+  return PlanLowering(plan, *target, std::move(fusion_nodes), options).run();
 }
 
 }  // namespace xyntra

@@ -14,7 +14,7 @@
 
 namespace xyntra {
 
-// An input that can be given away to the result that is it with more rows behind it, by position.
+// An input that can be donated to the result that appends rows to it, by position.
 struct ExtendedInput {
   std::size_t input = 0, output = 0, axis = 0;
 };
@@ -28,7 +28,7 @@ class ModelRunner {
   // The same with results in memory of the caller's, as far as there is some: see RunContext::run.
   virtual Result<std::vector<Datum>> run_into(std::span<const Datum> inputs,
                                               std::span<const std::span<std::byte>> memory);
-  // The same with inputs that are given away. Runners that cannot use them copy what is in use.
+  // The same with donated inputs. Runners that cannot use them copy what is in use.
   virtual Result<std::vector<Datum>> run_donating(std::span<const Datum> inputs,
                                                   std::span<DonatedInput> donated);
   virtual std::vector<ExtendedInput> extended_inputs() const { return {}; }

@@ -11,9 +11,9 @@
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
+#include "fusion/bf16x3.h"
 #include "fusion/memory_needs.h"
-#include "fusion/part_products.h"
-#include "fusion/skip_border.h"
+#include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
@@ -86,7 +86,7 @@ Status rewrite_step(Compilation& work) {
   // As a lock's reader will number it, and with all that its nodes tell about sizes.
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
-  work.plan.recipes = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
+  work.plan.derived_constants = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
   work.plan.nominal = nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
   for (RuleUse& use : rewritten.certificate) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
@@ -106,13 +106,13 @@ Status fuse(Compilation& work) {
   options.budget = work.options.budget.get();
   options.stages = work.stages;
   options.donated = work.options.donated;
-  XYNTRA_TRY(work.pieces, Pieces::of(work.plan.graph, options.budget));
-  XYNTRA_TRY(work.grouping, group_nodes(*work.pieces, *work.options.target, options));
+  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, options.budget));
+  XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options));
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
-    take_parts(work.plan.graph, work.grouping, *work.options.target, options.choose);
-  skip_borders(work.plan.graph, work.grouping, *work.options.target);
+    take_bf16x3(work.plan.graph, work.grouping, *work.options.target, options.choose);
+  skip_paddings(work.plan.graph, work.grouping, *work.options.target);
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;
@@ -160,8 +160,8 @@ Status layout_step(Compilation& work) {
   ChooseOptions counting = work.options.fusion.choose;
   counting.nominal = work.plan.nominal;
   XYNTRA_TRY(const std::vector<ValueLayout> roomy,
-             leave_room(*work.pieces, work.grouping, work.options.donated, *work.options.target, counting,
-                        work.plan.nominal));
+             leave_room(*work.fusion_nodes, work.grouping, work.options.donated, *work.options.target,
+                        counting, work.plan.nominal));
   work.plan.layouts.insert(work.plan.layouts.end(), roomy.begin(), roomy.end());
   std::ranges::sort(work.plan.layouts, {}, &ValueLayout::value);
   std::ranges::move(decision.choices, std::back_inserter(work.plan.choices));
@@ -171,10 +171,10 @@ Status layout_step(Compilation& work) {
 }
 
 Status memory_step(Compilation& work) {
-  XYNTRA_TRY(
-      const std::vector<Extension> extensions,
-      extensions_with_room(*work.pieces, work.grouping.groups, work.grouping.formulas, work.plan.layouts));
-  const MemoryNeeds needs = memory_needs(*work.pieces, work.grouping, work.plan.layouts, extensions,
+  XYNTRA_TRY(const std::vector<Extension> extensions,
+             extensions_with_room(*work.fusion_nodes, work.grouping.groups, work.grouping.formulas,
+                                  work.plan.layouts));
+  const MemoryNeeds needs = memory_needs(*work.fusion_nodes, work.grouping, work.plan.layouts, extensions,
                                          work.plan.nominal, *work.options.target);
   XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
   work.plan.memory = std::move(memory.plan);

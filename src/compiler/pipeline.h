@@ -29,7 +29,7 @@ struct CompileOptions {
 struct Compilation {
   const CompileOptions& options;
   Plan plan;
-  std::optional<Pieces> pieces = {};  // of the plan's graph, once there is one to fuse
+  std::optional<FusionNodes> fusion_nodes = {};  // of the plan's graph, once there is one to fuse
   Grouping grouping = {};
   std::map<std::string, std::string> stages = {};  // values that are made by a launch of their own, and why
 };

@@ -46,11 +46,11 @@ std::string dump_text(const Plan& plan) {
             std::to_string(one.taken.ns) + " ns, not " + name_of(one.other.way) + " " +
             std::to_string(one.other.ns) + " ns\n";
   }
-  for (const Home& home : plan.memory.homes) {
-    text += "home " + quote(plan.graph.value(home.value).name) + " " + name_of(home.kind);
-    if (home.kind == Home::Kind::Arena) text += " slot " + std::to_string(home.slot);
-    if (home.kind == Home::Kind::View)
-      text += " of " + quote(plan.graph.value(home.of).name) + " at " + home.offset.to_string();
+  for (const BufferAssignment& assignment : plan.memory.assignments) {
+    text += "buffer " + quote(plan.graph.value(assignment.value).name) + " " + name_of(assignment.kind);
+    if (assignment.kind == BufferAssignment::Kind::Arena) text += " slot " + std::to_string(assignment.slot);
+    if (assignment.kind == BufferAssignment::Kind::View)
+      text += " of " + quote(plan.graph.value(assignment.of).name) + " at " + assignment.offset.to_string();
     text += "\n";
   }
   for (const Slot& slot : plan.memory.slots) {

@@ -54,7 +54,7 @@ class RecipeWriter {
 
   // A result that is a constant of the graph gets its name at once; a second constant of the same place is a copy.
   void name_outputs() {
-    recipes_.name = "recipes";
+    recipes_.name = "derived_constants";
     for (std::size_t i = 0; i < graph_.value_count(); ++i) {
       const Value& value = graph_.value(ValueId(i));
       if (is_long(value.constant)) names_.try_emplace(place_of(value.constant), value.name);

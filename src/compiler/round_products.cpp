@@ -46,7 +46,7 @@ class Rounding {
         graph_.node(id).inputs[factor] = wide;
       }
       const Node& node = graph_.node(id);
-      say("round-products", node);
+      say("round-matmuls", node);
     }
     XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
     return std::move(result_);
@@ -72,7 +72,7 @@ class Rounding {
         std::vector<ValueId>& inputs = graph_.node(reader).inputs;
         std::replace(inputs.begin(), inputs.end(), picture, wide);
       }
-      say("round-pictures", graph_.node(maker));
+      say("round-feature-maps", graph_.node(maker));
     }
     return {};
   }

@@ -1,4 +1,4 @@
-// round-products: what `--precision bf16` means. Factors of products of f32 matrices are rounded to bf16; the sums stay f32.
+// round-matmuls: what `--precision bf16` means. Factors of products of f32 matrices are rounded to bf16; the sums stay f32.
 //
 //   MatMul(x, w)            ->  MatMul(f32(bf16(x)), f32(bf16(w)))          Gemm and Conv alike
 //   MatMul(x, Transpose(w)) ->  MatMul(f32(bf16(x)), f32(Transpose(bf16(w))))

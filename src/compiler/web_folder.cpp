@@ -62,7 +62,7 @@ Status runs_in_a_page(const LaunchProgram& program, const std::vector<bool>& use
                        .at_node(step.origin, step.op));
   }
   if (!program.extensions.empty())
-    return refused("inputs that are given away are the caller's memory, and a page has none of it");
+    return refused("donated inputs are the caller's memory, and a page has none of it");
   for (std::size_t v = 0; v < used.size(); ++v) {
     const ProgramValue& value = program.values[v];
     if (!used[v]) continue;

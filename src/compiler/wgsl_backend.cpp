@@ -56,12 +56,12 @@ std::vector<Lack> lacks_of(const kir::Kernel& kernel, const Ground& ground, cons
     found.push_back({shader.error().message,
                      [doubles](const Type& type) { return doubles && type.dtype == DType::F64; }});
   }
-  const std::int64_t most_turns = ground.limits.loop_turns;
+  const std::int64_t most_iterations = ground.limits.loop_iterations;
   for (const ShaderPhase& phase : shader ? shader->phases : std::vector<ShaderPhase>{}) {
-    const auto turns = phase.turns.evaluate(sizes);
-    if (turns && most_turns > 0 && *turns > most_turns)
-      found.push_back({"a shader whose loops have " + std::to_string(*turns) + " turns" + most +
-                           std::to_string(most_turns),
+    const auto iterations = phase.iterations.evaluate(sizes);
+    if (iterations && most_iterations > 0 && *iterations > most_iterations)
+      found.push_back({"a shader whose loops have " + std::to_string(*iterations) + " iterations" + most +
+                           std::to_string(most_iterations),
                        [](const Type&) { return false; }});
   }
   auto bytes_of = [&sizes](DType dtype, const Shape& shape) {  // 0 where it is not known: said when it runs

@@ -58,12 +58,12 @@ bool RuleChecker::match(const Rule& rule, Bindings& bindings, std::size_t at, Te
     bindings.payloads[variable] = payload;
   }
   bindings.nodes[part.number] = term;
-  for (int turn = 0; turn < (part.order == Order::Either ? 2 : 1); ++turn) {
+  for (int flip = 0; flip < (part.order == Order::Either ? 2 : 1); ++flip) {
     Bindings attempt = bindings;  // patterns are small: copying is the simplest way back
     for (std::size_t i = 0; i < children.size(); ++i) {
-      attempt.todo.emplace_back(part.children[i], children[turn == 0 ? i : 1 - i]);
+      attempt.todo.emplace_back(part.children[i], children[flip == 0 ? i : 1 - i]);
     }
-    if (turn == 1) attempt.swapped |= std::uint64_t{1} << part.number;
+    if (flip == 1) attempt.swapped |= std::uint64_t{1} << part.number;
     if (match(rule, attempt, at + 1, right)) return true;
   }
   return false;

@@ -72,7 +72,7 @@ class Prover {
       links.push_back({left.term, edge.to, edge.justification, true, {}});
     } else {
       links.push_back({edge.from, left.term, edge.justification, false, {}});
-      if (left.term != root) links.push_back({left.term, root, {}, true, turned_round(left.forward)});
+      if (left.term != root) links.push_back({left.term, root, {}, true, reversed(left.forward)});
     }
   }
 
@@ -140,7 +140,7 @@ class Prover {
     return {LemmaId(proof_.lemmas.size() - 1), true};
   }
 
-  static std::vector<LemmaUse> turned_round(std::vector<LemmaUse> uses) {
+  static std::vector<LemmaUse> reversed(std::vector<LemmaUse> uses) {
     for (LemmaUse& use : uses) use.forward = !use.forward;
     return uses;
   }

@@ -54,13 +54,13 @@ void Matcher::compile(PartId id, std::uint32_t from, std::vector<bool>& bound_pa
 
 // What can fail without opening another class comes first, then constants and the like, then the rest.
 void Matcher::compile_children(const Part& node, std::uint32_t first, std::vector<bool>& bound_payloads) {
-  const auto turn_of = [&](const Part& part) {
+  const auto rank_of = [&](const Part& part) {
     if (part.kind != Part::Kind::Node) return 0;
     return part.children.empty() ? 1 : 2;
   };
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int rank = 0; rank < 3; ++rank) {
     for (std::uint32_t i = 0; i < node.children.size(); ++i) {
-      if (turn_of(pattern_[node.children[i]]) == turn) compile(node.children[i], first + i, bound_payloads);
+      if (rank_of(pattern_[node.children[i]]) == rank) compile(node.children[i], first + i, bound_payloads);
     }
   }
 }

@@ -8,7 +8,7 @@
 namespace xyntra::egraph {
 
 void ProofForest::link(TermId moved, TermId onto, Justification justification, bool forward) {
-  // Make `moved` the root of its tree by turning round the edges above it.
+  // Make `moved` the root of its tree by reversing the edges above it.
   TermId term = moved;
   Node above = nodes_[term.index];
   nodes_[term.index].parent = TermId();

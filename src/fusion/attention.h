@@ -3,7 +3,7 @@
 // attention the schedule decides, from the composed formula.
 #pragma once
 
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 
 namespace xyntra {
 
@@ -12,6 +12,6 @@ struct AttentionNodes {
   std::vector<NodeId> nodes;  // all that lies on a way from one to the other, both included
 };
 
-std::vector<AttentionNodes> find_attention(const Pieces& pieces);
+std::vector<AttentionNodes> find_attention(const FusionNodes& fusion_nodes);
 
 }  // namespace xyntra

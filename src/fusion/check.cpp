@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/bf16x3.h"
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
-#include "fusion/part_products.h"
-#include "fusion/skip_border.h"
+#include "fusion/skip_padding.h"
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
@@ -22,26 +22,28 @@ constexpr std::int64_t kLargestKnob = 1 << 24;
 
 class LegalityChecker {
  public:
-  LegalityChecker(const Plan& plan, const Target& target, const Pieces& pieces, const Budget* budget)
-      : plan_(plan), target_(target), pieces_(pieces), budget_(budget) {}
+  LegalityChecker(const Plan& plan, const Target& target, const FusionNodes& fusion_nodes,
+                  const Budget* budget)
+      : plan_(plan), target_(target), fusion_nodes_(fusion_nodes), budget_(budget) {}
 
   Status run() {
     Grouping grouping{plan_.groups, {}, {}, {}};
     for (const Group& one : plan_.groups) {
       if (Status checked = operands(one); !checked)
         return in_group(grouping.formulas.size(), std::move(checked));
-      const bool on_host = std::ranges::any_of(one.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+      const bool on_host =
+          std::ranges::any_of(one.nodes, [&](NodeId id) { return fusion_nodes_[id].is_host(); });
       if (on_host != (one.hero == Hero::Host))
         return in_group(grouping.formulas.size(), bad_model("exactly what has no formula runs on the host"));
       grouping.formulas.push_back(on_host ? te::Formula()
-                                          : compose(pieces_, one.nodes, one.inputs, one.outputs));
+                                          : compose(fusion_nodes_, one.nodes, one.inputs, one.outputs));
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
     }
     // Which groups only show bytes of others follows from their formulas, as does what may share memory.
     XYNTRA_TRY(const std::vector<Extension> extensions,
-               extensions_with_room(pieces_, grouping.groups, grouping.formulas, plan_.layouts));
+               extensions_with_room(fusion_nodes_, grouping.groups, grouping.formulas, plan_.layouts));
     const MemoryNeeds needs =
-        memory_needs(pieces_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
+        memory_needs(fusion_nodes_, grouping, plan_.layouts, extensions, plan_.nominal, target_);
     if (target_.kind != TargetKind::Cpu) {
       for (const Extension& one : extensions)
         leave_out_copies(grouping.formulas[one.group], plan_.groups[one.group].inputs,
@@ -68,7 +70,8 @@ class LegalityChecker {
   }
 
   Status group(const Group& group, const te::Formula& composed) const {
-    const bool on_host = std::ranges::any_of(group.nodes, [&](NodeId id) { return pieces_[id].is_host(); });
+    const bool on_host =
+        std::ranges::any_of(group.nodes, [&](NodeId id) { return fusion_nodes_[id].is_host(); });
     if (!on_host) return formula(group, composed);
     if (group.nodes.size() != 1) return bad_model("an operation without a formula shares its launch");
     if (group.hero != Hero::Host || group.schedule.name != "host" || !group.schedule.knobs.empty())
@@ -80,8 +83,9 @@ class LegalityChecker {
   Status operands(const Group& group) const {
     std::set<ValueId> computed, read;
     for (NodeId id : group.nodes) {
-      for (ValueId value : pieces_[id].reads) {
-        if (computed.contains(value) || (pieces_.is_number(value) && !pieces_[id].is_host())) continue;
+      for (ValueId value : fusion_nodes_[id].reads) {
+        if (computed.contains(value) || (fusion_nodes_.is_number(value) && !fusion_nodes_[id].is_host()))
+          continue;
         if (std::ranges::find(group.inputs, value) == group.inputs.end())
           return bad_model("it needs " + value_text(value) + ", which is not among its inputs");
         read.insert(value);
@@ -98,7 +102,7 @@ class LegalityChecker {
 
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
-    if (group.schedule == Schedule{"side by side", Exactness::Exact, {}}) return side_by_side(group, formula);
+    if (group.schedule == Schedule{"horizontal", Exactness::Exact, {}}) return horizontal(group, formula);
     ChooseOptions options;
     options.nominal = plan_.nominal;
     options.allow_reassociating = group.schedule.exactness != Exactness::Exact;
@@ -118,15 +122,15 @@ class LegalityChecker {
       choice = std::move(*winograd);
     }
     if (group.schedule.name == kParts) {
-      auto parts = parts_choice(plan_.graph, group, formula, choice, target_, options);
+      auto parts = bf16x3_choice(plan_.graph, group, formula, choice, target_, options);
       if (!parts) return bad_model("the schedule 'parts' does not take it");
       choice = std::move(*parts);
     }
-    if (std::ranges::find(group.schedule.knobs, kSkipBorder, &Knob::name) != group.schedule.knobs.end()) {
-      if (!may_skip_border(plan_.graph, group, formula, target_))
+    if (std::ranges::find(group.schedule.knobs, kSkipPadding, &Knob::name) != group.schedule.knobs.end()) {
+      if (!may_skip_padding(plan_.graph, group, formula, target_))
         return bad_model(
-            "it cannot leave out products with a border: there is none, or weights are not finite");
-      add_border_knob(choice.schedule);
+            "it cannot leave out products with padding: there is none, or weights are not finite");
+      add_padding_knob(choice.schedule);
     }
     return compare(group, choice);
   }
@@ -136,22 +140,22 @@ class LegalityChecker {
   bool runs_in_stages(const Group& group, const te::Formula& formula) const {
     std::size_t most = 0, changes_of_index = 0;
     for (NodeId id : group.nodes) {
-      most = std::max(most, pieces_[id].formula.stages.size());
-      changes_of_index += pieces_[id].transparent ? 1 : 0;
+      most = std::max(most, fusion_nodes_[id].formula.stages.size());
+      changes_of_index += fusion_nodes_[id].transparent ? 1 : 0;
     }
     return group.nodes.size() == 1 || formula.stages.size() <= most + changes_of_index;
   }
 
   // Simple loops that share nothing but the launch.
-  Status side_by_side(const Group& group, const te::Formula& formula) const {
+  Status horizontal(const Group& group, const te::Formula& formula) const {
     const bool simple = std::ranges::all_of(formula.stages, [](const te::Stage& stage) {
       return stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None;
     });
     if (!simple || (group.hero != Hero::None && group.hero != Hero::Movement))
-      return bad_model("only copies and element-wise loops run side by side");
+      return bad_model("only copies and element-wise loops are fused horizontally");
     if (static_cast<std::int64_t>(group.inputs.size() + group.outputs.size()) > target_.storage_buffers)
       return bad_model("it needs more buffers than the target takes");
-    if (!group.scratch_bytes.is(0)) return bad_model("loops side by side take no scratch memory");
+    if (!group.scratch_bytes.is(0)) return bad_model("horizontally fused loops take no scratch memory");
     return {};
   }
 
@@ -182,9 +186,9 @@ class LegalityChecker {
   Status edges() const {
     std::set<std::pair<ValueId, NodeId>> known;
     for (const EdgeVerdict& edge : plan_.edges) known.insert({edge.value, edge.to});
-    for (NodeId to : pieces_.order()) {
-      if (!pieces_[to].live) continue;
-      for (ValueId value : pieces_[to].reads) {
+    for (NodeId to : fusion_nodes_.order()) {
+      if (!fusion_nodes_[to].live) continue;
+      for (ValueId value : fusion_nodes_[to].reads) {
         if (plan_.graph.value(value).producer.valid() && known.erase({value, to}) == 0)
           return bad_model("there is no verdict on the edge from " + value_text(value) + " to " +
                            value_text(name_of_node(plan_.graph, to)));
@@ -198,15 +202,15 @@ class LegalityChecker {
 
   const Plan& plan_;
   const Target& target_;
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const Budget* budget_;
 };
 
 }  // namespace
 
 Status check_groups(const Plan& plan, const Target& target, const Budget* budget) {
-  XYNTRA_TRY(const Pieces pieces, Pieces::of(plan.graph, budget));
-  return LegalityChecker(plan, target, pieces, budget).run();
+  XYNTRA_TRY(const FusionNodes fusion_nodes, FusionNodes::of(plan.graph, budget));
+  return LegalityChecker(plan, target, fusion_nodes, budget).run();
 }
 
 }  // namespace xyntra

@@ -41,9 +41,9 @@ void place_numbers(te::Formula& formula, const std::map<int, Expr>& by_position)
 
 }  // namespace
 
-te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
+te::Formula compose(const FusionNodes& fusion_nodes, const std::vector<NodeId>& nodes,
                     const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
-  const Graph& graph = pieces.graph();
+  const Graph& graph = fusion_nodes.graph();
   std::map<ValueId, te::WireId> wires;
   std::vector<te::Wire> wire_infos;
   auto wire = [&](ValueId value) {
@@ -61,13 +61,13 @@ te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
     te::Part part;
-    part.formula = pieces[id].formula;
+    part.formula = fusion_nodes[id].formula;
     std::map<int, Expr> numbers;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId input = node.inputs[i];
-      bool read = input.valid() && std::find(pieces[id].reads.begin(), pieces[id].reads.end(), input) !=
-                                       pieces[id].reads.end();
-      if (read && pieces.is_number(input)) {
+      bool read = input.valid() && std::find(fusion_nodes[id].reads.begin(), fusion_nodes[id].reads.end(),
+                                             input) != fusion_nodes[id].reads.end();
+      if (read && fusion_nodes.is_number(input)) {
         numbers[static_cast<int>(i)] = number_of(graph.value(input).constant);
         read = false;
       }

@@ -1,14 +1,14 @@
 // The formula of a group: its nodes' formulas as one.
 #pragma once
 
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 #include "schedule/layouts.h"
 
 namespace xyntra {
 
 // Nodes in topological order; what they read from outside is `inputs`, what is kept of their results `outputs`.
-// Numbers (Pieces::is_number) are written into the formula and are no inputs.
-te::Formula compose(const Pieces& pieces, const std::vector<NodeId>& nodes,
+// Numbers (FusionNodes::is_number) are written into the formula and are no inputs.
+te::Formula compose(const FusionNodes& fusion_nodes, const std::vector<NodeId>& nodes,
                     const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
 
 // What a formula says once its symbolic sizes are bound.

@@ -37,21 +37,21 @@ bool has_main_loop(const GroupDraft& draft) {
 
 }  // namespace
 
-GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options,
+GroupDrafts::GroupDrafts(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
                          Extended extended)
-    : pieces_(pieces),
+    : fusion_nodes_(fusion_nodes),
       target_(target),
       options_(options),
       extended_(std::move(extended)),
-      owner_(pieces.graph().node_count(), kNone),
-      materialised_(pieces.graph().node_count(), false) {
-  for (NodeId node : pieces.order()) {
-    if (!pieces[node].live) continue;
-    bool needed = !pieces[node].transparent || !options.enabled || !why_stage(node).empty();
-    for (ValueId output : pieces.graph().node(node).outputs) {
+      owner_(fusion_nodes.graph().node_count(), kNone),
+      materialised_(fusion_nodes.graph().node_count(), false) {
+  for (NodeId node : fusion_nodes.order()) {
+    if (!fusion_nodes[node].live) continue;
+    bool needed = !fusion_nodes[node].transparent || !options.enabled || !why_stage(node).empty();
+    for (ValueId output : fusion_nodes.graph().node(node).outputs) {
       if (!output.valid()) continue;
-      needed = needed || pieces.is_output(output);
-      for (NodeId reader : pieces.readers(output)) needed = needed || pieces[reader].is_host();
+      needed = needed || fusion_nodes.is_output(output);
+      for (NodeId reader : fusion_nodes.readers(output)) needed = needed || fusion_nodes[reader].is_host();
     }
     materialised_[node.index] = needed;
   }
@@ -60,19 +60,20 @@ GroupDrafts::GroupDrafts(const Pieces& pieces, const Target& target, const Fusio
 const std::string& GroupDrafts::why_stage(NodeId node) const {
   static const std::string kNot;
   if (options_.stages.empty()) return kNot;
-  const ValueId name = name_of_node(pieces_.graph(), node);
-  auto found = name.valid() ? options_.stages.find(pieces_.graph().value(name).name) : options_.stages.end();
+  const ValueId name = name_of_node(fusion_nodes_.graph(), node);
+  auto found =
+      name.valid() ? options_.stages.find(fusion_nodes_.graph().value(name).name) : options_.stages.end();
   return found == options_.stages.end() ? kNot : found->second;
 }
 
 // The node and, before it, the changes of index it reads through; what else it reads is an input.
 void GroupDrafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, GroupDraft& draft) const {
   if (!taken.insert(node).second) return;
-  for (ValueId value : pieces_[node].reads) {
-    if (pieces_.is_number(value) && !pieces_[node].is_host()) continue;
-    NodeId producer = pieces_.graph().value(value).producer;
+  for (ValueId value : fusion_nodes_[node].reads) {
+    if (fusion_nodes_.is_number(value) && !fusion_nodes_[node].is_host()) continue;
+    NodeId producer = fusion_nodes_.graph().value(value).producer;
     // One that is in memory anyway is read from there: its source may never be.
-    bool through = producer.valid() && pieces_[producer].transparent && !materialised_[producer.index];
+    bool through = producer.valid() && fusion_nodes_[producer].transparent && !materialised_[producer.index];
     if (producer.valid() && (core.count(producer) || through)) {
       gather(producer, core, taken, draft);
     } else if (std::find(draft.inputs.begin(), draft.inputs.end(), value) == draft.inputs.end()) {
@@ -83,11 +84,11 @@ void GroupDrafts::gather(NodeId node, const NodeSet& core, NodeSet& taken, Group
 }
 
 bool GroupDrafts::needed_outside(ValueId value, const NodeSet& core) const {
-  if (pieces_.is_output(value)) return true;
-  for (NodeId reader : pieces_.readers(value)) {
+  if (fusion_nodes_.is_output(value)) return true;
+  for (NodeId reader : fusion_nodes_.readers(value)) {
     if (core.count(reader)) continue;
     if (materialised_[reader.index]) return true;
-    for (ValueId output : pieces_.graph().node(reader).outputs) {  // a change of index: who reads it?
+    for (ValueId output : fusion_nodes_.graph().node(reader).outputs) {  // a change of index: who reads it?
       if (output.valid() && needed_outside(output, core)) return true;
     }
   }
@@ -135,18 +136,18 @@ void GroupDrafts::count_bytes(GroupDraft& draft) const {
 tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> core, bool merged) const {
   GroupDraft draft;
   std::sort(core.begin(), core.end(),
-            [this](NodeId a, NodeId b) { return pieces_.position(a) < pieces_.position(b); });
+            [this](NodeId a, NodeId b) { return fusion_nodes_.position(a) < fusion_nodes_.position(b); });
   draft.core = std::move(core);
   NodeSet in_core(draft.core.begin(), draft.core.end()), taken;
   for (NodeId node : draft.core) gather(node, in_core, taken, draft);
   std::sort(draft.nodes.begin(), draft.nodes.end(),
-            [this](NodeId a, NodeId b) { return pieces_.position(a) < pieces_.position(b); });
+            [this](NodeId a, NodeId b) { return fusion_nodes_.position(a) < fusion_nodes_.position(b); });
   for (NodeId node : draft.core) {
-    for (ValueId output : pieces_.graph().node(node).outputs) {
+    for (ValueId output : fusion_nodes_.graph().node(node).outputs) {
       if (output.valid() && needed_outside(output, in_core)) draft.outputs.push_back(output);
     }
   }
-  const Piece& first = pieces_[draft.core.front()];
+  const FusionNode& first = fusion_nodes_[draft.core.front()];
   if (first.is_host()) {
     draft.choice.hero = Hero::Host;
     draft.choice.schedule.name = "host";
@@ -155,7 +156,7 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   auto [entry, fresh] = found_.try_emplace(key_of(draft, merged));
   Found& found = entry->second;
   if (fresh) {
-    draft.formula = compose(pieces_, draft.nodes, draft.inputs, draft.outputs);
+    draft.formula = compose(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
     found.decision = decided(draft, merged);
     if (found.decision) count_bytes(draft);
     found.formula = std::move(draft.formula);
@@ -182,14 +183,14 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
   Decision chosen = choose_schedule(formula, target_, options_.choose);
   if (chosen && chosen->hero == Hero::Attention && target_.kind == TargetKind::Cpu &&
       target_.matrix_unit(DType::I8) != nullptr && multiplies_integers(formula)) {
-    return tl::make_unexpected(Refusal{"products of integers have a unit that attention does not use"});
+    return tl::make_unexpected(Refusal{"int8 GEMMs have a unit that attention does not use"});
   }
   return chosen;
 }
 
 // Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.
 GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
-  const Graph& graph = pieces_.graph();
+  const Graph& graph = fusion_nodes_.graph();
   std::map<ValueId, std::uint64_t> numbers;  // of values within the draft
   auto number_of = [&numbers](ValueId value) {
     return numbers.try_emplace(value, numbers.size()).first->second;
@@ -200,9 +201,9 @@ GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const
     if (extended_.contains(input)) key.push_back(std::uint64_t{3} << 32);
   }
   for (NodeId node : draft.nodes) {
-    key.push_back(std::uint64_t{1} << 32 | pieces_[node].kind);
+    key.push_back(std::uint64_t{1} << 32 | fusion_nodes_[node].kind);
     for (ValueId input : graph.node(node).inputs) {
-      if (input.valid() && pieces_.is_number(input)) {
+      if (input.valid() && fusion_nodes_.is_number(input)) {
         const Tensor& number = graph.value(input).constant;
         bool real = is_float(number.dtype());
         key.push_back(std::uint64_t{2} << 32);
@@ -241,7 +242,7 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::make(std::vector<Node
 std::vector<GroupDrafts::Index> GroupDrafts::producers(Index reader) const {
   std::vector<Index> found;
   for (ValueId input : drafts_[reader].inputs) {
-    NodeId producer = pieces_.graph().value(input).producer;
+    NodeId producer = fusion_nodes_.graph().value(input).producer;
     if (!producer.valid()) continue;
     Index owner = owner_[producer.index];
     if (owner != kNone && owner != reader && std::find(found.begin(), found.end(), owner) == found.end()) {
@@ -253,15 +254,15 @@ std::vector<GroupDrafts::Index> GroupDrafts::producers(Index reader) const {
 
 // Whether a group other than the two lies on a way from one to the other: then they cannot become one.
 bool GroupDrafts::path_around(Index from, Index to) const {
-  std::size_t last = pieces_.position(drafts_[to].core.back());
+  std::size_t last = fusion_nodes_.position(drafts_[to].core.back());
   std::set<Index> seen{from};
   std::vector<Index> waiting{from};
   NodeSet through;
   auto readers = [&](ValueId value, const auto& self, std::vector<Index>& found) -> void {
-    for (NodeId reader : pieces_.readers(value)) {
+    for (NodeId reader : fusion_nodes_.readers(value)) {
       if (Index owner = owner_[reader.index]; owner != kNone) found.push_back(owner);
-      if (!pieces_[reader].transparent || !through.insert(reader).second) continue;
-      for (ValueId output : pieces_.graph().node(reader).outputs) {
+      if (!fusion_nodes_[reader].transparent || !through.insert(reader).second) continue;
+      for (ValueId output : fusion_nodes_.graph().node(reader).outputs) {
         if (output.valid()) self(output, self, found);
       }
     }
@@ -271,13 +272,13 @@ bool GroupDrafts::path_around(Index from, Index to) const {
     waiting.pop_back();
     std::vector<Index> next;
     for (NodeId node : drafts_[group].core) {
-      for (ValueId output : pieces_.graph().node(node).outputs) {
+      for (ValueId output : fusion_nodes_.graph().node(node).outputs) {
         if (output.valid()) readers(output, readers, next);
       }
     }
     for (Index reader : next) {
       if (reader == to && group != from) return true;
-      if (reader == to || pieces_.position(drafts_[reader].core.front()) > last) continue;
+      if (reader == to || fusion_nodes_.position(drafts_[reader].core.front()) > last) continue;
       if (seen.insert(reader).second) waiting.push_back(reader);
     }
   }
@@ -287,13 +288,13 @@ bool GroupDrafts::path_around(Index from, Index to) const {
 bool GroupDrafts::depends(Index reader, Index on) const {
   std::set<Index> seen{reader};
   std::vector<Index> waiting{reader};
-  std::size_t first = pieces_.position(drafts_[on].core.front());
+  std::size_t first = fusion_nodes_.position(drafts_[on].core.front());
   while (!waiting.empty()) {
     Index group = waiting.back();
     waiting.pop_back();
     for (Index producer : producers(group)) {
       if (producer == on) return true;
-      if (pieces_.position(drafts_[producer].core.back()) < first) continue;
+      if (fusion_nodes_.position(drafts_[producer].core.back()) < first) continue;
       if (seen.insert(producer).second) waiting.push_back(producer);
     }
   }
@@ -302,8 +303,8 @@ bool GroupDrafts::depends(Index reader, Index on) const {
 
 tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer, Index reader) {
   const GroupDraft &a = drafts_[producer], &b = drafts_[reader];
-  if (a.choice.hero == Hero::Host) return no(pieces_[a.core.front()].why_host);
-  if (b.choice.hero == Hero::Host) return no(pieces_[b.core.front()].why_host);
+  if (a.choice.hero == Hero::Host) return no(fusion_nodes_[a.core.front()].why_host);
+  if (b.choice.hero == Hero::Host) return no(fusion_nodes_[b.core.front()].why_host);
   if (a.core.size() + b.core.size() > options_.max_nodes) {
     return no("the group would have more than " + std::to_string(options_.max_nodes) + " nodes");
   }
@@ -346,12 +347,12 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b
     return no("it would need too many buffers");
   draft->choice = first.choice;
   if (second.choice.hero == Hero::None) draft->choice.hero = Hero::None;
-  draft->choice.schedule = {"side by side", Exactness::Exact, {}};
+  draft->choice.schedule = {"horizontal", Exactness::Exact, {}};
   draft->choice.flops = first.choice.flops + second.choice.flops;
   draft->choice.predicted_ns = first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns;
   draft->bytes_in = first.bytes_in + second.bytes_in;
   draft->bytes_out = first.bytes_out + second.bytes_out;
-  draft->reason = "independent loops side by side in one launch";
+  draft->reason = "independent loops horizontally fused in one launch";
   return add(std::move(*draft));
 }
 

@@ -22,7 +22,8 @@ struct GroupDraft {
 class GroupDrafts {
  public:
   // `extended`: inputs whose copy to the result that extends them is left out.
-  GroupDrafts(const Pieces& pieces, const Target& target, const FusionOptions& options, Extended extended);
+  GroupDrafts(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
+              Extended extended);
 
   using Index = std::size_t;
   static constexpr Index kNone = SIZE_MAX;
@@ -34,7 +35,7 @@ class GroupDrafts {
   tl::expected<Index, std::string> make(std::vector<NodeId> core, std::string reason);
   // The producer's group and its reader's become one, if that is legal and pays.
   tl::expected<Index, std::string> merge(Index producer, Index reader);
-  // Two groups of simple loops that do not depend on one another share a launch, side by side.
+  // Two groups of simple loops that do not depend on one another share a launch: horizontal fusion.
   tl::expected<Index, std::string> join(Index a, Index b);
 
   // Groups whose values a group reads, through changes of index.
@@ -57,7 +58,7 @@ class GroupDrafts {
   Key key_of(const GroupDraft& draft, bool merged) const;
   Index add(GroupDraft draft);
 
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const Target& target_;
   const FusionOptions& options_;
   Extended extended_;

@@ -1,7 +1,7 @@
 #include "fusion/execute.h"
 
 #include "fusion/compose.h"
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
 #include "support/guarded.h"
@@ -13,9 +13,9 @@ namespace xyntra {
 
 class PlanRunner::State {
  public:
-  State(const Plan& plan, Pieces pieces, EvaluatorOptions options)
+  State(const Plan& plan, FusionNodes fusion_nodes, EvaluatorOptions options)
       : plan_(plan),
-        pieces_(std::move(pieces)),
+        fusion_nodes_(std::move(fusion_nodes)),
         options_(std::move(options)),
         pool_(options_.threads > 0 ? options_.threads : available_threads()),
         layouts_(layouts_of(plan.layouts)) {
@@ -29,12 +29,12 @@ class PlanRunner::State {
     bindings_.clear();
     XYNTRA_CHECK_OK(takes(inputs));
     for (std::size_t i = 0; i < inputs.size(); ++i) XYNTRA_CHECK_OK(store(graph.inputs[i], inputs[i]));
-    XYNTRA_TRY(const ReadyConstants ready, ready_constants(pieces_, plan_.groups));
+    XYNTRA_TRY(const PrepackedWeights prepacked, prepacked_weights(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       if (!value.is_constant()) continue;
       values_[v] = Datum::of(value.constant.aligned());
-      if (auto made_of = ready.find(ValueId(v)); made_of != ready.end()) {
+      if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(values_[v].tensor, made_of->second(values_[v].tensor));
       }
       auto layout = layouts_.find(ValueId(v));
@@ -125,7 +125,7 @@ class PlanRunner::State {
   }
 
   Status run_formula(const Group& group) {
-    te::Formula formula = compose(pieces_, group.nodes, group.inputs, group.outputs);
+    te::Formula formula = compose(fusion_nodes_, group.nodes, group.inputs, group.outputs);
     lay_out(formula, group, layouts_);
     XYNTRA_TRY(formula, bound(std::move(formula), bindings_));
     XYNTRA_CHECK_OK(te::verify(formula));
@@ -157,7 +157,7 @@ class PlanRunner::State {
   }
 
   const Plan& plan_;
-  Pieces pieces_;
+  FusionNodes fusion_nodes_;
   EvaluatorOptions options_;
   ThreadPool pool_;
   LayoutsByValue layouts_;
@@ -171,8 +171,8 @@ PlanRunner::PlanRunner(PlanRunner&&) noexcept = default;
 PlanRunner& PlanRunner::operator=(PlanRunner&&) noexcept = default;
 
 Result<PlanRunner> PlanRunner::create(const Plan& plan, EvaluatorOptions options) {
-  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
-  return PlanRunner(std::make_unique<State>(plan, std::move(pieces), std::move(options)));
+  XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
+  return PlanRunner(std::make_unique<State>(plan, std::move(fusion_nodes), std::move(options)));
 }
 
 Status PlanRunner::takes(std::span<const Datum> inputs) const { return state_->takes(inputs); }

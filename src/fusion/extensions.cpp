@@ -61,8 +61,9 @@ std::optional<std::size_t> grown_axis(const Shape& from, const Shape& to) {
 
 class Finder {
  public:
-  Finder(const Pieces& pieces, const std::vector<Group>& groups, const std::vector<Formula>& formulas)
-      : graph_(pieces.graph()), groups_(groups), formulas_(formulas) {
+  Finder(const FusionNodes& fusion_nodes, const std::vector<Group>& groups,
+         const std::vector<Formula>& formulas)
+      : graph_(fusion_nodes.graph()), groups_(groups), formulas_(formulas) {
     for (ValueId input : graph_.inputs) {
       const Type& type = graph_.value(input).type;
       if (!type.is_tensor() || !type.shape || graph_.value(input).is_constant()) continue;
@@ -118,7 +119,7 @@ class Finder {
       if (stage.target != copy.target) continue;
       if (stage.kind != Stage::Kind::MapReduce ||
           !algebra.within(stage.store[axis], formula.buffer(from).shape[axis], to.shape[axis]))
-        return "the result differs from it in more than what is behind it";
+        return "the result differs from it in more than the appended rows";
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const bool on_host = groups_[g].hero == Hero::Host;
@@ -170,8 +171,9 @@ void leave_out_bytes(Group& group, const Dim& bytes, DType dtype, const Target& 
   group.predicted_ns = target.estimate_ns(nominal(group.bytes_in + group.bytes_out, options), 0, dtype, 1);
 }
 
-Status know_all(const Pieces& pieces, const Extensions& extensions, const std::vector<std::string>& names) {
-  const Graph& graph = pieces.graph();
+Status know_all(const FusionNodes& fusion_nodes, const Extensions& extensions,
+                const std::vector<std::string>& names) {
+  const Graph& graph = fusion_nodes.graph();
   for (const std::string& name : names) {
     if (name == "*") continue;
     const auto input =
@@ -181,7 +183,7 @@ Status know_all(const Pieces& pieces, const Extensions& extensions, const std::v
     const auto refused = extensions.refused.find(*input);
     return usage_error("donate: input '" + name + "' cannot be extended in place: " +
                        (refused == extensions.refused.end()
-                            ? "no result of the model is this input with more rows behind it"
+                            ? "no result of the model is this input with rows appended"
                             : refused->second));
   }
   return {};
@@ -189,22 +191,22 @@ Status know_all(const Pieces& pieces, const Extensions& extensions, const std::v
 
 }  // namespace
 
-Extensions find_extensions(const Pieces& pieces, const std::vector<Group>& groups,
+Extensions find_extensions(const FusionNodes& fusion_nodes, const std::vector<Group>& groups,
                            const std::vector<Formula>& formulas) {
-  return Finder(pieces, groups, formulas).run();
+  return Finder(fusion_nodes, groups, formulas).run();
 }
 
-Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grouping,
+Result<std::vector<ValueLayout>> leave_room(const FusionNodes& fusion_nodes, Grouping& grouping,
                                             const std::vector<std::string>& names, const Target& target,
                                             const ChooseOptions& options, SymbolBindings& nominal) {
   std::vector<ValueLayout> layouts;
   if (names.empty()) return layouts;
-  const Graph& graph = pieces.graph();
-  const Extensions extensions = find_extensions(pieces, grouping.groups, grouping.formulas);
-  XYNTRA_CHECK_OK(know_all(pieces, extensions, names));
+  const Graph& graph = fusion_nodes.graph();
+  const Extensions extensions = find_extensions(fusion_nodes, grouping.groups, grouping.formulas);
+  XYNTRA_CHECK_OK(know_all(fusion_nodes, extensions, names));
   const bool all = std::ranges::find(names, "*") != names.end();
   FreshSymbols fresh(graph);
-  // Caches that grow alike have the same room, so that their layers keep sharing kernels.
+  // KV caches that grow alike have the same room, so that their layers keep sharing kernels.
   std::vector<std::pair<Dim, std::string>> rooms;
   for (const Extension& one : extensions.found) {
     const Value &input = graph.value(one.input), &output = graph.value(one.output);
@@ -226,7 +228,8 @@ Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grou
   return layouts;
 }
 
-Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const std::vector<Group>& groups,
+Result<std::vector<Extension>> extensions_with_room(const FusionNodes& fusion_nodes,
+                                                    const std::vector<Group>& groups,
                                                     const std::vector<Formula>& formulas,
                                                     const std::vector<ValueLayout>& layouts) {
   std::vector<Extension> made;
@@ -235,8 +238,8 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
     if (leaves_room(one.layout)) roomy.emplace(one.value, &one.layout);
   }
   if (roomy.empty()) return made;
-  const Graph& graph = pieces.graph();
-  for (const Extension& one : find_extensions(pieces, groups, formulas).found) {
+  const Graph& graph = fusion_nodes.graph();
+  for (const Extension& one : find_extensions(fusion_nodes, groups, formulas).found) {
     const auto input = roomy.find(one.input), output = roomy.find(one.output);
     if (input == roomy.end() || output == roomy.end()) continue;
     const Shape &from = *graph.value(one.input).type.shape, &to = *graph.value(one.output).type.shape;
@@ -253,32 +256,32 @@ Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const 
                    " has room for rows that nothing puts there");
 }
 
-Extended extended_by_nodes(const Pieces& pieces, const std::vector<std::string>& names) {
+Extended extended_by_nodes(const FusionNodes& fusion_nodes, const std::vector<std::string>& names) {
   Extended extended;
   if (names.empty()) return extended;
-  const Graph& graph = pieces.graph();
+  const Graph& graph = fusion_nodes.graph();
   std::vector<Group> groups;
   std::vector<Formula> formulas;
   auto add = [&](NodeId node, Hero hero) {
     Group& group = groups.emplace_back();
     group.hero = hero;
     group.nodes = {node};
-    group.inputs = pieces[node].reads;
+    group.inputs = fusion_nodes[node].reads;
     std::ranges::copy_if(graph.node(node).outputs, std::back_inserter(group.outputs), &ValueId::valid);
     formulas.push_back(hero == Hero::Host ? Formula()
-                                          : compose(pieces, group.nodes, group.inputs, group.outputs));
+                                          : compose(fusion_nodes, group.nodes, group.inputs, group.outputs));
   };
   for (ValueId input : graph.inputs) {
     const bool named = std::ranges::find(names, graph.value(input).name) != names.end() ||
                        std::ranges::find(names, "*") != names.end();
-    const std::vector<NodeId>& readers = pieces.readers(input);
-    if (named && readers.size() == 1 && !pieces[readers.front()].is_host())
+    const std::vector<NodeId>& readers = fusion_nodes.readers(input);
+    if (named && readers.size() == 1 && !fusion_nodes[readers.front()].is_host())
       add(readers.front(), Hero::Movement);
   }
-  for (NodeId node : pieces.order()) {
-    if (pieces[node].live && pieces[node].is_host()) add(node, Hero::Host);
+  for (NodeId node : fusion_nodes.order()) {
+    if (fusion_nodes[node].live && fusion_nodes[node].is_host()) add(node, Hero::Host);
   }
-  for (const Extension& one : find_extensions(pieces, groups, formulas).found)
+  for (const Extension& one : find_extensions(fusion_nodes, groups, formulas).found)
     extended.emplace(one.input, one.output);
   return extended;
 }
@@ -297,8 +300,9 @@ void leave_out_copies(Formula& formula, const std::vector<ValueId>& inputs,
 
 void leave_out_copies(Formula& formula, const Group& group, const MemoryPlan& memory) {
   Extended extended;
-  for (const Home& home : memory.homes) {
-    if (home.kind == Home::Kind::Input && home.of.valid()) extended.emplace(home.of, home.value);
+  for (const BufferAssignment& assignment : memory.assignments) {
+    if (assignment.kind == BufferAssignment::Kind::Input && assignment.of.valid())
+      extended.emplace(assignment.of, assignment.value);
   }
   leave_out_copies(formula, group.inputs, group.outputs, extended);
 }

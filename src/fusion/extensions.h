@@ -1,4 +1,4 @@
-// Results that are an input with more behind it, as a cache of keys and values grows from token to token:
+// Results that are an input with rows appended, as a KV cache grows from token to token:
 //
 //   present[b, h, t, d]        = past[b, h, t, d]      for t < T
 //   present[b, h, T + s, d]    = new[b, h, s, d]       for s < S
@@ -27,23 +27,24 @@ struct Extensions {
   std::vector<Extension> found;  // in the order of groups
   std::map<ValueId, std::string> refused;  // inputs that some result extends, but not in place, and why
 };
-Extensions find_extensions(const Pieces& pieces, const std::vector<Group>& groups,
+Extensions find_extensions(const FusionNodes& fusion_nodes, const std::vector<Group>& groups,
                            const std::vector<te::Formula>& formulas);
 
-// Which inputs a caller may give away: names, or "*" for all that a result extends. Lays out the values of those and
+// Which inputs a caller may donate: names, or "*" for all that a result extends. Lays out the values of those and
 // leaves copies out of their groups' figures. Usage error for a name that no result extends in place.
-Result<std::vector<ValueLayout>> leave_room(const Pieces& pieces, Grouping& grouping,
+Result<std::vector<ValueLayout>> leave_room(const FusionNodes& fusion_nodes, Grouping& grouping,
                                             const std::vector<std::string>& names, const Target& target,
                                             const ChooseOptions& options, SymbolBindings& nominal);
 
 // The extensions among values with room; BadModel error where something else has it, or other room than both share.
-Result<std::vector<Extension>> extensions_with_room(const Pieces& pieces, const std::vector<Group>& groups,
+Result<std::vector<Extension>> extensions_with_room(const FusionNodes& fusion_nodes,
+                                                    const std::vector<Group>& groups,
                                                     const std::vector<te::Formula>& formulas,
                                                     const std::vector<ValueLayout>& layouts);
 
 // Inputs of these names that a result extends in place as long as who makes it reads them for nothing else, by input.
 using Extended = std::map<ValueId, ValueId>;
-Extended extended_by_nodes(const Pieces& pieces, const std::vector<std::string>& names);
+Extended extended_by_nodes(const FusionNodes& fusion_nodes, const std::vector<std::string>& names);
 
 // Leaves out the stages of a group's formula that copy an operand to where it lies already, and such operands.
 void leave_out_copies(te::Formula& formula, const Group& group, const MemoryPlan& memory);

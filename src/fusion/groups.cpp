@@ -24,12 +24,13 @@ int rank_of(Hero hero) {
 
 class Grouper {
  public:
-  Grouper(const Pieces& pieces, const Target& target, const FusionOptions& options, const Extended& extended)
-      : pieces_(pieces), options_(options), drafts_(pieces, target, options, extended) {}
+  Grouper(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
+          const Extended& extended)
+      : fusion_nodes_(fusion_nodes), options_(options), drafts_(fusion_nodes, target, options, extended) {}
 
   Result<Grouping> run() {
     if (options_.enabled) seed_attention();
-    for (NodeId node : pieces_.order()) {
+    for (NodeId node : fusion_nodes_.order()) {
       if (options_.budget != nullptr) XYNTRA_CHECK_OK(options_.budget->check_time());
       if (!drafts_.materialised(node)) continue;
       GroupDrafts::Index group = drafts_.of(node);
@@ -40,13 +41,13 @@ class Grouper {
       }
       if (options_.enabled) grow(group);
     }
-    if (options_.enabled) join_side_by_side();
+    if (options_.enabled) join_horizontally();
     return finished();
   }
 
  private:
   void seed_attention() {
-    for (AttentionNodes& found : find_attention(pieces_)) {
+    for (AttentionNodes& found : find_attention(fusion_nodes_)) {
       // Changes of index on the way are read through; the group owns the others.
       std::erase_if(found.nodes, [this](NodeId node) { return !drafts_.materialised(node); });
       bool free = std::all_of(found.nodes.begin(), found.nodes.end(),
@@ -71,7 +72,7 @@ class Grouper {
                          const GroupDraft &x = drafts_.all()[a], &y = drafts_.all()[b];
                          if (rank_of(x.choice.hero) != rank_of(y.choice.hero))
                            return rank_of(x.choice.hero) > rank_of(y.choice.hero);
-                         return pieces_.position(x.core.back()) > pieces_.position(y.core.back());
+                         return fusion_nodes_.position(x.core.back()) > fusion_nodes_.position(y.core.back());
                        });
       for (GroupDrafts::Index producer : producers) {
         if (!tried.insert({producer, group}).second) continue;
@@ -90,11 +91,11 @@ class Grouper {
 
   // Copies and element-wise loops whose results nobody in this launch order waits for between them. A copy that
   // memory may turn into a view stays by itself.
-  void join_side_by_side() {
+  void join_horizontally() {
     auto simple = [this](const GroupDraft& draft) {
       if (draft.choice.hero == Hero::None) return draft.choice.schedule.name == "pointwise";
       bool all_outputs = std::all_of(draft.outputs.begin(), draft.outputs.end(),
-                                     [this](ValueId value) { return pieces_.is_output(value); });
+                                     [this](ValueId value) { return fusion_nodes_.is_output(value); });
       return draft.choice.hero == Hero::Movement && all_outputs;
     };
     std::vector<GroupDrafts::Index> order = launch_order();
@@ -126,10 +127,10 @@ class Grouper {
       result.groups.push_back(std::move(group));
       result.formulas.push_back(draft.formula);
     }
-    for (NodeId to : pieces_.order()) {
-      if (!pieces_[to].live) continue;
-      for (ValueId value : pieces_[to].reads) {
-        NodeId from = pieces_.graph().value(value).producer;
+    for (NodeId to : fusion_nodes_.order()) {
+      if (!fusion_nodes_[to].live) continue;
+      for (ValueId value : fusion_nodes_[to].reads) {
+        NodeId from = fusion_nodes_.graph().value(value).producer;
         if (from.valid()) result.edges.push_back(verdict(from, to, value));
       }
     }
@@ -137,7 +138,7 @@ class Grouper {
   }
 
   std::string reason_of(const GroupDraft& draft) const {
-    if (draft.choice.hero == Hero::Host) return pieces_[draft.core.front()].why_host;
+    if (draft.choice.hero == Hero::Host) return fusion_nodes_[draft.core.front()].why_host;
     if (!draft.reason.empty()) return draft.reason;
     if (draft.nodes.size() == 1) return "nothing beside it can share its launch";
     if (draft.core.size() == 1) return "changes of index read through by one node";
@@ -156,7 +157,7 @@ class Grouper {
     using Entry = std::pair<std::size_t, GroupDrafts::Index>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     auto entry = [this](GroupDrafts::Index i) {
-      return Entry{pieces_.position(drafts_.all()[i].core.back()), i};
+      return Entry{fusion_nodes_.position(drafts_.all()[i].core.back()), i};
     };
     for (GroupDrafts::Index i : living) {
       auto producers = drafts_.producers(i);
@@ -180,11 +181,11 @@ class Grouper {
   EdgeVerdict verdict(NodeId from, NodeId to, ValueId value) const {
     EdgeVerdict edge;
     edge.from = from, edge.to = to, edge.value = value;
-    const Type& type = pieces_.graph().value(value).type;
+    const Type& type = fusion_nodes_.graph().value(value).type;
     if (type.is_tensor() && type.shape) edge.bytes = bytes_of(product(*type.shape), type.dtype);
     GroupDrafts::Index a = drafts_.of(from), b = drafts_.of(to);
-    bool from_free = pieces_[from].transparent && options_.enabled,
-         to_free = pieces_[to].transparent && options_.enabled;
+    bool from_free = fusion_nodes_[from].transparent && options_.enabled,
+         to_free = fusion_nodes_[to].transparent && options_.enabled;
     if (a != GroupDrafts::kNone && a == b) {
       edge.verdict = from_free || to_free ? Verdict::Free : Verdict::Fused;
       edge.reason = drafts_.all()[a].choice.hero == Hero::None
@@ -195,14 +196,15 @@ class Grouper {
     bool read_through = from_free && !drafts_.materialised(from);
     if (read_through || (to_free && b == GroupDrafts::kNone)) {
       edge.verdict = Verdict::Free;
-      edge.reason = std::string(read_through ? pieces_.graph().node(from).op : pieces_.graph().node(to).op) +
+      edge.reason = std::string(read_through ? fusion_nodes_.graph().node(from).op
+                                             : fusion_nodes_.graph().node(to).op) +
                     " is a change of index in whoever reads it";
       return edge;
     }
     edge.verdict = Verdict::Materialised;
     auto found = refused_.find({from, to});
-    if (pieces_[from].is_host() || pieces_[to].is_host()) {
-      edge.reason = pieces_[pieces_[from].is_host() ? from : to].why_host;
+    if (fusion_nodes_[from].is_host() || fusion_nodes_[to].is_host()) {
+      edge.reason = fusion_nodes_[fusion_nodes_[from].is_host() ? from : to].why_host;
     } else if (found != refused_.end()) {
       edge.reason = found->second;
     } else {
@@ -211,7 +213,7 @@ class Grouper {
     return edge;
   }
 
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const FusionOptions& options_;
   GroupDrafts drafts_;
   std::map<std::pair<NodeId, NodeId>, std::string> refused_;
@@ -222,11 +224,11 @@ class Grouper {
 namespace {
 
 // Groups that count on inputs being extended where they are, of those that then are.
-Result<Grouping> grouped(const Pieces& pieces, const Target& target, const FusionOptions& options,
+Result<Grouping> grouped(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
                          Extended& extended) {
   while (true) {
-    XYNTRA_TRY(Grouping grouping, Grouper(pieces, target, options, extended).run());
-    const Extensions made = find_extensions(pieces, grouping.groups, grouping.formulas);
+    XYNTRA_TRY(Grouping grouping, Grouper(fusion_nodes, target, options, extended).run());
+    const Extensions made = find_extensions(fusion_nodes, grouping.groups, grouping.formulas);
     const auto missing = std::erase_if(extended, [&](const auto& pair) {
       return std::ranges::find(made.found, pair.first, &Extension::input) == made.found.end();
     });
@@ -236,20 +238,21 @@ Result<Grouping> grouped(const Pieces& pieces, const Target& target, const Fusio
 
 }  // namespace
 
-Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options) {
+Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                             const FusionOptions& options) {
   Extended extended;
-  if (target.kind != TargetKind::Cpu) extended = extended_by_nodes(pieces, options.donated);
-  XYNTRA_TRY(Grouping grouping, grouped(pieces, target, options, extended));
+  if (target.kind != TargetKind::Cpu) extended = extended_by_nodes(fusion_nodes, options.donated);
+  XYNTRA_TRY(Grouping grouping, grouped(fusion_nodes, target, options, extended));
   if (!options.enabled) return grouping;
-  std::vector<LayoutChoice> choices = weigh_relayouts(pieces, grouping, target, options);
+  std::vector<LayoutChoice> choices = weigh_relayouts(fusion_nodes, grouping, target, options);
   FusionOptions with_stages = options;
   for (const LayoutChoice& one : choices) {
     if (one.taken.way != LayoutChoice::Way::Stage) continue;
-    with_stages.stages.emplace(pieces.graph().value(one.value).name,
+    with_stages.stages.emplace(fusion_nodes.graph().value(one.value).name,
                                "a copy once is cheaper than strides in everyone who reads it");
   }
   if (with_stages.stages.size() > options.stages.size()) {
-    XYNTRA_TRY(grouping, grouped(pieces, target, with_stages, extended));
+    XYNTRA_TRY(grouping, grouped(fusion_nodes, target, with_stages, extended));
   }
   grouping.choices = std::move(choices);
   return grouping;

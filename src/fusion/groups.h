@@ -4,7 +4,7 @@
 // through a change of index costs more than a copy (fusion/relayouts.h), the copy is a group of its own.
 #pragma once
 
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 #include "plan/plan.h"
 #include "schedule/choose.h"
 
@@ -16,7 +16,7 @@ struct FusionOptions {
   std::size_t max_nodes = 64;  // of one group
   // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.
   std::map<std::string, std::string> stages;
-  // Inputs that their caller may give away (fusion/extensions.h): on devices, groups are made as if they were.
+  // Inputs that their caller may donate (fusion/extensions.h): on devices, groups are made as if they were.
   std::vector<std::string> donated;
   const Budget* budget = nullptr;
 };
@@ -28,6 +28,7 @@ struct Grouping {
   std::vector<LayoutChoice> choices;  // about changes of index, in order of value ids
 };
 
-Result<Grouping> group_nodes(const Pieces& pieces, const Target& target, const FusionOptions& options);
+Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                             const FusionOptions& options);
 
 }  // namespace xyntra

@@ -48,8 +48,9 @@ std::optional<Dim> distance(const Formula& formula, const Stage& stage) {
 
 class Needs {
  public:
-  Needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts, bool apart)
-      : pieces_(pieces), groups_(grouping.groups), formulas_(grouping.formulas), apart_(apart) {
+  Needs(const FusionNodes& fusion_nodes, Grouping& grouping, const std::vector<ValueLayout>& layouts,
+        bool apart)
+      : fusion_nodes_(fusion_nodes), groups_(grouping.groups), formulas_(grouping.formulas), apart_(apart) {
     for (const ValueLayout& one : layouts) layouts_.emplace(one.value, one.layout);
   }
 
@@ -81,7 +82,7 @@ class Needs {
   bool becomes_view(const Group& group, const Formula& formula) {
     if (group.outputs.size() != 1) return false;
     ValueId output = group.outputs[0];
-    int bits = bits_of(pieces_.graph().value(output).type.dtype);
+    int bits = bits_of(fusion_nodes_.graph().value(output).type.dtype);
     if (bits % 8 != 0) return false;
     std::vector<ValueView> views;
     std::set<ValueId> sources;
@@ -95,13 +96,14 @@ class Needs {
       if (apart_ && (formula.stages.size() > 1 || !offset.is(0))) return false;
       if (formula.stages.size() == 1) {
         // The source stays what it is, and the output is part of it.
-        Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - turns(formula, stage);
-        if (pieces_.is_output(output) || views_.count(output) || beyond.range({}).low < 0) return false;
+        Dim beyond = product(formula.buffer(stage.body->buffer).shape) + *behind - trip_count(formula, stage);
+        if (fusion_nodes_.is_output(output) || views_.count(output) || beyond.range({}).low < 0) return false;
         views.push_back({output, source, Dim(0) - offset});
       } else {
         // The part must be whole, ours to place, and placed nowhere else.
-        bool whole = product(formula.buffer(stage.body->buffer).shape) == turns(formula, stage);
-        if (!whole || !made_.count(source) || views_.count(source) || pieces_.is_output(source)) return false;
+        bool whole = product(formula.buffer(stage.body->buffer).shape) == trip_count(formula, stage);
+        if (!whole || !made_.count(source) || views_.count(source) || fusion_nodes_.is_output(source))
+          return false;
         views.push_back({source, output, offset});
       }
     }
@@ -112,7 +114,7 @@ class Needs {
     return true;
   }
 
-  static Dim turns(const Formula& formula, const Stage& stage) {
+  static Dim trip_count(const Formula& formula, const Stage& stage) {
     Dim product = 1;
     for (te::VarId axis : stage.axes) product = product * formula.variable(axis).extent;
     return product;
@@ -163,7 +165,7 @@ class Needs {
     return found == layouts_.end() ? Layout() : found->second;
   }
 
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   std::vector<Group>& groups_;
   const std::vector<Formula>& formulas_;
   const bool apart_;  // what a launch reads and writes begins at addresses of its own and does not overlap
@@ -175,17 +177,17 @@ class Needs {
 
 }  // namespace
 
-MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const std::vector<Extension>& extensions, const SymbolBindings& nominal,
-                         const Target& target) {
-  MemoryNeeds needs = Needs(pieces, grouping, layouts, target.kind == TargetKind::WebGpu).run();
+MemoryNeeds memory_needs(const FusionNodes& fusion_nodes, Grouping& grouping,
+                         const std::vector<ValueLayout>& layouts, const std::vector<Extension>& extensions,
+                         const SymbolBindings& nominal, const Target& target) {
+  MemoryNeeds needs = Needs(fusion_nodes, grouping, layouts, target.kind == TargetKind::WebGpu).run();
   for (const Extension& one : extensions) {
     needs.donated.push_back(one.input);
     needs.groups[one.group].in_place.emplace_back(one.input, one.output);
   }
   for (const ValueLayout& one : layouts) {
     if (!leaves_room(one.layout)) continue;
-    const Type& type = pieces.graph().value(one.value).type;
+    const Type& type = fusion_nodes.graph().value(one.value).type;
     needs.bytes.emplace(one.value, bytes_of(product(physical_shape(one.layout, *type.shape)), type.dtype));
     for (const LayoutPart& part : one.layout) {
       if (part.room.is_symbol()) needs.nominal.emplace(part.room.to_string(), 0);
@@ -193,8 +195,8 @@ MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::ve
   }
   needs.alignment = target.buffer_alignment;
   // Sizes that inputs tell are known when the program starts; the others are not.
-  for (ValueId input : pieces.graph().inputs) {
-    const Type& type = pieces.graph().value(input).type;
+  for (ValueId input : fusion_nodes.graph().inputs) {
+    const Type& type = fusion_nodes.graph().value(input).type;
     if (!type.is_tensor() || !type.shape) continue;
     for (const Dim& dim : *type.shape) {
       if (!dim.is_symbol()) continue;

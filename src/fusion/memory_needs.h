@@ -8,9 +8,9 @@
 namespace xyntra {
 
 // Groups that turn out to copy nothing get the schedule "view": they are no launch. Results of `extensions` may be
-// written behind the rows of the inputs that they extend.
-MemoryNeeds memory_needs(const Pieces& pieces, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-                         const std::vector<Extension>& extensions, const SymbolBindings& nominal,
-                         const Target& target);
+// appended to the rows of the inputs that they extend, in place.
+MemoryNeeds memory_needs(const FusionNodes& fusion_nodes, Grouping& grouping,
+                         const std::vector<ValueLayout>& layouts, const std::vector<Extension>& extensions,
+                         const SymbolBindings& nominal, const Target& target);
 
 }  // namespace xyntra

@@ -12,10 +12,10 @@ namespace {
 
 class RelayoutWeigher {
  public:
-  RelayoutWeigher(const Pieces& pieces, const Grouping& grouping, const Target& target,
+  RelayoutWeigher(const FusionNodes& fusion_nodes, const Grouping& grouping, const Target& target,
                   const FusionOptions& options)
-      : pieces_(pieces),
-        graph_(pieces.graph()),
+      : fusion_nodes_(fusion_nodes),
+        graph_(fusion_nodes.graph()),
         grouping_(grouping),
         target_(target),
         options_(options),
@@ -26,7 +26,7 @@ class RelayoutWeigher {
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
       const Group& group = grouping_.groups[g];
       for (NodeId node : group.nodes) {
-        if (turns_round(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
+        if (transposes(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
           readers[node].push_back(g);
       }
     }
@@ -44,21 +44,21 @@ class RelayoutWeigher {
   ValueId output_of(NodeId node) const { return name_of_node(graph_, node); }
 
   // All elements of one operand in another order, neighbours apart.
-  bool turns_round(NodeId node) const {
-    const Piece& piece = pieces_[node];
-    if (!piece.transparent || piece.formula.stages.size() != 1) return false;
-    const te::Stage& stage = piece.formula.stages[0];
+  bool transposes(NodeId node) const {
+    const FusionNode& fusion_node = fusion_nodes_[node];
+    if (!fusion_node.transparent || fusion_node.formula.stages.size() != 1) return false;
+    const te::Stage& stage = fusion_node.formula.stages[0];
     if (stage.body->op != te::ExprOp::Load) return false;
-    const te::BufferInfo &source = piece.formula.buffer(stage.body->buffer),
-                         &target = piece.formula.buffer(stage.target);
+    const te::BufferInfo &source = fusion_node.formula.buffer(stage.body->buffer),
+                         &target = fusion_node.formula.buffer(stage.target);
     if (product(source.shape) != product(target.shape) || stage.store.empty()) return false;
-    te::VarId innermost;  // the last loop of the result that has turns
+    te::VarId innermost;  // the last loop of the result that has more than one iteration
     for (const te::Expr& index : stage.store) {
       if (index->op != te::ExprOp::Var) return false;
-      if (!piece.formula.variable(index->var).extent.is(1)) innermost = index->var;
+      if (!fusion_node.formula.variable(index->var).extent.is(1)) innermost = index->var;
     }
     if (!innermost.valid()) return false;
-    te::IndexAlgebra algebra(piece.formula);
+    te::IndexAlgebra algebra(fusion_node.formula);
     te::Expr position = te::Expr::index(0);
     for (std::size_t d = 0; d < source.shape.size(); ++d)
       position = position * te::Expr::size(source.shape[d]) + stage.body->operands[d];
@@ -78,7 +78,7 @@ class RelayoutWeigher {
         as_it_is = strided_ns(grouping_.formulas[g], group.schedule, target_, options_.choose.nominal);
       if (as_it_is == 0) continue;
       const Group apart = reading_from_memory(group, node);
-      const te::Formula formula = compose(pieces_, apart.nodes, apart.inputs, apart.outputs);
+      const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
       const std::int64_t gain =
           as_it_is - strided_ns(formula, group.schedule, target_, options_.choose.nominal);
       fused += gain;
@@ -97,12 +97,12 @@ class RelayoutWeigher {
     return choice;
   }
 
-  // Whether the value that is turned round is computed by the group itself.
+  // Whether the value that is transposed is computed by the group itself.
   bool computes_source(const Group& group, NodeId node) const {
     std::set<NodeId> members(group.nodes.begin(), group.nodes.end());
-    while (pieces_[node].transparent) {
-      if (pieces_[node].reads.empty()) return false;
-      const NodeId producer = graph_.value(pieces_[node].reads[0]).producer;
+    while (fusion_nodes_[node].transparent) {
+      if (fusion_nodes_[node].reads.empty()) return false;
+      const NodeId producer = graph_.value(fusion_nodes_[node].reads[0]).producer;
       if (!producer.valid() || !members.count(producer)) return false;
       node = producer;
     }
@@ -119,20 +119,20 @@ class RelayoutWeigher {
           std::ranges::any_of(outputs, [&](ValueId output) { return needed.count(output) != 0; });
       if (*node == absent || !wanted) continue;
       made.nodes.insert(made.nodes.begin(), *node);
-      needed.insert(pieces_[*node].reads.begin(), pieces_[*node].reads.end());
+      needed.insert(fusion_nodes_[*node].reads.begin(), fusion_nodes_[*node].reads.end());
       computed.insert(outputs.begin(), outputs.end());
     }
     for (NodeId node : made.nodes) {
-      for (ValueId read : pieces_[node].reads) {
+      for (ValueId read : fusion_nodes_[node].reads) {
         const bool listed = std::ranges::find(made.inputs, read) != made.inputs.end();
-        if (!listed && !computed.count(read) && !pieces_.is_number(read)) made.inputs.push_back(read);
+        if (!listed && !computed.count(read) && !fusion_nodes_.is_number(read)) made.inputs.push_back(read);
       }
     }
     made.outputs = group.outputs;
     return made;
   }
 
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const Graph& graph_;
   const Grouping& grouping_;
   const Target& target_;
@@ -142,9 +142,9 @@ class RelayoutWeigher {
 
 }  // namespace
 
-std::vector<LayoutChoice> weigh_relayouts(const Pieces& pieces, const Grouping& grouping,
+std::vector<LayoutChoice> weigh_relayouts(const FusionNodes& fusion_nodes, const Grouping& grouping,
                                           const Target& target, const FusionOptions& options) {
-  return RelayoutWeigher(pieces, grouping, target, options).run();
+  return RelayoutWeigher(fusion_nodes, grouping, target, options).run();
 }
 
 }  // namespace xyntra

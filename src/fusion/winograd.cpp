@@ -1,6 +1,6 @@
 #include "fusion/winograd.h"
 
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 #include "schedule/winograd.h"
 
 namespace xyntra {

@@ -44,12 +44,12 @@ class StageCompiler {
     for (const LoopVariable& slot : program_.slots) extents_.push_back(slot.extent);
     merge_axes(axes);
     merge_axes(reduction);
-    if (!plan_contraction(axes, reduction)) choose_strip(axes, reduction);
+    if (!plan_contraction(axes, reduction)) choose_vector_axis(axes, reduction);
     for (int slot : axes) {
-      if (slot != program_.strip) program_.outer.push_back(slot);
+      if (slot != program_.vector_axis) program_.outer.push_back(slot);
     }
     for (int slot : reduction) {
-      if (slot != program_.strip) program_.reduction.push_back(slot);
+      if (slot != program_.vector_axis) program_.reduction.push_back(slot);
     }
     compile_body();
     compile_store();
@@ -166,7 +166,7 @@ class StageCompiler {
   // ---- merging axes
 
   // Two neighbouring axes that every access walks as one (the outer moves as far as the inner does in all) become
-  // one long loop, so that strips stay full when the innermost axis is short.
+  // one long loop, so that vectors stay full when the innermost axis is short.
   void merge_axes(std::vector<int>& axes) {
     std::erase_if(axes,
                   [this](int slot) { return program_.slots[static_cast<std::size_t>(slot)].extent == 1; });
@@ -290,10 +290,10 @@ class StageCompiler {
     for (int slot : plan.rows)
       work = std::min(work * std::max<std::int64_t>(1, extent(slot)), kLeastTiledWork);
     if (work < kLeastTiledWork) return false;
-    program_.strip = longest[lanes];
+    program_.vector_axis = longest[lanes];
     for (int slot : axes) {
       bool is_row = std::find(plan.rows.begin(), plan.rows.end(), slot) != plan.rows.end();
-      if (!is_row && slot != program_.strip) plan.outer.push_back(slot);
+      if (!is_row && slot != program_.vector_axis) plan.outer.push_back(slot);
     }
     for (int slot : reduction) {
       if (slot != plan.depth) plan.reduction.push_back(slot);
@@ -308,7 +308,7 @@ class StageCompiler {
     return true;
   }
 
-  // ---- choosing the strip
+  // ---- choosing the vectorised axis
 
   void collect_loads(const Expr& expr, std::vector<const ExprNode*>& loads,
                      std::unordered_map<const ExprNode*, bool>& seen) const {
@@ -317,9 +317,9 @@ class StageCompiler {
     for (const Expr& operand : expr->operands) collect_loads(operand, loads, seen);
   }
 
-  void choose_strip(const std::vector<int>& axes, const std::vector<int>& reduction) {
+  void choose_vector_axis(const std::vector<int>& axes, const std::vector<int>& reduction) {
     if (stage_.kind == Stage::Kind::Scatter) {  // order matters: only the innermost axis keeps it
-      if (!axes.empty()) program_.strip = axes.back();
+      if (!axes.empty()) program_.vector_axis = axes.back();
       return;
     }
     std::vector<const ExprNode*> loads;
@@ -340,12 +340,12 @@ class StageCompiler {
         score += stride == 0 ? 3 : stride == 1 ? 4 : access.affine ? 2 : 1;
       }
       if (!reduces) score += store.affine && store.offset.coefficients[s] == 1 ? 4 : 3;
-      // Long strips win; past a few dozen lanes, addressing decides.
+      // Long axes win; past a few dozen lanes, addressing decides.
       score = (score + 1) * std::min<std::int64_t>(program_.slots[s].extent, 48);
       if (score > best) {
         best = score;
-        program_.strip = slot;
-        program_.strip_reduces = reduces;
+        program_.vector_axis = slot;
+        program_.vector_axis_reduces = reduces;
       }
     };
     for (auto slot = axes.rbegin(); slot != axes.rend(); ++slot) consider(*slot, false);
@@ -424,7 +424,7 @@ class StageCompiler {
         bool used = std::any_of(access.index.begin(), access.index.end(),
                                 [s](const Affine& a) { return a.coefficients[s] != 0; });
         if (!used) continue;
-        if (static_cast<int>(s) == program_.strip) own_uniform = false;
+        if (static_cast<int>(s) == program_.vector_axis) own_uniform = false;
         if (is_reduction_slot(static_cast<int>(s))) own_reduces = true;
       }
     } else {
@@ -465,7 +465,7 @@ class StageCompiler {
       case ExprOp::Var: {
         int slot = slot_of(node.var);
         instruction.variable = slot;
-        return emit(instruction, {}, slot != program_.strip, is_reduction_slot(slot));
+        return emit(instruction, {}, slot != program_.vector_axis, is_reduction_slot(slot));
       }
       case ExprOp::Size: internal_error("interp: unbound size " + node.size.to_string());
       default: break;
@@ -526,7 +526,7 @@ class StageCompiler {
     } else {
       program_.body = value_of(stage_.body, false).result;
     }
-    program_.accumulator = add_register(dtype, program_.strip_reduces || program_.strip < 0);
+    program_.accumulator = add_register(dtype, program_.vector_axis_reduces || program_.vector_axis < 0);
   }
 
   void compile_store() {

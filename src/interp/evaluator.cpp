@@ -247,7 +247,7 @@ class Evaluator::State {
 
   Result<std::vector<Datum>> run_host(const OpDef& def, const Node& node, const std::vector<Datum>& inputs) {
     std::vector<ValueFacts> expected;
-    // A subgraph checks itself as it runs: to infer it first, at every level and turn, would be done in vain.
+    // A subgraph checks itself as it runs: to infer it first, at every level and iteration, would be done in vain.
     if (options_.float64 || !def.has(kControlFlow)) {
       XYNTRA_TRY(auto declared, facts_of_all(inputs));
       XYNTRA_TRY(expected, infer_node(def, node, declared));

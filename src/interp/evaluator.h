@@ -14,7 +14,7 @@ namespace xyntra {
 
 struct EvaluatorOptions {
   bool float64 = false;  // every float as f64, math by libm: the oracle
-  // Every sum one turn after another, as its formula states it: slow, but the same digits however values lie in
+  // Every sum one iteration after another, as its formula states it: slow, but the same bits however values lie in
   // memory, so that a fused formula gives the bits of the unfused ones.
   bool in_order = false;
   int threads = 0;  // 0: as many as this process may use

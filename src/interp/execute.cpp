@@ -26,7 +26,7 @@ std::int64_t points_of(const StageProgram& program, const std::vector<int>& slot
 Status run_contraction(const StageRun& run, ThreadPool& pool) {
   const StageProgram& program = run.program;
   const Contraction& plan = *program.contraction;
-  std::int64_t lanes = program.slots[static_cast<std::size_t>(program.strip)].extent;
+  std::int64_t lanes = program.slots[static_cast<std::size_t>(program.vector_axis)].extent;
   std::int64_t panels = (points_of(program, plan.rows) + kTileRows - 1) / kTileRows;
   std::int64_t units =
       saturating_product(points_of(program, plan.outer), (lanes + kTileLanes - 1) / kTileLanes);
@@ -44,11 +44,13 @@ Status run_stage(const StageRun& run, ThreadPool& pool) {
   const StageProgram& program = run.program;
   if (program.contraction) return run_contraction(run, pool);
   std::int64_t outer = points_of(program, program.outer), work = points_of(program, program.reduction);
-  std::int64_t strip = program.strip < 0 ? 1 : program.slots[static_cast<std::size_t>(program.strip)].extent;
-  std::int64_t blocks = program.strip_reduces ? 1 : (strip + kLanes - 1) / kLanes;
+  std::int64_t vector_extent =
+      program.vector_axis < 0 ? 1 : program.slots[static_cast<std::size_t>(program.vector_axis)].extent;
+  std::int64_t blocks = program.vector_axis_reduces ? 1 : (vector_extent + kLanes - 1) / kLanes;
   std::int64_t points = saturating_product(outer, blocks);
   if (points == 0) return {};
-  std::int64_t lanes = program.strip_reduces ? strip : std::min<std::int64_t>(strip, kLanes);
+  std::int64_t lanes =
+      program.vector_axis_reduces ? vector_extent : std::min<std::int64_t>(vector_extent, kLanes);
   std::int64_t per_point =
       std::max<std::int64_t>(1, saturating_product(std::max<std::int64_t>(work, 1), lanes + 8));
   bool ordered = program.kind == te::Stage::Kind::Scatter;

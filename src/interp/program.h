@@ -1,16 +1,16 @@
-// A stage compiled for the reference evaluator: straight-line code over strips of lanes.
+// A stage compiled for the reference evaluator: straight-line code over vectors of lanes.
 //
-// One loop of the stage, the strip, is executed kLanes points at a time; every instruction works on whole
-// strips, so that its cost of dispatch is spread over many elements. Values that do not depend on the strip
+// One loop of the stage, the vectorised axis, is executed kLanes points at a time; every instruction works on whole
+// vectors, so that its cost of dispatch is spread over many elements. Values that do not depend on the vectorised axis
 // are uniform: one lane. Code is split by when it must run again:
 //
-//   for outer axes × blocks of the strip          parallel
+//   for outer axes × blocks of the vectorised axis parallel
 //     before      what no reduction axis changes
 //     for reduction axes
 //       inner     the rest of the body, combined into the accumulator
 //     after       finish, then store
 //
-// When the strip itself is a reduction axis the accumulator's lanes are combined at the end, in a fixed tree.
+// When the vectorised axis itself is a reduction axis the accumulator's lanes are combined at the end, in a fixed tree.
 // Loads whose index is affine in the loop variables are addressed by a dot product; others gather.
 #pragma once
 
@@ -68,7 +68,7 @@ struct LoopVariable {
   std::int64_t extent = 1;
 };
 
-// How a contraction is blocked; see contraction.h. The strip is the lane axis.
+// How a contraction is blocked; see contraction.h. The vectorised axis is that of the lanes.
 struct Contraction {
   std::vector<int> rows;  // slots only the row factor depends on
   std::vector<int> outer;  // the other output axes
@@ -81,10 +81,10 @@ struct Contraction {
 
 struct StageProgram {
   std::vector<LoopVariable> slots;  // all variables, by slot
-  std::vector<int> outer;  // slots of the output axes but the strip, in order
-  std::vector<int> reduction;  // slots of the reduction axes but the strip, in order
-  int strip = -1;  // slot, or none
-  bool strip_reduces = false;
+  std::vector<int> outer;  // slots of the output axes but the vectorised one, in order
+  std::vector<int> reduction;  // slots of the reduction axes but the vectorised one, in order
+  int vector_axis = -1;  // slot, or none
+  bool vector_axis_reduces = false;
 
   std::vector<RegisterInfo> registers;
   struct Constant {

@@ -58,7 +58,7 @@ class Worker {
         variables_(program_.slots.size(), 0),
         reduces_nothing_(
             std::ranges::any_of(program_.reduction, [&](int s) { return slot(s).extent == 0; }) ||
-            (program_.strip_reduces && slot(program_.strip).extent == 0)) {
+            (program_.vector_axis_reduces && slot(program_.vector_axis).extent == 0)) {
     storage_.resize(program_.registers.size() * kLanes * 8 + 64);
     auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
     base_ = storage_.data() + (64 - address % 64) % 64;
@@ -74,21 +74,21 @@ class Worker {
     for (std::size_t i = 0; i < run.enclosing.size(); ++i) variables_[i] = run.enclosing[i];
   }
 
-  // Points [begin, end) of outer axes × blocks of the strip.
+  // Points [begin, end) of outer axes × blocks of the vectorised axis.
   void run_points(std::int64_t begin, std::int64_t end) {
-    std::int64_t strip_extent = program_.strip < 0 ? 1 : slot(program_.strip).extent;
-    std::int64_t blocks = program_.strip_reduces ? 1 : (strip_extent + kLanes - 1) / kLanes;
+    std::int64_t vector_extent = program_.vector_axis < 0 ? 1 : slot(program_.vector_axis).extent;
+    std::int64_t blocks = program_.vector_axis_reduces ? 1 : (vector_extent + kLanes - 1) / kLanes;
     for (std::int64_t point = begin; point < end && !run_.stop.set(); ++point) {
       set_point(point / blocks);
       std::int64_t block = point % blocks;
-      if (program_.strip_reduces) {
-        reduce_along_strip(strip_extent);
+      if (program_.vector_axis_reduces) {
+        reduce_along_vector_axis(vector_extent);
         finish_and_store(1);
         continue;
       }
       std::int64_t start = block * kLanes;
-      int count = static_cast<int>(std::min<std::int64_t>(kLanes, strip_extent - start));
-      if (program_.strip >= 0) variables_[static_cast<std::size_t>(program_.strip)] = start;
+      int count = static_cast<int>(std::min<std::int64_t>(kLanes, vector_extent - start));
+      if (program_.vector_axis >= 0) variables_[static_cast<std::size_t>(program_.vector_axis)] = start;
       if (!tick(count))
         return;  // a stage that only stores a constant has no code that would look at the time
       execute(program_.before, count);
@@ -179,14 +179,14 @@ class Worker {
     } while (advance(program_.reduction) && tick(count));
   }
 
-  void reduce_along_strip(std::int64_t extent) {
+  void reduce_along_vector_axis(std::int64_t extent) {
     execute(program_.before, 1);
     int width = static_cast<int>(std::min<std::int64_t>(kLanes, extent));
     te::fill_identity(program_.reducer, program_.accumulator_dtype, own(program_.accumulator), kLanes);
     if (extent > 0 && begin(program_.reduction)) {
       do {
         for (std::int64_t start = 0; start < extent; start += kLanes) {
-          variables_[static_cast<std::size_t>(program_.strip)] = start;
+          variables_[static_cast<std::size_t>(program_.vector_axis)] = start;
           int count = static_cast<int>(std::min<std::int64_t>(kLanes, extent - start));
           execute(program_.inner, count);
           combine(count);
@@ -226,7 +226,7 @@ class Worker {
     }
     return static_cast<std::int64_t>(total);
   }
-  std::int64_t stride_of(const Affine& affine) const { return stride_along(affine, program_.strip); }
+  std::int64_t stride_of(const Affine& affine) const { return stride_along(affine, program_.vector_axis); }
   static std::int64_t stride_along(const Affine& affine, int along) {
     return along < 0 ? 0 : affine.coefficients[static_cast<std::size_t>(along)];
   }
@@ -253,7 +253,7 @@ class Worker {
     return {static_cast<int>(first), static_cast<int>(last)};
   }
 
-  // What stands before a loop of no turns is computed though nobody asks for it.
+  // What stands before a loop of no iterations is computed though nobody asks for it.
   bool must_be_inside(const Access& access) const {
     return access.fallback == kNoRegister && !access.guarded && !reduces_nothing_;
   }
@@ -302,7 +302,7 @@ class Worker {
     int bytes = te::storage_bytes(memory.dtype);
     int first = 0, last = count;
     if (!access.in_bounds) {
-      std::tie(first, last) = lanes_inside(access, memory, count, program_.strip);
+      std::tie(first, last) = lanes_inside(access, memory, count, program_.vector_axis);
       bool all = first == 0 && last == count;
       if (!all && must_be_inside(access)) {
         for (std::size_t d = 0; d < access.index.size(); ++d) {
@@ -451,8 +451,9 @@ class Worker {
   template <class T>
   void run_tiles_as(std::int64_t first_unit, std::int64_t last_unit) {
     const Contraction& plan = *program_.contraction;
-    auto strip = static_cast<std::size_t>(program_.strip), depth_slot = static_cast<std::size_t>(plan.depth);
-    std::int64_t lane_extent = slot(program_.strip).extent, depth_extent = slot(plan.depth).extent,
+    auto vector_slot = static_cast<std::size_t>(program_.vector_axis),
+         depth_slot = static_cast<std::size_t>(plan.depth);
+    std::int64_t lane_extent = slot(program_.vector_axis).extent, depth_extent = slot(plan.depth).extent,
                  row_count = 1;
     for (int s : plan.rows) row_count *= slot(s).extent;
     std::int64_t blocks = (lane_extent + kTileLanes - 1) / kTileLanes,
@@ -461,7 +462,7 @@ class Worker {
     for (std::int64_t unit = first_unit; unit < last_unit && !run_.stop.set(); ++unit) {
       std::int64_t start = unit % blocks * kTileLanes, top = unit / blocks % panels * kTileRows;
       set_point(plan.outer, unit / blocks / panels);
-      variables_[strip] = start;
+      variables_[vector_slot] = start;
       int lanes = static_cast<int>(std::min<std::int64_t>(kTileLanes, lane_extent - start));
       int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, row_count - top));
       int padded_rows = (rows + 3) / 4 * 4;
@@ -472,7 +473,7 @@ class Worker {
           int depth = static_cast<int>(std::min<std::int64_t>(kTileDepth, depth_extent - from));
           for (int k = 0; k < depth; ++k) {
             variables_[depth_slot] = from + k;
-            pack_line(plan.lane_access, plan.lane_number, plan.lane_fallback, program_.strip,
+            pack_line(plan.lane_access, plan.lane_number, plan.lane_fallback, program_.vector_axis,
                       &b[static_cast<std::size_t>(k) * kTileLanes], lanes);
           }
           variables_[depth_slot] = from;

@@ -6,7 +6,7 @@
 // Subgraphs of control flow are closed: they see only their own inputs. What an ONNX branch captured
 // from outside is an operand of the node and an input of the subgraph, after the op's own ones:
 //   If(cond, captures…)               then_branch(captures…), else_branch(captures…): same list for both
-//   Loop(trips?, cond?, states…, captures…) {states = n}   body(turn, cond, states…, captures…)
+//   Loop(trips?, cond?, states…, captures…) {states = n}   body(iteration,  cond, states…, captures…)
 //   Scan(states…, scanned…, captures…) {states = n, num_scan_inputs = k}   body(states…, slices…, captures…)
 //   SequenceMap(sequence, others…, captures…) {others = n}  body(element, others…, captures…)
 #pragma once

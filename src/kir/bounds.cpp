@@ -154,7 +154,7 @@ void BoundsProver::assume_within(const Expr& index, const Dim& extent) {
   add_fact(std::move(sum));
 }
 
-void BoundsProver::assume_turns(const Dim& extent) {
+void BoundsProver::assume_inside_loop(const Dim& extent) {
   if (!extent.is_constant()) add_fact(number(extent - 1));
 }
 

@@ -28,7 +28,7 @@ class BoundsProver {
 
   void assume(const te::Expr& condition, bool holds = true);
   void assume_within(const te::Expr& index, const Dim& extent);
-  void assume_turns(const Dim& extent);  // inside a loop of that extent
+  void assume_inside_loop(const Dim& extent);  // inside a loop of that extent
 
   // The buffer was written: what was known about values read from it no longer holds.
   void forget(te::BufferId buffer);

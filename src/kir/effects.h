@@ -14,7 +14,7 @@ bool has_call(const Stmt& root);
 // it an index may still be outside.
 bool has_barrier(const Stmt& root);
 
-// Whether the expression has one value in all turns of a loop over `var` whose body writes `written`.
+// Whether the expression has one value in all iterations of a loop over `var` whose body writes `written`.
 bool is_invariant(const Expr& expr, VarId var, const std::set<BufferId>& written);
 
 }  // namespace xyntra::kir

@@ -63,20 +63,20 @@ constexpr std::array kTileStore{box(Write, 2, 3), tile(Read)};
 constexpr std::array kTileMultiply{tile(Accumulate, DType::F32), tile(Read, DType::BF16),
                                    tile(Read, DType::BF16)};
 constexpr std::array kTileMultiplyBytes{tile(Accumulate, DType::I32), tile_of_bytes(), tile_of_bytes()};
-constexpr PlaceRule parts_of_pairs() {
+constexpr PlaceRule split_floats() {
   return {.access = Write, .box = Run, .length = 32, .shared = true, .memory = true, .dtype = DType::BF16};
 }
 constexpr PlaceRule whole_floats() {
   return {.access = Read, .box = Run, .length = 16, .registers = true, .dtype = DType::F32};
 }
-constexpr std::array kSplitPairs{parts_of_pairs(), parts_of_pairs(), parts_of_pairs(), whole_floats(),
-                                 whole_floats()};
-constexpr std::array kMultiplyPairs{sums(DType::F32, 16), run(DType::BF16, 2, 3), run(DType::BF16, 32)};
-constexpr std::array kMultiplyQuads{sums(DType::F32, 4), run(DType::BF16, 4, 4), run(DType::BF16, 4, 4),
-                                    run(DType::BF16, 8)};
-constexpr std::array kMultiplyQuadsOfBytes{sums(DType::I32, 16), run(DType::U8, 4, 3), run(DType::I8, 64)};
-constexpr std::array kMultiplyOctets{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8),
-                                     run(DType::I8, 8, 4, DType::U8), run(DType::I8, 16, 0, DType::U8)};
+constexpr std::array kSplitBf16x3{split_floats(), split_floats(), split_floats(), whole_floats(),
+                                  whole_floats()};
+constexpr std::array kDot2Bf16{sums(DType::F32, 16), run(DType::BF16, 2, 3), run(DType::BF16, 32)};
+constexpr std::array kMmlaBf16{sums(DType::F32, 4), run(DType::BF16, 4, 4), run(DType::BF16, 4, 4),
+                               run(DType::BF16, 8)};
+constexpr std::array kDot4I8{sums(DType::I32, 16), run(DType::U8, 4, 3), run(DType::I8, 64)};
+constexpr std::array kMmlaI8{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8),
+                             run(DType::I8, 8, 4, DType::U8), run(DType::I8, 16, 0, DType::U8)};
 constexpr std::array kWarpgroupMultiply{
     PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
     shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
@@ -93,19 +93,19 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::AsyncCopyBox: return kCopyBox;
     case Intrinsic::AsyncStoreBox: return kStoreBox;
     case Intrinsic::Prefetch:
-    case Intrinsic::PrefetchFar: return kPrefetch;
+    case Intrinsic::PrefetchL2: return kPrefetch;
     case Intrinsic::TileZero: return kTileZero;
     case Intrinsic::TileLoad: return kTileLoad;
     case Intrinsic::TileLoadRows:
-    case Intrinsic::TileLoadRowsFar: return kTileLoadRows;
+    case Intrinsic::TileLoadRowsL2: return kTileLoadRows;
     case Intrinsic::TileStore: return kTileStore;
     case Intrinsic::TileMultiplyBf16: return kTileMultiply;
     case Intrinsic::TileMultiplyI8: return kTileMultiplyBytes;
-    case Intrinsic::SplitPairs: return kSplitPairs;
-    case Intrinsic::MultiplyPairsBf16: return kMultiplyPairs;
-    case Intrinsic::MultiplyQuadsBf16: return kMultiplyQuads;
-    case Intrinsic::MultiplyQuadsI8: return kMultiplyQuadsOfBytes;
-    case Intrinsic::MultiplyOctetsI8: return kMultiplyOctets;
+    case Intrinsic::SplitBf16x3: return kSplitBf16x3;
+    case Intrinsic::Dot2Bf16: return kDot2Bf16;
+    case Intrinsic::MmlaBf16: return kMmlaBf16;
+    case Intrinsic::Dot4I8: return kDot4I8;
+    case Intrinsic::MmlaI8: return kMmlaI8;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
     case Intrinsic::Barrier:
     case Intrinsic::AsyncFence:
@@ -118,7 +118,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
 }
 
 bool is_hint(Intrinsic intrinsic) {
-  return intrinsic == Intrinsic::Prefetch || intrinsic == Intrinsic::PrefetchFar;
+  return intrinsic == Intrinsic::Prefetch || intrinsic == Intrinsic::PrefetchL2;
 }
 
 bool is_asynchronous(Intrinsic intrinsic) {
@@ -126,19 +126,19 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::Barrier:
     case Intrinsic::ShuffleXor:
     case Intrinsic::Prefetch:
-    case Intrinsic::PrefetchFar:
+    case Intrinsic::PrefetchL2:
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:
-    case Intrinsic::TileLoadRowsFar:
+    case Intrinsic::TileLoadRowsL2:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
     case Intrinsic::TileMultiplyI8:
-    case Intrinsic::SplitPairs:
-    case Intrinsic::MultiplyPairsBf16:
-    case Intrinsic::MultiplyQuadsBf16:
-    case Intrinsic::MultiplyQuadsI8:
-    case Intrinsic::MultiplyOctetsI8: return false;
+    case Intrinsic::SplitBf16x3:
+    case Intrinsic::Dot2Bf16:
+    case Intrinsic::MmlaBf16:
+    case Intrinsic::Dot4I8:
+    case Intrinsic::MmlaI8: return false;
     default: return true;
   }
 }

@@ -17,7 +17,7 @@ enum class PlaceBox : std::uint8_t {
   Tile,  // all of the last two dimensions; the place is their first element
   Row,  // all of the last dimension; the place is its first element
   Given,  // rows and columns are number operands
-  Rows,  // the same, with rows along a dimension that is named, in steps, and columns along all that follow it as one
+  Rows,  // the same, with rows along a dimension that is named, with a stride, and columns along all that follow it as one
   Run  // elements one after another, along as many of the last dimensions as one as it takes
 };
 

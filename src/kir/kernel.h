@@ -14,10 +14,10 @@
 //
 // Loops run from 0 to their variable's extent less one. Extents are Dims: constants or expressions of the model's symbolic
 // sizes, never of other loops, so every loop is bounded.
-//   Serial    one turn after another
+//   Serial    one iteration after another
 //   Unrolled  the same, written out by the code generator; its extent is a constant
-//   Vector    all turns at once, in the lanes of a vector: each statement runs for every lane before the next one
-//             does. The extent is a constant; no Vector loop stands inside another; loops inside have the same turns
+//   Vector    all iterations at once, in the lanes of a vector: each statement runs for every lane before the next one
+//             does. The extent is a constant; no Vector loop stands inside another; loops inside have the same trip count
 //             in every lane; an If whose condition differs between lanes masks stores.
 //   Grid      independent work items: tasks of the CPU's pool, thread blocks of a GPU. Grid loops stand at the top of
 //             a kernel, nested perfectly. Several nests one after another are phases: a phase begins when the one
@@ -100,7 +100,7 @@ class Stmt {
   static Stmt loop(LoopKind kind, VarId var, Stmt body);
   static Stmt branch(Expr condition, Stmt when_true, Stmt when_false = {});
   // The value has the buffer's dtype. `stream`: where it holds, a condition on sizes, nobody reads the element soon, and
-  // it need not go through the caches. A hint, which machines may drop.
+  // a non-temporal store may bypass the caches. A hint, which machines may drop.
   static Stmt store(BufferId buffer, std::vector<Expr> index, Expr value, Expr stream = {});
   static Stmt check(BufferId buffer, std::size_t dimension, Expr index);
   static Stmt call(Intrinsic intrinsic, std::vector<Operand> operands);

@@ -12,14 +12,14 @@ namespace xyntra::kir {
 // Conditions and checks that are known to hold go, and so does what can never run.
 Kernel simplify(const Kernel& kernel);
 
-// Unrolled loops of at most `most` turns written out:
+// Unrolled loops of at most `most` iterations written out:
 //   unrolled u < 2 { r[u] = 0 }   to   r[0] = 0;  r[1] = 0
 Kernel unroll(const Kernel& kernel, std::int64_t most = 64);
 
-// What is the same in every turn of a loop, before it:
+// What is invariant in a loop, before it:
 //   for j < n { if i < m { … } }         to   if i < m { for j < n { … } }
 //   for j < 4 { r[0] = x[i]; … }         to   r[0] = x[i];  for j < 4 { … }
-// A store moves when the loop has a turn for certain and nothing else in it writes the same buffer.
+// A store moves when the loop has an iteration for certain and nothing else in it writes the same buffer.
 Kernel hoist(const Kernel& kernel);
 
 }  // namespace xyntra::kir

@@ -2,7 +2,7 @@
 // let pass: accesses outside a buffer, reads of what nobody wrote, threads or work items that race, barriers that not
 // every thread reaches, barriers of asynchronous copies used in the wrong phase.
 //
-// Many work items run side by side, each statement for all of them: they are the lanes of te/lanes.h. A race is found
+// Many work items run at the same time, each statement for all of them: they are the lanes of te/lanes.h. A race is found
 // by what each element was touched by and whether a barrier stands in between, not by luck of timing, so one run is
 // enough.
 #pragma once

@@ -44,7 +44,7 @@ std::string Runner::where(const Context& context, const Step& step, std::size_t 
     while (here < phase_->steps.size() && &phase_->steps[here] != &step) ++here;
     if (!begins || here <= i || here >= loop.target_step) continue;
     bool vector = loop.kind == Step::Kind::VectorBegin;
-    add(loop.variable, vector ? set.lane[lane] : context.turns[loop.variable.index]);
+    add(loop.variable, vector ? set.lane[lane] : context.iterations[loop.variable.index]);
   }
   return text.empty() ? text : text + ")";
 }

@@ -56,27 +56,23 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
       }
       break;
     case Intrinsic::Prefetch:
-    case Intrinsic::PrefetchFar: break;
+    case Intrinsic::PrefetchL2: break;
     case Intrinsic::TileZero:
     case Intrinsic::TileLoad:
     case Intrinsic::TileLoadRows:
-    case Intrinsic::TileLoadRowsFar:
+    case Intrinsic::TileLoadRowsL2:
     case Intrinsic::TileStore:
     case Intrinsic::TileMultiplyBf16:
       each_lane([&](std::size_t i) { return tile_call(context, step, i); });
       break;
     case Intrinsic::TileMultiplyI8:
-    case Intrinsic::MultiplyQuadsI8:
-    case Intrinsic::MultiplyOctetsI8:
-      each_lane([&](std::size_t i) { return multiply_bytes(context, step, i); });
+    case Intrinsic::Dot4I8:
+    case Intrinsic::MmlaI8: each_lane([&](std::size_t i) { return multiply_bytes(context, step, i); }); break;
+    case Intrinsic::SplitBf16x3:
+      each_lane([&](std::size_t i) { return split_bf16x3(context, step, i); });
       break;
-    case Intrinsic::SplitPairs:
-      each_lane([&](std::size_t i) { return split_pairs(context, step, i); });
-      break;
-    case Intrinsic::MultiplyPairsBf16:
-    case Intrinsic::MultiplyQuadsBf16:
-      each_lane([&](std::size_t i) { return multiply_groups(context, step, i); });
-      break;
+    case Intrinsic::Dot2Bf16:
+    case Intrinsic::MmlaBf16: each_lane([&](std::size_t i) { return dot_groups(context, step, i); }); break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupCommit:

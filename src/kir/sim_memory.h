@@ -70,7 +70,7 @@ struct Conflict {
   bool other_wrote = false;
 };
 
-// The elements of one buffer, for all work items that run side by side.
+// The elements of one buffer, for all work items that run at the same time.
 class Storage {
  public:
   Storage(const Buffer& buffer, std::int64_t elements);

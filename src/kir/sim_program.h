@@ -1,4 +1,4 @@
-// A kernel compiled for the simulator: one list of steps, each with straight-line code over strips of lanes.
+// A kernel compiled for the simulator: one list of steps, each with straight-line code over vectors of lanes.
 //
 // Sizes are bound, so extents are numbers and sizes constants. Temporaries live within one step only; whatever outlives a
 // step is memory. An operand is a temporary with a value per lane (0, 1, …), one with a single value for all lanes

@@ -141,11 +141,11 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   Context& whole = *contexts_.back();
   whole.end = phase_->steps.size();
   whole.lanes = {std::move(everyone)};
-  whole.turns.assign(kernel_.variables.size(), 0);
+  whole.iterations.assign(kernel_.variables.size(), 0);
   return {};
 }
 
-// Contexts take turns; one runs until it is at its end, waits for a barrier, or waits for its own ways to meet.
+// Contexts run one at a time; one runs until it is at its end, waits for a barrier, or waits for its own ways to meet.
 Status Runner::run_contexts() {
   while (!contexts_.empty()) {
     bool moved = false;
@@ -192,11 +192,12 @@ Runner::Progress Runner::take_step(Context& context, const Step& step) {
     case Step::Kind::Store: return done(store(context, step));
     case Step::Kind::Check: return done(check(context, step));
     case Step::Kind::LoopBegin:
-      context.turns[step.variable.index] = 0;
+      context.iterations[step.variable.index] = 0;
       context.step = step.extent == 0 ? step.target_step : context.step + 1;
       return Progress::Continues;
     case Step::Kind::LoopEnd:
-      context.step = ++context.turns[step.variable.index] < step.extent ? step.target_step : context.step + 1;
+      context.step =
+          ++context.iterations[step.variable.index] < step.extent ? step.target_step : context.step + 1;
       return Progress::Continues;
     case Step::Kind::VectorBegin: {
       if (step.extent == 0) {
@@ -255,7 +256,7 @@ void Runner::split(Context& context, const Step& step, std::span<const std::int6
     way->step = first;
     way->end = end;
     way->lanes = {std::move(part)};
-    way->turns = context.turns;
+    way->iterations = context.iterations;
     way->parent = &context;
     contexts_.push_back(std::move(way));
     ++context.running;
@@ -312,7 +313,7 @@ void Runner::read_variable(const Context& context, const Instruction& instructio
   auto* values = static_cast<std::int64_t*>(result(instruction.result));
   const VarId var = instruction.variable;
   if (is_uniform(instruction.result)) {
-    *values = context.turns[var.index];
+    *values = context.iterations[var.index];
     return;
   }
   const LaneSet& set = lanes(context);

@@ -17,7 +17,7 @@ namespace xyntra::kir::sim {
 // Lanes that go through the steps together: a thread of a work item each, times the lanes of a vector loop.
 struct LaneSet {
   std::vector<std::uint32_t>
-      thread;  // number within the work items that run side by side: item * threads + thread
+      thread;  // number within the work items that run at the same time: item * threads + thread
   std::vector<std::uint32_t> lane;  // of the vector loop
   bool vector = false;  // inside one
   std::size_t size() const { return thread.size(); }
@@ -28,7 +28,7 @@ using Lanes = std::shared_ptr<const LaneSet>;
 struct Context {
   std::size_t step = 0, end = 0;
   std::vector<Lanes> lanes;  // the innermost last
-  std::vector<std::int64_t> turns;  // of the serial loops, by variable
+  std::vector<std::int64_t> iterations;  // of the serial loops, by variable
   Context* parent = nullptr;
   int running = 0;  // ways not yet at their end
 };
@@ -127,8 +127,8 @@ class Runner {
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
   // sim_units.cpp
-  bool split_pairs(const Context& context, const Step& step, std::size_t lane);
-  bool multiply_groups(const Context& context, const Step& step, std::size_t lane);
+  bool split_bf16x3(const Context& context, const Step& step, std::size_t lane);
+  bool dot_groups(const Context& context, const Step& step, std::size_t lane);
   bool multiply_bytes(const Context& context, const Step& step, std::size_t lane);
   std::vector<std::int32_t> integers(const Box& box, const Elements& elements) const;
   bool warpgroup_call(const Context& context, const Step& step);

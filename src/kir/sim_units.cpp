@@ -1,4 +1,4 @@
-// Units that multiply a few neighbours along a sum, to their own digits.
+// Dot-product units, bit for bit as they round.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,7 +18,7 @@ float with_pair(float sum, const float* a, const float* b) {
   return flushed(std::fma(flushed(a[0]), flushed(b[0]), sum));
 }
 
-// An exact number, sum + rest with rest far below, rounded to odd: towards zero, and the last digit is 1 where something was lost.
+// An exact number, sum + rest with rest far below, rounded to odd: towards zero, and the last bit is 1 where something was lost.
 float rounded_to_odd(double sum, double rest) {
   if (std::isnan(sum) || std::isinf(sum)) return static_cast<float>(sum);
   constexpr double kBeyond = 0x1p128;
@@ -38,18 +38,18 @@ float odd_sum(float x, float y) {
   const double b_seen = sum - a, rest = (a - (sum - b_seen)) + (b - b_seen);
   return rounded_to_odd(sum, std::isfinite(sum) ? rest : 0);
 }
-float odd_product(float x, float y) {  // exact: 8 digits times 8
+float odd_product(float x, float y) {  // exact: 8 bits times 8
   return rounded_to_odd(static_cast<double>(flushed(x)) * static_cast<double>(flushed(y)), 0);
 }
 
 // As BFMMLA adds four products to a sum.
-float with_quad(float sum, const float* a, const float* b) {
+float with_four(float sum, const float* a, const float* b) {
   for (int e = 0; e < 4; e += 2)
     sum = odd_sum(sum, odd_sum(odd_product(a[e], b[e]), odd_product(a[e + 1], b[e + 1])));
   return sum;
 }
 
-// The upper half of a float's bits after those of the parts before, and the rest.
+// The next bf16 of a float's split, and the rest.
 std::uint16_t take_part(float& rest, bool last) {
   const auto bits = std::bit_cast<std::uint32_t>(rest) + (last ? 0U : 0x8000U);
   rest -= std::bit_cast<float>(bits & 0xffff0000U);
@@ -58,7 +58,7 @@ std::uint16_t take_part(float& rest, bool last) {
 
 }  // namespace
 
-bool Runner::split_pairs(const Context& context, const Step& step, std::size_t lane) {
+bool Runner::split_bf16x3(const Context& context, const Step& step, std::size_t lane) {
   constexpr std::size_t kParts = 3, kSides = 2;
   const Toucher by = toucher(lanes(context).thread[lane]);
   std::array<Box, kParts + kSides> boxes;
@@ -85,9 +85,9 @@ bool Runner::split_pairs(const Context& context, const Step& step, std::size_t l
   return true;
 }
 
-bool Runner::multiply_groups(const Context& context, const Step& step, std::size_t lane) {
+bool Runner::dot_groups(const Context& context, const Step& step, std::size_t lane) {
   const Toucher by = toucher(lanes(context).thread[lane]);
-  const bool pairs = step.node->intrinsic == Intrinsic::MultiplyPairsBf16;
+  const bool pairs = step.node->intrinsic == Intrinsic::Dot2Bf16;
   const std::size_t group = pairs ? 2 : 4, rows = pairs ? 1 : 2, columns = pairs ? 16 : 2;
   std::array<Box, 4> boxes;
   std::array<std::vector<float>, 4> values;
@@ -104,7 +104,7 @@ bool Runner::multiply_groups(const Context& context, const Step& step, std::size
     for (std::size_t j = 0; j < columns; ++j) {
       float& sum = values[0][i * columns + j];
       sum = pairs ? with_pair(sum, left.data(), right.data() + group * j)
-                  : with_quad(sum, left.data(), right.data() + group * j);
+                  : with_four(sum, left.data(), right.data() + group * j);
     }
   }
   te::settle_nans(DType::F32, values[0].data(), static_cast<int>(values[0].size()));
@@ -133,9 +133,9 @@ bool Runner::multiply_bytes(const Context& context, const Step& step, std::size_
   struct Unit {
     std::size_t rows, columns, groups, group, factors;  // factors: places that rows of a come from
   };
-  const Unit unit = step.node->intrinsic == Intrinsic::TileMultiplyI8    ? Unit{16, 16, 16, 4, 1}
-                    : step.node->intrinsic == Intrinsic::MultiplyQuadsI8 ? Unit{1, 16, 1, 4, 1}
-                                                                         : Unit{2, 2, 1, 8, 2};
+  const Unit unit = step.node->intrinsic == Intrinsic::TileMultiplyI8 ? Unit{16, 16, 16, 4, 1}
+                    : step.node->intrinsic == Intrinsic::Dot4I8       ? Unit{1, 16, 1, 4, 1}
+                                                                      : Unit{2, 2, 1, 8, 2};
   const Toucher by = toucher(lanes(context).thread[lane]);
   std::array<Box, 4> boxes;
   std::array<std::vector<std::int32_t>, 4> values;

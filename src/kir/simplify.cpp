@@ -52,14 +52,14 @@ class Simplifier {
     return Stmt::block(std::move(made));
   }
 
-  // Loops of one turn are their body; grid and thread loops stay, since they say where work is done.
+  // Loops of one iteration are their body; grid and thread loops stay, since they say where work is done.
   Stmt loop(const StmtNode& node) {
     const Dim& extent = kernel_.variable(node.var).extent;
     bool inner = node.loop != LoopKind::Grid && node.loop != LoopKind::Thread;
     if (inner && extent.is(0)) return Stmt::block({});
     for (BufferId buffer : buffers_written(node.body.front())) prover_.forget(buffer);
     std::size_t before = prover_.mark();
-    prover_.assume_turns(extent);
+    prover_.assume_inside_loop(extent);
     Stmt body = (*this)(node.body.front());
     prover_.release(before);
     if (inner && extent.is(1)) return with_variable(body, node.var);

@@ -127,7 +127,7 @@ class Verifier {
   Status enter(VarId var) {
     if (!scope_.insert(var).second)
       return fail("two loops, one in the other, share the variable " + quoted(var));
-    prover_.assume_turns(kernel_.variable(var).extent);
+    prover_.assume_inside_loop(kernel_.variable(var).extent);
     return {};
   }
 
@@ -273,7 +273,7 @@ class Verifier {
       return fail("a barrier stands where threads differ: under if " + *divergence_);
     }
     if (node.intrinsic == Intrinsic::ShuffleXor) XYNTRA_CHECK_OK(shuffle_ok(node));
-    if (node.intrinsic == Intrinsic::MultiplyOctetsI8 &&
+    if (node.intrinsic == Intrinsic::MmlaI8 &&
         kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
       return fail("the rows of " + name + " must have one dtype");
     std::size_t place = 0;

@@ -21,8 +21,9 @@ class MemoryChecker {
     for (ValueId output : graph_.outputs) outputs_.insert(output);
     for (const ValueView& view : needs_.views) views_.emplace(view.value, &view);
     XYNTRA_CHECK_OK(slots());
-    XYNTRA_CHECK_OK(every_value_has_a_home());
-    for (const Home& home : plan_.homes) XYNTRA_CHECK_OK(home_is_possible(home));
+    XYNTRA_CHECK_OK(every_value_has_a_buffer());
+    for (const BufferAssignment& assignment : plan_.assignments)
+      XYNTRA_CHECK_OK(assignment_is_possible(assignment));
     for (std::size_t g = 0; g < needs_.groups.size(); ++g) XYNTRA_CHECK_OK(slots_in_use(g));
     return simulate();
   }
@@ -52,7 +53,7 @@ class MemoryChecker {
     return {};
   }
 
-  Status every_value_has_a_home() {
+  Status every_value_has_a_buffer() {
     std::set<ValueId> used;
     for (const GroupMemory& group : needs_.groups) {
       used.insert(group.reads.begin(), group.reads.end());
@@ -62,41 +63,46 @@ class MemoryChecker {
       used.insert(view.value);
       used.insert(view.of);
     }
-    for (const Home& home : plan_.homes) {
-      if (!home.value.valid() || home.value.index >= graph_.value_count())
-        return bad_model("there is a home of a value that does not exist");
-      if (!homes_.emplace(home.value, &home).second)
-        return bad_model("the value " + text(home.value) + " has two homes");
-      if (!used.contains(home.value)) return bad_model("no group needs the home of " + text(home.value));
+    for (const BufferAssignment& assignment : plan_.assignments) {
+      if (!assignment.value.valid() || assignment.value.index >= graph_.value_count())
+        return bad_model("there is a buffer of a value that does not exist");
+      if (!assignments_.emplace(assignment.value, &assignment).second)
+        return bad_model("the value " + text(assignment.value) + " has two buffers");
+      if (!used.contains(assignment.value))
+        return bad_model("no group needs the buffer of " + text(assignment.value));
     }
     for (ValueId value : used) {
-      if (!homes_.contains(value)) return bad_model("the value " + text(value) + " has no home");
+      if (!assignments_.contains(value)) return bad_model("the value " + text(value) + " has no buffer");
     }
     return {};
   }
 
-  Status home_is_possible(const Home& home) const {
+  Status assignment_is_possible(const BufferAssignment& assignment) const {
     const auto refuse = [&] {
-      return bad_model("the value " + text(home.value) + " cannot live as '" + name_of(home.kind) + "'");
+      return bad_model("the value " + text(assignment.value) + " cannot live as '" +
+                       name_of(assignment.kind) + "'");
     };
-    const Value& value = graph_.value(home.value);
-    const bool is_view = views_.contains(home.value);
-    const auto bytes = bytes_of(home.value);
-    switch (home.kind) {
-      case Home::Kind::Constant: return value.is_constant() && !is_view ? Status() : refuse();
-      case Home::Kind::Input:
-      case Home::Kind::Output: return callers_memory(home) && !is_view ? Status() : refuse();
-      case Home::Kind::Own: return value.producer.valid() && !is_view ? Status() : refuse();
-      case Home::Kind::View:
+    const Value& value = graph_.value(assignment.value);
+    const bool is_view = views_.contains(assignment.value);
+    const auto bytes = bytes_of(assignment.value);
+    switch (assignment.kind) {
+      case BufferAssignment::Kind::Constant: return value.is_constant() && !is_view ? Status() : refuse();
+      case BufferAssignment::Kind::Input:
+      case BufferAssignment::Kind::Output:
+        return callers_memory(assignment) && !is_view ? Status() : refuse();
+      case BufferAssignment::Kind::Own: return value.producer.valid() && !is_view ? Status() : refuse();
+      case BufferAssignment::Kind::View:
         if (!is_view) return refuse();
-        if (views_.at(home.value)->of != home.of || views_.at(home.value)->offset != home.offset)
-          return bad_model("the value " + text(home.value) + " is a view of other bytes");
-        return homes_.contains(home.of) ? Status() : refuse();
-      case Home::Kind::Arena:
-        if (!value.producer.valid() || is_view || !bytes || home.slot >= plan_.slots.size()) return refuse();
-        if (plan_.slots[home.slot].bytes != *bytes)
-          return bad_model("the slot of " + text(home.value) + " has " +
-                           plan_.slots[home.slot].bytes.to_string() + " bytes, but it needs " +
+        if (views_.at(assignment.value)->of != assignment.of ||
+            views_.at(assignment.value)->offset != assignment.offset)
+          return bad_model("the value " + text(assignment.value) + " is a view of other bytes");
+        return assignments_.contains(assignment.of) ? Status() : refuse();
+      case BufferAssignment::Kind::Arena:
+        if (!value.producer.valid() || is_view || !bytes || assignment.slot >= plan_.slots.size())
+          return refuse();
+        if (plan_.slots[assignment.slot].bytes != *bytes)
+          return bad_model("the slot of " + text(assignment.value) + " has " +
+                           plan_.slots[assignment.slot].bytes.to_string() + " bytes, but it needs " +
                            bytes->to_string());
         return {};
     }
@@ -104,34 +110,34 @@ class MemoryChecker {
   }
 
   // Its own, or that of another value of the same size that it is written over; whether it may be, simulate() tells.
-  bool callers_memory(const Home& home) const {
-    const ValueId owner = home.of.valid() ? home.of : home.value;
-    const bool is_owner = home.kind == Home::Kind::Input
+  bool callers_memory(const BufferAssignment& assignment) const {
+    const ValueId owner = assignment.of.valid() ? assignment.of : assignment.value;
+    const bool is_owner = assignment.kind == BufferAssignment::Kind::Input
                               ? inputs_.contains(owner) && !graph_.value(owner).is_constant()
                               : outputs_.contains(owner) && graph_.value(owner).producer.valid();
-    if (!is_owner || owner == home.value) return is_owner && !home.of.valid();
-    auto found = homes_.find(owner);
-    return graph_.value(home.value).producer.valid() && found != homes_.end() &&
-           found->second->kind == home.kind && !found->second->of.valid() &&
-           bytes_of(owner) == bytes_of(home.value);
+    if (!is_owner || owner == assignment.value) return is_owner && !assignment.of.valid();
+    auto found = assignments_.find(owner);
+    return graph_.value(assignment.value).producer.valid() && found != assignments_.end() &&
+           found->second->kind == assignment.kind && !found->second->of.valid() &&
+           bytes_of(owner) == bytes_of(assignment.value);
   }
 
   // Through views to the value that has memory. Views follow from formulas, but in a circle only if those are wrong.
-  const Home* root_of(ValueId value, Dim* offset = nullptr) const {
-    const Home* home = homes_.at(value);
-    for (std::size_t steps = 0; home->kind == Home::Kind::View; ++steps) {
-      if (steps > plan_.homes.size()) return nullptr;
-      if (offset != nullptr) *offset = *offset + home->offset;
-      home = homes_.at(home->of);
+  const BufferAssignment* root_of(ValueId value, Dim* offset = nullptr) const {
+    const BufferAssignment* assignment = assignments_.at(value);
+    for (std::size_t steps = 0; assignment->kind == BufferAssignment::Kind::View; ++steps) {
+      if (steps > plan_.assignments.size()) return nullptr;
+      if (offset != nullptr) *offset = *offset + assignment->offset;
+      assignment = assignments_.at(assignment->of);
     }
-    return home;
+    return assignment;
   }
 
   Status slots_in_use(std::size_t g) const {
     const auto in_use = [&](ValueId value) -> Status {
-      const Home* root = root_of(value);
+      const BufferAssignment* root = root_of(value);
       if (root == nullptr) return bad_model("views show one another in a circle");
-      if (root->kind != Home::Kind::Arena) return {};
+      if (root->kind != BufferAssignment::Kind::Arena) return {};
       const Slot& slot = plan_.slots[root->slot];
       if (slot.first <= g && g <= slot.last) return {};
       return bad_model("group " + std::to_string(g) + " uses " + text(value) +
@@ -144,9 +150,9 @@ class MemoryChecker {
 
   // ---- At the nominal sizes
   bool is_sized(ValueId value) const {
-    const Home* root = root_of(value);
+    const BufferAssignment* root = root_of(value);
     const auto bytes = bytes_of(value), whole = bytes_of(root->value);
-    return root->kind != Home::Kind::Own && bytes && whole &&
+    return root->kind != BufferAssignment::Kind::Own && bytes && whole &&
            bytes->substitute(needs_.nominal).is_constant() && whole->substitute(needs_.nominal).is_constant();
   }
 
@@ -158,26 +164,27 @@ class MemoryChecker {
 
   Status simulate() const {
     std::map<ValueId, std::size_t> numbers;
-    for (const auto& [value, home] : homes_) {
+    for (const auto& [value, assignment] : assignments_) {
       if (is_sized(value)) numbers.emplace(value, numbers.size());
     }
     std::vector<BufferSpec> buffers;
     BufferLifetimes lifetimes;
     for (const auto& [value, number] : numbers) {
-      const Home& home = *homes_.at(value);
+      const BufferAssignment& assignment = *assignments_.at(value);
       BufferSpec spec;
       spec.bytes = *bytes_of(value);
       spec.role = role_of(value);
       spec.donated = std::ranges::find(needs_.donated, value) != needs_.donated.end();
-      if (home.kind == Home::Kind::View) spec.view = BufferSpec::View{numbers.at(home.of), home.offset};
+      if (assignment.kind == BufferAssignment::Kind::View)
+        spec.view = BufferSpec::View{numbers.at(assignment.of), assignment.offset};
       buffers.push_back(std::move(spec));
       BufferPlace place;
-      const Home& root = *root_of(value, &place.offset);
-      const bool in_arena = root.kind == Home::Kind::Arena;
-      place.storage = in_arena                            ? BufferStorage::Arena
-                      : root.kind == Home::Kind::Input    ? BufferStorage::Input
-                      : root.kind == Home::Kind::Constant ? BufferStorage::Constant
-                                                          : BufferStorage::Output;
+      const BufferAssignment& root = *root_of(value, &place.offset);
+      const bool in_arena = root.kind == BufferAssignment::Kind::Arena;
+      place.storage = in_arena                                        ? BufferStorage::Arena
+                      : root.kind == BufferAssignment::Kind::Input    ? BufferStorage::Input
+                      : root.kind == BufferAssignment::Kind::Constant ? BufferStorage::Constant
+                                                                      : BufferStorage::Output;
       place.index = in_arena ? root.slot : numbers.at(root.of.valid() ? root.of : root.value);
       lifetimes.places.push_back(std::move(place));
     }
@@ -216,7 +223,7 @@ class MemoryChecker {
   const MemoryNeeds& needs_;
   std::set<ValueId> inputs_, outputs_;
   std::map<ValueId, const ValueView*> views_;
-  std::map<ValueId, const Home*> homes_;
+  std::map<ValueId, const BufferAssignment*> assignments_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace xyntra {
 
 // BadModel error that names the first thing wrong, unless
-//   - every value that groups read or write has one home, of a kind it can have; views are those that `needs` tells
+//   - every value that groups read or write has one buffer, of a kind it can have; views are those that `needs` tells
 //   - a slot has the size of the values in it, whatever the sizes are, and is in use while any of them is
 //   - the order names every slot once
 //   - at the nominal sizes every read finds the bytes that were written for it, and nothing overlaps

@@ -35,16 +35,17 @@ class MemoryPlanner {
     }
     for (std::size_t slot : arena.order) result.plan.order.push_back(static_cast<std::uint32_t>(slot));
     for (const auto& [value, buffer] : numbers_)
-      result.plan.homes.push_back(home_of(value, buffer, lifetimes));
+      result.plan.assignments.push_back(assignment_of(value, buffer, lifetimes));
     for (ValueId value : unsized_) {
       auto view = viewed_.find(value);
       bool shown = view != viewed_.end();
-      result.plan.homes.push_back(shown
-                                      ? Home{Home::Kind::View, value, 0, view->second.of, view->second.offset}
-                                      : Home{Home::Kind::Own, value, 0, {}, 0});
+      result.plan.assignments.push_back(
+          shown
+              ? BufferAssignment{BufferAssignment::Kind::View, value, 0, view->second.of, view->second.offset}
+              : BufferAssignment{BufferAssignment::Kind::Own, value, 0, {}, 0});
     }
-    std::sort(result.plan.homes.begin(), result.plan.homes.end(),
-              [](const Home& a, const Home& b) { return a.value < b.value; });
+    std::sort(result.plan.assignments.begin(), result.plan.assignments.end(),
+              [](const BufferAssignment& a, const BufferAssignment& b) { return a.value < b.value; });
     result.figures = {placement.peak, arena.samples.front().lower_bound, taken(lifetimes),
                       needs_.views.size()};
     return result;
@@ -130,29 +131,30 @@ class MemoryPlanner {
     }
   }
 
-  Home home_of(ValueId value, std::size_t buffer, const BufferLifetimes& lifetimes) const {
-    Home home;
-    home.value = value;
+  BufferAssignment assignment_of(ValueId value, std::size_t buffer, const BufferLifetimes& lifetimes) const {
+    BufferAssignment assignment;
+    assignment.value = value;
     if (auto view = viewed_.find(value); view != viewed_.end()) {
-      home.kind = Home::Kind::View;
-      home.of = view->second.of;
-      home.offset = view->second.offset;
-      return home;
+      assignment.kind = BufferAssignment::Kind::View;
+      assignment.of = view->second.of;
+      assignment.offset = view->second.offset;
+      return assignment;
     }
     const BufferPlace& place = lifetimes.places[buffer];
     switch (place.storage) {
       case BufferStorage::Input:
       case BufferStorage::Output:
-        home.kind = place.storage == BufferStorage::Input ? Home::Kind::Input : Home::Kind::Output;
-        if (values_[place.index] != value) home.of = values_[place.index];
+        assignment.kind = place.storage == BufferStorage::Input ? BufferAssignment::Kind::Input
+                                                                : BufferAssignment::Kind::Output;
+        if (values_[place.index] != value) assignment.of = values_[place.index];
         break;
-      case BufferStorage::Constant: home.kind = Home::Kind::Constant; break;
+      case BufferStorage::Constant: assignment.kind = BufferAssignment::Kind::Constant; break;
       case BufferStorage::Unused:
       case BufferStorage::Arena:
-        home.kind = Home::Kind::Arena;
-        home.slot = static_cast<std::uint32_t>(place.index);
+        assignment.kind = BufferAssignment::Kind::Arena;
+        assignment.slot = static_cast<std::uint32_t>(place.index);
     }
-    return home;
+    return assignment;
   }
 
   static std::size_t taken(const BufferLifetimes& lifetimes) {

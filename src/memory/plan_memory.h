@@ -1,4 +1,4 @@
-// Where every value of a plan lives: from groups in launch order to homes, slots of the arena and their order.
+// Buffer assignment: from groups in launch order to where each value lives, slots of the arena and their order.
 #pragma once
 
 #include <map>

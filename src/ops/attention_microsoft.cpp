@@ -143,7 +143,7 @@ struct ProjectedOperands {
   std::size_t mask, past, bias;
 };
 
-// Attention over Q, K and V that lie side by side in `projected` (batch, sequence, Q | K | V).
+// Attention over Q, K and V that are concatenated in `projected` (batch, sequence, Q | K | V).
 Status projected_attention(FormulaContext& c, const Buffer& projected, ProjectedOperands operands) {
   auto sizes = c.integers("qkv_hidden_sizes");
   Dim heads = c.integer("num_heads");
@@ -213,7 +213,7 @@ Status microsoft_attention(FormulaContext& c) {
   return projected_attention(c, projected, {3, 4, 5});
 }
 
-// The same over quantized x and w: the product is an integer, scaled and biased in float.
+// The same over quantized x and w: the matmul is one of integers, scaled and biased in float.
 Status quantized_attention(FormulaContext& c) {
   Buffer x = c.in(0), w = c.in(1), bias = c.in(2), x_scale = c.in(3), w_scale = c.in(4);
   DType type = compute_type(bias.dtype());
@@ -344,10 +344,11 @@ Status group_query_attention(FormulaContext& c) {
   // New keys and values are laid into the cache behind the past ones, once, so that rotation is done once.
   Axis b = c.axis(form.batch, "b"), g = c.axis(groups, "g"), t = c.axis(form.keys, "t"),
        e = c.axis(form.size, "e");
-  auto cache = [&](const char* name, const Buffer& fresh, const Expr& offset, const Buffer& old, bool turn) {
+  auto cache = [&](const char* name, const Buffer& fresh, const Expr& offset, const Buffer& old,
+                   bool rotate) {
     Expr past = past_length(b), step = t - past;
     auto read = [&](Expr element) { return cast(type, fresh(b, step, offset + g * size + element)); };
-    Expr added = turn ? rotated(read, b, step, e) : read(e);
+    Expr added = rotate ? rotated(read, b, step, e) : read(e);
     Expr zero = Expr::floating(type, 0);
     Expr kept = old.defined() ? cast(type, old.load_or(Expr::floating(old.dtype(), 0), {b, g, t, e})) : zero;
     Expr behind = old.defined() ? kept : zero;

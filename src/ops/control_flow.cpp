@@ -55,7 +55,7 @@ Result<std::size_t> scanned_of(const OpContext& c, std::size_t states) {
   return static_cast<std::size_t>(scanned);
 }
 
-// A loop's states keep their dtype but may change shape from turn to turn: what the body makes of a state is
+// A loop's states keep their dtype but may change shape from iteration to iteration: what the body makes of a state is
 // put in again until nothing changes, sizes that differ becoming unknown, then ranks.
 Result<std::vector<ValueFacts>> settle_states(InferenceContext& c, const Graph& body,
                                               std::vector<ValueFacts> arguments, std::size_t first_argument,
@@ -79,14 +79,14 @@ Result<std::vector<ValueFacts>> settle_states(InferenceContext& c, const Graph& 
   return results;
 }
 
-// [turns, …] for a scan output with the given type of one turn.
-void set_scanned(InferenceContext& c, std::size_t output, const Type& element, const Dim& turns,
+// [iterations, …] for a scan output with the given type of one iteration.
+void set_scanned(InferenceContext& c, std::size_t output, const Type& element, const Dim& iterations,
                  std::size_t axis) {
   if (!element.is_tensor()) return;
   Type type = Type::tensor(element.dtype);
   if (element.shape && axis <= element.shape->size()) {
     Shape shape = *element.shape;
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), turns);
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), iterations);
     type.shape = std::move(shape);
   }
   c.set_type(output, std::move(type));
@@ -152,13 +152,13 @@ Status scan(InferenceContext& c) {
   XYNTRA_CHECK_OK(check_argument_count(c, body, c.input_count()));
   XYNTRA_CHECK_OK(check_result_count(c, body, 0));
   std::vector<ValueFacts> arguments(c.facts().begin(), c.facts().end());
-  Dim turns = c.unknown_dim(states, 0);
+  Dim iterations = c.unknown_dim(states, 0);
   for (std::size_t i = 0; i < states + scanned; ++i) {
     arguments[i] = only_type(arguments[i]);
     if (i < states || !arguments[i].type.shape) continue;
     Shape& shape = *arguments[i].type.shape;
     XYNTRA_TRY(std::size_t axis, axis_entry(c, "scan_input_axes", i - states, shape.size()));
-    turns = shape[axis];
+    iterations = shape[axis];
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
   }
   XYNTRA_TRY(auto results, settle_states(c, body, std::move(arguments), 0, 0, states));
@@ -172,7 +172,7 @@ Status scan(InferenceContext& c) {
     if (shape) {
       XYNTRA_TRY(axis, axis_entry(c, "scan_output_axes", i - states, shape->size() + 1));
     }
-    set_scanned(c, i, results[i].type, turns, axis);
+    set_scanned(c, i, results[i].type, iterations, axis);
   }
   return {};
 }
@@ -213,10 +213,10 @@ Result<bool> truth(const HostContext& c, const Datum& datum, const char* what) {
   return datum.tensor.element_as_i64(0) != 0;
 }
 
-// Scan outputs of all turns as one tensor. Without a turn there is no shape but the declared one.
+// Scan outputs of all iterations as one tensor. Without an iteration there is no shape but the declared one.
 Result<Tensor> gathered(const HostContext& c, const Graph& body, std::size_t result,
-                        const std::vector<Tensor>& turns, std::size_t axis) {
-  if (!turns.empty()) return stacked(c, turns, axis);
+                        const std::vector<Tensor>& iterations, std::size_t axis) {
+  if (!iterations.empty()) return stacked(c, iterations, axis);
   const Type& declared = body.value(body.outputs[result]).type;
   Dims dims;
   for (const Dim& dim : declared.shape.value_or(Shape{})) {
@@ -226,12 +226,13 @@ Result<Tensor> gathered(const HostContext& c, const Graph& body, std::size_t res
   return c.allocate(declared.dtype, std::move(dims));
 }
 
-Status keep_scanned(const HostContext& c, const Datum& datum, std::vector<Tensor>& turns, Charge& lists) {
+Status keep_scanned(const HostContext& c, const Datum& datum, std::vector<Tensor>& iterations,
+                    Charge& lists) {
   if (datum.kind != Datum::Kind::Tensor) return c.fail("a scan output of the subgraph is not a tensor");
-  // Turns may share one tensor, so what the list itself takes counts.
+  // Iterations may share one tensor, so what the list itself takes counts.
   XYNTRA_CHECK_OK(
       lists.grow(static_cast<std::int64_t>(3 * (sizeof(Tensor) + 8 * datum.tensor.dims().size()))));
-  turns.push_back(datum.tensor);
+  iterations.push_back(datum.tensor);
   return {};
 }
 
@@ -265,10 +266,10 @@ Status loop(HostContext& c) {
   for (std::size_t i = 2; i < c.input_count(); ++i) arguments.push_back(c.datum(i));
   std::vector<std::vector<Tensor>> scanned(c.output_count() - states);
   Charge lists(c.budget());
-  for (std::int64_t turn = 0; turn < trips && condition; ++turn) {
+  for (std::int64_t iteration = 0; iteration < trips && condition; ++iteration) {
     XYNTRA_CHECK_OK(c.check_time());
     XYNTRA_TRY(Tensor number, c.allocate(DType::I64, {}));
-    number.set_element_i64(0, turn);
+    number.set_element_i64(0, iteration);
     arguments[0] = Datum::of(std::move(number));
     XYNTRA_TRY(Tensor going_on, c.allocate(DType::Bool, {}));
     going_on.set_element_i64(0, 1);
@@ -296,24 +297,25 @@ Status scan(HostContext& c) {
   XYNTRA_CHECK_OK(check_result_count(c, body, 0));
   std::vector<Datum> arguments;
   std::vector<std::size_t> axes(scanned);
-  std::int64_t turns = -1;
+  std::int64_t iterations = -1;
   for (std::size_t i = 0; i < c.input_count(); ++i) arguments.push_back(c.datum(i));
   for (std::size_t i = 0; i < scanned; ++i) {
     const Tensor& x = c.input(states + i);
     XYNTRA_TRY(axes[i], axis_entry(c, "scan_input_axes", i, x.dims().size()));
     std::int64_t extent = x.dims()[axes[i]];
-    if (turns >= 0 && extent != turns) {
-      return c.fail("scan inputs have " + std::to_string(turns) + " and " + std::to_string(extent) +
+    if (iterations >= 0 && extent != iterations) {
+      return c.fail("scan inputs have " + std::to_string(iterations) + " and " + std::to_string(extent) +
                     " elements along their axes");
     }
-    turns = extent;
+    iterations = extent;
   }
   std::vector<std::vector<Tensor>> collected(c.output_count() - states);
   Charge lists(c.budget());
-  for (std::int64_t turn = 0; turn < turns; ++turn) {
+  for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
     XYNTRA_CHECK_OK(c.check_time());
     for (std::size_t i = 0; i < scanned; ++i) {
-      std::int64_t position = is_backward(c, "scan_input_directions", i) ? turns - 1 - turn : turn;
+      std::int64_t position =
+          is_backward(c, "scan_input_directions", i) ? iterations - 1 - iteration : iteration;
       XYNTRA_TRY(Tensor slice, slice_at(c, c.input(states + i), axes[i], position));
       arguments[states + i] = Datum::of(std::move(slice));
     }
@@ -344,14 +346,14 @@ Status sequence_map(HostContext& c) {
   if (c.datum(0).kind != Datum::Kind::Sequence) return c.fail("operand 0 must be a sequence");
   std::size_t length = c.datum(0).items.size();
   std::vector<std::vector<Datum>> collected(c.output_count());
-  for (std::size_t turn = 0; turn < length; ++turn) {
+  for (std::size_t iteration = 0; iteration < length; ++iteration) {
     XYNTRA_CHECK_OK(c.check_time());
     std::vector<Datum> arguments;
     for (std::size_t i = 0; i < c.input_count(); ++i) {
       const Datum& whole = c.datum(i);
       bool mapped = i <= others && whole.kind == Datum::Kind::Sequence;
       if (mapped && whole.items.size() != length) return c.fail("sequences of different length are mapped");
-      arguments.push_back(mapped ? whole.items[turn] : whole);
+      arguments.push_back(mapped ? whole.items[iteration] : whole);
     }
     XYNTRA_TRY(auto results, c.run_subgraph(body, std::move(arguments)));
     for (std::size_t i = 0; i < collected.size(); ++i) {

@@ -1,4 +1,4 @@
-// Matrix products: MatMul, Gemm, MatMulInteger.
+// Matrix multiplication: MatMul, Gemm, MatMulInteger.
 #include "ops/matmul.h"
 
 #include "ops/elementwise.h"
@@ -64,9 +64,9 @@ Status check_parameter(const OpContext& c, std::size_t operand, const Shape& mat
 
 }  // namespace
 
-MatrixProduct matrix_product(FormulaContext& c, const Buffer& a, const Buffer& b, const Shape& out) {
+Matmul matmul_of(FormulaContext& c, const Buffer& a, const Buffer& b, const Shape& out) {
   bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
-  MatrixProduct p;
+  Matmul p;
   p.out = c.axes(out);
   p.k = c.axis(a.shape().back(), "k");
   std::size_t batch_rank = out.size() - (vector_a ? 0 : 1) - (vector_b ? 0 : 1);
@@ -86,12 +86,12 @@ Status check_column_parameter(const OpContext& c, std::size_t operand, const Sha
   return check_parameter(c, operand, matrix, false);
 }
 
-Expr row_parameter(const Buffer& parameter, const MatrixProduct& product) {
-  return parameter_at(parameter, product.batch, product.i, true);
+Expr row_parameter(const Buffer& parameter, const Matmul& p) {
+  return parameter_at(parameter, p.batch, p.i, true);
 }
 
-Expr column_parameter(const Buffer& parameter, const MatrixProduct& product) {
-  return parameter_at(parameter, product.batch, product.j, false);
+Expr column_parameter(const Buffer& parameter, const Matmul& p) {
+  return parameter_at(parameter, p.batch, p.j, false);
 }
 
 // Integers are scaled as f64, unless there is nothing to scale.
@@ -158,7 +158,7 @@ namespace formula {
 // y[…, i, j] = sum(k) a[…, i, k] * b[…, k, j], accumulated in the compute type.
 Status matmul(FormulaContext& c) {
   Buffer left = c.in(0), right = c.in(1);
-  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  Matmul p = matmul_of(c, left, right, c.out_shape());
   c.write_reduced(c.out(), p.out, Reducer::Sum, {p.k}, wide(p.left) * wide(p.right));
   return {};
 }
@@ -170,7 +170,7 @@ Status gemm(FormulaContext& c) {
 // y = sum(k) (a - a's zero point) * (b - b's zero point), in i32.
 Status matmul_integer(FormulaContext& c) {
   Buffer left = c.in(0), right = c.in(1);
-  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  Matmul p = matmul_of(c, left, right, c.out_shape());
   Expr a = cast(DType::I32, p.left), b = cast(DType::I32, p.right);
   if (c.has_input(2)) a = a - cast(DType::I32, row_parameter(c.in(2), p));
   if (c.has_input(3)) b = b - cast(DType::I32, column_parameter(c.in(3), p));

@@ -1,4 +1,4 @@
-// com.microsoft.MatMulNBits: a matrix product whose weights are packed integers of a few bits, quantized in
+// com.microsoft.MatMulNBits: a matmul whose weights are packed integers of a few bits, quantized in
 // blocks along k, each block with its scale and zero point.
 #include "ops/elementwise.h"
 #include "ops/quantization.h"

@@ -1,4 +1,4 @@
-// com.microsoft: matrix products with a transposition, a scale, an activation.
+// com.microsoft: matmuls with a transpose, a scale, an activation.
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// com.microsoft: quantized matrix products with real or quantized results.
+// com.microsoft: quantized matmuls with real or quantized results.
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/operand_shapes.h"
@@ -41,7 +41,7 @@ Status qgemm(InferenceContext& c) {
   if (c.rank(0) != 2 || c.rank(3) != 2) return c.fail("operands 0 (a) and 3 (b) must be matrices");
   const Dim &left = c.dim(0, c.flag("transA") ? 0 : 1), &right = c.dim(3, c.flag("transB") ? 1 : 0);
   if (!may_be_equal(left, right)) {
-    return c.fail("a matrix product over " + left.to_string() + " and " + right.to_string() + " elements");
+    return c.fail("a matmul over " + left.to_string() + " and " + right.to_string() + " elements");
   }
   Shape shape{c.dim(0, c.flag("transA") ? 1 : 0), c.dim(3, c.flag("transB") ? 0 : 1)};
   for (std::size_t i : {1, 2, 7, 8}) {
@@ -59,12 +59,12 @@ Status qgemm(InferenceContext& c) {
 namespace formula {
 namespace {
 
-Expr column_or_absent(FormulaContext& c, std::size_t operand, const MatrixProduct& p) {
+Expr column_or_absent(FormulaContext& c, std::size_t operand, const Matmul& p) {
   return c.has_input(operand) ? column_parameter(c.in(operand), p) : Expr();
 }
 
 // y = sum(k) a * b, both offset, times the scales, plus the bias of the column.
-void write_real(FormulaContext& c, const MatrixProduct& p, const Expr& a, const Expr& b, const Expr& scale,
+void write_real(FormulaContext& c, const Matmul& p, const Expr& a, const Expr& b, const Expr& scale,
                 std::size_t bias) {
   c.write_reduced(c.out(), p.out, Reducer::Sum, {p.k}, a * b, [&](const Expr& sum) {
     Expr y = cast(scale.dtype(), sum) * scale;
@@ -76,7 +76,7 @@ void write_real(FormulaContext& c, const MatrixProduct& p, const Expr& a, const 
 
 Status matmul_integer_to_float(FormulaContext& c) {
   Buffer left = c.in(0), right = c.in(1), left_scale = c.in(2), right_scale = c.in(3);
-  MatrixProduct p = matrix_product(c, left, right, c.out_shape());
+  Matmul p = matmul_of(c, left, right, c.out_shape());
   Expr a = offset_removed(p.left, c.has_input(4) ? row_parameter(c.in(4), p) : Expr());
   Expr b = offset_removed(p.right, column_or_absent(c, 5, p));
   Expr scale = wide(row_parameter(left_scale, p)) * wide(column_parameter(right_scale, p));
@@ -90,7 +90,7 @@ Status dynamic_quantize_matmul(FormulaContext& c) {
   DynamicQuantization q = dynamic_quantization(c, left);
   Axes i = c.axes(left.shape());
   Buffer a = c.map("a_quantized", i, quantized(DType::U8, left(i) / q.scale(), q.zero_point()));
-  MatrixProduct p = matrix_product(c, a, right, c.out_shape());
+  Matmul p = matmul_of(c, a, right, c.out_shape());
   Expr offset_a = offset_removed(p.left, q.zero_point());
   Expr offset_b = offset_removed(p.right, column_or_absent(c, 3, p));
   write_real(c, p, offset_a, offset_b, q.scale() * wide(column_parameter(right_scale, p)), 4);

@@ -132,13 +132,13 @@ Status lp_pool(FormulaContext& c, const Pool& pool) {
 // Position of an element in its tensor: row-major, or with the spatial axes column-major.
 Expr flat_position(const Index& index, const Shape& shape, bool column_major) {
   if (!column_major) return row_major(index, shape);
-  Index turned{index[0], index[1]};
+  Index reversed{index[0], index[1]};
   Shape sizes{shape[0], shape[1]};
   for (std::size_t d = index.size(); d-- > 2;) {
-    turned.push_back(index[d]);
+    reversed.push_back(index[d]);
     sizes.push_back(shape[d]);
   }
-  return row_major(turned, sizes);
+  return row_major(reversed, sizes);
 }
 
 }  // namespace

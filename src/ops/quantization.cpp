@@ -196,7 +196,7 @@ Status dynamic_quantize_linear(FormulaContext& c) {
 Status qlinear_matmul(FormulaContext& c) {
   std::vector<Buffer> in;
   for (std::size_t n = 0; n < 8; ++n) in.push_back(c.in(n));
-  MatrixProduct p = matrix_product(c, in[0], in[3], c.out_shape());
+  Matmul p = matmul_of(c, in[0], in[3], c.out_shape());
   Expr a = offset_removed(p.left, row_parameter(in[2], p));
   Expr b = offset_removed(p.right, column_parameter(in[5], p));
   DType type = a.dtype() == DType::F32 || b.dtype() == DType::F32 ? DType::F32 : DType::I32;

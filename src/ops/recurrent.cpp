@@ -1,5 +1,5 @@
-// RNN, GRU, LSTM: one scan over time for each direction. The products with the input do not wait for the state,
-// so they are one contraction before the scan; inside stay the products with the state and the gates.
+// RNN, GRU, LSTM: one scan over time for each direction. The matmuls with the input do not wait for the state,
+// so they are one contraction before the scan; inside stay the matmuls with the state and the gates.
 #include <functional>
 
 #include "ops/activation.h"
@@ -39,7 +39,7 @@ Status recurrent_rule(InferenceContext& c, const CellKind& kind) {
   const Dim &steps = c.dim(0, batch_first ? 1 : 0), &batch = c.dim(0, batch_first ? 0 : 1);
   Dim count = static_cast<std::int64_t>(directions), rows = hidden * kind.gates;
   const Shape state = batch_first ? Shape{batch, count, hidden} : Shape{count, batch, hidden};
-  // w, r, both biases side by side, the lengths, the first states, and the peepholes of three gates.
+  // w, r, both biases concatenated, the lengths, the first states, and the peepholes of three gates.
   const std::vector<Shape> expected = {
       {count, rows, c.dim(0, 2)}, {count, rows, hidden}, {count, rows * 2}, {batch}, state, state,
       {count, hidden * 3}};

@@ -24,7 +24,7 @@ bool has_contents(const OpContext& c, std::size_t operand) {
 
 bool crops(const OpContext& c) { return c.text("coordinate_transformation_mode") == "tf_crop_and_resize"; }
 
-// A computed length as a size. Outside the integers a conversion would give each processor's own number.
+// A computed length as a size. Outside the integers a conversion would give each CPU's own number.
 Result<std::int64_t> length_of(const OpContext& c, std::size_t axis, double length) {
   if (length >= 0 && length <= 0x1p60) return static_cast<std::int64_t>(length);
   return c.fail("axis " + std::to_string(axis) + " would have a length that is no size");

@@ -8,7 +8,7 @@
 namespace xyntra {
 namespace {
 
-constexpr double kTurn = 2 * std::numbers::pi;
+constexpr double kTwoPi = 2 * std::numbers::pi;
 
 // The transformed axis; nullopt when only running tells.
 Result<std::optional<std::size_t>> dft_axis(const OpContext& c) {
@@ -114,17 +114,17 @@ using te::Reducer;
 
 namespace {
 
-// cos and sin of j/points of a turn.
-struct Turns {
+// Twiddle factors: cos and sin of 2π j/points.
+struct Twiddles {
   Buffer cosine, sine;
   Expr points;
   Expr cos(const Expr& j) const { return cosine(mod(j, points)); }
   Expr sin(const Expr& j) const { return sine(mod(j, points)); }
 };
 
-Turns turns_of(FormulaContext& c, DType type, const Dim& points) {
+Twiddles twiddles_of(FormulaContext& c, DType type, const Dim& points) {
   Axis j = c.axis(points, "j");
-  Expr angle = cast(DType::F64, j.expr()) * kTurn / cast(DType::F64, Expr::size(points));
+  Expr angle = cast(DType::F64, j.expr()) * kTwoPi / cast(DType::F64, Expr::size(points));
   Buffer cosine = c.map("cosine", {j}, cast(type, cos(angle))),
          sine = c.map("sine", {j}, cast(type, sin(angle)));
   return {cosine, sine, Expr::size(points)};
@@ -137,7 +137,7 @@ Expr scalar(FormulaContext& c, std::size_t operand, DType type) {
 
 }  // namespace
 
-// y[k] = sum(n) x[n] * exp(∓i turn k n / N): a contraction with a matrix that is made of N numbers.
+// y[k] = sum(n) x[n] * exp(∓2πi k n / N): a contraction with a matrix that is made of N numbers.
 Status dft(FormulaContext& c) {
   Buffer x = c.in(0), y = c.out();
   XYNTRA_TRY(auto known_axis, dft_axis(c));
@@ -147,7 +147,7 @@ Status dft(FormulaContext& c) {
   if (!points) return c.unsupported("a dft_length that is not known");
   bool inverse = c.flag("inverse"), to_real = inverse && c.flag("onesided");
   DType type = compute_type(x.dtype());
-  Turns turns = turns_of(c, type, *points);
+  Twiddles twiddles = twiddles_of(c, type, *points);
   Axes i = c.axes(y.shape());
   Axis n = c.axis(*points, "n");
   Expr zero = Expr::number(x.dtype(), 0), source = n, mirrored = Expr::boolean(false);
@@ -162,7 +162,7 @@ Status dft(FormulaContext& c) {
     return cast(type, x.load_or(zero, at));
   };
   Expr real = part(0), imaginary = to_real ? select(mirrored, -part(1), part(1)) : part(1);
-  Expr turn = i[axis] * n, cosine = turns.cos(turn), sine = turns.sin(turn);
+  Expr position = i[axis] * n, cosine = twiddles.cos(position), sine = twiddles.sin(position);
   if (!inverse) sine = -sine;
   Expr real_sum = real * cosine - imaginary * sine;
   Expr term = to_real ? real_sum : select(equal(i.back(), 0), real_sum, imaginary * cosine + real * sine);
@@ -178,7 +178,7 @@ Status stft(FormulaContext& c) {
   XYNTRA_TRY(auto points, frame_points(c));
   if (!points) return c.unsupported("a frame_length that is not known");
   DType type = compute_type(x.dtype());
-  Turns turns = turns_of(c, type, *points);
+  Twiddles twiddles = twiddles_of(c, type, *points);
   Axes i = c.axes(y.shape());
   Axis n = c.axis(*points, "n");
   auto part = [&](std::int64_t which) {
@@ -186,7 +186,7 @@ Status stft(FormulaContext& c) {
     Expr sample = cast(type, x(i[0], i[1] * integer_at(c, 1) + n, Expr::index(which)));
     return c.has_input(2) ? sample * cast(type, c.in(2)(n)) : sample;
   };
-  Expr turn = i[2] * n, cosine = turns.cos(turn), sine = -turns.sin(turn);
+  Expr position = i[2] * n, cosine = twiddles.cos(position), sine = -twiddles.sin(position);
   Expr real = part(0), imaginary = part(1);
   Expr term = select(equal(i[3], 0), real * cosine - imaginary * sine, imaginary * cosine + real * sine);
   c.write_reduced(y, i, Reducer::Sum, {n}, term);
@@ -200,7 +200,7 @@ Status cosine_window(FormulaContext& c, double a0, double a1, double a2) {
   Axes i = c.axes(c.out_shape());
   Expr size = Expr::size(c.out_shape()[0]);
   Expr period = cast(DType::F64, c.flag("periodic") ? size : max(size - 1, Expr::index(1)));
-  Expr x = cast(DType::F64, i[0]) * kTurn / period;
+  Expr x = cast(DType::F64, i[0]) * kTwoPi / period;
   auto number = [](double value) { return Expr::floating(DType::F64, value); };
   Expr value = number(a0) - number(a1) * cos(x);
   if (a2 != 0) value = value + number(a2) * cos(x * 2);

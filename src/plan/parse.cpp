@@ -8,7 +8,7 @@
 namespace xyntra {
 namespace {
 
-constexpr std::int64_t kMostRecords = 4'000'000;  // groups, edges, homes and slots together
+constexpr std::int64_t kMostRecords = 4'000'000;  // groups, edges, buffers and slots together
 
 // The enumerator of this name, `last` being the last one.
 template <class Enumeration>
@@ -34,7 +34,7 @@ class Reader : public TokenReader {
     XYNTRA_CHECK_OK(records("edge", &Reader::edge));
     XYNTRA_CHECK_OK(records("layout", &Reader::layout));
     XYNTRA_CHECK_OK(records("choice", &Reader::choice));
-    XYNTRA_CHECK_OK(records("home", &Reader::home));
+    XYNTRA_CHECK_OK(records("buffer", &Reader::assignment));
     XYNTRA_CHECK_OK(records("slot", &Reader::slot));
     if (current_.is_word("order")) XYNTRA_CHECK_OK(order());
     if (!current_.is_word("end")) return expected(next_sections());
@@ -87,8 +87,8 @@ class Reader : public TokenReader {
   Status graphs() {
     XYNTRA_TRY(plan().graph, parse_graph(lexer_, current_, lock_.weights));
     if (!current_.is_word("graph")) return {};
-    XYNTRA_TRY(plan().recipes, parse_graph(lexer_, current_, lock_.recipe_weights));
-    if (plan().recipes.outputs.empty()) return error("the recipes before this compute nothing");
+    XYNTRA_TRY(plan().derived_constants, parse_graph(lexer_, current_, lock_.derived_weights));
+    if (plan().derived_constants.outputs.empty()) return error("the derived constants before this are none");
     return {};
   }
 
@@ -114,7 +114,7 @@ class Reader : public TokenReader {
     std::string text;
     bool later = false;
     for (const char* section :
-         {"rule", "assume", "group", "edge", "layout", "choice", "home", "slot", "order", "end"}) {
+         {"rule", "assume", "group", "edge", "layout", "choice", "buffer", "slot", "order", "end"}) {
       later = later || section_ == section;
       if (later) text += (text.empty() ? "'" : ", '") + std::string(section) + "'";
     }
@@ -294,23 +294,24 @@ class Reader : public TokenReader {
     return {};
   }
 
-  Status home() {
-    Home home;
-    XYNTRA_TRY(home.value, value("a value"));
-    XYNTRA_TRY(home.kind, one_of(Home::Kind::View, "where the value lives"));
-    if (home.kind == Home::Kind::Arena) {
-      XYNTRA_TRY(home.slot, index("the number of a slot"));
+  Status assignment() {
+    BufferAssignment assignment;
+    XYNTRA_TRY(assignment.value, value("a value"));
+    XYNTRA_TRY(assignment.kind, one_of(BufferAssignment::Kind::View, "where the value lives"));
+    if (assignment.kind == BufferAssignment::Kind::Arena) {
+      XYNTRA_TRY(assignment.slot, index("the number of a slot"));
     }
-    const bool shared = home.kind == Home::Kind::Input || home.kind == Home::Kind::Output;
-    if (home.kind == Home::Kind::View || (shared && current_.is_word("of"))) {
+    const bool shared =
+        assignment.kind == BufferAssignment::Kind::Input || assignment.kind == BufferAssignment::Kind::Output;
+    if (assignment.kind == BufferAssignment::Kind::View || (shared && current_.is_word("of"))) {
       XYNTRA_CHECK_OK(keyword("of"));
-      XYNTRA_TRY(home.of, value("a value"));
+      XYNTRA_TRY(assignment.of, value("a value"));
     }
-    if (home.kind == Home::Kind::View) {
+    if (assignment.kind == BufferAssignment::Kind::View) {
       XYNTRA_CHECK_OK(keyword("at"));
-      XYNTRA_TRY(home.offset, size());
+      XYNTRA_TRY(assignment.offset, size());
     }
-    plan().memory.homes.push_back(std::move(home));
+    plan().memory.assignments.push_back(std::move(assignment));
     return {};
   }
 

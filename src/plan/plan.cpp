@@ -51,14 +51,14 @@ bool comes_before(const LayoutChoice& a, const LayoutChoice& b) {
   return !is_relayout(a) && is_relayout(b);
 }
 
-const char* name_of(Home::Kind kind) {
+const char* name_of(BufferAssignment::Kind kind) {
   switch (kind) {
-    case Home::Kind::Input: return "input";
-    case Home::Kind::Output: return "output";
-    case Home::Kind::Constant: return "constant";
-    case Home::Kind::Arena: return "arena";
-    case Home::Kind::Own: return "own";
-    case Home::Kind::View: return "view";
+    case BufferAssignment::Kind::Input: return "input";
+    case BufferAssignment::Kind::Output: return "output";
+    case BufferAssignment::Kind::Constant: return "constant";
+    case BufferAssignment::Kind::Arena: return "arena";
+    case BufferAssignment::Kind::Own: return "own";
+    case BufferAssignment::Kind::View: return "view";
   }
   return "";
 }

@@ -13,7 +13,7 @@ namespace xyntra {
 
 using GroupId = Id<struct GroupTag>;
 
-// How much a rewrite or a schedule may change the digits of a result.
+// How much a rewrite or a schedule may change the numerical result.
 enum class Exactness : std::uint8_t { Exact, Reassociating, PrecisionChanging };
 const char* name_of(Exactness exactness);  // "exact", "reassociating", "precision-changing"
 
@@ -89,7 +89,7 @@ struct ValueLayout {
 
 // What was weighed where a value could lie in several ways; costs in nanoseconds at the nominal sizes.
 struct LayoutChoice {
-  // Blocked, Plain: channels of the pictures between some groups, `value` being the first of them. Fused, Stage: a value
+  // Blocked, Plain: channels of the feature maps between some groups, `value` being the first of them. Fused, Stage: a value
   // that does not lie the way it is used, changed on the way by whoever uses it, or once by a launch of its own.
   enum class Way : std::uint8_t { Blocked, Plain, Fused, Stage };
   struct Option {
@@ -105,8 +105,8 @@ const char* name_of(LayoutChoice::Way way);  // "blocked"
 // Choices stand in order of values, of a value the one about channels first.
 bool comes_before(const LayoutChoice& a, const LayoutChoice& b);
 
-// Where a value lives while the program runs.
-struct Home {
+// Buffer assignment: where a value lives while the program runs.
+struct BufferAssignment {
   enum class Kind : std::uint8_t {
     Input,
     Output,
@@ -123,7 +123,7 @@ struct Home {
   Dim offset;  // View: in bytes
 };
 
-const char* name_of(Home::Kind kind);  // "arena"
+const char* name_of(BufferAssignment::Kind kind);  // "arena"
 
 // A piece of the arena; offsets follow at bind time from sizes and the order of assignment.
 struct Slot {
@@ -133,7 +133,7 @@ struct Slot {
 };
 
 struct MemoryPlan {
-  std::vector<Home> homes;  // in order of value ids
+  std::vector<BufferAssignment> assignments;  // in order of value ids
   std::vector<Slot> slots;
   std::vector<std::uint32_t> order;  // in which slots are given their offsets
 };
@@ -147,7 +147,7 @@ struct Assumption {
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
   // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
-  Graph recipes;
+  Graph derived_constants;
   std::vector<CertificateLine> certificate;
   std::vector<Assumption> assumptions;
   std::vector<Group> groups;  // in launch order

@@ -31,7 +31,8 @@ class Printer {
   std::string run() {
     header();
     out_ += print_graph(graph_, lock_.weights);
-    if (!plan_.recipes.outputs.empty()) out_ += print_graph(plan_.recipes, lock_.recipe_weights);
+    if (!plan_.derived_constants.outputs.empty())
+      out_ += print_graph(plan_.derived_constants, lock_.derived_weights);
     for (const CertificateLine& line : plan_.certificate) certificate(line);
     for (const Assumption& one : plan_.assumptions)
       out_ += "assume " + spelled(one.symbol) + " = " + sized(one.equals) + "\n";
@@ -104,11 +105,11 @@ class Printer {
   }
 
   void memory() {
-    for (const Home& home : plan_.memory.homes) {
-      out_ += "home " + value(home.value) + " " + name_of(home.kind);
-      if (home.kind == Home::Kind::Arena) out_ += " " + std::to_string(home.slot);
-      if (home.of.valid()) out_ += " of " + value(home.of);
-      if (home.kind == Home::Kind::View) out_ += " at " + sized(home.offset);
+    for (const BufferAssignment& assignment : plan_.memory.assignments) {
+      out_ += "buffer " + value(assignment.value) + " " + name_of(assignment.kind);
+      if (assignment.kind == BufferAssignment::Kind::Arena) out_ += " " + std::to_string(assignment.slot);
+      if (assignment.of.valid()) out_ += " of " + value(assignment.of);
+      if (assignment.kind == BufferAssignment::Kind::View) out_ += " at " + sized(assignment.offset);
       out_ += "\n";
     }
     for (const Slot& slot : plan_.memory.slots) {
@@ -146,7 +147,7 @@ WeightHashes hashes_of_weights(const Graph& graph, HashCache* cache) {
 Lock lock_of(Plan plan, HashCache* cache) {
   Lock lock;
   lock.weights = hashes_of_weights(plan.graph, cache);
-  lock.recipe_weights = hashes_of_weights(plan.recipes, cache);
+  lock.derived_weights = hashes_of_weights(plan.derived_constants, cache);
   lock.plan = std::move(plan);
   return lock;
 }

@@ -27,12 +27,12 @@
 //   edge %h to %y fused [8*batch] "both are part of one contraction"
 //   layout %w "[1/8, 0, 1%8]"                        // what is not row-major
 //   choice %t stage 812 not fused 1430 "…"           // ways to lay out a value that were weighed, in nanoseconds
-//   home %h arena 0
+//   buffer %h arena 0
 //   slot [8*batch] in 0..1 aligned 64
 //   order (0)
 //   end
 //
-// A graph named @recipes may follow the first one: it computes, from weights of the model, those constants that the
+// A graph named @derived_constants may follow the first one: it computes, from weights of the model, those constants that the
 // model does not have. Reading what was printed prints the same bytes.
 #pragma once
 
@@ -49,7 +49,7 @@ namespace xyntra {
 struct Lock {
   Plan plan;
   WeightHashes weights;  // of plan.graph
-  WeightHashes recipe_weights;  // of plan.recipes
+  WeightHashes derived_weights;  // of plan.derived_constants
 };
 
 inline constexpr std::int64_t kInlineElements = 64;  // constants of more elements go by hash

@@ -1,4 +1,4 @@
-// Memory to give away to runs that are measured: of inputs that a result extends, with room for it.
+// Memory to donate to runs that are measured: of inputs that a result extends, with room for it.
 #pragma once
 
 #include "runtime/executable.h"
@@ -7,7 +7,7 @@ namespace xyntra {
 
 class Caches {
  public:
-  // With the rows that the inputs have; each run writes the same rows behind them.
+  // With the rows that the inputs have; each run appends the same rows.
   static Result<Caches> of(const LaunchProgram& program, std::span<const Datum> inputs);
 
   // Their memory is as the last run left it.

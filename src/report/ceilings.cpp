@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kAccumulators =
     12;  // more than latency times throughput of an fma anywhere, fewer than registers
-constexpr std::int64_t kTurns = 200'000;
+constexpr std::int64_t kIterations = 200'000;
 constexpr std::int64_t kRows = 8192, kRowElements = 4096;  // 128 MiB for each of the two arrays
 constexpr std::int64_t kPageElements = 1024;
 constexpr int kRepeats = 5;  // the fastest counts: a ceiling is what was reached undisturbed
@@ -23,13 +23,13 @@ std::string multiply_add_kernel(std::int64_t lanes) {
   const std::string l = std::to_string(lanes), a = std::to_string(kAccumulators);
   return "kernel peak(x: f32[2, " + l + "] global, y: f32[workers, " + a + ", " + l + "] global out) {\n" +
          "  register held: f32[" + a + ", " + l + "]\n" + "  grid w < workers {\n" + "    unrolled u < " + a +
-         " { vector l < " + l + " { held[u, l] = x[0, l] } }\n" + "    for turn < " + std::to_string(kTurns) +
-         " {\n" + "      unrolled u < " + a + " { vector l < " + l +
+         " { vector l < " + l + " { held[u, l] = x[0, l] } }\n" + "    for i < " +
+         std::to_string(kIterations) + " {\n" + "      unrolled u < " + a + " { vector l < " + l +
          " { held[u, l] = fma(held[u, l], x[0, l], x[1, l]) } }\n" + "    }\n" + "    unrolled u < " + a +
          " { vector l < " + l + " { y[w, u, l] = held[u, l] } }\n" + "  }\n}\n";
 }
 
-// Past the caches, where the machine can: what is written is not read first. In four pages by turns, as kernels do it.
+// Non-temporal stores, where the machine has them: what is written is not read first. Four pages interleaved, as kernels do it.
 std::string copy_kernel(std::int64_t lanes) {
   const std::string l = std::to_string(lanes), row = std::to_string(kRowElements);
   std::string text = "kernel whole_copy(x: f32[rows, " + row + "] global, y: f32[rows, " + row +
@@ -86,11 +86,11 @@ Result<Ceilings> measure_ceilings(const Target& target, int threads) {
   {
     XYNTRA_TRY(const Loaded kernel, load(multiply_add_kernel(lanes)));
     XYNTRA_TRY(Tensor x, Tensor::allocate(DType::F32, {2, lanes}));
-    // Numbers that neither grow nor vanish: some processors are slow with denormals.
+    // Numbers that neither grow nor vanish: some CPUs are slow with denormals.
     for (std::int64_t i = 0; i < 2 * lanes; ++i) x.set_element_f64(i, 0.5);
     const std::int64_t workers = pool.threads();
     XYNTRA_TRY(Tensor y, Tensor::allocate(DType::F32, {workers, kAccumulators, lanes}));
-    const double flops = 2.0 * static_cast<double>(workers * kAccumulators * lanes * kTurns);
+    const double flops = 2.0 * static_cast<double>(workers * kAccumulators * lanes * kIterations);
     ceilings.flops_per_ns = flops / fastest(kernel, x, y, workers, 1, pool);
   }
   XYNTRA_TRY(const Loaded kernel, load(copy_kernel(lanes)));

@@ -1,5 +1,5 @@
 // What this machine reaches at most, measured now: kernels of our own code generator that do nothing but multiply and
-// add in registers, or copy arrays too large for the caches. Reports use these figures; plans never do.
+// add in registers, or copy arrays too large for the last-level cache. Reports use these figures; plans never do.
 #pragma once
 
 #include "runtime/drivers/webgpu.h"

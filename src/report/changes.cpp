@@ -13,8 +13,9 @@ constexpr std::int64_t kSmallerSizes[] = {64, 16, 1};
 
 class CutJudge {
  public:
-  CutJudge(const Plan& plan, const CompileOptions& options, const EdgeVerdict& cut, const Pieces& pieces)
-      : plan_(plan), graph_(plan.graph), options_(options), cut_(cut), pieces_(pieces) {
+  CutJudge(const Plan& plan, const CompileOptions& options, const EdgeVerdict& cut,
+           const FusionNodes& fusion_nodes)
+      : plan_(plan), graph_(plan.graph), options_(options), cut_(cut), fusion_nodes_(fusion_nodes) {
     options_.fusion.choose.nominal = plan.nominal;
   }
 
@@ -50,8 +51,8 @@ class CutJudge {
   }
 
   void find_other_readers() {
-    if (pieces_.is_output(cut_.value)) others_.push_back("the model's outputs");
-    for (NodeId reader : pieces_.readers(cut_.value)) {
+    if (fusion_nodes_.is_output(cut_.value)) others_.push_back("the model's outputs");
+    for (NodeId reader : fusion_nodes_.readers(cut_.value)) {
       if (std::ranges::find(reader_->nodes, reader) == reader_->nodes.end()) {
         others_.push_back(printable(short_title_of(graph_, reader)));
       }
@@ -78,7 +79,7 @@ class CutJudge {
     std::set<NodeId> nodes(writer_->nodes.begin(), writer_->nodes.end());
     nodes.insert(reader_->nodes.begin(), reader_->nodes.end());
     std::vector<NodeId> order(nodes.begin(), nodes.end());
-    std::ranges::sort(order, {}, [this](NodeId node) { return pieces_.position(node); });
+    std::ranges::sort(order, {}, [this](NodeId node) { return fusion_nodes_.position(node); });
     std::vector<ValueId> inputs, outputs;
     const auto add = [](std::vector<ValueId>& list, ValueId value) {
       if (std::ranges::find(list, value) == list.end()) list.push_back(value);
@@ -91,7 +92,7 @@ class CutJudge {
         if (output != cut_.value || value_kept) add(outputs, output);
       }
     }
-    return compose(pieces_, order, inputs, outputs);
+    return compose(fusion_nodes_, order, inputs, outputs);
   }
 
   static bool fits(const te::Formula& formula, const Target& target, const ChooseOptions& options) {
@@ -152,7 +153,7 @@ class CutJudge {
   const Graph& graph_;
   CompileOptions options_;
   const EdgeVerdict& cut_;
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const Group* writer_ = nullptr;
   const Group* reader_ = nullptr;
   std::vector<std::string> others_;  // who reads the value, apart from the reader
@@ -161,8 +162,8 @@ class CutJudge {
 }  // namespace
 
 Status judge_cut(const Plan& plan, const CompileOptions& options, const EdgeVerdict& cut, Why& why) {
-  XYNTRA_TRY(const Pieces pieces, Pieces::of(plan.graph, options.budget.get()));
-  CutJudge(plan, options, cut, pieces).judge(why);
+  XYNTRA_TRY(const FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
+  CutJudge(plan, options, cut, fusion_nodes).judge(why);
   return {};
 }
 

@@ -7,7 +7,7 @@ namespace xyntra {
 namespace {
 
 constexpr std::int64_t kCopyBytes = 256 << 20;
-constexpr std::int64_t kGroupThreads = 256, kFmaTurns = 512, kFmaChains = 8, kGroups = 4096;
+constexpr std::int64_t kGroupThreads = 256, kFmaIterations = 512, kFmaChains = 8, kGroups = 4096;
 constexpr int kTimedRounds = 4;
 
 constexpr const char* kCopy = R"(
@@ -70,7 +70,7 @@ Result<Ceilings> measure_ceilings(webgpu::Device& device) {
   XYNTRA_TRY(const double multiplying, nanoseconds_of(device, multiply, {{&to, 0, 16384}}, groups));
   Ceilings ceilings;
   ceilings.bytes_per_ns = 2 * static_cast<double>(bytes) / std::max(copying, 1.0);
-  ceilings.flops_per_ns = static_cast<double>(groups * kGroupThreads * kFmaTurns * kFmaChains * 4 * 2) /
+  ceilings.flops_per_ns = static_cast<double>(groups * kGroupThreads * kFmaIterations * kFmaChains * 4 * 2) /
                           std::max(multiplying, 1.0);
   return ceilings;
 }

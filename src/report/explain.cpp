@@ -87,11 +87,12 @@ Json totals_json(const PlanFigures& figures) {
   return totals;
 }
 
-// Inputs that may be given away, and the results that are written behind them.
+// Inputs that may be donated, and the results that append rows to them.
 std::vector<std::pair<ValueId, ValueId>> donated_pairs(const Plan& plan) {
   std::vector<std::pair<ValueId, ValueId>> pairs;
-  for (const Home& home : plan.memory.homes) {
-    if (home.kind == Home::Kind::Input && home.of.valid()) pairs.emplace_back(home.of, home.value);
+  for (const BufferAssignment& assignment : plan.memory.assignments) {
+    if (assignment.kind == BufferAssignment::Kind::Input && assignment.of.valid())
+      pairs.emplace_back(assignment.of, assignment.value);
   }
   return pairs;
 }
@@ -208,10 +209,10 @@ std::string donated_line(const Plan& plan) {
   const std::size_t more = pairs.size() > kMost ? pairs.size() - kMost : 0;
   pairs.resize(pairs.size() - more);
   return joined(pairs, ", ") + (more > 0 ? ", " + std::to_string(more) + " more" : "") +
-         ": where they are given away only new rows are written; else they are copied first";
+         ": where they are donated only the appended rows are written; else they are copied first";
 }
 
-std::string digits_line(const Plan& plan) {
+std::string numerics_line(const Plan& plan) {
   std::map<std::string, std::size_t> uses;
   for (const CertificateLine& line : plan.certificate) {
     if (line.exactness == Exactness::PrecisionChanging) ++uses[line.rule];
@@ -269,7 +270,8 @@ Result<std::map<std::string, std::string>> explain_notes(const Graph& model, con
   if (const std::string assumed = assumptions_line(plan); !assumed.empty())
     text += "equal   " + assumed + "\n";
   if (const std::string donated = donated_line(plan); !donated.empty()) text += "donated " + donated + "\n";
-  if (const std::string digits = digits_line(plan); !digits.empty()) text += "digits  " + digits + "\n";
+  if (const std::string numerics = numerics_line(plan); !numerics.empty())
+    text += "numeric " + numerics + "\n";
   text += "found   " + recognised_line(figures) + "\n\n" + groups_table(plan, figures) + "\n";
   if (const std::string layouts = layouts_table(plan); !layouts.empty()) text += layouts + "\n";
   text += totals_table(figures);

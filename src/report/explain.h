@@ -16,7 +16,7 @@ std::string recognised_line(
 std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed
 std::string assumptions_line(const Plan& plan);  // "total = past + seq"; empty when there are none
 std::string donated_line(const Plan& plan);  // empty where nothing is
-std::string digits_line(
+std::string numerics_line(
     const Plan& plan);  // what is precision-changing: "winograd ×11"; empty where nothing is
 
 // All of it, without anything that only a terminal shows: what an artifact keeps, as the note "explain".

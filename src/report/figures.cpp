@@ -42,22 +42,22 @@ bool renames_bytes(const Graph& graph, NodeId id) {
   return def != nullptr && def->has(kView);
 }
 
-Result<NodeCosts> cost_of_nodes(const Pieces& pieces, const Target& target, const ChooseOptions& choose,
-                                const Budget* budget) {
+Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                                const ChooseOptions& choose, const Budget* budget) {
   FusionOptions options;
   options.enabled = false;
   options.choose = choose;
   options.budget = budget;
-  XYNTRA_TRY(const Grouping grouping, group_nodes(pieces, target, options));
+  XYNTRA_TRY(const Grouping grouping, group_nodes(fusion_nodes, target, options));
   NodeCosts costs;
-  costs.bytes.assign(pieces.graph().node_count(), 0);
+  costs.bytes.assign(fusion_nodes.graph().node_count(), 0);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     const Group& group = grouping.groups[g];
     ++costs.total.ops;
     const NodeId node = group.nodes.front();
     if (group.hero == Hero::Host) {
       ++costs.total.host_calls;
-    } else if (!renames_bytes(pieces.graph(), node)) {
+    } else if (!renames_bytes(fusion_nodes.graph(), node)) {
       const std::int64_t bytes = nominal(group.bytes_in, choose) + nominal(group.bytes_out, choose);
       costs.bytes[node.index] = bytes;
       costs.total.bytes += bytes;
@@ -71,8 +71,11 @@ Result<NodeCosts> cost_of_nodes(const Pieces& pieces, const Target& target, cons
 
 class FigureCounter {
  public:
-  FigureCounter(const Plan& plan, const Pieces& pieces, const NodeCosts& unfused)
-      : plan_(plan), pieces_(pieces), unfused_(unfused), counted_(plan.graph.node_count(), false) {
+  FigureCounter(const Plan& plan, const FusionNodes& fusion_nodes, const NodeCosts& unfused)
+      : plan_(plan),
+        fusion_nodes_(fusion_nodes),
+        unfused_(unfused),
+        counted_(plan.graph.node_count(), false) {
     choose_.nominal = plan.nominal;
   }
 
@@ -100,10 +103,10 @@ class FigureCounter {
     figures.flops = nominal(group.flops, choose_);
     figures.predicted_ns = group.predicted_ns;
     const bool works = std::any_of(group.nodes.begin(), group.nodes.end(),
-                                   [this](NodeId node) { return !pieces_[node].transparent; });
+                                   [this](NodeId node) { return !fusion_nodes_[node].transparent; });
     std::int64_t apart = 0;
     for (NodeId node : group.nodes) {
-      const bool only_index = works && pieces_[node].transparent;
+      const bool only_index = works && fusion_nodes_[node].transparent;
       (only_index ? figures.index_changes : figures.ops).push_back(plan_.graph.node(node).op);
       if (only_index) free.insert(node);
       // A node that several groups compute for themselves would have run once.
@@ -137,7 +140,7 @@ class FigureCounter {
   }
 
   const Plan& plan_;
-  const Pieces& pieces_;
+  const FusionNodes& fusion_nodes_;
   const NodeCosts& unfused_;
   ChooseOptions choose_;
   std::vector<bool> counted_;
@@ -155,7 +158,7 @@ void name_sizes(const Plan& plan, const SymbolBindings& given, PlanFigures& figu
 }
 
 Result<std::optional<ArenaFigures>> arena_of(const Plan& plan) {
-  if (plan.memory.homes.empty()) return std::optional<ArenaFigures>();
+  if (plan.memory.assignments.empty()) return std::optional<ArenaFigures>();
   SymbolBindings bindings = plan.nominal;
   std::vector<std::string> symbols;
   for (const Slot& slot : plan.memory.slots) slot.bytes.collect_symbols(symbols);
@@ -186,13 +189,13 @@ Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const Compi
   choose.nominal = plan.nominal;
   const Budget* budget = options.budget.get();
   PlanFigures figures;
-  XYNTRA_TRY(const Pieces model_pieces, Pieces::of(model, budget));
-  XYNTRA_TRY(const NodeCosts model_costs, cost_of_nodes(model_pieces, *options.target, choose, budget));
-  XYNTRA_TRY(const Pieces pieces, Pieces::of(plan.graph, budget));
-  XYNTRA_TRY(const NodeCosts costs, cost_of_nodes(pieces, *options.target, choose, budget));
+  XYNTRA_TRY(const FusionNodes model_nodes, FusionNodes::of(model, budget));
+  XYNTRA_TRY(const NodeCosts model_costs, cost_of_nodes(model_nodes, *options.target, choose, budget));
+  XYNTRA_TRY(const FusionNodes fusion_nodes, FusionNodes::of(plan.graph, budget));
+  XYNTRA_TRY(const NodeCosts costs, cost_of_nodes(fusion_nodes, *options.target, choose, budget));
   figures.model = model_costs.total;
   figures.rewritten = costs.total;
-  FigureCounter(plan, pieces, costs).count(figures);
+  FigureCounter(plan, fusion_nodes, costs).count(figures);
   XYNTRA_TRY(figures.arena, arena_of(plan));
   name_sizes(plan, options.fusion.choose.nominal, figures);
   if (options.target->kind == TargetKind::WebGpu) XYNTRA_CHECK_OK(count_dispatches(plan, options, figures));

@@ -29,7 +29,7 @@ std::string buffers_text(const Plan& plan, const Group& group, const te::Formula
 }  // namespace
 
 Result<std::string> groups_as_formulas(const Plan& plan) {
-  XYNTRA_TRY(Pieces pieces, Pieces::of(plan.graph));
+  XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph));
   std::string text;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
@@ -38,7 +38,7 @@ Result<std::string> groups_as_formulas(const Plan& plan) {
       text += "  runs on the host: " + printable(group.reason) + "\n";
       continue;
     }
-    const te::Formula formula = compose(pieces, group.nodes, group.inputs, group.outputs);
+    const te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
     text += buffers_text(plan, group, formula) + te::to_string(formula);
   }
   return text;

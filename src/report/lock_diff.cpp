@@ -288,13 +288,13 @@ class Comparison {
     std::map<std::pair<std::string, NodeKey>, Verdict> before;
     for (const EdgeVerdict& edge : a_.plan().edges)
       before.emplace(std::pair(a_.plan().graph.value(edge.value).name, a_.key(edge.to)), edge.verdict);
-    std::map<std::pair<std::string, std::string>, std::size_t> turned;
+    std::map<std::pair<std::string, std::string>, std::size_t> changed_verdicts;
     for (const EdgeVerdict& edge : b_.plan().edges) {
       auto found = before.find({b_.plan().graph.value(edge.value).name, b_.key(edge.to)});
       if (found != before.end() && found->second != edge.verdict)
-        ++turned[{name_of(found->second), name_of(edge.verdict)}];
+        ++changed_verdicts[{name_of(found->second), name_of(edge.verdict)}];
     }
-    for (const auto& [verdicts, count] : turned)
+    for (const auto& [verdicts, count] : changed_verdicts)
       say(Kind::Edges, count_text(count, "edge") + " " + verdicts.second + " that " +
                            (count == 1 ? "was " : "were ") + verdicts.first);
   }
@@ -362,14 +362,15 @@ class Comparison {
       say(Kind::Memory, "the arena takes " + human_bytes(*after) + ", was " + human_bytes(*before));
     if (x.slots.size() == y.slots.size() && x.order != y.order)
       say(Kind::Memory, "the arena is stacked in another order");
-    std::map<std::string, Home::Kind> homes;
-    for (const Home& home : x.homes) homes.emplace(a_.plan().graph.value(home.value).name, home.kind);
-    for (const Home& home : y.homes) {
-      const std::string& name = b_.plan().graph.value(home.value).name;
-      auto found = homes.find(name);
-      if (found != homes.end() && found->second != home.kind)
-        say(Kind::Memory, "the value '" + printable(name) + "' lives as " + name_of(home.kind) + ", was " +
-                              name_of(found->second));
+    std::map<std::string, BufferAssignment::Kind> assignments;
+    for (const BufferAssignment& assignment : x.assignments)
+      assignments.emplace(a_.plan().graph.value(assignment.value).name, assignment.kind);
+    for (const BufferAssignment& assignment : y.assignments) {
+      const std::string& name = b_.plan().graph.value(assignment.value).name;
+      auto found = assignments.find(name);
+      if (found != assignments.end() && found->second != assignment.kind)
+        say(Kind::Memory, "the value '" + printable(name) + "' lives as " + name_of(assignment.kind) +
+                              ", was " + name_of(found->second));
     }
   }
 

@@ -29,7 +29,7 @@ std::vector<NodeId> nodes_named(const Graph& graph, const std::string& name) {
   return found;
 }
 
-// Of several nodes that came of one, those that do what it did: a product merged with others is still a product, and
+// Of several nodes that came of one, those that do what it did: a matmul merged with others is still a matmul, and
 // the split after it only hands out the parts.
 std::vector<NodeId> main_ones(const Graph& model, const Graph& graph, const std::vector<NodeId>& nodes,
                               const std::string& name) {

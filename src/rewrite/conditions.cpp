@@ -225,12 +225,12 @@ bool is_one(Arguments a) { return number_of(a[0]) == 1.0; }
 bool is_scaled(Arguments a) { return number_of(a[0]) != 1.0 || number_of(a[1]) != 1.0; }
 bool is_zero(Arguments a) { return number_of(a[0]) == 0.0; }
 
-// Windows that lie side by side, each with less border than there are elements in it.
-bool meets_picture(Arguments a) {
-  const auto sizes = integers_of(a[0]), border = integers_of(a[1]), apart = integers_of(a[2]);
-  if (!sizes || !border || !apart || border->size() != 2 * sizes->size()) return false;
-  for (std::size_t i = 0; i < border->size(); ++i) {
-    if ((*border)[i] >= (*sizes)[i % sizes->size()]) return false;
+// Windows without dilation, each with less padding than there are elements in it.
+bool meets_image(Arguments a) {
+  const auto sizes = integers_of(a[0]), padding = integers_of(a[1]), apart = integers_of(a[2]);
+  if (!sizes || !padding || !apart || padding->size() != 2 * sizes->size()) return false;
+  for (std::size_t i = 0; i < padding->size(); ++i) {
+    if ((*padding)[i] >= (*sizes)[i % sizes->size()]) return false;
   }
   return std::ranges::all_of(*apart, [](std::int64_t step) { return step == 1; });
 }
@@ -297,10 +297,10 @@ bool all_zero(Arguments a) {
   return integers && std::ranges::all_of(*integers, [](std::int64_t i) { return i == 0; });
 }
 
-bool is_octet(Arguments a) {
+bool is_int8(Arguments a) {
   return a[0].facts->is_tensor() && (a[0].facts->dtype() == DType::I8 || a[0].facts->dtype() == DType::U8);
 }
-// Sums of so many products of two octets, each less its zero point, stay within 32 bits.
+// Sums of so many products of two int8, each less its zero point, stay within 32 bits.
 constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (std::int64_t{255} * 255);
 bool has_short_rows(Arguments a) {
   if (!a[0].facts->shaped() || a[0].facts->rank() == 0) return false;
@@ -326,11 +326,11 @@ constexpr std::array kGuards = {
     GuardFunction{"integer", "v", is_integer_value, "has an integer dtype"},
     GuardFunction{"wide", "v", is_wide, "is f32 or f64"},
     GuardFunction{"single", "v", is_single, "is f32"},
-    GuardFunction{"octet", "v", is_octet, "is i8 or u8"},
+    GuardFunction{"int8", "v", is_int8, "is i8 or u8"},
     GuardFunction{"short_rows", "v", has_short_rows,
-                  "sums along its last axis of products of octets fit 32 bits"},
+                  "sums along its last axis of products of int8 fit 32 bits"},
     GuardFunction{"short_filters", "v", has_short_filters,
-                  "sums along all but its first axis of products of octets fit 32 bits"},
+                  "sums along all but its first axis of products of int8 fit 32 bits"},
     GuardFunction{"static", "v", is_static_shape, "has sizes that are all known"},
     GuardFunction{"rank", "vn", has_rank, "rank(x, n): x has n axes"},
     GuardFunction{"same_type", "vv", same_type, "two values have one dtype and shape"},
@@ -354,8 +354,8 @@ constexpr std::array kGuards = {
     GuardFunction{"one", "n", is_one, "a constant of ones"},
     GuardFunction{"scaled", "nn", is_scaled, "scaled(s, t): one of two numbers is not 1"},
     GuardFunction{"zero", "n", is_zero, "a constant of zeros"},
-    GuardFunction{"meets_picture", "nnn", meets_picture,
-                  "meets_picture(kernel_shape, pads, dilations): no window lies in the border alone"},
+    GuardFunction{"meets_image", "nnn", meets_image,
+                  "meets_image(kernel_shape, pads, dilations): no window lies in the padding alone"},
     GuardFunction{"inverse", "nn", are_inverse, "inverse(p, q): permutations that undo one another"},
     GuardFunction{"takes_all", "nvn", takes_all, "takes_all(i, x, axis): index 0 of an axis of size 1"},
     GuardFunction{"inverse_count", "nvn", inverse_count, "inverse_count(c, x, axes): c is 1 / that number"},

@@ -13,10 +13,9 @@ using egraph::Cost;
 constexpr Cost kLaunch = 100'000;
 constexpr Cost kPresence = 64;              // of an op that fuses
 constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one byte
-constexpr Cost kIntegerGain =
-    4;            // of products of 8 bit integers on a unit for them; as much is lost without one
-constexpr Cost kFusedShare = 16;            // an op that fuses costs this part of the bytes it would move
-constexpr std::int64_t kNominalSize = 64;   // stands for a size that is not known
+constexpr Cost kIntegerGain = 4;  // of int8 GEMMs on a unit for them; as much is lost without one
+constexpr Cost kFusedShare = 16;  // an op that fuses costs this part of the bytes it would move
+constexpr std::int64_t kNominalSize = 64;  // stands for a size that is not known
 constexpr Cost kMost = Cost{1} << 50;
 
 std::int64_t nominal(const Dim& size) {
@@ -50,9 +49,9 @@ std::int64_t last_size(const ClassFacts& facts) {
   return facts.shaped() && facts.rank() > 0 ? nominal(facts.shape().back()) : kNominalSize;
 }
 
-// Products of matrices and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
-// products of plain integers alone.
-struct ProductKind {
+// Matmuls and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
+// matmuls of plain integers alone.
+struct MatmulKind {
   enum class Factors : std::uint8_t { Floats, Integers, Quantized };
   std::size_t weights = 1;
   bool window = false;
@@ -60,9 +59,9 @@ struct ProductKind {
   Factors factors = Factors::Floats;
 };
 
-const ProductKind* product_kind(const OpDef& def) {
-  using enum ProductKind::Factors;
-  static const std::map<std::string_view, ProductKind> kProducts = {
+const MatmulKind* matmul_kind(const OpDef& def) {
+  using enum MatmulKind::Factors;
+  static const std::map<std::string_view, MatmulKind> kMatmuls = {
       {"MatMul", {}},
       {"Gemm", {}},
       {"com.microsoft.FusedMatMul", {}},
@@ -74,11 +73,11 @@ const ProductKind* product_kind(const OpDef& def) {
       {"QLinearConv", {3, true, 0, Quantized}},
       {"com.microsoft.QGemm", {3, false, 0, Quantized}},
   };
-  auto found = kProducts.find(def.name);
-  return found == kProducts.end() ? nullptr : &found->second;
+  auto found = kMatmuls.find(def.name);
+  return found == kMatmuls.end() ? nullptr : &found->second;
 }
 
-// Of a picture with few channels, lines of a window are taken as one axis where they are long (compiler/flatten_windows.h).
+// Of an image with few channels, lines of a window are taken as one axis where they are long (compiler/flatten_windows.h).
 bool has_long_lines(const ClassFacts& x, const Shape& window) {
   constexpr std::int64_t kFew = 4, kShortest = 7;
   if (window.size() != 4 || !window[1].is_constant() || !window[3].is_constant() || !x.shaped()) return false;
@@ -89,11 +88,11 @@ bool has_long_lines(const ClassFacts& x, const Shape& window) {
 }
 
 // Units take sums and rows of results that are long enough, and windows over all channels with weights around zero.
-bool reaches_unit(const Program& program, const ProductKind& product, const egraph::ENode& node,
+bool reaches_unit(const Program& program, const MatmulKind& product, const egraph::ENode& node,
                   bool integer_units) {
   constexpr std::int64_t kLeast = 16;
   const ClassFacts& weights = program.facts(node.children[product.weights]);
-  if (!integer_units || product.factors != ProductKind::Factors::Integers || !weights.shaped()) return false;
+  if (!integer_units || product.factors != MatmulKind::Factors::Integers || !weights.shaped()) return false;
   const Shape& shape = weights.shape();
   const auto is_long = [](const Dim& size) { return size.is_constant() && size.constant() >= kLeast; };
   if (shape.size() < 2) return false;
@@ -111,14 +110,14 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
            bool integer_units) {
   const auto operand = [&](std::size_t i) -> const ClassFacts& { return program.facts(node.children[i]); };
   const Cost results = elements(out.outputs[0].type);
-  if (const ProductKind* product = product_kind(def)) {
+  if (const MatmulKind* product = matmul_kind(def)) {
     Cost count = 2 * results * static_cast<Cost>(last_size(operand(0)));
     const ClassFacts& weights = operand(product->weights);
     if (product->window && weights.shaped() && weights.rank() > 1) {
       const auto outputs = static_cast<Cost>(nominal(weights.shape()[product->filters]));
       count = 2 * results * elements(weights.type()) / std::max<Cost>(outputs, 1);
     }
-    if (product->factors == ProductKind::Factors::Floats) return count;
+    if (product->factors == MatmulKind::Factors::Floats) return count;
     return reaches_unit(program, *product, node, integer_units) ? count / kIntegerGain : count * kIntegerGain;
   }
   Cost read = 0;
@@ -172,8 +171,8 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   const Cost written = bytes(facts);
   if (folds(program, id, *def, node)) return 1;  // of equal constants, the one that takes fewer steps to fold
   // Where integers and what they stand for are moved alike, numbers are: whoever reads these reads through the movement.
-  const bool octets = facts.is_tensor() && bits_of(facts.dtype()) == 8;
-  if (def->has(kView)) return kPresence / 4 + (octets ? 1 : 0);
+  const bool int8 = facts.is_tensor() && bits_of(facts.dtype()) == 8;
+  if (def->has(kView)) return kPresence / 4 + (int8 ? 1 : 0);
   if (def->name.starts_with("com.microsoft.") && def->has(kElementwise)) return kLaunch / 2 + written;
   // Whoever reads numbers that stand in bytes reads the bytes.
   if (facts.stays_bytes && def->name == "DequantizeLinear") return kPresence + written / 4 / kFusedShare;
@@ -181,8 +180,7 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
     const Cost taken = effort_of_quantizing(program, *def, node);
     return kPresence + taken + written * taken / kFusedShare;
   }
-  if (only_moves(*def))
-    return 2 * kPresence + (octets ? written * 4 / kFusedShare + 1 : written / kFusedShare);
+  if (only_moves(*def)) return 2 * kPresence + (int8 ? written * 4 / kFusedShare + 1 : written / kFusedShare);
   Cost moved = written / kFusedShare;  // what it writes may be read within its own kernel
   for (ClassId child : node.children) {
     if (!program.facts(child).constant) moved += bytes(program.facts(child));
@@ -192,8 +190,8 @@ Cost cost_of(const Program& program, ClassId id, const egraph::ENode& node, bool
   if (def->name == "Gemm" || def->name.starts_with("com.microsoft.")) total += kLaunch / 2 + written;
   if (def->name == "Einsum") total *= 16;
   // Integers that reach no unit, however few they are.
-  const ProductKind* product = product_kind(*def);
-  if (product != nullptr && product->factors != ProductKind::Factors::Floats &&
+  const MatmulKind* product = matmul_kind(*def);
+  if (product != nullptr && product->factors != MatmulKind::Factors::Floats &&
       !reaches_unit(program, *product, node, integer_units)) {
     total += kLaunch;
   }

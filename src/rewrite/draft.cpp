@@ -88,12 +88,12 @@ bool Draft::worth_folding(const Addition& addition) const {
     to += *bytes;
   }
   if (to > limits_.bytes) return false;
-  // Filters are read at every place of a picture.
+  // Filters are read at every position of a feature map.
   const bool filters = addition.def->name == "DequantizeLinear" && addition.facts[0].type.shape->size() > 2;
   if (to > limits_.growing && to > from && !filters) return false;
-  // Bytes are turned for the numbers that are made of them, which a product reads line by line.
-  const bool octets = bits_of(addition.facts[0].type.dtype) == 8;
-  return to <= limits_.rearranged || octets || !copies_elements(*addition.def);
+  // Int8 is transposed for the numbers that are made of it, which a matmul reads line by line.
+  const bool int8 = bits_of(addition.facts[0].type.dtype) == 8;
+  return to <= limits_.rearranged || int8 || !copies_elements(*addition.def);
 }
 
 // Contents that are known already, or that evaluating the node gives. An error of evaluation is left for run time.

@@ -271,7 +271,7 @@ std::optional<TermId> transposed(Program& program, const ClassFacts&, Arguments 
   return program.add_op(*find_op("Transpose"), std::move(form), std::array{a[0].term});
 }
 
-// Windows that stand side by side, strides as long as they: every pixel of x makes a tile of the result by itself. A
+// Windows that do not overlap, with strides as long as they: every pixel of x makes a tile of the result by itself. A
 // convolution of one pixel makes the channels of the tile, DepthToSpace lays them out.
 std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a) {
   const ClassFacts &x = *a[0].facts, &w = *a[1].facts;
@@ -284,14 +284,14 @@ std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a)
   if (!sizes || strides->size() != 2 || product(w.shape()).is(0)) return std::nullopt;
   const std::int64_t inputs = (*sizes)[0], outputs = (*sizes)[1], side = (*sizes)[2];
   if ((*sizes)[3] != side || (*strides)[0] != side || (*strides)[1] != side || side < 2) return std::nullopt;
-  NodeForm turn, shuffle;
-  turn.attributes["perm"] = Integers{1, 2, 3, 0};
+  NodeForm transpose, shuffle;
+  transpose.attributes["perm"] = Integers{1, 2, 3, 0};
   shuffle.attributes["blocksize"] = side;
   shuffle.attributes["mode"] = std::string("CRD");
-  const auto turned = program.add_op(*find_op("Transpose"), std::move(turn), std::array{a[1].term});
+  const auto transposed = program.add_op(*find_op("Transpose"), std::move(transpose), std::array{a[1].term});
   const Dim channels_made(outputs * side * side);
   const auto weights =
-      turned ? reshape(program, *turned, {channels_made, inputs, 1, 1}) : std::optional<TermId>();
+      transposed ? reshape(program, *transposed, {channels_made, inputs, 1, 1}) : std::optional<TermId>();
   if (!weights) return std::nullopt;
   std::vector<TermId> operands{a[0].term, *weights};
   if (biased) {
@@ -306,7 +306,7 @@ std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a)
   return program.add_op(*find_op("DepthToSpace"), std::move(shuffle), std::array{*convolved});
 }
 
-// The rows of w that x names, zeros where it names none: what a product with one-hot vectors x == i is, when i counts the
+// The rows of w that x names, zeros where it names none: what a matmul with one-hot vectors x == i is, when i counts the
 // rows of w. A row of zeros stands before and one after them, so that no index is out of range. Adding a zero makes
 // negative zeros positive, as a sum with others does.
 std::optional<TermId> lookup(Program& program, const ClassFacts&, Arguments a) {
@@ -361,7 +361,7 @@ constexpr std::array kValues = {
     ValueFunction{"channel_fill", "vn", channel_fill,
                   "@channel_fill(x, n): a vector of n over the channels of x"},
     ValueFunction{"along_rows", "vv", along_rows, "@along_rows(g, w): g with one element per row of w"},
-    ValueFunction{"einsum", "vvn", einsum, "@einsum(a, b, equation): as a product of matrices"},
+    ValueFunction{"einsum", "vvn", einsum, "@einsum(a, b, equation): as a matmul"},
     ValueFunction{"along_first", "vv", along_first,
                   "@along_first(v, x): vector v along the first of x's axes"},
     ValueFunction{"along_second", "vv", along_second,
@@ -376,9 +376,8 @@ constexpr std::array kValues = {
     ValueFunction{"inverse", "v", inverse, "@inverse(s): 1 / s of a constant of one element"},
     ValueFunction{"one_of", "v", one_of, "@one_of(s): 1 under the shape of s, which has one element"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
-    ValueFunction{
-        "as_tiles", "vvnn", as_tiles,
-        "@as_tiles(x, w, strides, pads): a transposed convolution whose windows stand side by side"},
+    ValueFunction{"as_tiles", "vvnn", as_tiles,
+                  "@as_tiles(x, w, strides, pads): a transposed convolution whose windows do not overlap"},
     ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
     ValueFunction{"lookup", "vvv", lookup,
                   "@lookup(x, i, w): the rows of w that x names, where i counts them"},

@@ -36,7 +36,7 @@ class Drawing {
     for (std::size_t i = 0; i < rank; ++i) base_.push_back(size());
     for (const Guard& guard : rule.guards) {
       if (guard.name == "boolean") booleans_.insert(guard.arguments[0].name);
-      if (guard.name == "octet") octets_.insert(guard.arguments[0].name);
+      if (guard.name == "int8") int8_.insert(guard.arguments[0].name);
       static const std::vector<std::string> kConstant = {"constant",     "bounded",  "number",  "positive",
                                                          "power_of_two", "moderate", "counts",  "all_true",
                                                          "all_false",    "one_axis", "all_zero"};
@@ -210,7 +210,7 @@ class Drawing {
 
   TermId make_variable(const std::string& name, const Use& use) {
     DType dtype = booleans_.contains(name) ? DType::Bool : dtype_for(use);
-    if (octets_.contains(name) && bits_of(dtype) != 8) dtype = chance(random_, 50) ? DType::I8 : DType::U8;
+    if (int8_.contains(name) && bits_of(dtype) != 8) dtype = chance(random_, 50) ? DType::I8 : DType::U8;
     const bool listed = example_.contents.contains(name);
     const bool integer_list =
         use.op != nullptr && is_integer(dtype) && (dtype != DType::I32 || listed) &&
@@ -348,7 +348,7 @@ class Drawing {
   Dims base_;
   std::vector<Type> inputs_;
   std::map<std::string, std::string> constants_;  // variable -> the guard that wants it constant
-  std::set<std::string> booleans_, octets_;
+  std::set<std::string> booleans_, int8_;
   std::map<std::string, std::int64_t> sizes_;
   std::map<std::string, TermId> variables_;
   std::map<std::string, Attribute> attributes_;

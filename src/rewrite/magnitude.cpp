@@ -12,7 +12,7 @@ namespace {
 using Operands = std::span<const Magnitude>;
 
 // Of a float type: its digits, its normal numbers, and what counts as bounded. Narrow types have no room for a lower
-// bound: a rule that folds there claims no digits anyway.
+// bound: a rule that folds there claims no precision anyway.
 struct Range {
   int digits;
   double smallest, largest;
@@ -55,7 +55,7 @@ std::optional<Magnitude> quotient(Operands a, const Range&) {
   if (a[1].zero) return std::nullopt;
   return Magnitude{a[0].low / a[1].high, a[0].high / a[1].low, a[0].zero, a[0].negative || a[1].negative};
 }
-// What cancels leaves a multiple of the last digit of the smaller one, or zero.
+// What cancels leaves a multiple of the last bit of the smaller one, or zero.
 std::optional<Magnitude> sum(Operands a, const Range& range) {
   const double low = std::min(a[0].low, a[1].low), high = a[0].high + a[1].high;
   if (!a[0].negative && !a[1].negative) return Magnitude{low, high, a[0].zero && a[1].zero, false};

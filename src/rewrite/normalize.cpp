@@ -192,7 +192,7 @@ DraftValue slice(Simplification& s) {
   return from_start && forwards ? s.addition.inputs[0] : DraftValue();
 }
 
-// Octets always have a zero point, so that rules know one form.
+// Int8 values always have a zero point, so that rules know one form.
 DraftValue dequantize(Simplification& s) {
   const Type& x = s.in(0).type;
   if (s.has(2) || !x.is_tensor() || bits_of(x.dtype) != 8 || !is_integer(x.dtype)) return {};
@@ -203,8 +203,8 @@ DraftValue dequantize(Simplification& s) {
   return {};
 }
 
-// Products of integers have none where it would be zero.
-DraftValue integer_product(Simplification& s) {
+// Integer matmuls have none where it would be zero.
+DraftValue integer_matmul(Simplification& s) {
   for (std::size_t i : {2, 3}) {
     if (s.has(i) && all_are(s, i, 0).valid()) s.addition.inputs[i] = DraftValue();
   }
@@ -254,8 +254,8 @@ const std::map<std::string_view, Simplifier>& simplifiers() {
       {"Tile", tile},
       {"Slice", slice},
       {"DequantizeLinear", dequantize},
-      {"MatMulInteger", integer_product},
-      {"ConvInteger", integer_product},
+      {"MatMulInteger", integer_matmul},
+      {"ConvInteger", integer_matmul},
   };
   return kTable;
 }

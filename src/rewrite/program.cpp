@@ -196,7 +196,7 @@ bool Program::all_constant(const egraph::ENode& node) const {
          std::ranges::all_of(node.children, [&](ClassId child) { return facts(child).constant; });
 }
 
-// Filters are widened, whatever their size: they are read at every place of a picture.
+// Filters are widened, whatever their size: they are read at every position of a feature map.
 bool Program::stays_bytes(const OpDef& def, const ClassFacts& facts,
                           std::span<const ClassId> operands) const {
   if (std::ranges::any_of(operands, [&](ClassId id) { return this->facts(id).stays_bytes; })) return true;

@@ -1,6 +1,6 @@
 #include "rewrite/rewrite.h"
 
-#include "rewrite/merge_products.h"
+#include "rewrite/merge_matmuls.h"
 #include "rewrite/normalize.h"
 #include "rewrite/saturate.h"
 #include "support/text.h"
@@ -68,9 +68,9 @@ class Rewriter {
       Draft merged(fold, options_.budget, log);
       Normalizer last(merged, untouched);
       inputs_of(graph, merged);
-      XYNTRA_TRY(Merged products, merge_products(cheapest, chosen.outputs, last, merged));
-      for (RuleUse& use : products.uses) certificate_.push_back(std::move(use));
-      result = merged.finish(graph, products.outputs);
+      XYNTRA_TRY(Merged matmuls, merge_matmuls(cheapest, chosen.outputs, last, merged));
+      for (RuleUse& use : matmuls.uses) certificate_.push_back(std::move(use));
+      result = merged.finish(graph, matmuls.outputs);
     } else {
       result = cheapest.finish(graph, chosen.outputs);
     }

@@ -3,7 +3,7 @@
 //   normalise          one spelling for what can be said in many; constants folded, equal nodes one node
 //   saturate           rule tables over an e-graph, within limits that count
 //   extract            the cheapest program, in integer costs
-//   merge              parallel products over one operand become one product (named passes, in this order)
+//   merge              parallel matmuls over one operand become one matmul (named passes, in this order)
 //   normalise again    constants that rules made are folded
 //
 // Inputs and outputs keep their names, types and order. Subgraphs of control flow are rewritten on their own.
@@ -33,7 +33,7 @@ struct RewriteOptions {
   bool enabled = true;  // off: only what the evaluator would do anyway, constants and dead code
   bool allow_reassociating = true;
   bool allow_precision_changing = false;
-  bool integer_units = false;  // products of 8 bit integers cost less than those of floats, else more
+  bool integer_units = false;  // int8 GEMMs cost less than those of floats, else more
   RewriteLimits limits;
   std::vector<UserRule> user_rules;
   const Budget* budget = nullptr;  // its time is looked at; may be null

@@ -45,14 +45,14 @@ bool is_level_name(std::string_view text) {
   });
 }
 
-// "level NAME ARCHITECTURE needs FEATURE…", "level NAME ARCHITECTURE processor HASH"
+// "level NAME ARCHITECTURE needs FEATURE…", "level NAME ARCHITECTURE cpu HASH"
 Result<ArtifactLevel> parse_level(const std::vector<std::string_view>& words, std::size_t number) {
   if (words.size() < 4 || !is_level_name(words[1])) return bad_line(number, "expected a level");
   ArtifactLevel level{std::string(words[1]), std::string(words[2]), {}, {}};
   if (words[3] == "needs") {
     level.features.assign(words.begin() + 4, words.end());
-  } else if (words[3] == "processor" && words.size() == 5 && is_digest(words[4])) {
-    level.processor = words[4];
+  } else if (words[3] == "cpu" && words.size() == 5 && is_digest(words[4])) {
+    level.cpu = words[4];
   } else {
     return bad_line(number, "expected what the level needs");
   }
@@ -61,7 +61,7 @@ Result<ArtifactLevel> parse_level(const std::vector<std::string_view>& words, st
 
 bool runs_here(const ArtifactLevel& level, std::span<const std::string_view> has) {
   if (level.architecture != host_architecture()) return false;
-  if (!level.processor.empty()) return level.processor == host_processor();
+  if (!level.cpu.empty()) return level.cpu == host_cpu();
   return std::ranges::all_of(
       level.features, [&has](const std::string& need) { return std::ranges::find(has, need) != has.end(); });
 }
@@ -76,11 +76,11 @@ std::string print_manifest(const ArtifactManifest& manifest) {
   std::string text = "xyn " + std::to_string(kArtifactFormat) + "\nversion " + manifest.version + "\n";
   for (const ArtifactLevel& level : manifest.levels) {
     text += "level " + level.name + " " + level.architecture;
-    if (level.processor.empty()) {
+    if (level.cpu.empty()) {
       text += " needs";
       for (const std::string& feature : level.features) text += " " + feature;
     } else {
-      text += " processor " + level.processor;
+      text += " cpu " + level.cpu;
     }
     text += "\n";
   }
@@ -133,7 +133,7 @@ std::string entry_of_level(const ArtifactLevel& level, std::string_view what) {
   return "levels/" + level.name + "/" + std::string(what);
 }
 
-std::string host_processor() { return sha256_hex(host_identity()); }
+std::string host_cpu() { return sha256_hex(host_identity()); }
 
 Result<std::shared_ptr<const Artifact>> Artifact::open(const std::string& path) {
   XYNTRA_TRY(const auto file, MappedFile::open(path));
@@ -175,11 +175,11 @@ Result<const ArtifactLevel*> Artifact::level_for_this_machine() const {
   std::vector<std::string> levels;
   for (const ArtifactLevel& level : manifest_.levels) {
     levels.push_back(level.name + " (" + level.architecture +
-                     (level.processor.empty() ? "" : ", one kind of processor only") + ")");
+                     (level.cpu.empty() ? "" : ", one kind of CPU only") + ")");
   }
   Error error;
   error.error_class = ErrorClass::Device;
-  error.message = "the artifact has no code for this processor; it has " + joined(levels, ", ");
+  error.message = "the artifact has no code for this CPU; it has " + joined(levels, ", ");
   error.hint = "compile it again with --cpu generic, or for a list such as avx2,avx512";
   return failure(std::move(error));
 }

@@ -11,8 +11,8 @@
 //
 //   xyn 1                                                      the format
 //   version 0.1.0                                              who wrote it
-//   level avx2 x86_64 needs avx2 fma f16c                      best first; the first that this processor can run is taken
-//   level native x86_64 processor 7d5f…                        for just one kind of processor: the hash of its identity
+//   level avx2 x86_64 needs avx2 fma f16c                      best first; the first that this CPU can run is taken
+//   level native x86_64 cpu 7d5f…                              for just one kind of CPU: the hash of its identity
 //   input ids below 30522                                      for who makes inputs up
 //   file levels/avx2/program 9f86…                             SHA-256 of every entry
 //
@@ -36,7 +36,7 @@ struct ArtifactLevel {
   std::string name;  // "avx2"
   std::string architecture;  // "x86_64"
   std::vector<std::string> features;  // that it needs
-  std::string processor;  // where not empty: the hash of the only kind of processor that it is for
+  std::string cpu;  // where not empty: the hash of the only kind of CPU that it is for
 };
 
 struct ArtifactManifest {
@@ -50,7 +50,7 @@ std::string print_manifest(const ArtifactManifest& manifest);
 Result<ArtifactManifest> parse_manifest(std::string_view text);
 
 std::string entry_of_level(const ArtifactLevel& level, std::string_view what);  // "levels/avx2/code"
-std::string host_processor();  // hash of host_identity()
+std::string host_cpu();  // hash of host_identity()
 
 class Artifact {
  public:

@@ -6,7 +6,7 @@ namespace xyntra {
 
 Status check_donated(const DonatedInput& donated, const Tensor& input, const std::string& name) {
   if (donated.axis >= input.dims().size() || bits_of(input.dtype()) % 8 != 0)
-    return usage_error("input '" + name + "' cannot be given away");
+    return usage_error("input '" + name + "' cannot be donated");
   Dims whole = input.dims();
   const std::int64_t rows = std::exchange(whole[donated.axis], donated.capacity);
   if (rows > donated.capacity) {
@@ -15,11 +15,11 @@ Status check_donated(const DonatedInput& donated, const Tensor& input, const std
   }
   XYNTRA_TRY(const std::int64_t bytes, byte_size(input.dtype(), whole));
   if (donated.memory.size() != static_cast<std::size_t>(bytes)) {
-    return usage_error("input '" + name + "' is given away with " + std::to_string(donated.memory.size()) +
+    return usage_error("input '" + name + "' is donated with " + std::to_string(donated.memory.size()) +
                        " bytes; " + std::to_string(donated.capacity) + " rows take " + std::to_string(bytes));
   }
   if (!is_aligned_for(input.dtype(), donated.memory))
-    return usage_error("input '" + name + "' is given away with memory that is not aligned for its elements");
+    return usage_error("input '" + name + "' is donated with memory that is not aligned for its elements");
   return {};
 }
 

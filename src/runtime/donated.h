@@ -1,4 +1,4 @@
-// Inputs that a caller gives away together with memory for more rows, such as a cache of keys and values.
+// Inputs that a caller donates together with memory for more rows, such as a KV cache.
 #pragma once
 
 #include "types/tensor.h"

@@ -36,8 +36,8 @@ class RunContext::State {
     const ThreadPool::Shift shift(code_.pool());
     SymbolBindings sizes;
     XYNTRA_CHECK_OK(learn_sizes(*program_, inputs, sizes));
-    XYNTRA_TRY(const ExtendedInputs::Gifts gifts, extended_.gifts_of(donated, inputs));
-    XYNTRA_CHECK_OK(extended_.find_room(gifts, sizes));
+    XYNTRA_TRY(const ExtendedInputs::Donations donations, extended_.donations_of(donated, inputs));
+    XYNTRA_CHECK_OK(extended_.find_room(donations, sizes));
     XYNTRA_CHECK_OK(memory_.bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
     if (driver_) driver_->begin(times != nullptr, donated);
@@ -46,8 +46,8 @@ class RunContext::State {
       memory_.data[program.inputs[i]] = inputs[i];
       if (inputs[i].kind != Datum::Kind::Tensor) continue;
       if (extended_.contains(program.inputs[i])) continue;
-      if (gifts[i] != nullptr) {
-        XYNTRA_TRY(kept[i], dense_copy(*gifts[i], inputs[i].tensor, options_.budget));
+      if (donations[i] != nullptr) {
+        XYNTRA_TRY(kept[i], dense_copy(*donations[i], inputs[i].tensor, options_.budget));
         memory_.data[program.inputs[i]] = Datum::of(kept[i]);
       } else {
         kept[i] = inputs[i].tensor.aligned();
@@ -57,7 +57,7 @@ class RunContext::State {
     memory_.forget_results();
     for (std::size_t i = 0; i < memory.size(); ++i)
       XYNTRA_CHECK_OK(write_to(program.outputs.at(i), memory[i]));
-    XYNTRA_CHECK_OK(extended_.place(gifts, inputs, memory, memory_));
+    XYNTRA_CHECK_OK(extended_.place(donations, inputs, memory, memory_));
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
       const ProgramStep& step = program.steps[s];

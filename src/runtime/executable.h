@@ -46,7 +46,7 @@ class RunContext {
   // as many as the output has are an error, before anything is run where the size is known then. It must not overlap
   // inputs. Such results borrow that memory, the others have their own.
   // Results that extend a donated input are written in its memory where there is room, and come back as all of it; where
-  // there is none, or the input was not given away, it is copied first, which is counted.
+  // there is none, or the input was not donated, it is copied first, which is counted.
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr,
                                  std::span<const std::span<std::byte>> memory = {},
                                  std::span<DonatedInput> donated = {});

@@ -9,17 +9,17 @@ ExtendedInputs::ExtendedInputs(const LaunchProgram& program) : program_(program)
   for (const ProgramExtension& extension : program_.extensions) extended_.insert(extension.input);
 }
 
-Result<ExtendedInputs::Gifts> ExtendedInputs::gifts_of(std::span<DonatedInput> donated,
-                                                       std::span<const Datum> inputs) const {
-  Gifts gifts(inputs.size(), nullptr);
+Result<ExtendedInputs::Donations> ExtendedInputs::donations_of(std::span<DonatedInput> donated,
+                                                               std::span<const Datum> inputs) const {
+  Donations donations(inputs.size(), nullptr);
   for (DonatedInput& one : donated) {
     one.in_place = false;
     const std::string& name = program_.values[program_.inputs.at(one.input)].name;
-    if (inputs[one.input].kind != Datum::Kind::Tensor || std::exchange(gifts[one.input], &one) != nullptr)
-      return usage_error("input '" + name + "' is given away twice, or is no tensor");
+    if (inputs[one.input].kind != Datum::Kind::Tensor || std::exchange(donations[one.input], &one) != nullptr)
+      return usage_error("input '" + name + "' is donated twice, or is no tensor");
     XYNTRA_CHECK_OK(check_donated(one, inputs[one.input].tensor, name));
   }
-  return gifts;
+  return donations;
 }
 
 std::size_t ExtendedInputs::position_of(ProgramValueId input) const {
@@ -28,22 +28,24 @@ std::size_t ExtendedInputs::position_of(ProgramValueId input) const {
 }
 
 // How much room is left in the memory of inputs that grow alike: their kernels are the same. It is theirs if all were
-// given away and none is full.
-Status ExtendedInputs::find_room(const Gifts& gifts, SymbolBindings& sizes) {
+// donated and none is full.
+Status ExtendedInputs::find_room(const Donations& donations, SymbolBindings& sizes) {
   std::map<std::string, const DonatedInput*> first;
   SymbolBindings rooms;
   for (const ProgramExtension& extension : program_.extensions) {
     XYNTRA_TRY(const std::int64_t rows,
                program_.values[extension.output].shape[extension.axis].evaluate(sizes));
-    const DonatedInput* gift = gifts[position_of(extension.input)];
-    auto [seen, fresh] = first.try_emplace(extension.room, gift);
-    auto [room, unused] = rooms.try_emplace(extension.room, gift == nullptr ? -1 : gift->capacity - rows);
-    if (gift == nullptr) {
+    const DonatedInput* donation = donations[position_of(extension.input)];
+    auto [seen, fresh] = first.try_emplace(extension.room, donation);
+    auto [room, unused] =
+        rooms.try_emplace(extension.room, donation == nullptr ? -1 : donation->capacity - rows);
+    if (donation == nullptr) {
       room->second = -1;
-    } else if (!fresh && seen->second != nullptr && seen->second->capacity != gift->capacity) {
+    } else if (!fresh && seen->second != nullptr && seen->second->capacity != donation->capacity) {
       return usage_error("inputs that grow alike need the same capacity: '" +
-                         program_.values[extension.input].name + "' has " + std::to_string(gift->capacity) +
-                         ", '" + program_.values[program_.inputs[seen->second->input]].name + "' has " +
+                         program_.values[extension.input].name + "' has " +
+                         std::to_string(donation->capacity) + ", '" +
+                         program_.values[program_.inputs[seen->second->input]].name + "' has " +
                          std::to_string(seen->second->capacity));
     }
   }
@@ -57,8 +59,9 @@ Status ExtendedInputs::find_room(const Gifts& gifts, SymbolBindings& sizes) {
 
 // Where the result is made: in the memory of the input that it extends, or in memory of its own that the input is copied
 // to.
-Status ExtendedInputs::place_one(const ProgramExtension& extension, DonatedInput* gift, const Tensor& input,
-                                 std::span<const std::span<std::byte>> memory, RunMemory& run) const {
+Status ExtendedInputs::place_one(const ProgramExtension& extension, DonatedInput* donation,
+                                 const Tensor& input, std::span<const std::span<std::byte>> memory,
+                                 RunMemory& run) const {
   const ProgramValue& output = program_.values[extension.output];
   XYNTRA_TRY(Dims dims, run.dims_of(output));
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -66,12 +69,12 @@ Status ExtendedInputs::place_one(const ProgramExtension& extension, DonatedInput
     if (d == extension.axis ? size > dims[d] : size != dims[d])
       return bad_model("'" + output.name + "' cannot extend an input of this size");
   }
-  if (gift != nullptr && in_place_.count(extension.room)) {
-    dims[extension.axis] = gift->capacity;
-    run.pointers[extension.input] = gift->memory.data();
-    XYNTRA_TRY(Tensor whole, Tensor::borrow(output.dtype, std::move(dims), gift->memory, nullptr));
+  if (donation != nullptr && in_place_.count(extension.room)) {
+    dims[extension.axis] = donation->capacity;
+    run.pointers[extension.input] = donation->memory.data();
+    XYNTRA_TRY(Tensor whole, Tensor::borrow(output.dtype, std::move(dims), donation->memory, nullptr));
     run.data[extension.output] = Datum::of(std::move(whole));
-    gift->in_place = true;
+    donation->in_place = true;
     return {};
   }
   XYNTRA_TRY(const std::int64_t bytes, byte_size(output.dtype, dims));
@@ -84,8 +87,9 @@ Status ExtendedInputs::place_one(const ProgramExtension& extension, DonatedInput
     XYNTRA_TRY(block, run.result_block(extension.output, bytes));
     to = {block.get(), static_cast<std::size_t>(bytes)};
   }
-  const auto from = gift != nullptr ? std::span<const std::byte>(gift->memory) : input.bytes();
-  copy_rows(input, extension.axis, {from, gift != nullptr ? gift->capacity : input.dims()[extension.axis]},
+  const auto from = donation != nullptr ? std::span<const std::byte>(donation->memory) : input.bytes();
+  copy_rows(input, extension.axis,
+            {from, donation != nullptr ? donation->capacity : input.dims()[extension.axis]},
             {to, dims[extension.axis]});
   run.pointers[extension.input] = to.data();
   XYNTRA_TRY(Tensor made, Tensor::borrow(output.dtype, std::move(dims), to, std::move(block)));
@@ -94,11 +98,11 @@ Status ExtendedInputs::place_one(const ProgramExtension& extension, DonatedInput
   return {};
 }
 
-Status ExtendedInputs::place(const Gifts& gifts, std::span<const Datum> inputs,
+Status ExtendedInputs::place(const Donations& donations, std::span<const Datum> inputs,
                              std::span<const std::span<std::byte>> memory, RunMemory& run) const {
   for (const ProgramExtension& extension : program_.extensions) {
     const std::size_t position = position_of(extension.input);
-    XYNTRA_CHECK_OK(place_one(extension, gifts[position], inputs[position].tensor, memory, run));
+    XYNTRA_CHECK_OK(place_one(extension, donations[position], inputs[position].tensor, memory, run));
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// Inputs that results extend, such as a cache of keys and values: a result is written behind its input where that was given
-// away with room for it (donated.h); elsewhere the input is copied to the result's memory first.
+// Inputs that results extend, such as a KV cache: a result appends its rows to its input in place where that was donated
+// with room for it (donated.h); elsewhere the input is copied to the result's memory first.
 #pragma once
 
 #include <set>
@@ -16,17 +16,17 @@ class ExtendedInputs {
 
   bool contains(ProgramValueId input) const { return extended_.contains(input); }
 
-  using Gifts = std::vector<DonatedInput*>;  // by input; null where it was not given away
-  Result<Gifts> gifts_of(std::span<DonatedInput> donated, std::span<const Datum> inputs) const;
+  using Donations = std::vector<DonatedInput*>;  // by input; null where it was not donated
+  Result<Donations> donations_of(std::span<DonatedInput> donated, std::span<const Datum> inputs) const;
   // Binds the sizes that say how much room there is.
-  Status find_room(const Gifts& gifts, SymbolBindings& sizes);
+  Status find_room(const Donations& donations, SymbolBindings& sizes);
   // Where each result is made. `memory`: of the caller's, by output.
-  Status place(const Gifts& gifts, std::span<const Datum> inputs,
+  Status place(const Donations& donations, std::span<const Datum> inputs,
                std::span<const std::span<std::byte>> memory, RunMemory& run) const;
 
  private:
   std::size_t position_of(ProgramValueId input) const;
-  Status place_one(const ProgramExtension& extension, DonatedInput* gift, const Tensor& input,
+  Status place_one(const ProgramExtension& extension, DonatedInput* donation, const Tensor& input,
                    std::span<const std::span<std::byte>> memory, RunMemory& run) const;
 
   const LaunchProgram& program_;

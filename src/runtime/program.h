@@ -64,7 +64,7 @@ struct ProgramAssumption {
   Dim equals;
 };
 
-// A result that is an input with more rows behind it: it is made in the input's memory, which has room for `room` rows
+// A result that is an input with rows appended: it is made in the input's memory, which has room for `room` rows
 // more than the result takes. The size is bound when the program runs.
 struct ProgramExtension {
   ProgramValueId input = kNoValue, output = kNoValue;

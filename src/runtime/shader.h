@@ -23,7 +23,7 @@ struct ShaderPhase {
   std::string entry;
   Dim items;
   std::int64_t items_per_group = 1;
-  Dim turns = 0;  // of all loops of an invocation, at most
+  Dim iterations = 0;  // of all loops of an invocation, at most
   std::vector<std::uint32_t> bindings = {};  // numbers of the storage bindings that it uses
 };
 

@@ -157,7 +157,7 @@ class LayoutChooser {
                           {Way::Blocked, blocked_ns},
                           {Way::Plain, plain_ns},
                           "channels of " + std::to_string(region.pictures.size()) +
-                              (region.pictures.size() == 1 ? " picture" : " pictures") + " between " +
+                              (region.pictures.size() == 1 ? " feature map" : " feature maps") + " between " +
                               std::to_string(region.groups.size()) + " groups"};
       if (plain_ns < blocked_ns) {
         std::swap(choice.taken, choice.other);

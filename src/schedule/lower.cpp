@@ -221,7 +221,7 @@ constexpr ScheduleEntry kSchedules[] = {
     {"tiles", lower_tiles_main, true},
     {"attention", lower_blocks, true, true, true},
     {"stages", lower_stages},
-    {"side by side", lower_stages},
+    {"horizontal", lower_stages},
     {"view", lower_stages},
 };
 

@@ -60,7 +60,7 @@ Stmt lower_split(Lowering& lowering, const PartProducts& products) {
     operands.push_back({pair, {Expr::index(side), Expr::index(0)}, {}});
   }
   Stmt body = Stmt::block({Stmt::loop(LoopKind::Vector, lane, Stmt::block(std::move(kept))),
-                           Stmt::call(Intrinsic::SplitPairs, std::move(operands))});
+                           Stmt::call(Intrinsic::SplitBf16x3, std::move(operands))});
   const bool whole = last.is_constant() && last.constant() % kTileRows == 0;
   if (!whole) body = Stmt::branch(rows.back() < Expr::size(last), std::move(body));
   for (VarId loop : {row, block, stretch}) body = Stmt::loop(LoopKind::Serial, loop, std::move(body));

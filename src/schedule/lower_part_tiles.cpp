@@ -114,7 +114,7 @@ Stmt PartTiles::multiply(const Product& product, const Expr& block, const Row& r
       const Expr turn = block * Expr::index(product.steps) + step;
       const Expr own = turn * Expr::index(lines) + Expr::index(line);
       body.push_back(
-          Stmt::call(Intrinsic::PrefetchFar, {panels(Expr::index(1), {zero, zero, zero, own, zero})}));
+          Stmt::call(Intrinsic::PrefetchL2, {panels(Expr::index(1), {zero, zero, zero, own, zero})}));
     };
     std::int64_t done = 0;
     PartProduct before{-1, -1};
@@ -233,7 +233,7 @@ Stmt PartTiles::store_parts(kir::BufferId target, std::vector<Expr> place, const
   }
   for (std::int64_t side = 0; side < kPartAcross; ++side)
     operands.push_back({pair_, {Expr::index(side), Expr::index(0)}, {}});
-  return Stmt::call(Intrinsic::SplitPairs, std::move(operands));
+  return Stmt::call(Intrinsic::SplitBf16x3, std::move(operands));
 }
 
 std::vector<Stmt> PartTiles::pack() { return {pack(blocks_.parts->keys), pack(blocks_.parts->values)}; }

@@ -349,7 +349,7 @@ Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) 
     kir::Operand place{lowering_.placed(load->buffer), {}, {}};
     for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
     statements.push_back(
-        Stmt::call(ahead_.far ? kir::Intrinsic::PrefetchFar : kir::Intrinsic::Prefetch, {std::move(place)}));
+        Stmt::call(ahead_.far ? kir::Intrinsic::PrefetchL2 : kir::Intrinsic::Prefetch, {std::move(place)}));
   }
   statements.push_back(std::move(vector));
   return Stmt::block(std::move(statements));

@@ -431,7 +431,7 @@ class TilesLowering {
       Expr panel = lowering_.body(form_.b, bound).value;
       const auto pairs = static_cast<std::int64_t>(
           pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape));
-      made.push_back(Stmt::call(near.panels ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
+      made.push_back(Stmt::call(near.panels ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsL2,
                                 {right(v), place(kir::BufferId(panel->buffer.index), te::index_of(*panel)),
                                  number(pairs_loaded()), number(depth_), number(pairs), number(1)}));
     }
@@ -449,7 +449,7 @@ class TilesLowering {
       Expr count = along[u].rows.defined() ? along[u].rows : Expr::index(kRows);
       if (load) {
         made.push_back(Stmt::call(
-            near.rows ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsFar,
+            near.rows ? Intrinsic::TileLoadRows : Intrinsic::TileLoadRowsL2,
             {left(u), place(kir::BufferId(rows->buffer.index), te::index_of(*rows)), number(count),
              number(depth), number(static_cast<std::int64_t>(tile_.dimension)), number(tile_.step)}));
       }
@@ -474,8 +474,7 @@ class TilesLowering {
         std::vector<Expr> index = te::index_of(*panel);
         index[pair_dimension(lowering_.kernel().buffer(kir::BufferId(panel->buffer.index)).shape)] =
             block.turn * Expr::index(kPairs / block.sharing) + Expr::index(i);
-        made.push_back(
-            Stmt::call(Intrinsic::PrefetchFar, {place(kir::BufferId(panel->buffer.index), index)}));
+        made.push_back(Stmt::call(Intrinsic::PrefetchL2, {place(kir::BufferId(panel->buffer.index), index)}));
       }
     }
   }

@@ -42,10 +42,10 @@ struct VectorUnit {
     return down(height) * across(panels) + waiting;
   }
 };
-constexpr VectorUnit kPairsOfBf16{Intrinsic::MultiplyPairsBf16, 1, 16, 2, 14, true};
-constexpr VectorUnit kQuadsOfBf16{Intrinsic::MultiplyQuadsBf16, 2, 2, 4, 6, false};
-constexpr VectorUnit kQuadsOfBytes{Intrinsic::MultiplyQuadsI8, 1, 16, 4, 14, true};
-constexpr VectorUnit kOctetsOfBytes{Intrinsic::MultiplyOctetsI8, 2, 2, 8, 6, false};
+constexpr VectorUnit kPairsOfBf16{Intrinsic::Dot2Bf16, 1, 16, 2, 14, true};
+constexpr VectorUnit kQuadsOfBf16{Intrinsic::MmlaBf16, 2, 2, 4, 6, false};
+constexpr VectorUnit kQuadsOfBytes{Intrinsic::Dot4I8, 1, 16, 4, 14, true};
+constexpr VectorUnit kOctetsOfBytes{Intrinsic::MmlaI8, 2, 2, 8, 6, false};
 
 class VectorTiles {
  public:

@@ -149,7 +149,7 @@ std::optional<ProductForm> product_form(const Formula& formula) {
   return std::nullopt;
 }
 
-// Part p of a number, as te has it: what a kernel makes of it is split_pairs.
+// Part p of a number, as te has it: what a kernel makes of it is split_bf16x3.
 Expr part_number(const Expr& x, const Expr& p) {
   auto narrow = [](const Expr& wide) { return te::cast(DType::BF16, wide); };
   auto wide = [](const Expr& small) { return te::cast(DType::F32, small); };

@@ -6,7 +6,7 @@
 //   t[p, m, k] = part p of a[m, k];  y[m, n] = sum(k, p, q) f32(t[p, m, k]) * f32(u[n, q, k])             p + q < 3
 //
 // u lies in panels as tiles read them, u[n/16, q, stretch of k, k/32, k%16, n%16*2 + k/16%2]: element j of a row stands beside j + 16, as
-// vectors split them (kir::Intrinsic::SplitPairs). Sums are as good as those of f32, but what is not finite, or larger than
+// vectors split them (kir::Intrinsic::SplitBf16x3). Sums are as good as those of f32, but what is not finite, or larger than
 // 2^100, gives other results, and numbers below 2^-110 lose digits: the schedule is precision-changing, and is taken only where it
 // was asked for.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace xyntra {
 
-inline constexpr std::string_view kParts = "parts";  // the schedule's name
+inline constexpr std::string_view kParts = "bf16x3";  // the schedule's name
 
 // The operand that holds the weights of the formula's product, and the one of its two dimensions that is summed along.
 struct PartWeights {

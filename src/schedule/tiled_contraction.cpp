@@ -17,7 +17,7 @@ TiledContraction::TiledContraction(Lowering& lowering_to, const te::Stage& stage
       roles(std::move(roles_in)),
       fused(schedule.exactness != Exactness::Exact && is_float(stage.body.dtype())),
       tiling(lowering, stage, roles, schedule, fused) {
-  if (std::ranges::find(schedule.knobs, kSkipBorder, &Knob::name) != schedule.knobs.end())
+  if (std::ranges::find(schedule.knobs, kSkipPadding, &Knob::name) != schedule.knobs.end())
     border = window_border(lowering, stage, roles.row_factor);
   if (!skips_border()) border.reset();
 }

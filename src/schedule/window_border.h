@@ -3,7 +3,7 @@
 //   y[p] = sum(u < 3) x[p + u - 1] * w[u]        the first p has nothing at u = 0, the last nothing at u = 2
 //
 // Outside is zero, and a product with it adds nothing unless the weight is infinite or NaN: where a schedule says that
-// weights are finite (kSkipBorder), such products are left out, and no picture with a border is made. A tile takes some p
+// weights are finite (kSkipPadding), such products are left out, and no picture with a border is made. A tile takes some p
 // in a row; where all of them lie inside for a u depends on the tile: those at either end have fewer.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace xyntra {
 
-inline constexpr std::string_view kSkipBorder = "skip_border";  // a knob
+inline constexpr std::string_view kSkipPadding = "skip_padding";  // a knob
 
 struct WindowBorder {
   // index = turn * step + offset * spread + first, inside where 0 <= index < extent

@@ -1,4 +1,4 @@
-// The inner part of SHA-256, block by block: in C++ for any machine, and with the processor's own instructions where it has
+// The inner part of SHA-256, block by block: in C++ for any machine, and with the CPU's own instructions where it has
 // them, ten times as fast. Weights of gigabytes are named by their hashes.
 #pragma once
 
@@ -17,7 +17,7 @@ extern const std::array<std::uint32_t, 64> kSha256Constants;  // one per round
 // `blocks` holds whole blocks.
 void compress_portably(Sha256State& state, std::span<const std::byte> blocks);
 
-bool has_sha256_instructions();  // of this processor, that this build knows
+bool has_sha256_instructions();  // of this CPU, that this build knows
 void compress_by_instructions(Sha256State& state,
                               std::span<const std::byte> blocks);  // only where there are any
 

@@ -19,7 +19,7 @@ constexpr std::uint16_t kDosTime = 12 << 11,
                         kDosDate = 1 << 5 | 1;  // 1980-01-01, 12:00: content alone decides
 constexpr std::size_t kMostEntries = 65534, kLongestEntryName = 1024;
 
-// ---- CRC-32, eight bytes a turn
+// ---- CRC-32, eight bytes an iteration
 
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 constexpr CrcTables make_crc_tables() {

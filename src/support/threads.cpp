@@ -139,7 +139,7 @@ class ThreadPool::Crew {
         std::min<std::int64_t>(loop.chunks() - 1, static_cast<std::int64_t>(workers_.size()));
     loop.share(std::span(cursors_).first(static_cast<std::size_t>(helpers) + 1));
     loop_ = &loop;
-    turn_.fetch_add(1);
+    generation_.fetch_add(1);
     wake(helpers);
     loop.work(0);
     loop_ = nullptr;  // who comes from now on finds nothing to do
@@ -181,7 +181,7 @@ class ThreadPool::Crew {
     std::uint64_t seen = 0;
     for (;;) {
       // Loops follow one another closely: who waits a little on his feet is there when the next one comes.
-      auto called = [&] { return stopping_.load() || turn_.load() != seen; };
+      auto called = [&] { return stopping_.load() || generation_.load() != seen; };
       spin(called);
       if (!called()) {
         std::unique_lock lock(mutex_);
@@ -190,7 +190,7 @@ class ThreadPool::Crew {
         asleep_.fetch_sub(1);
       }
       if (stopping_.load()) return;
-      seen = turn_.load();
+      seen = generation_.load();
       working_.fetch_add(1);
       if (Loop* loop = loop_.load(); loop != nullptr) loop->work(own);
       if (working_.fetch_sub(1) == 1) working_.notify_one();
@@ -230,7 +230,7 @@ class ThreadPool::Crew {
   std::mutex mutex_;  // for going to sleep
   std::condition_variable wake_;
   // Each of those that are written during a loop has a cache line of its own.
-  alignas(64) std::atomic<std::uint64_t> turn_{0};
+  alignas(64) std::atomic<std::uint64_t> generation_{0};
   std::atomic<Loop*> loop_{nullptr};
   std::atomic<bool> stopping_{false};
   std::atomic<int> asleep_{0};

@@ -1,4 +1,4 @@
-// Which instruction set extensions the processor has, and the operating system lets us use.
+// Which instruction set extensions the CPU has, and the operating system lets us use.
 #include "target/target.h"
 #include "target/tiles.h"
 
@@ -68,7 +68,7 @@ std::vector<std::string_view> host_features() {
   return found;
 }
 
-// Intel's processors were measured to take two cycles for a product of bf16 pairs, and half a cycle for one of f32.
+// Intel's CPUs were measured to take two cycles for a dot2 of bf16, and half a cycle for an fma of f32.
 std::vector<std::string_view> slow_host_features() {
   constexpr unsigned kGenu = 0x756e6547;  // of GenuineIntel
   if (cpuid(0).ebx == kGenu) return {"avx512bf16"};

@@ -82,7 +82,7 @@ struct Target {
 std::span<const Target> targets();  // in the order of targets.def
 Result<const Target*> find_target(std::string_view name);  // Usage error with the nearest name
 
-// The instruction set extensions of this processor that the tables ask for, spelled as there.
+// The instruction set extensions of this CPU that the tables ask for, spelled as there.
 std::vector<std::string_view> host_features();
 // Those of them that are slower than what does without.
 std::vector<std::string_view> slow_host_features();
@@ -92,7 +92,7 @@ const Target& host_target();  // for all features but the slow ones
 bool runs_on_host(const Target& target);  // a CPU table all of whose features are there, slow or not
 
 std::string_view host_architecture();  // "x86_64", "aarch64"
-// This kind of processor, with everything that code made for it may use: the same text, the same code.
+// This kind of CPU, with everything that code made for it may use: the same text, the same code.
 std::string host_identity();
 
 }  // namespace xyntra

@@ -13,7 +13,7 @@ constexpr std::int64_t kCheapWork = 4;     // recomputed rather than kept, even 
 constexpr std::int64_t kMathWork = 16;     // an exp or an erf against an addition
 constexpr std::size_t kCheapReaders = 4;
 constexpr std::int64_t kWideningWork =
-    8;  // of a panel of a product, or of rows that are looked up: few make an element again
+    8;  // of a panel of a matmul, or of rows that are looked up: few make an element again
 
 std::int64_t work_of_node(const ExprNode& node) {
   switch (kind_of(node.op)) {
@@ -161,7 +161,7 @@ class Fuser {
     return true;
   }
 
-  // One that covers the buffer, or several side by side along one dimension, first to last.
+  // One that covers the buffer, or several concatenated along one dimension, first to last.
   static bool cover_together(const std::vector<PositionMap>& maps, const Shape& shape) {
     if (maps.size() == 1) return maps[0].covers(shape);
     std::optional<std::size_t> along;
@@ -182,12 +182,12 @@ class Fuser {
     return next == shape[*along];
   }
 
-  // Turns of all loops of a stage.
-  Dim turns_of(const Stage& stage) const {
-    Dim turns = 1;
-    for (VarId axis : stage.axes) turns = turns * formula_.variable(axis).extent;
-    for (VarId axis : stage.reduction) turns = turns * formula_.variable(axis).extent;
-    return turns;
+  // Iterations of all loops of a stage.
+  Dim iterations_of(const Stage& stage) const {
+    Dim iterations = 1;
+    for (VarId axis : stage.axes) iterations = iterations * formula_.variable(axis).extent;
+    for (VarId axis : stage.reduction) iterations = iterations * formula_.variable(axis).extent;
+    return iterations;
   }
 
   bool worth_inlining(BufferId id, const std::vector<std::size_t>& writers, const Readers& readers) const {
@@ -207,17 +207,17 @@ class Fuser {
       return classify(formula_, formula_.stages[s]) == WorkShape::Gather;
     });
     for (std::size_t s : readers.stages) {
-      // A choice per element inside the innermost loop of a product costs more than a copy, and so does a place that is data.
+      // A choice per element inside the innermost loop of a matmul costs more than a copy, and so does a place that is data.
       if ((joined || looked_up) && classify(formula_, formula_.stages[s]) >= WorkShape::Window) return false;
     }
     if (work == 0) return !readers.in_scan || !joined;
     if (readers.in_scan || buffer.role == BufferRole::Output) return false;
     if (work <= kCheapWork && readers.loads.size() <= kCheapReaders) return true;
     if (work <= kWideningWork && writers.size() == 1 &&
-        (is_looked_up(readers) || is_widened_by_product(writers[0], readers)))
+        (is_looked_up(readers) || is_widened_by_matmul(writers[0], readers)))
       return true;
     if (readers.loads.size() != 1) return false;
-    return turns_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
+    return iterations_of(formula_.stages[readers.stages[0]]) == product(buffer.shape);
   }
 
   // What is evaluated whatever conditions choose: a load among it tells whether its place is there.
@@ -258,15 +258,15 @@ class Fuser {
     return std::ranges::any_of(index_of(*readers.loads[0]), reads_data);
   }
 
-  // Integers of 8 bits that a product of matrices reads as numbers: they come from memory as they are, and are widened where
-  // the product makes its panels. Two products, as attention has, would widen them for every block of rows.
-  bool is_widened_by_product(std::size_t writer, const Readers& readers) const {
+  // Int8 that a matmul reads as numbers: they come from memory as they are, and are widened where
+  // the matmul packs its panels. Two matmuls, as attention has, would widen them for every block of rows.
+  bool is_widened_by_matmul(std::size_t writer, const Readers& readers) const {
     if (readers.loads.size() != 1) return false;
     const Stage& reader = formula_.stages[readers.stages[0]];
-    auto is_product = [this](const Stage& stage) {
+    auto is_matmul = [this](const Stage& stage) {
       return classify(formula_, stage) == WorkShape::Contraction;
     };
-    if (!is_product(reader) || std::ranges::count_if(formula_.stages, is_product) != 1) return false;
+    if (!is_matmul(reader) || std::ranges::count_if(formula_.stages, is_matmul) != 1) return false;
     const Dim elements = product(formula_.buffer(formula_.stages[writer].target).shape);
     return std::ranges::any_of(loads_[writer], [&](const ExprNode* load) {
       const BufferInfo& source = formula_.buffer(load->buffer);
@@ -336,7 +336,7 @@ class Fuser {
     }
     auto positions = PositionMap::of(formula_, index, reading.axes);
     if (!positions || !positions->covers(formula_.buffer(id).shape)) return false;
-    // Every turn of the reader must be told by a position that the reduction stores to.
+    // Every iteration of the reader must be determined by a position that the reduction stores to.
     auto stored = PositionMap::of(formula_, reducing.store, reducing.axes);
     if (!stored || !stored->covers(formula_.buffer(id).shape)) return false;
     Stage merged = reducing;

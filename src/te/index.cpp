@@ -208,9 +208,9 @@ std::optional<PositionMap> PositionMap::of(const Formula& formula, const std::ve
       });
       if (next == linear.terms.end()) return std::nullopt;
       VarId axis = next->atom->var;
-      const Dim& turns = formula.variable(axis).extent;
-      dimension.digits.push_back({axis, dimension.extent, turns});
-      dimension.extent = dimension.extent * turns;
+      const Dim& extent = formula.variable(axis).extent;
+      dimension.digits.push_back({axis, dimension.extent, extent});
+      dimension.extent = dimension.extent * extent;
       left.erase(axis);
       linear.terms.erase(next);
     }

@@ -4,7 +4,7 @@
 // read from memory, a division that does not come out even):
 //   (b * 12 + h) * 64 + d                     768 b + 64 h + d
 //   (768 b + 64 h + d) floordiv 64 mod 12     h, since h < 12 and d < 64
-// Loop variables run from 0 to their extent less one; a loop without a turn makes any claim about it true.
+// Loop variables run from 0 to their extent less one; a loop without an iteration makes any claim about it true.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ class IndexAlgebra {
   Expr expr(const LinearIndex& linear) const;
   Expr simplified(const Expr& index) const { return expr(linear(index)); }
 
-  // Whether low <= index < high at every turn of the loops; false when that cannot be shown.
+  // Whether low <= index < high at every iteration of the loops; false when that cannot be shown.
   bool within(const Expr& index, const Dim& low, const Dim& high) const;
 
   struct Bounds {
@@ -69,7 +69,7 @@ class IndexAlgebra {
 // Every axis stands in one dimension, so a position tells the axes.
 class PositionMap {
  public:
-  // Nothing when an index is of another form, or an axis with more than one turn is missing.
+  // Nothing when an index is of another form, or an axis with more than one iteration is missing.
   static std::optional<PositionMap> of(const Formula& formula, const std::vector<Expr>& index,
                                        const std::vector<VarId>& axes);
 
@@ -89,7 +89,7 @@ class PositionMap {
     Dim offset = 0, extent = 1;
   };
   std::vector<Dimension> dimensions_;
-  std::vector<VarId> single_;  // axes of one turn that stand nowhere
+  std::vector<VarId> single_;  // axes of extent 1 that stand nowhere
 };
 
 }  // namespace xyntra::te

@@ -1,4 +1,4 @@
-// The meaning of scalar operations (te/expr.h), for many elements at once: one operation over a strip of lanes. The
+// The meaning of scalar operations (te/expr.h), for many elements at once: one operation over a vector of lanes. The
 // reference evaluator and the kernel simulator both compute by it.
 #pragma once
 

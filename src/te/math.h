@@ -3,7 +3,7 @@
 // Exp, Log, Sin, Pow and the other operations of kind Math are names in a formula. `expand` gives their meaning:
 // an expression of arithmetic, fma, bit operations and select, with no table in memory and no branch. The
 // definition for f32 uses f32, i32 and u32 only, the one for f64 uses f64, i64 and u64 only. The evaluator,
-// constant folding and every backend use these definitions, so a function has the same digits everywhere.
+// constant folding and every backend use these definitions, so a function has the same bits everywhere.
 //
 // Narrow floats (f16, bf16, f8) are computed in f32 and rounded once. docs/math.md states the error of each
 // function; NaN, infinities, signed zeros, overflow and subnormal results are as C99's Annex F says.

@@ -86,7 +86,7 @@ ScaledPair exp_parts(const Pair& x) {
 }
 
 // The most used of all, so without pairs: two roundings more, and still within an ulp. What is masked out of a softmax
-// comes here as something very negative: it must not go through a product that underflows, which processors are slow at.
+// comes here as something very negative: it must not go through a product that underflows, which CPUs are slow at.
 Expr define_exp(const Expr& x) {
   constexpr Constant kFarBelow{-1000, -10000};  // whose power of two is 0 without being looked at
   Pair ln2 = number(x, kLn2);

@@ -81,7 +81,7 @@ Expr without_scaling(const Expr& shift) {
   Expr nothing = exponent < number(x, kNothing);
   // Asked the other way round, so that a NaN is 0 here and need not be looked for again.
   Expr within = select(exponent >= number(x, kNothing), exponent, number(x, 0));
-  // What is masked out of a softmax comes here: it must not go through a product that underflows, which processors
+  // What is masked out of a softmax comes here: it must not go through a product that underflows, which CPUs
   // are slow at.
   return select(nothing, number(x, 0), scale(x, cast(format_of(x).integer, within)));
 }

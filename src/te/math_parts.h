@@ -113,7 +113,7 @@ Expr log_of_sum(const Pair& u, const Pair& w, const Expr& extra);
 // The definitions, one file per family.
 Expr define_exp(const Expr& x);
 Expr define_exp2(const Expr& x);
-Expr define_exp2_by_machine(const Expr& x);  // by shifts of floats; the same digits
+Expr define_exp2_by_machine(const Expr& x);  // by shifts of floats; the same bits
 Expr define_expm1(const Expr& x);
 Expr define_sinh(const Expr& x);
 Expr define_cosh(const Expr& x);

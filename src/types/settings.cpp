@@ -103,7 +103,7 @@ std::vector<Setting> known_settings() {
   table.push_back({"plan.precision",
                    Text,
                    "f32",
-                   "what may happen to the digits of f32 products",
+                   "numerical precision of f32 matmuls and convolutions",
                    -std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity(),
                    {"f32", "bf16", "bf16x3", "winograd"}});

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "fusion/execute.h"
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 #include "ops/infer.h"
 #include "rewrite/rule_set.h"
 #include "support/text.h"
@@ -151,10 +151,10 @@ class PlanVerifier {
       graph.outputs.push_back(copies.at(output));
     }
     XYNTRA_CHECK_OK(infer_types(graph, options_.budget.get()));
-    XYNTRA_TRY(const Pieces pieces, Pieces::of(graph, options_.budget.get()));
+    XYNTRA_TRY(const FusionNodes fusion_nodes, FusionNodes::of(graph, options_.budget.get()));
     std::set<ValueId> made_here, listed;
     for (NodeId id : whole.nodes) {
-      for (ValueId value : pieces[id].reads) {
+      for (ValueId value : fusion_nodes[id].reads) {
         if (!made_here.contains(value) && listed.insert(value).second) whole.inputs.push_back(value);
       }
       for (ValueId output : graph.node(id).outputs) made_here.insert(output);

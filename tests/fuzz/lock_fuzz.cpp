@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto again = parse_lock(text);
   if (!again || print_lock(*again) != text) std::abort();
   // A model that this lock could be of: its own graph, and no weights.
-  if (lock->weights.empty() && lock->recipe_weights.empty()) {
+  if (lock->weights.empty() && lock->derived_weights.empty()) {
     Module model;
     model.graph = lock->plan.graph;
     lock->plan.model_hash = content_hash(model);

@@ -1,4 +1,4 @@
-// How far results may be from the float64 oracle when digits may change: twice as far as those of the unfused graph,
+// How far results may be from the float64 oracle when the numerical result may change: twice as far as those of the unfused graph,
 // plus 4 ulp, and NaN only where it has NaN.
 #pragma once
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kTargets[] = {"avx512", "neon", "webgpu", "h100", "amx"};
 
-// Where a digit more or less becomes another answer: what follows from these says nothing about errors.
+// Where a rounding error becomes another answer: what follows from these says nothing about errors.
 constexpr std::string_view kJumps[] = {"Sign",
                                        "Ceil",
                                        "Floor",
@@ -295,7 +295,7 @@ class Checker {
     }
   }
 
-  // The kernels of this processor: right, and the same bits for any number of threads.
+  // The kernels of this CPU: right, and the same bits for any number of threads.
   void compare_machine_code() {
     if (!has_code_generator()) return;
     const std::string what = "machine code";

@@ -1,6 +1,6 @@
 // What every plan of a graph must do: give what the unfused graph gives.
 //
-// Fusion moves operations and changes none, so its results have the bits of the reference. Rewriting may change digits: then
+// Fusion moves operations and changes none, so its results have the bits of the reference. Rewriting may change rounding: then
 // the error against float64 is at most twice that of the unfused graph, plus 4 ulp, and NaN stands where NaN stood.
 #pragma once
 

@@ -14,8 +14,8 @@ struct Maker {
 std::vector<Maker> elementwise_makers();
 std::vector<Maker> movement_makers();
 std::vector<Maker> reduction_makers();  // and normalisations, scans, scatters, host operations
-std::vector<Maker> product_makers();    // and convolutions, pooling
-std::vector<Maker> quantized_makers();  // and products of integers
+std::vector<Maker> matmul_makers();    // and convolutions, pooling
+std::vector<Maker> quantized_makers();  // and integer matmuls
 std::vector<Maker> motif_makers();      // attention, norms and activations as people spell them
 
 }  // namespace xyntra::graphs

@@ -39,8 +39,8 @@ void attention(GraphMaker& m) {
   };
   ValueId q = projected(queries), k = projected(keys), v = projected(keys);
   if (m.decide.chance(30)) k = q;
-  ValueId turned = m.one("Transpose", {k}, {{"perm", last_two_swapped(4)}});
-  ValueId scores = m.one("MatMul", {q, turned});
+  ValueId transposed = m.one("Transpose", {k}, {{"perm", last_two_swapped(4)}});
+  ValueId scores = m.one("MatMul", {q, transposed});
   if (!scores.valid()) return;
   if (m.decide.chance(70))
     scores = m.one(m.decide.chance(50) ? "Mul" : "Div", {scores, m.number(DType::F32, 1.75)});
@@ -147,12 +147,12 @@ void rotary(GraphMaker& m) {  // x cos + rotate_half(x) sin
   auto part = [&](std::int64_t from, std::int64_t to) {
     return m.one("Slice", {x, m.integers({from}), m.integers({to}), m.integers({-1})});
   };
-  ValueId turned =
+  ValueId transposed =
       m.one("Concat", {m.one("Neg", {part(half, INT64_MAX)}), part(0, half)}, {{"axis", std::int64_t{-1}}});
-  m.one("Add", {m.one("Mul", {x, cosine}), m.one("Mul", {turned, sine})});
+  m.one("Add", {m.one("Mul", {x, cosine}), m.one("Mul", {transposed, sine})});
 }
 
-void split_projection(GraphMaker& m) {  // one product, cut into three, recombined
+void split_projection(GraphMaker& m) {  // one matmul, cut into three, recombined
   ValueId x = m.any_ranked(1, true);
   std::int64_t width = m.decide.between(1, 4);
   ValueId y = m.one("MatMul", {x, m.fresh(m.dtype(x), {m.shape(x).back(), width * 3})});

@@ -4,7 +4,7 @@
 namespace xyntra::graphs {
 namespace {
 
-constexpr DType kOctets[] = {DType::U8, DType::I8};
+constexpr DType kInt8[] = {DType::U8, DType::I8};
 constexpr double kScales[] = {0.25, 0.1, 0.0078125, 1.0 / 3, 1};
 
 // How integers of a type stand for numbers: one scale and zero point, or one of each along an axis.
@@ -51,7 +51,7 @@ ValueId quantize(GraphMaker& m, ValueId x, const Parameters& by) {
 
 // Through integers and back, as a tool puts it around an operation.
 void round_trip(GraphMaker& m) {
-  const Parameters by = one(m, m.decide.one_of(kOctets));
+  const Parameters by = one(m, m.decide.one_of(kInt8));
   const ValueId real = dequantize(m, quantize(m, m.any_of(DType::F32), by), by);
   if (!real.valid() || !m.decide.chance(70)) return;
   ValueId moved = real;
@@ -70,7 +70,7 @@ std::int64_t some_width(GraphMaker& m) {
 }
 
 // A constant, or now and then an input.
-ValueId octets(GraphMaker& m, DType type, const Sizes& sizes, bool constant) {
+ValueId int8_values(GraphMaker& m, DType type, const Sizes& sizes, bool constant) {
   return constant ? m.constant(type, sizes) : m.input(type, shape_of(sizes));
 }
 
@@ -82,36 +82,36 @@ void finish(GraphMaker& m, ValueId y, std::int64_t columns, bool channels_last) 
   }
   if (y.valid() && m.decide.chance(40)) y = m.one("Relu", {y});
   if (!y.valid() || !m.decide.chance(60)) return;
-  const Parameters by = one(m, m.decide.one_of(kOctets));
+  const Parameters by = one(m, m.decide.one_of(kInt8));
   y = quantize(m, y, by);
   if (y.valid() && m.decide.chance(70)) dequantize(m, y, by);
 }
 
-// Floats between a quantization and a product: MatMul or Gemm of what two integers stand for.
-void product_of_dequantized(GraphMaker& m) {
+// Floats between a quantization and a matmul: MatMul or Gemm of what two integers stand for.
+void matmul_of_dequantized(GraphMaker& m) {
   const std::int64_t rows = m.decide.between(1, 20), depth = some_width(m), columns = some_width(m);
-  const DType left = m.decide.one_of(kOctets), right = m.decide.one_of(kOctets);
-  const bool gemm = m.decide.chance(40), turned = gemm && m.decide.chance(60);
-  const Sizes weights = turned ? Sizes{columns, depth} : Sizes{depth, columns};
-  const ValueId a = dequantize(m, octets(m, left, {rows, depth}, false), one(m, left));
-  const ValueId b = dequantize(m, octets(m, right, weights, !m.decide.chance(20)),
-                               along(m, right, turned ? 0 : 1, columns));
+  const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
+  const bool gemm = m.decide.chance(40), transposed = gemm && m.decide.chance(60);
+  const Sizes weights = transposed ? Sizes{columns, depth} : Sizes{depth, columns};
+  const ValueId a = dequantize(m, int8_values(m, left, {rows, depth}, false), one(m, left));
+  const ValueId b = dequantize(m, int8_values(m, right, weights, !m.decide.chance(20)),
+                               along(m, right, transposed ? 0 : 1, columns));
   if (!a.valid() || !b.valid()) return;
   std::vector<ValueId> operands{a, b};
   if (gemm && m.decide.chance(80)) operands.push_back(m.constant(DType::F32, {columns}));
   Attributes attributes;
-  if (gemm) attributes["transB"] = std::int64_t{turned};
+  if (gemm) attributes["transB"] = std::int64_t{transposed};
   finish(m, m.one(gemm ? "Gemm" : "MatMul", operands, std::move(attributes)), columns, true);
 }
 
-struct Picture {
+struct Convolution {
   std::int64_t groups, channels, filters;
   Sizes x, w;
   Attributes attributes;
 };
 
-Picture some_picture(GraphMaker& m) {
-  Picture made;
+Convolution some_convolution(GraphMaker& m) {
+  Convolution made;
   made.groups = m.decide.chance(25) ? 2 : 1;
   made.channels = made.groups * (m.decide.chance(30) ? 16 : m.decide.between(1, 3));
   made.filters = made.groups * (m.decide.chance(30) ? 16 : m.decide.between(1, 3));
@@ -125,26 +125,26 @@ Picture some_picture(GraphMaker& m) {
 }
 
 void convolution_of_dequantized(GraphMaker& m) {
-  const Picture picture = some_picture(m);
-  const DType left = m.decide.one_of(kOctets), right = m.decide.one_of(kOctets);
-  const ValueId x = dequantize(m, octets(m, left, picture.x, false), one(m, left));
-  const ValueId w =
-      dequantize(m, octets(m, right, picture.w, !m.decide.chance(20)), along(m, right, 0, picture.filters));
+  const Convolution convolution = some_convolution(m);
+  const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
+  const ValueId x = dequantize(m, int8_values(m, left, convolution.x, false), one(m, left));
+  const ValueId w = dequantize(m, int8_values(m, right, convolution.w, !m.decide.chance(20)),
+                               along(m, right, 0, convolution.filters));
   if (!x.valid() || !w.valid()) return;
   std::vector<ValueId> operands{x, w};
-  if (m.decide.chance(60)) operands.push_back(m.constant(DType::F32, {picture.filters}));
-  finish(m, m.one("Conv", operands, picture.attributes), picture.filters, false);
+  if (m.decide.chance(60)) operands.push_back(m.constant(DType::F32, {convolution.filters}));
+  finish(m, m.one("Conv", operands, convolution.attributes), convolution.filters, false);
 }
 
 // Integers all the way: QLinearMatMul, QLinearConv.
 void quantized_operation(GraphMaker& m) {
-  const DType left = m.decide.one_of(kOctets), right = m.decide.one_of(kOctets);
+  const DType left = m.decide.one_of(kInt8), right = m.decide.one_of(kInt8);
   const bool window = m.decide.chance(50);
-  const Picture picture = some_picture(m);
+  const Convolution convolution = some_convolution(m);
   const std::int64_t depth = some_width(m), columns = some_width(m),
-                     filters = window ? picture.filters : columns;
-  const Sizes a = window ? picture.x : Sizes{m.decide.between(1, 20), depth};
-  const Sizes b = window ? picture.w : Sizes{depth, columns};
+                     filters = window ? convolution.filters : columns;
+  const Sizes a = window ? convolution.x : Sizes{m.decide.between(1, 20), depth};
+  const Sizes b = window ? convolution.w : Sizes{depth, columns};
   auto parameters = [&](DType type, const Sizes& sizes) {
     Parameters made;
     made.scale =
@@ -154,26 +154,26 @@ void quantized_operation(GraphMaker& m) {
   };
   const Parameters of_a = parameters(left, {}), of_b = parameters(right, {filters}),
                    of_y = parameters(left, {});
-  std::vector<ValueId> operands{octets(m, left, a, false),
+  std::vector<ValueId> operands{int8_values(m, left, a, false),
                                 of_a.scale,
                                 of_a.zero_point,
-                                octets(m, right, b, !m.decide.chance(20)),
+                                int8_values(m, right, b, !m.decide.chance(20)),
                                 of_b.scale,
                                 of_b.zero_point,
                                 of_y.scale,
                                 of_y.zero_point};
   if (window && m.decide.chance(60)) operands.push_back(m.constant(DType::I32, {filters}));
-  m.one(window ? "QLinearConv" : "QLinearMatMul", operands, window ? picture.attributes : Attributes());
+  m.one(window ? "QLinearConv" : "QLinearMatMul", operands, window ? convolution.attributes : Attributes());
 }
 
 // The range is found when the model runs.
-void dynamic_product(GraphMaker& m) {
+void dynamic_matmul(GraphMaker& m) {
   const ValueId x = m.any_of(DType::F32);
   if (m.rank(x) < 2 || !m.shape(x).back().is_constant() || m.shape(x).back().is(0)) return;
   const std::int64_t columns = some_width(m);
   const std::vector<ValueId> q = m.add("DynamicQuantizeLinear", {x}, {}, 3);
   if (q.size() != 3) return;
-  const DType type = m.decide.one_of(kOctets);
+  const DType type = m.decide.one_of(kInt8);
   std::vector<ValueId> operands{q[0], m.constant(type, {m.shape(x).back().constant(), columns}), q[2]};
   if (m.decide.chance(50))
     operands.push_back(zero_point(m, type, m.decide.chance(50) ? Sizes{columns} : Sizes{}));
@@ -188,10 +188,10 @@ void dynamic_product(GraphMaker& m) {
 
 std::vector<Maker> quantized_makers() {
   return {{"round trip", 2, round_trip},
-          {"product of dequantized", 3, product_of_dequantized},
+          {"matmul of dequantized", 3, matmul_of_dequantized},
           {"convolution of dequantized", 2, convolution_of_dequantized},
           {"quantized operation", 2, quantized_operation},
-          {"dynamic product", 2, dynamic_product}};
+          {"dynamic matmul", 2, dynamic_matmul}};
 }
 
 }  // namespace xyntra::graphs

@@ -11,7 +11,7 @@ namespace {
 const std::vector<Maker>& all_makers() {
   static const std::vector<Maker> makers = [] {
     std::vector<Maker> all;
-    for (auto family : {elementwise_makers(), movement_makers(), reduction_makers(), product_makers(),
+    for (auto family : {elementwise_makers(), movement_makers(), reduction_makers(), matmul_makers(),
                         motif_makers(), quantized_makers()}) {
       all.insert(all.end(), family.begin(), family.end());
     }

@@ -43,7 +43,7 @@ GROWING = ("graph @body(%i: i64[], %c: bool[], %s: seq<f32[]>) -> (%c, %t) {\n"
 
 
 def nested_loops(depth, trips):
-    """Loops in loops, each of whose states changes its shape in every turn."""
+    """Loops in loops, each of whose states changes its shape in every iteration."""
     name = "x"
     text = "graph @body(%i: i64[], %c: bool[], %s: f32[n]) -> (%c, %t) {\n  %t = Concat(%s, %s) {axis = 0}\n}"
     for _ in range(depth):
@@ -54,7 +54,7 @@ def nested_loops(depth, trips):
 
 
 def nested_subgraphs(depth):
-    """Loops of two turns in branches in loops: 2^depth turns of the innermost."""
+    """Loops of two iterations in branches in loops: 2^depth iterations of the innermost."""
     text = "graph @body(%i: i64[], %c: bool[], %s: f32[]) -> (%c, %t) {\n  %t = Neg(%s)\n}"
     nothing = "graph @nothing(%s: f32[], %c: bool[]) -> (%s) {\n}"
     for _ in range(depth):
@@ -173,5 +173,5 @@ QUICK = {
     "many_operands": (graph(f"  %y = Sum({', '.join(['%x'] * 4096)})", "%x: f32[2]"), 0),
     "many_parts": (graph(f"  %y = Concat({', '.join(['%x'] * 4096)}) {{axis = 0}}", "%x: f32[2]"), 0),
     "many_nodes": (graph(chain(10000, "AFTER = Neg(BEFORE)"), "%x: f32[2]"), 0),
-    "no_turns": (graph(single("x", "0.0") + loop(0, COLLECTING, 1, "x", 1)), 0),
+    "no_iterations": (graph(single("x", "0.0") + loop(0, COLLECTING, 1, "x", 1)), 0),
 }

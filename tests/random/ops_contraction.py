@@ -1,4 +1,4 @@
-"""Cases of matrix products, recurrent cells, attention and their relatives."""
+"""Cases of matmuls, recurrent cells, attention and their relatives."""
 
 from __future__ import annotations
 

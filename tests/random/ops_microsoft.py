@@ -323,7 +323,7 @@ def pad(draw: Draw) -> Case:
 
 def distances(draw: Draw) -> Case:
     width, dtype = draw.integer(1, 4), draw.choice(["float32", "float64"])
-    # Far apart, since the square root of a cancelled difference has no digits left.
+    # Far apart, since the square root of a cancelled difference has no precision left.
     return ms([draw.array((draw.integer(1, 5), width), dtype), draw.array((draw.integer(1, 5), width), dtype, 4, 9)],
               {"metric": draw.choice(["euclidean", "sqeuclidean"])})
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 COMMAND = Path(os.environ.get("XYNTRA_COMMAND", Path(__file__).resolve().parents[2] / "build/xyntra"))
 
-# 2^62 turns; and an Expand to 2^40 elements.
+# 2^62 iterations; and an Expand to 2^40 elements.
 LOOP = """xir 1
 graph @main(%x: f32[2]) -> (%y) {
   const %trips: i64[] = 4611686018427387904
   const %go: bool[] = true
-  %y = Loop(%trips, %go, %x) {states = 1, body = graph @body(%turn: i64[], %more: bool[], %state: f32[2]) -> (%more, %next) {
+  %y = Loop(%trips, %go, %x) {states = 1, body = graph @body(%iteration: i64[], %more: bool[], %state: f32[2]) -> (%more, %next) {
     %next = Neg(%state)
   }}
 }

@@ -20,12 +20,12 @@ struct MachineTraits {
   bool fuses = false;  // fma
   bool converts_f16 = false;
   bool tiles = false;  // AMX with bf16
-  bool bf16_pairs = false;  // AVX512_BF16
-  bool bf16_quads = false;  // BFMMLA
+  bool dot2_bf16 = false;  // AVX512_BF16
+  bool mmla_bf16 = false;  // BFMMLA
   bool i8_tiles = false;  // AMX with int8
-  bool i8_quads = false;  // AVX512_VNNI
-  bool i8_octets = false;  // SMMLA
-  bool streams = false;  // stores past the caches
+  bool dot4_i8 = false;  // AVX512_VNNI
+  bool mmla_i8 = false;  // SMMLA
+  bool streams = false;  // non-temporal stores
   bool wide_functions = false;  // AVX-512's scaling by powers of two, and its largest of two numbers
   const llvm::TargetMachine* machine = nullptr;
 };

@@ -1,4 +1,4 @@
-// Finds the shared library with LLVM in it, and gives it kernels to compile side by side.
+// Finds the shared library with LLVM in it, and gives it kernels to compile in parallel.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -19,7 +19,7 @@
 
 namespace xyntra {
 
-// A processor to make code for, in LLVM's words.
+// A CPU to make code for, in LLVM's words.
 struct CpuTarget {
   std::string triple;  // "x86_64-unknown-linux-gnu"
   std::string cpu;  // "sapphirerapids"
@@ -28,7 +28,7 @@ struct CpuTarget {
 };
 
 // "native" is this machine; "generic" is any machine of this architecture; otherwise a table of target/targets.def
-// (avx2, avx512, neon, …) or a processor that LLVM knows. Usage error for other names.
+// (avx2, avx512, neon, …) or a CPU that LLVM knows. Usage error for other names.
 Result<CpuTarget> cpu_target(std::string_view name);
 
 struct CodeOptions {

@@ -210,8 +210,8 @@ Status KernelEmitter::loop(const StmtNode& node) {
     case LoopKind::Serial: return serial_loop(node, extent);
     case LoopKind::Unrolled:
       if (!constant) return unsupported("an unrolled loop of unknown extent");
-      for (std::int64_t turn = 0; turn < extent.constant(); ++turn) {
-        variables_[node.var.index] = b_.getInt64(static_cast<std::uint64_t>(turn));
+      for (std::int64_t iteration = 0; iteration < extent.constant(); ++iteration) {
+        variables_[node.var.index] = b_.getInt64(static_cast<std::uint64_t>(iteration));
         XYNTRA_CHECK_OK(statement(body));
       }
       return {};
@@ -244,23 +244,23 @@ Status KernelEmitter::serial_loop(const StmtNode& node, const Dim& extent) {
     variables_[node.var.index] = b_.getInt64(0);
     return statement(node.body.front());
   }
-  Value* turns = size(extent);
+  Value* trip_count = size(extent);
   BasicBlock* before = b_.GetInsertBlock();
   auto* body = BasicBlock::Create(context_, "loop", function_);
   auto* after = BasicBlock::Create(context_, "end", function_);
   if (extent.is_constant()) {
     b_.CreateBr(body);
   } else {
-    b_.CreateCondBr(b_.CreateICmpSGT(turns, b_.getInt64(0)), body, after);
+    b_.CreateCondBr(b_.CreateICmpSGT(trip_count, b_.getInt64(0)), body, after);
   }
   b_.SetInsertPoint(body);
-  llvm::PHINode* turn = b_.CreatePHI(b_.getInt64Ty(), 2);
-  turn->addIncoming(b_.getInt64(0), before);
-  variables_[node.var.index] = turn;
+  llvm::PHINode* iteration = b_.CreatePHI(b_.getInt64Ty(), 2);
+  iteration->addIncoming(b_.getInt64(0), before);
+  variables_[node.var.index] = iteration;
   XYNTRA_CHECK_OK(statement(node.body.front()));
-  Value* next = b_.CreateAdd(turn, b_.getInt64(1), "", true, true);
-  turn->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, turns), body, after);
+  Value* next = b_.CreateAdd(iteration, b_.getInt64(1), "", true, true);
+  iteration->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, trip_count), body, after);
   b_.SetInsertPoint(after);
   return {};
 }
@@ -335,12 +335,12 @@ Status KernelEmitter::call(const StmtNode& node) {
   if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
-    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchFar);
-  if (node.intrinsic == kir::Intrinsic::SplitPairs) return split_pairs(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyPairsBf16) return multiply_pairs(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsBf16) return multiply_quads(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyQuadsI8) return multiply_quads_of_bytes(node);
-  if (node.intrinsic == kir::Intrinsic::MultiplyOctetsI8) return multiply_octets(node);
+    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchL2);
+  if (node.intrinsic == kir::Intrinsic::SplitBf16x3) return split_bf16x3(node);
+  if (node.intrinsic == kir::Intrinsic::Dot2Bf16) return dot2_bf16(node);
+  if (node.intrinsic == kir::Intrinsic::MmlaBf16) return mmla_bf16(node);
+  if (node.intrinsic == kir::Intrinsic::Dot4I8) return dot4_i8(node);
+  if (node.intrinsic == kir::Intrinsic::MmlaI8) return mmla_i8(node);
   return tile_call(node);
 }
 

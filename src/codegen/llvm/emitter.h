@@ -102,7 +102,7 @@ class KernelEmitter {
 
   // tiles.cpp
   static bool uses_tiles(const kir::Stmt& statement);
-  Status prefetch(const kir::Operand& operand, bool far);
+  Status prefetch(const kir::Operand& operand, bool into_l2);
   Status number_tiles();
   Result<Value*> tile(const kir::Operand& operand);  // its number
   void configure_tiles();
@@ -110,16 +110,16 @@ class KernelEmitter {
   void leave();  // before the function returns
   Status tile_call(const kir::StmtNode& node);
   Status multiply_tiles(const std::vector<kir::Operand>& operands, llvm::Intrinsic::ID by);
-  enum class TileMove : std::uint8_t { Load, LoadFar, Store };
+  enum class TileMove : std::uint8_t { Load, LoadL2, Store };
   Status move_tile(const kir::Operand& tile_operand, const kir::Operand& memory, const te::Expr& rows,
                    const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
 
   // units.cpp
-  Status split_pairs(const kir::StmtNode& node);
-  Status multiply_pairs(const kir::StmtNode& node);
-  Status multiply_quads(const kir::StmtNode& node);
-  Status multiply_quads_of_bytes(const kir::StmtNode& node);
-  Status multiply_octets(const kir::StmtNode& node);
+  Status split_bf16x3(const kir::StmtNode& node);
+  Status dot2_bf16(const kir::StmtNode& node);
+  Status mmla_bf16(const kir::StmtNode& node);
+  Status dot4_i8(const kir::StmtNode& node);
+  Status mmla_i8(const kir::StmtNode& node);
   Value* load_run(const kir::Operand& operand, llvm::Type* element, std::int64_t count);
   struct Multiplication {
     llvm::Intrinsic::ID by;
@@ -153,7 +153,7 @@ class KernelEmitter {
   llvm::Function* function_ = nullptr;
   std::optional<llvm::TargetTransformInfo> costs_;  // what the machine has, by type
   bool tiles_configured_ = false;
-  bool streams_ = false;  // there are stores past the caches, which others see after a fence
+  bool streams_ = false;  // there are non-temporal stores, which others see after a fence
   Value* tile_staging_ = nullptr;
   std::vector<Value*> variables_, bases_, sizes_;
   std::vector<llvm::MDNode*> scopes_, others_;
@@ -162,7 +162,7 @@ class KernelEmitter {
 
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
-  Value* stream_ = nullptr;  // when the store goes past the caches; null: never
+  Value* stream_ = nullptr;  // when the store is non-temporal; null: never
   Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
   struct Key {
     const te::ExprNode* node;

@@ -54,14 +54,14 @@ prepare:
   %ey = select i1 %ysub, i32 %yes, i32 %eyf
   br label %head
 head:
-  %m = phi i32 [ %mx, %prepare ], [ %m2, %turn ]
-  %e = phi i32 [ %ex, %prepare ], [ %e2, %turn ]
+  %m = phi i32 [ %mx, %prepare ], [ %m2, %step ]
+  %e = phi i32 [ %ex, %prepare ], [ %e2, %step ]
   %d = sub i32 %m, %my
   %fits = icmp uge i32 %m, %my
   %r = select i1 %fits, i32 %d, i32 %m
   %more = icmp sgt i32 %e, %ey
-  br i1 %more, label %turn, label %done
-turn:
+  br i1 %more, label %step, label %done
+step:
   %m2 = shl i32 %r, 1
   %e2 = sub i32 %e, 1
   br label %head
@@ -133,14 +133,14 @@ prepare:
   %ey = select i1 %ysub, i64 %yes, i64 %eyf
   br label %head
 head:
-  %m = phi i64 [ %mx, %prepare ], [ %m2, %turn ]
-  %e = phi i64 [ %ex, %prepare ], [ %e2, %turn ]
+  %m = phi i64 [ %mx, %prepare ], [ %m2, %step ]
+  %e = phi i64 [ %ex, %prepare ], [ %e2, %step ]
   %d = sub i64 %m, %my
   %fits = icmp uge i64 %m, %my
   %r = select i1 %fits, i64 %d, i64 %m
   %more = icmp sgt i64 %e, %ey
-  br i1 %more, label %turn, label %done
-turn:
+  br i1 %more, label %step, label %done
+step:
   %m2 = shl i64 %r, 1
   %e2 = sub i64 %e, 1
   br label %head

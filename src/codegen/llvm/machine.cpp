@@ -1,4 +1,4 @@
-// LLVM as a whole: processors, the list of passes, objects out of modules.
+// LLVM as a whole: CPUs, the list of passes, objects out of modules.
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -69,8 +69,8 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.machine = &machine;
   if (machine.getTargetTriple().isAArch64()) {
     traits.rounds = traits.fuses = traits.converts_f16 = true;
-    traits.bf16_quads = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
-    traits.i8_octets = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
+    traits.mmla_bf16 = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
+    traits.mmla_i8 = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
     return traits;
   }
   const llvm::MCSubtargetInfo& machine_has = *machine.getMCSubtargetInfo();
@@ -80,9 +80,9 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   traits.streams = true;
   traits.wide_functions = machine_has.checkFeatures("+avx512f,+avx512dq");
   traits.tiles = machine_has.checkFeatures("+amx-tile,+amx-bf16");
-  traits.bf16_pairs = machine_has.checkFeatures("+avx512bf16");
+  traits.dot2_bf16 = machine_has.checkFeatures("+avx512bf16");
   traits.i8_tiles = machine_has.checkFeatures("+amx-tile,+amx-int8");
-  traits.i8_quads = machine_has.checkFeatures("+avx512f,+avx512vnni");
+  traits.dot4_i8 = machine_has.checkFeatures("+avx512f,+avx512vnni");
   return traits;
 }
 
@@ -275,7 +275,7 @@ constexpr NamedCpu kArmCpus[] = {
     {"neon_bf16", "generic", "+neon,+v8.6a,+bf16,+i8mm"},
 };
 
-Result<CpuTarget> processor_named(std::string_view name) {
+Result<CpuTarget> cpu_named(std::string_view name) {
   start_llvm();
   CpuTarget found;
   found.triple = llvm::sys::getDefaultTargetTriple();
@@ -311,7 +311,7 @@ Result<CpuTarget> processor_named(std::string_view name) {
   if (!machine->getMCSubtargetInfo()->isCPUStringValid(found.cpu)) {
     std::string names = "native";
     for (const NamedCpu& one : known) names += ", " + std::string(one.name);
-    return usage_error("no processor is called '" + std::string(name) + "'; known are " + names +
+    return usage_error("no CPU is called '" + std::string(name) + "'; known are " + names +
                        ", and those of LLVM such as " +
                        (triple.isAArch64() ? "neoverse-v1" : "sapphirerapids"));
   }
@@ -338,7 +338,7 @@ Result<std::string> text_of(std::span<const kir::Kernel> kernels, const CpuTarge
 
 extern "C" __attribute__((visibility("default"))) const xyntra::CodeGeneratorModule* xyntra_code_generator();
 const xyntra::CodeGeneratorModule* xyntra_code_generator() {
-  static constexpr xyntra::CodeGeneratorModule kModule{xyntra::processor_named, xyntra::compile_module,
+  static constexpr xyntra::CodeGeneratorModule kModule{xyntra::cpu_named, xyntra::compile_module,
                                                        xyntra::text_of};
   return &kModule;
 }

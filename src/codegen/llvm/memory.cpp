@@ -126,13 +126,13 @@ Value* KernelEmitter::pointers(BufferId buffer, const Place& place) {
   return b_.CreateGEP(element_type(buffer), place.pointer, offsets);
 }
 
-Status KernelEmitter::prefetch(const kir::Operand& operand, bool far) {
-  constexpr std::uint32_t kForReading = 0, kIntoAllCaches = 3, kNotTheInnermost = 2, kData = 1;
+Status KernelEmitter::prefetch(const kir::Operand& operand, bool into_l2) {
+  constexpr std::uint32_t kForReading = 0, kIntoL1 = 3, kIntoL2 = 2, kData = 1;
   if (is_packed(operand.buffer)) return {};
   Value* pointer = place(operand.buffer, analysis_.access(operand)).pointer;
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(kForReading), b_.getInt32(far ? kNotTheInnermost : kIntoAllCaches),
-                      b_.getInt32(kData)});
+  b_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {pointer->getType()},
+      {pointer, b_.getInt32(kForReading), b_.getInt32(into_l2 ? kIntoL2 : kIntoL1), b_.getInt32(kData)});
   return {};
 }
 
@@ -278,7 +278,7 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
   }
 }
 
-// Only whole vectors at multiples of their size can go past the caches: buffers that a caller lends lie anywhere.
+// Only whole vectors at multiples of their size can be stored non-temporally: buffers that a caller lends lie anywhere.
 void KernelEmitter::store_streaming(BufferId buffer, Value* pointer, Value* vector) {
   constexpr std::uint64_t kLine = 64;
   const std::uint64_t bytes = std::min<std::uint64_t>(vector->getType()->getPrimitiveSizeInBits() / 8, kLine);

@@ -22,7 +22,7 @@ std::int64_t bytes_of_element(const kir::Buffer& buffer) { return bits_of(buffer
 
 bool loads_tile(kir::Intrinsic intrinsic) {
   return intrinsic == kir::Intrinsic::TileLoad || intrinsic == kir::Intrinsic::TileLoadRows ||
-         intrinsic == kir::Intrinsic::TileLoadRowsFar;
+         intrinsic == kir::Intrinsic::TileLoadRowsL2;
 }
 
 bool multiplies_tiles(kir::Intrinsic intrinsic) {
@@ -70,7 +70,7 @@ Status KernelEmitter::number_tiles() {
   });
   size_tiles();
   if (status && next > kTiles) return unsupported("more than eight tiles at once");
-  if (status && next > 0 && !traits_.tiles) return unsupported("tile registers: the processor has none");
+  if (status && next > 0 && !traits_.tiles) return unsupported("tile registers: the CPU has none");
   return status;
 }
 
@@ -103,7 +103,7 @@ void KernelEmitter::size_tiles() {
     if (node.kind != kir::StmtNode::Kind::Call || !multiplies_tiles(node.intrinsic)) return;
     const auto &sum = moved[node.operands[0].buffer.index], &left = moved[node.operands[1].buffer.index],
                &right = moved[node.operands[2].buffer.index];
-    constexpr std::int64_t kPair = 4;  // bytes; of a quad of them, too
+    constexpr std::int64_t kPair = 4;  // bytes; of four int8, too
     uniform = uniform && sum && left && right && loaded.count(node.operands[0].buffer.index) == 0 &&
               left->rows == sum->rows && left->rows > 0 && sum->row_bytes == kRowBytes &&
               right->row_bytes == kRowBytes && left->row_bytes == right->rows * kPair && right->rows > 0;
@@ -174,7 +174,7 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   Value* stride = b_.CreateMul(size(from_row_to_row), n(width));
   const bool load = how != TileMove::Store;
   const auto near = load ? llvm::Intrinsic::x86_tileloadd64 : llvm::Intrinsic::x86_tilestored64;
-  const auto access = how == TileMove::LoadFar ? llvm::Intrinsic::x86_tileloaddt164 : near;
+  const auto access = how == TileMove::LoadL2 ? llvm::Intrinsic::x86_tileloaddt164 : near;
   auto whole_at = [&](Value* pointer, Value* step, llvm::Intrinsic::ID by) {
     b_.CreateIntrinsic(by, {}, {number, pointer, step});
   };
@@ -254,17 +254,17 @@ Status KernelEmitter::tile_call(const kir::StmtNode& node) {
     }
     case kir::Intrinsic::TileLoad: return move_tile(o[0], o[1], o[2].value, o[3].value, TileMove::Load, {});
     case kir::Intrinsic::TileLoadRows:
-    case kir::Intrinsic::TileLoadRowsFar: {
+    case kir::Intrinsic::TileLoadRowsL2: {
       const auto along = kir::row_dimension(node, kir::places_of(node.intrinsic)[1],
                                             kernel_.buffer(o[1].buffer).shape.size());
       require(along.has_value(), "codegen: a tile without a dimension of rows");
-      const bool far = node.intrinsic == kir::Intrinsic::TileLoadRowsFar;
-      return move_tile(o[0], o[1], o[2].value, o[3].value, far ? TileMove::LoadFar : TileMove::Load, along);
+      const bool l2 = node.intrinsic == kir::Intrinsic::TileLoadRowsL2;
+      return move_tile(o[0], o[1], o[2].value, o[3].value, l2 ? TileMove::LoadL2 : TileMove::Load, along);
     }
     case kir::Intrinsic::TileStore: return move_tile(o[1], o[0], o[2].value, o[3].value, TileMove::Store, {});
     case kir::Intrinsic::TileMultiplyBf16: return multiply_tiles(o, llvm::Intrinsic::x86_tdpbf16ps);
     case kir::Intrinsic::TileMultiplyI8: {
-      if (!traits_.i8_tiles) return unsupported("products of tiles of bytes: the processor has none");
+      if (!traits_.i8_tiles) return unsupported("tile_multiply_i8: the CPU has no AMX-INT8");
       auto is_signed = [&](std::size_t i) { return kernel_.buffer(o[i].buffer).dtype == DType::I8; };
       constexpr std::array<llvm::Intrinsic::ID, 4> kBySigns{
           llvm::Intrinsic::x86_tdpbuud, llvm::Intrinsic::x86_tdpbusd, llvm::Intrinsic::x86_tdpbsud,

@@ -1,5 +1,5 @@
-// Units that multiply a few neighbours along a sum: of bf16, AVX512_BF16 by pairs and BFMMLA by quads; of bytes, AVX512_VNNI by
-// quads and SMMLA by octets. Sums are vectors in registers.
+// Dot-product units, which multiply a few neighbours along a sum: dot2 and BFMMLA of bf16 (AVX512_BF16, NEON), dot4 and SMMLA
+// of int8 (AVX512_VNNI, NEON). Sums are vectors in registers.
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
@@ -48,8 +48,8 @@ void KernelEmitter::accumulate(const kir::Operand& sums, const Multiplication& h
   marked(sums.buffer, b_.CreateAlignedStore(after, at, Align(sizeof(float))));
 }
 
-// Upper halves of two vectors' words go side by side by one shuffle. Nobody looks at the bits of a NaN on their way to a tile.
-Status KernelEmitter::split_pairs(const kir::StmtNode& node) {
+// Upper halves of two vectors' words are interleaved by one shuffle. Nobody looks at the bits of a NaN on their way to a tile.
+Status KernelEmitter::split_bf16x3(const kir::StmtNode& node) {
   constexpr unsigned kLanes = 16, kParts = 3;
   constexpr std::uint32_t kUpper = 0xffff0000, kHalf = 0x8000;
   const auto& o = node.operands;
@@ -82,8 +82,8 @@ Status KernelEmitter::split_pairs(const kir::StmtNode& node) {
 }
 
 // The pair of a goes to every lane, by a broadcast that comes straight from memory.
-Status KernelEmitter::multiply_pairs(const kir::StmtNode& node) {
-  if (!traits_.bf16_pairs) return unsupported("products of bf16 pairs: the processor has no AVX512_BF16");
+Status KernelEmitter::dot2_bf16(const kir::StmtNode& node) {
+  if (!traits_.dot2_bf16) return unsupported("dot2_bf16: the CPU has no AVX512_BF16");
   constexpr unsigned kLanes = 16;
   const auto& o = node.operands;
   auto* factors = FixedVectorType::get(b_.getBFloatTy(), std::int64_t{2} * kLanes);
@@ -95,8 +95,8 @@ Status KernelEmitter::multiply_pairs(const kir::StmtNode& node) {
 }
 
 // Two rows of a make one vector.
-Status KernelEmitter::multiply_quads(const kir::StmtNode& node) {
-  if (!traits_.bf16_quads) return unsupported("products of bf16 quads: the processor has no BFMMLA");
+Status KernelEmitter::mmla_bf16(const kir::StmtNode& node) {
+  if (!traits_.mmla_bf16) return unsupported("mmla_bf16: the CPU has no BFMMLA");
   constexpr unsigned kLanes = 4;
   const auto& o = node.operands;
   auto* row = FixedVectorType::get(b_.getInt16Ty(), kLanes);
@@ -110,35 +110,35 @@ Status KernelEmitter::multiply_quads(const kir::StmtNode& node) {
   return {};
 }
 
-// The quad of a goes to every lane.
-Status KernelEmitter::multiply_quads_of_bytes(const kir::StmtNode& node) {
-  if (!traits_.i8_quads) return unsupported("products of quads of bytes: the processor has no AVX512_VNNI");
+// The four bytes of a go to every lane.
+Status KernelEmitter::dot4_i8(const kir::StmtNode& node) {
+  if (!traits_.dot4_i8) return unsupported("dot4_i8: the CPU has no AVX512_VNNI");
   constexpr unsigned kLanes = 16;
   const auto& o = node.operands;
-  Value* quad = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
+  Value* four = b_.CreateVectorSplat(kLanes, load_run(o[1], b_.getInt32Ty(), count_of(o[3])));
   Value* line = load_run(o[2], FixedVectorType::get(b_.getInt32Ty(), kLanes), std::int64_t{4} * kLanes);
-  accumulate(o[0], {llvm::Intrinsic::x86_avx512_vpdpbusd_512, kLanes, b_.getInt32Ty()}, quad, line);
+  accumulate(o[0], {llvm::Intrinsic::x86_avx512_vpdpbusd_512, kLanes, b_.getInt32Ty()}, four, line);
   return {};
 }
 
 // Two rows of a make one vector.
-Status KernelEmitter::multiply_octets(const kir::StmtNode& node) {
-  if (!traits_.i8_octets) return unsupported("products of octets of bytes: the processor has no SMMLA");
-  constexpr unsigned kOctet = 8, kSums = 4;
+Status KernelEmitter::mmla_i8(const kir::StmtNode& node) {
+  if (!traits_.mmla_i8) return unsupported("mmla_i8: the CPU has no SMMLA");
+  constexpr unsigned kDepth = 8, kSums = 4;
   const auto& o = node.operands;
   auto is_signed = [&](std::size_t i) { return kernel_.buffer(o[i].buffer).dtype == DType::I8; };
-  if (is_signed(1) && !is_signed(3)) return unsupported("octets with a sign by octets without");
+  if (is_signed(1) && !is_signed(3)) return unsupported("mmla_i8 of i8 by u8");
   const auto by = is_signed(1)   ? llvm::Intrinsic::aarch64_neon_smmla
                   : is_signed(3) ? llvm::Intrinsic::aarch64_neon_usmmla
                                  : llvm::Intrinsic::aarch64_neon_ummla;
-  auto* row = FixedVectorType::get(b_.getInt8Ty(), kOctet);
-  auto* factors = FixedVectorType::get(b_.getInt8Ty(), std::int64_t{2} * kOctet);
+  auto* row = FixedVectorType::get(b_.getInt8Ty(), kDepth);
+  auto* factors = FixedVectorType::get(b_.getInt8Ty(), std::int64_t{2} * kDepth);
   auto* sums = FixedVectorType::get(b_.getInt32Ty(), kSums);
   const std::int64_t count = count_of(o[4]);
-  llvm::SmallVector<int, 2 * kOctet> both;
-  for (unsigned i = 0; i < 2 * kOctet; ++i) both.push_back(static_cast<int>(i));
+  llvm::SmallVector<int, 2 * kDepth> both;
+  for (unsigned i = 0; i < 2 * kDepth; ++i) both.push_back(static_cast<int>(i));
   Value* rows = b_.CreateShuffleVector(load_run(o[1], row, count), load_run(o[2], row, count), both);
-  Value* columns = load_run(o[3], factors, std::int64_t{2} * kOctet);
+  Value* columns = load_run(o[3], factors, std::int64_t{2} * kDepth);
   accumulate(o[0], {by, kSums, b_.getInt32Ty(), {sums, factors}}, rows, columns);
   return {};
 }

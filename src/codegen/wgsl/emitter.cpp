@@ -25,21 +25,21 @@ std::int64_t invocations_for(const Dim& items) {
   return items.constant() <= 2048 ? 32 : items.constant() <= 16384 ? 64 : 256;
 }
 
-// Turns that an invocation makes in all loops that are written as such, at most.
-Dim turns_of(const kir::Kernel& kernel, const kir::Stmt& given) {
+// Iterations of all loops of an invocation that are written as loops, at most.
+Dim iterations_of(const kir::Kernel& kernel, const kir::Stmt& given) {
   if (!given.defined()) return 0;
-  Dim turns = 0;
-  for (const kir::Stmt& inner : given->body) turns = turns + turns_of(kernel, inner);
-  if (given->kind != StmtNode::Kind::Loop) return turns;
+  Dim iterations = 0;
+  for (const kir::Stmt& inner : given->body) iterations = iterations + iterations_of(kernel, inner);
+  if (given->kind != StmtNode::Kind::Loop) return iterations;
   const Dim& extent = kernel.variable(given->var).extent;
   switch (given->loop) {
-    case LoopKind::Serial: return extent * (turns + 1);
+    case LoopKind::Serial: return extent * (iterations + 1);
     case LoopKind::Unrolled:
-    case LoopKind::Vector: return extent * turns;
+    case LoopKind::Vector: return extent * iterations;
     case LoopKind::Grid:
-    case LoopKind::Thread: return turns;
+    case LoopKind::Thread: return iterations;
   }
-  return turns;
+  return iterations;
 }
 
 constexpr std::size_t kBindingsEverywhere = 8;  // storage buffers that every browser binds to a shader
@@ -217,8 +217,8 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
   has_barriers_ = kir::has_barrier(body);
   XYNTRA_CHECK_OK(statement(body));
   body_ += "}\n";
-  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count, turns_of(kernel_, body),
-                     bindings_of(body)};
+  return ShaderPhase{entry, kir::work_items(kernel_, phase), grouped ? 1 : count,
+                     iterations_of(kernel_, body), bindings_of(body)};
 }
 
 // Of what lies at one place of a work item's own memory.
@@ -344,17 +344,17 @@ Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
-    case LoopKind::Unrolled: return turns_written_out(node);
+    case LoopKind::Unrolled: return unrolled(node);
     case LoopKind::Vector: return lanes(node.body.front(), node.var);
     case LoopKind::Serial: break;
   }
-  return turns(node.var, [&] { return statement(node.body.front()); });
+  return emit_loop(node.var, [&] { return statement(node.body.front()); });
 }
 
-Status KernelEmitter::turns_written_out(const StmtNode& node) {
-  const std::int64_t turns = kernel_.variable(node.var).extent.constant();
-  for (std::int64_t turn = 0; turn < turns; ++turn) {
-    fixed_[node.var.index] = turn;
+Status KernelEmitter::unrolled(const StmtNode& node) {
+  const std::int64_t iterations = kernel_.variable(node.var).extent.constant();
+  for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+    fixed_[node.var.index] = iteration;
     XYNTRA_CHECK_OK(statement(node.body.front()));
   }
   fixed_.erase(node.var.index);
@@ -369,7 +369,7 @@ Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
     return {};
   }
   if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
-    return turns(node.var, [&] { return lanes(node.body.front(), lane); });
+    return emit_loop(node.var, [&] { return lanes(node.body.front(), lane); });
   if (node.kind == StmtNode::Kind::Check && te::variables_of(node.index.front()).count(lane) == 0)
     return statement(given);
   if (node.kind == StmtNode::Kind::Store && (vector_store(node, lane) || packed_store(node, lane))) return {};

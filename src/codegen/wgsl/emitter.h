@@ -57,8 +57,8 @@ class KernelEmitter {
   Status loop(const kir::StmtNode& node);
   Status shuffle(const kir::StmtNode& node);
   template <class Body>
-  Status turns(kir::VarId var, Body body);
-  Status turns_written_out(const kir::StmtNode& node);
+  Status emit_loop(kir::VarId var, Body body);
+  Status unrolled(const kir::StmtNode& node);
   Status lanes(const kir::Stmt& statement, kir::VarId lane);
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
   bool packed_store(const kir::StmtNode& node, kir::VarId lane);
@@ -81,7 +81,7 @@ class KernelEmitter {
   std::string position(const te::LinearIndex& index);
   te::LinearIndex whole_vectors_of(te::LinearIndex& index);
   std::string sum_of(std::span<const te::LinearIndex::Term> terms);
-  bool is_same_every_turn(const te::Expr& atom) const;
+  bool is_loop_invariant(const te::Expr& atom) const;
   std::string before_loop(std::span<const te::LinearIndex::Term> terms);
   std::string place(kir::BufferId buffer, const te::LinearIndex& index,
                     const std::string& guard = "");  // an element, or a vector along lane_
@@ -119,7 +119,7 @@ class KernelEmitter {
     auto operator<=>(const Key&) const = default;
   };
 
-  // A loop whose body is being written, and what is said before it: sums that are the same at every turn. Not every
+  // A loop whose body is being written, and what is said before it: loop-invariant sums. Not every
   // compiler of shaders finds them.
   struct OpenLoop {
     kir::VarId var;
@@ -167,7 +167,7 @@ Status KernelEmitter::block(const std::string& head, Body body) {
 }
 
 template <class Body>
-Status KernelEmitter::turns(kir::VarId var, Body body) {
+Status KernelEmitter::emit_loop(kir::VarId var, Body body) {
   const std::string name = variable(var), extent = size(kernel_.variable(var).extent);
   loops_.push_back({var, depth_, {}, {}});
   std::string before;

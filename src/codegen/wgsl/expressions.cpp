@@ -260,8 +260,8 @@ std::string KernelEmitter::sum_of(std::span<const te::LinearIndex::Term> terms) 
   return text;
 }
 
-// Whether something is the same at every turn of the innermost loop, and can be told before it.
-bool KernelEmitter::is_same_every_turn(const Expr& atom) const {
+// Whether something is invariant in the innermost loop, and can be computed before it.
+bool KernelEmitter::is_loop_invariant(const Expr& atom) const {
   bool same = true;
   te::for_each_node(atom, [&](const ExprNode& node) {
     const bool own = node.op == ExprOp::Var && (node.var == loops_.back().var || node.var == lane_);
@@ -298,7 +298,7 @@ std::string KernelEmitter::position(const te::LinearIndex& given) {
   std::string text;
   if (!loops_.empty()) {
     auto first = std::stable_partition(index.terms.begin(), index.terms.end(),
-                                       [this](const auto& term) { return !is_same_every_turn(term.atom); });
+                                       [this](const auto& term) { return !is_loop_invariant(term.atom); });
     const auto same = std::span<const te::LinearIndex::Term>(index.terms)
                           .subspan(static_cast<std::size_t>(first - index.terms.begin()));
     const bool simple = same.size() == 1 && same[0].atom->op == ExprOp::Var && same[0].coefficient.is(1);
@@ -346,7 +346,7 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
   if (form.vectors) {
     const bool whole = lane_.valid() && index.find(lane_) != nullptr;
     if (whole) index.terms.erase(index.terms.begin() + (index.find(lane_) - index.terms.data()));
-    // A turn that is written out adds a multiple of a size: which element it is may still be known.
+    // An unrolled iteration adds a multiple of a size: which element it is may still be known.
     const bool even = te::divides(Dim(kVector), index.constant);
     const bool known =
         (even || index.constant.is_constant()) &&

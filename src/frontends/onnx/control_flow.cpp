@@ -157,7 +157,7 @@ Result<std::vector<Type>> GraphImporter::body_types(const NodeDraft& draft, cons
   if (draft.op == "Loop") {
     if (draft.inputs.size() < 2) return bad_model("needs a trip count and a condition, which may be empty");
     types = {Type::tensor(DType::I64, Shape{}), Type::tensor(DType::Bool, Shape{})};
-    // The size of a state may change from turn to turn: only its dtype is sure.
+    // The size of a state may change from iteration to iteration: only its dtype is sure.
     for (std::size_t i = 2; i < draft.inputs.size(); ++i) {
       Type type = operand(i);
       if (type.is_tensor()) type.shape.reset();

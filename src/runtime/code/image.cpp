@@ -15,7 +15,7 @@ namespace {
 std::uint64_t rounded_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // What a relocation writes: `size` bytes, of which `mask` are replaced, made from symbol (s), addend (a) and place (p).
-// The numbers come from the processors' ELF supplements.
+// The numbers come from the ELF supplements of the architectures.
 struct Patch {
   std::uint64_t bits = 0;
   std::uint64_t mask = 0;

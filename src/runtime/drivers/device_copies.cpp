@@ -55,7 +55,7 @@ void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
     return !piece.constant && !piece.used && !piece.kept;
   });
   for (auto& [memory, piece] : pieces_) piece.used = false;
-  turns_ = 0;
+  uses_ = 0;
 }
 
 Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool is_read) {
@@ -71,7 +71,7 @@ Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool 
     XYNTRA_TRY(piece.buffer, device_->allocate(bytes));
   }
   piece.constant = argument.constant;
-  if (!piece.used) piece.turn = turns_++;
+  if (!piece.used) piece.use = uses_++;
   piece.used = true;
   if (is_read || argument.rows.count > 0) XYNTRA_CHECK_OK(bring(argument, piece, is_read));
   return BufferRange{&piece.buffer, argument.memory - argument.piece, round_up(argument.bytes, 4)};
@@ -143,7 +143,7 @@ Buffer DeviceCopies::left_by_another(std::int64_t bytes) {
   for (auto& [memory, piece] : pieces_) {
     if (piece.used || piece.kept || piece.constant || !piece.buffer || piece.buffer.bytes() != bytes)
       continue;
-    if (first == nullptr || piece.turn < first->turn) first = &piece;
+    if (first == nullptr || piece.use < first->use) first = &piece;
   }
   return first == nullptr ? Buffer() : std::exchange(first->buffer, {});
 }

@@ -11,7 +11,7 @@
 
 namespace xyntra {
 
-// Which run was the last to write memory that was given away. Contexts of a model share it: what one of them has on the device is
+// Which run was the last to write memory that was donated. Contexts of a model share it: what one of them has on the device is
 // old when another has been given the memory since. Of more memory than kMost they forget: it is brought once more.
 class LastWriters {
  public:
@@ -60,7 +60,7 @@ class DeviceCopies {
     bool used = false;  // in this run
     bool kept = false;  // holds what this run was told is unchanged
     bool pending = false;  // by a launch that is not submitted yet
-    int turn = 0;  // pieces of the last run in which it was used, before it
+    int use = 0;  // pieces of the last run in which it was used, before it
   };
   // Memory that the device has, by its place in the host's: of each of `count` stretches of `distance` bytes the first `valid`.
   // What is there in part is so in whole words.
@@ -71,7 +71,7 @@ class DeviceCopies {
     std::int64_t valid = 0, distance = 0, count = 1;
     bool newer = false;  // than the host's
     KernelArgument::Rows rows = {};  // count > 0: only these are newer
-    std::uint64_t writer = 0;  // of memory that was given away
+    std::uint64_t writer = 0;  // of memory that was donated
   };
 
   webgpu::Buffer left_by_another(std::int64_t bytes);
@@ -86,7 +86,7 @@ class DeviceCopies {
   Outgrown outgrown_;
   std::map<std::byte*, Piece> pieces_;  // by the host's address
   std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
-  int turns_ = 0;
+  int uses_ = 0;
 };
 
 }  // namespace xyntra

@@ -152,13 +152,13 @@ class ShaderDriver : public KernelDriver {
     };
     for (const Dim& elements : kernel.argument_elements) XYNTRA_CHECK_OK(small(elements));
     const webgpu::Adapter& adapter = shaders_->device->adapter();
-    const std::int64_t most = adapter.limits.loop_turns;
+    const std::int64_t most = adapter.limits.loop_iterations;
     for (const ShaderPhase& phase : kernel.phases) {
       XYNTRA_CHECK_OK(small(phase.items));
-      XYNTRA_TRY(const std::int64_t turns, phase.turns.evaluate(sizes));
-      if (most > 0 && turns > most)
+      XYNTRA_TRY(const std::int64_t iterations, phase.iterations.evaluate(sizes));
+      if (most > 0 && iterations > most)
         return limit_error(adapter.name + " ends the loops of a shader after " + std::to_string(most) +
-                           " turns, and this one has " + std::to_string(turns));
+                           " iterations, and this one has " + std::to_string(iterations));
     }
     return {};
   }

@@ -46,8 +46,8 @@ struct Limits {
   int workgroup_bytes = 0;  // var<workgroup>
   int workgroups_per_dimension = 0;
   int offset_alignment = 0;  // of ranges
-  // Turns of an invocation's loops, all together, after which the driver ends every loop and says nothing; 0: it does not.
-  std::int64_t loop_turns = 0;
+  // Iterations of an invocation's loops, all together, after which the driver ends every loop and says nothing; 0: it does not.
+  std::int64_t loop_iterations = 0;
 };
 
 // What ranges are made multiples of where that is possible: the largest alignment that an adapter may ask for.

@@ -301,7 +301,7 @@ TEST(CppApi, CountsWhatItDid) {
   std::remove(artifact.c_str());
 }
 
-// ---- memory that is given away
+// ---- donated memory
 
 const char* const kDecoder = XYNTRA_SOURCE_DIR "/examples/use_library/cache.xir";
 
@@ -380,7 +380,7 @@ TEST(Donations, WhatDoesNotFitIsRefused) {
   Decoder decoder;
   xyntra::Donation past = decoder.cache();
   past.memory.bytes -= 4;
-  EXPECT_NE(decoder.refusal(past).find("is given away with 156 bytes; f32[1, 2, 5, 4] takes 160"),
+  EXPECT_NE(decoder.refusal(past).find("is donated with 156 bytes; f32[1, 2, 5, 4] takes 160"),
             std::string::npos);
   past = decoder.cache();
   past.memory.dtype = XYNTRA_I32;
@@ -411,9 +411,8 @@ TEST(Donations, MemoryIsGivenToOneOnly) {
     decoder.model.run(overlapping, once);
     FAIL() << "borrowed by another input";
   } catch (const xyntra::Failure& failure) {
-    EXPECT_NE(
-        std::string(failure.what()).find("is given away, but input 'token' of the same run uses it, too"),
-        std::string::npos);
+    EXPECT_NE(std::string(failure.what()).find("is donated, but input 'token' of the same run uses it, too"),
+              std::string::npos);
   }
 }
 

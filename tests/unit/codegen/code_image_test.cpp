@@ -61,11 +61,11 @@ TEST(CodeImage, RefusesWhatIsCut) {
 TEST(CodeImage, SurvivesDamage) {
   const std::vector<std::byte> object = small_object();
   std::mt19937 random(7);
-  for (int turn = 0; turn < 20000; ++turn) {
+  for (int round = 0; round < 20000; ++round) {
     std::vector<std::byte> damaged = object;
-    for (int i = 0; i < 1 + turn % 4; ++i) {
+    for (int i = 0; i < 1 + round % 4; ++i) {
       // Half of the damage goes to the headers at the end, where it has the most to say.
-      const std::size_t from = turn % 2 == 0 ? 0 : damaged.size() * 3 / 4;
+      const std::size_t from = round % 2 == 0 ? 0 : damaged.size() * 3 / 4;
       damaged[from + random() % (damaged.size() - from)] = static_cast<std::byte>(random());
     }
     auto image = CodeImage::load(damaged);

@@ -56,13 +56,13 @@ inline Kernel tiled_matmul(std::int64_t m, std::int64_t n, const Dim& k) {
   return kernel;
 }
 
-// Every vector register's worth of sums, multiplied and added `turns` times: as fast as fma goes.
-inline Kernel fma_peak(std::int64_t turns) {
+// Every vector register's worth of sums, multiplied and added `iterations` times: as fast as fma goes.
+inline Kernel fma_peak(std::int64_t iterations) {
   Kernel kernel{"fma_peak", {}, {}, {}};
   BufferId x = add_buffer(kernel, global(DType::F32, {2}));
   BufferId y = add_buffer(kernel, global(DType::F32, {24, 16}, true));
   BufferId sums = add_buffer(kernel, scoped(Scope::Register, DType::F32, {24, 16}));
-  VarId s = add_variable(kernel, "s", turns);
+  VarId s = add_variable(kernel, "s", iterations);
   auto each = [&](auto body) {
     VarId r = add_variable(kernel, "r", 24), l = add_variable(kernel, "l", 16);
     Stmt inner = body(var(r), var(l));

@@ -71,7 +71,7 @@ TEST(Kernels, SymbolicSizesAreArguments) {
   }
 }
 
-// Stores past the caches: of several vectors together, at any alignment of the buffer, with a tail.
+// Non-temporal stores: of several vectors together, at any alignment of the buffer, with a tail.
 TEST(Kernels, StreamsWhereSizesSaySo) {
   const Dim n = Dim::symbol("n");
   Kernel kernel{"double_all", {}, {}, {}};

@@ -22,8 +22,7 @@ TEST_P(KernelFiles, RunAsMachineCode) {
   if (!made) {  // threads of one work item that wait for one another: a GPU's; or a unit that is not here
     EXPECT_EQ(ErrorClass::Unsupported, made.error().error_class) << made.error().to_string();
     const bool unit = one.file.ends_with("_i8");
-    EXPECT_NE(std::string::npos,
-              made.error().message.find(unit ? "the processor has no" : "threads that wait"))
+    EXPECT_NE(std::string::npos, made.error().message.find(unit ? "the CPU has no" : "threads that wait"))
         << made.error().message;
     return;
   }
@@ -49,8 +48,8 @@ TEST_P(KernelFiles, RunAsShaders) {
   const WgslFeatures everything{.int64 = true, .float64 = true};
   auto shader = emit_wgsl(*kernel, everything);
   // Tiles, copies on their own and warpgroups are not WebGPU's; these rows are as long as a size says.
-  static const std::set<std::string> kOthers{"gemm_amx",       "gemm_amx_i8",           "gemm_quads_i8",
-                                             "gemm_octets_i8", "gemm_warp_specialised", "normalise_rows",
+  static const std::set<std::string> kOthers{"gemm_amx",     "gemm_amx_i8",           "gemm_dot4_i8",
+                                             "gemm_mmla_i8", "gemm_warp_specialised", "normalise_rows",
                                              "softmax_rows"};
   ASSERT_EQ(kOthers.count(one.file) == 0, shader.has_value()) << one.file;
   if (!shader) {

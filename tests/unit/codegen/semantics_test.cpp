@@ -59,7 +59,7 @@ TEST_P(EveryFloat, MathFunctionsAreTheReferences) { expect_same_as_reference(mat
 INSTANTIATE_TEST_SUITE_P(Semantics, EveryFloat, testing::Values(DType::F32, DType::F64, DType::F16),
                          [](const auto& name) { return std::string(name_of(name.param)); });
 
-// Machines that lack instructions for some of it: the same digits, and nothing from a library.
+// Machines that lack instructions for some of it: the same bits, and nothing from a library.
 class EveryCpu : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryCpu, HasTheReferencesArithmetic) {

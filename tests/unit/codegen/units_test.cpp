@@ -82,20 +82,20 @@ kir::Kernel pairs(int count) {
   register c: f32[16]
   grid i < 512 {
     vector l < 16 { c[l] = s[i, l] }
-    multiply_pairs_bf16(c[0], a[i, )" +
+    dot2_bf16(c[0], a[i, )" +
       std::string(count == 1 ? "1" : "0") + R"(], b[i, 0, 0], )" + std::to_string(count) + R"()
     vector l < 16 { y[i, l] = c[l] }
   }
 })");
 }
 
-kir::Kernel quads(int count) {
+kir::Kernel mmla_bf16_kernel(int count) {
   return parsed(
-      R"(kernel quads(s: f32[512, 4] global, a: bf16[512, 2, 4] global, b: bf16[512, 8] global, y: f32[512, 4] global out) {
+      R"(kernel mmla(s: f32[512, 4] global, a: bf16[512, 2, 4] global, b: bf16[512, 8] global, y: f32[512, 4] global out) {
   register c: f32[4]
   grid i < 512 {
     vector l < 4 { c[l] = s[i, l] }
-    multiply_quads_bf16(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
+    mmla_bf16(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
       std::to_string(count) + R"()
     vector l < 4 { y[i, l] = c[l] }
   }
@@ -127,7 +127,7 @@ Bytes bytes_of(std::uint32_t seed, bool extreme, std::size_t sums, std::size_t a
   return made;
 }
 
-// As the simulator has it, as `sum` says, and, where the unit is here, as the processor has it.
+// As the simulator has it, as `sum` says, and, where the unit is here, as the CPU has it.
 void expect_sums(const kir::Kernel& kernel, Bytes given, const std::vector<std::int32_t>& wanted, bool here) {
   std::vector<std::int32_t> result(given.sums.size());
   auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
@@ -173,15 +173,15 @@ std::vector<std::int32_t> sums_of(const Bytes& given, const ByteUnit& unit, std:
   return made;
 }
 
-TEST(Units, QuadsOfBytesWrapAndNeverSaturate) {
+TEST(Units, Dot4I8WrapsAndNeverSaturates) {
   for (int count : {1, 2, 3, 4}) {
     SCOPED_TRACE(count);
     const kir::Kernel kernel = parsed(
-        R"(kernel quads(s: i32[64, 16] global, a: u8[64, 4] global, b: i8[64, 16, 4] global, y: i32[64, 16] global out) {
+        R"(kernel dot4(s: i32[64, 16] global, a: u8[64, 4] global, b: i8[64, 16, 4] global, y: i32[64, 16] global out) {
   register c: i32[16]
   grid i < 64 {
     vector l < 16 { c[l] = s[i, l] }
-    multiply_quads_i8(c[0], a[i, 0], b[i, 0, 0], )" +
+    dot4_i8(c[0], a[i, 0], b[i, 0, 0], )" +
         std::to_string(count) + R"()
     vector l < 16 { y[i, l] = c[l] }
   }
@@ -195,17 +195,17 @@ TEST(Units, QuadsOfBytesWrapAndNeverSaturate) {
   }
 }
 
-TEST(Units, OctetsOfBytesWrapAndNeverSaturate) {
+TEST(Units, MmlaI8WrapsAndNeverSaturates) {
   for (const auto& [a, b] : {std::pair("i8", "i8"), std::pair("u8", "u8"), std::pair("u8", "i8")}) {
     for (int count : {3, 8}) {
       SCOPED_TRACE(std::string(a) + " " + b + " " + std::to_string(count));
       const kir::Kernel kernel =
-          parsed("kernel octets(s: i32[64, 4] global, a: " + std::string(a) + "[64, 2, 8] global, b: " + b +
+          parsed("kernel mmla(s: i32[64, 4] global, a: " + std::string(a) + "[64, 2, 8] global, b: " + b +
                  R"([64, 16] global, y: i32[64, 4] global out) {
   register c: i32[4]
   grid i < 64 {
     vector l < 4 { c[l] = s[i, l] }
-    multiply_octets_i8(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
+    mmla_i8(c[0], a[i, 0, 0], a[i, 1, 0], b[i, 0], )" +
                  std::to_string(count) + R"()
     vector l < 4 { y[i, l] = c[l] }
   }
@@ -247,7 +247,7 @@ TEST(Units, TilesOfBytesTakeAllSigns) {
 }
 
 // Numbers below the smallest normal one count as zero, before and after each step.
-TEST(Units, TilesOfBf16GiveTheProcessorsDigits) {
+TEST(Units, TilesOfBf16GiveTheBitsOfTheCpu) {
   const kir::Kernel kernel = parsed(
       R"(kernel tiles(s: f32[512, 16, 16] global, a: bf16[512, 16, 32] global, b: bf16[512, 16, 32] global, y: f32[512, 16, 16] global out) {
   register c: f32[16, 16]
@@ -270,15 +270,15 @@ TEST(Units, TilesOfBf16GiveTheProcessorsDigits) {
   }
 }
 
-// Three parts are the number, to the last digit.
+// The bf16x3 split is the number, to the last bit.
 TEST(Units, PartsAddUpToTheNumber) {
   const kir::Kernel kernel = parsed(
-      R"(kernel parts(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {
+      R"(kernel split(s: f32[512, 2, 16] global, a: bf16[512, 1] global, b: bf16[512, 1] global, y: f32[512, 6, 16] global out) {
   register x: f32[2, 16]
   shared p: bf16[3, 16, 2]
   grid i < 512 {
     unrolled e < 2 { vector l < 16 { x[e, l] = s[i, e, l] } }
-    split_pairs(p[0, 0, 0], p[1, 0, 0], p[2, 0, 0], x[0, 0], x[1, 0])
+    split_bf16x3(p[0, 0, 0], p[1, 0, 0], p[2, 0, 0], x[0, 0], x[1, 0])
     unrolled n < 3 { unrolled e < 2 { vector l < 16 { y[i, n * 2 + e, l] = f32(p[n, l, e]) } } }
   }
 })");
@@ -305,7 +305,7 @@ TEST(Units, PartsAddUpToTheNumber) {
   }
 }
 
-TEST(Units, PairsGiveTheProcessorsDigits) {
+TEST(Units, Dot2Bf16GivesTheBitsOfTheCpu) {
   for (const Range& range : kRanges) {
     SCOPED_TRACE(range.set);
     for (std::uint32_t seed = 1; seed < 4; ++seed)
@@ -314,18 +314,18 @@ TEST(Units, PairsGiveTheProcessorsDigits) {
   }
 }
 
-TEST(Units, QuadsGiveTheProcessorsDigits) {
+TEST(Units, MmlaBf16GivesTheBitsOfTheCpu) {
   for (const Range& range : kRanges) {
     SCOPED_TRACE(range.set);
     for (std::uint32_t seed = 1; seed < 4; ++seed)
-      expect_equal_bits(quads(4), numbers(seed, range.kept, range.set, 4, 8, 8), has("bf16"));
+      expect_equal_bits(mmla_bf16_kernel(4), numbers(seed, range.kept, range.set, 4, 8, 8), has("bf16"));
     for (int count : {1, 2, 3})
-      expect_equal_bits(quads(count), numbers(9, range.kept, range.set, 4, 8, 8), has("bf16"));
+      expect_equal_bits(mmla_bf16_kernel(count), numbers(9, range.kept, range.set, 4, 8, 8), has("bf16"));
   }
 }
 
 // By hand: 1 + 2^-24 lies between 1 and its neighbour; rounded to odd it is the neighbour, 2^-24 more than nothing.
-TEST(Units, QuadsAreRoundedToOdd) {
+TEST(Units, MmlaBf16RoundsToOdd) {
   auto run = [](float sum, std::vector<float> a, std::vector<float> b) {
     Numbers given{std::vector<float>(kItems * 4, sum), std::vector<std::uint16_t>(kItems * 8),
                   std::vector<std::uint16_t>(kItems * 8)};
@@ -337,7 +337,7 @@ TEST(Units, QuadsAreRoundedToOdd) {
     auto bytes = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
     const std::span<std::byte> arguments[] = {bytes(given.sums), bytes(given.a), bytes(given.b),
                                               bytes(result)};
-    EXPECT_TRUE(kir::simulate(quads(4), arguments).has_value());
+    EXPECT_TRUE(kir::simulate(mmla_bf16_kernel(4), arguments).has_value());
     return result[0];
   };
   EXPECT_EQ(run(1, {0x1p-12F}, {0x1p-12F}), 0x1.000002p0F);
@@ -349,9 +349,9 @@ TEST(Units, QuadsAreRoundedToOdd) {
   EXPECT_EQ(run(0x1.fffffep127F, {0x1p40F}, {0x1p40F}), 0x1.fffffep127F);
 }
 
-// A processor that has no such unit says so.
+// A CPU that has no such unit says so.
 TEST(Units, AreRefusedWhereThereAreNone) {
-  const kir::Kernel two = pairs(2), four = quads(4);
+  const kir::Kernel two = pairs(2), four = mmla_bf16_kernel(4);
   auto made = compile_kernels(std::span(&two, 1), *cpu_target("avx512"));
   ASSERT_FALSE(made.has_value());
   EXPECT_NE(made.error().message.find("AVX512_BF16"), std::string::npos) << made.error().message;
@@ -374,7 +374,7 @@ TEST(Units, StayInsideTheirBuffers) {
     const auto good = kir::verify(*kernel);
     return good ? std::string("none") : good.error().message;
   };
-  const std::string two = kir::to_string(pairs(2)), four = kir::to_string(quads(4));
+  const std::string two = kir::to_string(pairs(2)), four = kir::to_string(mmla_bf16_kernel(4));
   EXPECT_NE(refusal(two, "a[i, 0]", "a[i, 1]").find("not shown to stay within 2"), std::string::npos);
   EXPECT_NE(refusal(two, "b[i, 0, 0]", "b[i, 0, 1]").find("not shown to stay within 32"), std::string::npos);
   EXPECT_NE(refusal(two, ", 2)", ", 3)").find("from 1 to 2"), std::string::npos);

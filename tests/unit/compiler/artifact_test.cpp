@@ -184,7 +184,7 @@ TEST_F(ArtifactTest, RefusesSizesBeyondItsRanges) {
   EXPECT_EQ("the size 'n' is 3; the model was compiled for 1 to 2", refused.error().message);
 }
 
-TEST_F(ArtifactTest, RefusesUnknownProcessors) {
+TEST_F(ArtifactTest, RefusesUnknownCpus) {
   auto figures = write(module_of(kLinear), {"z80"});
   ASSERT_FALSE(figures);
   EXPECT_EQ(ErrorClass::Usage, figures.error().error_class);
@@ -263,18 +263,18 @@ TEST_F(ArtifactTest, LaterFormatsAreUnsupported) {
   EXPECT_EQ("the artifact has format 2; this version reads up to 1", load_error().message);
 }
 
-TEST_F(ArtifactTest, OtherProcessorsAreADeviceError) {
+TEST_F(ArtifactTest, OtherCpusAreADeviceError) {
   ASSERT_TRUE(write(module_of(kLinear)));
   const std::string original = manifest();
   std::string text = original;
-  text.replace(text.find("processor ") + 10, 64, std::string(64, '0'));
+  text.replace(text.find(" cpu ") + 5, 64, std::string(64, '0'));
   replace("manifest", text);
   EXPECT_EQ(ErrorClass::Device, load_error().error_class);
   text = original;
   const std::size_t line = text.find("level native"), end = text.find('\n', line);
   text.replace(line, end - line, "level native sparc needs");
   replace("manifest", text);
-  EXPECT_EQ("the artifact has no code for this processor; it has native (sparc)", load_error().message);
+  EXPECT_EQ("the artifact has no code for this CPU; it has native (sparc)", load_error().message);
 }
 
 TEST_F(ArtifactTest, DamagedPartsAreSeenByTheirHashes) {

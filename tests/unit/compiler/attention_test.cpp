@@ -280,7 +280,7 @@ TEST(LongAttention, ValuesMayAddUpToInfinity) {
   }
 }
 
-// The same with few keys, in rows of scores, with sizes known and not, and by groups of threads.
+// The same with few keys, in rows of scores, with sizes known and not, and by workgroups.
 TEST(Attention, ValuesMayAddUpToInfinity) {
   const Attention known{1, 1, 40, 300, 8, 16}, unknown{1, 1, Dim::symbol("s"), Dim::symbol("t"), 8, 16};
   for (const Attention& attention : {known, unknown}) {
@@ -313,15 +313,15 @@ TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {
   }
 }
 
-// ---- parts of f32 on tiles of bf16
+// ---- f32 by a bf16x3 split on tiles of bf16
 
-bool has_parts(const Plan& plan) {
+bool is_split(const Plan& plan) {
   const auto text = kernels_of(plan);
-  return text.has_value() && text->find("split_pairs") != std::string::npos;
+  return text.has_value() && text->find("split_bf16x3") != std::string::npos;
 }
 
 // Sums as long as one step and two; blocks of queries and keys that do not come out even; masks; shared heads; later keys unseen.
-const Attention kParts[] = {{1, 1, 256, 512, 32, 64},
+const Attention kSplit[] = {{1, 1, 256, 512, 32, 64},
                             {1, 1, 290, 590, 64, 64, true},
                             {4, 1, 64, 640, 32, 64, false, true},
                             {1, 1, 260, 512, 32, 128}};
@@ -360,17 +360,17 @@ double largest_error(const std::vector<float>& got, const std::vector<double>& e
 
 bool has_tiles() { return host_target().name == (*find_target("amx"))->name; }
 // Where there are tiles, on them: it takes less time, and the first test shows that bits are the same.
-std::vector<float> made_by_parts(const Plan& plan, const std::vector<Datum>& inputs) {
+std::vector<float> split_results(const Plan& plan, const std::vector<Datum>& inputs) {
   return has_tiles() ? executed(plan, inputs, 1) : simulated(plan, inputs);
 }
 
-TEST(AttentionByParts, IsWhatFormulasSay) {
+TEST(AttentionBf16x3, IsWhatFormulasSay) {
   const Target& amx = **find_target("amx");
-  for (const Attention& attention : kParts) {
+  for (const Attention& attention : kSplit) {
     SCOPED_TRACE(attention.keys.constant());
     const auto inputs = inputs_of(attention, attention.queries.constant(), attention.keys.constant());
     const Plan plan = plan_for(attention, amx);
-    EXPECT_TRUE(has_parts(plan));
+    EXPECT_TRUE(is_split(plan));
     const std::vector<float> got = simulated(plan, inputs);
     expect_near(got, evaluated(plan, inputs));
     if (!has_tiles()) continue;
@@ -378,24 +378,24 @@ TEST(AttentionByParts, IsWhatFormulasSay) {
   }
 }
 
-// Two parts instead of three would be off by 1e-5, sums of bf16 by 1e-3.
-TEST(AttentionByParts, HasTheDigitsOfF32) {
+// A split in two instead of three would be off by 1e-5, sums of bf16 by 1e-3.
+TEST(AttentionBf16x3, HasTheNumericalErrorOfF32) {
   const Attention attention{1, 1, 256, 512, 64, 64};
   auto inputs = inputs_of(attention, 256, 512);
   for (const float scale : {1.0F, 1e-37F}) {
     for (float& value : inputs[2].tensor.mutable_view<float>()) value *= scale;
     const std::vector<double> expected = in_doubles(attention, inputs);
-    const double parts = largest_error(made_by_parts(plan_for(attention, **find_target("amx")), inputs),
+    const double split = largest_error(split_results(plan_for(attention, **find_target("amx")), inputs),
                                        expected),
                  whole =
                      largest_error(simulated(plan_for(attention, **find_target("avx512")), inputs), expected);
-    EXPECT_LE(parts, 1.2 * whole) << scale;
-    EXPECT_LE(parts, 3e-6) << scale;
+    EXPECT_LE(split, 1.2 * whole) << scale;
+    EXPECT_LE(split, 3e-6) << scale;
   }
 }
 
 // Factors that are too large for it, or no numbers, are multiplied as they are.
-TEST(AttentionByParts, LargeFactorsStayWhole) {
+TEST(AttentionBf16x3, LargeFactorsStayWhole) {
   const Attention attention{1, 1, 256, 512, 32, 64};
   const Plan plan = plan_for(attention, **find_target("amx"));
   const float kHuge = 3e38F;
@@ -412,7 +412,7 @@ TEST(AttentionByParts, LargeFactorsStayWhole) {
       for (float& value : inputs[other].tensor.mutable_view<float>()) value = value * 1e-38F;
     }
     inputs[input].tensor.mutable_view<float>()[40] = element;
-    std::vector<float> got = made_by_parts(plan, inputs), expected = evaluated(plan, inputs);
+    std::vector<float> got = split_results(plan, inputs), expected = evaluated(plan, inputs);
     for (auto* results : {&got, &expected}) {
       for (float& one : *results) one = input == 2 && element == kHuge ? one / kHuge : one;
     }
@@ -421,33 +421,34 @@ TEST(AttentionByParts, LargeFactorsStayWhole) {
 }
 
 // Shifts that are chosen anew, and weights that are far apart.
-TEST(AttentionByParts, ScoresMayGrowAndFall) {
+TEST(AttentionBf16x3, ScoresMayGrowAndFall) {
   const Attention attention{1, 1, 256, 512, 32, 64, true};
   const Plan plan = plan_for(attention, **find_target("amx"));
-  EXPECT_TRUE(has_parts(plan));
+  EXPECT_TRUE(is_split(plan));
   auto inputs = inputs_of(attention, 256, 512);
-  for (float& value : inputs[2].tensor.mutable_view<float>()) value *= 0.1F;  // scores of 512 have few digits
+  for (float& value : inputs[2].tensor.mutable_view<float>())
+    value *= 0.1F;  // scores of 512 have little precision
   for (const float slope : {-1.0F, 0.05F, 1.0F, 100.0F}) {
     SCOPED_TRACE(slope);
     auto mask = inputs[3].tensor.mutable_view<float>();
     for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = slope * static_cast<float>(i % 512);
-    expect_near(made_by_parts(plan, inputs), evaluated(plan, inputs));
+    expect_near(split_results(plan, inputs), evaluated(plan, inputs));
   }
 }
 
-TEST(AttentionByParts, KeysMayBeCountedWhenItRuns) {
+TEST(AttentionBf16x3, KeysMayBeCountedWhenItRuns) {
   const Attention attention{1, 1, 256, Dim::symbol("t"), 32, 64};
   const Plan plan = plan_for(attention, **find_target("amx"));
-  EXPECT_TRUE(has_parts(plan));
+  EXPECT_TRUE(is_split(plan));
   for (const int keys : {512, 600, 40}) {
     SCOPED_TRACE(keys);
     const auto inputs = inputs_of(attention, 256, keys);
-    expect_near(made_by_parts(plan, inputs), evaluated(plan, inputs));
+    expect_near(split_results(plan, inputs), evaluated(plan, inputs));
   }
 }
 
 // What is lost below the smallest numbers is seen where scores are steep, and may be where nobody knows how steep they are.
-TEST(AttentionByParts, ScoresMayNotBeSteep) {
+TEST(AttentionBf16x3, ScoresMayNotBeSteep) {
   const te::Expr sum = te::Expr::accumulator(DType::F32);
   auto number = [](double value) { return te::Expr::number(DType::F32, value); };
   const te::Expr data = te::Expr::load(te::BufferId(0), DType::F32, {});
@@ -460,17 +461,17 @@ TEST(AttentionByParts, ScoresMayNotBeSteep) {
 }
 
 // Splitting keys takes time that few queries do not give back; sums go in steps of 32.
-TEST(AttentionByParts, IsForManyQueriesAndWholeSteps) {
+TEST(AttentionBf16x3, IsForManyQueriesAndWholeSteps) {
   const Target& amx = **find_target("amx");
-  EXPECT_TRUE(has_parts(plan_for({1, 1, 256, 512, 64, 64}, amx)));
-  EXPECT_TRUE(has_parts(plan_for({2, 1, 128, 512, 64, 64}, amx))) << "heads that share keys";
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 128, 512, 64, 64}, amx)));
-  EXPECT_FALSE(has_parts(plan_for({1, 1, Dim::symbol("s"), 512, 64, 64}, amx)));
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 48, 64}, amx)));
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 80}, amx)));
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 0, 64}, amx))) << "scores of nothing";
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 0}, amx))) << "values of nothing";
-  EXPECT_FALSE(has_parts(plan_for({1, 1, 256, 512, 64, 64}, **find_target("avx512"))));
+  EXPECT_TRUE(is_split(plan_for({1, 1, 256, 512, 64, 64}, amx)));
+  EXPECT_TRUE(is_split(plan_for({2, 1, 128, 512, 64, 64}, amx))) << "heads that share keys";
+  EXPECT_FALSE(is_split(plan_for({1, 1, 128, 512, 64, 64}, amx)));
+  EXPECT_FALSE(is_split(plan_for({1, 1, Dim::symbol("s"), 512, 64, 64}, amx)));
+  EXPECT_FALSE(is_split(plan_for({1, 1, 256, 512, 48, 64}, amx)));
+  EXPECT_FALSE(is_split(plan_for({1, 1, 256, 512, 64, 80}, amx)));
+  EXPECT_FALSE(is_split(plan_for({1, 1, 256, 512, 0, 64}, amx))) << "scores of nothing";
+  EXPECT_FALSE(is_split(plan_for({1, 1, 256, 512, 64, 0}, amx))) << "values of nothing";
+  EXPECT_FALSE(is_split(plan_for({1, 1, 256, 512, 64, 64}, **find_target("avx512"))));
 }
 
 }  // namespace

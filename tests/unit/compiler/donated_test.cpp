@@ -1,4 +1,4 @@
-// Inputs that are given away: results that extend them are written behind their rows and nowhere else, whatever room there is.
+// Donated inputs: results that extend them append rows in place and write nothing else, whatever room there is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ graph @decoder(%q: f32[b, 4, s, 8], %k: f32[b, 2, s, 8], %past_k: f32[b, 2, past
   %present_k: f32[b, 2, past + s, 8] = Concat(%past_k, %new_k) {axis = 2}
   %present_v: f32[b, 2, past + s, 8] = Concat(%past_v, %k) {axis = 2}
   %folded: f32[b, 2, 2*s, 8] = Reshape(%q, %shape)
-  %turned: f32[b, 2, 8, past + s] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
-  %scores: f32[b, 2, 2*s, past + s] = MatMul(%folded, %turned)
+  %transposed: f32[b, 2, 8, past + s] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
+  %scores: f32[b, 2, 2*s, past + s] = MatMul(%folded, %transposed)
   %weights: f32[b, 2, 2*s, past + s] = Softmax(%scores)
   %y: f32[b, 2, 2*s, 8] = MatMul(%weights, %present_v)
   %all: i64[m + n] = Concat(%more, %ids) {axis = 0}
@@ -132,7 +132,7 @@ class Donated : public testing::TestWithParam<const char*> {
   }
   std::uint64_t copies() const { return counts->copies - copied_before; }
 
-  // Gives caches away that have so much room beyond what is needed.
+  // Donates caches that have so much room beyond what is needed.
   void check(const Sizes& sizes, std::int64_t room) {
     const std::string what = std::string(GetParam()) + ", past " + std::to_string(sizes.past) + ", new " +
                              std::to_string(sizes.s) + ", room " + std::to_string(room);
@@ -223,9 +223,9 @@ TEST_P(Donated, MemoryOfAnotherSizeIsRefused) {
     return got.has_value() ? "" : got.error().message;
   };
   EXPECT_EQ(refused([](auto& d) { d[0].memory = d[0].memory.first(64); }),
-            "input 'past_k' is given away with 64 bytes; 13 rows take 832");
+            "input 'past_k' is donated with 64 bytes; 13 rows take 832");
   EXPECT_EQ(refused([](auto& d) { d[1].capacity = 3; }), "input 'past_v' has 4 rows in memory for 3");
-  EXPECT_EQ(refused([](auto& d) { d[1].input = 2; }), "input 'past_k' is given away twice, or is no tensor");
+  EXPECT_EQ(refused([](auto& d) { d[1].input = 2; }), "input 'past_k' is donated twice, or is no tensor");
   EXPECT_EQ(refused([](auto&) {}), "");
 }
 
@@ -328,8 +328,8 @@ graph @halves(%new: f16[2, s, 1], %past: f16[2, t, 1]) -> (%y, %present) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Donated, testing::Values("cpu", "sim", "wgsl"));
 
-// Queries, keys and values of one product: on GPUs it stores new keys and values where the caches are, besides what others read.
-TEST(DonatedPlans, AProductStoresWhatItMakesForCaches) {
+// Queries, keys and values of one matmul: on GPUs it stores new keys and values where the KV caches are, besides what others read.
+TEST(DonatedPlans, AMatmulStoresWhatItMakesForCaches) {
   const Module module = module_of(R"(xir 1
 graph @layer(%x: f32[b, s, 24], %w: f32[24, 96], %past_k: f32[b, 4, past, 8], %past_v: f32[b, 4, past, 8])
     -> (%q, %present_k, %present_v) {
@@ -436,10 +436,10 @@ TEST(DonatedPlans, WhatCannotBeExtendedInPlaceIsRefusedWithTheReason) {
   EXPECT_EQ(refusal("(%x: f32[s, 4]) -> (%y) {\n %y = Relu(%x)\n}"), "donate: the model has no input 'past'");
   const std::string begin = "donate: input 'past' cannot be extended in place: ";
   EXPECT_EQ(refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%y) {\n %y = Concat(%x, %past) {axis = 0}\n}"),
-            begin + "no result of the model is this input with more rows behind it");
+            begin + "no result of the model is this input with rows appended");
   EXPECT_EQ(refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%z) {\n %y = Concat(%past, %x) {axis = 0}\n %z = "
                     "Relu(%y)\n}"),
-            begin + "no result of the model is this input with more rows behind it");
+            begin + "no result of the model is this input with rows appended");
   EXPECT_EQ(
       refusal("(%x: f32[s, 4], %past: f32[t, 4]) -> (%y, %past) {\n %y = Concat(%past, %x) {axis = 0}\n}"),
       begin + "it, or the result that extends it, is an output more than once");

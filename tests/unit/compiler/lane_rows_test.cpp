@@ -1,4 +1,4 @@
-// Rows that lie side by side in memory: one work item takes a block of them, one in each lane.
+// Rows that are contiguous in memory: one work item takes a block of them, one in each lane.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -54,7 +54,7 @@ TEST(Lock, ReplaysThePlan) {
   const Module model = small_model();
   auto made = make_lock(model, for_target("neon"));
   ASSERT_TRUE(made) << made.error().to_string();
-  EXPECT_NE(made->text.find("graph @recipes() -> ("), std::string::npos) << made->text;
+  EXPECT_NE(made->text.find("graph @derived_constants() -> ("), std::string::npos) << made->text;
   auto loaded = load_lock(made->text, model);
   ASSERT_TRUE(loaded) << loaded.error().to_string() << made->text;
   EXPECT_EQ(print_lock(lock_of(*loaded)), made->text);

@@ -143,18 +143,18 @@ TEST_F(ObjectCacheTest, SurvivesKilledWriters) {
   ObjectCache cache = ObjectCache::at(folder());
   std::vector<std::byte> content(300'000);
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(i * 31);
-  for (int turn = 0; turn < 30; ++turn) {
+  for (int round = 0; round < 30; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
       for (int i = 0; i < 50; ++i) cache.put("key " + std::to_string(i % 3), content);
       ::_exit(0);
     }
-    ::usleep(static_cast<useconds_t>(turn * 300));
+    ::usleep(static_cast<useconds_t>(round * 300));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     for (int i = 0; i < 3; ++i) {
       auto found = cache.find("key " + std::to_string(i));
-      EXPECT_TRUE(!found || *found == content) << turn;
+      EXPECT_TRUE(!found || *found == content) << round;
     }
   }
   for (const fs::path& path : files()) EXPECT_NE(".bad", path.extension()) << path;

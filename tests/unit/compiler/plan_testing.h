@@ -69,7 +69,7 @@ inline std::vector<double> exact(const Graph& graph, const std::vector<Datum>& i
   return values;
 }
 
-// softmax(q kᵀ / 8 + mask) v, of heads that lie side by side in one matrix.
+// softmax(q kᵀ / 8 + mask) v, of heads that are contiguous in one matrix.
 inline Graph packed_heads(const Dim& queries) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{queries, 192}));

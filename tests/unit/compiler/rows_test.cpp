@@ -1,4 +1,4 @@
-// Products whose number of rows is known only when they run: whatever the cut into tiles leaves over, results are right.
+// Matmuls with a dynamic number of rows: whatever the cut into tiles leaves over, results are right.
 #include <gtest/gtest.h>
 
 #include <cmath>

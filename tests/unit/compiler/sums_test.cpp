@@ -1,4 +1,4 @@
-// Long sums: products and convolutions are added up from shorter sums, which keeps more of their digits.
+// Long sums: matmuls and convolutions are added up from shorter sums, which keeps their numerical error low.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<float> values_of(const Tensor& tensor) {
   return values;
 }
 
-struct Product {
+struct Matmul {
   std::int64_t rows, depth, columns;
   bool heavy;  // a long function follows
 
@@ -47,7 +47,7 @@ struct Product {
     const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{rows, depth}));
     const ValueId w = graph.add_constant("w", tensor_of({depth, columns}, right()));
     ValueId y = graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}));
-    if (heavy) {  // which changes no digit: all sums are positive
+    if (heavy) {  // which changes no relative error: all sums are positive
       y = graph.output_of(graph.add_node("Abs", {y}, {"q"}));
       for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
         y = graph.output_of(graph.add_node("Relu", {y}, {name}));
@@ -97,50 +97,50 @@ struct Product {
 };
 
 // One row; rows and columns that fill no tile; two, three and many parts; passes over many tiles.
-const Product kProducts[] = {{1, 4096, 32, false}, {5, 512, 37, false},   {33, 768, 32, true},
-                             {3, 2304, 48, true},  {64, 1152, 16, false}, {97, 3072, 64, false}};
+const Matmul kMatmuls[] = {{1, 4096, 32, false}, {5, 512, 37, false},   {33, 768, 32, true},
+                           {3, 2304, 48, true},  {64, 1152, 16, false}, {97, 3072, 64, false}};
 
-Plan plan_for(const Product& product, const Target& target) {
+Plan plan_for(const Matmul& matmul, const Target& target) {
   CompileOptions options;
   options.target = &target;
-  auto plan = make_plan(product.graph(), options);
+  auto plan = make_plan(matmul.graph(), options);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return std::move(*plan);
 }
 
-std::vector<float> result_of(RunContext& context, const Product& product) {
+std::vector<float> result_of(RunContext& context, const Matmul& matmul) {
   auto results =
-      context.run(std::vector<Datum>{Datum::of(tensor_of({product.rows, product.depth}, product.left()))});
+      context.run(std::vector<Datum>{Datum::of(tensor_of({matmul.rows, matmul.depth}, matmul.left()))});
   EXPECT_TRUE(results.has_value()) << results.error().message;
   return values_of((*results)[0].tensor);
 }
 
-TEST(LongSums, LoseFewerDigitsThanOneByOne) {
-  for (const Product& product : kProducts) {
-    const double plain = product.error_of(product.one_by_one());
-    auto model = compile_for_cpu(plan_for(product, host_target()), {});
+TEST(LongSums, HaveLessErrorThanOneByOne) {
+  for (const Matmul& matmul : kMatmuls) {
+    const double plain = matmul.error_of(matmul.one_by_one());
+    auto model = compile_for_cpu(plan_for(matmul, host_target()), {});
     ASSERT_TRUE(model.has_value()) << model.error().message;
     std::vector<std::vector<float>> made;
     for (int threads : {1, 2, 4}) {
       RunOptions options;
       options.threads = threads;
       RunContext context(model->program, model->host, options);
-      made.push_back(result_of(context, product));
+      made.push_back(result_of(context, matmul));
       EXPECT_EQ(made.back(), made.front()) << threads << " threads";
     }
-    EXPECT_LT(product.error_of(made.front()), 0.7 * plain) << product.rows << "x" << product.depth;
+    EXPECT_LT(matmul.error_of(made.front()), 0.7 * plain) << matmul.rows << "x" << matmul.depth;
   }
 }
 
 TEST(LongSums, AreCutOnEveryTarget) {
-  const Product product{5, 512, 37, false};
-  const double plain = product.error_of(product.one_by_one());
+  const Matmul matmul{5, 512, 37, false};
+  const double plain = matmul.error_of(matmul.one_by_one());
   for (const char* name : {"avx2", "avx512", "neon"}) {
-    auto lowered = lower_plan(plan_for(product, **find_target(name)), {});
+    auto lowered = lower_plan(plan_for(matmul, **find_target(name)), {});
     ASSERT_TRUE(lowered.has_value()) << lowered.error().message;
     RunContext context(std::make_shared<const LaunchProgram>(std::move(lowered->program)), lowered->host, {},
                        simulate_kernels(std::move(lowered->kernels)));
-    EXPECT_LT(product.error_of(result_of(context, product)), plain) << name;
+    EXPECT_LT(matmul.error_of(result_of(context, matmul)), plain) << name;
   }
 }
 

@@ -1,4 +1,4 @@
-// Products rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
+// Matmuls rounded to bf16, on tiles: what the plan says, and that every backend computes the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,18 +95,18 @@ std::size_t times(const std::string& text, const std::string& part) {
   return found;
 }
 
-// The rows of packed factors pass by the innermost cache, and so do panels beyond the first 16 steps: kernels with one block.
+// The rows of packed factors are not kept in L1, and neither are panels beyond the first 16 steps: kernels with one block.
 TEST(Tiles, LeaveTheInnermostCacheToWhatIsReadAgainSoon) {
   auto loads = [](std::int64_t depth) {
     const std::string text = *kernels_of(plan_of(layer(32, depth, 32), "amx"));
-    return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_far("));
+    return std::pair(times(text, "tile_load_rows("), times(text, "tile_load_rows_l2("));
   };
   EXPECT_EQ(loads(256), std::pair(std::size_t{4}, std::size_t{0}));  // rows and panels stay
   EXPECT_EQ(loads(512), std::pair(std::size_t{2}, std::size_t{2}));  // panels stay
   EXPECT_EQ(loads(1024), std::pair(std::size_t{2}, std::size_t{6}));  // half of them do
 }
 
-// The result of long sums, beyond the second cache, is not read into it before it is overwritten; an input beyond it is
+// The result of long sums, beyond L2, is not read into it before it is overwritten; an input beyond it is
 // asked for early.
 TEST(Tiles, MoveLargeMatricesPastTheCaches) {
   struct Case {
@@ -143,11 +143,11 @@ TEST(Tiles, TakeAnyNumberOfRows) {
 }
 
 // Two convolutions, so that what lies between them is rounded where it is made and read with its channels innermost.
-TEST(Tiles, ConvolutionsAreProductsOverWindows) {
+TEST(Tiles, ConvolutionsAreMatmulsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
-  // Lines that fill tiles, and lines of a few pixels that are walked as one; steps of two; no window, no border.
+  // Lines that fill tiles, and lines of a few pixels that are walked as one; stride 2; no window, no padding.
   for (const Case& c : {Case{9, 3, 1, 1}, Case{14, 3, 2, 1}, Case{20, 1, 1, 0}, Case{8, 1, 2, 0},
                         Case{7, 3, 1, 1}, Case{33, 3, 1, 1}, Case{64, 3, 2, 1}, Case{12, 5, 1, 0}}) {
     SCOPED_TRACE(std::to_string(c.size) + " " + std::to_string(c.window) + " " + std::to_string(c.stride));
@@ -174,7 +174,7 @@ TEST(Tiles, ConvolutionsAreProductsOverWindows) {
   }
 }
 
-// A picture of few channels: lines of its window are what is summed along. The picture is laid out by a launch of its own.
+// An image of few channels: lines of its window are what is summed along. The image is laid out by a launch of its own.
 TEST(Tiles, WindowsOverFewChannelsAreFlattened) {
   struct Case {
     std::int64_t channels, size, window, stride, pad;
@@ -219,7 +219,7 @@ TEST(Tiles, WhereThereAreNoneTheSumsAreTheSame) {
 TEST(Tiles, ThePlanSaysWhatWasRounded) {
   const Plan plan = plan_of(layer(40, 64, 48), "amx");
   ASSERT_EQ(plan.certificate.size(), 1U);
-  EXPECT_EQ(plan.certificate[0].rule, "round-products");
+  EXPECT_EQ(plan.certificate[0].rule, "round-matmuls");
   EXPECT_EQ(plan.certificate[0].exactness, Exactness::PrecisionChanging);
   EXPECT_EQ(plan.certificate[0].origins, std::vector<std::string>{"product"});
   CompileOptions exact = rounding("amx");
@@ -240,7 +240,7 @@ Graph two_layers(const std::string& form) {
   return graph;
 }
 
-TEST(Tiles, AFunctionThatIsRoundedIsComputedToAsManyDigits) {
+TEST(Tiles, AFunctionThatIsRoundedIsComputedToAsManyBits) {
   const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 3))};
   for (const char* form : {"none", "tanh"}) {
     SCOPED_TRACE(form);
@@ -282,7 +282,7 @@ TEST(Tiles, TheShortFunctionsStayNear) {
 }
 
 // Queries that fill blocks, that leave a tile or part of one over, and that fill no tile.
-TEST(Tiles, BothProductsOfAttentionTakeThem) {
+TEST(Tiles, BothMatmulsOfAttentionTakeThem) {
   const Plan general = plan_of(packed_heads(Dim::symbol("s")), "amx", {{"s", 64}});
   EXPECT_EQ(general.groups.size(), 1U);
   EXPECT_TRUE(uses_tiles(general));
@@ -296,7 +296,7 @@ TEST(Tiles, BothProductsOfAttentionTakeThem) {
     for (const Plan* plan : {&general, &fixed}) {
       const std::vector<float> in_tiles = simulated(*plan, inputs);
       ASSERT_EQ(in_tiles.size(), expected.size());
-      // Weights are rounded before they are divided by their sum: other digits than those of the formula.
+      // Weights are rounded before they are divided by their sum: not the bits of the formula.
       for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(in_tiles[i], expected[i], 0.02) << i;
       if (!has_tiles_here()) continue;
       EXPECT_EQ(executed(*plan, inputs, 1), executed(*plan, inputs, 3));
@@ -307,12 +307,12 @@ TEST(Tiles, BothProductsOfAttentionTakeThem) {
 }
 
 // What a convolution rounds is read rounded by who adds it as well: it lies in memory once, in half the bytes.
-TEST(Tiles, PicturesLieInMemoryRounded) {
+TEST(Tiles, FeatureMapsLieInMemoryRounded) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 32, 12, 12}));
-  auto convolved = [&](ValueId picture, const std::string& name, int seed) {
+  auto convolved = [&](ValueId image, const std::string& name, int seed) {
     const ValueId w = graph.add_constant(name + ".w", numbers({32, 32, 1, 1}, seed));
-    const ValueId made = graph.output_of(graph.add_node("Conv", {picture, w}, {name + ".c"}));
+    const ValueId made = graph.output_of(graph.add_node("Conv", {image, w}, {name + ".c"}));
     return graph.output_of(graph.add_node("Relu", {made}, {name}, {}, name));
   };
   const ValueId a = convolved(x, "a", 1), b = convolved(a, "b", 2);
@@ -321,7 +321,7 @@ TEST(Tiles, PicturesLieInMemoryRounded) {
   const Plan plan = plan_of(graph, "amx");
   std::vector<std::string> said;
   for (const CertificateLine& line : plan.certificate) {
-    if (line.rule != "round-pictures") continue;
+    if (line.rule != "round-feature-maps") continue;
     EXPECT_EQ(line.exactness, Exactness::PrecisionChanging);
     said.insert(said.end(), line.origins.begin(), line.origins.end());
   }
@@ -346,7 +346,7 @@ TEST(Tiles, ALockRoundsTheWeightsAgain) {
   model.graph = layer(40, 64, 48);
   const auto made = make_lock(model, rounding("amx"));
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  EXPECT_NE(made->text.find("round-products"), std::string::npos);
+  EXPECT_NE(made->text.find("round-matmuls"), std::string::npos);
   const auto loaded = load_lock(made->text, model);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   const std::vector<Datum> inputs{Datum::of(numbers({40, 64}, 6))};

@@ -1,4 +1,4 @@
-// Products rounded to bf16 on units that multiply a few neighbours at a time: every backend computes the same.
+// Matmuls rounded to bf16 on dot-product units (dot2, mmla): every backend computes the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct UnitCase {
   const char* target;
   const char* call;
 };
-constexpr UnitCase kUnits[] = {{"avx512_bf16", "multiply_pairs_bf16"}, {"neon_bf16", "multiply_quads_bf16"}};
+constexpr UnitCase kUnits[] = {{"avx512_bf16", "dot2_bf16"}, {"neon_bf16", "mmla_bf16"}};
 
 Tensor counted(const Dims& dims, int seed) {
   Tensor tensor = *Tensor::allocate(DType::F32, dims);
@@ -52,7 +52,7 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& expec
     ASSERT_NEAR(got[i], expected[i], most + 1e-4 * std::abs(expected[i])) << "element " << i;
 }
 
-// Simulated as the formula says, to the digits that sums of other orders have; and here to the bit, where the unit is.
+// Simulated as the formula says, within the numerical error of sums in other orders; and here to the bit, where the unit is.
 void expect_right(const Plan& plan, const UnitCase& unit, const std::vector<Datum>& inputs,
                   double most = 1e-3) {
   const std::vector<float> in_simulator = simulated(plan, inputs);
@@ -107,7 +107,7 @@ TEST(VectorTiles, TakeAnyNumberOfRows) {
 }
 
 // Both factors are computed: panels are packed by a stage of the launch.
-TEST(VectorTiles, ProductsOfTwoInputsArePacked) {
+TEST(VectorTiles, MatmulsOfTwoInputsArePacked) {
   for (const UnitCase& unit : kUnits) {
     SCOPED_TRACE(unit.target);
     Graph graph;
@@ -121,7 +121,7 @@ TEST(VectorTiles, ProductsOfTwoInputsArePacked) {
   }
 }
 
-TEST(VectorTiles, ConvolutionsAreProductsOverWindows) {
+TEST(VectorTiles, ConvolutionsAreMatmulsOverWindows) {
   struct Case {
     std::int64_t size, window, stride, pad;
   };
@@ -149,7 +149,7 @@ TEST(VectorTiles, ConvolutionsAreProductsOverWindows) {
 }
 
 // Queries that fill blocks, that leave some over, and that fill not even half a block.
-TEST(VectorTiles, BothProductsOfAttentionTakeThem) {
+TEST(VectorTiles, BothMatmulsOfAttentionTakeThem) {
   for (const UnitCase& unit : kUnits) {
     SCOPED_TRACE(unit.target);
     const Plan general = plan_for(packed_heads(Dim::symbol("s")), unit.target, {{"s", 64}});
@@ -161,7 +161,7 @@ TEST(VectorTiles, BothProductsOfAttentionTakeThem) {
                                       Datum::of(counted({queries, queries}, 4))};
       const Plan fixed = plan_for(packed_heads(queries), unit.target);
       EXPECT_EQ(calls(fixed, unit.call), queries >= 16);
-      // Weights are rounded before they are divided by their sum: other digits than those of the formula.
+      // Weights are rounded before they are divided by their sum: not the bits of the formula.
       expect_right(fixed, unit, inputs, 0.02);
       expect_right(general, unit, inputs, 0.02);
     }

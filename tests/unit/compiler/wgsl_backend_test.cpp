@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMutants = 200;
 
-// Pointwise, rows, products, windows, movement, indices from memory; one size that is not known.
+// Pointwise, rows, matmuls, windows, movement, indices from memory; one size that is not known.
 constexpr const char* kModels[] = {
     R"(xir 1
 graph @main(%x: f32[6, 9], %w: f32[9, 5], %b: f32[5]) -> (%y) {
@@ -109,7 +109,7 @@ graph @main(%table: f32[8, 80], %i: i64[6], %x: f32[6, 80], %s: f32[80], %b: f32
   %a: f32[6, 80] = Add(%x, %rows)
   %y: f32[6, 80] = LayerNormalization(%a, %s, %b)
 })",
-    // f16: rows, a product with tiles, a window; every step rounds
+    // f16: rows, a matmul with tiles, a window; every step rounds
     R"(xir 1
 graph @main(%x: f16[N, 44], %y: f16[44], %s: f16[44], %b: f16[44]) -> (%z) {
   %a: f16[N, 44] = Add(%x, %y)
@@ -137,7 +137,7 @@ graph @main(%q: f32[1, 3, 1, 8], %k: f32[1, 3, N, 8], %v: f32[1, 3, N, 16]) -> (
   %w: f32[1, 3, 1, N] = Softmax(%p)
   %y: f32[1, 3, 1, 16] = MatMul(%w, %v)
 })",
-    // products of few rows: vectors along the columns, and along the sum; no group is full, no sum comes out even
+    // skinny GEMMs: vectors along the columns, and along the sum; no group is full, no sum comes out even
     R"(xir 1
 graph @main(%x: f32[2, 3, 70], %w: f32[2, 70, 36], %b: f32[36]) -> (%y) {
   %p: f32[2, 3, 36] = MatMul(%x, %w)
@@ -216,7 +216,7 @@ class WgslDevice : public testing::Test {
     if (auto device = shared_device(""); !device) GTEST_SKIP() << device.error().message;
   }
 };
-// Blocks of a product take all the shared memory there is; a norm before it must leave some.
+// Blocks of a matmul take all the shared memory there is; a norm before it must leave some.
 TEST(WgslBackend, GroupsShareNoMoreThanTheyMay) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f32[4096, 1024], %w: f32[1024, 4096], %s: f32[1024], %b: f32[1024], %v: f32[4096, 2048]) -> (%y, %z) {
@@ -237,7 +237,7 @@ graph @main(%x: f32[4096, 1024], %w: f32[1024, 4096], %s: f32[1024], %b: f32[102
     EXPECT_LE(bytes, (*find_target("webgpu"))->group_shared_bytes) << kir::to_string(kernel);
     most = std::max(most, bytes);
   }
-  EXPECT_GT(most, 8192) << "products have tiles";
+  EXPECT_GT(most, 8192) << "matmuls have tiles";
 }
 
 class WgslRuns : public WgslDevice, public testing::WithParamInterface<const char*> {};
@@ -408,7 +408,7 @@ TEST(WgslBackend, LargeTensorsAreBoundInPartsAndSmallOnesTogether) {
   const ShaderOptions small_bindings{.portable = true, .binding_bytes = 1024},
       few_buffers{.portable = true, .storage_buffers = 5};
   const Case cases[] = {
-      // rows of 64 bytes: parts of 16, 16 and 8; read by index, as a factor that is turned, written element by element
+      // rows of 64 bytes: parts of 16, 16 and 8; read by index, as a factor that is transposed, written element by element
       {R"(xir 1
 graph @main(%i: i64[5], %table: f32[40, 16], %x: f32[6, 16]) -> (%rows, %y, %z) {
   %rows: f32[5, 16] = Gather(%table, %i)
@@ -417,7 +417,7 @@ graph @main(%i: i64[5], %table: f32[40, 16], %x: f32[6, 16]) -> (%rows, %y, %z) 
   %z: f32[40, 16] = Neg(%table)
 })",
        small_bindings, 3, 0},
-      // many rows, whose products are tiles; bytes
+      // many rows, whose matmuls are tiled; int8
       {R"(xir 1
 graph @main(%x: f32[64, 128], %w: f32[128, 96], %b: u8[40, 64]) -> (%y, %c) {
   %y: f32[64, 96] = MatMul(%x, %w)
@@ -550,7 +550,7 @@ graph @main(%x: f32[3, 2, 20], %w: f32[1, 160, 20], %r: f32[1, 160, 40], %b: f32
     EXPECT_TRUE(std::ranges::equal((*wanted)[i].tensor.bytes(), (*found)[i].tensor.bytes())) << i;
 }
 
-// Some drivers end loops that have many turns and go on with wrong numbers.
+// Some drivers end loops of many iterations and go on with wrong numbers.
 TEST_F(WgslDevice, LoopsThatADriverWouldEndAreErrors) {
   const Graph graph = graph_of(R"(xir 1
 graph @main(%x: f32[70000]) -> (%z) {
@@ -560,7 +560,7 @@ graph @main(%x: f32[70000]) -> (%z) {
   auto runner = make_runner(graph, plan_of(graph), "wgsl", {});
   ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
   auto results = (*runner)->run(inputs_of(graph, 7, 0));
-  const std::int64_t most = (*shared_device(""))->adapter().limits.loop_turns;
+  const std::int64_t most = (*shared_device(""))->adapter().limits.loop_iterations;
   EXPECT_EQ(most == 0 || most > 70000, results.has_value());
   if (!results) {
     EXPECT_EQ(ErrorClass::Limit, results.error().error_class) << results.error().to_string();
@@ -625,9 +625,9 @@ graph @main(%x: f32[8, 64], %y: f32[4, 64], %i: i64[4]) -> (%z) {
   Tensor all = *Tensor::allocate(DType::F32, {8, 64}), indices = *Tensor::allocate(DType::I64, {4});
   for (std::int64_t k = 0; k < 4; ++k) std::memcpy(indices.mutable_bytes().data() + k * 8, &k, 8);
   for (std::size_t first : {0, 2, 4, 4, 0}) {  // of the rows that are the second input
-    for (float turn : {1.0F, 2.0F}) {
+    for (float factor : {1.0F, 2.0F}) {
       for (std::int64_t k = 0; k < 8 * 64; ++k) {
-        const float value = static_cast<float>(k / 64) * turn;
+        const float value = static_cast<float>(k / 64) * factor;
         std::memcpy(all.mutable_bytes().data() + k * 4, &value, 4);
       }
       const auto part = all.mutable_bytes().subspan(first * 64 * 4, 4 * 64 * 4);
@@ -640,7 +640,7 @@ graph @main(%x: f32[8, 64], %y: f32[4, 64], %i: i64[4]) -> (%z) {
       for (std::size_t k = 0; k < 4; ++k) {
         float found = 0;
         std::memcpy(&found, (*results)[0].tensor.bytes().data() + k * 64 * 4, 4);
-        EXPECT_EQ(found, static_cast<float>(2 * k + first) * turn) << first << ", row " << k;
+        EXPECT_EQ(found, static_cast<float>(2 * k + first) * factor) << first << ", row " << k;
       }
     }
   }

@@ -1,4 +1,4 @@
-// Bytes that products and lookups read as numbers: they are widened on the way, and the numbers never lie in memory.
+// Int8 that matmuls and lookups read as numbers: they are widened on the way, and the numbers never lie in memory.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -81,7 +81,7 @@ void expect_everywhere(const Graph& graph, const std::vector<Datum>& inputs,
   }
 }
 
-void check_product(std::int64_t m, const Weights& weights, bool named_rows) {
+void check_matmul(std::int64_t m, const Weights& weights, bool named_rows) {
   const std::int64_t k = weights.dims[0], n = weights.dims[1];
   Graph graph;
   const Dim rows = named_rows ? Dim::symbol("m") : Dim(m);
@@ -100,7 +100,7 @@ void check_product(std::int64_t m, const Weights& weights, bool named_rows) {
   expect_everywhere(graph, {Datum::of(a)}, wanted, "nothing");
 }
 
-TEST(WidenedBytes, ProductsAreExactForAllSizes) {
+TEST(WidenedBytes, MatmulsAreExactForAllSizes) {
   struct Case {
     std::int64_t m, k, n;
   };
@@ -108,22 +108,22 @@ TEST(WidenedBytes, ProductsAreExactForAllSizes) {
   for (const Case& c :
        {Case{37, 512, 48}, Case{40, 384, 37}, Case{5, 300, 33}, Case{1, 520, 50}, Case{36, 401, 24}}) {
     SCOPED_TRACE(std::to_string(c.m) + " " + std::to_string(c.k) + " " + std::to_string(c.n));
-    for (bool named_rows : {false, true}) check_product(c.m, {{c.k, c.n}}, named_rows);
+    for (bool named_rows : {false, true}) check_matmul(c.m, {{c.k, c.n}}, named_rows);
   }
 }
 
-TEST(WidenedBytes, ProductsTakeAllParameters) {
+TEST(WidenedBytes, MatmulsTakeAllParameters) {
   for (DType dtype : {DType::I8, DType::U8}) {
     for (std::int64_t axis : {0, 1}) {
       for (bool by_axis : {false, true}) {
-        for (bool points : {false, true}) check_product(36, {{60, 70}, dtype, axis, by_axis, points}, false);
+        for (bool points : {false, true}) check_matmul(36, {{60, 70}, dtype, axis, by_axis, points}, false);
       }
     }
   }
 }
 
 // One table, looked up and multiplied with the other way round.
-TEST(WidenedBytes, ATableServesLookupsAndProducts) {
+TEST(WidenedBytes, ATiedEmbeddingServesLookupsAndMatmuls) {
   constexpr std::int64_t kRows = 1030, kWidth = 18, kWords = 40;
   for (std::int64_t axis : {0, 1}) {
     for (bool by_axis : {false, true}) {
@@ -134,8 +134,8 @@ TEST(WidenedBytes, ATableServesLookupsAndProducts) {
                     w = table.add_to(graph);
       const ValueId rows = graph.output_of(graph.add_node("Gather", {w, ids}, {"x"}));
       const std::vector<std::int64_t> order{1, 0};
-      const ValueId turned = graph.output_of(graph.add_node("Transpose", {w}, {"t"}, {{"perm", order}}));
-      graph.outputs = {graph.output_of(graph.add_node("MatMul", {rows, turned}, {"y"}))};
+      const ValueId transposed = graph.output_of(graph.add_node("Transpose", {w}, {"t"}, {{"perm", order}}));
+      graph.outputs = {graph.output_of(graph.add_node("MatMul", {rows, transposed}, {"y"}))};
       ASSERT_TRUE(infer_types(graph).has_value());
       Tensor words = *Tensor::allocate(DType::I64, {kWords});
       for (std::int64_t i = 0; i < kWords; ++i) words.set_element_i64(i, i % 2 == 0 ? i * 25 : -1 - i);

@@ -1,4 +1,4 @@
-// Windows over few places and over mirrored borders: values, and that indices are computed once.
+// Windows over few positions and over reflected padding: values, and that indices are computed once.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ Plan plan_of(const Graph& graph, const Target& target) {
   return std::move(*plan);
 }
 
-TEST(Windows, OverAMirroredBorder) {
+TEST(Windows, OverReflectedPadding) {
   auto model = compile_for_cpu(plan_of(spectrum(), host_target()), {});
   ASSERT_TRUE(model.has_value()) << model.error().message;
   RunContext context(model->program, model->host, {});

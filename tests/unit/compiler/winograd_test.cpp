@@ -27,7 +27,7 @@ struct Layer {
   bool residual = false;
 };
 
-// relu(conv(x) + bias, perhaps + r), between convolutions of 1 × 1 so that pictures lie in blocks.
+// relu(conv(x) + bias, perhaps + r), between convolutions of 1 × 1 so that feature maps are blocked.
 Graph model_of(const Layer& layer) {
   Graph graph;
   const std::int64_t outside = 16;
@@ -218,8 +218,8 @@ TEST(Winograd, SharedWeightsStayAsTheyAre) {
   EXPECT_EQ(winograd_group(plan_of(graph)), nullptr);
 }
 
-// What a window reads is 0 beyond the picture, not what an operation before it makes of 0.
-TEST(Winograd, TilesBeyondThePictureBringNothingInfinite) {
+// What a window reads is 0 in the padding, not what an operation before it makes of 0.
+TEST(Winograd, TilesInThePaddingBringNothingInfinite) {
   for (bool padded : {false, true}) {
     for (std::int64_t size : {21, 23}) {  // the last tiles have three rows and columns of results, or one
       SCOPED_TRACE(std::to_string(size) + (padded ? " padded" : ""));
@@ -238,9 +238,9 @@ TEST(Winograd, TilesBeyondThePictureBringNothingInfinite) {
       const Plan plan = plan_of(graph);
       ASSERT_NE(winograd_group(plan), nullptr);
       ASSERT_EQ(plan.groups.size(), 1U);
-      Tensor picture = noise({1, 64, size, size}, 7);
-      for (float& value : picture.mutable_view<float>()) value = 2 + value;
-      const std::vector<Datum> inputs{Datum::of(picture)};
+      Tensor image = noise({1, 64, size, size}, 7);
+      for (float& value : image.mutable_view<float>()) value = 2 + value;
+      const std::vector<Datum> inputs{Datum::of(image)};
       if (!padded) {
         check_results(graph, plan, inputs);
         continue;
@@ -269,12 +269,12 @@ TEST(Winograd, WhatIsCutOffIsNotRead) {
   const Plan plan = plan_of(graph);
   ASSERT_NE(winograd_group(plan), nullptr);
   ASSERT_EQ(plan.groups.size(), 1U);
-  Tensor picture = noise({1, 64, 27, 27}, 7);
-  const std::span<float> values = picture.mutable_view<float>();
+  Tensor image = noise({1, 64, 27, 27}, 7);
+  const std::span<float> values = image.mutable_view<float>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i % 27 >= 23 || i / 27 % 27 >= 23) values[i] = INFINITY;
   }
-  check_results(graph, plan, {Datum::of(picture)});
+  check_results(graph, plan, {Datum::of(image)});
 }
 
 TEST(Winograd, WeightsThatAreReadTwiceStayAsTheyAre) {

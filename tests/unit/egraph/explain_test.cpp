@@ -163,14 +163,14 @@ TEST(Explain, CheckersRefuseWhatIsWrong) {
       Proof missing = proof;
       missing.lemmas[i].links.erase(missing.lemmas[i].links.begin() + static_cast<std::ptrdiff_t>(j));
       EXPECT_FALSE(check(graph, rules, missing).has_value());
-      Proof turned = proof;
-      Link& link = turned.lemmas[i].links[j];
+      Proof reversed = proof;
+      Link& link = reversed.lemmas[i].links[j];
       if (link.why.reason == Justification::kCongruence) continue;
       link.forward = !link.forward;
-      EXPECT_FALSE(check(graph, rules, turned).has_value());
-      turned = proof;
-      turned.lemmas[i].links[j].why = graph.reason("add-associates");
-      EXPECT_FALSE(check(graph, rules, turned).has_value());
+      EXPECT_FALSE(check(graph, rules, reversed).has_value());
+      reversed = proof;
+      reversed.lemmas[i].links[j].why = graph.reason("add-associates");
+      EXPECT_FALSE(check(graph, rules, reversed).has_value());
     }
   }
   Proof circular = proof;

@@ -48,7 +48,7 @@ struct NaiveMatcher {
     std::vector<State> result;
     for (const ENode& node : graph.nodes(at)) {
       std::vector<ClassId> children(node.children.begin(), node.children.end());
-      for (int turn = 0; turn < (part.order == Order::Either ? 2 : 1); ++turn) {
+      for (int flip = 0; flip < (part.order == Order::Either ? 2 : 1); ++flip) {
         const std::vector<State> more = node_matches(part, node, children, state);
         result.insert(result.end(), more.begin(), more.end());
         std::reverse(children.begin(), children.end());

@@ -34,15 +34,15 @@ Planned planned(const std::string& body, const char* target_name = "avx512") {
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().to_string());
   Planned result{std::move(module->graph), {}};
   EXPECT_TRUE(infer_types(result.graph).has_value());
-  auto pieces = Pieces::of(result.graph);
-  EXPECT_TRUE(pieces.has_value());
-  auto grouping = group_nodes(*pieces, **find_target(target_name), {});
+  auto fusion_nodes = FusionNodes::of(result.graph);
+  EXPECT_TRUE(fusion_nodes.has_value());
+  auto grouping = group_nodes(*fusion_nodes, **find_target(target_name), {});
   EXPECT_TRUE(grouping.has_value());
   result.grouping = std::move(*grouping);
   return result;
 }
 
-TEST(GroupsTest, WhatFollowsAProductJoinsIt) {
+TEST(GroupsTest, WhatFollowsAMatmulJoinsIt) {
   EXPECT_EQ(planned(R"((%x: f32[128, 64], %w: f32[64, 256], %b: f32[256]) -> (%y) {
     %p = MatMul(%x, %w)
     %q = Add(%p, %b)
@@ -84,7 +84,7 @@ TEST(GroupsTest, AttentionIsFoundHoweverItIsSpelt) {
   EXPECT_EQ(plan.grouping.groups[0].schedule.exactness, Exactness::Reassociating) << "online softmax";
 }
 
-TEST(GroupsTest, TwoProductsInARowAreNoAttention) {
+TEST(GroupsTest, TwoMatmulsInARowAreNoAttention) {
   Planned plan = planned(R"((%x: f32[128, 64], %a: f32[64, 256], %b: f32[256, 64]) -> (%y) {
     %h = MatMul(%x, %a)
     %r = Relu(%h)
@@ -95,7 +95,7 @@ TEST(GroupsTest, TwoProductsInARowAreNoAttention) {
       << plan.reason("Relu", "MatMul");
 }
 
-TEST(GroupsTest, ANormIsPreparedForTheProductThatReadsIt) {
+TEST(GroupsTest, ANormIsPreparedForTheMatmulThatReadsIt) {
   EXPECT_EQ(planned(R"((%x: f32[128, 64], %g: f32[64], %b: f32[64], %w: f32[64, 256]) -> (%y) {
     %n = LayerNormalization(%x, %g, %b)
     %y = MatMul(%n, %w)
@@ -173,15 +173,15 @@ TEST(GroupsTest, EveryEdgeHasAVerdictWithAReason) {
 
 // ---- relayouts
 
-// A product with an operand that lies along neither its columns nor its sum.
-std::string turned_product(std::int64_t rows, std::int64_t side) {
+// A matmul with an operand that lies along neither its columns nor its sum.
+std::string transposed_matmul(std::int64_t rows, std::int64_t side) {
   const std::string n = std::to_string(side);
   return "(%a: f32[4, " + std::to_string(rows) + ", " + n + "], %b: f32[" + n + ", " + n +
          ", 4]) -> (%y) { %t = Transpose(%b) {perm = [2, 0, 1]} %y = MatMul(%a, %t) }";
 }
 
-TEST(RelayoutTest, AnOperandInStridesIsCopiedOnceForAProduct) {
-  Planned plan = planned(turned_product(16, 48));
+TEST(RelayoutTest, AStridedOperandIsCopiedOnceForAMatmul) {
+  Planned plan = planned(transposed_matmul(16, 48));
   EXPECT_EQ(plan.text(), "movement: Transpose | contraction: MatMul");
   ASSERT_EQ(plan.grouping.choices.size(), 1u);
   const LayoutChoice& choice = plan.grouping.choices[0];
@@ -193,10 +193,10 @@ TEST(RelayoutTest, AnOperandInStridesIsCopiedOnceForAProduct) {
 }
 
 TEST(RelayoutTest, ALaunchCostsMoreThanAFewStrides) {
-  EXPECT_EQ(planned(turned_product(4, 16)).text(), "contraction: Transpose MatMul");
+  EXPECT_EQ(planned(transposed_matmul(4, 16)).text(), "contraction: Transpose MatMul");
   // Threads bring an operand once for all rows of a block: it takes many blocks.
-  EXPECT_EQ(planned(turned_product(128, 1024), "webgpu").text(), "contraction: Transpose MatMul");
-  EXPECT_EQ(planned(turned_product(1024, 1024), "webgpu").text(),
+  EXPECT_EQ(planned(transposed_matmul(128, 1024), "webgpu").text(), "contraction: Transpose MatMul");
+  EXPECT_EQ(planned(transposed_matmul(1024, 1024), "webgpu").text(),
             "movement: Transpose | contraction: MatMul");
 }
 
@@ -209,7 +209,7 @@ TEST(RelayoutTest, AnOperandAlongTheSumIsReadWhereItIs) {
   EXPECT_TRUE(plan.grouping.choices.empty()) << "there was nothing to weigh";
 }
 
-// Sums of a turned value along its rows, each behind a product that keeps the groups apart.
+// Sums of a transposed value along its rows, each after a matmul that keeps the groups apart.
 TEST(RelayoutTest, ManyReadersShareACopyAndOneReadsThrough) {
   auto readers = [](int count) {
     std::string graph = "(%x: f32[512, 512]", outputs, nodes = "%t = Transpose(%x) {perm = [1, 0]} ";
@@ -227,7 +227,7 @@ TEST(RelayoutTest, ManyReadersShareACopyAndOneReadsThrough) {
       "movement: Transpose | contraction: MatMul Add | contraction: MatMul Add | contraction: MatMul Add");
 }
 
-TEST(GroupsTest, AProductKeepsItsLoopBesideARangeThatIsFoundFirst) {
+TEST(GroupsTest, AMatmulKeepsItsLoopBesideARangeThatIsFoundFirst) {
   Planned plan = planned(R"((%x: f32[128, 64], %w: i8[64, 256], %s: f32[256]) -> (%y) {
     %q: u8[128, 64], %scale: f32[], %zero: u8[] = DynamicQuantizeLinear(%x)
     %p: i32[128, 256] = MatMulInteger(%q, %w, %zero)
@@ -270,8 +270,8 @@ TEST(GroupsTest, BytesAreWidenedByWhoeverReadsThem) {
             "none: DequantizeLinear Gather | contraction: MatMul");
 }
 
-// Rows that are looked up are looked up once, before the product that multiplies them.
-TEST(GroupsTest, AProductOfRowsThatAreLookedUpIsAContraction) {
+// Rows that are looked up are looked up once, before the matmul that multiplies them.
+TEST(GroupsTest, AMatmulOfRowsThatAreLookedUpIsAContraction) {
   EXPECT_EQ(planned(R"((%i: i64[64], %t: f32[1000, 64], %w: f32[64, 256]) -> (%y) {
     %x = Gather(%t, %i)
     %y = MatMul(%x, %w)

@@ -22,10 +22,10 @@ std::vector<float> floats(const Tensor& tensor) {
 }
 Type scalar(DType dtype) { return Type::tensor(dtype, Shape{}); }
 
-// body(turn, cond, state, step) -> cond, state + step, state + step
+// body(iteration,  cond, state, step) -> cond, state + step, state + step
 std::shared_ptr<const Graph> counting_body() {
   Graph body;
-  body.add_input("turn", scalar(DType::I64));
+  body.add_input("iteration", scalar(DType::I64));
   ValueId going_on = body.add_input("cond", scalar(DType::Bool));
   ValueId state = body.add_input("state", Type());
   ValueId step = body.add_input("step", Type());

@@ -33,7 +33,7 @@ std::string compare(const std::vector<float>& got, const std::vector<double>& wa
   return "";
 }
 
-struct Product {
+struct Gemm {
   std::size_t m, n, k;
   std::vector<float> a() const { return values(m * k); }
   std::vector<float> b() const { return values(k * n, 7); }  // [k, n]
@@ -92,9 +92,9 @@ Case product(const std::string& file, Product shape) {
 }
 
 // Bytes that tell neighbours and signs apart, in panels of `columns` by `group` neighbours along the sum.
-Case byte_product(const std::string& file, std::size_t m, std::size_t n, std::size_t k, std::size_t columns,
-                  std::size_t group) {
-  const bool has_sign = file == "gemm_octets_i8";  // the left matrix; the right one always has
+Case int8_gemm(const std::string& file, std::size_t m, std::size_t n, std::size_t k, std::size_t columns,
+               std::size_t group) {
+  const bool has_sign = file == "gemm_mmla_i8";  // the left matrix; the right one always has
   auto left = [has_sign](std::size_t i) {
     const auto byte = static_cast<std::uint8_t>(i * 37 + 11);
     return has_sign ? std::int32_t{static_cast<std::int8_t>(byte)} : std::int32_t{byte};
@@ -102,7 +102,7 @@ Case byte_product(const std::string& file, std::size_t m, std::size_t n, std::si
   auto right = [](std::size_t i) { return std::int32_t{static_cast<std::int8_t>(i * 91 + 5)}; };
   Case made;
   made.file = file;
-  made.sizes = Product{m, n, k}.sizes();
+  made.sizes = Gemm{m, n, k}.sizes();
   made.arguments = [=] {
     std::vector<std::uint8_t> a(m * k), b(k * n);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::uint8_t>(left(i));
@@ -226,10 +226,10 @@ const std::vector<Case>& cases() {
                                            product("gemm_register_tile", {8, 64, 16}),
                                            product("gemm_amx", {33, 65, 64}),
                                            product("gemm_amx", {32, 64, 32}),
-                                           byte_product("gemm_amx_i8", 33, 65, 128, 65, 4),
-                                           byte_product("gemm_amx_i8", 32, 64, 64, 64, 4),
-                                           byte_product("gemm_quads_i8", 5, 48, 24, 16, 4),
-                                           byte_product("gemm_octets_i8", 6, 10, 24, 2, 8),
+                                           int8_gemm("gemm_amx_i8", 33, 65, 128, 65, 4),
+                                           int8_gemm("gemm_amx_i8", 32, 64, 64, 64, 4),
+                                           int8_gemm("gemm_dot4_i8", 5, 48, 24, 16, 4),
+                                           int8_gemm("gemm_mmla_i8", 6, 10, 24, 2, 8),
                                            product("gemm_shared_tiles", {40, 37, 19}),
                                            product("gemm_shared_tiles", {32, 64, 16}),
                                            product("gemm_warp_specialised", {150, 50, 300}),

@@ -64,7 +64,7 @@ TEST(KirPasses, HoistMovesWhatStaysTheSame) {
   EXPECT_EQ(after(hoist, "register r: f32[1]\ngrid a < 4 { for b < 64 { r[0] = x[a, 0]\ny[a, b] = r[0] } }"),
             "  register r: f32[1]\n  grid a < 4 {\n    r[0] = x[a, 0]\n    for b < 64 {\n      y[a, b] = "
             "r[0]\n    }\n  }\n}\n");
-  // What differs between turns, what is written twice, and what is read back stay.
+  // What differs between iterations, what is written twice, and what is read back stay.
   for (const char* body :
        {"r[0] = x[a, b]\ny[a, b] = r[0]", "r[0] = 1\nr[0] = r[0] + x[a, b]\ny[a, b] = r[0]",
         "y[a, b] = r[0]\nr[0] = x[a, 0]", "r[0] = r[0] + 1\ny[a, b] = r[0]"}) {

@@ -36,10 +36,10 @@ const Dim kN = Dim::symbol("N");
 
 TEST(KirVerify, HintsMayPointAnywhereButNotBeInLanes) {
   Copy copy(kN, kN);
-  Stmt ahead = Stmt::call(Intrinsic::Prefetch, {{copy.x, {copy.at + Expr::index(4096)}, {}}});
-  EXPECT_EQ(message(copy.with(Stmt::block({ahead, copy.store(copy.at)}))), "");
+  Stmt prefetch = Stmt::call(Intrinsic::Prefetch, {{copy.x, {copy.at + Expr::index(4096)}, {}}});
+  EXPECT_EQ(message(copy.with(Stmt::block({prefetch, copy.store(copy.at)}))), "");
   VarId lane = add_variable(copy.kernel, "l", 16);
-  EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, ahead))), "");
+  EXPECT_NE(message(copy.with(Stmt::loop(LoopKind::Vector, lane, prefetch))), "");
 }
 
 TEST(KirVerify, StreamsDependOnSizesAlone) {
@@ -127,7 +127,7 @@ TEST(KirVerify, ClampedIndicesPass) {
   EXPECT_EQ(message(copy.with(copy.store(te::floor_div(copy.at, 2)))), "");
   EXPECT_EQ(message(copy.with(copy.store(select(copy.at + 1 < Expr::size(kN), copy.at + 1, copy.at)))), "");
   EXPECT_NE(message(copy.with(copy.store(select(copy.at + 1 <= Expr::size(kN), copy.at + 1, copy.at)))), "");
-  EXPECT_EQ(message(copy.with(copy.store(last))), "");  // the loop has a turn, so N is at least 1
+  EXPECT_EQ(message(copy.with(copy.store(last))), "");  // the loop has an iteration, so N is at least 1
 }
 
 TEST(KirVerify, SelectReadsOnlyWhereItsConditionHolds) {

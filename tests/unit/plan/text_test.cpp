@@ -21,7 +21,7 @@ graph @main(%x: f32[batch, 128], %k: f32[100] = sha256")" +
   %y: f32[batch, 2] = Relu(%h)
   %"a b": f32[1, batch, 2], _ = Unsqueeze(%h, %axes)
 }
-graph @recipes() -> (%w) {
+graph @derived_constants() -> (%w) {
   const %u: f32[128, 1] = sha256")" +
                           kHash + R"("
   %w: f32[128, 2] = Concat(%u, %u) {axis = 1}
@@ -56,13 +56,13 @@ group "row reduction" {
 edge %h to %y fused [8*batch] "both are part of one contraction"
 edge %h to %"a b" materialised [8*batch] "their groups were complete"
 layout %w "[1/2, 0, 1%2]"
-choice %h plain 12 not blocked 40 "channels of 1 picture between 2 groups"
+choice %h plain 12 not blocked 40 "channels of 1 feature map between 2 groups"
 choice %"a b" stage 812 not fused 1430 "many readers"
-home %x input
-home %w constant
-home %h arena 0
-home %y output of %"a b"
-home %"a b" view of %h at [0]
+buffer %x input
+buffer %w constant
+buffer %h arena 0
+buffer %y output of %"a b"
+buffer %"a b" view of %h at [0]
 slot [8*batch] in 0..1 aligned 64
 slot [64] in 1..1 aligned 128
 order (1, 0)

@@ -80,8 +80,8 @@ TEST_F(Dispatches, AreThoseOfThePlan) {
   }
 }
 
-// A layer of a decoder and one token: norm, product, attention, product, norm and two products. Keys and values are a dispatch more,
-// unless their caches are given away: then the product stores them there.
+// A layer of a decoder and one token: norm, matmul, attention, matmul, norm and two matmuls. Keys and values are a dispatch more,
+// unless their KV caches are donated: then the matmul stores them there.
 TEST_F(Dispatches, OfADecoderAreSevenWhereCachesAreGivenAway) {
   auto module = parse_xir(R"(xir 1
 graph @layer(%x: f32[1, 1, 64], %scale: f32[64], %shift: f32[64], %wqkv: f32[64, 192], %wo: f32[64, 64],
@@ -101,8 +101,8 @@ graph @layer(%x: f32[1, 1, 64], %scale: f32[64], %shift: f32[64], %wqkv: f32[64,
   %v: f32[1, 4, 1, 16] = Transpose(%vh) {perm = [0, 2, 1, 3]}
   %present_k: f32[1, 4, past + 1, 16] = Concat(%past_k, %k) {axis = 2}
   %present_v: f32[1, 4, past + 1, 16] = Concat(%past_v, %v) {axis = 2}
-  %turned: f32[1, 4, 16, past + 1] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
-  %raw: f32[1, 4, 1, past + 1] = MatMul(%q, %turned)
+  %transposed: f32[1, 4, 16, past + 1] = Transpose(%present_k) {perm = [0, 1, 3, 2]}
+  %raw: f32[1, 4, 1, past + 1] = MatMul(%q, %transposed)
   %scores: f32[1, 4, 1, past + 1] = Mul(%raw, %quarter)
   %weights: f32[1, 4, 1, past + 1] = Softmax(%scores)
   %mixed: f32[1, 4, 1, 16] = MatMul(%weights, %present_v)

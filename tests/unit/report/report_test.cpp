@@ -169,7 +169,7 @@ TEST(Why, ValuesAreNamesToo) {
   EXPECT_EQ(why(made, "m", "a").group, why(made, "layer/matmul", "layer/add").group);
 }
 
-// Parallel products become one and a split: the name of one of them is the product, not the split.
+// Parallel matmuls become one and a split: the name of one of them is the matmul, not the split.
 TEST(Why, AMergedNodeIsWhatDoesItsWork) {
   Planned made = planned(kLayer);
   const NodeId matmul = find_in_plan(made.module.graph, made.plan, "layer/matmul")->nodes.at(0);

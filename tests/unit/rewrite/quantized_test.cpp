@@ -1,4 +1,4 @@
-// Products of quantized values: integers where a target has a unit for them, floats elsewhere and wherever a sum may overflow.
+// Matmuls of quantized values: integers where a target has a unit for them, floats elsewhere and wherever a sum may overflow.
 #include "rewriting.h"
 
 namespace xyntra {
@@ -26,7 +26,7 @@ std::string product(const std::string& depth, const std::string& activation = "u
 )";
 }
 
-TEST(Quantized, AProductIsOneOfIntegersWhereThereIsAUnit) {
+TEST(Quantized, AMatmulIsOneOfIntegersWhereThereIsAUnit) {
   EXPECT_EQ(ops_of(rewritten(product("64"), with_integer_units()).graph), "MatMulInteger Cast Mul");
   EXPECT_EQ(ops_of(rewritten(product("64", "i8"), with_integer_units()).graph), "MatMulInteger Cast Mul");
 }
@@ -168,8 +168,8 @@ graph @main(%a: u8[2, 3, 4]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "Transpose");
 }
 
-// A window in the border alone is minus infinity of floats, and the lowest of integers.
-TEST(Quantized, PoolsOfIntegersSeeThePicture) {
+// A window in the padding alone is minus infinity of floats, and the lowest of integers.
+TEST(Quantized, PoolsOfIntegersMeetTheImage) {
   auto pooled = [](const std::string& pads, const std::string& apart, const std::string& size) {
     return ops_of(rewritten(R"(
 graph @main(%a: u8[1, 2, 8, 8]) -> (%y) {
@@ -202,9 +202,9 @@ graph @main(%a: u8[2, 3]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "DequantizeLinear QuantizeLinear");
 }
 
-// Weights that serve two ways round: what is turned is the bytes, and once. Floats are turned where they are read.
+// Weights that are used plain and transposed: what is transposed is the int8, and once. Floats are transposed where they are read.
 TEST(Quantized, LargeWeightsAreTurnedBeforeTheRun) {
-  auto turned = [](const std::string& dtype, const std::string& last) {
+  auto transposed = [](const std::string& dtype, const std::string& last) {
     std::string elements = "1";
     for (int i = 1; i < 1025 * 1024; ++i) elements += ", 1";
     return ops_of(rewritten("graph @main(%x: f32[8, 1024]) -> (%y) {\n  const %w: " + dtype +
@@ -216,11 +216,12 @@ TEST(Quantized, LargeWeightsAreTurnedBeforeTheRun) {
 )")
                       .graph);
   };
-  EXPECT_EQ(turned("i8", "  %d: f32[1024, 1025] = DequantizeLinear(%t, %s)\n"), "DequantizeLinear MatMul");
-  EXPECT_EQ(turned("f32", "  %d: f32[1024, 1025] = Mul(%t, %s)\n"), "Transpose Mul MatMul");
+  EXPECT_EQ(transposed("i8", "  %d: f32[1024, 1025] = DequantizeLinear(%t, %s)\n"),
+            "DequantizeLinear MatMul");
+  EXPECT_EQ(transposed("f32", "  %d: f32[1024, 1025] = Mul(%t, %s)\n"), "Transpose Mul MatMul");
 }
 
-// A table of words that is also the last product's weights, the other way round: neither use makes all its numbers.
+// A tied embedding: also the last matmul's weights, transposed: neither use makes all its numbers.
 TEST(Quantized, ATableOfBytesServesTwoWaysRound) {
   std::string elements = "1";
   for (int i = 1; i < 1025 * 64; ++i) elements += ", 1";
@@ -242,7 +243,7 @@ TEST(Quantized, ATableOfBytesServesTwoWaysRound) {
             "DequantizeLinear Gather DequantizeLinear MatMul");
 }
 
-TEST(Quantized, OperationsOnIntegersBecomeAProductAndWhatFollows) {
+TEST(Quantized, OperationsOnIntegersBecomeAMatmulAndItsEpilogue) {
   const char* body = R"(
 graph @main(%x: u8[1, 16, 4, 4], %w: i8[16, 16, 3, 3], %b: i32[16]) -> (%y) {
   const %s: f32[] = 0.5

@@ -164,7 +164,7 @@ graph @main(%x: f32[2]) -> (%y) {
   EXPECT_EQ(ops_of(result.graph), "Relu");
 }
 
-TEST(Rewrite, ProductsOfOneOperandAreMerged) {
+TEST(Rewrite, MatmulsOfOneOperandAreMerged) {
   const std::string body = R"(
 graph @main(%x: f32[n, 2]) -> (%q, %s) {
   const %a: f32[2, 1] = [1.0, 2.0]
@@ -184,7 +184,7 @@ graph @main(%x: f32[n, 2]) -> (%q, %s) {
   EXPECT_NE(text.find("[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]"), std::string::npos) << text;
   EXPECT_NE(text.find("[7.0, 8.0, 9.0]"), std::string::npos) << text;
   ASSERT_EQ(result.certificate.size(), 1u);
-  EXPECT_EQ(result.certificate[0].rule, "merge-products");
+  EXPECT_EQ(result.certificate[0].rule, "merge-matmuls");
   EXPECT_EQ(result.certificate[0].origins,
             (std::vector<std::string>{"query", "query_bias", "key", "key_bias"}));
   EXPECT_EQ(result.certificate[0].result, "q, k");

@@ -26,7 +26,7 @@ TEST(LastWriters, KnowTheLastAndForgetWhatIsTooMuch) {
   EXPECT_FALSE(writers.is_last(memory.data(), second));
 }
 
-// Two stretches of 64 bytes; some rows are in use, and one of 16 bytes is written behind them.
+// Two stretches of 64 bytes; some rows are in use, and one of 16 bytes is appended.
 class DeviceCopiesTest : public testing::Test {
  protected:
   void SetUp() override {

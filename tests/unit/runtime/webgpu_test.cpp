@@ -407,7 +407,7 @@ TEST_F(WebGpu, the_watchdog_and_a_budget_end_a_wait) {
   expect_works(*reopened());
 }
 
-TEST_F(WebGpu, devices_and_threads_side_by_side) {
+TEST_F(WebGpu, devices_and_threads_at_once) {
   const auto second = reopened();
   ASSERT_NE(second, nullptr);
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// Elements whose results go past the caches are made in four places by turns: pages of a long row, or rows of pages.
+// Elements with non-temporal stores are made in four interleaved places: pages of a long row, or rows of pages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Case {
   std::int64_t outer, rows, length;
   std::string
       fourth;  // what the kernel of a machine with AVX-512 says of the last place; nothing: one after another
-  bool far = false;  // asks for what comes next as far as the second cache
+  bool l2 = false;  // prefetches what comes next into L2
 };
 
 // Whole pages and elements that fill none; rows that fill a page, two, some together or none; rows that are too few or short.
@@ -56,7 +56,7 @@ Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name)
   return lower(formula, Schedule{"pointwise", Exactness::Exact, {}}, target, {}, "k");
 }
 
-TEST(Places, FourByTurnsWhereThereAreSo) {
+TEST(Places, FourInterleavedWhereThereAreSo) {
   for (const Case& one : kCases) {
     SCOPED_TRACE(::testing::Message() << one.outer << " x " << one.rows << " x " << one.length);
     auto kernel = lowered(scaled(one), "avx512");
@@ -68,7 +68,7 @@ TEST(Places, FourByTurnsWhereThereAreSo) {
     } else {
       EXPECT_TRUE(has(one.fourth)) << text;
     }
-    EXPECT_EQ(has("prefetch_far"), one.far) << text;
+    EXPECT_EQ(has("prefetch_l2"), one.l2) << text;
   }
 }
 
@@ -95,18 +95,18 @@ TEST(Places, EveryElementIsMade) {
 
 // Rows that lie across their operand go square by square; those of that size that lie along it do not.
 TEST(Places, OnlyWhatIsReadInOrder) {
-  auto text_of = [](bool turned) {
-    Builder made("turned");
-    const Shape shape = turned ? Shape{1024, 64} : Shape{64, 1024};
+  auto text_of = [](bool transposed) {
+    Builder made("transposed");
+    const Shape shape = transposed ? Shape{1024, 64} : Shape{64, 1024};
     const Buffer x = made.input(0, "x", DType::F32, shape);
     const Buffer y = made.output(0, "y", DType::F32, {64, 1024});
     const Axis i = made.axis(64), j = made.axis(1024);
-    made.write(y, Axes{i, j}, turned ? x(j, i) : x(i, j));
+    made.write(y, Axes{i, j}, transposed ? x(j, i) : x(i, j));
     auto kernel = lowered(std::move(made).finish(), "avx512");
     return kernel ? kir::to_string(*kernel) : kernel.error().message;
   };
-  auto has_places = [&](bool turned) {
-    const std::string text = text_of(turned);
+  auto has_places = [&](bool transposed) {
+    const std::string text = text_of(transposed);
     return text.find("3072 + b") != std::string::npos || text.find("g * 4 + 3") != std::string::npos;
   };
   EXPECT_TRUE(has_places(false)) << text_of(false);

@@ -1,4 +1,4 @@
-// Rows whose results go past the caches: a work item writes one while it makes the next, or some together.
+// Rows with non-temporal stores: a work item writes one while it makes the next, or some together.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -218,7 +218,7 @@ TEST(RowsInFlight, MaximaThatBoundNoExponentAreNotGuessed) {
   for (const Exponent& exponent : others) EXPECT_FALSE(guesses(softmax({140, 517}, exponent)));
 }
 
-// Their elements are read three times, and would push each other out of the innermost cache.
+// Their elements are read three times, and would evict each other from L1.
 TEST(RowsInFlight, NormsGoRowByRow) {
   for (const Rows& rows : kCases) {
     SCOPED_TRACE(rows.length);
@@ -231,7 +231,7 @@ TEST(RowsInFlight, NormsGoRowByRow) {
   }
 }
 
-// Weights that take much of the innermost cache come once for some rows. 2100 elements fill no round, 19 rows no group.
+// Weights that take much of L1 come once for some rows. 2100 elements fill no round, 19 rows no group.
 TEST(RowsInFlight, NormsWithManyWeightsAreWrittenTogether) {
   for (const Rows& rows : {Rows{19, 2100}, Rows{16, 2560}}) {
     SCOPED_TRACE(rows.length);

@@ -19,18 +19,18 @@ std::int64_t cost(const Formula& formula, const Target& target = avx512(),
 }
 
 // y[i, j] = x[i, j], or x[j, i].
-Formula copy(std::int64_t rows, std::int64_t columns, bool turned) {
+Formula copy(std::int64_t rows, std::int64_t columns, bool transposed) {
   Builder builder("copy");
-  te::Buffer x = builder.input(0, "x", DType::F32, turned ? Shape{columns, rows} : Shape{rows, columns});
+  te::Buffer x = builder.input(0, "x", DType::F32, transposed ? Shape{columns, rows} : Shape{rows, columns});
   te::Buffer y = builder.output(0, "y", DType::F32, {rows, columns});
   te::Axes axes = builder.axes({rows, columns});
-  builder.write(y, axes, turned ? x(axes[1], axes[0]) : x(axes));
+  builder.write(y, axes, transposed ? x(axes[1], axes[0]) : x(axes));
   return std::move(builder).finish();
 }
 
 TEST(Strides, ACopyInOrderCostsNothing) { EXPECT_EQ(cost(copy(64, 64, false)), 0); }
 
-TEST(Strides, ATurnedCopyHasOneSideInStrides) {
+TEST(Strides, ATransposedCopyHasOneStridedSide) {
   EXPECT_EQ(cost(copy(64, 128, true)), avx512().strided_ns(64 * 128 * 4));
 }
 
@@ -39,7 +39,7 @@ TEST(Strides, WhatGathersItsOperandsFirstCostsNothing) {
   EXPECT_EQ(cost(copy(64, 128, true), avx512(), "tiles"), 0);
 }
 
-TEST(Strides, AVectorIsTurnedForNothing) { EXPECT_EQ(cost(copy(1, 4096, true)), 0); }
+TEST(Strides, AVectorIsTransposedForFree) { EXPECT_EQ(cost(copy(1, 4096, true)), 0); }
 
 // y[m, n] = sum(k) a[m, k] * b, with b[k, n], b[n, k] or b[k, n, 4] of which one is taken.
 enum class Lies { AlongColumns, AlongTheSum, AlongNeither };
@@ -58,7 +58,7 @@ Formula product(std::int64_t rows, Lies lies) {
   return std::move(builder).finish();
 }
 
-TEST(Strides, AProductTakesOperandsAlongItsColumnsOrItsSum) {
+TEST(Strides, AMatmulTakesOperandsAlongItsColumnsOrItsSum) {
   EXPECT_EQ(cost(product(64, Lies::AlongColumns), avx512(), "contraction"), 0);
   EXPECT_EQ(cost(product(64, Lies::AlongTheSum), avx512(), "contraction"), 0);
   const Target& webgpu = *find_target("webgpu").value();
@@ -77,12 +77,12 @@ TEST(Strides, AnOperandThatLiesAlongNeitherIsReadInStridesForEveryRow) {
 }
 
 TEST(Strides, BlockedBesidePlainIsAStrideAndBlockedBesideBlockedIsNone) {
-  const Shape picture{1, 32, 8, 8};
+  const Shape image{1, 32, 8, 8};
   const Layout blocked{{0, 1, 0}, {1, 16, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 16}};
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, {}, {})), 0);
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, blocked, blocked)), 0);
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, {}, blocked)), avx512().strided_ns(32 * 64 * 4));
-  EXPECT_EQ(cost(te::relayout(DType::F32, picture, blocked, {})), avx512().strided_ns(32 * 64 * 4));
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, {}, {})), 0);
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, blocked, blocked)), 0);
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, {}, blocked)), avx512().strided_ns(32 * 64 * 4));
+  EXPECT_EQ(cost(te::relayout(DType::F32, image, blocked, {})), avx512().strided_ns(32 * 64 * 4));
 }
 
 }  // namespace

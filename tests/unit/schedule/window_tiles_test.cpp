@@ -1,4 +1,4 @@
-// Windows over pictures with blocked channels, by register tiles: rows in steps, sums in passes, borders.
+// Windows over feature maps with blocked channels, by register tiles: strided rows, sums in passes, padding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,12 +19,12 @@ using te::Reducer;
 
 constexpr std::int64_t kBlock = 16;
 
-// y[o, p, q, l] = sum(c, u, v, b) x[c, step p + u - border, step q + v - border, b] * w[o, c, u, v, b, l]
+// y[o, p, q, l] = sum(c, u, v, b) x[c, stride p + u - padding, stride q + v - padding, b] * w[o, c, u, v, b, l]
 struct Window {
-  std::int64_t height, width, channels, filters;  // of the picture, in blocks
-  std::int64_t size, step, border;
-  std::int64_t down() const { return (height + 2 * border - size) / step + 1; }
-  std::int64_t across() const { return (width + 2 * border - size) / step + 1; }
+  std::int64_t height, width, channels, filters;  // of the feature map, in blocks
+  std::int64_t size, stride, padding;
+  std::int64_t down() const { return (height + 2 * padding - size) / stride + 1; }
+  std::int64_t across() const { return (width + 2 * padding - size) / stride + 1; }
 };
 
 te::Formula formula_of(const Window& window) {
@@ -36,12 +36,12 @@ te::Formula formula_of(const Window& window) {
   const Axis o = made.axis(window.filters), p = made.axis(window.down()), q = made.axis(window.across());
   const Axis l = made.axis(kBlock), c = made.axis(window.channels), b = made.axis(kBlock);
   const Axis u = made.axis(window.size), v = made.axis(window.size);
-  auto along = [&](const Axis& turn, const Axis& offset) {
-    const Expr first = turn * Expr::index(window.step);
-    return window.size == 1 ? first : first + offset - Expr::index(window.border);
+  auto along = [&](const Axis& tap, const Axis& offset) {
+    const Expr first = tap * Expr::index(window.stride);
+    return window.size == 1 ? first : first + offset - Expr::index(window.padding);
   };
   const te::Index at{c, along(p, u), along(q, v), b};
-  const Expr element = window.border > 0 ? x.load_or(Expr::number(DType::F32, 0), at) : x(at);
+  const Expr element = window.padding > 0 ? x.load_or(Expr::number(DType::F32, 0), at) : x(at);
   const te::Index weight{o, c, u, v, b, l};
   made.write_reduced(y, Axes{o, p, q, l}, Reducer::Sum, Axes{c, u, v, b}, element * w(weight));
   return std::move(made).finish();
@@ -77,8 +77,8 @@ std::vector<float> expected(const Window& window, const Operands& operands) {
       float sum = 0;
       for (std::int64_t c = 0; c < window.channels; ++c) {
         for (std::int64_t offset = 0; offset < window.size * window.size; ++offset) {
-          const std::int64_t row = p * window.step + offset / window.size - window.border,
-                             column = q * window.step + offset % window.size - window.border;
+          const std::int64_t row = p * window.stride + offset / window.size - window.padding,
+                             column = q * window.stride + offset % window.size - window.padding;
           if (row < 0 || row >= window.height || column < 0 || column >= window.width) continue;
           for (std::int64_t b = 0; b < kBlock; ++b) {
             const std::int64_t weight = ((o * window.channels + c) * window.size * window.size + offset);
@@ -115,7 +115,7 @@ bool has(const kir::Kernel& kernel, const char* text) {
   return kir::to_string(kernel).find(text) != std::string::npos;
 }
 
-TEST(WindowTiles, RowsInStepsAreLaidSideBySideFirst) {
+TEST(WindowTiles, StridedRowsArePackedFirst) {
   // Rows that fill no tile, and that do: of 49 there are three tiles of 13 and one of 10.
   for (const Window& window : {Window{14, 14, 2, 16, 1, 2, 0}, Window{28, 28, 1, 16, 1, 2, 0}}) {
     SCOPED_TRACE(window.height);
@@ -139,32 +139,32 @@ TEST(WindowTiles, LongSumsAreMadeInPassesOverAllRows) {
   }
 }
 
-// Pictures of one tile, of several, of some and a lower one; windows in steps, wide, and wider than a tile.
-constexpr Window kWithBorder[] = {
+// Feature maps of one tile, of several, of some and a lower one; windows with a stride, wide, and wider than a tile.
+constexpr Window kWithPadding[] = {
     {7, 7, 2, 2, 3, 1, 1},  {14, 14, 2, 4, 3, 1, 1}, {5, 28, 1, 2, 3, 1, 1}, {4, 56, 1, 2, 3, 1, 1},
     {4, 31, 1, 2, 3, 1, 1}, {14, 14, 2, 2, 3, 2, 1}, {9, 29, 1, 2, 3, 2, 1}, {9, 9, 1, 2, 7, 2, 3},
     {3, 3, 32, 2, 3, 1, 1}, {16, 16, 1, 2, 7, 1, 3},
 };
 
-TEST(WindowTiles, BordersAreLeftOutWhereWeightsAreFinite) {
-  for (const Window& window : kWithBorder) {
+TEST(WindowTiles, PaddingIsLeftOutWhereWeightsAreFinite) {
+  for (const Window& window : kWithPadding) {
     SCOPED_TRACE(std::to_string(window.height) + " x " + std::to_string(window.width) + ", " +
                  std::to_string(window.size));
     for (const char* target : {"avx512", "avx2", "neon"}) {
       SCOPED_TRACE(target);
-      const kir::Kernel kernel = kernel_of(window, target, {{"skip_border", 1}});
+      const kir::Kernel kernel = kernel_of(window, target, {{"skip_padding", 1}});
       EXPECT_FALSE(has(kernel, "workspace")) << kir::to_string(kernel);
       expect_right(window, kernel);
     }
   }
 }
 
-TEST(WindowTiles, LinesHaveTheirBorderMade) {
+TEST(WindowTiles, LinesAreCopiedWithTheirPadding) {
   for (const Window& window : {Window{1, 9, 1, 2, 3, 1, 1}, Window{10, 1, 1, 2, 3, 1, 1}})
-    expect_right(window, kernel_of(window, "avx512", {{"skip_border", 1}}));
+    expect_right(window, kernel_of(window, "avx512", {{"skip_padding", 1}}));
 }
 
-TEST(WindowTiles, BordersAreMadeWhereWeightsMayBeInfinite) {
+TEST(WindowTiles, PaddingIsCopiedWhereWeightsMayBeInfinite) {
   const Window window{7, 7, 1, 2, 3, 1, 1};
   const kir::Kernel kernel = kernel_of(window, "avx512");
   EXPECT_TRUE(has(kernel, "workspace"));

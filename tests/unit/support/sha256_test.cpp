@@ -32,8 +32,8 @@ TEST(Sha256, PiecesAddUp) {
   }
 }
 
-TEST(Sha256, TheProcessorsInstructionsAgree) {
-  if (!has_sha256_instructions()) GTEST_SKIP() << "this processor has none";
+TEST(Sha256, TheCpusInstructionsAgree) {
+  if (!has_sha256_instructions()) GTEST_SKIP() << "this CPU has none";
   std::vector<std::byte> blocks(kSha256Block * 50);
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(i * i + (i >> 3));
   Sha256State portable{1, 2, 3, 0xffffffff, 5, 6, 7, 8}, fast = portable;

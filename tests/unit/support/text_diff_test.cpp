@@ -32,7 +32,7 @@ TEST(LineDiff, FromAndToNothing) {
 // Applied to the one text, the whole script gives the other.
 TEST(LineDiff, RandomTextsCanBeRebuilt) {
   std::mt19937 random(5);
-  for (int turn = 0; turn < 500; ++turn) {
+  for (int round = 0; round < 500; ++round) {
     std::string before, after;
     for (int i = static_cast<int>(random() % 12); i > 0; --i)
       before += std::string(1, "abc"[random() % 3]) + "\n";

@@ -42,7 +42,7 @@ std::string chain(const std::vector<Wire>& wires, const std::vector<Part>& parts
   return to_string(whole);
 }
 
-TEST(ComposeTest, WhatFollowsAProductBecomesItsFinish) {
+TEST(ComposeTest, WhatFollowsAMatmulBecomesItsEpilogue) {
   Wire a{"a", DType::F32, {4, 8}}, b{"b", DType::F32, {8, 2}}, y{"y", DType::F32, {4, 2}};
   std::vector<Part> parts{{product(4, 8, 2), {WireId(0), WireId(1)}, {WireId(2)}},
                           {one_map({4, 2}, [](const Expr& x) { return exp(x); }), {WireId(2)}, {WireId(3)}}};
@@ -61,7 +61,7 @@ TEST(ComposeTest, ATransposeBecomesThePlaceOfAStore) {
             "  z[i1, i0] = sum(i2 < 8) a[i0, i2] * b[i2, i1]  for i0 < 4, i1 < 2\n");
 }
 
-TEST(ComposeTest, ATransposeBeforeAProductIsReadThrough) {
+TEST(ComposeTest, ATransposeBeforeAMatmulIsReadThrough) {
   Wire x{"x", DType::F32, {8, 4}}, b{"b", DType::F32, {8, 2}}, a{"a", DType::F32, {4, 8}},
       y{"y", DType::F32, {4, 2}};
   std::vector<Part> parts{{transposed(8, 4), {WireId(0)}, {WireId(2)}},
@@ -81,7 +81,7 @@ TEST(ComposeTest, AValueThatIsAlsoAResultIsKept) {
             "  z[i1] = y[i1] * 2.0  for i1 < 4\n");
 }
 
-TEST(ComposeTest, CostlyWorkIsNotRepeatedInAProduct) {
+TEST(ComposeTest, CostlyWorkIsNotRepeatedInAMatmul) {
   Wire x{"x", DType::F32, {4, 8}}, b{"b", DType::F32, {8, 2}}, a{"a", DType::F32, {4, 8}},
       y{"y", DType::F32, {4, 2}};
   std::vector<Part> parts{{one_map({4, 8}, [](const Expr& v) { return exp(v); }), {WireId(0)}, {WireId(2)}},

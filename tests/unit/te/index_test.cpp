@@ -51,7 +51,7 @@ TEST_F(IndexTest, SymbolicSizesDivideToo) {
   EXPECT_EQ(simplified(mod(linear, Expr::size(n))), "j");
 }
 
-// Rows and columns of a picture whose sizes are sums, in one index: channels and pictures go out of both.
+// Rows and columns of an image whose sizes are sums, in one index: channels and images go out of both.
 TEST_F(IndexTest, SizesThatAreSumsDivideProducts) {
   const Dim rows = floor_div(Dim::symbol("h") - 1, 2) + 1, columns = Dim::symbol("w") + 1;
   const Axis n = builder.axis(Dim::symbol("n"), "n"), c = builder.axis(120, "c"),

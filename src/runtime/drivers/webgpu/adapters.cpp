@@ -21,8 +21,8 @@ constexpr FeatureRow kFeatures[] = {
     {WGPUFeatureName_TimestampQuery, &Adapter::timestamps},
 };
 
-// Mesa's driver for processors counts down from this in every invocation, so that no shader hangs it.
-constexpr std::int64_t kLoopTurnsOfLlvmpipe = 65535;
+// Mesa's driver for CPUs counts down from this in every invocation, so that no shader hangs it.
+constexpr std::int64_t kLoopIterationsOfLlvmpipe = 65535;
 
 template <class To, class From>
 To clamped(From value) {
@@ -81,7 +81,8 @@ AdapterEntry describe(const Library& wgpu, WGPUAdapter adapter) {
   entry.limits.nextInChain = nullptr;
   entry.limits.maxImmediateSize = 0;  // wants a feature that we do not use
   entry.facts.limits = limits_of(entry.limits);
-  if (entry.facts.name.starts_with("llvmpipe")) entry.facts.limits.loop_turns = kLoopTurnsOfLlvmpipe;
+  if (entry.facts.name.starts_with("llvmpipe"))
+    entry.facts.limits.loop_iterations = kLoopIterationsOfLlvmpipe;
 
   WGPUSupportedFeatures supported = {};
   wgpu.AdapterGetFeatures(adapter, &supported);

@@ -56,9 +56,9 @@ std::string lower(std::string_view text) {
 
 Result<AdapterEntry> choose(std::vector<AdapterEntry> entries, std::string_view which) {
   if (entries.empty()) {
-    return failure(device_error(
-        "no WebGPU adapter on this machine",
-        "a Vulkan driver gives one; Debian's mesa-vulkan-drivers has one that runs on the processor"));
+    return failure(
+        device_error("no WebGPU adapter on this machine",
+                     "a Vulkan driver gives one; Debian's mesa-vulkan-drivers has one that runs on the CPU"));
   }
   std::uint64_t place = 0;
   if (const std::optional<std::uint64_t> number = parse_u64(which)) {

@@ -1,4 +1,4 @@
-// Products of f32 from three bf16 parts of each factor: what the plan says, that every backend computes the same, and how many digits are right.
+// Split-float GEMM: f32 from a bf16x3 split of each factor. What the plan says, that every backend computes the same, and the numerical error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace xyntra {
 namespace {
 
-// Numbers of many digits, some of them small.
+// Numbers of full precision, some of them small.
 Tensor spread_numbers(const Dims& dims, std::uint32_t seed) {
   Tensor tensor = *Tensor::allocate(DType::F32, dims);
   std::uint32_t state = seed * 2654435761U + 1;
@@ -28,18 +28,18 @@ Tensor spread_numbers(const Dims& dims, std::uint32_t seed) {
 struct Layer {
   Dim rows = 64;
   std::int64_t depth = 64, columns = 64;
-  bool turned = false;  // the weight lies [n, k], for Gemm
+  bool transposed = false;  // the weight is [n, k], for Gemm
   bool normed = false;  // rows are normed first
 };
 
-ValueId product_of(Graph& graph, ValueId x, const Layer& layer, Tensor weights) {
+ValueId matmul_of(Graph& graph, ValueId x, const Layer& layer, Tensor weights) {
   const ValueId w = graph.add_constant("w", std::move(weights));
-  if (!layer.turned) return graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}, {}, "product"));
+  if (!layer.transposed) return graph.output_of(graph.add_node("MatMul", {x, w}, {"p"}, {}, "product"));
   return graph.output_of(graph.add_node("Gemm", {x, w}, {"p"}, {{"transB", std::int64_t{1}}}, "product"));
 }
 
 Dims weight_dims(const Layer& layer) {
-  return layer.turned ? Dims{layer.columns, layer.depth} : Dims{layer.depth, layer.columns};
+  return layer.transposed ? Dims{layer.columns, layer.depth} : Dims{layer.depth, layer.columns};
 }
 
 // gelu(norm(x) w + b)
@@ -50,7 +50,7 @@ Graph model_of(const Layer& layer) {
     const ValueId scale = graph.add_constant("scale", spread_numbers({layer.depth}, 3));
     x = graph.output_of(graph.add_node("LayerNormalization", {x, scale}, {"normed"}));
   }
-  const ValueId p = product_of(graph, x, layer, spread_numbers(weight_dims(layer), 1));
+  const ValueId p = matmul_of(graph, x, layer, spread_numbers(weight_dims(layer), 1));
   const ValueId b = graph.add_constant("b", spread_numbers({layer.columns}, 2));
   const ValueId s = graph.output_of(graph.add_node("Add", {p, b}, {"s"}));
   graph.outputs = {graph.output_of(graph.add_node("Gelu", {s}, {"y"}))};
@@ -58,7 +58,7 @@ Graph model_of(const Layer& layer) {
   return graph;
 }
 
-CompileOptions in_parts(const char* target = "amx") {
+CompileOptions bf16x3(const char* target = "amx") {
   CompileOptions options;
   options.target = *find_target(target);
   options.precision = Precision::Bf16x3;
@@ -66,13 +66,13 @@ CompileOptions in_parts(const char* target = "amx") {
   return options;
 }
 
-Plan plan_for(const Graph& graph, const CompileOptions& options = in_parts()) {
+Plan plan_for(const Graph& graph, const CompileOptions& options = bf16x3()) {
   auto plan = make_plan(graph, options);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return std::move(*plan);
 }
 
-const Group* part_group(const Plan& plan) {
+const Group* bf16x3_group(const Plan& plan) {
   for (const Group& group : plan.groups) {
     if (group.schedule.name == kParts) return &group;
   }
@@ -97,7 +97,7 @@ void check(const Layer& layer, std::int64_t rows) {
                std::to_string(layer.columns));
   const Graph graph = model_of(layer);
   const Plan plan = plan_for(graph);
-  ASSERT_NE(part_group(plan), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
   const std::vector<Datum> inputs{Datum::of(spread_numbers({rows, layer.depth}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   EXPECT_LT(error_of(evaluated(plan, inputs), truth), 4e-6);  // one long sum
@@ -110,17 +110,17 @@ void check(const Layer& layer, std::int64_t rows) {
   for (int threads : {1, 2, 4}) EXPECT_EQ(executed(plan, inputs, threads), made) << threads << " threads";
 }
 
-TEST(PartProducts, EveryBackendComputesTheSame) {
+TEST(Bf16x3, EveryBackendComputesTheSame) {
   check({}, 64);
   check({.rows = 37, .depth = 96, .columns = 50}, 37);  // rows and columns that fill no tile
   check({.rows = 100, .depth = 1088, .columns = 33}, 100);
   check({.rows = 48, .depth = 2048, .columns = 40, .normed = true}, 48);  // sums in two stretches
-  check({.rows = 300, .depth = 32, .columns = 96, .turned = true}, 300);
+  check({.rows = 300, .depth = 32, .columns = 96, .transposed = true}, 300);
   check({.rows = 64, .depth = 96, .columns = 64, .normed = true}, 64);
-  check({.rows = 45, .depth = 64, .columns = 48, .turned = true, .normed = true}, 45);
+  check({.rows = 45, .depth = 64, .columns = 48, .transposed = true, .normed = true}, 45);
 }
 
-TEST(PartProducts, TakeAnyNumberOfRows) {
+TEST(Bf16x3, TakeAnyNumberOfRows) {
   for (std::int64_t rows : {1, 15, 16, 33, 200}) {
     check({.rows = Dim::symbol("m"), .depth = 64, .columns = 64}, rows);
     check({.rows = Dim::symbol("m"), .depth = 96, .columns = 40, .normed = true}, rows);
@@ -128,21 +128,22 @@ TEST(PartProducts, TakeAnyNumberOfRows) {
 }
 
 // Two loops count along the sum: heads, and what each of them gives.
-TEST(PartProducts, HeadsAreReadWhereTheyLie) {
+TEST(Bf16x3, HeadsAreReadWhereTheyLie) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{4, 48, 32}));
   const std::vector<std::int64_t> order{1, 0, 2};
-  const ValueId turned = graph.output_of(graph.add_node("Transpose", {x}, {"turned"}, {{"perm", order}}));
+  const ValueId transposed =
+      graph.output_of(graph.add_node("Transpose", {x}, {"transposed"}, {{"perm", order}}));
   Tensor sizes = *Tensor::allocate(DType::I64, {2});
   sizes.mutable_view<std::int64_t>()[0] = 48;
   sizes.mutable_view<std::int64_t>()[1] = 128;
   const ValueId rows =
-      graph.output_of(graph.add_node("Reshape", {turned, graph.add_constant("sizes", sizes)}, {"rows"}));
-  graph.outputs = {product_of(graph, rows, {}, spread_numbers({128, 64}, 1))};
+      graph.output_of(graph.add_node("Reshape", {transposed, graph.add_constant("sizes", sizes)}, {"rows"}));
+  graph.outputs = {matmul_of(graph, rows, {}, spread_numbers({128, 64}, 1))};
   ASSERT_TRUE(infer_types(graph).has_value());
   const Plan plan = plan_for(graph);
   ASSERT_EQ(plan.groups.size(), 1U);
-  ASSERT_NE(part_group(plan), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
   const std::vector<Datum> inputs{Datum::of(spread_numbers({4, 48, 32}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   EXPECT_LT(error_of(evaluated(plan, inputs), truth), 1e-6);
@@ -153,7 +154,7 @@ TEST(PartProducts, HeadsAreReadWhereTheyLie) {
 }
 
 // What cannot be split is NaN in its row, and nowhere else.
-TEST(PartProducts, RowsThatAreNotFiniteStayByThemselves) {
+TEST(Bf16x3, RowsThatAreNotFiniteStayByThemselves) {
   const Graph graph = model_of({});
   const Plan plan = plan_for(graph);
   Tensor rows = spread_numbers({64, 64}, 7);
@@ -170,13 +171,13 @@ TEST(PartProducts, RowsThatAreNotFiniteStayByThemselves) {
   }
 }
 
-TEST(PartProducts, WeightsAreTheSumOfTheirParts) {
+TEST(Bf16x3, WeightsAreTheSumOfTheirSplit) {
   const Tensor weights = spread_numbers({64, 33}, 5);
-  auto parts = weights_in_parts(weights, 0);
-  ASSERT_TRUE(parts.has_value());
-  EXPECT_EQ(parts->dims(), (Dims{3, 3, 1, 2, 16, 32}));
+  auto split = weights_in_parts(weights, 0);
+  ASSERT_TRUE(split.has_value());
+  EXPECT_EQ(split->dims(), (Dims{3, 3, 1, 2, 16, 32}));
   const auto from = weights.view<float>();
-  const auto to = parts->view<std::uint16_t>();
+  const auto to = split->view<std::uint16_t>();
   for (std::size_t k = 0; k < 64; ++k) {
     for (std::size_t n = 0; n < 33; ++n) {
       double sum = 0;
@@ -190,47 +191,47 @@ TEST(PartProducts, WeightsAreTheSumOfTheirParts) {
   EXPECT_FALSE(weights_in_parts(weights, 1).has_value());  // 33 along the sum
 }
 
-// A kernel of plain multiply-adds has an error of its own; parts have no more.
-TEST(PartProducts, ErrorsAreThoseOfF32) {
+// A kernel of plain multiply-adds has an error of its own; the split has no more.
+TEST(Bf16x3, ErrorsAreThoseOfF32) {
   const Graph graph = model_of({.rows = 64, .depth = 1024, .columns = 64});
-  CompileOptions plain = in_parts();
+  CompileOptions plain = bf16x3();
   plain.precision = Precision::F32;
   const std::vector<Datum> inputs{Datum::of(spread_numbers({64, 1024}, 7))};
   const std::vector<double> truth = exact(graph, inputs);
   const double in_f32 = error_of(simulated(plan_for(graph, plain), inputs), truth),
-               parts = error_of(simulated(plan_for(graph), inputs), truth);
-  EXPECT_LT(parts, in_f32);
-  EXPECT_GT(parts, 0);
+               split = error_of(simulated(plan_for(graph), inputs), truth);
+  EXPECT_LT(split, in_f32);
+  EXPECT_GT(split, 0);
 }
 
-TEST(PartProducts, AreTakenOnlyWhereAskedForAndWhereTheyGain) {
+TEST(Bf16x3, AreTakenOnlyWhereAskedForAndWhereTheyGain) {
   const Graph graph = model_of({});
-  CompileOptions plain = in_parts();
+  CompileOptions plain = bf16x3();
   plain.precision = Precision::F32;
-  EXPECT_EQ(part_group(plan_for(graph, plain)), nullptr);
-  EXPECT_EQ(part_group(plan_for(graph, in_parts("avx512"))), nullptr);  // no tiles
-  CompileOptions in_order = in_parts();
+  EXPECT_EQ(bf16x3_group(plan_for(graph, plain)), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(graph, bf16x3("avx512"))), nullptr);  // no tiles
+  CompileOptions in_order = bf16x3();
   in_order.rewrite.allow_reassociating = in_order.fusion.choose.allow_reassociating = false;
-  EXPECT_EQ(part_group(plan_for(graph, in_order)), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(graph, in_order)), nullptr);
   const Plan plan = plan_for(graph);
-  ASSERT_NE(part_group(plan), nullptr);
-  EXPECT_EQ(part_group(plan)->schedule.exactness, Exactness::PrecisionChanging);
-  EXPECT_EQ(part_group(plan_for(model_of({.rows = 4}))), nullptr);  // weights are read longer
-  EXPECT_EQ(part_group(plan_for(model_of({.depth = 48}))), nullptr);
-  EXPECT_EQ(part_group(plan_for(model_of({.columns = 8}))), nullptr);
+  ASSERT_NE(bf16x3_group(plan), nullptr);
+  EXPECT_EQ(bf16x3_group(plan)->schedule.exactness, Exactness::PrecisionChanging);
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.rows = 4}))), nullptr);  // weights are read longer
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.depth = 48}))), nullptr);
+  EXPECT_EQ(bf16x3_group(plan_for(model_of({.columns = 8}))), nullptr);
 }
 
-TEST(PartProducts, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
+TEST(Bf16x3, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
   auto taken = [](float weight, bool shared) {
     Graph graph;
     const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{64, 64}));
     Tensor weights = spread_numbers({64, 64}, 1);
     weights.mutable_view<float>()[100] = weight;
-    const ValueId p = product_of(graph, x, {}, std::move(weights));
+    const ValueId p = matmul_of(graph, x, {}, std::move(weights));
     graph.outputs = {p};
     if (shared) graph.outputs = {graph.output_of(graph.add_node("Add", {p, graph.find("w")}, {"y"}))};
     EXPECT_TRUE(infer_types(graph).has_value());
-    return part_group(plan_for(graph)) != nullptr;
+    return bf16x3_group(plan_for(graph)) != nullptr;
   };
   EXPECT_TRUE(taken(1, false));
   EXPECT_FALSE(taken(INFINITY, false));
@@ -239,13 +240,13 @@ TEST(PartProducts, WeightsThatAreNotFiniteOrSharedStayAsTheyAre) {
   EXPECT_FALSE(taken(1, true));
 }
 
-TEST(PartProducts, LocksSayItAndAreRefusedWhereItIsForbidden) {
+TEST(Bf16x3, LocksSayItAndAreRefusedWhereItIsForbidden) {
   Module module;
   module.graph = model_of({});
-  const CompileOptions options = in_parts();
+  const CompileOptions options = bf16x3();
   auto lock = make_lock(module, options);
   ASSERT_TRUE(lock.has_value()) << lock.error().message;
-  EXPECT_NE(lock->text.find("schedule parts \"precision-changing\""), std::string::npos) << lock->text;
+  EXPECT_NE(lock->text.find("schedule bf16x3 \"precision-changing\""), std::string::npos) << lock->text;
   LockOptions loading;
   auto plan = load_lock(lock->text, module, loading);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;

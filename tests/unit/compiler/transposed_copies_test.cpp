@@ -1,4 +1,4 @@
-// Copies between layouts go square by square: whatever the sizes leave over at the borders, every element arrives.
+// Copies between layouts go square by square: whatever the sizes leave over at the edges, every element arrives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,13 +26,13 @@ Tensor counted(const Dims& dims) {
   return tensor;
 }
 
-// y = z + transpose(x), the last two axes turned.
-Graph turned_sum(const Dim& rows, const Dim& columns) {
+// y = z + transpose(x), the last two axes swapped.
+Graph transposed_sum(const Dim& rows, const Dim& columns) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{2, rows, columns}));
   const ValueId z = graph.add_input("z", Type::tensor(DType::F32, Shape{2, columns, rows}));
-  Attributes turn{{"perm", std::vector<std::int64_t>{0, 2, 1}}};
-  const ValueId t = graph.output_of(graph.add_node("Transpose", {x}, {"t"}, turn));
+  Attributes transpose{{"perm", std::vector<std::int64_t>{0, 2, 1}}};
+  const ValueId t = graph.output_of(graph.add_node("Transpose", {x}, {"t"}, transpose));
   graph.outputs = {graph.output_of(graph.add_node("Add", {z, t}, {"y"}))};
   EXPECT_TRUE(infer_types(graph).has_value());
   return graph;
@@ -52,17 +52,17 @@ void agree(const Graph& graph, const char* backend, std::int64_t rows, std::int6
       << backend << ", " << rows << " by " << columns;
 }
 
-TEST(TurnedCopies, EveryElementArrivesWhateverIsLeftOver) {
+TEST(TransposedCopies, EveryElementArrivesWhateverIsLeftOver) {
   for (std::int64_t rows : {16, 31, 48, 65}) {
     for (std::int64_t columns : {16, 17, 47}) {
-      agree(turned_sum(rows, columns), "cpu", rows, columns);
-      agree(turned_sum(rows, columns), "sim", rows, columns);
+      agree(transposed_sum(rows, columns), "cpu", rows, columns);
+      agree(transposed_sum(rows, columns), "sim", rows, columns);
     }
   }
 }
 
-TEST(TurnedCopies, SizesMayBeKnownLate) {
-  const Graph graph = turned_sum(Dim::symbol("rows"), Dim::symbol("columns"));
+TEST(TransposedCopies, SizesMayBeKnownLate) {
+  const Graph graph = transposed_sum(Dim::symbol("rows"), Dim::symbol("columns"));
   for (const auto& [rows, columns] :
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 40}, {40, 3}, {33, 50}}) {
     agree(graph, "cpu", rows, columns);
@@ -83,15 +83,15 @@ std::string ones(const char* name, const char* shape, const char* dims) {
          " = Expand(%tap, %" + name + "_dims)\n";
 }
 
-const Case kTurned{"turned operand", R"(xir 1
+const Case kTransposed{"transposed operand", R"(xir 1
 graph @main(%a: f32[4, 16, 48], %b: f32[48, 48, 4]) -> (%y) {
   %t: f32[4, 48, 48] = Transpose(%b) {perm = [2, 0, 1]}
   %y: f32[4, 16, 48] = MatMul(%a, %t)
 }
 )",
-                   "t"};
-// Three windows want the picture in blocks, a product of matrices wants it plain.
-const Case kShared{"shared picture",
+                       "t"};
+// Three windows want the feature map blocked, a matmul wants it plain.
+const Case kShared{"shared feature map",
                    R"(xir 1
 graph @main(%x: f32[1, 32, 14, 14], %m: f32[196, 8]) -> (%y, %z) {
   const %tap: f32[1, 1, 1, 1] = [0.125]
@@ -124,7 +124,7 @@ Graph graph_of(const Case& one) {
 }
 
 TEST(Relayouts, AreGroupsThatEveryCheckerTakesAndLocksKeep) {
-  for (const Case& one : {kTurned, kShared}) {
+  for (const Case& one : {kTransposed, kShared}) {
     SCOPED_TRACE(one.name);
     CompileOptions options;
     options.target = *find_target("avx512");
@@ -148,7 +148,7 @@ TEST(Relayouts, AreGroupsThatEveryCheckerTakesAndLocksKeep) {
 }
 
 TEST(Relayouts, GiveWhatTheModelMeansOnEveryBackend) {
-  for (const Case& one : {kTurned, kShared}) {
+  for (const Case& one : {kTransposed, kShared}) {
     const Graph graph = graph_of(one);
     std::vector<Datum> inputs;
     for (ValueId input : graph.inputs) {

@@ -1,5 +1,5 @@
-// merge-products: products of one operand with several constant matrices become one product with all of them side by
-// side, cut up again by a Split. Queries, keys and values of attention are such products, and so are gate and up.
+// merge-matmuls: matmuls of one operand with several constant matrices become one matmul with all of them concatenated
+// (horizontal fusion), cut up again by a Split. Queries, keys and values of attention are such matmuls, and so are gate and up.
 //
 //   MatMul(x, a), MatMul(x, b)                  ->  Split(MatMul(x, [a b]))
 //   MatMul(x, a) + p, MatMul(x, b) + q          ->  Split(MatMul(x, [a b]) + [p q])
@@ -21,8 +21,8 @@ struct Merged {
   std::vector<RuleUse> uses;
 };
 
-// What computes `outputs` of `from`, with products merged, added by `to`, whose draft has the same inputs.
-Result<Merged> merge_products(const Draft& from, std::span<const DraftValue> outputs, Normalizer& to,
-                              Draft& into);
+// What computes `outputs` of `from`, with matmuls merged, added by `to`, whose draft has the same inputs.
+Result<Merged> merge_matmuls(const Draft& from, std::span<const DraftValue> outputs, Normalizer& to,
+                             Draft& into);
 
 }  // namespace xyntra

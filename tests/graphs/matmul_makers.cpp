@@ -17,27 +17,27 @@ void matmul(GraphMaker& m) {
   m.one("MatMul", {a, m.fresh(m.dtype(a), other)});
 }
 
-// A product of what is there with itself, one side turned: both operands are shared.
+// A matmul of what is there with itself, one side transposed: both operands are shared.
 void gram(GraphMaker& m) {
   ValueId a = m.any_ranked(2, true);
   std::vector<std::int64_t> order;
   for (std::size_t d = 0; d < m.rank(a); ++d) order.push_back(static_cast<std::int64_t>(d));
   std::swap(order[order.size() - 1], order[order.size() - 2]);
-  ValueId turned = m.one("Transpose", {a}, {{"perm", order}});
-  m.one("MatMul", m.decide.chance(50) ? std::vector{a, turned} : std::vector{turned, a});
+  ValueId transposed = m.one("Transpose", {a}, {{"perm", order}});
+  m.one("MatMul", m.decide.chance(50) ? std::vector{a, transposed} : std::vector{transposed, a});
 }
 
 void gemm(GraphMaker& m) {
   ValueId a = m.any_ranked(2, true);
   if (m.rank(a) != 2) a = m.one("Flatten", {a});
   if (!a.valid()) return;
-  bool turn_a = m.decide.chance(30), turn_b = m.decide.chance(50);
-  Dim depth = m.shape(a)[turn_a ? 0 : 1], columns = m.some_size();
-  ValueId b = m.fresh(m.dtype(a), turn_b ? Shape{columns, depth} : Shape{depth, columns});
+  bool transpose_a = m.decide.chance(30), transpose_b = m.decide.chance(50);
+  Dim depth = m.shape(a)[transpose_a ? 0 : 1], columns = m.some_size();
+  ValueId b = m.fresh(m.dtype(a), transpose_b ? Shape{columns, depth} : Shape{depth, columns});
   std::vector<ValueId> operands{a, b};
   if (m.decide.chance(60))
     operands.push_back(m.fresh(m.dtype(a), m.decide.chance(80) ? Shape{columns} : Shape{}));
-  Attributes attributes{{"transA", std::int64_t{turn_a}}, {"transB", std::int64_t{turn_b}}};
+  Attributes attributes{{"transA", std::int64_t{transpose_a}}, {"transB", std::int64_t{transpose_b}}};
   if (m.decide.chance(30)) attributes["alpha"] = 0.5f;
   if (m.decide.chance(30)) attributes["beta"] = 1.5f;
   m.one("Gemm", operands, std::move(attributes));
@@ -155,7 +155,7 @@ void resize(GraphMaker& m) {
 
 }  // namespace
 
-std::vector<Maker> product_makers() {
+std::vector<Maker> matmul_makers() {
   return {{"matmul", 10, matmul},
           {"gram", 2, gram},
           {"gemm", 5, gemm},

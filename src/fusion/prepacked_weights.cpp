@@ -1,9 +1,9 @@
-#include "fusion/ready_constants.h"
+#include "fusion/prepacked_weights.h"
 
 #include <algorithm>
 
+#include "fusion/bf16x3.h"
 #include "fusion/compose.h"
-#include "fusion/part_products.h"
 #include "fusion/winograd.h"
 #include "schedule/part_products.h"
 #include "schedule/winograd.h"
@@ -24,14 +24,16 @@ bool are_its_own(const Graph& graph, const std::vector<Group>& groups, ValueId w
   return readers == 1 && std::ranges::find(graph.outputs, weights) == graph.outputs.end();
 }
 
-Result<ReadyConstants> ready_constants(const Pieces& pieces, const std::vector<Group>& groups) {
-  ReadyConstants found;
+Result<PrepackedWeights> prepacked_weights(const FusionNodes& fusion_nodes,
+                                           const std::vector<Group>& groups) {
+  PrepackedWeights found;
   for (const Group& group : groups) {
-    const bool winograd = group.schedule.name == kWinograd, parts = group.schedule.name == kParts;
-    if (!winograd && !parts) continue;
-    const te::Formula formula = compose(pieces, group.nodes, group.inputs, group.outputs);
-    const ValueId weights = winograd ? winograd_weights_of(group, formula) : part_weights_of(group, formula);
-    if (!are_its_own(pieces.graph(), groups, weights))
+    const bool winograd = group.schedule.name == kWinograd, bf16x3 = group.schedule.name == kParts;
+    if (!winograd && !bf16x3) continue;
+    const te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
+    const ValueId weights =
+        winograd ? winograd_weights_of(group, formula) : bf16x3_weights_of(group, formula);
+    if (!are_its_own(fusion_nodes.graph(), groups, weights))
       return bad_model("the schedule '" + group.schedule.name + "' needs weights of its own");
     if (winograd) {
       found[weights] = [output = knob_of(group.schedule, "output")](const Tensor& constant) {

@@ -1,4 +1,4 @@
-#include "fusion/pieces.h"
+#include "fusion/fusion_nodes.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@ bool only_moves_one_operand(const te::Formula& formula, te::WorkShape shape) {
   if (shape != te::WorkShape::Movement) return false;
   std::set<std::uint32_t> targets, sources;
   for (const te::Stage& stage : formula.stages) {
-    if (!targets.insert(stage.target.index).second) return false;  // parts side by side: a concatenation
+    if (!targets.insert(stage.target.index).second) return false;  // a concatenation
     te::for_each_node(stage, [&](const te::ExprNode& node) {
       if (te::is_load(node) && !formula.buffer(node.buffer).shape.empty()) sources.insert(node.buffer.index);
     });
@@ -78,17 +78,18 @@ std::string label_of(const Graph& graph, NodeId node) {
   return it.origin.empty() ? it.op : it.origin;
 }
 
-Status Pieces::make_piece(NodeId id) {
+Status FusionNodes::make_fusion_node(NodeId id) {
   const Node& node = graph_->node(id);
-  Piece& piece = pieces_[id.index];
-  piece.node = id;
-  auto read = [&piece](ValueId value) {
-    if (value.valid() && std::find(piece.reads.begin(), piece.reads.end(), value) == piece.reads.end())
-      piece.reads.push_back(value);
+  FusionNode& fusion_node = nodes_[id.index];
+  fusion_node.node = id;
+  auto read = [&fusion_node](ValueId value) {
+    if (value.valid() &&
+        std::find(fusion_node.reads.begin(), fusion_node.reads.end(), value) == fusion_node.reads.end())
+      fusion_node.reads.push_back(value);
   };
   auto as_host = [&](std::string why) {
-    piece.why_host = std::move(why);
-    piece.reads.clear();
+    fusion_node.why_host = std::move(why);
+    fusion_node.reads.clear();
     for (ValueId input : node.inputs) read(input);
   };
   const OpDef* def = find_op(node.op);
@@ -132,29 +133,31 @@ Status Pieces::make_piece(NodeId id) {
     as_host("the size " + size + " is known only when it runs");
     return {};
   }
-  piece.formula = std::move(*formula);
-  piece.shape = te::classify(piece.formula);
-  std::vector<bool> loaded(piece.formula.buffers.size(), false);
-  for (const te::Stage& stage : piece.formula.stages) {
+  fusion_node.formula = std::move(*formula);
+  fusion_node.shape = te::classify(fusion_node.formula);
+  std::vector<bool> loaded(fusion_node.formula.buffers.size(), false);
+  for (const te::Stage& stage : fusion_node.formula.stages) {
     te::for_each_node(stage, [&](const te::ExprNode& part) {
       if (te::is_load(part)) loaded[part.buffer.index] = true;
     });
   }
-  for (const te::BufferInfo& buffer : piece.formula.buffers) {
+  for (const te::BufferInfo& buffer : fusion_node.formula.buffers) {
     if (buffer.role == te::BufferRole::Input && loaded[buffer.id.index])
       read(node.inputs.at(static_cast<std::size_t>(buffer.position)));
   }
-  // A size that a host operation tells is there once its result is: the piece waits for it as for an operand.
+  // A size that a host operation tells is there once its result is: the node waits for it as for an operand.
   for (const std::string& size : sizes) read(known_.at(size));
   // The printed formula leaves out how conversions round, which attributes decide.
-  std::string text = node.op + attributes_text(node) + te::to_string(piece.formula);
-  piece.kind = kinds_.try_emplace(std::move(text), static_cast<std::uint32_t>(kinds_.size())).first->second;
-  piece.transparent = only_moves_one_operand(piece.formula, piece.shape) || only_widens(piece.formula);
+  std::string text = node.op + attributes_text(node) + te::to_string(fusion_node.formula);
+  fusion_node.kind =
+      kinds_.try_emplace(std::move(text), static_cast<std::uint32_t>(kinds_.size())).first->second;
+  fusion_node.transparent =
+      only_moves_one_operand(fusion_node.formula, fusion_node.shape) || only_widens(fusion_node.formula);
   return {};
 }
 
 // A size that stands alone in the shape of a value is known once that value is.
-void Pieces::learn_sizes(ValueId value) {
+void FusionNodes::learn_sizes(ValueId value) {
   if (!value.valid() || !is_known_tensor(graph_->value(value))) return;
   for (const Dim& dim : *graph_->value(value).type.shape) {
     if (dim.is_symbol())
@@ -162,20 +165,20 @@ void Pieces::learn_sizes(ValueId value) {
   }
 }
 
-void Pieces::find_live() {
+void FusionNodes::find_live() {
   std::vector<ValueId> waiting(graph_->outputs.begin(), graph_->outputs.end());
   for (ValueId output : graph_->outputs) is_output_[output.index] = true;
   while (!waiting.empty()) {
     ValueId value = waiting.back();
     waiting.pop_back();
     NodeId producer = graph_->value(value).producer;
-    if (!producer.valid() || pieces_[producer.index].live) continue;
-    pieces_[producer.index].live = true;
-    for (ValueId read : pieces_[producer.index].reads) waiting.push_back(read);
+    if (!producer.valid() || nodes_[producer.index].live) continue;
+    nodes_[producer.index].live = true;
+    for (ValueId read : nodes_[producer.index].reads) waiting.push_back(read);
   }
   for (NodeId id : order_) {
-    if (!pieces_[id.index].live) continue;
-    for (ValueId read : pieces_[id.index].reads) readers_[read.index].push_back(id);
+    if (!nodes_[id.index].live) continue;
+    for (ValueId read : nodes_[id.index].reads) readers_[read.index].push_back(id);
   }
 }
 
@@ -213,7 +216,7 @@ bool is_quantized_by_one(const Graph& graph, const std::vector<NodeId>& readers)
   });
 }
 
-// The sum of products of integers, as a real number.
+// The sum of an integer matmul, as a real number.
 bool is_real_sum(const Graph& graph, ValueId value) {
   const NodeId producer = value.valid() ? graph.value(value).producer : NodeId();
   if (!producer.valid() || graph.node(producer).op != "Cast") return false;
@@ -227,7 +230,7 @@ bool is_one_element(const Value& value) {
 
 }  // namespace
 
-void Pieces::find_numbers() {
+void FusionNodes::find_numbers() {
   is_number_.resize(graph_->value_count());
   for (std::size_t v = 0; v < graph_->value_count(); ++v)
     is_number_[v] = is_one_element(graph_->value(ValueId(v)));
@@ -249,38 +252,39 @@ void Pieces::find_numbers() {
 
 // Constant bytes that several nodes read as numbers: each widens what it needs, and the numbers never lie in memory. One
 // reader alone takes them into its group, or not, like any other operand.
-void Pieces::find_shared_bytes() {
+void FusionNodes::find_shared_bytes() {
   for (NodeId id : order_) {
     const Node& node = graph_->node(id);
-    Piece& piece = pieces_[id.index];
-    if (!piece.live || piece.is_host() || node.op != "DequantizeLinear") continue;
+    FusionNode& fusion_node = nodes_[id.index];
+    if (!fusion_node.live || fusion_node.is_host() || node.op != "DequantizeLinear") continue;
     const Value& source = graph_->value(node.inputs[0]);
     const bool bytes = source.is_constant() && bits_of(source.type.dtype) == 8;
-    if (bytes && readers(node.outputs[0]).size() > 1) piece.transparent = true;
+    if (bytes && readers(node.outputs[0]).size() > 1) fusion_node.transparent = true;
   }
 }
 
-Result<Pieces> Pieces::of(const Graph& graph, const Budget* budget) {
-  Pieces pieces;
-  pieces.graph_ = &graph;
-  XYNTRA_TRY(pieces.order_, graph.topological_order());
-  pieces.positions_.resize(graph.node_count());
-  for (std::size_t i = 0; i < pieces.order_.size(); ++i) pieces.positions_[pieces.order_[i].index] = i;
-  pieces.pieces_.resize(graph.node_count());
-  pieces.readers_.resize(graph.value_count());
-  pieces.is_output_.resize(graph.value_count());
-  for (ValueId input : graph.inputs) pieces.learn_sizes(input);
-  for (NodeId id : pieces.order_) {
+Result<FusionNodes> FusionNodes::of(const Graph& graph, const Budget* budget) {
+  FusionNodes fusion_nodes;
+  fusion_nodes.graph_ = &graph;
+  XYNTRA_TRY(fusion_nodes.order_, graph.topological_order());
+  fusion_nodes.positions_.resize(graph.node_count());
+  for (std::size_t i = 0; i < fusion_nodes.order_.size(); ++i)
+    fusion_nodes.positions_[fusion_nodes.order_[i].index] = i;
+  fusion_nodes.nodes_.resize(graph.node_count());
+  fusion_nodes.readers_.resize(graph.value_count());
+  fusion_nodes.is_output_.resize(graph.value_count());
+  for (ValueId input : graph.inputs) fusion_nodes.learn_sizes(input);
+  for (NodeId id : fusion_nodes.order_) {
     if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());
-    XYNTRA_CHECK_OK(pieces.make_piece(id));
+    XYNTRA_CHECK_OK(fusion_nodes.make_fusion_node(id));
     for (ValueId output : graph.node(id).outputs) {
-      if (pieces.pieces_[id.index].is_host()) pieces.learn_sizes(output);
+      if (fusion_nodes.nodes_[id.index].is_host()) fusion_nodes.learn_sizes(output);
     }
   }
-  pieces.find_live();
-  pieces.find_numbers();
-  pieces.find_shared_bytes();
-  return pieces;
+  fusion_nodes.find_live();
+  fusion_nodes.find_numbers();
+  fusion_nodes.find_shared_bytes();
+  return fusion_nodes;
 }
 
 }  // namespace xyntra

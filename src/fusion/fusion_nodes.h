@@ -9,7 +9,7 @@
 
 namespace xyntra {
 
-struct Piece {
+struct FusionNode {
   NodeId node;
   std::string
       why_host;  // not empty: it has no formula, or its formula follows from contents known only when run
@@ -23,15 +23,15 @@ struct Piece {
   bool is_host() const { return !why_host.empty(); }
 };
 
-class Pieces {
+class FusionNodes {
  public:
-  // The graph must have its types inferred, and outlive the pieces.
-  static Result<Pieces> of(const Graph& graph, const Budget* budget = nullptr);
+  // The graph must have its types inferred, and outlive the fusion nodes.
+  static Result<FusionNodes> of(const Graph& graph, const Budget* budget = nullptr);
 
   const Graph& graph() const { return *graph_; }
   const std::vector<NodeId>& order() const { return order_; }
   std::size_t position(NodeId node) const { return positions_[node.index]; }
-  const Piece& operator[](NodeId node) const { return pieces_[node.index]; }
+  const FusionNode& operator[](NodeId node) const { return nodes_[node.index]; }
   const std::vector<NodeId>& readers(ValueId value) const { return readers_[value.index]; }  // live ones
   bool is_output(ValueId value) const { return is_output_[value.index]; }
   // Whether a value is written into formulas as a number: a constant of one element, unless it is a scale or zero point, which
@@ -39,7 +39,7 @@ class Pieces {
   bool is_number(ValueId value) const { return is_number_[value.index]; }
 
  private:
-  Status make_piece(NodeId id);
+  Status make_fusion_node(NodeId id);
   void find_live();
   void find_numbers();
   void find_shared_bytes();
@@ -48,7 +48,7 @@ class Pieces {
   const Graph* graph_ = nullptr;
   std::vector<NodeId> order_;
   std::vector<std::size_t> positions_;
-  std::vector<Piece> pieces_;
+  std::vector<FusionNode> nodes_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> is_output_;
   std::vector<bool> is_number_;

@@ -1,4 +1,4 @@
-#include "fusion/skip_border.h"
+#include "fusion/skip_padding.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +23,7 @@ bool is_finite(const Tensor& tensor) {
   return beyond == 0;
 }
 
-// The load that an element beyond a picture is zero of, and what it is multiplied with.
+// The load that an element in the padding is zero of, and what it is multiplied with.
 struct Product {
   te::Expr element, weight;
 };
@@ -43,8 +43,8 @@ std::optional<Product> product_of(const te::Formula& formula) {
 
 }  // namespace
 
-bool may_skip_border(const Graph& graph, const Group& group, const te::Formula& formula,
-                     const Target& target) {
+bool may_skip_padding(const Graph& graph, const Group& group, const te::Formula& formula,
+                      const Target& target) {
   if (group.hero != Hero::Window || group.schedule.name != "window" || target.kind != TargetKind::Cpu)
     return false;
   const auto product = product_of(formula);
@@ -54,15 +54,15 @@ bool may_skip_border(const Graph& graph, const Group& group, const te::Formula& 
   return weights.is_constant() && is_finite(weights.constant);
 }
 
-void add_border_knob(Schedule& schedule) {
-  schedule.knobs.push_back({std::string(kSkipBorder), 1});
+void add_padding_knob(Schedule& schedule) {
+  schedule.knobs.push_back({std::string(kSkipPadding), 1});
   std::ranges::sort(schedule.knobs, {}, &Knob::name);
 }
 
-void skip_borders(const Graph& graph, Grouping& grouping, const Target& target) {
+void skip_paddings(const Graph& graph, Grouping& grouping, const Target& target) {
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     Group& group = grouping.groups[g];
-    if (may_skip_border(graph, group, grouping.formulas[g], target)) add_border_knob(group.schedule);
+    if (may_skip_padding(graph, group, grouping.formulas[g], target)) add_padding_knob(group.schedule);
   }
 }
 

@@ -1,4 +1,4 @@
-// Windows that leave out their products with a border: where weights are finite, with the bits of those that do not.
+// Windows that leave out their products with padding: where weights are finite, with the bits of those that do not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Tensor noise(const Dims& dims, std::uint32_t state) {
   return tensor;
 }
 
-// A convolution between two of 1 × 1, so that its picture lies in blocks, and a pool after them.
+// A convolution between two of 1 × 1, so that its feature map is blocked, and a pool after them.
 Graph model_of(std::int64_t step, float one_weight) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{1, 16, 15, 15}));
@@ -58,18 +58,18 @@ Plan plan_of(const Graph& graph) {
 std::size_t with_knob(const Plan& plan) {
   std::size_t count = 0;
   for (const Group& group : plan.groups)
-    count += static_cast<std::size_t>(std::ranges::count(group.schedule.knobs, kSkipBorder, &Knob::name));
+    count += static_cast<std::size_t>(std::ranges::count(group.schedule.knobs, kSkipPadding, &Knob::name));
   return count;
 }
 
-TEST(SkipBorder, HasTheBitsOfAPictureWithABorder) {
+TEST(SkipPadding, HasTheBitsOfAPaddedFeatureMap) {
   for (std::int64_t step : {1, 2}) {
     SCOPED_TRACE(step);
     const Plan plan = plan_of(model_of(step, 0.5F));
     EXPECT_EQ(with_knob(plan), 1U);
     Plan without = plan;
     for (Group& group : without.groups)
-      std::erase_if(group.schedule.knobs, [](const Knob& knob) { return knob.name == kSkipBorder; });
+      std::erase_if(group.schedule.knobs, [](const Knob& knob) { return knob.name == kSkipPadding; });
     const std::vector<Datum> inputs{Datum::of(noise({1, 16, 15, 15}, 7))};
     const std::vector<float> made = simulated(plan, inputs);
     EXPECT_EQ(made, simulated(without, inputs));
@@ -78,7 +78,7 @@ TEST(SkipBorder, HasTheBitsOfAPictureWithABorder) {
   }
 }
 
-TEST(SkipBorder, ZeroTimesInfinityStaysNaN) {
+TEST(SkipPadding, ZeroTimesInfinityStaysNaN) {
   for (float weight : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     const Plan plan = plan_of(model_of(1, weight));
     EXPECT_EQ(with_knob(plan), 0U);
@@ -90,7 +90,7 @@ TEST(SkipBorder, ZeroTimesInfinityStaysNaN) {
   }
 }
 
-TEST(SkipBorder, ALockMustNotSayItOfInfiniteWeights) {
+TEST(SkipPadding, ALockMustNotSayItOfInfiniteWeights) {
   for (bool finite : {true, false}) {
     SCOPED_TRACE(finite);
     Module module;
@@ -98,7 +98,7 @@ TEST(SkipBorder, ALockMustNotSayItOfInfiniteWeights) {
     auto lock = make_lock(module, for_cpu());
     ASSERT_TRUE(lock.has_value()) << lock.error().message;
     const std::string plain = "schedule window reassociating {tile_columns",
-                      named = "schedule window reassociating {skip_border = 1, tile_columns";
+                      named = "schedule window reassociating {skip_padding = 1, tile_columns";
     EXPECT_EQ(lock->text.find(named) != std::string::npos, finite) << lock->text;
     std::string text = lock->text;
     if (!finite) {

@@ -1,4 +1,4 @@
-// Products of bytes on units for them: every backend has the bits of the formula, and so has a plain sum.
+// Int8 GEMM on units for it: every backend has the bits of the formula, and so has a plain sum.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct UnitCase {
   const char* call;
 };
 constexpr UnitCase kUnits[] = {
-    {"amx", "tile_multiply_i8"}, {"avx512_vnni", "multiply_quads_i8"}, {"neon_bf16", "multiply_octets_i8"}};
+    {"amx", "tile_multiply_i8"}, {"avx512_vnni", "dot4_i8"}, {"neon_bf16", "mmla_i8"}};
 
 bool is_here(const UnitCase& unit) {
   if (!runs_on_host(**find_target(unit.target))) return false;
@@ -147,7 +147,7 @@ void check(const Matrices& shape, std::uint32_t seed) {
   }
 }
 
-TEST(IntegerProducts, AreExactForAllSizes) {
+TEST(IntegerMatmuls, AreExactForAllSizes) {
   struct Case {
     std::int64_t m, k, n;
   };
@@ -160,7 +160,7 @@ TEST(IntegerProducts, AreExactForAllSizes) {
   }
 }
 
-TEST(IntegerProducts, TakeAllSignsAndZeroPoints) {
+TEST(IntegerMatmuls, TakeAllSignsAndZeroPoints) {
   std::uint32_t seed = 1;
   for (DType a : {DType::U8, DType::I8}) {
     for (DType b : {DType::U8, DType::I8}) {
@@ -178,7 +178,7 @@ TEST(IntegerProducts, TakeAllSignsAndZeroPoints) {
   }
 }
 
-TEST(IntegerProducts, OfBatchesAndOfNothing) {
+TEST(IntegerMatmuls, OfBatchesAndOfNothing) {
   check({{3, 20, 40}, {3, 40, 24}, DType::U8, DType::I8, Points::One, Points::One, false}, 5);
   check({{2, 9, 40}, {40, 24}, DType::I8, DType::I8, Points::One}, 6);
   check({{0, 64}, {64, 32}}, 7);
@@ -186,7 +186,7 @@ TEST(IntegerProducts, OfBatchesAndOfNothing) {
 }
 
 // Beyond 32 bits sums wrap, in the formula and everywhere.
-TEST(IntegerProducts, Wrap) {
+TEST(IntegerMatmuls, Wrap) {
   const Matrices shape{{1, 70000}, {70000, 16}, DType::U8, DType::U8, Points::None, Points::None, false};
   Built made = built(shape, 1);
   for (std::byte& byte : made.inputs[0].tensor.mutable_bytes()) byte = std::byte{255};
@@ -202,7 +202,7 @@ TEST(IntegerProducts, Wrap) {
   }
 }
 
-TEST(IntegerProducts, TakeAnyNumberOfRows) {
+TEST(IntegerMatmuls, TakeAnyNumberOfRows) {
   Graph graph;
   const ValueId a = graph.add_input("a", Type::tensor(DType::U8, Shape{Dim::symbol("n"), 68}));
   const Tensor weights = bytes(DType::I8, {68, 48}, 2);
@@ -228,7 +228,7 @@ TEST(IntegerProducts, TakeAnyNumberOfRows) {
 }
 
 // Where there is no such unit, or rewriting is off, the same bits by other means.
-TEST(IntegerProducts, AreTheSameWithoutUnits) {
+TEST(IntegerMatmuls, AreTheSameWithoutUnits) {
   const Matrices shape{{19, 70}, {70, 20}, DType::I8, DType::U8, Points::One, Points::Many};
   const Built made = built(shape, 3);
   const std::vector<std::int32_t> wanted = sums(shape, made);
@@ -269,7 +269,7 @@ void expect_as_whole(const Graph& graph, const std::vector<Datum>& inputs) {
   }
 }
 
-TEST(IntegerProducts, AreRequantizedAsBefore) {
+TEST(IntegerMatmuls, AreRequantizedAsBefore) {
   for (DType a : {DType::U8, DType::I8}) {
     for (DType y : {DType::U8, DType::I8}) {
       for (bool many : {false, true}) {
@@ -308,7 +308,7 @@ Tensor reals(const Dims& dims) {
   return tensor;
 }
 
-TEST(IntegerProducts, BecomeRealAsBefore) {
+TEST(IntegerMatmuls, BecomeRealAsBefore) {
   for (bool biased : {false, true}) {
     SCOPED_TRACE(biased);
     Graph graph;
@@ -338,7 +338,7 @@ TEST(IntegerProducts, BecomeRealAsBefore) {
 }
 
 // Two of them, so that what lies between is read with its channels innermost.
-TEST(IntegerProducts, ConvolutionsAreProductsOverWindows) {
+TEST(IntegerMatmuls, ConvolutionsAreMatmulsOverWindows) {
   struct Case {
     std::int64_t size, channels, window, stride, pad;
     DType x;
@@ -388,7 +388,7 @@ TEST(IntegerProducts, ConvolutionsAreProductsOverWindows) {
   }
 }
 
-TEST(IntegerProducts, NothingIsDividedByOne) {
+TEST(IntegerMatmuls, NothingIsDividedByOne) {
   Graph graph;
   const ValueId x = graph.add_input("x", Type::tensor(DType::F32, Shape{5, 7}));
   Tensor one = *Tensor::allocate(DType::F32, {});
@@ -406,7 +406,7 @@ TEST(IntegerProducts, NothingIsDividedByOne) {
   expect_everywhere(plan, kUnits[0], {Datum::of(given)}, wanted);
 }
 
-TEST(IntegerProducts, WindowsAreExact) {
+TEST(IntegerMatmuls, WindowsAreExact) {
   for (DType type : {DType::U8, DType::I8}) {
     Graph graph;
     const ValueId x = graph.add_input("x", Type::tensor(type, Shape{2, 40, 9, 8}));

@@ -1,4 +1,4 @@
-#include "rewrite/merge_products.h"
+#include "rewrite/merge_matmuls.h"
 
 #include <algorithm>
 #include <map>
@@ -8,17 +8,17 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of one merged matrix
 
-// One product: its node, the constant matrix, and the bias that is added to it and nothing else, if there is one.
-struct Product {
-  DraftNode product;
+// One matmul: its node, the constant matrix, and the bias that is added to it and nothing else, if there is one.
+struct Matmul {
+  DraftNode matmul;
   DraftNode biased;  // the Add; invalid: none
   DraftValue matrix;
   DraftValue bias;
   bool transposed = false;  // the matrix is [n, k], through a Transpose
-  DraftNode last() const { return biased.valid() ? biased : product; }
+  DraftNode last() const { return biased.valid() ? biased : matmul; }
 };
 
-// Products may be merged when all of this is the same.
+// Matmuls may be merged when all of this is the same.
 struct Kind {
   std::uint32_t operand;
   bool transposed;
@@ -60,11 +60,11 @@ class Merging {
  private:
   const Tensor& constant(DraftValue value) const { return from_.constant(value); }
 
-  std::optional<Product> product_at(DraftNode id) const {
+  std::optional<Matmul> matmul_at(DraftNode id) const {
     const Draft::NodeEntry& node = from_.node(id);
     if (node.def->name != "MatMul") return std::nullopt;
-    Product found;
-    found.product = id;
+    Matmul found;
+    found.matmul = id;
     found.matrix = node.inputs[1];
     const DraftNode maker = from_.value(found.matrix).producer;
     if (maker.valid() && from_.node(maker).def->name == "Transpose") {
@@ -82,56 +82,55 @@ class Merging {
     return found;
   }
 
-  std::int64_t width(const Product& product) const {
-    return constant(product.matrix).dims()[product.transposed ? 0 : 1];
+  std::int64_t width(const Matmul& matmul) const {
+    return constant(matmul.matrix).dims()[matmul.transposed ? 0 : 1];
   }
-  std::int64_t depth(const Product& product) const {
-    return constant(product.matrix).dims()[product.transposed ? 1 : 0];
+  std::int64_t depth(const Matmul& matmul) const {
+    return constant(matmul.matrix).dims()[matmul.transposed ? 1 : 0];
   }
 
-  // A constant vector that is added to the product, when nobody else looks at the product.
-  void take_bias(Product& product) const {
-    const DraftValue result = from_.node(product.product).outputs[0];
+  // A constant vector that is added to the matmul, when nobody else looks at the matmul.
+  void take_bias(Matmul& matmul) const {
+    const DraftValue result = from_.node(matmul.matmul).outputs[0];
     if (users_[result.index].size() != 1 || is_output_[result.index]) return;
     const DraftNode user = users_[result.index][0];
     const Draft::NodeEntry& add = from_.node(user);
     if (add.def->name != "Add") return;
     const DraftValue bias = add.inputs[0] == result ? add.inputs[1] : add.inputs[0];
     const Tensor& contents = constant(bias);
-    if (!contents.defined() || contents.rank() != 1 || contents.dims()[0] != width(product)) return;
-    product.biased = user;
-    product.bias = bias;
+    if (!contents.defined() || contents.rank() != 1 || contents.dims()[0] != width(matmul)) return;
+    matmul.biased = user;
+    matmul.bias = bias;
   }
 
   void find_groups() {
-    std::map<Kind, std::vector<Product>> kinds;
+    std::map<Kind, std::vector<Matmul>> kinds;
     for (DraftNode id : order_) {
-      const auto product = product_at(id);
-      if (!product) continue;
-      kinds[{from_.node(id).inputs[0].index, product->transposed, product->biased.valid(), depth(*product),
-             constant(product->matrix).dtype()}]
-          .push_back(*product);
+      const auto matmul = matmul_at(id);
+      if (!matmul) continue;
+      kinds[{from_.node(id).inputs[0].index, matmul->transposed, matmul->biased.valid(), depth(*matmul),
+             constant(matmul->matrix).dtype()}]
+          .push_back(*matmul);
     }
-    for (auto& [kind, products] : kinds) {
+    for (auto& [kind, matmuls] : kinds) {
       std::int64_t bytes = 0;
-      for (const Product& product : products)
-        bytes += static_cast<std::int64_t>(constant(product.matrix).bytes().size());
-      if (products.size() < 2 || bytes > kMostBytes) continue;
-      for (const Product& product : products) {
-        covered_.emplace(product.product, true);
-        if (product.biased.valid()) covered_.emplace(product.biased, true);
+      for (const Matmul& matmul : matmuls)
+        bytes += static_cast<std::int64_t>(constant(matmul.matrix).bytes().size());
+      if (matmuls.size() < 2 || bytes > kMostBytes) continue;
+      for (const Matmul& matmul : matmuls) {
+        covered_.emplace(matmul.matmul, true);
+        if (matmul.biased.valid()) covered_.emplace(matmul.biased, true);
       }
-      starts_[products.front().product] = groups_.size();
-      groups_.push_back(std::move(products));
+      starts_[matmuls.front().matmul] = groups_.size();
+      groups_.push_back(std::move(matmuls));
     }
   }
 
-  // Matrices side by side: rows of one after the other, or whole ones when they are transposed.
-  Result<Tensor> joined(const std::vector<Product>& products, bool biases) const {
-    const bool whole = biases || products.front().transposed;
+  // Matrices concatenated: rows of one after the other, or whole ones when they are transposed.
+  Result<Tensor> joined(const std::vector<Matmul>& matmuls, bool biases) const {
+    const bool whole = biases || matmuls.front().transposed;
     std::vector<const Tensor*> parts;
-    for (const Product& product : products)
-      parts.push_back(&constant(biases ? product.bias : product.matrix));
+    for (const Matmul& matmul : matmuls) parts.push_back(&constant(biases ? matmul.bias : matmul.matrix));
     Dims dims = parts.front()->dims();
     std::int64_t& grown = dims[whole ? 0 : 1];
     grown = 0;
@@ -155,26 +154,26 @@ class Merging {
     return result;
   }
 
-  Status add_merged(const std::vector<Product>& products, std::vector<RuleUse>& uses) {
+  Status add_merged(const std::vector<Matmul>& matmuls, std::vector<RuleUse>& uses) {
     RuleUse use;
-    use.rule = "merge-products";
-    use.rule_class = RuleClass::Reassociating;  // a wider product may be summed in another order
+    use.rule = "merge-matmuls";
+    use.rule_class = RuleClass::Reassociating;  // a wider matmul may be summed in another order
     std::vector<std::int64_t> sizes;
-    for (const Product& product : products) {
-      append_origins(use.origins, from_.node(product.product).origins);
-      if (product.biased.valid()) append_origins(use.origins, from_.node(product.biased).origins);
-      sizes.push_back(width(product));
+    for (const Matmul& matmul : matmuls) {
+      append_origins(use.origins, from_.node(matmul.matmul).origins);
+      if (matmul.biased.valid()) append_origins(use.origins, from_.node(matmul.biased).origins);
+      sizes.push_back(width(matmul));
     }
-    XYNTRA_TRY(Tensor matrix, joined(products, false));
+    XYNTRA_TRY(Tensor matrix, joined(matmuls, false));
     DraftValue weight = into_.add_constant(std::move(matrix));
-    if (products.front().transposed) {
+    if (matmuls.front().transposed) {
       XYNTRA_TRY(weight,
                  add_one("Transpose", {weight}, {{"perm", std::vector<std::int64_t>{1, 0}}}, use.origins));
     }
-    const DraftValue operand = place(from_.node(products.front().product).inputs[0]);
+    const DraftValue operand = place(from_.node(matmuls.front().matmul).inputs[0]);
     XYNTRA_TRY(DraftValue wide, add_one("MatMul", {operand, weight}, {}, use.origins));
-    if (products.front().biased.valid()) {
-      XYNTRA_TRY(Tensor biases, joined(products, true));
+    if (matmuls.front().biased.valid()) {
+      XYNTRA_TRY(Tensor biases, joined(matmuls, true));
       XYNTRA_TRY(wide, add_one("Add", {wide, into_.add_constant(std::move(biases))}, {}, use.origins));
     }
     Draft::Addition cut;
@@ -182,17 +181,17 @@ class Merging {
     cut.inputs = {wide, into_.add_constant(Tensor::of_integers(sizes))};
     const auto rank = static_cast<std::int64_t>(into_.facts(wide).type.shape->size());
     cut.form.attributes["axis"] = rank - 1;
-    cut.form.outputs.assign(products.size(), true);
+    cut.form.outputs.assign(matmuls.size(), true);
     cut.origins = use.origins;
-    for (const Product& product : products) {
-      const DraftValue result = from_.node(product.last()).outputs[0];
+    for (const Matmul& matmul : matmuls) {
+      const DraftValue result = from_.node(matmul.last()).outputs[0];
       cut.names.push_back(from_.value(result).name);
       cut.facts.push_back(from_.facts(result));
       use.result += (use.result.empty() ? "" : ", ") + from_.value(result).name;
     }
     XYNTRA_TRY(const auto pieces, to_.add(std::move(cut)));
-    for (std::size_t i = 0; i < products.size(); ++i) {
-      placed_[from_.node(products[i].last()).outputs[0].index] = pieces[i];
+    for (std::size_t i = 0; i < matmuls.size(); ++i) {
+      placed_[from_.node(matmuls[i].last()).outputs[0].index] = pieces[i];
     }
     uses.push_back(std::move(use));
     return {};
@@ -242,15 +241,15 @@ class Merging {
   std::vector<std::vector<DraftNode>> users_;  // by value
   std::vector<bool> is_output_;  // by value
   std::vector<DraftValue> placed_;  // by value of `from`
-  std::vector<std::vector<Product>> groups_;
-  std::map<DraftNode, std::size_t> starts_;  // the first product of a group, in order of execution
+  std::vector<std::vector<Matmul>> groups_;
+  std::map<DraftNode, std::size_t> starts_;  // the first matmul of a group, in order of execution
   std::map<DraftNode, bool> covered_;  // nodes that groups stand for
 };
 
 }  // namespace
 
-Result<Merged> merge_products(const Draft& from, std::span<const DraftValue> outputs, Normalizer& to,
-                              Draft& into) {
+Result<Merged> merge_matmuls(const Draft& from, std::span<const DraftValue> outputs, Normalizer& to,
+                             Draft& into) {
   return Merging(from, outputs, to, into).run();
 }
 
