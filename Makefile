@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test dev bench check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
+.PHONY: help fuse test dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -25,6 +25,10 @@ bench: ## time and peak memory of the bundled models
 	@scripts/setup build
 	@scripts/build release
 	@scripts/bench
+
+bench-report: ## the tables of the pages and the chart of the README, from bench/results
+	@bench/report --write
+	@bench/report --check
 
 check: ## format, layers, clang-tidy, unsafe buffer usage
 	@scripts/setup build check

@@ -18,6 +18,10 @@ dev:
 bench:
     @make --no-print-directory bench
 
+# the tables of the pages and the chart of the README, from bench/results
+bench-report:
+    @make --no-print-directory bench-report
+
 # format, layers, clang-tidy, unsafe buffer usage
 check:
     @make --no-print-directory check

@@ -31,7 +31,7 @@ from onnxruntime import quantization
 from onnxruntime.quantization import shape_inference
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from side_by_side import models  # noqa: E402
+from harness import models  # noqa: E402
 
 CALIBRATION_DRAWS = 2
 U8, S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
@@ -49,7 +49,7 @@ class RandomInputs(quantization.CalibrationDataReader):
 
 @dataclasses.dataclass
 class Source:
-    name: str  # in bench/side_by_side/models.py
+    name: str  # in bench/harness/models.py
     zoo: pathlib.Path
     prepared: pathlib.Path  # with shapes inferred and constants folded, as the tool wants it
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from side_by_side import library
-from side_by_side.models import Feed, Job
+from harness import library
+from harness.models import Feed, Job
 
 NAME = re.compile(r"[A-Za-z_][\w.]*")  # exporters also write '?'; what is no letter or digit is an underscore to Xyntra
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent

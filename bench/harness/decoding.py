@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
-from side_by_side import contestants
+from harness import runtimes
 
 WORDS = 50257
 
@@ -20,7 +20,7 @@ WORDS = 50257
 class Lent:
     """Xyntra, which writes where it is told."""
 
-    def __init__(self, ours: contestants.Ours) -> None:
+    def __init__(self, ours: runtimes.Ours) -> None:
         self.model = ours.model
 
     def ready(self, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Callable[[], None]:
@@ -31,7 +31,7 @@ class Lent:
 class Bound:
     """ONNX Runtime with I/O binding."""
 
-    def __init__(self, peer: contestants.OnnxRuntime) -> None:
+    def __init__(self, peer: runtimes.OnnxRuntime) -> None:
         self.session = peer.session
 
     def ready(self, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Callable[[], None]:
@@ -52,7 +52,7 @@ def cache_shapes(path: pathlib.Path) -> dict[str, list[int]]:
 class GivenAway:
     """Xyntra, to which KV caches with room for all tokens are donated."""
 
-    def __init__(self, path: pathlib.Path, most: int, ours: contestants.Ours, past: int = 0) -> None:
+    def __init__(self, path: pathlib.Path, most: int, ours: runtimes.Ours, past: int = 0) -> None:
         self.model, self.result = ours.model, None
         self.caches = {name: np.zeros([size or most for size in shape], np.float32) for name, shape in cache_shapes(path).items()}
         self.donations = self.model.donations(self.caches)

@@ -1,1 +1,0 @@
-"""Xyntra beside other runtimes: the parts of bench/compare."""
