@@ -1,7 +1,7 @@
-"""A text that grows by a token a step, with its KV cache in memory of the caller's.
+"""Decoding, a token a step, with the KV cache in memory of the caller's.
 
-A step takes KV caches of `past` tokens and gives longer ones. Who is lent them has two sets of memory, of which one is read and the other
-written; who is given them away, with room for all tokens, has one, and writes the new rows there.
+A step takes caches of `past` tokens and gives longer ones. A lent cache has two sets of memory, of which one is read and the other
+written; a donated one, with room for all tokens, has one, in which new rows are appended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import onnx
 
 from harness import runtimes
 
-WORDS = 50257
+VOCABULARY = 50257
 
 
 class Lent:
-    """Xyntra, which writes where it is told."""
+    """Xyntra, which writes into memory of the caller's."""
 
     def __init__(self, ours: runtimes.Ours) -> None:
         self.model = ours.model
@@ -49,8 +49,8 @@ def cache_shapes(path: pathlib.Path) -> dict[str, list[int]]:
     return {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.input if value.name.startswith("past_")}
 
 
-class GivenAway:
-    """Xyntra, to which KV caches with room for all tokens are donated."""
+class Donated:
+    """Xyntra with donated caches, which have room for all tokens."""
 
     def __init__(self, path: pathlib.Path, most: int, ours: runtimes.Ours, past: int = 0) -> None:
         self.model, self.result = ours.model, None
@@ -82,7 +82,7 @@ class Steps:
         self.shapes = cache_shapes(path)
         sizes = {name: int(np.prod([size or most for size in shape])) for name, shape in self.shapes.items()}
         self.read, self.write = ({name: np.zeros(size, np.float32) for name, size in sizes.items()} for _ in range(2))
-        self.logits = np.zeros((1, 1, WORDS), np.float32)
+        self.logits = np.zeros((1, 1, VOCABULARY), np.float32)
 
     def cache(self, memory: np.ndarray, name: str, length: int) -> np.ndarray:
         shape = [size or length for size in self.shapes[name]]

@@ -11,7 +11,7 @@ import onnx
 
 Feed = dict[str, np.ndarray]
 
-FEEDS = 4  # sets of inputs, used in turn
+FEEDS = 4  # sets of inputs, used cyclically
 SEED = 2026
 
 
@@ -23,15 +23,15 @@ class Known:
     integers: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)  # of an input: from, up to
     transformer: tuple[str, int, int] | None = None  # for ONNX Runtime's optimizer: kind, heads, width
     zoo: str | None = None
-    quantized: bool = False  # 8 bit: where a number lies between two quanta, a rounding error makes another one
+    quantized: bool = False  # 8 bit: a value between two quanta falls to either side by its last bit
 
 
-def text(zoo: str, words: int, transformer: tuple[str, int, int]) -> Known:
-    return Known(f"{zoo}_dynamo.onnx", {"batch": 1, "seq": 128}, integers={"input_ids": (0, words), "attention_mask": (1, 2)},
+def text(zoo: str, vocabulary: int, transformer: tuple[str, int, int]) -> Known:
+    return Known(f"{zoo}_dynamo.onnx", {"batch": 1, "seq": 128}, integers={"input_ids": (0, vocabulary), "attention_mask": (1, 2)},
                  transformer=transformer, zoo=zoo)
 
 
-def vision(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
+def image(zoo: str, transformer: tuple[str, int, int] | None = None) -> Known:
     return Known(f"{zoo}_dynamo.onnx", {"batch": 1}, transformer=transformer, zoo=zoo)
 
 
@@ -40,9 +40,9 @@ KNOWN = {
     "bert_2_layers": text("bert_2_layers", 30522, ("bert", 12, 768)),
     "gpt2": text("gpt2", 50257, ("gpt2", 12, 768)),
     "gpt2_decode": Known("gpt2_decode_dynamo.onnx", {"past": 64}, zoo="gpt2_decode"),
-    "vit_tiny": vision("vit_tiny", ("vit", 3, 192)),
-    "resnet50": vision("resnet50"),
-    "mobilenet_v2": vision("mobilenet_v2"),
+    "vit_tiny": image("vit_tiny", ("vit", 3, 192)),
+    "resnet50": image("resnet50"),
+    "mobilenet_v2": image("mobilenet_v2"),
     "magika": Known("magika/**/model.onnx", shapes={"bytes": [1, 2048]}, integers={"bytes": (0, 257)}),
     "ppocr_det": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_det_infer.onnx", shapes={"x": [1, 3, 320, 320]}),
     "ppocr_rec": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_rec_infer.onnx", shapes={"x": [1, 3, 48, 320]}),
@@ -73,13 +73,19 @@ class Job:
     artifact: pathlib.Path | None = None
 
 
+class Unavailable(Exception):
+    """A model that is not there, and what to type."""
+
+
 def find(file: str, zoo: pathlib.Path) -> pathlib.Path:
     """In the folder of the zoo, or among the installed packages."""
     if (zoo / file).exists():
         return zoo / file
     for found in sorted(pathlib.Path(sysconfig.get_paths()["purelib"]).glob(file)):
         return found
-    raise FileNotFoundError(f"{file}: neither in {zoo} (bench/zoo/make_zoo.py) nor in an installed package")
+    made_by = "make_quantized.py" if any(known.file == file and known.quantized for known in KNOWN.values()) else "make_zoo.py"
+    remedy = "scripts/setup models" if "/" in file else f"build/venv/bin/python bench/zoo/{made_by} --out {zoo}"
+    raise Unavailable(f"there is no {file}; type: {remedy}")
 
 
 def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np.random.Generator) -> np.ndarray:
@@ -88,7 +94,7 @@ def draw(value: onnx.ValueInfoProto, known: Known, dims: dict[str, int], rng: np
     if shape is None:
         shape = [dim.dim_value if dim.HasField("dim_value") else dims.get(dim.dim_param) for dim in tensor.shape.dim]
     if None in shape:
-        raise ValueError(f"input {value.name} has sizes that nobody gave: {shape}; --dim NAME=SIZE gives them")
+        raise Unavailable(f"input {value.name} has symbolic sizes without a value: {shape}; give them by --dim NAME=SIZE")
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dtype.kind == "f":
         return np.asarray(rng.standard_normal(shape)).astype(dtype)
@@ -112,6 +118,8 @@ def feeds(name: str, zoo: pathlib.Path, sizes: dict[str, int], draws: int) -> li
 def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precision: str, draws: int = FEEDS) -> Job:
     known = KNOWN.get(name) or Known(name)
     path = find(known.file, zoo) if name in KNOWN else pathlib.Path(name)
+    if not path.is_file():
+        raise Unavailable(f"{name} is no file, and not one of {', '.join(KNOWN)}")
     inputs = inputs_of(path)
     sizes = {**known.dims, **dims}
     rng = np.random.default_rng(SEED)

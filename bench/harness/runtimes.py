@@ -1,6 +1,6 @@
 """Who runs a model: Xyntra and its peers, each at its fastest setting for these threads.
 
-A contestant has `outputs(feed)`, and `ready(feed)`, which returns a callable that runs once; only that is timed.
+A runtime has `outputs(feed)`, and `ready(feed)`, which returns a callable that runs once; only that is timed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Absent(Exception):
-    """This contestant cannot take part, and why."""
+    """This runtime cannot take part, and why."""
 
 
 class Ours:
@@ -108,7 +108,7 @@ class OpenVino:
         try:
             import openvino
         except ImportError as error:
-            raise Absent(f"not installed: {error}") from error
+            raise Absent("not installed; type: build/venv/bin/pip install openvino") from error
         core = openvino.Core()
         model = core.read_model(str(job.path))
         feed = job.feeds[0]
@@ -138,7 +138,7 @@ class TorchCompile:
         try:
             import torch
         except ImportError as error:
-            raise Absent(f"not installed: {error}") from error
+            raise Absent("not installed; type: build/venv/bin/pip install torch torchvision timm transformers onnxscript") from error
         specification = importlib.util.spec_from_file_location("make_zoo", ROOT / "bench/zoo/make_zoo.py")
         zoo = importlib.util.module_from_spec(specification)
         sys.modules["make_zoo"] = zoo

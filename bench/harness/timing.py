@@ -1,4 +1,4 @@
-"""Times of contestants whose calls were interleaved, and what may be said about them."""
+"""Interleaved timing of several runtimes, and what may be said about the times."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def warm(call: Callable[[], object], least: float) -> None:
         call()
 
 
-def interleave(contestants: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int,
+def interleave(runners: list[list[Callable[[], object]]], rounds: int, limit: float, threads: int,
                clock: str = "wall") -> np.ndarray:
-    """Seconds by round and contestant. Each contestant is a list of calls, one for each set of inputs.
+    """Seconds by round and runner. Each runner is a list of calls, one for each set of inputs.
 
     Whoever began a round is last in the next. A short call is preceded by one that is not timed: the data of the one before
     fill the caches, which would be paid by whoever comes next. Threads of some runtimes spin on long after a call and would
-    take cores from the next: with several threads everybody's go to rest first, and whoever is next warms up again.
+    take cores from the next: with several threads everybody's go to rest first, and whoever comes next warms up again.
     """
     steady = []
-    for calls in contestants:
+    for calls in runners:
         began, last = time.perf_counter(), 0.0
         while time.perf_counter() - began < WARM_UP_SECONDS or last == 0.0:
             last = seconds(calls[0])
@@ -61,10 +61,10 @@ def interleave(contestants: list[list[Callable[[], object]]], rounds: int, limit
     times = []
     began = time.perf_counter()
     for number in range(rounds):
-        row = [0.0] * len(contestants)
-        for place in range(len(contestants)):
-            who = (place + number) % len(contestants)
-            call = contestants[who][number % len(contestants[who])]
+        row = [0.0] * len(runners)
+        for place in range(len(runners)):
+            who = (place + number) % len(runners)
+            call = runners[who][number % len(runners[who])]
             if threads > 1:
                 time.sleep(REST_SECONDS)
             if steady[who] or threads > 1:
@@ -77,7 +77,7 @@ def interleave(contestants: list[list[Callable[[], object]]], rounds: int, limit
 
 
 def one_round(calls: list[Callable[[], object]], number: int, threads: int) -> list[float]:
-    """Seconds of each contestant's call, whose sizes nobody has seen before: what a change of sizes costs is part of it."""
+    """Seconds of each runner's call, whose shapes nobody has seen before: what a change of shapes costs is part of it."""
     row = [0.0] * len(calls)
     for place in range(len(calls)):
         who = (place + number) % len(calls)

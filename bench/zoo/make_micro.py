@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes models of one operation, for measurements: matmuls, row kernels and a copy on data beyond the last-level cache,
-and attention over a long context, spelt out.
+"""Writes models of one operation, for measurements: GEMM, row kernels and a copy on data beyond the caches, and attention over a
+long context as separate operations.
 
     python bench/zoo/make_micro.py [--out build/micro]
     bench/compare --models build/micro/gemm_768x768x768.onnx,build/micro/softmax_64MB.onnx --threads 1
@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 SEED = 2026
-PRODUCTS = [(768, 768, 768), (1024, 1024, 1024), (2048, 2048, 2048),  # rows, columns, depth
+GEMMS = [(768, 768, 768), (1024, 1024, 1024), (2048, 2048, 2048),  # rows, columns, depth
             (1, 4096, 4096), (8, 4096, 4096), (32, 4096, 4096), (128, 3072, 768)]
 ROWS = [4096, 4096]  # 64 MB
 HEADS, WIDTH = 12, 64
@@ -38,8 +38,8 @@ def attention(folder, name, context, causal):
         return helper.make_tensor_value_info(which, TensorProto.FLOAT, [1, HEADS, context, WIDTH])
     constants = {"scale": np.float32(WIDTH ** -0.5)}
     nodes = [helper.make_node("Transpose", ["k"], ["transposed"], perm=[0, 1, 3, 2]),
-             helper.make_node("MatMul", ["q", "transposed"], ["products"]),
-             helper.make_node("Mul", ["products", "scale"], ["scores"])]
+             helper.make_node("MatMul", ["q", "transposed"], ["unscaled"]),
+             helper.make_node("Mul", ["unscaled", "scale"], ["scores"])]
     if causal:
         constants |= {"size": np.array([context, context]), "no": np.float32(-np.inf)}
         nodes += [helper.make_node("ConstantOfShape", ["size"], ["all"],
@@ -61,7 +61,7 @@ def main():
     folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(SEED)
-    for m, n, k in PRODUCTS:
+    for m, n, k in GEMMS:
         save(folder, f"gemm_{m}x{n}x{k}", "MatMul", [m, k], [m, n], {"w": rng.standard_normal((k, n), dtype=np.float32)})
     ones = np.ones(ROWS[-1], np.float32)
     save(folder, "softmax_64MB", "Softmax", ROWS, ROWS, {})

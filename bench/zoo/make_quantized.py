@@ -55,7 +55,7 @@ class Source:
 
 
 def prepare(file: pathlib.Path, path: pathlib.Path) -> None:
-    """The exporter's notes on shapes of constants do not survive the tool, which turns some of them round."""
+    """The exporter's notes on shapes of constants do not survive the tool, which transposes some of them."""
     model = onnx.load(str(file))
     del model.graph.value_info[:]
     onnx.save(model, str(path))
@@ -74,7 +74,7 @@ def static(form: quantization.QuantFormat, activations: quantization.QuantType) 
 
 
 def weights(source: Source, path: pathlib.Path) -> None:
-    """Every constant matrix of a matmul as round(w / scale) with a scale for each column."""
+    """Every constant matrix of a GEMM as round(w / scale) with a scale for each column."""
     model = onnx.load(str(source.prepared))
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     made = {}

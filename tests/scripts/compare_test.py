@@ -30,8 +30,8 @@ class Compare(unittest.TestCase):
 
     def test_everybody_runs_on_every_input_and_the_first_changes(self):
         timing.WARM_UP_SECONDS, log = 0, []
-        contestants = [[lambda who=who, feed=feed: log.append((who, feed)) for feed in range(2)] for who in range(2)]
-        times = timing.interleave(contestants, 4, 60, 1)
+        runners = [[lambda who=who, feed=feed: log.append((who, feed)) for feed in range(2)] for who in range(2)]
+        times = timing.interleave(runners, 4, 60, 1)
         self.assertEqual(times.shape, (4, 2))
         self.assertEqual(set(log), {(0, 0), (0, 1), (1, 0), (1, 1)})
         timed = log[2:]  # after the warm-up; short calls run twice
