@@ -60,6 +60,7 @@ def origin(path: pathlib.Path, link: str) -> str:
     clocks = sorted({CLOCKS[row["clock"]] for row in report["rows"] if "clock" in row})
     said += [", ".join(peers)] * bool(peers) + [", ".join(clocks)] * bool(clocks)
     said += [report["date"], f"commit {report['commit']}" if report.get("commit") else "commit not recorded"]
+    said += ["see its note"] * ("note" in report)
     return f"[{path.name}]({link}{path.name}): {'; '.join(said)}"
 
 
