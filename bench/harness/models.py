@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import sysconfig
 
@@ -83,8 +84,9 @@ def find(file: str, zoo: pathlib.Path) -> pathlib.Path:
         return zoo / file
     for found in sorted(pathlib.Path(sysconfig.get_paths()["purelib"]).glob(file)):
         return found
-    made_by = "make_quantized.py" if any(known.file == file and known.quantized for known in KNOWN.values()) else "make_zoo.py"
-    remedy = "scripts/setup models" if "/" in file else f"build/venv/bin/python bench/zoo/{made_by} --out {zoo}"
+    name = next((known.zoo or name for name, known in KNOWN.items() if known.file == file), "")
+    made_by = "make_quantized.py" if name in KNOWN and KNOWN[name].quantized else "make_zoo.py"
+    remedy = "scripts/setup models" if "/" in file else f"python bench/zoo/{made_by} --out {os.path.relpath(zoo)} {name}"
     raise Unavailable(f"there is no {file}; type: {remedy}")
 
 
@@ -119,7 +121,7 @@ def job(name: str, zoo: pathlib.Path, dims: dict[str, int], threads: int, precis
     known = KNOWN.get(name) or Known(name)
     path = find(known.file, zoo) if name in KNOWN else pathlib.Path(name)
     if not path.is_file():
-        raise Unavailable(f"{name} is no file, and not one of {', '.join(KNOWN)}")
+        raise Unavailable(f"no file, and not one of {', '.join(KNOWN)}")
     inputs = inputs_of(path)
     sizes = {**known.dims, **dims}
     rng = np.random.default_rng(SEED)

@@ -8,10 +8,15 @@ long context as separate operations.
 
 import argparse
 import pathlib
+import sys
 
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness import setup  # noqa: E402
+
+setup.python_with("make_micro.py", __doc__, ["numpy", "onnx"], ["conformance"])
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 SEED = 2026
 GEMMS = [(768, 768, 768), (1024, 1024, 1024), (2048, 2048, 2048),  # rows, columns, depth

@@ -10,7 +10,7 @@ qoperator the same ranges with operations on integers: QLinearConv, QLinearMatMu
 weights   weights alone, as DequantizeLinear of 8 bit constants; operations stay on floats
 
 Weights have a scale for each column or filter. Activations are u8 where the name says nothing, and i8 where it ends in _s8.
-Writes OUT/NAME.onnx. The seed is fixed. Needs onnx and onnxruntime.
+Writes OUT/NAME.onnx. The seed is fixed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ import tempfile
 import time
 from collections.abc import Callable
 
-import numpy as np
-import onnx
-from onnx import helper, numpy_helper
-from onnxruntime import quantization
-from onnxruntime.quantization import shape_inference
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness import setup  # noqa: E402
+
+setup.python_with("make_quantized.py", __doc__, ["numpy", "onnx", "onnxruntime"], ["conformance", "peers"])
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import helper, numpy_helper  # noqa: E402
+from onnxruntime import quantization  # noqa: E402
+from onnxruntime.quantization import shape_inference  # noqa: E402
+
 from harness import models  # noqa: E402
 
 CALIBRATION_DRAWS = 2

@@ -18,8 +18,13 @@ import time
 import warnings
 from collections.abc import Callable
 
-import torch
-from torch import nn
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness import setup  # noqa: E402
+
+if __name__ == "__main__" and (missing := setup.lacking(["torch", "torchvision", "timm", "transformers", "onnxscript"])):
+    sys.exit(f"make_zoo.py: Python has no {', '.join(missing)}; type: {sys.executable} -m pip install {' '.join(missing)}")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 SEED = 2026
 OPSET = {"dynamo": 20, "torchscript": 17}
