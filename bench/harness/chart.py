@@ -85,9 +85,9 @@ def title_of(section: Section, results: pathlib.Path) -> str:
 def caption_of(section: Section, results: pathlib.Path) -> str:
     report = load(results / section.file)
     machine = report["machine"]
-    said = ["1 thread", "batch 1"]
+    said = ["1 thread"]
     if machine:
-        said.insert(0, f"{machine['cpu'].replace('(R)', '').replace(' Processor', '')}, {machine['cores']} cores")
+        said = [f"{machine['cpu'].replace('(R)', '').replace(' Processor', '')}, {machine['cores']} cores", "1 thread", "batch 1"]
         said += [CLOCKS[clock] for clock in sorted({row["clock"] for row in report["rows"]})]
     said += [report["date"], f"commit {report['commit'].split(' (')[0]}" if report["commit"] else "a summary: machine, commit and intervals were not kept"]
     return " · ".join([*said, section.file])
