@@ -51,7 +51,7 @@ export interface Model {
   readonly inputs: readonly InputSignature[];
   readonly outputs: readonly Signature[];
   readonly device: GPUDevice | undefined;
-  /** Runs of one model are queued. After a lost device the next run opens another. */
+  /** Runs are serialised. After a lost device the next run opens another. */
   run(inputs: Record<string, Input>, options?: RunOptions): Promise<Record<string, Tensor>>;
   /** Launches, in order. */
   kernels(): Kernel[];

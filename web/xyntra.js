@@ -102,7 +102,7 @@ export function parseSize(size) {
 
 const roundUp = (value, to) => Math.ceil(value / to) * to;
 
-/** Each request, one after another, is set on top of those before it that live at the same time. */
+/** Each request in turn is set on top of those before it that live at the same time. */
 export function stack(requests, order) {
   const offsets = new Array(requests.length).fill(0);
   const placed = [];
@@ -517,7 +517,7 @@ class Model {
   #folder; #options; #program; #texts; #weights;
   #opened = null; // the device and what was made on it; null: not yet, or lost
   #bound = new Map(); // by the sizes of inputs, the latest last
-  #last = Promise.resolve(); // runs of one model are queued
+  #last = Promise.resolve(); // runs are serialised
   #times = null;
 
   constructor(folder, options, program, texts, weights) {
@@ -545,9 +545,9 @@ class Model {
   }
 
   run(inputs, options = {}) {
-    const queued = this.#last.then(() => this.#run(inputs, options));
-    this.#last = queued.catch(() => {});
-    return queued;
+    const turn = this.#last.then(() => this.#run(inputs, options));
+    this.#last = turn.catch(() => {});
+    return turn;
   }
 
   destroy() {

@@ -1,4 +1,4 @@
-/* A KV cache that grows by a row a step, in place: its memory is donated to the model, with capacity for the rows to come. */
+/* An in-place KV cache: its memory is donated to the model, with room for the rows that steps append. */
 #include <stdio.h>
 #include <xyntra/xyntra.h>
 
