@@ -11,6 +11,8 @@ reference = load("reference")
 COMMAND = """#!/bin/sh
 case $1 in
   fail) exit 1 ;;
+  run) [ "$2" = --help ] && echo "  --dim SIZE" ;;
+  nonsense) exit 2 ;;
   rules) echo '{"count": 3, "rules": []}' ;;
   *) echo "$@" ;;
 esac
@@ -71,6 +73,12 @@ class Page(unittest.TestCase):
         self.assertIn("'rules' is 3, not 4", self.problems(docs.check_counts(page, docs.Counts(self.command), write=False))[0])
         docs.check_counts(page, docs.Counts(self.command), write=True)
         self.assertEqual(page.read_text(encoding="utf-8"), "There are <!-- count: rules -->3 rules.\n")
+
+    def test_calls_in_sentences(self):
+        docs.help_of.cache_clear()
+        self.assertIsNone(docs.call_problem(self.command, "run", " MODEL --dim n=4"))
+        self.assertEqual(docs.call_problem(self.command, "run", " MODEL --dims n=4"), "xyntra run has no --dims")
+        self.assertEqual(docs.call_problem(self.command, "nonsense", ""), "there is no verb 'nonsense'")
 
     def test_layout(self):
         for text, problem in (("# T\nWhat it is for.\n", None), ("# T\n## S\n", "opens"), ("# T\n" + "a" * 161, "characters"), ("# T\n" + "a\n" * 6, "paragraph"),
