@@ -10,13 +10,26 @@ Json to_json(const SettingValue& value) {
   return std::visit([](const auto& payload) { return Json(payload); }, value);
 }
 
+const char* name_of(SettingType type) {
+  switch (type) {
+    case SettingType::Boolean: return "boolean";
+    case SettingType::Integer: return "integer";
+    case SettingType::Number: return "number";
+    case SettingType::Bytes: return "bytes";
+    case SettingType::Text: return "text";
+  }
+  return "";
+}
+
 Result<ExitCode> print_config(Session& session) {
   const Config& config = *session.config;
   if (session.json) {
     Json json{{"file", config.file() ? Json(*config.file()) : Json()}, {"settings", Json::object()}};
     for (const Config::Entry& entry : config.entries()) {
-      json["settings"][entry.setting.key] = {{"value", to_json(entry.value)},
-                                             {"from", entry.origin.to_string()}};
+      json["settings"][entry.setting.key] = {
+          {"value", to_json(entry.value)},       {"from", entry.origin.to_string()},
+          {"type", name_of(entry.setting.type)}, {"default", entry.setting.default_text},
+          {"help", entry.setting.help},          {"choices", entry.setting.choices}};
     }
     session.out = json.dump(2) + "\n";
     return ExitCode::Done;

@@ -67,8 +67,13 @@ class Repository(unittest.TestCase):
         """docs/architecture.md shows the folders to readers; its table must not drift from src/layers.txt."""
         root = Path(__file__).resolve().parent.parent.parent
         page = (root / "docs/architecture.md").read_text(encoding="utf-8")
-        for folder, rank in layers.read_ranks(root / "src/layers.txt").items():
-            self.assertIn(f"| {rank} | `{folder}` |", page)
+        for line in (root / "src/layers.txt").read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                rank, folder, holds = line.split(maxsplit=2)
+                self.assertIn(f"| {rank} | `{folder}` | {holds} |", page)
+
+    def test_planned_folders_say_so(self):
+        self.assertEqual(list(layers.check_planned(Path(__file__).resolve().parent.parent.parent)), [])
 
 
 if __name__ == "__main__":
