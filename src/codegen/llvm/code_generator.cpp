@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "codegen/llvm/module.h"
 #include "runtime/code/object.h"
-#include "support/file.h"
+#include "support/own_folders.h"
 #include "support/threads.h"
 
 namespace xyntra {
@@ -19,24 +18,13 @@ constexpr std::size_t kKernelsOfModule = 4;
 #ifdef XYNTRA_LLVM_VERSION
 
 // Folders in which the library may lie: that of the program or library that we are part of, or its lib folder when
-// installed. Never the working folder, and nothing that the environment names.
+// installed.
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders;
-  auto add = [&folders](const std::string& path) {
-    const std::string folder = folder_of(path);
+  for (const std::string& folder : own_folders()) {
     folders.push_back(folder);
     folders.push_back(folder + "/../" XYNTRA_LIBRARY_FOLDER "/xyntra");
     folders.push_back(folder + "/xyntra");
-  };
-  Dl_info ours = {};
-  if (::dladdr(reinterpret_cast<const void*>(&has_code_generator), &ours) != 0 && ours.dli_fname != nullptr &&
-      std::string_view(ours.dli_fname).starts_with('/')) {
-    add(ours.dli_fname);
-  }
-  std::array<char, 4096> program{};
-  const ssize_t length = ::readlink("/proc/self/exe", program.data(), program.size());
-  if (length > 0 && static_cast<std::size_t>(length) < program.size()) {
-    add(std::string(program.data(), static_cast<std::size_t>(length)));
   }
   return folders;
 }
@@ -53,8 +41,9 @@ std::string identity_of_library() {
 
 Result<const CodeGeneratorModule*> opened() {
   Error error;
-  error.error_class = ErrorClass::Unsupported;
+  error.error_class = ErrorClass::Device;
   error.message = "no machine code: " + std::string(kCodeGeneratorFile) + " is not beside the program";
+  error.hint = "build it (scripts/build), or install all of Xyntra (cmake --install)";
   for (const std::string& folder : library_folders()) {
     const std::string path = folder + "/" + kCodeGeneratorFile;
     if (::access(path.c_str(), R_OK) != 0) continue;
@@ -72,9 +61,9 @@ Result<const CodeGeneratorModule*> opened() {
 
 Result<const CodeGeneratorModule*> opened() {
   Error error;
-  error.error_class = ErrorClass::Unsupported;
-  error.message = "this build has no code generator for CPUs: it was made without LLVM";
-  error.hint = "install llvm-19-dev and build again";
+  error.error_class = ErrorClass::Device;
+  error.message = "this build has no LLVM: it runs compiled .xyn files on the CPU, and compiles none";
+  error.hint = "install llvm-19-dev and build again, or take --backend wgsl, fused or reference";
   return failure(std::move(error));
 }
 
