@@ -44,58 +44,53 @@ if(xyntra_missing_packages)
   message(FATAL_ERROR "Missing libraries. Run scripts/setup, or install these packages: ${packages}")
 endif()
 
-# Optional parts: their absence turns a backend off and nothing else.
-set(xyntra_venv "${PROJECT_SOURCE_DIR}/build/venv")
-file(GLOB xyntra_site_packages "${xyntra_venv}/lib/python3*/site-packages")
-
+# Optional parts. Their absence turns off what xyntra_print_summary says, and nothing else.
+option(XYNTRA_LLVM "Generate code for CPUs with LLVM 19 where it is installed; OFF: artifacts are run, not compiled" ON)
 find_path(XYNTRA_LLVM_INCLUDE llvm/IR/IRBuilder.h HINTS /usr/include/llvm-19 /usr/lib/llvm-19/include NO_CACHE)
 find_path(XYNTRA_LLVM_C_INCLUDE llvm-c/Core.h HINTS /usr/include/llvm-c-19 /usr/lib/llvm-19/include NO_CACHE)
 find_library(XYNTRA_LLVM_LIBRARY NAMES LLVM-19 HINTS /usr/lib/llvm-19/lib NO_CACHE)
-option(XYNTRA_USE_LLVM "Make code for CPUs with LLVM, where it is installed" ON)
-set(XYNTRA_LLVM OFF)
-if(XYNTRA_USE_LLVM AND XYNTRA_LLVM_INCLUDE AND XYNTRA_LLVM_C_INCLUDE AND XYNTRA_LLVM_LIBRARY)
-  set(XYNTRA_LLVM ON)
+set(xyntra_has_llvm OFF)
+if(XYNTRA_LLVM AND XYNTRA_LLVM_INCLUDE AND XYNTRA_LLVM_C_INCLUDE AND XYNTRA_LLVM_LIBRARY)
+  set(xyntra_has_llvm ON)
   file(STRINGS "${XYNTRA_LLVM_INCLUDE}/llvm/Config/llvm-config.h" XYNTRA_LLVM_VERSION
     REGEX "^#define LLVM_VERSION_STRING ")
   string(REGEX REPLACE ".*\"(.*)\".*" "\\1" XYNTRA_LLVM_VERSION "${XYNTRA_LLVM_VERSION}")
 endif()
-# Headers only: the library is opened at run time (src/runtime/drivers/webgpu/library.cpp).
-# A glob, so that a build notices when scripts/setup has installed them since.
-file(GLOB xyntra_wgpu_in_venv CONFIGURE_DEPENDS "${xyntra_venv}/lib/python3*/site-packages/wgpu/resources/wgpu.h")
-get_filename_component(xyntra_wgpu_parent "$ENV{XYNTRA_WGPU}" DIRECTORY)
-find_path(XYNTRA_WGPU_INCLUDE wgpu.h HINTS "$ENV{XYNTRA_WGPU}" "${xyntra_wgpu_parent}" ${xyntra_site_packages}
-  PATH_SUFFIXES wgpu/resources NO_CACHE)
-set(XYNTRA_WGPU OFF)
-if(XYNTRA_WGPU_INCLUDE)
-  file(STRINGS "${XYNTRA_WGPU_INCLUDE}/wgpu.h" xyntra_wgpu_trusted REGEX "wgpuDeviceCreateShaderModuleTrusted" LIMIT_COUNT 1)
-  if(xyntra_wgpu_trusted)  # older headers than the driver is written for have not got it
-    set(XYNTRA_WGPU ON)
+
+# The headers of wgpu-native are for one unit test, which compares our declarations with them; the driver is built without
+# (src/runtime/drivers/webgpu/api.def). A glob, so that a build notices when scripts/setup has installed them since.
+set(XYNTRA_WGPU_INCLUDE "")
+if(XYNTRA_TESTS)
+  file(GLOB xyntra_wgpu_headers CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources/wgpu.h")
+  if(xyntra_wgpu_headers)
+    list(GET xyntra_wgpu_headers 0 xyntra_wgpu_header)
+    get_filename_component(XYNTRA_WGPU_INCLUDE "${xyntra_wgpu_header}" DIRECTORY)
   endif()
 endif()
-find_program(XYNTRA_PTXAS ptxas HINTS ${xyntra_site_packages} PATH_SUFFIXES nvidia/cu13/bin NO_CACHE)
 
-function(xyntra_print_part name value where)
-  if(value)
-    message(STATUS "  ${name} found: ${value}")
+# One line: whether the part is there, and what it was found as or how it is got.
+function(xyntra_print_part name present as otherwise)
+  if(present)
+    message(STATUS "  ${name} yes: ${as}")
   else()
-    message(STATUS "  ${name} missing: ${where}")
+    message(STATUS "  ${name} no: ${otherwise}")
   endif()
 endfunction()
 
 function(xyntra_print_summary)
-  set(llvm "")
-  if(XYNTRA_LLVM)
-    set(llvm "${XYNTRA_LLVM_LIBRARY}")
+  set(no_llvm "install llvm-19-dev; until then this build runs compiled .xyn files and compiles none for CPUs")
+  if(NOT XYNTRA_LLVM)
+    set(no_llvm "XYNTRA_LLVM is OFF; this build runs compiled .xyn files and compiles none for CPUs")
   endif()
-  set(wgpu "")
-  if(XYNTRA_WGPU)
-    set(wgpu "${XYNTRA_WGPU_INCLUDE}")
+  message(STATUS "Xyntra ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  xyntra_print_part("cpu code generation" "${xyntra_has_llvm}" "LLVM ${XYNTRA_LLVM_VERSION}, ${XYNTRA_LLVM_LIBRARY}"
+    "${no_llvm}")
+  xyntra_print_part("WebGPU driver      " ON "opens wgpu-native 29 at run time; scripts/setup wgpu installs it" "")
+  xyntra_print_part("unit tests         " "${XYNTRA_TESTS}" "GoogleTest" "XYNTRA_TESTS is OFF")
+  if(XYNTRA_TESTS)
+    xyntra_print_part("  wgpu.h checked   " "${XYNTRA_WGPU_INCLUDE}" "${XYNTRA_WGPU_INCLUDE}"
+      "scripts/setup wgpu installs it; that one test is skipped")
   endif()
-  set(ccache "${XYNTRA_CCACHE}")
-  message(STATUS "Xyntra ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "
-    "${CMAKE_CXX_COMPILER_VERSION}, folders: ${xyntra_folders_built}")
-  xyntra_print_part("ccache     " "${ccache}" "package ccache; builds are slower without")
-  xyntra_print_part("LLVM 19    " "${llvm}" "package llvm-19-dev; no cpu code generation without")
-  xyntra_print_part("wgpu-native" "${wgpu}" "PyPI package wgpu; no WebGPU driver without")
-  xyntra_print_part("ptxas      " "${XYNTRA_PTXAS}" "PyPI package nvidia-cuda-nvcc; PTX is not assembled in tests without")
+  xyntra_print_part("ccache             " "${XYNTRA_CCACHE}" "${XYNTRA_CCACHE}" "install ccache; whole builds are slower")
 endfunction()

@@ -17,7 +17,7 @@ constexpr FeatureRow kFeatures[] = {
     {WGPUNativeFeature_ShaderF64, &Adapter::f64},
     {WGPUNativeFeature_ShaderInt64, &Adapter::int64},
     {WGPUFeatureName_Subgroups, &Adapter::subgroups},
-    {0x00030021, &Adapter::subgroups},  // wgpu-native's own number of the same
+    {WGPUNativeFeature_Subgroup, &Adapter::subgroups},  // wgpu-native's own number of the same
     {WGPUFeatureName_TimestampQuery, &Adapter::timestamps},
 };
 

@@ -4,20 +4,22 @@
 #include <glob.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <vector>
 
 #include "runtime/drivers/webgpu.h"
+#include "support/own_folders.h"
 
 namespace xyntra::webgpu {
 namespace {
 
-// The structures of the headers change with it, so a library of another one cannot be called.
+// The structs of api.def are those of this version: a library of another one cannot be called.
 constexpr std::uint32_t kMajorVersion = 29;
 constexpr const char* kLibraryFiles[] = {"libwgpu_native-release.so", "libwgpu_native.so"};
 constexpr const char* kInstallHint =
-    "scripts/setup wgpu installs it, XYNTRA_WGPU names a file or folder that has it";
+    "type scripts/setup wgpu in the source tree; or pip install wgpu==0.32.0, and set XYNTRA_WGPU to its "
+    "folder "
+    "wgpu/resources";
 
 std::string version_text(std::uint32_t version) {
   std::string text;
@@ -30,22 +32,6 @@ std::string version_text(std::uint32_t version) {
 tl::unexpected<Error> no_library(std::string message, std::string hint) {
   return failure(
       Error{ErrorClass::Device, "no WebGPU: " + std::move(message), {}, {}, {}, std::move(hint), false});
-}
-
-// Of the program and of the library that we are part of, each with a slash at its end. Never the working folder.
-std::vector<std::string> own_folders() {
-  std::vector<std::string> folders;
-  auto add = [&folders](std::string_view path) {
-    if (path.starts_with('/')) folders.emplace_back(path.substr(0, path.rfind('/') + 1));
-  };
-  Dl_info ours = {};
-  if (::dladdr(reinterpret_cast<const void*>(&library_version), &ours) != 0 && ours.dli_fname != nullptr) {
-    add(ours.dli_fname);
-  }
-  std::array<char, 4096> program{};
-  const ssize_t length = ::readlink("/proc/self/exe", program.data(), program.size());
-  if (length > 0) add(std::string_view(program.data(), static_cast<std::size_t>(length)));
-  return folders;
 }
 
 // The environment's word alone where there is one; then the test environment that lies beside a build's folder, then
@@ -61,7 +47,7 @@ std::vector<std::string> candidates() {
   for (const std::string& folder : own_folders()) {
     for (const char* up : {"", "../", "../../"}) {
       const std::string pattern =
-          folder + up + "venv/lib/python3*/site-packages/wgpu/resources/" + kLibraryFiles[0];
+          folder + "/" + up + "venv/lib/python3*/site-packages/wgpu/resources/" + kLibraryFiles[0];
       glob_t found = {};
       if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
         paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
@@ -88,11 +74,10 @@ Result<const Library*> open_library() {
   if (handle == nullptr) return no_library(problem, kInstallHint);
 
   static Library opened;
-#define XYNTRA_WGPU_LOAD(name)                                                          \
+#define FUNCTION(result, name, ...)                                                     \
   opened.name = reinterpret_cast<decltype(opened.name)>(::dlsym(handle, "wgpu" #name)); \
   if (opened.name == nullptr) return no_library(path + " has no function wgpu" #name, kInstallHint);
-  XYNTRA_WGPU_FUNCTIONS(XYNTRA_WGPU_LOAD)
-#undef XYNTRA_WGPU_LOAD
+#include "runtime/drivers/webgpu/api.def"
   const std::uint32_t version = opened.GetVersion();
   if (version >> 24 != kMajorVersion) {
     return no_library(path + " is wgpu-native " + version_text(version) +

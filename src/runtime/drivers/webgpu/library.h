@@ -1,74 +1,18 @@
 // wgpu-native as a table of functions, opened at run time: no program of ours links it. Seen by this folder alone.
 #pragma once
 
-#include <wgpu.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "runtime/drivers/webgpu/api.h"
 #include "support/result.h"
 
 namespace xyntra::webgpu {
 
-// Everything that is called, without the prefix wgpu. Left out on purpose, because they end the process:
-// InstanceWaitAny, GetInstanceFeatures, HasInstanceFeature, BufferReadMappedRange always, DevicePoll on a lost device
-// (InstanceProcessEvents does not). QueueSubmit does where CommandEncoderFinish complained, and on a lost device.
-#define XYNTRA_WGPU_FUNCTIONS(F)          \
-  F(GetVersion)                           \
-  F(CreateInstance)                       \
-  F(InstanceEnumerateAdapters)            \
-  F(InstanceProcessEvents)                \
-  F(AdapterGetFeatures)                   \
-  F(AdapterGetInfo)                       \
-  F(AdapterGetLimits)                     \
-  F(AdapterInfoFreeMembers)               \
-  F(AdapterRelease)                       \
-  F(AdapterRequestDevice)                 \
-  F(BindGroupLayoutRelease)               \
-  F(BindGroupRelease)                     \
-  F(BufferGetConstMappedRange)            \
-  F(BufferMapAsync)                       \
-  F(BufferRelease)                        \
-  F(BufferUnmap)                          \
-  F(CommandBufferRelease)                 \
-  F(CommandEncoderBeginComputePass)       \
-  F(CommandEncoderCopyBufferToBuffer)     \
-  F(CommandEncoderFinish)                 \
-  F(CommandEncoderRelease)                \
-  F(CommandEncoderResolveQuerySet)        \
-  F(ComputePassEncoderDispatchWorkgroups) \
-  F(ComputePassEncoderEnd)                \
-  F(ComputePassEncoderRelease)            \
-  F(ComputePassEncoderSetBindGroup)       \
-  F(ComputePassEncoderSetPipeline)        \
-  F(ComputePipelineRelease)               \
-  F(DeviceCreateBindGroup)                \
-  F(DeviceCreateBindGroupLayout)          \
-  F(DeviceCreateBuffer)                   \
-  F(DeviceCreateCommandEncoder)           \
-  F(DeviceCreateComputePipeline)          \
-  F(DeviceCreatePipelineLayout)           \
-  F(DeviceCreateQuerySet)                 \
-  F(DeviceCreateShaderModule)             \
-  F(DeviceCreateShaderModuleTrusted)      \
-  F(DeviceDestroy)                        \
-  F(DeviceGetQueue)                       \
-  F(DeviceRelease)                        \
-  F(PipelineLayoutRelease)                \
-  F(QuerySetRelease)                      \
-  F(QueueGetTimestampPeriod)              \
-  F(QueueOnSubmittedWorkDone)             \
-  F(QueueRelease)                         \
-  F(QueueSubmit)                          \
-  F(QueueWriteBuffer)                     \
-  F(ShaderModuleRelease)                  \
-  F(SupportedFeaturesFreeMembers)
-
-struct Library {
-#define XYNTRA_WGPU_MEMBER(name) decltype(&::wgpu##name) name = nullptr;
-  XYNTRA_WGPU_FUNCTIONS(XYNTRA_WGPU_MEMBER)
-#undef XYNTRA_WGPU_MEMBER
+struct Library {  // wgpuName is the member Name
+#define FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
+#include "runtime/drivers/webgpu/api.def"
   WGPUInstance instance = nullptr;
 };
 
