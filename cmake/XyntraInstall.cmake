@@ -2,11 +2,15 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# The number of the C ABI, counted apart from the version: it rises when a program made for an earlier library would no
+# longer work, which fields and functions that are added do not do (include/xyntra/xyntra.h). tests/library keeps it true.
+set(xyntra_abi 1)
+
 function(xyntra_add_library)
   add_library(xyntra_library SHARED "${PROJECT_SOURCE_DIR}/include/xyntra/xyntra.h")
   add_library(xyntra::xyntra ALIAS xyntra_library)
   set_target_properties(xyntra_library PROPERTIES OUTPUT_NAME xyntra EXPORT_NAME xyntra LINKER_LANGUAGE CXX
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    VERSION ${xyntra_abi}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH} SOVERSION ${xyntra_abi}
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/src/api/exports.map")
   target_link_libraries(xyntra_library PRIVATE xyntra_options "$<LINK_LIBRARY:WHOLE_ARCHIVE,xyntra_api>")
   target_link_options(xyntra_library PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/api/exports.map"

@@ -141,7 +141,7 @@ class Session {
   nb::list extensions() const {
     nb::list made;
     for (std::size_t i = 0; i < xyntra_extension_count(model_.get()); ++i) {
-      xyntra_extension one{};
+      xyntra_extension one = XYNTRA_INIT(xyntra_extension);
       check(xyntra_extension_at(model_.get(), i, &one));
       made.append(nb::make_tuple(one.input, one.output, one.axis));
     }
@@ -149,8 +149,7 @@ class Session {
   }
 
   nb::dict counts() const {
-    xyntra_counts made{};
-    made.size = sizeof made;
+    xyntra_counts made = XYNTRA_INIT(xyntra_counts);
     check(xyntra_count(model_.get(), &made));
     nb::dict named;
     named["compiles"] = made.compiles;
@@ -173,11 +172,13 @@ class Session {
     }
     std::vector<xyntra_tensor> inputs;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      inputs.push_back({names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]), arrays[i].ndim(),
-                        arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
+      inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]),
+                        arrays[i].ndim(), arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()),
+                        arrays[i].nbytes()});
     }
     std::vector<DonatedArray> memory(donated.size());
     std::vector<std::string> donated_names(donated.size());
+    std::vector<xyntra_tensor> tensors(donated.size());
     std::vector<xyntra_donation> donations;
     for (std::size_t i = 0; i < memory.size(); ++i) {
       const auto [name, array, length, unchanged] =
@@ -186,11 +187,10 @@ class Session {
       if (!nb::try_cast(array, memory[i], false))
         raise(XYNTRA_USAGE,
               "input '" + name + "' is donated, but is no dense, writable array in main memory");
-      donations.push_back({{donated_names[i].c_str(), dtype_of(memory[i].dtype(), name), memory[i].ndim(),
-                            memory[i].shape_ptr(), memory[i].data(), memory[i].nbytes()},
-                           length,
-                           0,
-                           unchanged ? 1 : 0});
+      tensors[i] = {sizeof(xyntra_tensor), donated_names[i].c_str(), dtype_of(memory[i].dtype(), name),
+                    memory[i].ndim(),      memory[i].shape_ptr(),    memory[i].data(),
+                    memory[i].nbytes()};
+      donations.push_back({sizeof(xyntra_donation), &tensors[i], length, 0, unchanged ? 1 : 0});
     }
     xyntra_result* made = nullptr;
     call([&] {
@@ -201,7 +201,7 @@ class Session {
     const std::shared_ptr<xyntra_result> result(made, ReleaseResult());
     nb::list outputs;
     for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
-      xyntra_tensor tensor{};
+      xyntra_tensor tensor = XYNTRA_INIT(xyntra_tensor);
       check(xyntra_result_tensor(result.get(), i, &tensor));
       outputs.append(array_of(tensor, result));
     }
@@ -217,7 +217,7 @@ class Session {
                     xyntra_status (*ask)(const xyntra_model*, std::size_t, xyntra_value*)) const {
     nb::list values;
     for (std::size_t i = 0; i < count; ++i) {
-      xyntra_value value{};
+      xyntra_value value = XYNTRA_INIT(xyntra_value);
       check(ask(model_.get(), i, &value));
       nb::list sizes;
       for (std::size_t d = 0; d < value.rank; ++d) {

@@ -14,7 +14,7 @@ NUMBERS = {np.dtype(dtype): number for number, dtype in DTYPES.items()}
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_size_t),
+    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_size_t),
                 ("dims", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
 
 
@@ -25,7 +25,7 @@ class Options(ctypes.Structure):
 
 
 class Donation(ctypes.Structure):
-    _fields_ = [("memory", Tensor), ("length", ctypes.c_int64), ("in_place", ctypes.c_int), ("unchanged", ctypes.c_int)]
+    _fields_ = [("size", ctypes.c_size_t), ("memory", ctypes.POINTER(Tensor)), ("length", ctypes.c_int64), ("in_place", ctypes.c_int), ("unchanged", ctypes.c_int)]
 
 
 class Counts(ctypes.Structure):
@@ -89,6 +89,7 @@ class Model:
         tensors = (Tensor * len(feed))()
         for tensor, (name, array) in zip(tensors, feed.items()):
             dims = (ctypes.c_int64 * array.ndim)(*array.shape)
+            tensor.size = ctypes.sizeof(Tensor)
             tensor.name, tensor.dtype, tensor.rank, tensor.dims = name.encode(), NUMBERS[array.dtype], array.ndim, dims
             tensor.data, tensor.bytes = array.ctypes.data, array.nbytes
         return tensors
@@ -107,7 +108,7 @@ class Model:
         """Memory to be donated again and again, none of it in use at first."""
         made = (Donation * len(caches))()
         for one, tensor in zip(made, self.arguments(caches)):
-            one.memory = tensor
+            one.size, one.memory = ctypes.sizeof(Donation), ctypes.pointer(tensor)
         return made
 
     def call_donating(self, tensors: ctypes.Array, donations: ctypes.Array) -> ctypes.c_void_p:
@@ -132,7 +133,7 @@ class Model:
 
     def tensor(self, result: ctypes.c_void_p, index: int) -> np.ndarray:
         """A copy of a tensor of a result."""
-        tensor = Tensor()
+        tensor = Tensor(ctypes.sizeof(Tensor))
         self.library.check(self.library.c.xyntra_result_tensor(result, index, ctypes.byref(tensor)))
         raw = ctypes.string_at(tensor.data, tensor.bytes) if tensor.bytes else b""
         return np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.dims[:tensor.rank])

@@ -1,4 +1,4 @@
-/* An in-place KV cache: its memory is donated to the model, with room for the rows that steps append. */
+/* An in-place KV cache that grows by a row a step: its memory is donated to the model, with capacity for rows to come. */
 #include <stdio.h>
 #include <xyntra/xyntra.h>
 
@@ -20,8 +20,9 @@ int main(int argc, char** argv) {
   static float cache[HEADS * CAPACITY * WIDTH];
   float token[HEADS * WIDTH];
   int64_t token_dims[] = {1, HEADS, 1, WIDTH}, cache_dims[] = {1, HEADS, CAPACITY, WIDTH};
-  xyntra_tensor given = {"token", XYNTRA_F32, 4, token_dims, token, sizeof token};
-  xyntra_donation past = {.memory = {"past", XYNTRA_F32, 4, cache_dims, cache, sizeof cache}, .length = 0};
+  xyntra_tensor given = {sizeof given, "token", XYNTRA_F32, 4, token_dims, token, sizeof token};
+  xyntra_tensor memory = {sizeof memory, "past", XYNTRA_F32, 4, cache_dims, cache, sizeof cache};
+  xyntra_donation past = {.size = sizeof past, .memory = &memory, .length = 0};
   for (int step = 0; step < CAPACITY; ++step) {
     for (int i = 0; i < HEADS * WIDTH; ++i) token[i] = (float)(step + 1);
     xyntra_result* result = NULL;
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
            cache[step * WIDTH]);
     xyntra_release_result(result);
   }
-  xyntra_counts counts = {.size = sizeof counts};
+  xyntra_counts counts = XYNTRA_INIT(xyntra_counts);
   if (xyntra_count(model, &counts) != XYNTRA_OK) return fail();
   printf("%d copies\n", (int)counts.copies);
   xyntra_release(model);

@@ -13,12 +13,12 @@ int main(int argc, char** argv) {
 
   float values[] = {1, 2, 3, 4, 5, 6};
   int64_t dims[] = {2, 3};
-  xyntra_tensor x = {"x", XYNTRA_F32, 2, dims, values, sizeof values};
+  xyntra_tensor x = {sizeof x, "x", XYNTRA_F32, 2, dims, values, sizeof values};
   xyntra_result* result = NULL;
   if (xyntra_run(model, &x, 1, &result) != XYNTRA_OK) return fail();
 
   for (size_t i = 0; i < xyntra_result_count(result); ++i) {
-    xyntra_tensor y;
+    xyntra_tensor y = XYNTRA_INIT(xyntra_tensor);
     if (xyntra_result_tensor(result, i, &y) != XYNTRA_OK) return fail();
     printf("%s:", y.name);
     for (size_t e = 0; e < y.bytes / sizeof(float); ++e) printf(" %g", ((const float*)y.data)[e]);

@@ -2,14 +2,22 @@
  *
  *   xyntra_model* model = NULL;
  *   if (xyntra_load("model.onnx", NULL, &model) != XYNTRA_OK) puts(xyntra_last_message());
- *   xyntra_tensor x = {"x", XYNTRA_F32, 2, dims, data, bytes};
+ *   xyntra_tensor x = {sizeof x, "x", XYNTRA_F32, 2, dims, data, bytes}, y = XYNTRA_INIT(xyntra_tensor);
  *   xyntra_result* result = NULL;
  *   if (xyntra_run(model, &x, 1, &result) == XYNTRA_OK) { ... xyntra_result_tensor(result, 0, &y) ... }
  *   xyntra_release_result(result);
  *   xyntra_release(model);
  *
  * No function throws, prints, or ends the process. A model may be run by several threads at a time; each call works in
- * memory of its own. Within one soname (libxyntra.so.0) functions and fields are only ever added. */
+ * memory of its own.
+ *
+ * Within one soname (libxyntra.so.1) functions are only ever added, and fields only at the end of structs. Every struct
+ * begins with its size, which the caller sets; so a program and a library of different versions work together:
+ * - A library that is newer than the program takes fields that the program's struct does not have as zero, which means what
+ *   it meant before there was the field, and does not write them.
+ * - A library that is older ignores fields that it does not know where they are zero, and refuses the call with
+ *   XYNTRA_UNSUPPORTED where one is not. It does not write them: they keep what XYNTRA_INIT gave them.
+ * A size of 0, or one that no struct has, is XYNTRA_USAGE. Elements of one array have one size. */
 #ifndef XYNTRA_XYNTRA_H_
 #define XYNTRA_XYNTRA_H_
 
@@ -31,6 +39,18 @@ extern "C" {
 #define XYNTRA_VERSION_PATCH 0
 
 XYNTRA_API const char* xyntra_version(void); /* of the library: "0.1.0" */
+
+/* The first value of a struct of this file: its size, and zero everywhere else. */
+#ifdef __cplusplus
+#define XYNTRA_INIT(type)        \
+  [] {                           \
+    type initial = type();       \
+    initial.size = sizeof(type); \
+    return initial;              \
+  }()
+#else
+#define XYNTRA_INIT(type) {.size = sizeof(type)}
+#endif
 
 typedef enum xyntra_status {
   XYNTRA_OK = 0,
@@ -79,6 +99,7 @@ typedef enum xyntra_dtype {
 
 /* Bytes of somebody's, dense and row-major. */
 typedef struct xyntra_tensor {
+  size_t size; /* sizeof(xyntra_tensor) */
   const char* name;
   xyntra_dtype dtype;
   size_t rank;
@@ -89,6 +110,7 @@ typedef struct xyntra_tensor {
 
 /* A tensor that the model takes or gives. */
 typedef struct xyntra_value {
+  size_t size; /* sizeof(xyntra_value), set by the caller */
   const char* name;
   xyntra_dtype dtype;
   int has_shape; /* 0 where even the rank is not known before a run; rank is 0 then */
@@ -99,15 +121,15 @@ typedef struct xyntra_value {
 } xyntra_value;
 
 typedef struct xyntra_options {
-  size_t size; /* sizeof(xyntra_options): fields beyond it have their defaults */
+  size_t size; /* sizeof(xyntra_options) */
   const char* backend; /* "cpu" (default), "wgsl", "sim", "reference", "float64" (gives f64), "fused" */
   int threads; /* 0: as many as this process may use */
   const char* const* dims; /* "seq=128": sizes that costs are counted with; any size can be run */
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
-      precision; /* "f32" (default); "bf16": factors of f32 products are rounded to it, sums stay f32; "bf16x3": f32
-                    products with weights from three bf16 parts of each factor, where the target has tiles; "winograd": 3x3
+      precision; /* "f32" (default); "bf16": operands of f32 matmuls are rounded to it, sums stay f32; "bf16x3": f32
+                    matmuls with weights as three bf16 matmuls, where the target has tiles; "winograd": 3x3
                     convolutions with fewer multiplications */
   const char* const*
       donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */
@@ -122,7 +144,7 @@ typedef struct xyntra_result xyntra_result;
 XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model);
 XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing */
 
-/* Writes the model as an artifact. `cpus` are CPUs to make code for, of which the best that a machine has is taken when it is
+/* Writes the model as an artifact. `cpus` are CPUs to generate code for, of which the best that a machine has is taken when it is
  * loaded: "native", "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,
  * "seq=1..512": other sizes are refused when it runs. */
 XYNTRA_API xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_options* options,
@@ -146,9 +168,10 @@ XYNTRA_API xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* in
 XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                                          const xyntra_tensor* outputs, size_t output_count);
 
-/* A result that is an input with more rows behind it along an axis, as a cache of keys and values grows: of inputs that were named
- * in options.donated when the model was compiled. */
+/* A result that is an input with rows appended along an axis, as a KV cache grows: of inputs that were named in
+ * options.donated when the model was compiled. */
 typedef struct xyntra_extension {
+  size_t size; /* sizeof(xyntra_extension), set by the caller */
   const char* input;
   const char* output;
   size_t axis;
@@ -157,20 +180,22 @@ XYNTRA_API size_t xyntra_extension_count(const xyntra_model* model);
 XYNTRA_API xyntra_status xyntra_extension_at(const xyntra_model* model, size_t index,
                                              xyntra_extension* extension);
 
-/* An input that is given away for the time of a call, together with room for the result that extends it. */
+/* An input that is donated for the time of a call, together with capacity for the result that extends it. */
 typedef struct xyntra_donation {
-  xyntra_tensor memory; /* all of it, dense: its dims count every row that there is room for */
+  size_t size; /* sizeof(xyntra_donation) */
+  const xyntra_tensor* memory; /* all of it, dense: its dims count every row that there is capacity for */
   int64_t length; /* rows in use, the first ones; after a call that was in place: those of the result */
-  int in_place; /* set by the call. 1: the result lies behind the rows that were in use, which are as they were. 0: it has memory
-                   of its own, because there was no room, or something that grows with this input was not given away */
-  int unchanged; /* 1: nobody has written to the memory since the last run of this model that it was given to. Where the model runs on
-                    a device with memory of its own, rows in use that are there already stay there */
+  int in_place; /* set by the call. 1: the new rows were appended to those in use, which are as they were. 0: the result has
+                   memory of its own, because the capacity was too small, or something that grows with this input was not
+                   donated */
+  int unchanged; /* 1: nobody has written to the memory since the last run of this model that it was donated to. Where the
+                    model runs on a device with memory of its own, rows in use that are there already stay there */
 } xyntra_donation;
 
-/* As xyntra_run, with some inputs given away instead of lent. A result that was written in place is, in `result`, all of the memory
- * given: the dims of the donation, not those of the rows in use. Inputs that grow alike need the same capacity. It is an error to give
- * away memory twice, or what an input of this call or of another call of the model under way uses; no row in use is
- * written, also where the call fails. Copies made for lack of room are counted in xyntra_counts. */
+/* As xyntra_run, with some inputs donated instead of lent. A result that was written in place is, in `result`, all of the
+ * donated memory: the dims of the donation, not those of the rows in use. Inputs that grow alike need the same capacity. It
+ * is an error to donate memory twice, or memory that an input of this call or of another call of the model under way uses;
+ * no row in use is written, also where the call fails. Copies made for lack of capacity are counted in xyntra_counts. */
 XYNTRA_API xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inputs,
                                              size_t input_count, xyntra_donation* donations,
                                              size_t donation_count, xyntra_result** result);

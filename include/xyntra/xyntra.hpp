@@ -73,12 +73,12 @@ Argument output(std::string name, std::vector<std::int64_t> dims, std::span<T> v
   return {std::move(name), detail::dtype_of<T>(), std::move(dims), values.data(), values.size_bytes()};
 }
 
-// An input that is given away with room for the result that extends it; dims count every row that there is room for.
+// An input that is donated with capacity for the result that extends it; dims count every row that there is capacity for.
 struct Donation {
   Argument memory;
   std::int64_t length = 0;  // rows in use; after a run that was in place, those of the result
   bool in_place = false;  // set by a run: see xyntra_donation
-  bool unchanged = false;  // since the last run of the model that it was given to: see xyntra_donation
+  bool unchanged = false;  // since the last run of the model that it was donated to: see xyntra_donation
 };
 
 // A tensor of a Result, which owns its memory.
@@ -109,7 +109,7 @@ class Result {
   explicit Result(xyntra_result* result) : result_(result) {}
   std::size_t size() const { return xyntra_result_count(result_.get()); }
   Tensor operator[](std::size_t index) const {
-    xyntra_tensor tensor{};
+    xyntra_tensor tensor = XYNTRA_INIT(xyntra_tensor);
     detail::check(xyntra_result_tensor(result_.get(), index, &tensor));
     return Tensor(tensor);
   }
@@ -133,7 +133,7 @@ struct Options {
   std::vector<std::string> dims = {};  // "seq=128": sizes that costs are counted with
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
   std::string precision = "f32";  // or "bf16", "winograd": see xyntra_options
-  std::vector<std::string> donated = {};  // inputs that may be given away; "*": all that a result extends
+  std::vector<std::string> donated = {};  // inputs that may be donated; "*": all that a result extends
 };
 
 namespace detail {
@@ -190,8 +190,7 @@ class Model {
   }
 
   xyntra_counts counts() const {
-    xyntra_counts made{};
-    made.size = sizeof made;
+    xyntra_counts made = XYNTRA_INIT(xyntra_counts);
     detail::check(xyntra_count(model_.get(), &made));
     return made;
   }
@@ -211,12 +210,15 @@ class Model {
     return run(std::span(inputs.begin(), inputs.size()));
   }
 
-  // Some inputs are given away: results that extend them are written in their memory. See xyntra_run_donating.
+  // Some inputs are donated: results that extend them are written in their memory. See xyntra_run_donating.
   Result run(std::span<const Argument> inputs, std::span<Donation> donations) const {
     const std::vector<xyntra_tensor> given = fields_of(inputs);
+    std::vector<xyntra_tensor> memory;
+    for (const Donation& one : donations) memory.push_back(fields_of(one.memory));
     std::vector<xyntra_donation> donated;
-    for (const Donation& one : donations)
-      donated.push_back({fields_of(std::span(&one.memory, 1)).front(), one.length, 0, one.unchanged ? 1 : 0});
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      donated.push_back(
+          {sizeof(xyntra_donation), &memory[i], donations[i].length, 0, donations[i].unchanged ? 1 : 0});
     xyntra_result* result = nullptr;
     detail::check(xyntra_run_donating(model_.get(), given.data(), given.size(), donated.data(),
                                       donated.size(), &result));
@@ -227,9 +229,9 @@ class Model {
     return Result(result);
   }
 
-  // Which inputs may be given away, and to which results.
+  // Which inputs may be donated, and to which results.
   std::vector<xyntra_extension> extensions() const {
-    std::vector<xyntra_extension> made(xyntra_extension_count(model_.get()));
+    std::vector<xyntra_extension> made(xyntra_extension_count(model_.get()), XYNTRA_INIT(xyntra_extension));
     for (std::size_t i = 0; i < made.size(); ++i)
       detail::check(xyntra_extension_at(model_.get(), i, &made[i]));
     return made;
@@ -246,10 +248,13 @@ class Model {
     void operator()(xyntra_model* model) const { xyntra_release(model); }
   };
 
+  static xyntra_tensor fields_of(const Argument& one) {
+    return {sizeof(xyntra_tensor), one.name.c_str(), one.dtype, one.dims.size(),
+            one.dims.data(),       one.data,         one.bytes};
+  }
   static std::vector<xyntra_tensor> fields_of(std::span<const Argument> arguments) {
     std::vector<xyntra_tensor> tensors;
-    for (const Argument& one : arguments)
-      tensors.push_back({one.name.c_str(), one.dtype, one.dims.size(), one.dims.data(), one.data, one.bytes});
+    for (const Argument& one : arguments) tensors.push_back(fields_of(one));
     return tensors;
   }
 
@@ -257,7 +262,7 @@ class Model {
                                                                           xyntra_value*)) const {
     std::vector<ValueInfo> values;
     for (std::size_t i = 0; i < count; ++i) {
-      xyntra_value value{};
+      xyntra_value value = XYNTRA_INIT(xyntra_value);
       detail::check(ask(model_.get(), i, &value));
       const std::span dims(value.dims, value.rank);
       const std::span symbols(value.symbols, value.rank);

@@ -1,20 +1,27 @@
 // The C ABI: pointers become spans here, errors and exceptions become a status and a message.
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <span>
 
 #include "api/session.h"
+#include "api/c_structs.h"
 #include "support/error.h"
 #include "xyntra/xyntra.h"
 
 using xyntra::Error;
 using xyntra::ErrorClass;
 using xyntra::failure;
+using xyntra::give;
+using xyntra::give_all;
 using xyntra::ModelSession;
+using xyntra::not_null;
 using xyntra::Result;
 using xyntra::SessionValue;
 using xyntra::Status;
+using xyntra::taken;
+using xyntra::taken_all;
 using xyntra::Tensor;
 using xyntra::usage_error;
 
@@ -107,24 +114,9 @@ xyntra_status guarded(Body body) noexcept {
 }
 
 template <class T>
-Status not_null(T* pointer, const char* what) {
-  if (pointer != nullptr) return {};
-  return usage_error(std::string(what) + " is a null pointer");
-}
-
-template <class T>
 Result<std::span<const T>> span_of(const T* pointer, std::size_t count, const char* what) {
   if (count > 0) XYNTRA_CHECK_OK(not_null(pointer, what));
   return std::span(pointer, count);
-}
-
-// Fields that the caller's version of the structure has.
-xyntra_options known_fields(const xyntra_options* given) {
-  xyntra_options options{};
-  if (given == nullptr) return options;
-  const std::size_t size = std::min(given->size, sizeof options);
-  std::copy_n(reinterpret_cast<const std::byte*>(given), size, reinterpret_cast<std::byte*>(&options));
-  return options;
 }
 
 Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count, const char* what) {
@@ -138,8 +130,9 @@ Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t 
 }
 
 Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
-  const xyntra_options fields = known_fields(given);
   xyntra::SessionOptions options;
+  if (given == nullptr) return options;
+  XYNTRA_TRY(const xyntra_options fields, taken<xyntra_options>(given));
   if (fields.backend != nullptr) options.backend = fields.backend;
   if (fields.precision != nullptr) options.precision = fields.precision;
   if (fields.threads < 0) return usage_error("threads is negative");
@@ -175,15 +168,14 @@ Status explain(xyntra_model& model, const char** text) {
 
 Status value_at(const std::vector<std::unique_ptr<DescribedValue>>& values, std::size_t index,
                 xyntra_value* into) {
-  XYNTRA_CHECK_OK(not_null(into, "value"));
   if (index >= values.size()) {
     return usage_error("there are " + std::to_string(values.size()) + ", asked for number " +
                        std::to_string(index));
   }
   const DescribedValue& value = *values[index];
-  *into = {value.name.c_str(), value.dtype,       value.has_shape ? 1 : 0,
-           value.dims.size(),  value.dims.data(), value.symbols.data()};
-  return {};
+  return give<xyntra_value>({0, value.name.c_str(), value.dtype, value.has_shape ? 1 : 0, value.dims.size(),
+                             value.dims.data(), value.symbols.data()},
+                            into, "value");
 }
 
 Result<xyntra::NamedTensor> borrowed(const xyntra_tensor& given) {
@@ -205,7 +197,7 @@ Result<xyntra::NamedTensor> borrowed(const xyntra_tensor& given) {
 }
 
 Result<std::vector<xyntra::NamedTensor>> borrowed(const xyntra_tensor* inputs, std::size_t input_count) {
-  XYNTRA_TRY(const auto given, span_of(inputs, input_count, "inputs"));
+  XYNTRA_TRY(const auto given, taken_all(inputs, input_count, "inputs"));
   std::vector<xyntra::NamedTensor> named;
   for (const xyntra_tensor& input : given) {
     XYNTRA_TRY(auto tensor, borrowed(input));
@@ -226,7 +218,8 @@ Result<ModelSession::Destination> destination(const xyntra_tensor& given) {
 }
 
 Result<ModelSession::Donation> donation(const xyntra_donation& given) {
-  const xyntra_tensor& memory = given.memory;
+  XYNTRA_CHECK_OK(not_null(given.memory, "the memory of a donation"));
+  XYNTRA_TRY(const xyntra_tensor memory, taken<xyntra_tensor>(given.memory));
   XYNTRA_CHECK_OK(not_null(memory.name, "the name of an input"));
   const std::string name = memory.name;
   const auto dtype = xyntra::dtype_of_onnx_code(static_cast<int>(memory.dtype));
@@ -320,14 +313,14 @@ size_t xyntra_extension_count(const xyntra_model* model) {
 xyntra_status xyntra_extension_at(const xyntra_model* model, size_t index, xyntra_extension* extension) {
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(model, "model"));
-    XYNTRA_CHECK_OK(not_null(extension, "extension"));
     const auto& known = model->session->extensions();
     if (index >= known.size()) {
       return usage_error("there are " + std::to_string(known.size()) + ", asked for number " +
                          std::to_string(index));
     }
-    *extension = {known[index].input.c_str(), known[index].output.c_str(), known[index].axis};
-    return {};
+    return give<xyntra_extension>(
+        {0, known[index].input.c_str(), known[index].output.c_str(), known[index].axis}, extension,
+        "extension");
   });
 }
 
@@ -338,20 +331,21 @@ xyntra_status xyntra_run_donating(xyntra_model* model, const xyntra_tensor* inpu
     *result = nullptr;
     XYNTRA_CHECK_OK(not_null(model, "model"));
     XYNTRA_TRY(auto given, borrowed(inputs, input_count));
-    if (donation_count > 0) XYNTRA_CHECK_OK(not_null(donations, "donations"));
-    const std::span donated_inputs(donations, donation_count);
+    XYNTRA_TRY(std::vector<xyntra_donation> donated, taken_all(donations, donation_count, "donations"));
     std::vector<ModelSession::Donation> made;
-    for (xyntra_donation& one : donated_inputs) {
+    for (xyntra_donation& one : donated) {
       one.in_place = 0;
-      XYNTRA_TRY(ModelSession::Donation donated, donation(one));
-      made.push_back(std::move(donated));
+      XYNTRA_TRY(ModelSession::Donation checked, donation(one));
+      made.push_back(std::move(checked));
     }
+    give_all(donated, donations);
     XYNTRA_TRY(std::vector<Tensor> tensors, model->session->run(std::move(given), made));
     *result = result_of(*model, std::move(tensors));
     for (std::size_t i = 0; i < made.size(); ++i) {
-      donated_inputs[i].in_place = made[i].in_place ? 1 : 0;
-      donated_inputs[i].length = made[i].length;
+      donated[i].in_place = made[i].in_place ? 1 : 0;
+      donated[i].length = made[i].length;
     }
+    give_all(donated, donations);
     return {};
   });
 }
@@ -361,7 +355,7 @@ xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, 
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(model, "model"));
     XYNTRA_TRY(auto given, borrowed(inputs, input_count));
-    XYNTRA_TRY(const auto wanted, span_of(outputs, output_count, "outputs"));
+    XYNTRA_TRY(const auto wanted, taken_all(outputs, output_count, "outputs"));
     std::vector<ModelSession::Destination> destinations;
     for (const xyntra_tensor& output : wanted) {
       XYNTRA_TRY(auto made, destination(output));
@@ -375,12 +369,8 @@ xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, 
 xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts) {
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(model, "model"));
-    XYNTRA_CHECK_OK(not_null(counts, "counts"));
     const xyntra::RunCounts& made = model->session->counts();
-    const xyntra_counts known{counts->size, made.compiles, made.runs, made.bindings, made.copies};
-    const std::size_t size = std::min(counts->size, sizeof known);
-    std::copy_n(reinterpret_cast<const std::byte*>(&known), size, reinterpret_cast<std::byte*>(counts));
-    return {};
+    return give<xyntra_counts>({0, made.compiles, made.runs, made.bindings, made.copies}, counts, "counts");
   });
 }
 
@@ -391,20 +381,17 @@ size_t xyntra_result_count(const xyntra_result* result) {
 xyntra_status xyntra_result_tensor(const xyntra_result* result, size_t index, xyntra_tensor* tensor) {
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(result, "result"));
-    XYNTRA_CHECK_OK(not_null(tensor, "tensor"));
     if (index >= result->tensors.size()) {
       return usage_error("there are " + std::to_string(result->tensors.size()) +
                          " results, asked for number " + std::to_string(index));
     }
     const NamedResult& named = result->tensors[index];
     const Tensor& made = named.tensor;
-    *tensor = {named.value->name.c_str(),
-               static_cast<xyntra_dtype>(xyntra::onnx_code_of(made.dtype())),
-               made.dims().size(),
-               made.dims().data(),
-               const_cast<std::byte*>(made.bytes().data()),
-               made.bytes().size()};
-    return {};
+    return give<xyntra_tensor>(
+        {0, named.value->name.c_str(), static_cast<xyntra_dtype>(xyntra::onnx_code_of(made.dtype())),
+         made.dims().size(), made.dims().data(), const_cast<std::byte*>(made.bytes().data()),
+         made.bytes().size()},
+        tensor, "tensor");
   });
 }
 

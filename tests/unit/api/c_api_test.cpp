@@ -16,8 +16,7 @@ const char* const kModel = XYNTRA_SOURCE_DIR "/examples/use_library/affine.xir";
 
 struct LoadedModel {
   explicit LoadedModel(const char* backend = nullptr) {
-    xyntra_options options{};
-    options.size = sizeof options;
+    xyntra_options options = XYNTRA_INIT(xyntra_options);
     options.backend = backend;
     options.threads = 1;
     EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_OK) << xyntra_last_message();
@@ -32,7 +31,8 @@ struct Input {
   std::vector<float> values{1, 2, 3, 4, 5, 6};
   std::vector<int64_t> dims{2, 3};
   xyntra_tensor tensor(const char* name = "x", xyntra_dtype dtype = XYNTRA_F32) {
-    return {name, dtype, dims.size(), dims.data(), values.data(), values.size() * sizeof(float)};
+    return {sizeof(xyntra_tensor),        name, dtype, dims.size(), dims.data(), values.data(),
+            values.size() * sizeof(float)};
   }
 };
 
@@ -47,7 +47,7 @@ TEST(CApi, DescribesWhatAModelTakesAndGives) {
   const LoadedModel loaded;
   ASSERT_EQ(xyntra_input_count(loaded.model), 1u);
   ASSERT_EQ(xyntra_output_count(loaded.model), 2u);
-  xyntra_value value{};
+  xyntra_value value = XYNTRA_INIT(xyntra_value);
   ASSERT_EQ(xyntra_input(loaded.model, 0, &value), XYNTRA_OK);
   EXPECT_STREQ(value.name, "x");
   EXPECT_EQ(value.dtype, XYNTRA_F32);
@@ -66,7 +66,7 @@ TEST(CApi, RunsOnEveryBackend) {
     xyntra_result* result = nullptr;
     ASSERT_EQ(xyntra_run(loaded.model, &x, 1, &result), XYNTRA_OK) << xyntra_last_message();
     ASSERT_EQ(xyntra_result_count(result), 2u);
-    xyntra_tensor y{};
+    xyntra_tensor y = XYNTRA_INIT(xyntra_tensor);
     ASSERT_EQ(xyntra_result_tensor(result, 0, &y), XYNTRA_OK);
     EXPECT_STREQ(y.name, "y");
     ASSERT_EQ(y.bytes, 4 * sizeof(float));
@@ -101,8 +101,9 @@ TEST(CApi, WritesIntoMemoryOfTheCallerOrNotAtAll) {
     std::array<float, 2> largest{};
     const std::array<int64_t, 2> y_dims{2, 2}, largest_dims{2, 1};
     std::array outputs{
-        xyntra_tensor{"largest", XYNTRA_F32, 2, largest_dims.data(), largest.data(), sizeof largest},
-        xyntra_tensor{"y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y - 4}};
+        xyntra_tensor{sizeof(xyntra_tensor), "largest", XYNTRA_F32, 2, largest_dims.data(), largest.data(),
+                      sizeof largest},
+        xyntra_tensor{sizeof(xyntra_tensor), "y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y - 4}};
     EXPECT_EQ(xyntra_run_into(loaded.model, &x, 1, outputs.data(), 2), XYNTRA_USAGE);
     EXPECT_STREQ(xyntra_last_message(),
                  "usage: output 'y' is f32[2, 2] of 16 bytes; the memory given is for f32[2, 2] of 12");
@@ -122,8 +123,7 @@ TEST(CApi, LoadingSaysWhatIsWrong) {
   EXPECT_EQ(model, nullptr);
   EXPECT_EQ(xyntra_load(nullptr, nullptr, &model), XYNTRA_USAGE);
   EXPECT_STREQ(xyntra_last_message(), "usage: path is a null pointer");
-  xyntra_options options{};
-  options.size = sizeof options;
+  xyntra_options options = XYNTRA_INIT(xyntra_options);
   options.backend = "abacus";
   EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_USAGE);
   EXPECT_NE(std::string(xyntra_last_message()).find("there is no backend 'abacus'"), std::string::npos);
@@ -132,11 +132,101 @@ TEST(CApi, LoadingSaysWhatIsWrong) {
   options.dims = dims;
   options.dim_count = 1;
   EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_USAGE);
-  options.size = offsetof(xyntra_options, dims);  // a caller made before there was such a field
-  EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_OK) << xyntra_last_message();
-  xyntra_release(model);
   xyntra_release(nullptr);
   xyntra_release_result(nullptr);
+}
+
+// ---- structs of other versions
+
+// A struct of ours with a field that this library does not know.
+template <class T>
+struct Newer {
+  T known = XYNTRA_INIT(T);
+  std::uint64_t later = 0;
+  Newer() { known.size = sizeof(Newer); }
+};
+
+TEST(StructVersions, FieldsThatACallerDoesNotHaveAreZero) {
+  xyntra_options options = XYNTRA_INIT(xyntra_options);
+  options.backend = "reference";
+  const char* const dims[] = {"columns=3"};  // wrong, were it looked at
+  options.dims = dims;
+  options.dim_count = 1;
+  options.size = offsetof(xyntra_options, dims);
+  xyntra_model* model = nullptr;
+  ASSERT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_OK) << xyntra_last_message();
+
+  xyntra_value value = XYNTRA_INIT(xyntra_value);
+  value.size = offsetof(xyntra_value, symbols);
+  EXPECT_EQ(xyntra_input(model, 0, &value), XYNTRA_OK);
+  EXPECT_EQ(value.rank, 2u);
+  EXPECT_EQ(value.symbols, nullptr) << "not the caller's to be written to";
+  EXPECT_EQ(value.size, offsetof(xyntra_value, symbols));
+  xyntra_counts counts = XYNTRA_INIT(xyntra_counts);
+  counts.size = offsetof(xyntra_counts, runs);
+  counts.runs = 77;
+  EXPECT_EQ(xyntra_count(model, &counts), XYNTRA_OK);
+  EXPECT_EQ(counts.runs, 77u);
+  xyntra_release(model);
+}
+
+TEST(StructVersions, FieldsThatTheLibraryDoesNotKnowMustBeZero) {
+  Newer<xyntra_options> options;
+  options.known.backend = "reference";
+  xyntra_model* model = nullptr;
+  options.later = 1;
+  EXPECT_EQ(xyntra_load(kModel, &options.known, &model), XYNTRA_UNSUPPORTED);
+  EXPECT_STREQ(xyntra_last_message(),
+               "unsupported: a field of xyntra_options is set that this library, version " XYNTRA_VERSION
+               ", does not know");
+  options.later = 0;
+  ASSERT_EQ(xyntra_load(kModel, &options.known, &model), XYNTRA_OK) << xyntra_last_message();
+
+  // Elements of arrays are as far apart as the caller's are long.
+  Input input;
+  std::array<Newer<xyntra_tensor>, 1> inputs;
+  inputs[0].known = input.tensor();
+  inputs[0].known.size = sizeof inputs[0];
+  std::array<float, 4> y{};
+  std::array<float, 2> largest{};
+  const std::array<int64_t, 2> y_dims{2, 2}, largest_dims{2, 1};
+  std::array<Newer<xyntra_tensor>, 2> outputs;
+  outputs[0].known = {sizeof outputs[0], "y", XYNTRA_F32, 2, y_dims.data(), y.data(), sizeof y};
+  outputs[1].known = {sizeof outputs[0],   "largest",      XYNTRA_F32,    2,
+                      largest_dims.data(), largest.data(), sizeof largest};
+  EXPECT_EQ(xyntra_run_into(model, &inputs[0].known, 1, &outputs[0].known, 2), XYNTRA_OK)
+      << xyntra_last_message();
+  EXPECT_EQ(y[3], 10.5F);
+  EXPECT_EQ(largest[1], 10.5F);
+  outputs[1].known.size = sizeof(xyntra_tensor);
+  EXPECT_EQ(xyntra_run_into(model, &inputs[0].known, 1, &outputs[0].known, 2), XYNTRA_USAGE);
+  EXPECT_STREQ(xyntra_last_message(), "usage: outputs have different sizes");
+
+  Newer<xyntra_value> value;
+  value.later = 5;
+  EXPECT_EQ(xyntra_input(model, 0, &value.known), XYNTRA_OK);
+  EXPECT_STREQ(value.known.name, "x");
+  EXPECT_EQ(value.later, 5u) << "nothing is written that is not known";
+  xyntra_release(model);
+}
+
+TEST(StructVersions, ASizeThatWasNotSetIsRefused) {
+  const LoadedModel loaded("reference");
+  Input input;
+  xyntra_tensor x = input.tensor();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, SIZE_MAX}) {
+    x.size = size;
+    EXPECT_EQ(message_of(loaded.model, {x}), "usage: a xyntra_tensor has the size " + std::to_string(size) +
+                                                 "; set it to sizeof(xyntra_tensor), as XYNTRA_INIT does");
+    xyntra_value value{};
+    value.size = size;
+    EXPECT_EQ(xyntra_input(loaded.model, 0, &value), XYNTRA_USAGE);
+    EXPECT_EQ(value.name, nullptr);
+    xyntra_options options{};
+    options.size = size;
+    xyntra_model* model = nullptr;
+    EXPECT_EQ(xyntra_load(kModel, &options, &model), XYNTRA_USAGE);
+  }
 }
 
 TEST(CApi, SeveralThreadsRunOneModel) {
@@ -151,7 +241,7 @@ TEST(CApi, SeveralThreadsRunOneModel) {
           input.values[0] = static_cast<float>(t * 100 + static_cast<std::size_t>(i));
           const xyntra_tensor x = input.tensor();
           xyntra_result* result = nullptr;
-          xyntra_tensor y{};
+          xyntra_tensor y = XYNTRA_INIT(xyntra_tensor);
           if (xyntra_run(loaded.model, &x, 1, &result) != XYNTRA_OK ||
               xyntra_result_tensor(result, 0, &y) != XYNTRA_OK ||
               *static_cast<const float*>(y.data) != input.values[0] + 3.5F)
@@ -182,7 +272,6 @@ TEST(CppApi, RunsAndThrows) {
   }
 }
 
-// What a branch passes on untouched is the caller's all the same: the next run does not write over it.
 TEST(CppApi, WritesAndRunsArtifacts) {
   const std::string path = testing::TempDir() + "xyntra-api-" + std::to_string(::getpid()) + ".xyn";
   xyntra::compile(kModel, path, {"native", "generic"}, {.dims = {"rows=1..4"}});
@@ -249,6 +338,7 @@ TEST(CppApi, ExplainsModels) {
   EXPECT_NE(xyntra::Model(kModel, {.threads = 1}).explain().find("MatMul"), std::string::npos);
 }
 
+// What a branch passes on untouched is the caller's all the same: the next run does not write over it.
 TEST(CppApi, ResultsOfBranchesOutliveTheNextRun) {
   for (const char* backend : {"cpu", "sim", "fused"}) {
     const xyntra::Model model(XYNTRA_SOURCE_DIR "/tests/unit/api/models/passed_on.xir",
@@ -344,7 +434,7 @@ bool has_device() {
   }
 }
 
-TEST(Donations, ACacheGrowsWhereItIs) {
+TEST(Donations, AKvCacheGrowsInPlace) {
   for (const char* backend : {"cpu", "sim", "wgsl"}) {
     if (backend == std::string("wgsl") && !has_device()) continue;
     Decoder decoder(backend);
