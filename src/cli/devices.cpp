@@ -1,6 +1,7 @@
 // xyntra devices: the backends of this version, the targets plans can be made for, and the adapters of this machine.
 #include "cli/backends.h"
 #include "cli/verb.h"
+#include "codegen/llvm/emit.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/json.h"
 #include "support/text.h"
@@ -59,10 +60,36 @@ std::vector<std::string> features_of(const webgpu::Adapter& adapter) {
   return names;
 }
 
+std::string with_hint(const Error& error) {
+  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+}
+
 // Why there is no adapter; empty when there is one.
 std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found) {
-  if (found) return found->empty() ? "no WebGPU adapter: this machine has no Vulkan driver" : "";
-  return found.error().message + (found.error().hint.empty() ? "" : " (" + found.error().hint + ")");
+  if (!found) return with_hint(found.error());
+  return found->empty() ? "no WebGPU adapter: this machine has no Vulkan driver (Debian's "
+                          "mesa-vulkan-drivers has one that "
+                          "runs on the CPU)"
+                        : "";
+}
+
+// What a backend can do here, and why not all of it.
+struct BackendState {
+  std::string state = "ready";
+  std::string why;
+};
+
+BackendState state_of(const Backend& backend) {
+  if (!backend.present) return {"not in this version", ""};
+  if (backend.name == "cpu") {
+    if (const auto target = cpu_target("native"); !target)
+      return {"compiled .xyn files only", "no code generation for CPUs: " + with_hint(target.error())};
+  }
+  if (backend.name == "wgsl") {
+    if (std::string why = why_no_adapter(webgpu::adapters()); !why.empty())
+      return {"no adapter", std::move(why)};
+  }
+  return {};
 }
 
 Json webgpu_json() {
@@ -92,9 +119,10 @@ Json webgpu_json() {
   return json;
 }
 
+// With a blank line before it; nothing where there is no adapter.
 std::string webgpu_table() {
   const auto found = webgpu::adapters();
-  if (const std::string why = why_no_adapter(found); !why.empty()) return printable(why) + "\n";
+  if (!found || found->empty()) return "";
   using enum TextTable::Align;
   TextTable table({Right, Left, Left, Left, Right, Right, Right, Right, Right, Left});
   table.header(
@@ -108,7 +136,7 @@ std::string webgpu_table() {
                std::to_string(limits.workgroup_invocations), human_bytes(limits.workgroup_bytes),
                joined(features_of(adapter), " ")});
   }
-  return table.to_string();
+  return "\n" + table.to_string();
 }
 
 Result<ExitCode> list_devices(Session& session) {
@@ -119,21 +147,28 @@ Result<ExitCode> list_devices(Session& session) {
               {"target", host_target().name}, {"backends", Json::array()},
               {"targets", targets_json()},    {"webgpu", webgpu_json()}};
     for (const Backend& backend : all_backends()) {
-      json["backends"].push_back(
-          {{"name", backend.name}, {"present", backend.present}, {"summary", backend.summary}});
+      const BackendState here = state_of(backend);
+      Json row{{"name", backend.name},
+               {"present", backend.present},
+               {"state", here.state},
+               {"summary", backend.summary}};
+      if (!here.why.empty()) row["why"] = here.why;
+      json["backends"].push_back(std::move(row));
     }
     session.out = json.dump(2) + "\n";
     return ExitCode::Done;
   }
   TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
   table.header({"backend", "state", "what it is"});
+  std::string reasons;
   for (const Backend& backend : all_backends()) {
-    table.row({std::string(backend.name), backend.present ? "ready" : "not in this version",
-               std::string(backend.summary)});
+    const BackendState here = state_of(backend);
+    table.row({std::string(backend.name), here.state, std::string(backend.summary)});
+    if (!here.why.empty()) reasons += std::string(backend.name) + ": " + printable(here.why) + "\n";
   }
-  session.out = table.to_string() + "\n" + targets_table() + "\n" + webgpu_table() +
-                "\nhost: " + std::to_string(threads) + " threads, " + memory + " for tensors, target " +
-                std::string(host_target().name) + "\n";
+  session.out = table.to_string() + "\n" + reasons + (reasons.empty() ? "" : "\n") + targets_table() +
+                webgpu_table() + "\nhost: " + std::to_string(threads) + " threads, " + memory +
+                " for tensors, target " + std::string(host_target().name) + "\n";
   return ExitCode::Done;
 }
 
