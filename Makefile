@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
+.PHONY: help fuse test dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep no-llvm clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -78,6 +78,12 @@ tsan: ## make test under ThreadSanitizer
 	@scripts/setup build conformance
 	@scripts/build tsan
 	@scripts/test --preset tsan
+
+no-llvm: ## a build without LLVM runs artifacts and shaders, and says what it cannot do
+	@scripts/setup build
+	@scripts/build release xyntra
+	@scripts/build no-llvm xyntra
+	@tests/no_llvm/run
 
 math-sweep: ## measure the math functions over all floats: minutes to an hour
 	@scripts/setup build

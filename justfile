@@ -62,6 +62,10 @@ asan:
 tsan:
     @make --no-print-directory tsan
 
+# a build without LLVM runs artifacts and shaders, and says what it cannot do
+no-llvm:
+    @make --no-print-directory no-llvm
+
 # measure the math functions over all floats
 math-sweep functions="":
     @make --no-print-directory math-sweep FUNCTIONS="{{ functions }}"
