@@ -83,7 +83,7 @@ BackendState state_of(const Backend& backend) {
   if (!backend.present) return {"not in this version", ""};
   if (backend.name == "cpu") {
     if (const auto target = cpu_target("native"); !target)
-      return {"compiled .xyn files only", "no code generation for CPUs: " + with_hint(target.error())};
+      return {"compiled .xyn files only", with_hint(target.error())};
   }
   if (backend.name == "wgsl") {
     if (std::string why = why_no_adapter(webgpu::adapters()); !why.empty())

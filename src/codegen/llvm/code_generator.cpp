@@ -42,7 +42,8 @@ std::string identity_of_library() {
 Result<const CodeGeneratorModule*> opened() {
   Error error;
   error.error_class = ErrorClass::Device;
-  error.message = "no machine code: " + std::string(kCodeGeneratorFile) + " is not beside the program";
+  error.message =
+      "no code generation for CPUs: " + std::string(kCodeGeneratorFile) + " is not beside the program";
   error.hint = "build it (scripts/build), or install all of Xyntra (cmake --install)";
   for (const std::string& folder : library_folders()) {
     const std::string path = folder + "/" + kCodeGeneratorFile;
@@ -51,7 +52,8 @@ Result<const CodeGeneratorModule*> opened() {
     void* symbol = library == nullptr ? nullptr : ::dlsym(library, kCodeGeneratorSymbol);
     if (symbol != nullptr) return reinterpret_cast<const CodeGeneratorModule* (*)()>(symbol)();
     const char* problem = ::dlerror();
-    error.message = "no machine code: " + path + ": " + (problem == nullptr ? "cannot be opened" : problem);
+    error.message =
+        "no code generation for CPUs: " + path + ": " + (problem == nullptr ? "cannot be opened" : problem);
     error.hint = "is LLVM " XYNTRA_LLVM_VERSION " installed (package libllvm19)?";
   }
   return failure(std::move(error));
