@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/model_runner.h"
 #include "compiler/pipeline.h"
 #include "fusion/execute.h"
 #include "graphs/accuracy.h"
@@ -194,7 +195,7 @@ std::optional<std::string> difference_in_bits(const Tensor& actual, const Tensor
 
 class Checker {
  public:
-  Checker(const Subject& subject, Effort effort) : subject_(subject), effort_(effort) {}
+  Checker(const Subject& subject, Effort effort) : subject_(subject), effort_(std::move(effort)) {}
 
   Outcome run() {
     auto expected = run_unfused(subject_, on_one_thread(true));
@@ -205,6 +206,10 @@ class Checker {
       return outcome_;
     }
     expected_ = std::move(*expected);
+    if (!effort_.backend.empty()) {
+      compare_backend();
+      return outcome_;
+    }
     const std::size_t turn = effort_.turn % std::size(kTargets);
     for (std::size_t t = 0; t < std::size(kTargets); ++t) {
       if (outcome_.failure.empty() && (effort_.all_targets || t == turn))
@@ -326,6 +331,25 @@ class Checker {
     }
   }
 
+  // What a device gives, fused as it is by default.
+  void compare_backend() {
+    const std::string& what = effort_.backend;
+    CompileOptions options;
+    auto target = target_of_backend(effort_.backend);
+    if (!target) return fail(Outcome::Kind::NoPlan, what, target.error().to_string());
+    options.target = *target;
+    auto plan = make_plan(subject_.graph, options);
+    if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
+    outcome_.nodes = plan->graph.node_count();
+    outcome_.groups = plan->groups.size();
+    auto runner = make_runner(subject_.graph, std::move(*plan), effort_.backend, on_one_thread(false));
+    auto results = runner ? (*runner)->run(subject_.inputs) : failure(runner.error());
+    if (results) return compare_with_oracle(what, std::move(*results));
+    const ErrorClass error = results.error().error_class;
+    outcome_.refused = error == ErrorClass::Unsupported || error == ErrorClass::Usage;
+    if (!outcome_.refused) fail(Outcome::Kind::DoesNotRun, what, results.error().to_string());
+  }
+
   void compare_rewritten(const char* target) {
     const std::string what = std::string("rewritten and fused for ") + target;
     CompileOptions options;
@@ -370,7 +394,7 @@ class Checker {
 Outcome check(const Subject& subject, Effort effort) {
   Outcome outcome;
   try {
-    return Checker(subject, effort).run();
+    return Checker(subject, std::move(effort)).run();
   } catch (const InternalError& error) {
     outcome.failure = "internal error: " + error.message();
   } catch (const std::exception& error) {
