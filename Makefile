@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test test-gpu snapshots dev bench check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
+.PHONY: help fuse test test-gpu dev bench check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -43,11 +43,6 @@ conformance: ## the ONNX backend tests against the checked-in list
 	@scripts/setup build conformance
 	@scripts/build release
 	@scripts/conformance
-
-snapshots: ## every importable model as an ONNX snapshot, which onnx.checker and ONNX Runtime must accept
-	@scripts/setup build conformance peers
-	@scripts/build release
-	@scripts/test --lanes all_snapshots
 
 shaders: ## shaders unfused, portable and for processors: all conformance tests and models; models of packages
 	@scripts/setup build conformance wgpu peers models

@@ -14,10 +14,6 @@ test:
 test-gpu:
     @make --no-print-directory test-gpu
 
-# every importable model as an ONNX snapshot
-snapshots:
-    @make --no-print-directory snapshots
-
 # git hooks, compile_commands.json, formatter and linter
 dev:
     @make --no-print-directory dev
