@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep no-llvm clean
+.PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep no-llvm clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -12,10 +12,14 @@ fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
 	@scripts/setup build
 	@scripts/fuse $(if $(MODEL),'$(MODEL)')
 
-test: ## everything CI runs: unit, golden, must-fail, conformance, models, layers
-	@scripts/setup build conformance wgpu
+test: ## everything CI runs, in less than 20 minutes on two cores
+	@scripts/setup test
 	@scripts/build release
 	@scripts/test --preset release
+
+test-gpu: ## all that runs as shaders on a real adapter, with a table; ADAPTER=any SAMPLE=1/24 tries it on a software one
+	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build conformance wgpu && scripts/build release xyntra xyntra_link_command xyntra_graphs)
+	@scripts/test_gpu --adapter '$(or $(ADAPTER),gpu)' $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(JOBS),--jobs '$(JOBS)')
 
 dev: ## git hooks, compile_commands.json, formatter and linter
 	@scripts/setup build check
@@ -70,12 +74,12 @@ hostile: ## CASES models that are wrong on purpose, from SEED
 	@tests/hostile/sweep --cases $(CASES) --seed $(SEED)
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@scripts/setup build conformance wgpu
+	@scripts/setup test
 	@scripts/build asan
 	@scripts/test --preset asan
 
 tsan: ## make test under ThreadSanitizer
-	@scripts/setup build conformance
+	@scripts/setup test
 	@scripts/build tsan
 	@scripts/test --preset tsan
 

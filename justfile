@@ -10,6 +10,10 @@ fuse model="":
 test:
     @make --no-print-directory test
 
+# all that runs as shaders on a real adapter, with a table
+test-gpu:
+    @make --no-print-directory test-gpu
+
 # git hooks, compile_commands.json, formatter and linter
 dev:
     @make --no-print-directory dev

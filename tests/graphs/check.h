@@ -18,16 +18,18 @@ struct Outcome {
   std::size_t groups = 0, nodes = 0;  // of the plan with most fused, for the statistics
 };
 
-// Plans for all targets, or for one of them, chosen by `turn`: half the time.
+// Plans for all targets, or for one of them, chosen by `turn`: half the time. With a backend, such as wgsl, its plan alone is run, on
+// that backend; what its device has no numbers for is refused.
 struct Effort {
   bool all_targets = true;
   std::size_t turn = 0;
+  std::string backend = {};
 };
 
 Outcome check(const Subject& subject, Effort effort = {});
 
-// A smaller subject that still fails, made by cutting: values become inputs, outputs go.
-Subject reduced(const Subject& subject, int most_attempts = 400);
+// A smaller subject that still fails so, made by cutting: values become inputs, outputs go.
+Subject reduced(const Subject& subject, const Effort& effort = {}, int most_attempts = 400);
 
 // The graph as text, with the contents of small inputs in comments.
 std::string described(const Subject& subject);

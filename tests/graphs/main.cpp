@@ -1,4 +1,4 @@
-// Random graphs, fused and unfused: xyntra_graphs [--cases N] [--seed S] [--case I] [--threads T]
+// Random graphs, fused and unfused: xyntra_graphs [--cases N] [--seed S] [--case I] [--threads T] [--backend wgsl]
 // Ends with one line: N passed, M failed, K skipped. The smallest graph that fails like each failure is printed.
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -27,13 +27,14 @@ std::optional<Subject> case_of(std::int64_t seed, std::int64_t index) {
   return random_graph(decisions);
 }
 
-void run_case(std::int64_t seed, std::int64_t index, bool all_targets, Totals& totals) {
+void run_case(std::int64_t seed, std::int64_t index, Effort effort, Totals& totals) {
   auto subject = case_of(seed, index);
   if (!subject) {
     ++totals.skipped;
     return;
   }
-  Outcome outcome = check(*subject, {all_targets, static_cast<std::size_t>(index)});
+  effort.turn = static_cast<std::size_t>(index);
+  Outcome outcome = check(*subject, effort);
   totals.nodes += static_cast<std::int64_t>(outcome.nodes);
   totals.groups += static_cast<std::int64_t>(outcome.groups);
   if (outcome.kind == Outcome::Kind::Agree) {
@@ -41,10 +42,11 @@ void run_case(std::int64_t seed, std::int64_t index, bool all_targets, Totals& t
     return;
   }
   if (++totals.failed > kMostShown) return;
-  Subject smallest = reduced(*subject);
+  const Effort again{true, 0, effort.backend};
+  Subject smallest = reduced(*subject, again);
   std::lock_guard lock(totals.printing);
   std::cout << "FAILED --seed " << seed << " --case " << index << ": " << outcome.failure << "\n";
-  std::cout << "reduced: " << check(smallest).failure << "\n" << described(smallest) << std::endl;
+  std::cout << "reduced: " << check(smallest, again).failure << "\n" << described(smallest) << std::endl;
 }
 
 }  // namespace
@@ -52,13 +54,16 @@ void run_case(std::int64_t seed, std::int64_t index, bool all_targets, Totals& t
 int main(int argc, char** argv) {
   std::int64_t cases = 2000, seed = 1, only = -1;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool print = false, all_targets = false;
+  bool print = false;
+  Effort effort{false};
   CLI::App app("Random graphs: what is fused gives what the reference gives");
   app.add_option("--cases", cases, "how many graphs");
   app.add_option("--seed", seed, "another seed, other graphs");
   app.add_option("--case", only, "this one alone");
   app.add_option("--threads", threads, "checked at the same time");
-  app.add_flag("--all-targets", all_targets, "plans for every target, not for one in turn");
+  app.add_option("--backend", effort.backend, "run them on this one alone")
+      ->check(CLI::IsMember({"fused", "cpu", "sim", "wgsl"}));
+  app.add_flag("--all-targets", effort.all_targets, "plans for every target, not for one in turn");
   app.add_flag("--print", print, "show the graphs instead of checking them");
   CLI11_PARSE(app, argc, argv);
 
@@ -75,7 +80,7 @@ int main(int argc, char** argv) {
   std::vector<std::thread> workers;
   for (unsigned t = 0; t < threads; ++t) {
     workers.emplace_back([&] {
-      for (std::int64_t i = totals.next++; i < end; i = totals.next++) run_case(seed, i, all_targets, totals);
+      for (std::int64_t i = totals.next++; i < end; i = totals.next++) run_case(seed, i, effort, totals);
     });
   }
   for (std::thread& worker : workers) worker.join();

@@ -89,11 +89,11 @@ std::optional<std::vector<Datum>> all_values(const Subject& subject) {
   return values;
 }
 
-void reduce(Subject& smallest, int most_attempts) {
-  const Outcome::Kind kind = check(smallest).kind;
+void reduce(Subject& smallest, const Effort& effort, int most_attempts) {
+  const Outcome::Kind kind = check(smallest, effort).kind;
   auto accept = [&](std::optional<Subject> candidate) {
     --most_attempts;
-    if (!candidate || check(*candidate).kind != kind) return false;
+    if (!candidate || check(*candidate, effort).kind != kind) return false;
     smallest = std::move(*candidate);
     return true;
   };
@@ -140,10 +140,10 @@ void reduce(Subject& smallest, int most_attempts) {
 
 }  // namespace
 
-Subject reduced(const Subject& subject, int most_attempts) {
+Subject reduced(const Subject& subject, const Effort& effort, int most_attempts) {
   Subject smallest = subject;
   try {
-    reduce(smallest, most_attempts);
+    reduce(smallest, effort, most_attempts);
   } catch (const std::exception&) {  // what fails may also fail here: then this is as small as it gets
   } catch (const InternalError&) {
   }

@@ -1,3 +1,5 @@
+import contextlib
+import io
 import tempfile
 import unittest
 from pathlib import Path
@@ -66,6 +68,19 @@ class Conformance(unittest.TestCase):
             with mock.patch.object(conformance, "SHADERS", written):
                 self.assertEqual(conformance.excused_on_shaders("unfused", tests), {"light/light_vgg19": "too large"})
                 self.assertEqual(conformance.excused_on_shaders("fused", tests), {})
+
+    def test_an_archive_holds_the_tests(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            data, unpacked, archive = Path(folder) / "data", Path(folder) / "unpacked", Path(folder) / "tests.tar.xz"
+            (data / "node/test_add").mkdir(parents=True)
+            (data / "node/test_add/model.onnx").write_bytes(b"model")
+            conformance.pack(data, archive)
+            first = archive.read_bytes()
+            (data / "node/test_add/model.onnx").touch()
+            conformance.pack(data, archive)
+            conformance.unpack(archive, unpacked)
+            self.assertEqual(archive.read_bytes(), first)
+            self.assertEqual((unpacked / "node/test_add/model.onnx").read_bytes(), b"model")
 
 
 if __name__ == "__main__":

@@ -461,6 +461,8 @@ Status KernelEmitter::branch(const StmtNode& node) {
 void KernelEmitter::store(const StmtNode& node) {
   begin_statement(node);
   const kir::Buffer& buffer = kernel_.buffer(node.buffer);
+  // A tensor of no elements is never written, but its index may be a number that no shader takes: b2[-1].
+  if (std::ranges::any_of(buffer.shape, [](const Dim& extent) { return extent.is(0); })) return;
   const std::string stored = value(node.value);
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!atomic_[node.buffer.index]) {
