@@ -526,12 +526,12 @@ class Model {
     this.#program = program;
     this.#texts = texts;
     this.#weights = weights;
-    const told = (id) => {
+    const described = (id) => {
       const { name, dtype, shapeText } = program.values[id];
       return { name, dtype, shape: shapeText };
     };
-    this.inputs = program.inputs.map((id) => ({ ...told(id), below: program.index_bounds?.[program.values[id].name] }));
-    this.outputs = program.outputs.map(told);
+    this.inputs = program.inputs.map((id) => ({ ...described(id), below: program.index_bounds?.[program.values[id].name] }));
+    this.outputs = program.outputs.map(described);
   }
 
   /** The device in use. */

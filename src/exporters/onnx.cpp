@@ -264,25 +264,25 @@ class OnnxWriter {
       const ValueId id = graph.inputs[i];
       write_value_info(writer, field::graph::kInput, scope.names[id.index], graph.value(id).type);
     }
-    const std::vector<bool> told = known_by_declaration(graph);
+    const std::vector<bool> declared = known_by_declaration(graph);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       // What comes out of a branch or body is inferred by whoever reads the file; a branch that never runs may
       // have shapes that nothing fits.
       Type type = graph.value(graph.outputs[i]).type;
-      if (!in_main_graph_ && !told[graph.outputs[i].index]) type.shape.reset();
+      if (!in_main_graph_ && !declared[graph.outputs[i].index]) type.shape.reset();
       write_value_info(writer, field::graph::kOutput, outputs[i], type);
     }
     std::vector<bool> is_output(graph.value_count(), false);
     for (ValueId id : graph.outputs) is_output[id.index] = true;
     for (std::size_t i = 0; i < graph.value_count(); ++i) {
-      if (!told[i] || is_output[i] || (in_main_graph_ && !calls_.empty())) continue;
+      if (!declared[i] || is_output[i] || (in_main_graph_ && !calls_.empty())) continue;
       write_value_info(writer, field::graph::kValueInfo, scope.names[i], graph.value(ValueId(i)).type);
     }
     in_main_graph_ = false;
     return {};
   }
 
-  // Results with a shape of nodes that have an operand without: only a declaration can have told it, so the file
+  // Results with a shape of nodes that have an operand without: only a declaration can have given it, so the file
   // declares it, too. All other types can be inferred.
   static std::vector<bool> known_by_declaration(const Graph& graph) {
     const auto is_vague = [&](ValueId id) {
@@ -290,15 +290,15 @@ class OnnxWriter {
       const Type& type = graph.value(id).type;
       return type.kind == Type::Kind::Unknown || (type.is_tensor() && !type.shape);
     };
-    std::vector<bool> told(graph.value_count(), false);
+    std::vector<bool> declared(graph.value_count(), false);
     for (NodeId id : graph.node_ids()) {
       const Node& node = graph.node(id);
       if (std::ranges::none_of(node.inputs, is_vague)) continue;
       for (ValueId output : node.outputs) {
-        if (output.valid()) told[output.index] = graph.value(output).type.shape.has_value();
+        if (output.valid()) declared[output.index] = graph.value(output).type.shape.has_value();
       }
     }
-    return told;
+    return declared;
   }
 
   // A subgraph's output must be computed in it, and each output has a name of its own.

@@ -178,7 +178,7 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
            extended_.contains(draft.inputs.at(static_cast<std::size_t>(buffer.position)));
   });
   if (merged && extends && read)
-    return tl::make_unexpected(Refusal{"a cache that grows where it is is read by whoever comes after"});
+    return tl::make_unexpected(Refusal{"an in-place KV cache is read by whoever comes after"});
   if (!merged) return choose_for_one(formula, target_, options_.choose);
   Decision chosen = choose_schedule(formula, target_, options_.choose);
   if (chosen && chosen->hero == Hero::Attention && target_.kind == TargetKind::Cpu &&

@@ -36,7 +36,7 @@ LinearIndex plus(LinearIndex a, const LinearIndex& b, const Dim& scale) {
 
 LinearIndex number(const Dim& value) { return {{}, value}; }
 
-// 1, -1, or 0 when it cannot be told.
+// 1, -1, or 0 when it is unknown.
 int sign_of(const Dim& coefficient) {
   if (coefficient.never_negative()) return 1;
   return (Dim(0) - coefficient).never_negative() ? -1 : 0;

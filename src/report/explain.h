@@ -1,4 +1,4 @@
-// What `xyntra explain` prints: the groups of a plan, what they save, and what every edge was told.
+// What `xyntra explain` prints: the groups of a plan, what they save, and the verdict of every edge.
 #pragma once
 
 #include "report/figures.h"

@@ -2,7 +2,7 @@
 //
 // Elementwise ops and views will live inside a neighbour's kernel, so they cost little more than being there; other ops
 // cost a launch, the bytes they move and the arithmetic they do. Constants cost nothing: they are folded.
-// With `integer_units` products of 8 bit integers cost a quarter of those of floats, without four times as much.
+// With `integer_units` int8 GEMMs cost a quarter of those of floats, without four times as much.
 #pragma once
 
 #include "egraph/extract.h"

@@ -479,7 +479,7 @@ void KernelEmitter::store(const StmtNode& node) {
   line("atomicOr(" + word + ", " + operations_.encoded(buffer.dtype, stored) + " << " + shift + ");");
 }
 
-// The first index outside ends the run; what it was is told.
+// The first index outside ends the run; what it was is stored.
 void KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
   made_.has_faults = true;
@@ -493,8 +493,8 @@ void KernelEmitter::check(const StmtNode& node) {
     static_cast<void>(block("if (atomicExchange(&fault[0], 1u) == 0u)", [&]() -> Status {
       line("atomicStore(&fault[1], " + std::to_string(node.buffer.index) + "u);");
       line("atomicStore(&fault[2], " + std::to_string(node.dimension) + "u);");
-      const std::string told = wide ? operations_.cast(DType::I64, DType::I32, {}, at) : at;
-      line("atomicStore(&fault[3], bitcast<u32>(i32(" + told + ")));");
+      const std::string narrow = wide ? operations_.cast(DType::I64, DType::I32, {}, at) : at;
+      line("atomicStore(&fault[3], bitcast<u32>(i32(" + narrow + ")));");
       return {};
     }));
     if (!has_barriers_) line("return;");  // others wait for this thread, and loads after it have conditions

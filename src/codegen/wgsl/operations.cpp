@@ -57,12 +57,12 @@ std::string decimal(double value, int digits, const char* suffix) {
 // ---- types
 
 Status Operations::supports(DType dtype) const {
-  auto lacks = [dtype](const char* what) -> Status {
+  auto missing = [dtype](const char* what) -> Status {
     return failure(ErrorClass::Unsupported, std::string(name_of(dtype)) + " in a shader: " + what);
   };
   // Their functions look at bits, 64 of them.
   if (dtype == DType::F64 && !(features_.float64 && features_.int64))
-    return lacks("the adapter has no 64-bit floats");
+    return missing("the adapter has no 64-bit floats");
   return {};
 }
 

@@ -144,8 +144,9 @@ Result<Type> import_type(const TypeProto& proto, SymbolNames& symbols, std::stri
 }
 
 Status check_declared(const Type& inferred, const TypeProto& declared, std::string_view value_name) {
-  const auto clash = [&](const std::string& told, const std::string& found) {
-    return bad_model("value '" + std::string(value_name) + "' is declared as " + told + " but is " + found);
+  const auto clash = [&](const std::string& expected, const std::string& found) {
+    return bad_model("value '" + std::string(value_name) + "' is declared as " + expected + " but is " +
+                     found);
   };
   const TypeProto::Kind kind = kind_of(inferred);
   if (kind == TypeProto::Kind::Unset || declared.kind == TypeProto::Kind::Unset) return {};
@@ -156,9 +157,9 @@ Status check_declared(const Type& inferred, const TypeProto& declared, std::stri
   }
   if (declared.element_type != 0 && declared.element_type != onnx_code_of(inferred.dtype)) {
     const auto dtype = dtype_of_onnx_code(declared.element_type);
-    const std::string told =
+    const std::string expected =
         dtype ? std::string(name_of(*dtype)) : "element type " + std::to_string(declared.element_type);
-    return clash(told, inferred.to_string());
+    return clash(expected, inferred.to_string());
   }
   if (declared.has_shape && inferred.shape && shapes_clash(*inferred.shape, declared)) {
     return clash(std::string(name_of(inferred.dtype)) + shape_text(declared), inferred.to_string());

@@ -12,7 +12,7 @@ TEST(Match, variables_stand_for_expressions) {
   EXPECT_TRUE(matches(v(0) * 2 + v(1), v(5) * 2 + (v(6) + 1), bound));
   EXPECT_TRUE(same(bound.at(0), v(5)));
   EXPECT_TRUE(same(bound.at(1), v(6) + 1));
-  EXPECT_TRUE(matches(v(1), v(6) + 1, bound)) << "what is told stays so";
+  EXPECT_TRUE(matches(v(1), v(6) + 1, bound)) << "what is bound stays so";
   EXPECT_FALSE(matches(v(1), v(6), bound));
 }
 
