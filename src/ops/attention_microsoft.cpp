@@ -345,10 +345,10 @@ Status group_query_attention(FormulaContext& c) {
   Axis b = c.axis(form.batch, "b"), g = c.axis(groups, "g"), t = c.axis(form.keys, "t"),
        e = c.axis(form.size, "e");
   auto cache = [&](const char* name, const Buffer& fresh, const Expr& offset, const Buffer& old,
-                   bool rotate) {
+                   bool rotates) {
     Expr past = past_length(b), step = t - past;
     auto read = [&](Expr element) { return cast(type, fresh(b, step, offset + g * size + element)); };
-    Expr added = rotate ? rotated(read, b, step, e) : read(e);
+    Expr added = rotates ? rotated(read, b, step, e) : read(e);
     Expr zero = Expr::floating(type, 0);
     Expr kept = old.defined() ? cast(type, old.load_or(Expr::floating(old.dtype(), 0), {b, g, t, e})) : zero;
     Expr behind = old.defined() ? kept : zero;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "codegen/analysis.h"
@@ -87,6 +88,8 @@ class KernelEmitter {
                     const std::string& guard = "");  // an element, or a vector along lane_
   static std::string guarded(const std::string& position, const std::string& guard);
   bool is_cheap(const te::Expr& side);
+  static bool is_minimum(const te::ExprNode& node);
+  std::optional<std::string> bounded_float(const te::ExprNode& node);
   std::string chosen_without_branch(const te::ExprNode& node, const std::string& condition,
                                     const std::function<std::string(const te::Expr&)>& text_of);
   bool is_apart(const te::Expr& half) const;

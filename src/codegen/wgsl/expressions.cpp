@@ -116,20 +116,27 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   if (shifts && node.operands[1]->op == ExprOp::Const && node.operands[1]->int_value >= 0 &&
       node.operands[1]->int_value < bits_of(node.dtype))
     return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
-  // A bound that is a number, and neither of the zeros, needs no look for NaN: what is not beyond it stays.
-  const bool bounds = (node.op == ExprOp::Min || node.op == ExprOp::Max) && node.dtype == DType::F32 &&
-                      node.operands[1]->op == ExprOp::Const && std::isfinite(node.operands[1]->float_value) &&
-                      node.operands[1]->float_value != 0;
-  if (bounds) {
-    const std::string number = named(node.operands[0]), bound = value(node.operands[1]);
-    const char* beyond = node.op == ExprOp::Min ? " > " : " < ";
-    return "select(" + number + ", " + bound + ", " + number + beyond + bound + ")";
-  }
+  if (auto bounded = bounded_float(node)) return *bounded;
+  // What WGSL promises of a quotient ends at divisors of this size.
+  constexpr double kLargeDivisor = 0x1p126;
+  if (node.op == ExprOp::Div && node.dtype == DType::F32 &&
+      analysis_.lies_within(node.operands[1], -kLargeDivisor, kLargeDivisor))
+    return "(" + value(node.operands[0]) + " / " + value(node.operands[1]) + ")";
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));
   if (is_sum_of_halves(node)) return operations_.sum_of_halves(node.op, operands);
   return operations_.arithmetic(node.op, node.dtype, operands);
+}
+
+// A minimum with a positive number, or a maximum with a negative one.
+std::optional<std::string> KernelEmitter::bounded_float(const ExprNode& node) {
+  const bool least = node.op == ExprOp::Min, most = node.op == ExprOp::Max;
+  if (!(least || most) || node.dtype != DType::F32 || node.operands[1]->op != ExprOp::Const)
+    return std::nullopt;
+  const auto bound = static_cast<float>(node.operands[1]->float_value);
+  if (!std::isfinite(bound) || (least ? bound <= 0 : bound >= 0)) return std::nullopt;
+  return operations_.bounded(named(node.operands[0]), *node.operands[1]);
 }
 
 // Whether a compiler of shaders cannot see another operation on f16 behind it: it was rounded, or comes from memory that
@@ -489,12 +496,28 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
   return "select(" + otherwise + ", " + loaded + ", " + holds + ")";
 }
 
+// `a < b ? a : b`, or the like: compilers that know no NaN take it for min(a, b), which is a where b is NaN.
+bool KernelEmitter::is_minimum(const ExprNode& node) {
+  const ExprNode& condition = *node.operands[0];
+  if (te::kind_of(condition.op) != te::ExprKind::Compare || !is_float(node.dtype)) return false;
+  auto same = [](const Expr& a, const Expr& b) {
+    return a.address() == b.address() ||
+           (a->op == ExprOp::Const && b->op == ExprOp::Const && a->float_value == b->float_value);
+  };
+  const Expr &a = condition.operands[0], &b = condition.operands[1];
+  const Expr &chosen = node.operands[1], &otherwise = node.operands[2];
+  return (same(chosen, a) && same(otherwise, b)) || (same(chosen, b) && same(otherwise, a));
+}
+
 // Each side is computed only where it is chosen, when reading for it elsewhere could be outside.
 std::string KernelEmitter::select(const ExprNode& node) {
   const std::string condition = value(node.operands[0]);
   if (!analysis_.needs_guard(node, 1) && !analysis_.needs_guard(node, 2)) {
-    const std::string chosen = value(node.operands[1]), otherwise = value(node.operands[2]);
-    return "select(" + otherwise + ", " + chosen + ", " + condition + ")";
+    const std::string chosen = value(node.operands[1]);
+    const std::string otherwise = is_minimum(node) ? named(node.operands[2]) : value(node.operands[2]);
+    const std::string text = "select(" + otherwise + ", " + chosen + ", " + condition + ")";
+    if (!is_minimum(node)) return text;
+    return "select(" + text + ", " + otherwise + ", " + operations_.is_nan(node.dtype, otherwise) + ")";
   }
   if (is_cheap(node.operands[1]) && is_cheap(node.operands[2]))
     return chosen_without_branch(node, condition, [this](const Expr& side) { return value(side); });

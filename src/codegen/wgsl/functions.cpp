@@ -77,6 +77,12 @@ constexpr Function kFunctions[] = {
     {"is_inf_f32", "",
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
+    // Divisors above 2^126 have a subnormal reciprocal, which devices take for zero.
+    {"div_f32", "", R"(fn div_f32(a: f32, b: f32) -> f32 {
+  let scale = select(1.0f, 0.25f, abs(b) > 0x1p+126f);
+  return (a * scale) / (b * scale);
+}
+)"},
     {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
 )"},
     {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && !(x - x == x - x); }

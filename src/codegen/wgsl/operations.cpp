@@ -1,6 +1,7 @@
 #include "codegen/wgsl/operations.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -181,14 +182,27 @@ std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::
   return exact && bits_of(dtype) >= 16 ? made : rounded(dtype, {}, made);
 }
 
+std::string Operations::quotient(const std::string& type, std::span<const std::string> o) {
+  return type == "f32" ? call("div_f32", o) : "(" + o[0] + " / " + o[1] + ")";
+}
+
+// Floats beyond the bound, up to infinity, have consecutive bits, and NaN comes after them. A comparison of floats here would be
+// taken for a minimum or maximum that has no NaN.
+std::string Operations::bounded(const std::string& number, const te::ExprNode& bound) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(bound.float_value));
+  const std::uint32_t infinity = bound.float_value > 0 ? 0x7f800000U : 0xff800000U;
+  return "select(" + number + ", " + constant(bound) + ", (bitcast<u32>(" + number + ") - " + hex(bits + 1) +
+         ") < " + hex(infinity - bits) + ")";
+}
+
 std::string Operations::floating(ExprOp op, DType dtype, std::span<const std::string> o) {
   const std::string suffix = "_" + type(dtype);
   switch (op) {
     case ExprOp::Add:
     case ExprOp::Sub:
-    case ExprOp::Mul:
-    case ExprOp::Div: return "(" + o[0] + operator_text(op) + o[1] + ")";
-    case ExprOp::FloorDiv: return "floor(" + o[0] + " / " + o[1] + ")";
+    case ExprOp::Mul: return "(" + o[0] + operator_text(op) + o[1] + ")";
+    case ExprOp::Div: return quotient(type(dtype), o);
+    case ExprOp::FloorDiv: return "floor(" + quotient(type(dtype), o) + ")";
     case ExprOp::Rem: return call("rem" + suffix, o);
     case ExprOp::Mod: return call("mod" + suffix, o);
     case ExprOp::Min: return call("min" + suffix, o);

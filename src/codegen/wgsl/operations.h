@@ -52,6 +52,8 @@ class Operations {
     return vector_type(to) + "(" + value + ")";
   }
   std::string settled_vector(DType dtype, const std::string& value);
+  // An f32 brought down to a positive number, or up to a negative one; NaN stays.
+  std::string bounded(const std::string& number, const te::ExprNode& bound);
   std::string settled(DType dtype, const std::string& value);  // its NaN is the one NaN
   // Of an i64 given as a word: whether it lies outside 0 … bound - 1, where the bound is an i32.
   std::string is_outside(const std::string& index, const std::string& bound) const;
@@ -71,6 +73,7 @@ class Operations {
   std::string call(const std::string& function, std::span<const std::string> operands);
   std::string integer(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string boolean(te::ExprOp op, std::span<const std::string> operands);
+  std::string quotient(const std::string& type, std::span<const std::string> operands);
   std::string floating(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string rounded(DType dtype, te::CastMode mode, const std::string& value);
   std::string half(const std::string& single);  // an f32 rounded to f16

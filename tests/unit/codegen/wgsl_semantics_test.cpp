@@ -79,6 +79,29 @@ TEST_P(WgslSemantics, ArithmeticOnHalvesIsTheReferences) {
   expect_same_as_reference(std::move(operations));
 }
 
+// Compilers of shaders may take `x > c ? c : x` for a minimum that has no NaN, and a reciprocal that is subnormal for zero.
+TEST_P(WgslSemantics, ANanStaysOneBehindMinimaAndLargeDivisors) {
+  Operations operations({DType::F32, DType::F32});
+  const Expr x = operations.operand(0), y = operations.operand(1);
+  auto number = [](double value) { return Expr::floating(DType::F32, value); };
+  for (double bound : {89.0, 0.5, -0.5, -104.0}) {
+    const Expr c = number(bound);
+    operations.add("min of a constant", te::is_nan(te::min(x, c)));
+    operations.add("max of a constant", te::is_nan(te::max(x, c)));
+    operations.add("constant where it is less", te::is_nan(te::select(x > c, c, x)));
+    operations.add("constant where it is greater", te::is_nan(te::select(x < c, c, x)));
+  }
+  operations.add("lesser", te::is_nan(te::select(x < y, x, y)));
+  operations.add("greater", te::is_nan(te::select(x < y, y, x)));
+  operations.add("exp", te::is_nan(te::min(x - y, number(89)) * number(2)));
+  for (double large : {3e38, -2e38}) {
+    operations.add("nan over a large number", te::is_nan(x / number(large)));
+    operations.add("infinity over a large number", te::is_inf(x / number(large)));
+  }
+  operations.add("quotient of large numbers", te::cast(DType::I32, number(3e38) / te::max(x, number(3e38))));
+  expect_same_as_reference(std::move(operations));
+}
+
 TEST_P(WgslSemantics, DoublesAreRefusedWithTheReasonWhereThereAreNone) {
   if (features({}).float64) GTEST_SKIP() << "the adapter has them";
   Operations operations({DType::F32});
