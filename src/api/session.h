@@ -18,7 +18,7 @@ struct SessionOptions {
   std::vector<std::string> dims;  // "seq=128", to count costs with
   std::string precision = "f32";  // a name of compiler/precision.h
   std::int64_t max_memory = 0;  // 0: three quarters of what there is
-  std::vector<std::string> donated;  // inputs that the caller may give away; "*": all that a result extends
+  std::vector<std::string> donated;  // inputs that the caller may donate; "*": all that a result extends
 };
 
 // An input or output that is a tensor.
@@ -62,14 +62,14 @@ class ModelSession {
   };
   Status run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs);
 
-  // Results that are an input with more rows behind it, of inputs that may be given away.
+  // Results that append rows to an input, of inputs that may be donated.
   struct Extension {
     std::string input, output;
     std::size_t axis = 0;
   };
   const std::vector<Extension>& extensions() const;
 
-  // Some inputs are given away for the time of the call: dense memory of theirs, its dims counting all rows that there is
+  // Some inputs are donated for the time of the call: dense memory of theirs, its dims counting all rows that there is
   // room for, of which the first `length` are in use. The result that extends one is written there and comes back as a tensor of
   // all that memory; where there is no room it has memory of its own, and the donation is as it was.
   struct Donation {

@@ -33,11 +33,11 @@ void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::strin
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
   declare_target(syntax, session);
   declare_dim(syntax, flags.dims, "to count costs with");
-  syntax.push_back(
-      {"--donate", &flags.donated,
-       "input that its caller may give away, with room for the result that is it with more rows behind it; * "
-       "for all such inputs; repeatable",
-       "NAME"});
+  syntax.push_back({"--donate", &flags.donated,
+                    "input that its caller may donate, with room for the result that appends rows to it, "
+                    "such as a KV cache; * "
+                    "for all such inputs; repeatable",
+                    "NAME"});
   declare_forbid(syntax, session);
   declare_precision_flag(syntax, session);
   declare_steps(syntax, flags);

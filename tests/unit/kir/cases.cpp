@@ -70,7 +70,7 @@ struct Gemm {
   }
 };
 
-Case product(const std::string& file, Product shape) {
+Case gemm(const std::string& file, Gemm shape) {
   Case made;
   made.file = file;
   made.sizes = shape.sizes();
@@ -222,18 +222,18 @@ Case block_sum(std::size_t count) {
 }  // namespace
 
 const std::vector<Case>& cases() {
-  static const std::vector<Case> kCases = {product("gemm_register_tile", {9, 70, 13}),
-                                           product("gemm_register_tile", {8, 64, 16}),
-                                           product("gemm_amx", {33, 65, 64}),
-                                           product("gemm_amx", {32, 64, 32}),
+  static const std::vector<Case> kCases = {gemm("gemm_register_tile", {9, 70, 13}),
+                                           gemm("gemm_register_tile", {8, 64, 16}),
+                                           gemm("gemm_amx", {33, 65, 64}),
+                                           gemm("gemm_amx", {32, 64, 32}),
                                            int8_gemm("gemm_amx_i8", 33, 65, 128, 65, 4),
                                            int8_gemm("gemm_amx_i8", 32, 64, 64, 64, 4),
                                            int8_gemm("gemm_dot4_i8", 5, 48, 24, 16, 4),
                                            int8_gemm("gemm_mmla_i8", 6, 10, 24, 2, 8),
-                                           product("gemm_shared_tiles", {40, 37, 19}),
-                                           product("gemm_shared_tiles", {32, 64, 16}),
-                                           product("gemm_warp_specialised", {150, 50, 300}),
-                                           product("gemm_warp_specialised", {128, 128, 192}),
+                                           gemm("gemm_shared_tiles", {40, 37, 19}),
+                                           gemm("gemm_shared_tiles", {32, 64, 16}),
+                                           gemm("gemm_warp_specialised", {150, 50, 300}),
+                                           gemm("gemm_warp_specialised", {128, 128, 192}),
                                            normalise(5, 43),
                                            normalise(3, 16),
                                            softmax(5, 43),
