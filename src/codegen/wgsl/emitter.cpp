@@ -90,6 +90,7 @@ Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
     bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<" + space + "> " +
                  declaration + ";\n";
   };
+  made_.has_faults = has_checks(kernel_.body);  // of phases, too, whose loops are never entered: they bind the record
   if (made_.has_faults) bind("storage, read_write", "fault: array<atomic<u32>, 4>");
   if (!made_.sizes.empty()) {
     const std::size_t rows = (made_.sizes.size() + 3) / 4;
@@ -482,7 +483,6 @@ void KernelEmitter::store(const StmtNode& node) {
 // The first index outside ends the run; what it was is stored.
 void KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
-  made_.has_faults = true;
   const Expr& index = node.index.front();
   const std::string bound = size(kernel_.buffer(node.buffer).shape.at(node.dimension));
   const bool wide = !is_position(index);
