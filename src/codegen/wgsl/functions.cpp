@@ -77,10 +77,16 @@ constexpr Function kFunctions[] = {
     {"is_inf_f32", "",
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
-    // Divisors above 2^126 have a subnormal reciprocal, which devices take for zero.
+    // A quotient may be off by 2.5 ulp, and by anything where the divisor is above 2^126, whose reciprocal is subnormal. What remains
+    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is.
     {"div_f32", "", R"(fn div_f32(a: f32, b: f32) -> f32 {
   let scale = select(1.0f, 0.25f, abs(b) > 0x1p+126f);
-  return (a * scale) / (b * scale);
+  let dividend = a * scale;
+  let divisor = b * scale;
+  let quotient = dividend / divisor;
+  let nearest = fma(fma(-quotient, divisor, dividend), 1.0f / divisor, quotient);
+  let finite = (bitcast<u32>(nearest) & 0x7f800000u) != 0x7f800000u;
+  return select(quotient, nearest, finite && quotient != 0.0f);
 }
 )"},
     {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
