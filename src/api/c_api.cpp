@@ -5,8 +5,8 @@
 #include <new>
 #include <span>
 
-#include "api/session.h"
 #include "api/c_structs.h"
+#include "api/session.h"
 #include "support/error.h"
 #include "xyntra/xyntra.h"
 

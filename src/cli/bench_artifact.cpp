@@ -9,7 +9,7 @@
 #include "cli/terminal.h"
 #include "compiler/artifact.h"
 #include "compiler/declared_sizes.h"
-#include "report/caches.h"
+#include "report/kv_caches.h"
 #include "support/json.h"
 #include "support/text.h"
 
@@ -50,7 +50,7 @@ Result<ArtifactTimes> times_of(const LoadedArtifact& artifact, std::span<const D
   ArtifactTimes times;
   auto began = std::chrono::steady_clock::now();
   RunContext context(artifact.model.program, artifact.model.host, {threads, budget, {}});
-  XYNTRA_TRY(Caches caches, Caches::of(*artifact.model.program, inputs));
+  XYNTRA_TRY(KvCaches caches, KvCaches::of(*artifact.model.program, inputs));
   XYNTRA_TRY(auto results, caches.run(context, inputs));
   times.first_ms = elapsed_ms(began);
   times.arena_bytes = context.arena_bytes();

@@ -3,7 +3,7 @@
 //   present[b, h, t, d]        = past[b, h, t, d]      for t < T
 //   present[b, h, T + s, d]    = new[b, h, s, d]       for s < S
 //
-// A caller who gives the input's memory away, with room for what is to come, gets the result in the same memory: the first
+// A caller who donates the input's memory, with room for what is to come, gets the result in the same memory: the first
 // of these stages is left out. Rows of one head lie `room` places further apart than they are many, so both are laid out
 // with room along that axis, [0, 1, 2+(S + room), 3] and [0, 1, 2+(room), 3], which is the same memory; `room` is a
 // size that is bound when the program runs. No row of the input is ever written.

@@ -19,7 +19,7 @@
 //   Vector    all iterations at once, in the lanes of a vector: each statement runs for every lane before the next one
 //             does. The extent is a constant; no Vector loop stands inside another; loops inside have the same trip count
 //             in every lane; an If whose condition differs between lanes masks stores.
-//   Grid      independent work items: tasks of the CPU's pool, thread blocks of a GPU. Grid loops stand at the top of
+//   Grid      independent work items: tasks of the CPU's pool, workgroups or thread blocks of a GPU. Grid loops stand at the top of
 //             a kernel, nested perfectly. Several nests one after another are phases: a phase begins when the one
 //             before it has ended. A statement at the top outside any Grid loop is a phase of one work item.
 //   Thread    the threads of one work item, which run at the same time; constant extent, inside Grid only. A CPU has one.

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "report/caches.h"
+#include "report/kv_caches.h"
 
 namespace xyntra {
 namespace {
@@ -45,7 +45,7 @@ class Contestant {
   }
 
   Status warm_up(std::span<const std::vector<Datum>> inputs) {
-    XYNTRA_TRY(caches_, Caches::of(*program_, inputs.front()));
+    XYNTRA_TRY(caches_, KvCaches::of(*program_, inputs.front()));
     XYNTRA_TRY(measured_.outputs, caches_.run(context_, inputs.front()));
     for (Datum& output : measured_.outputs) XYNTRA_CHECK_OK(own(output));
     measured_.dispatches = counts_->dispatches;
@@ -131,7 +131,7 @@ class Contestant {
   std::shared_ptr<RunCounts> counts_;
   std::shared_ptr<const LaunchProgram> program_;
   RunContext context_;
-  Caches caches_;
+  KvCaches caches_;
   bool on_device_ = false;
   std::vector<std::vector<double>> group_times_;
   std::vector<double> shares_;

@@ -1,4 +1,4 @@
-// What the sizes of a program are in a run: those of its inputs.
+// Dynamic shapes: what the sizes of a program are in a run, which are those of its inputs.
 #pragma once
 
 #include "runtime/program.h"

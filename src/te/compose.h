@@ -4,7 +4,7 @@
 // the intermediate buffers vanish where that costs nothing:
 //   inline   a value computed element by element is computed where it is read;
 //            a reshape or transpose becomes arithmetic on the reader's index
-//   sink     what is done to a reduced value, element by element, becomes part of the reduction's `finish`,
+//   sink     what is done to a reduced value, element by element, becomes the reduction's epilogue (`finish`),
 //            also through reshapes and transposes, which become the place where it is stored
 // What stays between two stages is a Temporary: a schedule must find room for it on the chip. No operation is
 // left out, added or reordered, and values round where they did, so results keep their bits.

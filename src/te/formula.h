@@ -65,7 +65,7 @@ struct Stage {
   Expr body;                // MapReduce, Scatter
   Reducer reducer = Reducer::None;
   std::vector<VarId> reduction;  // MapReduce
-  Expr finish;  // MapReduce: applied to the reduced value (Expr::accumulator); may be null
+  Expr finish;  // MapReduce: the epilogue, applied to the reduced value (Expr::accumulator); may be null
   Combiner combiner = Combiner::Replace;  // Scatter
   Expr guard;  // Scatter: bool, skip the update where false; may be null
   VarId step;  // Scan

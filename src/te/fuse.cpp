@@ -252,7 +252,7 @@ class Fuser {
     return kept;
   }
 
-  // Rows of a table: only those that are looked up are made.
+  // Rows of an embedding or another table: only those that are looked up are made.
   bool is_looked_up(const Readers& readers) const {
     if (readers.loads.size() != 1 || !is_map(formula_.stages[readers.stages[0]])) return false;
     return std::ranges::any_of(index_of(*readers.loads[0]), reads_data);

@@ -1,4 +1,4 @@
-// A dimension: an integer, or an expression over named sizes that are known only at run time.
+// A dimension of a shape: an integer, or, in dynamic shapes, an expression over named sizes that are known only at run time.
 //
 // Expressions are kept as polynomials in canonical form, so that equality is a comparison:
 //   Dim n = Dim::symbol("n");

@@ -90,7 +90,8 @@ Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
     bindings_ += "@group(0) @binding(" + std::to_string(binding_count_++) + ") var<" + space + "> " +
                  declaration + ";\n";
   };
-  made_.has_faults = has_checks(kernel_.body);  // of phases, too, whose loops are never entered: they bind the record
+  made_.has_faults =
+      has_checks(kernel_.body);  // of phases, too, whose loops are never entered: they bind the record
   if (made_.has_faults) bind("storage, read_write", "fault: array<atomic<u32>, 4>");
   if (!made_.sizes.empty()) {
     const std::size_t rows = (made_.sizes.size() + 3) / 4;

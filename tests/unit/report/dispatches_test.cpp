@@ -8,8 +8,8 @@
 #include "frontends/onnx/tensor.h"
 #include "ir/text.h"
 #include "ops/infer.h"
-#include "report/caches.h"
 #include "report/figures.h"
+#include "report/kv_caches.h"
 
 namespace xyntra {
 namespace {
@@ -40,7 +40,7 @@ class Dispatches : public testing::Test {
     EXPECT_TRUE(model.has_value()) << model.error().to_string();
     auto counts = std::make_shared<RunCounts>();
     RunContext context(model->program, model->host, {1, nullptr, {}, counts}, model->driver);
-    auto caches = Caches::of(*model->program, inputs);
+    auto caches = KvCaches::of(*model->program, inputs);
     EXPECT_TRUE(caches.has_value()) << caches.error().to_string();
     auto results = caches->run(context, inputs);
     EXPECT_TRUE(results.has_value()) << results.error().to_string();

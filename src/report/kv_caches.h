@@ -5,10 +5,10 @@
 
 namespace xyntra {
 
-class Caches {
+class KvCaches {
  public:
   // With the rows that the inputs have; each run appends the same rows.
-  static Result<Caches> of(const LaunchProgram& program, std::span<const Datum> inputs);
+  static Result<KvCaches> of(const LaunchProgram& program, std::span<const Datum> inputs);
 
   // Their memory is as the last run left it.
   Result<std::vector<Datum>> run(RunContext& context, std::span<const Datum> inputs,

@@ -1,4 +1,4 @@
-#include "report/caches.h"
+#include "report/kv_caches.h"
 
 #include <algorithm>
 
@@ -20,8 +20,8 @@ SymbolBindings sizes_of(const LaunchProgram& program, std::span<const Datum> inp
 
 }  // namespace
 
-Result<Caches> Caches::of(const LaunchProgram& program, std::span<const Datum> inputs) {
-  Caches made;
+Result<KvCaches> KvCaches::of(const LaunchProgram& program, std::span<const Datum> inputs) {
+  KvCaches made;
   const SymbolBindings sizes = sizes_of(program, inputs);
   for (const ProgramExtension& one : program.extensions) {
     const auto position =
@@ -38,8 +38,8 @@ Result<Caches> Caches::of(const LaunchProgram& program, std::span<const Datum> i
   return made;
 }
 
-Result<std::vector<Datum>> Caches::run(RunContext& context, std::span<const Datum> inputs,
-                                       std::vector<LaunchTime>* times) {
+Result<std::vector<Datum>> KvCaches::run(RunContext& context, std::span<const Datum> inputs,
+                                         std::vector<LaunchTime>* times) {
   auto results = context.run(inputs, times, {}, donated_);
   for (DonatedInput& one : donated_) one.unchanged = true;
   return results;
