@@ -69,7 +69,8 @@ class TomlReader {
         const char* what = node.is_table() ? "unknown section '" : "unknown key '";
         // The place of the key itself, where toml++ knows it.
         const auto place = key.source().begin ? key.source().begin : node.source().begin;
-        fail(place, what + path + "'", suggestion(section, key.str()));
+        const std::vector<std::string> siblings = siblings_in(section);
+        fail(place, what + path + "'; known here: " + joined(siblings, ", "), nearest(key.str(), siblings));
       }
     }
   }
@@ -98,17 +99,24 @@ class TomlReader {
                                [&](const Setting& known) { return known.key.starts_with(path + "."); });
   }
 
-  std::string suggestion(const std::string& section, std::string_view name) const {
+  static std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+    const auto near = nearest_word(name, known);
+    return near ? "did you mean '" + *near + "'?" : "";
+  }
+
+  std::vector<std::string> siblings_in(const std::string& section) const {
     const std::string prefix = section.empty() ? "" : section + ".";
     std::vector<std::string> siblings;
     for (const Setting& known : settings_) {
       if (!known.key.starts_with(prefix)) continue;
       const std::string rest = known.key.substr(prefix.size());
       const std::string sibling = rest.substr(0, rest.find('.'));
-      if (siblings.empty() || siblings.back() != sibling) siblings.push_back(sibling);
+      if (std::ranges::find(siblings, sibling) == siblings.end()) siblings.push_back(sibling);
     }
-    if (const auto near = nearest_word(name, siblings)) return "did you mean '" + *near + "'?";
-    return "known here: " + joined(siblings, ", ");
+    if (section.empty()) {
+      for (const RecordKind& kind : record_kinds_) siblings.push_back(kind.key);
+    }
+    return siblings;
   }
 
   void read_records(const RecordKind& kind, const toml::node& node) {
@@ -132,11 +140,14 @@ class TomlReader {
     std::vector<std::string> known = kind.required;
     known.insert(known.end(), kind.optional.begin(), kind.optional.end());
     Record record{kind.key, {}, file_name_ + ":" + std::to_string(table.source().begin.line)};
+    bool misspelt = false;  // then what is missing may be just that
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (std::ranges::find(known, name) == known.end()) {
-        fail(node.source().begin, "unknown key '" + name + "' in [[" + kind.key + "]]",
-             "known here: " + joined(known, ", "));
+        misspelt = true;
+        fail(key.source().begin ? key.source().begin : node.source().begin,
+             "unknown key '" + name + "' in [[" + kind.key + "]]; known here: " + joined(known, ", "),
+             nearest(name, known));
       } else if (const auto* text = node.as_string()) {
         record.fields[name] = text->get();
       } else {
@@ -144,7 +155,7 @@ class TomlReader {
       }
     }
     for (const std::string& name : kind.required) {
-      if (!record.fields.contains(name))
+      if (!misspelt && !record.fields.contains(name))
         fail(table.source().begin, "'" + name + "' is missing in [[" + kind.key + "]]");
     }
     records_.push_back(std::move(record));

@@ -37,7 +37,12 @@ std::string Error::to_string() const {
   if (!op.empty()) text += (node.empty() ? "op " : " (") + shown_name(op) + (node.empty() ? "" : ")");
   if (!node.empty() || !op.empty()) text += ": ";
   text += printable(message);
-  if (!hint.empty()) text += "\n  hint: " + printable(hint);
+  // Lines of a hint stay lines: it is ours, and shows what a message has no room for.
+  const char* before = "\n  hint: ";
+  for (std::string_view line : split(hint, '\n')) {
+    if (!hint.empty()) text += before + printable(line);
+    before = "\n    ";
+  }
   return text;
 }
 

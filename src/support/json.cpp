@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/error.h"
+#include "support/utf8.h"
 
 namespace xyntra {
 
@@ -148,8 +149,40 @@ std::optional<double> Json::number() const {
   return std::nullopt;
 }
 
+namespace {
+
+// \u009b for what could do harm where JSON is shown; the library escapes C0 and leaves the rest. Such a character can
+// only be part of a text, since everything else of JSON is ASCII.
+std::string escaped_for_terminals(const std::string& json) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  out.reserve(json.size());
+  const auto append_unit = [&](char32_t unit) {
+    out += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) out += kHex[unit >> shift & 15];
+  };
+  std::string_view rest = json;
+  while (!rest.empty()) {
+    const auto character = first_character(rest);
+    const std::size_t size = character ? character->size : 1;
+    if (!character || character->code_point < 0x7f || !is_unsafe_to_show(character->code_point)) {
+      out += rest.substr(0, size);
+    } else if (const char32_t code = character->code_point; code > 0xffff) {
+      append_unit(0xd800 + ((code - 0x10000) >> 10));
+      append_unit(0xdc00 + ((code - 0x10000) & 0x3ff));
+    } else {
+      append_unit(code);
+    }
+    rest.remove_prefix(size);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string Json::dump(int indent) const {
-  return JsonLibrary::form_of(*this).dump(indent, ' ', false, JsonLibrary::Form::error_handler_t::replace);
+  return escaped_for_terminals(
+      JsonLibrary::form_of(*this).dump(indent, ' ', false, JsonLibrary::Form::error_handler_t::replace));
 }
 
 std::optional<Json> Json::parse(std::string_view text) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "support/utf8.h"
 
@@ -13,7 +12,6 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-// Characters that control a terminal, or make text look like something it is not.
 constexpr auto kUnsafe = std::to_array<CodePointRange>({
     {0x0000, 0x001f},    // C0 controls
     {0x007f, 0x009f},    // DEL, C1 controls
@@ -27,12 +25,6 @@ constexpr auto kUnsafe = std::to_array<CodePointRange>({
     {0xfff9, 0xfffb},    // interlinear annotation
     {0xe0000, 0xe007f},  // tags
 });
-
-bool is_unsafe(char32_t code_point) {
-  return std::ranges::any_of(kUnsafe, [code_point](const CodePointRange& range) {
-    return range.first <= code_point && code_point <= range.last;
-  });
-}
 
 std::string hex(std::uint32_t value, int digits) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -66,7 +58,7 @@ std::string escaped(std::string_view text, std::string_view also_escaped) {
       text.remove_prefix(1);
       continue;
     }
-    if (is_unsafe(character->code_point)) {
+    if (is_unsafe_to_show(character->code_point)) {
       append_escaped(out, character->code_point);
     } else {
       if (also_escaped.find(text.front()) != std::string_view::npos) out += '\\';
@@ -134,22 +126,34 @@ std::size_t unescape(std::string_view rest, std::string& out) {
   }
 }
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+// Insertions, deletions, substitutions and swaps of neighbours, letters alike in either case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      const auto same = [&](std::size_t k, std::size_t l) { return lower(a[k]) == lower(b[l]); };
+      cost[i][j] = std::min(
+          {cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (same(i - 1, j - 1) ? 0 : 1)});
+      if (i > 1 && j > 1 && same(i - 1, j - 2) && same(i - 2, j - 1))
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
     }
   }
-  return row.back();
+  return cost[a.size()][b.size()];
 }
 
 }  // namespace
+
+bool is_unsafe_to_show(char32_t code_point) {
+  return std::ranges::any_of(kUnsafe, [code_point](const CodePointRange& range) {
+    return range.first <= code_point && code_point <= range.last;
+  });
+}
 
 std::optional<Utf8Character> first_character(std::string_view text) {
   if (text.empty()) return std::nullopt;
@@ -238,11 +242,12 @@ std::string joined(std::span<const std::string> pieces, std::string_view separat
 }
 
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kLongestWord = 64;  // the distance is quadratic, and no name of ours is longer
+  constexpr std::size_t kLongestWord = 64;  // the distance is quadratic, and no name that is typed is longer
   if (word.size() > kLongestWord) return std::nullopt;
   std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 1) + 1;
   std::optional<std::string> best;
   for (const std::string& candidate : candidates) {
+    if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance >= best_distance) continue;
     best_distance = distance;

@@ -16,4 +16,7 @@ struct Utf8Character {
 // The character at the start of `text`, or nothing where the bytes there are not UTF-8 (or there are none).
 std::optional<Utf8Character> first_character(std::string_view text);
 
+// Characters that control a terminal, or make text look like something it is not: C0 and C1, bidi, zero width.
+bool is_unsafe_to_show(char32_t code_point);
+
 }  // namespace xyntra

@@ -69,13 +69,15 @@ TEST(Config, FilesAndFlagsOverride) {
 
 TEST(Config, ErrorsPointAtThePlace) {
   EXPECT_EQ(error_of("[limits]\nnodes = 5\nmax_memroy = 1\n"),
-            "usage: fusion.toml:3:1: unknown key 'limits.max_memroy'\n  hint: did you mean 'max_memory'?");
+            "usage: fusion.toml:3:1: unknown key 'limits.max_memroy'; known here: max_memory, timeout, "
+            "nodes\n  hint: did you mean 'max_memory'?");
   EXPECT_EQ(error_of("[limit]\nnodes = 5\n"),
-            "usage: fusion.toml:1:2: unknown section 'limit'\n  hint: did you mean 'limits'?");
+            "usage: fusion.toml:1:2: unknown section 'limit'; known here: limits, tolerance, run\n  hint: "
+            "did you mean 'limits'?");
   EXPECT_EQ(error_of("[tolerance.f32]\nrelative = 1\n"),
-            "usage: fusion.toml:1:12: unknown section 'tolerance.f32'\n  hint: known here: f16");
+            "usage: fusion.toml:1:12: unknown section 'tolerance.f32'; known here: f16");
   EXPECT_EQ(error_of("color = 5\n"),
-            "usage: fusion.toml:1:1: unknown key 'color'\n  hint: known here: limits, tolerance, run");
+            "usage: fusion.toml:1:1: unknown key 'color'; known here: limits, tolerance, run");
   EXPECT_EQ(error_of("limits = 5\n"),
             "usage: fusion.toml:1:10: 'limits' must be a section, but is an integer");
   EXPECT_EQ(error_of("[limits]\nnodes = \"5\"\n"),

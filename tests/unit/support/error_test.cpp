@@ -28,6 +28,13 @@ TEST(Error, NodesWithoutNameAndHints) {
   EXPECT_EQ(error.to_string(), "unsupported: op Foo: not yet\n  hint: use Bar");
 }
 
+TEST(Error, LinesOfAHintStayLines) {
+  Error error = usage_error("it is not exact").value();
+  error = std::move(error).with_hint("an instance of it:\nxir 1\n\x1b[31m");
+  EXPECT_EQ(error.to_string(),
+            "usage: it is not exact\n  hint: an instance of it:\n    xir 1\n    \\x1b[31m");
+}
+
 TEST(Error, HostileNamesAreEscapedAndCut) {
   Error error = bad_model("a\x1b[31m\n\xff").value();
   error = std::move(error).at_node("\x1b]0;x\x07\xe2\x80\xae", std::string(5000, 'A'));

@@ -24,6 +24,14 @@ TEST(Json, KeysStayInTheOrderInWhichTheyWereSet) {
   EXPECT_EQ(json.dump(-1), R"({"z":2,"a":{"k":7},"m":["x","y"]})");
 }
 
+TEST(Json, EscapesWhatATerminalWouldObey) {
+  // C0, DEL, C1, bidi, zero width, tags; the rest stays as it is.
+  EXPECT_EQ(Json("\x1b[31m\x7f\xc2\x9b \xe2\x80\xae \xef\xbb\xbf \xf3\xa0\x80\x81 größe").dump(-1),
+            R"("\u001b[31m\u007f\u009b \u202e \ufeff \udb40\udc01 größe")");
+  const Json json{{"\xc2\x9b", "\xe2\x80\xae\xf3\xa0\x80\x81"}};
+  EXPECT_EQ(Json::parse(json.dump(1)), json);
+}
+
 TEST(Json, ReadsWhatItWrites) {
   const Json json{{"low", INT64_MIN},      {"high", UINT64_MAX}, {"text", "\"\n\\"},
                   {"list", Json::array()}, {"none", Json()},     {"real", 0.1}};
