@@ -94,10 +94,9 @@ TEST_P(WgslSemantics, ANanStaysOneBehindMinimaAndLargeDivisors) {
   operations.add("lesser", te::is_nan(te::select(x < y, x, y)));
   operations.add("greater", te::is_nan(te::select(x < y, y, x)));
   operations.add("exp", te::is_nan(te::min(x - y, number(89)) * number(2)));
-  for (double large : {3e38, -2e38}) {
-    operations.add("nan over a large number", te::is_nan(x / number(large)));
-    operations.add("infinity over a large number", te::is_inf(x / number(large)));
-  }
+  const Expr large = te::max(te::abs(y), number(3e38));
+  operations.add("nan over a large number", te::is_nan(x / large));
+  operations.add("infinity over a large number", te::is_inf(x / large));
   operations.add("quotient of large numbers", te::cast(DType::I32, number(3e38) / te::max(x, number(3e38))));
   expect_same_as_reference(std::move(operations));
 }

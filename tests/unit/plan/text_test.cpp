@@ -159,7 +159,7 @@ TEST(LockText, ErrorsSayWhere) {
   EXPECT_EQ(error_of(kLock, "predicted_ns 812", "predicted_ns -1"),
             "line 30, column 16: a time cannot be negative");
   EXPECT_EQ(error_of(kLock, "arena 0", "arena 99999999999"),
-            "line 52, column 15: the number of a slot is too large");
+            "line 52, column 17: the number of a slot is too large");
   EXPECT_EQ(error_of(kLock, "flops [512*batch]", "flops [1, 2]"),
             "line 28, column 9: there is one size in these brackets");
 }
