@@ -45,9 +45,9 @@ Result<LevelContents> contents_of(const Artifact& artifact, const ArtifactLevel&
 
 std::string needs_of(const ArtifactLevel& level) {
   const std::string features = joined(level.features, " ");
-  return level.architecture + (!level.processor.empty() ? ", this kind of CPU only"
-                               : features.empty()       ? ""
-                                                        : ", " + features);
+  return level.architecture + (!level.cpu.empty() ? ", this kind of CPU only"
+                               : features.empty() ? ""
+                                                  : ", " + features);
 }
 
 std::string levels_table(const std::vector<LevelContents>& levels) {
@@ -58,7 +58,7 @@ std::string levels_table(const std::vector<LevelContents>& levels) {
     const MemoryPlan& memory = one.plan.memory;
     table.row({one.level->name + (one.here ? " *" : ""), printable(one.plan.target),
                std::to_string(one.kernels), std::to_string(one.host_calls),
-               std::to_string(memory.homes.size()), std::to_string(memory.slots.size()),
+               std::to_string(memory.assignments.size()), std::to_string(memory.slots.size()),
                human_bytes(static_cast<std::int64_t>(one.code_bytes)), needs_of(*one.level)});
   }
   return table.to_string(stdout_width());
@@ -92,7 +92,7 @@ Json levels_json(const std::vector<LevelContents>& levels) {
                     {"features", one.level->features},
                     {"kernels", one.kernels},
                     {"host_calls", one.host_calls},
-                    {"buffers", one.plan.memory.homes.size()},
+                    {"buffers", one.plan.memory.assignments.size()},
                     {"arena_slots", one.plan.memory.slots.size()},
                     {"code_bytes", one.code_bytes}});
   }
