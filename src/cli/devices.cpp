@@ -67,10 +67,10 @@ std::string with_hint(const Error& error) {
 // Why there is no adapter; empty when there is one.
 std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found) {
   if (!found) return with_hint(found.error());
-  return found->empty() ? "no WebGPU adapter: this machine has no Vulkan driver (Debian's "
-                          "mesa-vulkan-drivers has one that "
-                          "runs on the CPU)"
-                        : "";
+  if (!found->empty()) return "";
+  return "no WebGPU adapter: this machine has no Vulkan driver (type apt-get install mesa-vulkan-drivers for "
+         "one "
+         "that runs on the CPU)";
 }
 
 // What a backend can do here, and why not all of it.

@@ -56,7 +56,7 @@ struct CompiledKernels {
   std::vector<CompiledKernel> kernels;  // as given
 };
 
-// Unsupported where this build has no LLVM, or a kernel asks for what a CPU does not have.
+// Device where this build has no LLVM, Unsupported where a kernel asks for what a CPU does not have.
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
                                         const CodeOptions& options = {});
 
