@@ -1,6 +1,8 @@
 
 #include "cli/backends.h"
 
+#include "support/unknown_name.h"
+
 namespace xyntra {
 
 std::span<const Backend> all_backends() {
@@ -19,7 +21,8 @@ std::span<const Backend> all_backends() {
 void declare_backend(Flags& syntax, Session& session) {
   std::string names;
   for (const Backend& known : all_backends()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-  declare_setting(syntax, session, "--backend", "run.backend", "NAME", "where to run: " + names);
+  declare_setting(syntax, session, "--backend", "run.backend", "NAME",
+                  "where it runs: " + names + "; webgpu and cuda are wgsl and ptx");
 }
 
 void declare_portable(Flags& syntax, Session& session) {
@@ -59,14 +62,16 @@ Result<std::string> Session::backend() const {
     if (known.present) XYNTRA_CHECK_OK(check_shader_flags(*this, known.name));
     if (known.present) return std::string(known.name);
     return failure(Error{ErrorClass::Device,
-                         "the backend '" + wanted + "' is not part of this version",
+                         "the backend '" + std::string(known.name) + "' is not built yet",
                          {},
                          {},
                          {},
-                         "xyntra devices lists what is there",
+                         "xyntra devices lists what there is",
                          false});
   }
-  return usage_error("there is no backend '" + wanted + "'");
+  std::vector<std::string> names;
+  for (const Backend& known : all_backends()) names.emplace_back(known.name);
+  return failure(unknown_name("backend", wanted, names));
 }
 
 }  // namespace xyntra

@@ -18,12 +18,13 @@
 #include "compiler/wgsl_backend.h"
 #include "report/measure.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-constexpr std::size_t kInputSets = 4;  // used in turn, so that no run finds its inputs in the cache
+constexpr std::size_t kInputSets = 4;  // used one after another, so that no run finds its inputs in the cache
 constexpr std::size_t kOpsWidth = 44;
 constexpr double kPercentiles[] = {0.5, 0.95, 0.99};
 
@@ -37,8 +38,9 @@ struct BenchFlags {
 };
 
 struct Bench {
-  std::string backend;
+  Placement placement;
   SymbolBindings sizes;
+  std::vector<std::string> assumed;  // sizes that nobody gave
   int threads = 0;
   double plan_ms = 0;
   Ceilings ceilings;
@@ -56,10 +58,9 @@ std::string percent(double share) { return fixed(100 * share, 0) + "%"; }
 
 Result<std::vector<std::vector<Datum>>> input_sets(const Module& module, const BenchFlags& flags,
                                                    const Session& session,
-                                                   const std::shared_ptr<Budget>& budget,
-                                                   SymbolBindings& sizes) {
+                                                   const std::shared_ptr<Budget>& budget, Bench& bench) {
   InputRequest request = flags.inputs;
-  request.sizes = sizes;
+  request.sizes = bench.sizes;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
   std::vector<std::vector<Datum>> sets;
   const std::size_t count = request.files.empty() ? kInputSets : 1;
@@ -67,7 +68,8 @@ Result<std::vector<std::vector<Datum>>> input_sets(const Module& module, const B
     XYNTRA_TRY(BoundInputs bound, bind_inputs(module, request, budget));
     sets.emplace_back();
     for (BoundInput& input : bound.inputs) sets.back().push_back(std::move(input.datum));
-    sizes = bound.sizes;
+    bench.sizes = bound.sizes;
+    bench.assumed = bound.defaults;
   }
   return sets;
 }
@@ -148,14 +150,13 @@ std::vector<KernelLine> kernel_lines(const Bench& bench) {
 
 Json to_json(const BenchFlags& flags, const Bench& bench) {
   const Measured& plan = bench.measured.front();
-  Json json{
-      {"model", flags.model},
-      {"backend", bench.backend},
-      {"threads", bench.threads},
-      {"sizes", bench.sizes},
-      {"ceilings", {{"gflops", bench.ceilings.flops_per_ns}, {"gigabytes", bench.ceilings.bytes_per_ns}}},
-      {"plan_ms", bench.plan_ms},
-      {"fused", plan_json(plan)}};
+  Json json{{"model", flags.model}};
+  add_placement(json, bench.placement, bench.sizes);
+  json.update(
+      {{"threads", bench.threads},
+       {"ceilings", {{"gflops", bench.ceilings.flops_per_ns}, {"gigabytes", bench.ceilings.bytes_per_ns}}},
+       {"plan_ms", bench.plan_ms},
+       {"fused", plan_json(plan)}});
   if (bench.measured.size() > 1) {
     const Measured& unfused = bench.measured.back();
     const OutputDifference difference = difference_of(plan.outputs, unfused.outputs);
@@ -185,8 +186,8 @@ Json to_json(const BenchFlags& flags, const Bench& bench) {
 }
 
 std::string latency_table(const Bench& bench) {
-  using enum TextTable::Align;
-  TextTable table({Left, Right, Right, Right, Right, Right, Right, Right, Right, Right});
+  using enum Table::Align;
+  Table table({Left, Right, Right, Right, Right, Right, Right, Right, Right, Right});
   table.header(
       {"", "kernels", "bytes", "arena", "p50 ms", "p95 ms", "p99 ms", "fastest", "per second", "runs"});
   for (std::size_t i = 0; i < bench.measured.size(); ++i) {
@@ -200,7 +201,7 @@ std::string latency_table(const Bench& bench) {
     cells.push_back(std::to_string(plan.wall_ms.size()));
     table.row(std::move(cells));
   }
-  return table.to_string();
+  return table.to_string(stdout_width());
 }
 
 // Groups that share a kernel, as the layers of a model do, in one line: what they do and take together.
@@ -226,8 +227,8 @@ std::vector<KernelLine> merged(const std::vector<KernelLine>& lines) {
 }
 
 std::string kernels_table(const Bench& bench, std::size_t rows) {
-  using enum TextTable::Align;
-  TextTable table({Right, Right, Left, Left, Right, Right, Right, Right, Right});
+  using enum Table::Align;
+  Table table({Right, Right, Prose, Left, Right, Right, Right, Right, Right});
   table.header({"group", "times", "ops", "schedule", "ms", "share", "GFLOP/s", "GB/s", "of roofline"});
   const std::vector<KernelLine> lines = merged(kernel_lines(bench));
   double rest = 0;
@@ -246,22 +247,19 @@ std::string kernels_table(const Bench& bench, std::size_t rows) {
   }
   if (lines.size() > rows)
     table.row({"", "", std::to_string(lines.size() - rows) + " more (--rows N)", "", milliseconds(rest)});
-  return table.to_string();
+  return table.to_string(stdout_width());
 }
 
 std::string to_text(const BenchFlags& flags, const Bench& bench) {
   const Factors& factors = bench.factors;
-  std::string text = bold("model") + "     " + printable(flags.model) + "\n";
-  if (!bench.sizes.empty()) {
-    text += bold("sizes") + "    ";
-    for (const auto& [name, size] : bench.sizes) text += " " + printable(name) + "=" + std::to_string(size);
-    text += "\n";
-  }
-  text += bold("machine") + "   " + std::to_string(bench.threads) +
-          (bench.threads == 1 ? " thread" : " threads") + ": " + fixed(bench.ceilings.flops_per_ns, 1) +
-          " GFLOP/s, copies at " + fixed(bench.ceilings.bytes_per_ns, 1) + " GB/s (measured now)\n";
-  text += bold("compile") + "   plan " + milliseconds(bench.plan_ms) + " ms, code " +
-          milliseconds(bench.measured.front().compile_ms) + " ms\n\n";
+  std::string text = labelled("model", printable(flags.model)) + placement_text(bench.placement) +
+                     sizes_text(bench.sizes, bench.assumed);
+  text += labelled("machine", std::to_string(bench.threads) + (bench.threads == 1 ? " thread" : " threads") +
+                                  ": " + fixed(bench.ceilings.flops_per_ns, 1) + " GFLOP/s, copies at " +
+                                  fixed(bench.ceilings.bytes_per_ns, 1) + " GB/s (measured now)");
+  text += labelled("compile", "plan " + milliseconds(bench.plan_ms) + " ms, code " +
+                                  milliseconds(bench.measured.front().compile_ms) + " ms") +
+          "\n";
   text += latency_table(bench);
   if (bench.measured.size() > 1) {
     const OutputDifference difference =
@@ -271,9 +269,12 @@ std::string to_text(const BenchFlags& flags, const Bench& bench) {
             format_float(static_cast<float>(difference.absolute)) + " (" +
             format_float(static_cast<float>(difference.scaled)) + " of the largest)\n";
   }
-  text += "\n" + bold("roofline") + "  " + percent(factors.roofline()) + " of the floor of " +
-          milliseconds(factors.floor_ms) + " ms = fusion " + percent(factors.fusion) + " x codegen " +
-          percent(factors.codegen) + " x runtime " + percent(factors.runtime) + "\n\n";
+  text += "\n" +
+          labelled("roofline", percent(factors.roofline()) + " of the floor of " +
+                                   milliseconds(factors.floor_ms) + " ms = fusion " +
+                                   percent(factors.fusion) + " x codegen " + percent(factors.codegen) +
+                                   " x runtime " + percent(factors.runtime)) +
+          "\n";
   return text + kernels_table(bench, flags.rows);
 }
 
@@ -285,14 +286,12 @@ Result<Ceilings> ceilings_of(const std::string& backend, const std::string& whic
 }
 
 Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
-  std::string backend = session.flags["run.backend"].value;
-  if (backend.empty()) backend = "cpu";
-  if (backend == "webgpu") backend = "wgsl";
+  XYNTRA_TRY(Placement placement, placement_to_run(session));
+  const std::string& backend = placement.backend;
   if (backend != "cpu" && backend != "wgsl") {
     return usage_error("bench measures the backends cpu and wgsl; there is nothing to time in '" + backend +
                        "'");
   }
-  XYNTRA_CHECK_OK(check_shader_flags(session, backend));
   if (flags.measuring.runs == 0) return usage_error("--runs is 1 or more");
   if (!(flags.measuring.seconds >= 0) || !(flags.measuring.most_seconds >= 0))
     return usage_error("--seconds and --most-seconds are 0 or more");
@@ -303,18 +302,17 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
     return bench_artifact(flags.model, flags.inputs, flags.planning.dims, flags.measuring, session);
   const auto budget = session.budget();
   XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
-  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.planning, session));
+  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.planning, session, placement.target));
   const Module& module = planning.module;
   CompileOptions& options = planning.options;
   Bench bench;
-  bench.sizes = options.fusion.choose.nominal;
-  bench.backend = backend;
-  bench.threads = session.threads();
-  XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench.sizes));
-  options.fusion.choose.nominal = bench.sizes;
-  if (backend == "wgsl" && options.target->kind != TargetKind::WebGpu) {
-    XYNTRA_TRY(options.target, find_target("webgpu"));
+  for (const auto& [name, size] : planning.sizes) {
+    if (std::ranges::find(planning.assumed, name) == planning.assumed.end()) bench.sizes[name] = size;
   }
+  bench.placement = placement;
+  bench.threads = session.threads();
+  XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench));
+  options.fusion.choose.nominal = bench.sizes;
   const auto began = std::chrono::steady_clock::now();
   XYNTRA_TRY(const Plan fused, make_plan(module.graph, options));
   bench.plan_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
@@ -338,9 +336,14 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
     return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, shader_options(session))
                              : compile_for_cpu(plan, cpu);
   };
+  Progress progress("runs");
+  progress.show("compute and bandwidth of this machine");
   XYNTRA_TRY(bench.ceilings,
              ceilings_of(backend, shader_options(session).device, *options.target, bench.threads));
-  auto measured = measure(plans, inputs, compile, {bench.threads, budget, {}}, flags.measuring);
+  progress.show("machine code");
+  MeasureOptions measuring = flags.measuring;
+  measuring.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
+  auto measured = measure(plans, inputs, compile, {bench.threads, budget, {}}, measuring);
   if (!measured) return failure(std::move(measured).error().in_file(flags.model));
   bench.measured = std::move(*measured);
 
@@ -375,6 +378,10 @@ VerbAction declare_bench(Flags& syntax, Session& session) {
   syntax.push_back({"--rows", &flags->rows, "show only the N kernels that take longest (12)", "N"});
   syntax.push_back({"--alone", &flags->alone, "do not run the plan without fusion beside it"});
   declare_plan_flags(syntax, session, flags->planning);
+  // The unfused plan is measured beside the fused one: the flag is understood, to say so, and not offered.
+  for (Flag& flag : syntax) {
+    if (flag.names == "--no-fuse") flag.help.clear();
+  }
   declare_contract_flags(syntax, session);
   return [flags](Session& running) { return run_bench(*flags, running); };
 }

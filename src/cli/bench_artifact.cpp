@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/artifact.h"
 #include "compiler/declared_sizes.h"
@@ -55,8 +56,10 @@ Result<ArtifactTimes> times_of(const LoadedArtifact& artifact, std::span<const D
   times.first_ms = elapsed_ms(began);
   times.arena_bytes = context.arena_bytes();
   began = std::chrono::steady_clock::now();
+  Progress progress("runs");
   while (times.runs_ms.size() < measuring.runs || elapsed_ms(began) < 1e3 * measuring.seconds) {
     if (!times.runs_ms.empty() && elapsed_ms(began) >= 1e3 * measuring.most_seconds) break;
+    progress.show(times.runs_ms.size(), std::max(measuring.runs, times.runs_ms.size() + 1));
     results.clear();
     const auto run_began = std::chrono::steady_clock::now();
     XYNTRA_TRY(results, caches.run(context, inputs));
@@ -67,10 +70,8 @@ Result<ArtifactTimes> times_of(const LoadedArtifact& artifact, std::span<const D
   return times;
 }
 
-Json artifact_json(const std::string& path, const LoadedArtifact& artifact, const ArtifactTimes& times) {
-  return {{"model", path},
-          {"backend", "cpu"},
-          {"level", artifact.level->name},
+Json artifact_json(const LoadedArtifact& artifact, const ArtifactTimes& times) {
+  return {{"level", artifact.level->name},
           {"kernels", artifact.model.kernels},
           {"load_ms", times.load_ms},
           {"first_ms", times.first_ms},
@@ -86,19 +87,19 @@ Json artifact_json(const std::string& path, const LoadedArtifact& artifact, cons
           {"resident_bytes", times.resident_bytes}};
 }
 
-std::string artifact_report(const std::string& path, const LoadedArtifact& artifact,
-                            const ArtifactTimes& times) {
+std::string artifact_report(const LoadedArtifact& artifact, const ArtifactTimes& times) {
   auto bytes = [](std::size_t size) { return human_bytes(static_cast<std::int64_t>(size)); };
   auto ms = [](double value) { return format_float(static_cast<float>(std::round(value * 1e3) / 1e3)); };
-  return bold("model") + "     " + printable(path) + ": " + std::to_string(artifact.model.kernels) +
-         " kernels for " + artifact.level->name + "\n" + bold("start") + "     loaded in " +
-         ms(times.load_ms) + " ms, first run " + ms(times.first_ms) + " ms\n" + bold("latency") + "   p50 " +
-         ms(times.quantile(0.5)) + " ms, p95 " + ms(times.quantile(0.95)) + " ms, p99 " +
-         ms(times.quantile(0.99)) + " ms, fastest " + ms(times.runs_ms.front()) + " ms, " +
-         std::to_string(times.runs_ms.size()) + " runs\n" + bold("memory") + "    weights " +
-         human_bytes(weight_bytes(*artifact.model.program)) + ", arena " + human_bytes(times.arena_bytes) +
-         ", code " + bytes(artifact.model.code_bytes) + "; resident at most " +
-         human_bytes(times.resident_bytes) + "\n";
+  return labelled("start",
+                  "loaded in " + ms(times.load_ms) + " ms, first run " + ms(times.first_ms) + " ms") +
+         labelled("latency", "p50 " + ms(times.quantile(0.5)) + " ms, p95 " + ms(times.quantile(0.95)) +
+                                 " ms, p99 " + ms(times.quantile(0.99)) + " ms, fastest " +
+                                 ms(times.runs_ms.front()) + " ms, " + std::to_string(times.runs_ms.size()) +
+                                 " runs") +
+         labelled("memory", "weights " + human_bytes(weight_bytes(*artifact.model.program)) + ", arena " +
+                                human_bytes(times.arena_bytes) + ", code " +
+                                bytes(artifact.model.code_bytes) + "; resident at most " +
+                                human_bytes(times.resident_bytes));
 }
 
 }  // namespace
@@ -123,8 +124,18 @@ Result<ExitCode> bench_artifact(const std::string& path, const InputRequest& inp
   auto times = times_of(artifact, data, session.threads(), budget, measuring);
   if (!times) return failure(std::move(times).error().in_file(path));
   times->load_ms = load_ms;
-  session.out = session.json ? artifact_json(path, artifact, *times).dump(1) + "\n"
-                             : artifact_report(path, artifact, *times);
+  XYNTRA_TRY(const Placement placement, placement_of_level(artifact.level->name));
+  if (session.json) {
+    Json json{{"model", path}};
+    add_placement(json, placement, bound.sizes);
+    json.update(artifact_json(artifact, *times));
+    session.out = json.dump(1) + "\n";
+  } else {
+    session.out =
+        labelled("model", printable(path) + ": " + std::to_string(artifact.model.kernels) + " kernels") +
+        placement_text(placement) + sizes_text(bound.sizes, bound.defaults) +
+        artifact_report(artifact, *times);
+  }
   return ExitCode::Done;
 }
 

@@ -3,10 +3,14 @@
 #include "cli/user_cache.h"
 #include "cli/verb.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
+
+const std::vector<std::string> kActions = {"show", "list", "path", "clear"};
 
 struct CacheFlags {
   std::string action = "show";
@@ -29,12 +33,12 @@ void list_entries(const ObjectCache& cache, Session& session) {
     session.out = json.dump(1) + "\n";
     return;
   }
-  using Align = TextTable::Align;
-  TextTable table({Align::Left, Align::Right, Align::Right});
+  using enum Table::Align;
+  Table table({Name, Right, Right});
   table.header({"entry", "size", "not used for"});
   for (const ObjectCache::Entry& entry : cache.entries())
     table.row({printable(entry.name), human_bytes(entry.bytes), idle_text(entry.idle_seconds)});
-  session.out = table.to_string();
+  session.out = table.to_string(stdout_width());
 }
 
 void show_usage(const ObjectCache& cache, Session& session) {
@@ -72,10 +76,10 @@ Result<ExitCode> run_cache(const CacheFlags& flags, Session& session) {
     const ObjectCache::Usage before = cache.usage();
     cache.clear();
     session.out = session.json ? Json{{"cleared", before.entries}, {"bytes", before.bytes}}.dump(1) + "\n"
-                               : std::to_string(before.entries) + " entries thrown away, " +
+                               : std::to_string(before.entries) + " entries deleted, " +
                                      human_bytes(before.bytes) + "\n";
   } else {
-    return usage_error("xyntra cache takes list, clear, path or nothing, not '" + flags.action + "'");
+    return failure(unknown_name("action", flags.action, kActions));
   }
   return ExitCode::Done;
 }

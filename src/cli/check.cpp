@@ -1,4 +1,4 @@
-// xyntra check: everything a model needs that a backend lacks.
+// xyntra check: everything a model needs that a backend is missing.
 #include "cli/backends.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
@@ -10,6 +10,7 @@
 #include "compiler/wgsl_backend.h"
 #include "ops/infer.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -28,41 +29,39 @@ std::string places_text(const std::vector<std::string>& origins) {
   return text;
 }
 
-// What of a model a backend lacks: operators, or what its kernels would need.
-struct Lacks {
+// What a backend is missing for a model: operators, or what its kernels would need.
+struct MissingFeatures {
   Places operators, needs;
   bool none() const { return operators.empty() && needs.empty(); }
 };
 
-std::string places_table(const char* subject, const Places& lacking) {
-  TextTable table({TextTable::Align::Left, TextTable::Align::Right, TextTable::Align::Left});
+std::string places_table(const char* subject, const Places& missing) {
+  using enum Table::Align;
+  Table table({Prose, Right, Prose});
   table.header({subject, "nodes", "places"});
-  for (const auto& [what, origins] : lacking) {
+  for (const auto& [what, origins] : missing) {
     table.row({printable(what), std::to_string(origins.size()), places_text(origins)});
   }
-  return lacking.empty() ? "" : table.to_string();
+  return missing.empty() ? "" : table.to_string(stdout_width());
 }
 
-std::string report_text(const std::string& model, const std::string& backend, const GraphSummary& summary,
-                        const Lacks& lacking) {
+std::string report_text(const std::string& model, const std::string& placement, const GraphSummary& summary,
+                        const MissingFeatures& missing) {
   const std::string subject = printable(model) + ": " + std::to_string(summary.nodes) + " nodes, " +
-                              std::to_string(summary.ops.size()) + " operators; ";
-  if (lacking.none()) return subject + "'" + backend + "' has everything it needs\n";
-  return subject + "'" + backend + "' lacks " +
-         std::to_string(lacking.operators.size() + lacking.needs.size()) + "\n" +
-         places_table("operator", lacking.operators) + places_table("need", lacking.needs);
+                              std::to_string(summary.ops.size()) + " operators\n" + "on " + placement + ": ";
+  if (missing.none()) return subject + "everything it needs is there\n";
+  return subject + std::to_string(missing.operators.size() + missing.needs.size()) + " missing\n" +
+         places_table("operator", missing.operators) + places_table("need", missing.needs);
 }
 
-Json report_json(const std::string& model, const std::string& backend, const GraphSummary& summary,
-                 const Lacks& lacking) {
-  Json json{
-      {"model", model}, {"backend", backend}, {"graph", to_json(summary)}, {"supported", lacking.none()}};
-  json["lacking"] = Json::array();
-  for (const auto& [op, origins] : lacking.operators) {
-    json["lacking"].push_back({{"op", op}, {"nodes", origins.size()}, {"places", origins}});
+Json report_json(const GraphSummary& summary, const MissingFeatures& missing) {
+  Json json{{"graph", to_json(summary)}, {"supported", missing.none()}};
+  json["missing"] = Json::array();
+  for (const auto& [op, origins] : missing.operators) {
+    json["missing"].push_back({{"op", op}, {"nodes", origins.size()}, {"places", origins}});
   }
-  for (const auto& [need, origins] : lacking.needs) {
-    json["lacking"].push_back({{"need", need}, {"nodes", origins.size()}, {"places", origins}});
+  for (const auto& [need, origins] : missing.needs) {
+    json["missing"].push_back({{"need", need}, {"nodes", origins.size()}, {"places", origins}});
   }
   return json;
 }
@@ -80,21 +79,30 @@ struct CheckFlags {
 
 Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   const std::string& model = flags.model;
-  XYNTRA_TRY(const std::string backend, session.backend());
+  XYNTRA_TRY(const Placement placement, placement_to_run(session));
   XYNTRA_TRY(const Module module,
              load_model(model, {.keep_undefined_ops = true, .budget = session.budget()}));
-  Lacks lacking{undefined_ops(module.graph), {}};
-  if (lacking.operators.empty() && backend == "wgsl") {
-    XYNTRA_TRY(Planning planning, planning_for(module, flags.planning, session));
-    XYNTRA_TRY(planning.options.target, target_of_backend(backend));
-    auto needs = needs_of(planning, session);
-    if (!needs) return failure(std::move(needs).error().in_file(model));
-    lacking.needs = std::move(*needs);
+  MissingFeatures missing{undefined_ops(module.graph), {}};
+  SymbolBindings sizes;  // that were planned for
+  if (missing.operators.empty() && placement.target != nullptr) {
+    XYNTRA_TRY(Planning planning, planning_for(module, flags.planning, session, placement.target));
+    sizes = planning.sizes;
+    if (placement.backend == "wgsl") {
+      auto needs = needs_of(planning, session);
+      if (!needs) return failure(std::move(needs).error().in_file(model));
+      missing.needs = std::move(*needs);
+    }
   }
   const GraphSummary summary = summarize(module.graph);
-  session.out = session.json ? report_json(model, backend, summary, lacking).dump(2) + "\n"
-                             : report_text(model, backend, summary, lacking);
-  return lacking.none() ? ExitCode::Done : ExitCode::No;
+  if (session.json) {
+    Json json{{"model", model}};
+    add_placement(json, placement, sizes);
+    json.update(report_json(summary, missing));
+    session.out = json.dump(2) + "\n";
+  } else {
+    session.out = report_text(model, placement_phrase(placement, sizes), summary, missing);
+  }
+  return missing.none() ? ExitCode::Done : ExitCode::No;
 }
 
 }  // namespace

@@ -6,7 +6,11 @@
 
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "rewrite/user_rules.h"
+#include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 #include "types/settings.h"
 
 namespace xyntra {
@@ -30,32 +34,35 @@ constexpr Verb kVerbs[] = {
      "xyntra bench model.onnx --dim seq=128 --runs 100 --json",
      declare_bench, true},
     {"compile",
-     "write a model as an artifact that runs without the compiler: machine code, packed weights, plan",
+     "write a model as an artifact that runs without the compiler: machine code, prepacked weights, plan",
      "xyntra compile model.onnx\n"
      "xyntra compile model.onnx -o model.xyn --cpu generic,avx2,avx512 --dim seq=1..512\n"
      "xyntra run model.xyn\n"
      "xyntra compile model.onnx --backend wgsl --web model",
      declare_compile, true},
-    {"check", "list everything a model needs that a backend lacks; exit code 1 if there is any",
-     "xyntra check model.onnx --backend reference", declare_check, true},
+    {"check", "list everything a model needs that a backend is missing; exit code 1 if there is any",
+     "xyntra check model.onnx --backend wgsl", declare_check, true},
     {"export", "write a model as xir, dot, json or onnx",
      "xyntra export model.onnx --to xir\n"
      "xyntra export model.onnx --to onnx --output snapshot.onnx\n"
      "xyntra export model.onnx --stage fused --to dot | dot -Tsvg > groups.svg",
      declare_export, false},
-    {"explain", "show how a model is cut into kernels, and why; or why two of its nodes are not one kernel",
+    {"explain",
+     "show how a model is fused into kernels, and why; why two of its nodes are not one; what an artifact "
+     "holds",
      "xyntra explain model.onnx --target avx512 --dim seq=128\n"
      "xyntra explain model.onnx /encoder/MatMul /encoder/Softmax\n"
+     "xyntra explain model.xyn\n"
      "xyntra explain model.onnx --max-kernels 90 --no-fallback --json",
      declare_explain, true},
-    {"lock", "write the plan of a model to a file, for replaying it; or tell what changed between two",
+    {"lock", "write the plan of a model to a file, to replay it; or say what changed between two",
      "xyntra lock model.onnx -o model.lock --target avx512\n"
      "xyntra lock diff before.lock after.lock\n"
-     "xyntra run model.onnx --backend fused --lock model.lock",
+     "xyntra run model.onnx --lock model.lock",
      declare_lock, true},
     {"verify", "check that the plan of a model computes what the model computes, group by group and whole",
-     "xyntra verify model.onnx --plan --seed 7\n"
-     "xyntra verify model.onnx --plan --lock model.lock",
+     "xyntra verify model.onnx --seed 7\n"
+     "xyntra verify model.onnx --lock model.lock",
      declare_verify, true},
     {"conformance", "run ONNX's backend tests: passed, failed and skipped, with reasons",
      "xyntra conformance\n"
@@ -77,7 +84,7 @@ constexpr Verb kVerbs[] = {
      "xyntra kernel add.kir --simulate --dim N=100\n"
      "xyntra kernel add.kir --pass simplify --pass hoist --text",
      declare_kernel, true},
-    {"cache", "say what machine code is kept on disk, and where; list it, or throw it away",
+    {"cache", "say what machine code is kept on disk, and where; list it, or delete it",
      "xyntra cache\n"
      "xyntra cache list\n"
      "xyntra cache clear",
@@ -89,6 +96,13 @@ constexpr Verb kVerbs[] = {
 
 constexpr const char* kExamples =
     "xyntra run model.onnx\nxyntra check model.onnx\nxyntra export model.onnx --to xir";
+
+constexpr const char* kMore =
+    "xyntra VERB --help says more about a verb.\n"
+    "Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 internal error, 4 bad or unsupported model, 5 "
+    "device "
+    "or limit, 130 interrupted.\n"
+    "Lines are as wide as the terminal, or $COLUMNS; NO_COLOR and NO_PROGRESS turn colours and progress off.";
 
 CancelToken* interrupted_token = nullptr;  // what a signal handler may touch: one lock-free atomic
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -104,11 +118,41 @@ void install_interrupt_handler(CancelToken& token) {
   sigaction(SIGINT, &action, nullptr);
 }
 
+// Lines of a message, each wrapped to the width of the terminal.
 void print_error(const Error& error) {
+  constexpr std::size_t kIndent = 4;  // of wrapped lines
   std::string text = error.to_string();
   // "usage: " would say that a synopsis follows.
   if (error.error_class == ErrorClass::Usage) text = text.substr(text.find(": ") + 2);
-  write_stderr(red_on_stderr("error:") + " " + text + "\n");
+  constexpr std::string_view kPrefix = "error:";
+  text = std::string(kPrefix) + " " + text;
+  std::string out;
+  for (std::string_view line : split(text, '\n')) out += wrapped(line, stderr_width(), kIndent) + "\n";
+  write_stderr(red_on_stderr(kPrefix) + out.substr(kPrefix.size()));
+}
+
+// Under --json stdout is one object, whatever happens: who reads it need not know which stream to look at.
+Json error_json(const Error& error, ExitCode code) {
+  const auto text = [](const std::string& one) { return one.empty() ? Json() : Json(one); };
+  std::string error_class = name_of(error.error_class);
+  std::ranges::replace(error_class, ' ', '_');
+  Json json{{"class", error_class},     {"message", error.message}, {"file", text(error.file)},
+            {"node", text(error.node)}, {"op", text(error.op)},     {"hint", text(error.hint)}};
+  return {{"error", std::move(json)}, {"exit_code", static_cast<int>(code)}};
+}
+
+ExitCode report(const Error& error, bool json, ExitCode code) {
+  if (json) {
+    write_stdout(error_json(error, code).dump(1) + "\n");
+  } else {
+    print_error(error);
+  }
+  return code;
+}
+ExitCode report(const Error& error, bool json) { return report(error, json, exit_code_of(error)); }
+
+Error error_of(ErrorClass error_class, std::string message, std::string hint = "") {
+  return {error_class, std::move(message), {}, {}, {}, std::move(hint), false};
 }
 
 std::string examples_text(const char* examples) {
@@ -118,7 +162,10 @@ std::string examples_text(const char* examples) {
 }
 
 void declare_shared_flags(Flags& syntax, Session& session, bool has_json) {
-  if (has_json) syntax.push_back({"--json", &session.json, "print one JSON object"});
+  if (has_json)
+    syntax.push_back({"--json", &session.json,
+                      "print one JSON object; where it fails, on stdout too: {\"error\": {\"class\", "
+                      "\"message\", \"file\", \"node\", \"hint\"}, \"exit_code\": N}"});
   syntax.push_back(
       {"--config", &session.config_path, "settings; else $XYNTRA_CONFIG, else ./fusion.toml", "FILE"});
   declare_setting(syntax, session, "--max-memory", "limits.max_memory", "BYTES",
@@ -132,6 +179,10 @@ Status load_settings(Session& session) {
   for (const auto& [setting, flag] : session.flags) {
     if (!flag.value.empty()) XYNTRA_CHECK_OK(session.config->set_flag(setting, flag.value, flag.flag));
   }
+  // A rule or pattern that is wrong is wrong for every verb, not only for those that rewrite.
+  XYNTRA_TRY(RewriteOptions rewrite, rewrite_options_of(*session.config));
+  session.rewrite = std::make_shared<const RewriteOptions>(std::move(rewrite));
+  XYNTRA_CHECK_OK(user_patterns_of(*session.config));
   return {};
 }
 
@@ -141,23 +192,16 @@ std::optional<Error> check_verb(std::span<const std::string> arguments) {
   std::vector<std::string> names;
   for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
   if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return std::nullopt;
-  Error error;
-  error.error_class = ErrorClass::Usage;
-  error.message = "there is no verb '" + arguments[0] + "'";
-  const auto nearest = nearest_word(arguments[0], names);
-  error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra --help lists them";
-  return error;
+  return unknown_name("verb", arguments[0], names);
 }
 
 ExitCode finish(Session& session, const Result<ExitCode>& result) {
   if (session.cancel->cancelled()) {
+    if (session.json) return report(error_of(ErrorClass::Limit, "interrupted"), true, ExitCode::Interrupted);
     write_stderr("interrupted\n");
     return ExitCode::Interrupted;
   }
-  if (!result) {
-    print_error(result.error());
-    return exit_code_of(result.error());
-  }
+  if (!result) return report(result.error(), session.json);
   if (!write_stdout(session.out)) {
     write_stderr("error: cannot write to standard output\n");
     return ExitCode::Device;
@@ -166,21 +210,18 @@ ExitCode finish(Session& session, const Result<ExitCode>& result) {
 }
 
 ExitCode run_verb(Session& session, const VerbAction& action) {
+  constexpr const char* kBug = "this is a bug; please report it";
   try {
     const Status loaded = load_settings(session);
     if (!loaded) return finish(session, failure(loaded.error()));
     return finish(session, action(session));
   } catch (const InternalError& error) {
-    print_error(
-        Error{ErrorClass::Internal, error.message(), {}, {}, {}, "this is a bug; please report it", true});
+    return report(error_of(ErrorClass::Internal, error.message(), kBug), session.json);
   } catch (const std::bad_alloc&) {
-    print_error(Error{ErrorClass::Limit, "out of memory", {}, {}, {}, {}, true});
-    return ExitCode::Device;
+    return report(error_of(ErrorClass::Limit, "out of memory"), session.json);
   } catch (const std::exception& error) {
-    print_error(
-        Error{ErrorClass::Internal, error.what(), {}, {}, {}, "this is a bug; please report it", true});
+    return report(error_of(ErrorClass::Internal, error.what(), kBug), session.json);
   }
-  return ExitCode::Internal;
 }
 
 }  // namespace
@@ -217,14 +258,13 @@ void declare_switch(Flags& syntax, Session& session, const char* flag, const cha
 
 int run_command_line(std::span<const std::string> arguments) {
   Session session;
+  // Wrong arguments are answered in the form that was asked for, too.
+  const bool json = std::ranges::find(arguments, "--json") != arguments.end();
   if (arguments.empty()) {
-    print_error(Error{ErrorClass::Usage, "a verb is missing", {}, {}, {}, "xyntra --help lists them", false});
-    return static_cast<int>(ExitCode::Usage);
+    const Error missing = error_of(ErrorClass::Usage, "a verb is missing", "xyntra --help lists them");
+    return static_cast<int>(report(missing, json));
   }
-  if (const auto error = check_verb(arguments)) {
-    print_error(*error);
-    return static_cast<int>(ExitCode::Usage);
-  }
+  if (const auto error = check_verb(arguments)) return static_cast<int>(report(*error, json));
   std::vector<VerbSyntax> verbs;
   std::vector<VerbAction> actions;
   for (const Verb& verb : kVerbs) {
@@ -234,11 +274,8 @@ int run_command_line(std::span<const std::string> arguments) {
     declare_shared_flags(syntax.flags, session, verb.has_json);
   }
   const Result<ParsedCommand> parsed = parse_command(
-      verbs, "xyntra VERB --help says more about a verb.\n\n" + examples_text(kExamples), arguments);
-  if (!parsed) {
-    print_error(parsed.error());
-    return static_cast<int>(ExitCode::Usage);
-  }
+      verbs, wrapped(kMore, stdout_width()) + "\n\n" + examples_text(kExamples), arguments, stdout_width());
+  if (!parsed) return static_cast<int>(report(parsed.error(), json));
   if (!parsed->verb) return static_cast<int>(write_stdout(parsed->text) ? ExitCode::Done : ExitCode::Device);
   install_interrupt_handler(*session.cancel);
   return static_cast<int>(run_verb(session, actions[*parsed->verb]));

@@ -11,6 +11,7 @@
 #include "compiler/web_folder.h"
 #include "report/explain.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -24,27 +25,32 @@ struct CompileFlags {
   PlanFlags plan;
 };
 
+// What costs were counted for.
+struct Planned {
+  Placement placement;
+  SymbolBindings sizes;
+  std::vector<std::string> assumed;  // sizes that nobody gave
+};
+
 std::string default_artifact(const std::string& model) {
   const std::size_t dot = model.rfind('.');
   return (dot == std::string::npos ? model : model.substr(0, dot)) + ".xyn";
 }
 
 std::string levels_table(const ArtifactFigures& figures) {
-  using Align = TextTable::Align;
-  TextTable table({Align::Left, Align::Right, Align::Right, Align::Right});
-  table.header({"level", "kernels", "host calls", "code"});
+  using Align = Table::Align;
+  Table table({Align::Left, Align::Right, Align::Right, Align::Right});
+  table.header({"target", "kernels", "host calls", "code"});
   for (const ArtifactFigures::Level& level : figures.levels) {
     table.row({level.name, std::to_string(level.kernels), std::to_string(level.host_calls),
                human_bytes(static_cast<std::int64_t>(level.code_bytes))});
   }
-  return table.to_string();
+  return table.to_string(stdout_width());
 }
 
-Json figures_json(const std::string& output, const ArtifactFigures& figures) {
-  Json json{{"artifact", output},
-            {"constants", figures.constants},
-            {"weight_bytes", figures.weight_bytes},
-            {"levels", Json::array()}};
+Json figures_json(const ArtifactFigures& figures) {
+  Json json{
+      {"constants", figures.constants}, {"weight_bytes", figures.weight_bytes}, {"levels", Json::array()}};
   for (const ArtifactFigures::Level& level : figures.levels) {
     json["levels"].push_back({{"name", level.name},
                               {"kernels", level.kernels},
@@ -58,39 +64,42 @@ Json figures_json(const std::string& output, const ArtifactFigures& figures) {
 std::string advice(const ArtifactFigures& figures) {
   const bool open = std::ranges::any_of(figures.levels, &ArtifactFigures::Level::sizes_decide);
   if (!open) return "";
-  return "\nsizes decide branches of this model, which run on the host: --dim NAME=SIZE..SIZE fixes a size "
-         "and makes "
-         "kernels of what follows\n";
+  return "\nsizes decide branches of this model, which run on the host: --dim NAME=SIZE..SIZE fixes a size\n"
+         "and makes kernels of what follows\n";
 }
 
 Result<ExitCode> compile_for_web(const CompileFlags& flags, const Module& module, WebOptions options,
-                                 Session& session) {
+                                 const Planned& planned, Session& session) {
   options.threads = session.threads();
+  Progress progress("");
+  progress.show("shaders");
   auto written = write_web_folder(module, flags.web, options);
   if (!written) return failure(std::move(written).error().in_file(flags.model));
   if (session.json) {
-    session.out = Json{{"folder", flags.web},
-                       {"kernels", written->kernels},
-                       {"launches", written->launches},
-                       {"constants", written->constants},
-                       {"weight_bytes", written->weight_bytes},
-                       {"shader_bytes", written->shader_bytes}}
-                      .dump(1) +
-                  "\n";
+    Json json{{"folder", flags.web}};
+    add_placement(json, planned.placement, planned.sizes);
+    json.update({{"kernels", written->kernels},
+                 {"launches", written->launches},
+                 {"constants", written->constants},
+                 {"weight_bytes", written->weight_bytes},
+                 {"shader_bytes", written->shader_bytes}});
+    session.out = json.dump(1) + "\n";
     return ExitCode::Done;
   }
   session.out = printable(flags.web) + ": " + std::to_string(written->kernels) + " shaders of " +
                 human_bytes(static_cast<std::int64_t>(written->shader_bytes)) + " for " +
                 std::to_string(written->launches) + " launches, " + std::to_string(written->constants) +
-                " constants of " + human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n";
+                " constants of " + human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n" +
+                placement_text(planned.placement) + sizes_text(planned.sizes, planned.assumed);
   return ExitCode::Done;
 }
 
-// Which of the two it is to be: --backend says what for, --web where to.
-Result<bool> is_for_web(const CompileFlags& flags, Session& session) {
-  const bool named = !session.flags["run.backend"].value.empty();
+// --backend says what it is compiled for, --web where to; an artifact's levels have a target each.
+Result<Placement> placement_to_compile(const CompileFlags& flags, const Session& session) {
+  const bool named = session.config->origin("run.backend").kind != Origin::Kind::Default;
+  const bool targeted = session.config->origin("plan.target").kind == Origin::Kind::Flag;
   XYNTRA_TRY(const std::string backend,
-             named ? session.backend() : Result<std::string>(flags.web.empty() ? "cpu" : "wgsl"));
+             named || flags.web.empty() ? session.backend() : Result<std::string>("wgsl"));
   if (backend != "cpu" && backend != "wgsl")
     return usage_error("models are compiled for the backends cpu and wgsl, not for " + backend);
   if (backend == "wgsl" && flags.web.empty())
@@ -98,23 +107,30 @@ Result<bool> is_for_web(const CompileFlags& flags, Session& session) {
   if (backend == "cpu" && !flags.web.empty()) return usage_error("--web is for --backend wgsl");
   if (!flags.web.empty() && !flags.output.empty())
     return usage_error("--web says where to write; --output is for artifacts");
-  return !flags.web.empty();
+  if (backend == "wgsl" && targeted) return placement_to_plan(session);
+  if (targeted) return usage_error("an artifact's targets follow from --cpu; --target is for --web");
+  XYNTRA_TRY(const Target* target, target_of_backend(backend));
+  return Placement{backend, target};
 }
 
 Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
-  XYNTRA_TRY(const bool for_web, is_for_web(flags, session));
-  if (!for_web && !session.flags["plan.target"].value.empty())
-    return usage_error("an artifact's targets follow from --cpu; --target is for --web");
+  XYNTRA_TRY(const Placement placement, placement_to_compile(flags, session));
   const auto budget = session.budget();
   XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
   ArtifactOptions options;
   XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, flags.plan.dims, "--dim "));
   options.ranges = std::move(declared.ranges);
-  XYNTRA_TRY(options.compile, compile_options(flags.plan, session, std::move(declared.sizes)));
-  if (for_web && !session.flags["plan.target"].value.empty() &&
-      options.compile.target->kind != TargetKind::WebGpu)
-    return usage_error("--web is for targets of WebGPU: webgpu, webgpu_software");
-  if (for_web) return compile_for_web(flags, module, {options.compile, options.ranges, 0}, session);
+  SymbolRanges ranges = module.symbols;
+  for (const auto& [name, range] : options.ranges) ranges[name] = range;
+  Planned planned{placement, {}, {}};
+  XYNTRA_TRY(planned.sizes, with_default_sizes(module.graph, ranges, declared.sizes, budget.get()));
+  for (const auto& [name, size] : planned.sizes) {
+    if (!declared.sizes.contains(name)) planned.assumed.push_back(name);
+  }
+  XYNTRA_TRY(options.compile, compile_options(flags.plan, session, placement.target,
+                                              nominal_within(ranges, declared.sizes, planned.sizes)));
+  if (placement.backend == "wgsl")
+    return compile_for_web(flags, module, {options.compile, options.ranges, 0}, planned, session);
   options.cpus.clear();
   for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);
   options.threads = session.threads();
@@ -123,14 +139,21 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   options.notes = [&module](const Plan& plan, const CompileOptions& made_with) {
     return explain_notes(module.graph, plan, made_with);
   };
+  Progress progress("");
+  options.progress = [&progress](const std::string& phase) { progress.show(phase); };
   const std::string output = flags.output.empty() ? default_artifact(flags.model) : flags.output;
   auto written = write_artifact(module, output, options);
   if (!written) return failure(std::move(written).error().in_file(flags.model));
-  session.out = session.json
-                    ? figures_json(output, *written).dump(1) + "\n"
-                    : printable(output) + ": " + std::to_string(written->constants) + " constants of " +
-                          human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n\n" +
-                          levels_table(*written) + advice(*written);
+  if (session.json) {
+    Json json{{"artifact", output}, {"backend", placement.backend}, {"sizes", planned.sizes}};
+    json.update(figures_json(*written));
+    session.out = json.dump(1) + "\n";
+  } else {
+    session.out = printable(output) + ": " + std::to_string(written->constants) + " constants of " +
+                  human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n" +
+                  placement_text({placement.backend, nullptr}) + sizes_text(planned.sizes, planned.assumed) +
+                  "\n" + levels_table(*written) + advice(*written);
+  }
   return ExitCode::Done;
 }
 

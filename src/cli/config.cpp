@@ -1,6 +1,8 @@
 // xyntra config: the settings in effect, and where each came from.
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -34,14 +36,15 @@ Result<ExitCode> print_config(Session& session) {
     session.out = json.dump(2) + "\n";
     return ExitCode::Done;
   }
-  TextTable table(
-      {TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  using enum Table::Align;
+  Table table({Left, Name, Name, Prose});
   table.header({"setting", "value", "from", "what it is"});
   for (const Config::Entry& entry : config.entries()) {
     table.row(
         {entry.setting.key, printable(entry.shown), printable(entry.origin.to_string()), entry.setting.help});
   }
-  session.out = "file: " + (config.file() ? printable(*config.file()) : "none") + "\n" + table.to_string();
+  session.out = "file: " + (config.file() ? printable(*config.file()) : "none") + "\n" +
+                table.to_string(stdout_width());
   return ExitCode::Done;
 }
 

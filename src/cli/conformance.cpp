@@ -9,6 +9,7 @@
 #include "compiler/model_runner.h"
 #include "rewrite/user_rules.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 #include "verify/conformance.h"
 
@@ -57,7 +58,8 @@ Result<ConformanceSample> sample_of(const std::string& text) {
 
 std::string results_text(const std::vector<ConformanceResult>& results, std::size_t passed,
                          std::size_t failed, std::size_t skipped) {
-  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  using enum Table::Align;
+  Table table({Left, Left, Prose});
   for (const ConformanceResult& result : results) {
     if (result.status == Outcome::Passed) continue;
     const std::string_view reason = result.reason;
@@ -66,11 +68,12 @@ std::string results_text(const std::vector<ConformanceResult>& results, std::siz
   }
   const std::string counts = std::to_string(passed) + " passed, " + std::to_string(failed) + " failed, " +
                              std::to_string(skipped) + " skipped\n";
-  return table.to_string() + counts;
+  return table.to_string(stdout_width()) + counts;
 }
 
 Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
-  XYNTRA_TRY(const std::string backend, session.backend());
+  XYNTRA_TRY(const Placement placement, placement_to_run(session));
+  const std::string& backend = placement.backend;
   std::string folder = flags.folder;
   if (folder.empty()) {
     XYNTRA_TRY(folder, default_folder());
@@ -79,13 +82,10 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   ConformanceOptions options;
   options.backend = backend;
   options.shaders = shader_options(session);
-  if (flags.rewrite) {
-    XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
-  }
+  if (flags.rewrite) options.rewrite = *session.rewrite;
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
   if (runs_plans(backend)) {
-    XYNTRA_TRY(options.plan, compile_options(flags.plan, session));
-    XYNTRA_TRY(options.plan.target, target_for(backend, session));
+    XYNTRA_TRY(options.plan, compile_options(flags.plan, session, placement.target));
   }
   options.filter = flags.filter;
   XYNTRA_TRY(options.sample, sample_of(flags.sample));

@@ -1,7 +1,9 @@
 // xyntra explain: how a model is cut into kernels, and why.
 #include "report/explain.h"
+#include "cli/explain_artifact.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
+#include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "report/why.h"
 #include "support/json.h"
@@ -18,34 +20,32 @@ struct ExplainFlags {
   PlanFlags plan;
 };
 
-std::string heading(const ExplainFlags& flags, const CompileOptions& options, const Plan& plan,
-                    const PlanFigures& figures) {
-  std::string text = bold("model") + "   " + printable(flags.model) + "\n" + bold("target") + "  " +
-                     std::string(options.target->name) + ": " + std::string(options.target->summary) + "\n";
-  if (const std::string sizes = sizes_line(figures); !sizes.empty())
-    text += bold("sizes") + "   " + sizes + "\n";
-  if (const std::string assumed = assumptions_line(plan); !assumed.empty())
-    text += bold("equal") + "   " + assumed + "\n";
-  if (const std::string donated = donated_line(plan); !donated.empty())
-    text += bold("donated") + " " + donated + "\n";
-  if (const std::string numerics = numerics_line(plan); !numerics.empty())
-    text += bold("numeric") + " " + numerics + "\n";
-  return text + bold("found") + "   " + recognised_line(figures) + "\n";
+std::string heading(const ExplainFlags& flags, const Placement& placement, const Plan& plan,
+                    const PlanFigures& figures, std::vector<std::string> assumed) {
+  std::erase_if(assumed, [&](const std::string& name) { return !figures.sizes.contains(name); });
+  std::string text = labelled("model", printable(flags.model)) + placement_text(placement) +
+                     sizes_text(figures.sizes, assumed);
+  if (const std::string equal = assumptions_line(plan); !equal.empty()) text += labelled("equal", equal);
+  if (const std::string donated = donated_line(plan); !donated.empty()) text += labelled("donated", donated);
+  if (const std::string numerics = numerics_line(plan); !numerics.empty()) text += labelled("numeric", numerics);
+  return text + labelled("found", recognised_line(figures));
 }
 
 Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, const Plan& plan,
-                              const CompileOptions& options, Session& session) {
+                              const CompileOptions& options, const Placement& placement,
+                              const std::vector<std::string>& assumed, Session& session) {
   XYNTRA_TRY(const PlanFigures figures, figures_of(module.graph, plan, options));
   XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(plan, figures, session));
   if (session.json) {
-    Json json{{"model", flags.model}};
+    Json json{{"model", flags.model}, {"backend", placement.backend}};
     json.update(plan_json(plan, figures));
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
     session.out = json.dump(1) + "\n";
   } else {
-    session.out =
-        heading(flags, options, plan, figures) + "\n" + groups_table(plan, figures, flags.rows) + "\n";
-    if (const std::string layouts = layouts_table(plan); !layouts.empty()) session.out += layouts + "\n";
+    session.out = heading(flags, placement, plan, figures, assumed) + "\n" +
+                  groups_table(plan, figures, flags.rows, stdout_width()) + "\n";
+    if (const std::string layouts = layouts_table(plan, stdout_width()); !layouts.empty())
+      session.out += layouts + "\n";
     session.out += totals_table(figures) + broken_text(broken);
   }
   return broken.empty() ? ExitCode::Done : ExitCode::No;
@@ -54,7 +54,7 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
 Result<ExitCode> explain_two(const ExplainFlags& flags, const Module& module, const Plan& plan,
                              const CompileOptions& options, Session& session) {
   XYNTRA_TRY(const Why why, why_not_one(module.graph, plan, options, flags.from, flags.to));
-  session.out = session.json ? why_json(plan, why).dump(1) + "\n" : why_text(plan, why);
+  session.out = session.json ? why_json(plan, why).dump(1) + "\n" : why_text(plan, why, stdout_width());
   return ExitCode::Done;
 }
 
@@ -62,11 +62,18 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
   if (flags.from.empty() != flags.to.empty()) {
     return usage_error("two nodes are needed, or none: xyntra explain MODEL A B");
   }
+  if (is_artifact(flags.model)) {
+    if (!flags.from.empty() || !flags.lock.empty() || !flags.plan.dump_after.empty())
+      return usage_error("an artifact has its plan in it: xyntra explain " + flags.model +
+                         " takes no nodes, no --lock and no --dump-after");
+    return explain_artifact(flags.model, session);
+  }
   PipelineLog log;
   log.dump_after = flags.plan.dump_after;
   if (!log.dump_after.empty()) XYNTRA_CHECK_OK(find_step(log.dump_after));
   XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.plan, session));
+  XYNTRA_TRY(Placement placement, placement_to_plan(session));
+  XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;
   CompileOptions& options = planning.options;
   Plan plan;
@@ -77,12 +84,13 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
       return usage_error("a lock is replayed without steps: --dump-after shows none");
     XYNTRA_TRY(plan, load_lock_file(flags.lock, module, lock_options(options, session)));
     XYNTRA_TRY(options.target, find_target(plan.target));
+    if (placement.target != options.target) placement = placement_of(*options.target);
   }
   if (!log.dump_after.empty()) {
     session.out = log.dump;
     return ExitCode::Done;
   }
-  return flags.from.empty() ? explain_plan(flags, module, plan, options, session)
+  return flags.from.empty() ? explain_plan(flags, module, plan, options, placement, planning.assumed, session)
                             : explain_two(flags, module, plan, options, session);
 }
 
@@ -90,11 +98,12 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
 
 VerbAction declare_explain(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ExplainFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"A", &flags->from, "a node or value, by the model's own name"});
   syntax.push_back({"B", &flags->to, "another one: why are the two not one kernel?"});
   syntax.push_back({"--lock", &flags->lock, "the plan of this lock", "FILE"});
   syntax.push_back({"--rows", &flags->rows, "show only the first N groups", "N"});
+  declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);
   declare_contract_flags(syntax, session);
   syntax.push_back({"--dump-after", &flags->plan.dump_after,

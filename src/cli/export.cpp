@@ -16,6 +16,7 @@
 #include "support/file.h"
 #include "support/json.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -33,12 +34,9 @@ constexpr const char* kExportFormats[] = {"xir", "dot", "json", "onnx", "formula
 constexpr const char* kStages[] = {"import", "rewritten", "fused", "kernels", "code"};
 
 Status check_choice(std::span<const char* const> choices, const std::string& given, const char* what) {
-  std::vector<std::string> names(choices.begin(), choices.end());
+  const std::vector<std::string> names(choices.begin(), choices.end());
   if (std::ranges::find(names, given) != names.end()) return {};
-  const std::string last = names.back();
-  names.pop_back();
-  return usage_error("there is no " + std::string(what) + " '" + given + "': it is " + joined(names, ", ") +
-                     " or " + last);
+  return failure(unknown_name(what, given, names));
 }
 
 Status check_flags(const ExportFlags& flags) {
@@ -107,7 +105,8 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
   XYNTRA_TRY(Module read,
              load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
-  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
+  XYNTRA_TRY(const Placement placement, placement_to_plan(session));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;
   const CompileOptions& options = planning.options;
   Plan plan;
@@ -149,6 +148,7 @@ VerbAction declare_export(Flags& syntax, Session& session) {
        "STAGE", Flag::Defaulted});
   syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
   syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});
+  declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);
   declare_portable(syntax, session);
   return [flags](Session& running) { return export_model(*flags, running); };

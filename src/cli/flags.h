@@ -23,19 +23,19 @@ struct Flag {
     Optional,
     Required,
     Defaulted
-  };  // Defaulted: the help tells the default
+  };  // Defaulted: the help says the default
   using enum Presence;
   struct Range {
     double low, high;
   };
 
-  std::string names;  // "-o,--output"; without dashes an argument told by its place, such as MODEL
+  std::string names;  // "-o,--output"; without dashes an argument known by its place, such as MODEL
   Target target;
-  std::string help;
+  std::string help;  // empty: left out of --help
   std::string type_name = {};  // of the value, in the help: FILE, N
   Presence presence = Optional;
   std::optional<Range> range = {};  // of a number
-  int most = 1;  // values of a vector told by place; one with dashes takes one each time it is given
+  int most = 1;  // values of a vector known by place; one with dashes takes one each time it is given
 };
 
 using Flags = std::vector<Flag>;
@@ -52,8 +52,8 @@ struct ParsedCommand {
   std::string text;  // where there is none: the help or the version, to be printed
 };
 
-// Usage error with a hint where the arguments are wrong.
+// Usage error with a hint where the arguments are wrong. Help is at most `width` columns wide.
 Result<ParsedCommand> parse_command(std::span<const VerbSyntax> verbs, const std::string& footer,
-                                    std::span<const std::string> arguments);
+                                    std::span<const std::string> arguments, std::size_t width);
 
 }  // namespace xyntra

@@ -14,25 +14,16 @@
 namespace xyntra {
 namespace {
 
-// Sizes nobody gave: one along the first axis, which is the batch, and enough to see something along the others.
-constexpr std::int64_t kDefaultBatch = 1;
-constexpr std::int64_t kDefaultSize = 32;
-
 class InputBinder {
  public:
   InputBinder(const Module& module, const InputRequest& request, std::shared_ptr<Budget> budget)
       : graph_(module.graph), ranges_(module.symbols), request_(request), budget_(std::move(budget)) {}
 
   Result<BoundInputs> bind() {
-    for (ValueId id : graph_.inputs) {
-      const Type& type = graph_.value(id).type;
-      if (!type.shape) continue;
-      for (const Dim& dim : *type.shape) dim.collect_symbols(symbols_);
-    }
     bound_.sizes = request_.sizes;
     for (const std::string& shape : request_.shapes) XYNTRA_CHECK_OK(read_shape(shape));
     for (const std::string& file : request_.files) XYNTRA_CHECK_OK(read_file(file));
-    choose_defaults();
+    XYNTRA_CHECK_OK(choose_defaults());
     for (const auto& [name, value] : bound_.sizes) {
       const auto range = ranges_.find(name);
       if (range != ranges_.end()) XYNTRA_CHECK_OK(check_range(name, value, range->second));
@@ -156,22 +147,13 @@ class InputBinder {
   }
 
   // ---- What nobody gave
-  void choose_defaults() {
-    std::set<std::string> first_axis;
-    for (ValueId id : graph_.inputs) {
-      const Type& type = graph_.value(id).type;
-      if (!type.shape || type.shape->empty() || !type.shape->front().is_symbol()) continue;
-      std::vector<std::string> name;
-      type.shape->front().collect_symbols(name);
-      first_axis.insert(name.front());
+  Status choose_defaults() {
+    XYNTRA_TRY(SymbolBindings sizes, with_default_sizes(graph_, ranges_, bound_.sizes, budget_.get()));
+    for (const auto& [name, size] : sizes) {
+      if (!bound_.sizes.contains(name)) bound_.defaults.push_back(name);
     }
-    for (const std::string& symbol : symbols_) {
-      std::int64_t size = first_axis.contains(symbol) ? kDefaultBatch : kDefaultSize;
-      if (const auto range = ranges_.find(symbol); range != ranges_.end()) {
-        size = std::clamp(size, range->second.low, range->second.high);
-      }
-      if (bound_.sizes.emplace(symbol, size).second) bound_.defaults.push_back(symbol);
-    }
+    bound_.sizes = std::move(sizes);
+    return {};
   }
 
   Status add_input(ValueId id) {
@@ -212,7 +194,6 @@ class InputBinder {
   const SymbolRanges& ranges_;
   const InputRequest& request_;
   std::shared_ptr<Budget> budget_;
-  std::vector<std::string> symbols_;
   std::map<ValueId, Dims> shapes_;
   std::map<ValueId, BoundInput> given_;
   BoundInputs bound_;

@@ -1,4 +1,4 @@
-// The inputs of one run: read from files where given, made up otherwise, with every symbolic size bound.
+// The inputs of one run: read from files where given, random otherwise, with every symbolic size bound.
 #pragma once
 
 #include <map>

@@ -7,6 +7,7 @@
 #include "support/file.h"
 #include "support/json.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -30,8 +31,11 @@ Result<kir::Kernel> passed(kir::Kernel kernel, const std::vector<std::string>& n
   for (const std::string& name : names) {
     const Pass* pass = std::find_if(std::begin(kPasses), std::end(kPasses),
                                     [&name](const Pass& known) { return name == known.name; });
-    if (pass == std::end(kPasses))
-      return usage_error("there is no pass '" + name + "': simplify, unroll, hoist");
+    if (pass == std::end(kPasses)) {
+      std::vector<std::string> known;
+      for (const Pass& one : kPasses) known.emplace_back(one.name);
+      return failure(unknown_name("pass", name, known));
+    }
     kernel = pass->run(kernel);
   }
   return kernel;

@@ -25,7 +25,8 @@ std::string default_path(const std::string& model) {
 Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
   const std::string& path = flags.arguments[0];
   XYNTRA_TRY(Module read, load_model(path, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
+  XYNTRA_TRY(const Placement placement, placement_to_plan(session));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;
   const CompileOptions& options = planning.options;
   auto made = make_lock(module, options);
@@ -45,9 +46,11 @@ Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
                     {"sha256", sha256_hex(std::string_view(made->text))},
                     {"bytes", made->text.size()},
                     {"model", plan.model_hash},
+                    {"backend", placement.backend},
                     {"target", plan.target},
                     {"target_hash", plan.target_hash},
                     {"configuration", plan.configuration_hash},
+                    {"sizes", planning.sizes},
                     {"nodes", plan.graph.node_count()},
                     {"rules", plan.certificate.size()},
                     {"groups", plan.groups.size()},
@@ -56,8 +59,9 @@ Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
     return ExitCode::Done;
   }
   session.out = printable(output) + ": " + std::to_string(plan.graph.node_count()) + " nodes in " +
-                std::to_string(plan.groups.size()) + " groups for " + plan.target + ", " +
-                human_bytes(static_cast<std::int64_t>(made->text.size())) + "\n";
+                std::to_string(plan.groups.size()) + " groups, " +
+                human_bytes(static_cast<std::int64_t>(made->text.size())) + "\n" + placement_text(placement) +
+                sizes_text(planning.sizes, planning.assumed);
   return ExitCode::Done;
 }
 
@@ -72,7 +76,7 @@ Result<ExitCode> compare_locks(const std::string& before, const std::string& aft
     session.out = json.dump(1) + "\n";
   } else {
     for (const LockChange& change : changes)
-      session.out += std::string(name_of(change.kind)) + ": " + change.text + "\n";
+      session.out += std::string(name_of(change.kind)) + ": " + printable(change.text) + "\n";
     if (changes.empty()) session.out = "no difference\n";
   }
   return changes.empty() ? ExitCode::Done : ExitCode::No;
@@ -95,6 +99,7 @@ VerbAction declare_lock(Flags& syntax, Session& session) {
       {"MODEL", &flags->arguments, "a .onnx or .xir file; or: diff LOCK LOCK", "", Flag::Required, {}, 3});
   syntax.push_back(
       {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .lock", "FILE"});
+  declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);
   declare_contract_flags(syntax, session);
   return [flags](Session& running) { return run_lock(*flags, running); };

@@ -1,9 +1,12 @@
 // xyntra ops: the operators, from the one table that defines them.
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "ir/text_literals.h"
 #include "ops/op.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -48,14 +51,7 @@ Result<ExitCode> list_ops(const std::string& name, Session& session) {
     if (name.empty() || op.name == name) ops.push_back(&op);
   }
   if (ops.empty()) {
-    const auto nearest = nearest_word(name, names);
-    return failure(Error{ErrorClass::Usage,
-                         "there is no operator '" + name + "'",
-                         {},
-                         {},
-                         {},
-                         nearest ? "did you mean '" + *nearest + "'?" : "xyntra ops lists them",
-                         false});
+    return failure(unknown_name("operator", name, names, "xyntra ops"));
   }
   if (session.json) {
     Json json{{"count", ops.size()}, {"ops", Json::array()}};
@@ -63,13 +59,14 @@ Result<ExitCode> list_ops(const std::string& name, Session& session) {
     session.out = json.dump(1) + "\n";
     return ExitCode::Done;
   }
-  TextTable table(
-      {TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  using enum Table::Align;
+  Table table({Left, Left, Prose, Prose});
   table.header({"operator", "by", "signature", "attributes"});
   for (const OpDef* op : ops) {
     table.row({op->name, op->formula != nullptr ? "formula" : "host", op->signature, attributes_text(*op)});
   }
-  session.out = table.to_string() + (name.empty() ? std::to_string(ops.size()) + " operators\n" : "");
+  session.out =
+      table.to_string(stdout_width()) + (name.empty() ? std::to_string(ops.size()) + " operators\n" : "");
   return ExitCode::Done;
 }
 

@@ -1,39 +1,39 @@
 // xyntra passes: the steps from a model to its plan.
 #include "cli/plan_flags.h"
+#include "cli/terminal.h"
 #include "compiler/model_file.h"
 #include "report/explain.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-using Align = TextTable::Align;
+using Align = Table::Align;
 struct PassesFlags {
   std::string model;
   PlanFlags plan;
 };
 
 Json to_json(const PipelineStep& step, bool on) {
-  Json json{{"name", step.name}, {"on", on}, {"summary", step.summary}};
-  json["when_off"] = step.when_off == nullptr ? Json() : Json(step.when_off);
-  return json;
+  return {{"name", step.name}, {"on", on}, {"summary", step.summary}, {"when_off", step.when_off}};
 }
 
 void list_steps(const CompileOptions& options, Session& session) {
-  TextTable table({Align::Left, Align::Left, Align::Left, Align::Left});
+  Table table({Align::Left, Align::Left, Align::Prose, Align::Prose});
   table.header({"step", "on", "what it does", "without it (--no-STEP)"});
   Json json{{"passes", Json::array()}};
   for (const PipelineStep& step : pipeline_steps()) {
     const bool on = step.is_on(options);
-    table.row({step.name, on ? "yes" : "no", step.summary, step.when_off == nullptr ? "-" : step.when_off});
+    table.row({step.name, on ? "yes" : "no", step.summary, step.when_off});
     json["passes"].push_back(to_json(step, on));
   }
-  session.out = session.json ? json.dump(2) + "\n" : table.to_string();
+  session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());
 }
 
 void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
-  TextTable table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
+  Table table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
   table.header({"step", "on", "nodes", "groups", "time"});
   table.row({"import", "yes", std::to_string(nodes), "-"});
   Json json{{"nodes", nodes}, {"passes", Json::array()}};
@@ -44,17 +44,19 @@ void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
     entry.update({{"nodes", record.nodes}, {"groups", record.groups}, {"time_ns", record.time.count()}});
     json["passes"].push_back(std::move(entry));
   }
-  session.out = session.json ? json.dump(2) + "\n" : table.to_string();
+  session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());
 }
 
 Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
   if (flags.model.empty()) {
-    XYNTRA_TRY(const CompileOptions options, compile_options(flags.plan, session));
+    XYNTRA_TRY(const Placement placement, placement_to_plan(session));
+    XYNTRA_TRY(const CompileOptions options, compile_options(flags.plan, session, placement.target));
     list_steps(options, session);
     return ExitCode::Done;
   }
   XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
-  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session));
+  XYNTRA_TRY(const Placement placement, placement_to_plan(session));
+  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   PipelineLog log;
   XYNTRA_CHECK_OK(make_plan(planning.module.graph, planning.options, &log));
   list_records(log, planning.module.graph.node_count(), session);
@@ -66,6 +68,7 @@ Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
 VerbAction declare_passes(Flags& syntax, Session& session) {
   auto flags = std::make_shared<PassesFlags>();
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file: what each step did to it"});
+  declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return passes(*flags, running); };
 }

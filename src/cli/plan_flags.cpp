@@ -1,10 +1,12 @@
 #include "cli/plan_flags.h"
 
+#include "cli/terminal.h"
 #include "compiler/declared_sizes.h"
 #include "compiler/model_runner.h"
 #include "report/contract.h"
 #include "report/patterns.h"
 #include "rewrite/user_rules.h"
+#include "support/text.h"
 
 namespace xyntra {
 namespace {
@@ -15,12 +17,130 @@ Result<const Target*> target_of(const Session& session) {
   return find_target(name);
 }
 
-bool is_given(const Session& session, const char* setting) {
-  const auto flag = session.flags.find(setting);
-  return flag != session.flags.end() && !flag->second.value.empty();
+// By a flag, a variable or fusion.toml.
+bool is_set(const Session& session, const char* setting) {
+  return session.config->origin(setting).kind != Origin::Kind::Default;
+}
+bool is_flag(const Session& session, const char* setting) {
+  return session.config->origin(setting).kind == Origin::Kind::Flag;
+}
+
+std::string_view backend_of(const Target& target) {
+  switch (target.kind) {
+    case TargetKind::Cpu: return "cpu";
+    case TargetKind::WebGpu: return "wgsl";
+    case TargetKind::Gpu: return "ptx";
+  }
+  return "";
+}
+
+std::string names_of(TargetKind kind) {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) {
+    if (target.kind == kind) names.emplace_back(target.name);
+  }
+  return joined(names, ", ");
+}
+
+// fused and sim interpret plans for any target.
+Status check_fits(const std::string& backend, const Target& target) {
+  if (backend == "wgsl" && target.kind != TargetKind::WebGpu)
+    return usage_error("the backend wgsl is for the targets " + names_of(TargetKind::WebGpu) + ", not for " +
+                       std::string(target.name));
+  if (backend == "cpu" && target.kind != TargetKind::Cpu)
+    return usage_error("the backend cpu is for the targets " + names_of(TargetKind::Cpu) + ", not for " +
+                       std::string(target.name));
+  return {};
+}
+
+std::string sizes_words(const SymbolBindings& sizes) {
+  std::vector<std::string> words;
+  for (const auto& [name, size] : sizes) words.push_back(printable(name) + "=" + std::to_string(size));
+  return joined(words, " ");
 }
 
 }  // namespace
+
+Result<Placement> placement_to_run(const Session& session) {
+  Placement placement;
+  XYNTRA_TRY(placement.backend, session.backend());
+  const std::string& backend = placement.backend;
+  if (!runs_plans(backend)) return placement;
+  if (!is_set(session, "plan.target")) {
+    XYNTRA_TRY(placement.target, target_of_backend(backend));
+    return placement;
+  }
+  XYNTRA_TRY(placement.target, target_of(session));
+  XYNTRA_CHECK_OK(check_fits(backend, *placement.target));
+  if (backend == "cpu" && !runs_on_host(*placement.target)) {
+    Error error;
+    error.error_class = ErrorClass::Usage;
+    error.message = "this CPU cannot run machine code for the target " + std::string(placement.target->name) +
+                    ", which " + session.config->origin("plan.target").to_string() + " names";
+    error.hint = "the backends fused and sim interpret plans for any target: --backend sim";
+    return failure(std::move(error));
+  }
+  return placement;
+}
+
+Result<Placement> placement_to_plan(const Session& session) {
+  Placement placement;
+  XYNTRA_TRY(placement.target, target_of(session));
+  placement.backend = backend_of(*placement.target);
+  if (!is_set(session, "run.backend")) return placement;
+  // Only who names a target may plan for a backend that is not built yet.
+  if (!is_flag(session, "run.backend") && is_set(session, "plan.target")) return placement;
+  XYNTRA_TRY(const std::string backend, session.backend());
+  if (!runs_plans(backend)) {
+    if (!is_flag(session, "run.backend")) return placement;
+    return usage_error("the backend " + backend + " runs a model as it is written: there is no plan for it");
+  }
+  placement.backend = backend;
+  if (is_set(session, "plan.target")) {
+    XYNTRA_CHECK_OK(check_fits(backend, *placement.target));
+  } else {
+    XYNTRA_TRY(placement.target, target_of_backend(backend));
+  }
+  return placement;
+}
+
+Placement placement_of(const Target& target) { return {std::string(backend_of(target)), &target}; }
+
+Result<Placement> placement_of_level(const std::string& level) {
+  Placement placement{"cpu", &host_target()};
+  if (level != "native") {
+    XYNTRA_TRY(placement.target, find_target(level));
+  }
+  return placement;
+}
+
+std::string placement_text(const Placement& placement) {
+  const std::string text = labelled("backend", placement.backend);
+  if (placement.target == nullptr) return text;
+  return text + labelled("target",
+                         std::string(placement.target->name) + ": " + std::string(placement.target->summary));
+}
+
+std::string sizes_text(const SymbolBindings& sizes, const std::vector<std::string>& assumed) {
+  if (sizes.empty()) return "";
+  const std::string text = sizes_words(sizes);
+  if (assumed.empty()) return labelled("sizes", text);
+  std::vector<std::string> names;
+  for (const std::string& name : assumed) names.push_back(printable(name));
+  return labelled("sizes", text + "  (assumed: " + joined(names, ", ") + "; --dim NAME=SIZE decides)");
+}
+
+std::string placement_phrase(const Placement& placement, const SymbolBindings& sizes) {
+  std::string text = placement.backend;
+  if (placement.target != nullptr) text += ", target " + std::string(placement.target->name);
+  return sizes.empty() ? text : text + ", " + sizes_words(sizes);
+}
+
+void add_placement(Json& json, const Placement& placement, const SymbolBindings& sizes) {
+  json["backend"] = placement.backend;
+  json["target"] = placement.target == nullptr ? Json() : Json(placement.target->name);
+  json["sizes"] = sizes;
+}
 
 void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::string& what_for) {
   syntax.push_back({"--dim", &dims,
@@ -33,14 +153,18 @@ void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::strin
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
   declare_target(syntax, session);
   declare_dim(syntax, flags.dims, "to count costs with");
-  syntax.push_back({"--donate", &flags.donated,
-                    "input that its caller may donate, with room for the result that appends rows to it, "
-                    "such as a KV cache; * "
-                    "for all such inputs; repeatable",
-                    "NAME"});
+  declare_donate(syntax, flags);
   declare_forbid(syntax, session);
   declare_precision_flag(syntax, session);
   declare_steps(syntax, flags);
+}
+
+void declare_donate(Flags& syntax, PlanFlags& flags) {
+  syntax.push_back(
+      {"--donate", &flags.donated,
+       "input whose memory is donated, such as a KV cache: the result that is it with appended rows "
+       "is written there; * for all such inputs; repeatable",
+       "NAME"});
 }
 
 void declare_target(Flags& syntax, Session& session) {
@@ -50,7 +174,6 @@ void declare_target(Flags& syntax, Session& session) {
 
 void declare_steps(Flags& syntax, PlanFlags& flags) {
   for (const PipelineStep& step : pipeline_steps()) {
-    if (step.when_off == nullptr) continue;
     const std::string name = step.name;
     syntax.push_back({"--no-" + name, [&flags, name] { flags.off.insert(name); },
                       "leave out the step " + name + ": " + step.when_off});
@@ -64,11 +187,9 @@ void declare_forbid(Flags& syntax, Session& session) {
 
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(syntax, session, "--precision", "plan.precision", "NAME",
-                  "f32; bf16: factors of f32 matmuls are rounded to it, sums stay f32; bf16x3: f32 matmuls "
-                  "with weights "
-                  "from a bf16x3 split of each factor, where the target has tiles; winograd: 3x3 "
-                  "convolutions with fewer "
-                  "multiplications (all precision-changing)");
+                  "f32; bf16: operands of f32 GEMMs are rounded to it, sums stay f32; bf16x3: f32 GEMMs with "
+                  "weights split into three bf16 terms each, where the target has tiles; winograd: 3x3 "
+                  "convolutions with fewer multiplications (all precision-changing)");
 }
 
 Result<Precision> precision_of(const Session& session) {
@@ -92,13 +213,13 @@ void declare_contract_flags(Flags& syntax, Session& session) {
                  "exit code 1 if anything runs on the host");
 }
 
-Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session,
+Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session, const Target* target,
                                        SymbolBindings nominal) {
   CompileOptions options;
-  XYNTRA_TRY(options.target, target_of(session));
+  options.target = target;
   options.fusion.choose.nominal = std::move(nominal);
   options.budget = session.budget();
-  XYNTRA_TRY(options.rewrite, rewrite_options_of(*session.config));
+  options.rewrite = *session.rewrite;
   options.fusion.choose.allow_reassociating = options.rewrite.allow_reassociating;
   XYNTRA_TRY(options.precision, precision_of(session));
   options.donated = flags.donated;
@@ -109,29 +230,37 @@ Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& se
   return options;
 }
 
-Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session) {
+Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session,
+                              const Target* target) {
   Planning made;
+  const auto budget = session.budget();
   XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, flags.dims, "--dim "));
-  XYNTRA_TRY(made.module, with_declared(std::move(module), declared, session.budget().get()));
-  XYNTRA_TRY(made.options, compile_options(flags, session, std::move(declared.sizes)));
+  XYNTRA_TRY(made.module, with_declared(std::move(module), declared, budget.get()));
+  const Graph& graph = made.module.graph;
+  XYNTRA_TRY(made.sizes, with_default_sizes(graph, made.module.symbols, declared.sizes, budget.get()));
+  for (const auto& [name, size] : made.sizes) {
+    if (!declared.sizes.contains(name)) made.assumed.push_back(name);
+  }
+  XYNTRA_TRY(made.options,
+             compile_options(flags, session, target,
+                             nominal_within(made.module.symbols, std::move(declared.sizes), made.sizes)));
   return made;
 }
 
-Result<const Target*> target_for(const std::string& backend, const Session& session) {
-  if (!is_given(session, "plan.target")) return target_of_backend(backend);
-  XYNTRA_TRY(const Target* target, target_of(session));
-  if (backend == "cpu" && !runs_on_host(*target))
-    return usage_error("machine code of the backend cpu is for this CPU, and " + std::string(target->name) +
-                       " is another: --target goes with wgsl, sim and fused");
-  if (backend == "wgsl" && target->kind != TargetKind::WebGpu)
-    return usage_error("shaders are for targets of WebGPU: webgpu, webgpu_software");
-  return target;
+SymbolBindings nominal_within(const SymbolRanges& ranges, SymbolBindings given, const SymbolBindings& all) {
+  for (const auto& [name, range] : ranges) {
+    const auto size = all.find(name);
+    const bool at_its_end = size != all.end() && (size->second == range.low || size->second == range.high);
+    if (at_its_end) given.try_emplace(name, size->second);
+  }
+  return given;
 }
 
 Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session) {
   if (runs_plans(backend)) return {};
   const std::string why = "the backend " + backend + " runs a model as it is written, without a plan: ";
-  if (is_given(session, "plan.target")) return usage_error(why + "--target has no effect");
+  if (is_flag(session, "plan.target")) return usage_error(why + "--target has no effect");
+  if (!flags.donated.empty()) return usage_error(why + "--donate has no effect");
   if (!flags.off.empty()) return usage_error(why + "--no-" + *flags.off.begin() + " has no effect");
   return {};
 }
@@ -166,7 +295,7 @@ Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan&
 
 std::string broken_text(const std::vector<std::string>& broken) {
   std::string text;
-  for (const std::string& part : broken) text += "contract broken: " + part + "\n";
+  for (const std::string& part : broken) text += "contract broken: " + printable(part) + "\n";
   return text;
 }
 

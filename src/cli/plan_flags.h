@@ -7,6 +7,7 @@
 
 #include "cli/verb.h"
 #include "compiler/lock.h"
+#include "support/json.h"
 
 namespace xyntra {
 
@@ -19,10 +20,31 @@ struct PlanFlags {
   std::string dump_after;
 };
 
+// Where plans are to run, and what they are made for.
+struct Placement {
+  std::string backend;
+  const Target* target = nullptr;  // null: the backend runs a model as it is written
+};
+// Of a verb that runs what it plans: --backend, else run.backend; --target where the backend runs plans for it, else the
+// backend's own.
+Result<Placement> placement_to_run(const Session& session);
+// Of a verb that only plans, for any target; the backend is that of the target where nobody names one.
+Result<Placement> placement_to_plan(const Session& session);
+Placement placement_of(const Target& target);  // of a plan that was made for it
+// Of an artifact's level that this machine runs; "native" is for just its kind of CPU.
+Result<Placement> placement_of_level(const std::string& level);
+// Lines "backend", "target" and "sizes" of a report.
+std::string placement_text(const Placement& placement);
+std::string sizes_text(const SymbolBindings& sizes, const std::vector<std::string>& assumed);
+// "cpu, target avx2, batch=1 seq=128": the same in a phrase.
+std::string placement_phrase(const Placement& placement, const SymbolBindings& sizes);
+void add_placement(Json& json, const Placement& placement, const SymbolBindings& sizes);
+
 void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::string& what_for);
 // --target, --dim, --donate, --forbid, --precision, --no-STEP for every step that can be turned off
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 void declare_target(Flags& syntax, Session& session);
+void declare_donate(Flags& syntax, PlanFlags& flags);
 void declare_forbid(Flags& syntax, Session& session);
 void declare_steps(Flags& syntax, PlanFlags& flags);  // --no-STEP
 // --precision; what it says, a Usage error where it is forbidden
@@ -32,17 +54,21 @@ Result<Precision> precision_of(const Session& session);
 void declare_contract_flags(Flags& syntax, Session& session);
 
 // `nominal`: sizes to count costs with.
-Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session,
+Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session, const Target* target,
                                        SymbolBindings nominal = {});
 // A model as it is planned: with the ranges that --dim declares, sizes of one value being fixed as xyntra compile fixes
 // them. `options` count costs with the sizes that --dim gives.
 struct Planning {
   Module module;
   CompileOptions options;
+  SymbolBindings sizes;  // all of them
+  std::vector<std::string> assumed;  // those that nobody gave
 };
-Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session);
-// The target that a backend's plans are for: what --target names, where the backend runs plans for it, else its own.
-Result<const Target*> target_for(const std::string& backend, const Session& session);
+// The sizes to count costs with: a plan knows no ranges, so where these exclude the usual size of what nobody gave,
+// that is said, too.
+SymbolBindings nominal_within(const SymbolRanges& ranges, SymbolBindings given, const SymbolBindings& all);
+Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session,
+                              const Target* target);
 // Usage error where flags about plans go with a backend that runs none.
 Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session);
 // How a lock is replayed under these options: without what they forbid, and for their target where somebody chose one.

@@ -1,4 +1,4 @@
-// Inputs made up from a seed: the same on every machine, and valid where the model uses them as indices.
+// Random inputs from a seed: the same on every machine, and valid where the model uses them as indices.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,15 @@
 // xyntra rules: the rewrite rules, what they claim, and whether that holds.
+#include <algorithm>
 #include <map>
 
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "rewrite/check.h"
 #include "rewrite/rule_set.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -33,10 +37,11 @@ Json to_json(const Row& row) {
 }
 
 std::string table_of(const std::vector<Row>& rows) {
-  std::vector<TextTable::Align> columns(4, TextTable::Align::Left);
+  using enum Table::Align;
+  std::vector<Table::Align> columns{Left, Left, Left, Prose};
   const bool checked = rows.front().check.has_value();
-  if (checked) columns.push_back(TextTable::Align::Right);
-  TextTable table(columns);
+  if (checked) columns.push_back(Right);
+  Table table(columns);
   std::vector<std::string> header{"rule", "family", "class", "left => right"};
   if (checked) header.emplace_back("checks");
   table.header(header);
@@ -51,7 +56,7 @@ std::string table_of(const std::vector<Row>& rows) {
     table.row(cells);
   }
   std::string text =
-      table.to_string() + std::to_string(rows.size()) + (rows.size() == 1 ? " rule" : " rules");
+      table.to_string(stdout_width()) + std::to_string(rows.size()) + (rows.size() == 1 ? " rule" : " rules");
   for (const auto& [rule_class, count] : counts)
     text += ", " + std::to_string(count) + " " + name_of(rule_class);
   return text + "\n";
@@ -62,16 +67,12 @@ Result<ExitCode> list_rules(const RulesFlags& flags, Session& session) {
   std::vector<std::string> names;
   for (const ParsedRule& rule : RuleSet::built_in().rules()) {
     names.push_back(rule.text.name);
+    if (std::ranges::find(names, rule.text.family) == names.end()) names.push_back(rule.text.family);
     if (flags.name.empty() || rule.text.name == flags.name || rule.text.family == flags.name)
       rows.push_back({&rule, {}});
   }
   if (rows.empty()) {
-    const auto nearest = nearest_word(flags.name, names);
-    Error error;
-    error.error_class = ErrorClass::Usage;
-    error.message = "there is no rule or family '" + flags.name + "'";
-    error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra rules lists them";
-    return failure(std::move(error));
+    return failure(unknown_name("rule or family", flags.name, names, "xyntra rules"));
   }
   std::string failures;
   const auto budget = session.budget();

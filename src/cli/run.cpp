@@ -1,4 +1,5 @@
 // xyntra run: a model on given or random inputs.
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -14,12 +15,14 @@
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 #include "types/npy.h"
 
 namespace xyntra {
 namespace {
 
+constexpr std::size_t kIndent = 2;  // of tables below their titles
 constexpr std::size_t kShownOps = 12;
 constexpr std::size_t kShownHash = 16;  // characters; the JSON has all of it
 
@@ -58,30 +61,23 @@ std::string number_text(double value) { return format_float(static_cast<float>(v
 
 std::string indented(const std::string& text) {
   std::string result;
-  for (std::string_view line : split(trimmed(text), '\n')) result += "  " + std::string(line) + "\n";
+  for (std::string_view line : split(trimmed(text), '\n'))
+    result += std::string(kIndent, ' ') + std::string(line) + "\n";
   return result;
 }
 
 std::string model_text(const std::string& path, const GraphSummary& summary) {
-  return bold("model") + "    " + printable(path) + ": " + std::to_string(summary.nodes) + " nodes, " +
-         std::to_string(summary.ops.size()) + " operators, " + std::to_string(summary.parameters) +
-         " parameters, " + human_bytes(summary.constant_bytes) + " of constants\n" + bold("ops") + "      " +
-         printable(most_frequent_ops(summary, kShownOps)) + "\n";
+  return labelled("model", printable(path) + ": " + std::to_string(summary.nodes) + " nodes, " +
+                               std::to_string(summary.ops.size()) + " operators, " +
+                               std::to_string(summary.parameters) + " parameters, " +
+                               human_bytes(summary.constant_bytes) + " of constants") +
+         labelled("ops", printable(most_frequent_ops(summary, kShownOps)));
 }
 
 std::string inputs_text(const Graph& graph, const BoundInputs& bound, std::uint64_t seed) {
-  std::string text;
-  if (!bound.sizes.empty()) {
-    text += bold("sizes") + "   ";
-    for (const auto& [name, size] : bound.sizes) text += " " + printable(name) + "=" + std::to_string(size);
-    if (!bound.defaults.empty()) {
-      std::vector<std::string> names;
-      for (const std::string& name : bound.defaults) names.push_back(printable(name));
-      text += "  (chosen here: " + joined(names, ", ") + "; --dim NAME=SIZE decides)";
-    }
-    text += "\n";
-  }
-  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  const std::string text = sizes_text(bound.sizes, bound.defaults);
+  using enum Table::Align;
+  Table table({Name, Left, Name});
   for (std::size_t i = 0; i < bound.inputs.size(); ++i) {
     const BoundInput& input = bound.inputs[i];
     const bool tensor = input.datum.kind == Datum::Kind::Tensor;
@@ -91,13 +87,13 @@ std::string inputs_text(const Graph& graph, const BoundInputs& bound, std::uint6
     table.row({printable(input.name), type,
                random ? "random, seed " + std::to_string(seed) : printable(input.source)});
   }
-  return text + bold("inputs") + (bound.inputs.empty() ? "   none\n" : "\n" + indented(table.to_string()));
+  if (bound.inputs.empty()) return text + labelled("inputs", "none");
+  return text + bold("inputs") + "\n" + indented(table.to_string(stdout_width() - kIndent));
 }
 
 std::string outputs_text(const std::vector<ResultLine>& lines) {
-  using Align = TextTable::Align;
-  TextTable table(
-      {Align::Left, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
+  using enum Table::Align;
+  Table table({Name, Left, Left, Right, Right, Right, Right});
   table.header({"name", "type", "sha256", "min", "max", "mean", "NaN"});
   for (const ResultLine& line : lines) {
     if (line.tensor == nullptr) {
@@ -113,7 +109,7 @@ std::string outputs_text(const std::vector<ResultLine>& lines) {
     cells.push_back(std::to_string(summary.nans));
     table.row(std::move(cells));
   }
-  return bold("outputs") + "\n" + indented(table.to_string());
+  return bold("outputs") + "\n" + indented(table.to_string(stdout_width() - kIndent));
 }
 
 Json line_to_json(const ResultLine& line) {
@@ -153,14 +149,56 @@ Status write_outputs(const std::string& folder, const std::vector<ResultLine>& l
   return {};
 }
 
+// Memory of the inputs that are donated, with room for the rows that this run appends.
+struct DonatedMemory {
+  std::vector<Tensor> memory;
+  std::vector<DonatedInput> inputs;
+};
+
+Result<DonatedMemory> donate(const ModelRunner& runner, const Graph& graph, const BoundInputs& bound,
+                             const std::vector<std::string>& names) {
+  DonatedMemory donated;
+  for (const ExtendedInput& one : runner.extended_inputs()) {
+    const BoundInput& input = bound.inputs.at(one.input);
+    const auto named = [&](const std::string& name) { return name == "*" || name == input.name; };
+    if (std::ranges::none_of(names, named)) continue;
+    const Value& output = graph.value(graph.outputs.at(one.output));
+    if (!output.type.shape) continue;
+    const Tensor& rows = input.datum.tensor;
+    Dims dims = rows.dims();
+    XYNTRA_TRY(dims[one.axis], output.type.shape->at(one.axis).evaluate(bound.sizes));
+    const std::int64_t capacity = dims[one.axis];
+    XYNTRA_TRY(Tensor memory, Tensor::allocate(rows.dtype(), dims));
+    copy_rows(rows, one.axis, {rows.bytes(), rows.dims()[one.axis]}, {memory.mutable_bytes(), capacity});
+    donated.inputs.push_back({one.input, one.axis, capacity, memory.mutable_bytes()});
+    donated.memory.push_back(std::move(memory));
+  }
+  for (const std::string& name : names) {
+    const auto same = [&](const DonatedInput& one) { return bound.inputs[one.input].name == name; };
+    if (name == "*" || std::ranges::any_of(donated.inputs, same)) continue;
+    return usage_error("--donate " + name + ": no result of this plan is the input with appended rows");
+  }
+  return donated;
+}
+
+std::string donated_text(const DonatedMemory& donated, const BoundInputs& bound) {
+  std::vector<std::string> words;
+  for (const DonatedInput& one : donated.inputs)
+    words.push_back(printable(bound.inputs[one.input].name) +
+                    (one.in_place ? ": rows appended in place" : ": copied"));
+  return words.empty() ? "" : labelled("donated", joined(words, ", "));
+}
+
 struct Ready {
   std::unique_ptr<ModelRunner> runner;
+  const Target* target = nullptr;  // of the plan, where there is one
   std::vector<std::string> broken;  // of the contract; there is no runner then
 };
 
-Result<Ready> runner_for(const Module& module, const std::string& backend, const RunFlags& flags,
-                         const Session& session, const EvaluatorOptions& options) {
+Result<Ready> runner_for(const Module& module, const Placement& placement, const SymbolBindings& sizes,
+                         const RunFlags& flags, const Session& session, const EvaluatorOptions& options) {
   Ready ready;
+  const std::string& backend = placement.backend;
   XYNTRA_TRY(const Precision precision, precision_of(session));
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
   if (!runs_plans(backend)) {
@@ -173,15 +211,13 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
   }
   if (!flags.lock.empty() && !flags.plan.off.empty())
     return usage_error("a lock has its plan in it: --no-" + *flags.plan.off.begin() + " is not for it");
-  XYNTRA_TRY(CompileOptions compile, compile_options(flags.plan, session));
+  XYNTRA_TRY(CompileOptions compile, compile_options(flags.plan, session, placement.target, sizes));
   LockOptions locking = lock_options(compile, session);
-  if (backend != "fused") {
-    XYNTRA_TRY(compile.target, target_for(backend, session));
-    locking.target = compile.target;
-  }
+  if (backend != "fused") locking.target = compile.target;
   XYNTRA_TRY(Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
                                            : load_lock_file(flags.lock, module, locking));
   XYNTRA_TRY(compile.target, find_target(plan.target));
+  ready.target = compile.target;
   XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
   if (!ready.broken.empty()) return ready;
   const ObjectCache cache = backend == "cpu" ? user_cache(session) : ObjectCache::off();
@@ -194,14 +230,14 @@ Result<Ready> runner_for(const Module& module, const std::string& backend, const
 struct Subject {
   Module module;
   SymbolBindings sizes;  // that --dim gives
-  std::string backend = "cpu";
+  Placement placement;
   std::optional<LoadedArtifact> artifact;
 };
 
 Result<Subject> load_subject(const RunFlags& flags, Session& session, const std::shared_ptr<Budget>& budget) {
   Subject subject;
   if (!is_artifact(flags.model)) {
-    XYNTRA_TRY(subject.backend, session.backend());
+    XYNTRA_TRY(subject.placement, placement_to_run(session));
     XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(read.graph, flags.plan.dims, "--dim "));
     XYNTRA_TRY(subject.module, with_declared(std::move(read), declared, budget.get()));
@@ -209,10 +245,11 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
     return subject;
   }
   const std::string& asked = session.flags["run.backend"].value;
-  if (!asked.empty() && asked != subject.backend)
+  if (!asked.empty() && asked != "cpu")
     return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " + asked);
   if (!flags.lock.empty()) return usage_error("an artifact has its plan in it: --lock is not for it");
   XYNTRA_TRY(subject.artifact, load_artifact(flags.model, session.threads()));
+  XYNTRA_TRY(subject.placement, placement_of_level(subject.artifact->level->name));
   subject.module = signature_of(*subject.artifact->model.program);
   XYNTRA_TRY(DeclaredSizes declared, declared_sizes(subject.module.graph, flags.plan.dims, "--dim "));
   XYNTRA_CHECK_OK(declare_ranges(subject.module, declared));
@@ -222,16 +259,17 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
 
 std::string artifact_text(const std::string& path, const LoadedArtifact& artifact) {
   const LaunchProgram& program = *artifact.model.program;
-  return bold("model") + "    " + printable(path) + ": " + std::to_string(program.steps.size()) + " steps, " +
-         std::to_string(artifact.model.kernels) + " kernels for " + artifact.level->name + ", " +
-         human_bytes(static_cast<std::int64_t>(artifact.file->weight_bytes())) + " of constants\n";
+  return labelled(
+      "model", printable(path) + ": " + std::to_string(program.steps.size()) + " steps, " +
+                   std::to_string(artifact.model.kernels) + " kernels for " + artifact.level->name + ", " +
+                   human_bytes(static_cast<std::int64_t>(artifact.file->weight_bytes())) + " of constants");
 }
 
 Result<ExitCode> run(const RunFlags& flags, Session& session) {
   const auto budget = session.budget();
   XYNTRA_TRY(const Subject subject, load_subject(flags, session, budget));
   const Module& module = subject.module;
-  const std::string& backend = subject.backend;
+  Placement placement = subject.placement;
   const auto& artifact = subject.artifact;
   InputRequest request = flags.inputs;
   request.sizes = subject.sizes;
@@ -249,7 +287,8 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   if (artifact) {
     ready.runner = make_runner(*artifact, options);
   } else {
-    XYNTRA_TRY(ready, runner_for(module, backend, flags, session, options));
+    XYNTRA_TRY(ready, runner_for(module, placement, bound.sizes, flags, session, options));
+    placement.target = ready.target;
   }
   if (!ready.broken.empty()) {
     const Json json{{"contract", {{"kept", false}, {"broken", ready.broken}}}};
@@ -258,7 +297,9 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   }
   std::vector<Datum> data;
   for (const BoundInput& input : bound.inputs) data.push_back(input.datum);
-  auto results = ready.runner->run(data);
+  XYNTRA_TRY(DonatedMemory donated, donate(*ready.runner, module.graph, bound, flags.plan.donated));
+  auto results =
+      donated.inputs.empty() ? ready.runner->run(data) : ready.runner->run_donating(data, donated.inputs);
   if (!results) return failure(std::move(results).error().in_file(flags.model));
 
   std::vector<ResultLine> lines;
@@ -274,16 +315,17 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   const GraphSummary summary = summarize(module.graph);
   if (!session.json) {
     session.out = (artifact ? artifact_text(flags.model, *artifact) : model_text(flags.model, summary)) +
-                  inputs_text(module.graph, bound, request.seed) + outputs_text(lines);
+                  placement_text(placement) + inputs_text(module.graph, bound, request.seed) +
+                  donated_text(donated, bound) + outputs_text(lines);
     return ExitCode::Done;
   }
-  Json json{{"model", flags.model}, {"backend", backend}};
+  Json json{{"model", flags.model}};
+  add_placement(json, placement, bound.sizes);
   if (artifact) {
     json["level"] = artifact->level->name;
   } else {
     json["graph"] = to_json(summary);
   }
-  json["sizes"] = bound.sizes;
   json["inputs"] = Json::array();
   for (const BoundInput& input : bound.inputs) {
     Json entry{{"name", input.name}, {"source", input.source}};
@@ -293,6 +335,11 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
       XYNTRA_TRY(entry["sha256"], input.datum.tensor.content_hash(*budget));
     }
     json["inputs"].push_back(std::move(entry));
+  }
+  if (!donated.inputs.empty()) {
+    json["donated"] = Json::object();
+    for (const DonatedInput& one : donated.inputs)
+      json["donated"][bound.inputs[one.input].name] = {{"in_place", one.in_place}};
   }
   json["outputs"] = Json::array();
   for (const ResultLine& line : lines) json["outputs"].push_back(line_to_json(line));
@@ -318,6 +365,7 @@ VerbAction declare_run(Flags& syntax, Session& session) {
   syntax.push_back(
       {"--lock", &flags->lock, "replay the plan of this lock, on a backend that runs plans", "FILE"});
   declare_target(syntax, session);
+  declare_donate(syntax, flags->plan);
   declare_forbid(syntax, session);
   declare_steps(syntax, flags->plan);
   declare_contract_flags(syntax, session);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/flags.h"
+#include "rewrite/rewrite.h"
 #include "support/config.h"
 #include "support/limits.h"
 #include "support/result.h"
@@ -16,7 +17,7 @@ namespace xyntra {
 
 enum class ExitCode : int {
   Done = 0,
-  No = 1,  // differs, contract broken, something lacks
+  No = 1,  // differs, contract broken, something is missing
   Usage = 2,
   Internal = 3,
   Model = 4,   // bad or unsupported
@@ -35,6 +36,8 @@ struct Session {
   };
   std::map<std::string, FlagValue> flags;  // by the setting they win over
   std::optional<Config> config;            // there once the flags are parsed
+  // What the configuration says of rewriting, its rules checked.
+  std::shared_ptr<const RewriteOptions> rewrite;
   bool json = false;
   std::string out;  // what goes to stdout when the verb is done
 
@@ -55,7 +58,7 @@ void declare_setting(Flags& syntax, Session& session, const char* flag, const ch
 void declare_switch(Flags& syntax, Session& session, const char* flag, const char* setting,
                     const std::string& help);
 
-// Add the flags of the verb, and return what runs once they are parsed.
+// Adds the flags of the verb, and returns what runs once they are parsed.
 VerbAction declare_run(Flags& syntax, Session& session);
 VerbAction declare_bench(Flags& syntax, Session& session);
 VerbAction declare_compile(Flags& syntax, Session& session);

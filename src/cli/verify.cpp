@@ -1,9 +1,11 @@
 // xyntra verify: does a plan compute what the model computes?
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "compiler/model_file.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 #include "verify/plan.h"
 
@@ -25,8 +27,8 @@ Result<Plan> plan_for(const VerifyFlags& flags, const Planning& planning, const 
 std::string figure(double value) { return format_float(static_cast<float>(value)); }
 
 std::string table_of(const std::vector<PlanFinding::Checked>& rows, const char* title) {
-  using Align = TextTable::Align;
-  TextTable table({Align::Right, Align::Left, Align::Right, Align::Right, Align::Left});
+  using enum Table::Align;
+  Table table({Right, Name, Right, Right, Prose});
   table.header({"", title, "error", "unfused", ""});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PlanError& error = rows[i].error;
@@ -37,7 +39,7 @@ std::string table_of(const std::vector<PlanFinding::Checked>& rows, const char* 
     table.row({std::to_string(i), printable(rows[i].name), figure(error.fused), figure(error.unfused),
                error.problem.empty() ? "ok" : "DIFFERS: " + error.problem});
   }
-  return table.to_string();
+  return table.to_string(stdout_width());
 }
 
 Json to_json(const std::vector<PlanFinding::Checked>& rows) {
@@ -54,12 +56,17 @@ Json to_json(const std::vector<PlanFinding::Checked>& rows) {
 }
 
 Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
-  if (!flags.plan) return usage_error("what to verify is missing: --plan");
   const auto budget = session.budget();
   XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
-  XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.planning, session));
+  XYNTRA_TRY(Placement placement, placement_to_plan(session));
+  XYNTRA_TRY(const Planning planning,
+             planning_for(std::move(read), flags.planning, session, placement.target));
   const Module& module = planning.module;
   XYNTRA_TRY(const Plan plan, plan_for(flags, planning, session));
+  if (!flags.lock.empty()) {
+    XYNTRA_TRY(const Target* target, find_target(plan.target));
+    if (placement.target != target) placement = placement_of(*target);
+  }
   InputRequest request;
   request.sizes = planning.options.fusion.choose.nominal;
   request.seed = static_cast<std::uint64_t>(session.config->integer("run.seed"));
@@ -69,22 +76,26 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
   EvaluatorOptions options;
   options.threads = session.threads();
   options.budget = budget;
+  Progress progress("nodes");
+  options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
   auto finding = verify_plan(module.graph, plan, inputs, options);
   if (!finding) return failure(std::move(finding).error().in_file(flags.model));
   if (session.json) {
-    const Json json{{"model", flags.model},
-                    {"agrees", finding->agrees()},
-                    {"groups", to_json(finding->groups)},
-                    {"chains", to_json(finding->chains)},
-                    {"outputs", to_json(finding->outputs)},
-                    {"rules", plan.certificate.size()},
-                    {"certificate", finding->certificate}};
+    Json json{{"model", flags.model}};
+    add_placement(json, placement, bound.sizes);
+    json.update({{"agrees", finding->agrees()},
+                 {"groups", to_json(finding->groups)},
+                 {"chains", to_json(finding->chains)},
+                 {"outputs", to_json(finding->outputs)},
+                 {"rules", plan.certificate.size()},
+                 {"certificate", finding->certificate}});
     session.out = json.dump(1) + "\n";
   } else {
-    session.out = table_of(finding->groups, "group") + "\n";
+    session.out = labelled("model", printable(flags.model)) + placement_text(placement) +
+                  sizes_text(bound.sizes, bound.defaults) + "\n" + table_of(finding->groups, "group") + "\n";
     if (!finding->chains.empty()) session.out += table_of(finding->chains, "rewritten value") + "\n";
     session.out += table_of(finding->outputs, "output") + "\n";
-    for (const std::string& line : finding->certificate) session.out += line + "\n";
+    for (const std::string& line : finding->certificate) session.out += printable(line) + "\n";
     session.out += finding->agrees() ? "the plan computes what the model computes\n"
                                      : "the plan differs from the model\n";
   }
@@ -96,10 +107,12 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
 VerbAction declare_verify(Flags& syntax, Session& session) {
   auto flags = std::make_shared<VerifyFlags>();
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
-  syntax.push_back(
-      {"--plan", &flags->plan, "every group of the plan, and the whole of it, on random inputs"});
+  syntax.push_back({"--plan", &flags->plan,
+                    "every group of the plan, and the whole of it, on random inputs: what is verified "
+                    "without this flag, too"});
   syntax.push_back({"--lock", &flags->lock, "the plan of this lock", "FILE"});
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
+  declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->planning);
   return [flags](Session& running) { return verify_model(*flags, running); };
 }

@@ -149,6 +149,10 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
                                          const ArtifactOptions& options, Weights& weights, Entries& entries) {
   CompileOptions compile = options.compile;
   compile.target = request.target;
+  const auto show = [&](const char* phase) {
+    if (options.progress) options.progress(request.level.name + ": " + phase);
+  };
+  show("planning");
   XYNTRA_TRY(const MadeLock lock, make_lock(model, compile));
   CpuOptions cpu;
   cpu.cpu = request.level.name;
@@ -156,6 +160,7 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   cpu.budget = compile.budget;
   cpu.cache = options.cache;
   cpu.kernel_seconds = options.kernel_seconds;
+  show("machine code");
   XYNTRA_TRY(CompiledProgram made, compile_program(lock.plan, cpu));
   made.program.ranges = options.ranges;
   ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size(),

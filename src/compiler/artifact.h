@@ -21,6 +21,7 @@ struct ArtifactOptions {
   // Texts for people, by name, to be kept beside the plan of a level.
   std::function<Result<std::map<std::string, std::string>>(const Plan& plan, const CompileOptions& options)>
       notes;
+  std::function<void(const std::string& phase)> progress = {};  // "avx2: planning"
 };
 
 struct ArtifactFigures {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/assume.h"
+#include "schedule/choose.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -38,6 +39,61 @@ std::string range_text(const Range& range) {
 }
 
 }  // namespace
+
+SymbolBindings with_nominal_sizes(const Graph& graph, SymbolBindings given) {
+  const SymbolBindings asked = given;
+  for (ValueId input : graph.inputs) {
+    const Type& type = graph.value(input).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (std::size_t d = 0; d < type.shape->size(); ++d) {
+      const Dim& dim = (*type.shape)[d];
+      const bool is_batch = d == 0 && type.shape->size() > 1;
+      if (dim.is_symbol()) given.try_emplace(dim.to_string(), is_batch ? 1 : kNominalSize);
+    }
+  }
+  for (std::size_t v = 0; v < graph.value_count(); ++v) {
+    const Type& type = graph.value(ValueId(v)).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (const Dim& dim : *type.shape) {
+      auto size = dim.evaluate(given);
+      if (!size || *size >= 0) continue;
+      std::vector<std::string> symbols;
+      dim.collect_symbols(symbols);
+      for (const std::string& symbol : symbols) {
+        if (!asked.count(symbol)) given[symbol] = kNominalSize;
+      }
+    }
+  }
+  return given;
+}
+
+Result<SymbolBindings> with_default_sizes(const Graph& graph, const SymbolRanges& ranges,
+                                          SymbolBindings given, const Budget* budget) {
+  const SymbolBindings asked = given;
+  const std::vector<std::string> symbols = symbols_that_inputs_name(graph);
+  const auto open =
+      std::ranges::count_if(symbols, [&](const std::string& one) { return !asked.contains(one); });
+  if (open == 0) return given;
+  const auto settle = [&](const std::string& symbol, std::int64_t size) {
+    if (asked.contains(symbol)) return;
+    const auto range = ranges.find(symbol);
+    given[symbol] = range == ranges.end() ? size : std::clamp(size, range->second.low, range->second.high);
+  };
+  std::vector<Assumption> equal;
+  // A graph whose types do not fit with equal sizes has none that must be.
+  const auto joined_sizes =
+      symbols.size() > 1 ? with_equal_sizes(graph, equal, budget) : Result<Graph>(graph);
+  if (!joined_sizes) equal.clear();
+  for (const auto& [symbol, size] : with_nominal_sizes(joined_sizes ? *joined_sizes : graph, asked))
+    settle(symbol, size);
+  for (const Assumption& one : equal) {
+    if (const auto size = one.equals.evaluate(given)) settle(one.symbol, *size);
+  }
+  for (const std::string& symbol : symbols) {
+    if (!given.contains(symbol)) settle(symbol, kNominalSize);
+  }
+  return given;
+}
 
 Result<std::pair<std::string, std::int64_t>> parse_size(const std::string& text, std::string_view where) {
   const std::size_t at = text.rfind('=');

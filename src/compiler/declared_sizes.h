@@ -24,6 +24,14 @@ Result<Module> with_declared(Module module, DeclaredSizes& declared, const Budge
 // The same, but fixed sizes stay ranges, for what has no graph to compile: an artifact.
 Status declare_ranges(Module& module, const DeclaredSizes& declared);
 
+// The sizes that people left open, one rule for all that plan, run or measure: one element in a batch, kNominalSize of
+// everything else, and what other sizes make of one that must be equal to them (assume.h), all within the ranges. A size
+// that something is taken off, such as a convolution's padding, is no batch.
+Result<SymbolBindings> with_default_sizes(const Graph& graph, const SymbolRanges& ranges,
+                                          SymbolBindings given, const Budget* budget);
+// The same where sizes that must be equal are one already.
+SymbolBindings with_nominal_sizes(const Graph& graph, SymbolBindings given);
+
 // NAME=SIZE alone.
 Result<std::pair<std::string, std::int64_t>> parse_size(const std::string& text, std::string_view where);
 // Usage error for a size outside of a range.

@@ -49,12 +49,16 @@ class Loader {
   Status made_for_this() {
     auto known = find_target(plan_.target);
     if (!known)
-      return usage_error("the lock was made for the target '" + printable(plan_.target) +
-                         "', which there is not");
+      return failure(
+          with_hint(ErrorClass::Usage,
+                    "the lock was made for the target '" + printable(plan_.target) + "', which there is not",
+                    "xyntra devices lists the targets; xyntra lock makes a lock for one of them"));
     target_ = *known;
     if (options_.target != nullptr && options_.target->name != target_->name) {
-      return usage_error("the lock was made for the target '" + plan_.target + "', not for '" +
-                         std::string(options_.target->name) + "'");
+      return failure(with_hint(ErrorClass::Usage,
+                               "the lock was made for the target '" + plan_.target + "', not for '" +
+                                   std::string(options_.target->name) + "'",
+                               how_to_replay(*target_)));
     }
     if (plan_.target_hash != target_->hash()) {
       return failure(with_hint(
@@ -67,6 +71,16 @@ class Loader {
                                "make it again with xyntra lock"));
     }
     return {};
+  }
+
+  // The flags of xyntra run by which a lock for this target runs here.
+  static std::string how_to_replay(const Target& target) {
+    const std::string name(target.name);
+    if (target.kind == TargetKind::WebGpu) return "replay it with --backend wgsl --target " + name;
+    if (target.kind == TargetKind::Cpu && runs_on_host(target)) return "replay it with --target " + name;
+    return "no backend of this machine runs code for it; replay it interpreted, with --backend sim "
+           "--target " +
+           name;
   }
 
   static Error with_hint(ErrorClass error_class, std::string message, std::string hint) {
@@ -202,6 +216,23 @@ class Loader {
   const Target* target_ = nullptr;
 };
 
+// A lock ends with "end": one that does not was cut off, and says so before what is wrong at its last line.
+Result<Lock> parse_whole_lock(std::string_view text) {
+  auto lock = parse_lock(text);
+  if (lock) return lock;
+  Error& error = lock.error();
+  const std::string_view body = trimmed(text);
+  if (body.empty()) {
+    error.message = "the lock is empty";
+  } else if (body.starts_with("xlock ") && !body.ends_with("\nend")) {
+    error.message = "the lock is truncated: " + error.message;
+  } else {
+    return lock;
+  }
+  error.hint = "make it again with xyntra lock";
+  return lock;
+}
+
 }  // namespace
 
 std::string configuration_text(const CompileOptions& options) {
@@ -221,6 +252,9 @@ std::string configuration_text(const CompileOptions& options) {
             quote(rule.guard) + " " + std::to_string(static_cast<int>(rule.rule_class)) + "\n";
   }
   for (const std::string& name : options.donated) text += "donate " + quote(name) + "\n";
+  if (!options.assume_equal_sizes) text += line("assume.enabled", 0);
+  if (!options.choose_layouts) text += line("layout.enabled", 0);
+  if (!options.reuse_memory) text += line("memory.enabled", 0);
   return text + line("fusion.enabled", options.fusion.enabled) +
          line("fusion.max_nodes", static_cast<std::int64_t>(options.fusion.max_nodes)) +
          line("fusion.reassociating", options.fusion.choose.allow_reassociating) +
@@ -248,7 +282,7 @@ Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
 }
 
 Result<Plan> load_lock(std::string_view text, const Module& model, const LockOptions& options) {
-  XYNTRA_TRY(Lock lock, parse_lock(text));
+  XYNTRA_TRY(Lock lock, parse_whole_lock(text));
   return Loader(std::move(lock), model, options).run();
 }
 
@@ -261,7 +295,7 @@ Result<Plan> load_lock_file(const std::string& path, const Module& model, const 
 
 Result<Lock> read_lock_file(const std::string& path) {
   XYNTRA_TRY(const auto file, MappedFile::open(path));
-  auto lock = parse_lock(file->text());
+  auto lock = parse_whole_lock(file->text());
   if (!lock) return failure(std::move(lock).error().in_file(path));
   return lock;
 }

@@ -5,6 +5,7 @@
 
 #include "compiler/assume.h"
 #include "compiler/copies.h"
+#include "compiler/declared_sizes.h"
 #include "compiler/flatten_windows.h"
 #include "compiler/integer_products.h"
 #include "compiler/plan_dump.h"
@@ -22,40 +23,13 @@
 #include "schedule/strides.h"
 #include "support/text.h"
 #include "support/text_diff.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
 
-// Sizes to count with where the user names none: one element in a batch, and the usual length of everything else.
-// One that something is taken off, such as a convolution's borders, is no batch.
-SymbolBindings nominal_sizes(const Graph& graph, SymbolBindings given) {
-  const SymbolBindings asked = given;
-  for (ValueId input : graph.inputs) {
-    const Type& type = graph.value(input).type;
-    if (!type.is_tensor() || !type.shape) continue;
-    for (std::size_t d = 0; d < type.shape->size(); ++d) {
-      const Dim& dim = (*type.shape)[d];
-      const bool is_batch = d == 0 && type.shape->size() > 1;
-      if (dim.is_symbol()) given.try_emplace(dim.to_string(), is_batch ? 1 : kNominalSize);
-    }
-  }
-  for (std::size_t v = 0; v < graph.value_count(); ++v) {
-    const Type& type = graph.value(ValueId(v)).type;
-    if (!type.is_tensor() || !type.shape) continue;
-    for (const Dim& dim : *type.shape) {
-      auto size = dim.evaluate(given);
-      if (!size || *size >= 0) continue;
-      std::vector<std::string> symbols;
-      dim.collect_symbols(symbols);
-      for (const std::string& symbol : symbols) {
-        if (!asked.count(symbol)) given[symbol] = kNominalSize;
-      }
-    }
-  }
-  return given;
-}
-
 Status assume_step(Compilation& work) {
+  if (!work.options.assume_equal_sizes) return {};
   XYNTRA_TRY(work.plan.graph,
              with_equal_sizes(work.plan.graph, work.plan.assumptions, work.options.budget.get()));
   return {};
@@ -87,7 +61,7 @@ Status rewrite_step(Compilation& work) {
   const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
   work.plan.derived_constants = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
-  work.plan.nominal = nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
+  work.plan.nominal = with_nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
   for (RuleUse& use : rewritten.certificate) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
@@ -142,7 +116,7 @@ Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
 }
 
 Status layout_step(Compilation& work) {
-  LayoutDecision decision = layouts_for(work);
+  LayoutDecision decision = work.options.choose_layouts ? layouts_for(work) : LayoutDecision{};
   if (!decision.copies.empty()) {
     XYNTRA_CHECK_OK(copy_values(work, decision.copies));
     decision = layouts_for(work);
@@ -170,25 +144,47 @@ Status layout_step(Compilation& work) {
   return {};
 }
 
+// What lives during the whole run shares memory with nothing.
+void keep_slots_apart(MemoryPlan& memory, std::size_t launches) {
+  for (Slot& slot : memory.slots) {
+    slot.first = 0;
+    slot.last = static_cast<std::uint32_t>(launches - 1);
+  }
+}
+
 Status memory_step(Compilation& work) {
   XYNTRA_TRY(const std::vector<Extension> extensions,
              extensions_with_room(*work.fusion_nodes, work.grouping.groups, work.grouping.formulas,
                                   work.plan.layouts));
-  const MemoryNeeds needs = memory_needs(*work.fusion_nodes, work.grouping, work.plan.layouts, extensions,
-                                         work.plan.nominal, *work.options.target);
+  MemoryNeeds needs = memory_needs(*work.fusion_nodes, work.grouping, work.plan.layouts, extensions,
+                                   work.plan.nominal, *work.options.target);
+  if (!work.options.reuse_memory) {
+    for (GroupMemory& group : needs.groups) group.in_place.clear();
+  }
   XYNTRA_TRY(PlannedMemory memory, plan_memory(work.plan.graph, needs));
   work.plan.memory = std::move(memory.plan);
+  if (!work.options.reuse_memory) keep_slots_apart(work.plan.memory, needs.groups.size());
   work.plan.groups = std::move(work.grouping.groups);  // some turned out to be views
   return {};
 }
 
-bool always(const CompileOptions&) { return true; }
+// A step whose switch is a truth of the options.
+template <bool CompileOptions::* kSwitch>
+bool is_switched_on(const CompileOptions& options) {
+  return options.*kSwitch;
+}
+template <bool CompileOptions::* kSwitch>
+void switch_off(CompileOptions& options) {
+  options.*kSwitch = false;
+}
 
 Status verify_graph(const Plan& plan) { return verify(plan.graph); }
 
 constexpr PipelineStep kSteps[] = {
     {"assume", "sizes that must be equal for the model to make sense are taken for one, and written down",
-     nullptr, always, nullptr, assume_step, verify_graph},
+     "every size stays open, and what broadcasts is found out by each index",
+     is_switched_on<&CompileOptions::assume_equal_sizes>, switch_off<&CompileOptions::assume_equal_sizes>,
+     assume_step, verify_graph},
     {"rewrite", "the cheapest graph found that computes the same, by rule tables over an e-graph",
      "constants are folded and dead nodes dropped, nothing else",
      [](const CompileOptions& options) { return options.rewrite.enabled; },
@@ -197,11 +193,14 @@ constexpr PipelineStep kSteps[] = {
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
     {"layout",
-     "which values are not row-major: packed weights, blocked channels, room to grow; copies where "
+     "which values are not row-major: prepacked weights, blocked channels, room to grow; copies where "
      "they cost less than strides",
-     nullptr, always, nullptr, layout_step, check_plan},
-    {"memory", "where every value lives: views, results written over operands, one arena", nullptr, always,
-     nullptr, memory_step, check_plan},
+     "every value is row-major, weights are read as the model has them",
+     is_switched_on<&CompileOptions::choose_layouts>, switch_off<&CompileOptions::choose_layouts>,
+     layout_step, check_plan},
+    {"memory", "where every value lives: views, results written over operands, one arena",
+     "every value has memory of its own during the whole run", is_switched_on<&CompileOptions::reuse_memory>,
+     switch_off<&CompileOptions::reuse_memory>, memory_step, check_plan},
 };
 
 void keep_dump(PipelineLog& log, const PipelineStep& step, const std::string& before, const Plan& plan) {
@@ -219,11 +218,7 @@ Result<const PipelineStep*> find_step(std::string_view name) {
     if (name == step.name) return &step;
     names.emplace_back(step.name);
   }
-  Error error;
-  error.error_class = ErrorClass::Usage;
-  error.message = "there is no step '" + std::string(name) + "'; there are " + joined(names, ", ");
-  if (const auto nearest = nearest_word(name, names)) error.hint = "did you mean '" + *nearest + "'?";
-  return failure(std::move(error));
+  return failure(unknown_name("step", name, names));
 }
 
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log) {

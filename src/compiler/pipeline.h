@@ -22,6 +22,8 @@ struct CompileOptions {
   FusionOptions fusion;
   Precision precision = Precision::F32;
   std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
+  // Off-switches of steps that have no options of their own.
+  bool assume_equal_sizes = true, choose_layouts = true, reuse_memory = true;
   std::shared_ptr<Budget> budget;
 };
 
@@ -37,7 +39,7 @@ struct Compilation {
 struct PipelineStep {
   const char* name;
   const char* summary;
-  const char* when_off;  // what happens then; null: it cannot be turned off
+  const char* when_off;  // what happens then
   bool (*is_on)(const CompileOptions& options);
   void (*turn_off)(CompileOptions& options);
   Status (*run)(Compilation& compilation);

@@ -4,12 +4,13 @@
 #include <array>
 
 #include "report/names.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
-using Align = TextTable::Align;
+using Align = Table::Align;
 
 constexpr std::size_t kOpsWidth = 44;  // of a cell that lists operators
 
@@ -102,9 +103,9 @@ std::vector<std::pair<ValueId, ValueId>> donated_pairs(const Plan& plan) {
 std::string time_text(std::int64_t nanoseconds) { return scaled(nanoseconds, kTimes); }
 std::string flops_text(std::int64_t flops) { return scaled(flops, kFlops); }
 
-std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most) {
-  TextTable table({Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right,
-                   Align::Right, Align::Right, Align::Left});
+std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most, std::size_t width) {
+  Table table({Align::Right, Align::Left, Align::Prose, Align::Right, Align::Right, Align::Right,
+               Align::Right, Align::Right, Align::Prose});
   table.header({"group", "hero", "ops", "in", "out", "saved", "work", "time", "index changes, free"});
   const std::size_t shown = std::min(most, plan.groups.size());
   for (std::size_t g = 0; g < shown; ++g) {
@@ -120,33 +121,33 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
                (figure.dispatches > 1 ? "(" + std::to_string(figure.dispatches) + " dispatches) " : "") +
                    printable(compressed(figure.index_changes, kOpsWidth))});
   }
-  std::string text = shown == 0 ? "" : table.to_string();
+  std::string text = shown == 0 ? "" : table.to_string(width);
   if (shown < plan.groups.size()) text += "… " + std::to_string(plan.groups.size() - shown) + " more\n";
   return text;
 }
 
-std::string layouts_table(const Plan& plan) {
+std::string layouts_table(const Plan& plan, std::size_t width) {
   std::string text;
   if (!plan.choices.empty()) {
-    TextTable table({Align::Left, Align::Left, Align::Right, Align::Left, Align::Right, Align::Left});
+    Table table({Align::Name, Align::Left, Align::Right, Align::Left, Align::Right, Align::Prose});
     table.header({"layout of", "taken", "time", "instead of", "time", "what it is"});
     for (const LayoutChoice& one : plan.choices) {
       table.row({printable(plan.graph.value(one.value).name), name_of(one.taken.way), time_text(one.taken.ns),
                  name_of(one.other.way), time_text(one.other.ns), printable(one.reason)});
     }
-    text = table.to_string();
+    text = table.to_string(width);
   }
   const auto packed = std::ranges::count_if(
       plan.layouts, [&](const ValueLayout& one) { return plan.graph.value(one.value).is_constant(); });
   if (packed > 0)
     text += std::to_string(packed) + (packed == 1 ? " weight is" : " weights are") +
-            " packed when compiled, at no cost\n";
+            " prepacked when compiled, at no cost\n";
   return text;
 }
 
 std::string totals_table(const PlanFigures& figures) {
   const auto count = [](std::size_t number) { return std::to_string(number); };
-  TextTable table({Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
+  Table table({Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
   table.header({"", "the model", "rewritten", "fused", "of before"});
   table.row({"operations", count(figures.model.ops), count(figures.rewritten.ops)});
   table.row({"kernels", count(figures.model.kernels), count(figures.rewritten.kernels),

@@ -6,10 +6,13 @@
 
 namespace xyntra {
 
+inline constexpr std::size_t kReportWidth = 120;  // columns, where no terminal says how many
+
 // The first `most` groups, and how many more there are.
-std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most = SIZE_MAX);
+std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most = SIZE_MAX,
+                         std::size_t width = kReportWidth);
 // What was weighed about layouts, and how many weights are packed; empty where nothing was.
-std::string layouts_table(const Plan& plan);
+std::string layouts_table(const Plan& plan, std::size_t width = kReportWidth);
 std::string totals_table(const PlanFigures& figures);
 std::string recognised_line(
     const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"

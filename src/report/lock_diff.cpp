@@ -4,13 +4,13 @@
 #include <set>
 
 #include "runtime/offsets.h"
+#include "schedule/choose.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::size_t kShownNames = 6;
-constexpr std::int64_t kNominalSize = 128;  // of symbols that the lock does not give
 
 // Nodes go by the name of their first output: ids differ between locks, names do not.
 using NodeKey = std::string;

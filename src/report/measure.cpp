@@ -212,6 +212,7 @@ Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
     const double spent = milliseconds_since(began) * 1e-3;
     if ((round >= options.runs && spent >= options.seconds) || (round > 0 && spent >= options.most_seconds))
       break;
+    if (options.progress) options.progress(round, std::max(options.runs, round + 1));
     for (Contestant& contestant : contestants) {
       XYNTRA_CHECK_OK(contestant.run(inputs[round % inputs.size()]));
     }

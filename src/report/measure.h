@@ -1,6 +1,8 @@
 // Plans in time: how long runs and kernels take, and how far from the machine's limits that is.
 #pragma once
 
+#include <functional>
+
 #include "compiler/cpu_backend.h"
 #include "report/ceilings.h"
 #include "report/figures.h"
@@ -11,6 +13,8 @@ struct MeasureOptions {
   std::size_t runs = 30;  // at least, after a warm-up
   double seconds = 1;  // go on until this time has passed
   double most_seconds = 60;  // stop, even with fewer runs
+  // Called between runs, never during one: how many there were, of how many at least.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
 // A plan that was compiled, and its times.
@@ -31,7 +35,7 @@ struct Measured {
   double quantile(double share) const;  // of wall_ms; 0.5 is the median
 };
 
-// Compiles the plans for this machine and runs them in turn, each on all sets of inputs one after another. Plans must
+// Compiles the plans for this machine and runs them interleaved, each on all sets of inputs one after another. Plans must
 // outlive what is returned.
 Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
                                       std::span<const std::vector<Datum>> inputs,

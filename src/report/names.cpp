@@ -71,7 +71,8 @@ tl::unexpected<Error> unknown(const Graph& model, const std::string& name) {
   error.error_class = ErrorClass::Usage;
   error.message = "the model has no node or value '" + name + "'";
   const auto nearest = nearest_word(name, names);
-  error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra export MODEL --elide shows its names";
+  error.hint =
+      nearest ? "did you mean '" + printable(*nearest) + "'?" : "xyntra export MODEL --elide shows its names";
   return failure(std::move(error));
 }
 

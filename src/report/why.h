@@ -23,7 +23,7 @@ struct Why {
 Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options,
                         const std::string& from, const std::string& to);
 
-std::string why_text(const Plan& plan, const Why& why);
+std::string why_text(const Plan& plan, const Why& why, std::size_t width);
 Json why_json(const Plan& plan, const Why& why);
 
 }  // namespace xyntra

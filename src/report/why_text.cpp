@@ -1,5 +1,6 @@
 #include "report/explain.h"
 #include "report/why.h"
+#include "support/table.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -13,16 +14,16 @@ std::string subject(const Plan& plan, const Whereabouts& place) {
   return text + " (" + printable(compressed(ops)) + ")";
 }
 
-std::string way_text(const Plan& plan, const Why& why) {
-  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left,
-                   TextTable::Align::Left, TextTable::Align::Left});
+std::string way_text(const Plan& plan, const Why& why, std::size_t width) {
+  using enum Table::Align;
+  Table table({Left, Name, Name, Left, Prose});
   for (std::size_t e = 0; e < why.way.size(); ++e) {
     const EdgeVerdict& edge = why.way[e];
     table.row({why.cut == e ? ">" : " ", printable(short_title_of(plan.graph, edge.from)),
                "→ " + printable(short_title_of(plan.graph, edge.to)), name_of(edge.verdict),
                printable(edge.reason)});
   }
-  return table.to_string();
+  return table.to_string(width);
 }
 
 std::string verdict_text(const Plan& plan, const Why& why) {
@@ -54,12 +55,12 @@ Json place_json(const Plan& plan, const Whereabouts& place) {
 
 }  // namespace
 
-std::string why_text(const Plan& plan, const Why& why) {
+std::string why_text(const Plan& plan, const Why& why, std::size_t width) {
   std::string text =
       "A  " + subject(plan, why.from) + "\nB  " + subject(plan, why.to) + "\n\n" + verdict_text(plan, why);
   if (why.way.empty()) return text;
   return text + "\n" + (why.backwards ? "the way from B to A\n" : "the way from A to B\n") +
-         way_text(plan, why);
+         way_text(plan, why, width);
 }
 
 Json why_json(const Plan& plan, const Why& why) {

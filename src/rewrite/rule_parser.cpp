@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/op.h"
 #include "rewrite/functions.h"
 #include "rewrite/rule.h"
 #include "support/text.h"
@@ -186,7 +187,12 @@ class Parser {
     term.op = find_op(name);
     if (term.op == nullptr) {
       position_ = start;
-      return wrong("there is no operator '" + name + "'");
+      tl::unexpected<Error> unknown = wrong("there is no operator '" + name + "'");
+      std::vector<std::string> names;
+      for (const OpDef& op : all_ops()) names.push_back(op.name);
+      const auto nearest = nearest_word(name, names);
+      unknown.value().hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra ops lists them";
+      return unknown;
     }
     if (take('{')) XYNTRA_CHECK_OK(attributes(term));
     XYNTRA_TRY(term.children, operands());

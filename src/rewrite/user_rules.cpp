@@ -43,9 +43,13 @@ Status check_user_rule(const RuleText& text) {
   if (check.instances == 0) {
     error.message += check.failure;
     error.hint = "give shapes on which it does: example = \"x[n,3] w[3,m]\"";
-  } else {
-    error.message += "it is not " + std::string(name_of(text.rule_class)) + ": " + check.failure;
+    return failure(std::move(error));
   }
+  const std::size_t end = check.failure.find('\n');  // the graphs that show it follow
+  error.message += "it is not " + std::string(name_of(text.rule_class)) + ": " + check.failure.substr(0, end);
+  if (end != std::string::npos)
+    error.hint = "an instance of it, its left side first:\n" +
+                 std::string(trimmed(std::string_view(check.failure).substr(end)));
   return failure(std::move(error));
 }
 
@@ -96,8 +100,15 @@ Result<std::vector<UserPattern>> user_patterns_of(const Config& config) {
       const std::size_t arrow = rest.find("->");
       pattern.ops.emplace_back(trimmed(rest.substr(0, arrow)));
       if (!is_step(pattern.ops.back())) {
-        return usage_error("pattern " + quote(pattern.name) + " (" + pattern.place + "): '" +
-                           pattern.ops.back() + "' is no operator; write them as matmul -> bias -> gelu");
+        std::vector<std::string> names;
+        for (const OpDef& op : all_ops()) names.push_back(lower(op.name));
+        const auto nearest = nearest_word(pattern.ops.back(), names);
+        Error error;
+        error.error_class = ErrorClass::Usage;
+        error.message = "pattern " + quote(pattern.name) + " (" + pattern.place + "): '" +
+                        pattern.ops.back() + "' is no operator; write them as matmul -> bias -> gelu";
+        error.hint = nearest ? "did you mean '" + *nearest + "'?" : "xyntra ops lists them";
+        return failure(std::move(error));
       }
       if (arrow == rest.npos) break;
       rest = rest.substr(arrow + 2);

@@ -4,6 +4,7 @@
 
 #include "support/sha256.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -119,14 +120,7 @@ Result<const Target*> find_target(std::string_view name) {
     if (target.name == name) return &target;
     names.emplace_back(target.name);
   }
-  const auto nearest = nearest_word(name, names);
-  return failure(Error{ErrorClass::Usage,
-                       "there is no target " + quote(name),
-                       {},
-                       {},
-                       {},
-                       nearest ? "did you mean " + *nearest + "?" : "the targets are " + joined(names, ", "),
-                       false});
+  return failure(unknown_name("target", name, names));
 }
 
 const Target& target_for(std::span<const std::string_view> features) {

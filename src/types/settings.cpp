@@ -85,7 +85,7 @@ std::vector<Setting> known_settings() {
                    -std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity(),
                    {"reassociating", "precision-changing", "none"}});
-  table.push_back({"run.backend", Text, "reference", "where models run when no --backend is given"});
+  table.push_back({"run.backend", Text, "cpu", "where models run when no --backend is given"});
   table.push_back({"run.threads",
                    Integer,
                    "auto",

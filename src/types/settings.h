@@ -2,7 +2,7 @@
 //
 //     [limits]          max_memory = "4GB"   timeout = 30   nodes = 1_000_000
 //     [tolerance.f16]   relative = 5e-3      absolute = 1e-3
-//     [run]             backend = "reference"   threads = 2   seed = 7
+//     [run]             backend = "cpu"   threads = 2   seed = 7
 //     [plan]            target = "avx512"
 //     [contract]        max_kernels = 90     max_bytes = "250MB"   no_fallback = true
 #pragma once

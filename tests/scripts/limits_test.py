@@ -40,12 +40,12 @@ class Limits(unittest.TestCase):
 
     def run_model(self, text, *flags):
         started = time.monotonic()
-        process = subprocess.run([COMMAND, "run", self.model(text), *flags], capture_output=True, text=True, timeout=60,
+        process = subprocess.run([COMMAND, "run", self.model(text), "--backend", "reference", *flags], capture_output=True, text=True, timeout=60,
                                  check=False, stdin=subprocess.DEVNULL)
         return process, time.monotonic() - started
 
     def test_interrupt_ends_a_loop(self):
-        process = subprocess.Popen([COMMAND, "run", self.model(LOOP)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen([COMMAND, "run", self.model(LOOP), "--backend", "reference"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, stdin=subprocess.DEVNULL)
         time.sleep(1)
         self.assertIsNone(process.poll(), "the loop ended by itself")
