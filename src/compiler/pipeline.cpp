@@ -153,9 +153,9 @@ void keep_slots_apart(MemoryPlan& memory, std::size_t launches) {
 }
 
 Status memory_step(Compilation& work) {
-  XYNTRA_TRY(
-      const std::vector<Extension> extensions,
-      extensions_with_room(*work.fusion_nodes, work.grouping.groups, work.grouping.formulas, work.plan.layouts));
+  XYNTRA_TRY(const std::vector<Extension> extensions,
+             extensions_with_room(*work.fusion_nodes, work.grouping.groups, work.grouping.formulas,
+                                  work.plan.layouts));
   MemoryNeeds needs = memory_needs(*work.fusion_nodes, work.grouping, work.plan.layouts, extensions,
                                    work.plan.nominal, *work.options.target);
   if (!work.options.reuse_memory) {
