@@ -27,7 +27,8 @@ std::string heading(const ExplainFlags& flags, const Placement& placement, const
                      sizes_text(figures.sizes, assumed);
   if (const std::string equal = assumptions_line(plan); !equal.empty()) text += labelled("equal", equal);
   if (const std::string donated = donated_line(plan); !donated.empty()) text += labelled("donated", donated);
-  if (const std::string numerics = numerics_line(plan); !numerics.empty()) text += labelled("numeric", numerics);
+  if (const std::string numerics = numerics_line(plan); !numerics.empty())
+    text += labelled("numeric", numerics);
   return text + labelled("found", recognised_line(figures));
 }
 

@@ -101,7 +101,7 @@ TEST(Config, ErrorsPointAtThePlace) {
 TEST(Config, TheFirstErrorOfAFileIsReportedAndNothingIsTaken) {
   Config config(table());
   const auto read = config.read_text("[run]\nquiet = true\nzzz = 1\n[limits]\nnodes = 0\n", "f");
-  EXPECT_EQ(read.error().message, "f:3:1: unknown key 'run.zzz'");
+  EXPECT_EQ(read.error().message, "f:3:1: unknown key 'run.zzz'; known here: backend, quiet");
   EXPECT_FALSE(config.boolean("run.quiet"));
   EXPECT_EQ(config.file(), std::nullopt);
 }

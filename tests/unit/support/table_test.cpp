@@ -55,12 +55,12 @@ TEST(Table, ProseWrapsAndThenNamesAreCut) {
             "                                       not computed element by element\n"
             "x                                   2  short\n");
   EXPECT_EQ(table.to_string(50),
-            "node                 ms  why\n"
-            "------------------  ---  ------------------------\n"
-            "encoder/…/MatMul    1.5  what follows its main\n"
-            "                         loop is not computed\n"
-            "                         element by element\n"
-            "x                     2  short\n");
+            "node                  ms  why\n"
+            "-------------------  ---  ------------------------\n"
+            "encoder/…/MatMul     1.5  what follows its main\n"
+            "                          loop is not computed\n"
+            "                          element by element\n"
+            "x                      2  short\n");
 }
 
 TEST(Table, NeverCutsToWhatCannotBeRead) {
