@@ -337,6 +337,12 @@ kir::Stmt Lowering::repeated(std::size_t part, const std::vector<Expr>& index, c
     if (algebra.within(turn, 0, extent)) continue;
     inside = conjunction(conjunction(inside, turn >= 0), turn < Expr::size(extent));
   }
+  // A dimension that the part has one position of is no axis of it.
+  const Shape& whole = formula_.buffer(stage.body->buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (!map->extent(d).is(1) || whole[d].is(1)) continue;
+    inside = conjunction(inside, Expr::make(ExprOp::Equal, {index[d], Expr::size(map->offset(d))}));
+  }
   std::vector<Expr> to;
   for (const Expr& position : stage.store) to.push_back(at(position, axes));
   done_[part] = true;

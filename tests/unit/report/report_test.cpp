@@ -150,7 +150,7 @@ TEST(Why, OneKernel) {
   const Why answer = why(made, "layer/matmul", "layer/relu");
   EXPECT_TRUE(answer.group.has_value());
   EXPECT_FALSE(answer.cut.has_value());
-  EXPECT_TRUE(why_text(made.plan, answer).find("one kernel: group ") != std::string::npos);
+  EXPECT_TRUE(why_text(made.plan, answer, 120).find("one kernel: group ") != std::string::npos);
 }
 
 TEST(Why, TwoContractionsAreCutWithAReason) {
@@ -184,7 +184,7 @@ TEST(Why, NothingFlowsBetweenThem) {
   const Planned made = planned(kLayer);
   const Why answer = why(made, "layer/matmul", "layer/nonzero");
   EXPECT_TRUE(answer.way.empty());
-  EXPECT_NE(why_text(made.plan, answer).find("nothing flows"), std::string::npos);
+  EXPECT_NE(why_text(made.plan, answer, 120).find("nothing flows"), std::string::npos);
 }
 
 TEST(Why, UnknownNamesGetTheNearest) {
