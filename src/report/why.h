@@ -2,6 +2,7 @@
 // would save, and what would have to change.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "compiler/pipeline.h"
@@ -23,7 +24,7 @@ struct Why {
 Result<Why> why_not_one(const Graph& model, const Plan& plan, const CompileOptions& options,
                         const std::string& from, const std::string& to);
 
-std::string why_text(const Plan& plan, const Why& why, std::size_t width);
+std::string why_text(const Plan& plan, const Why& why, std::size_t width = SIZE_MAX);
 Json why_json(const Plan& plan, const Why& why);
 
 }  // namespace xyntra
