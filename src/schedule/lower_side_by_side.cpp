@@ -64,6 +64,7 @@ class SideBySide {
     Dim end = together;
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
       const Dim begin = end - extent(**stage, along_);
+      if (extent(**stage, along_).is(0) && !together.is(0)) continue;
       Stmt own = element(**stage, grid, begin, vectors);
       if (!own.defined()) return {};
       item = item.defined() ? Stmt::branch(Expr::variable(grid[along_]) < Expr::size(end), own, item) : own;

@@ -86,8 +86,30 @@ std::string KernelEmitter::named(const Expr& expr) {
   return name;
 }
 
+namespace {
+
+// What the compiler of shaders would evaluate and cannot: it has no functions of constant doubles.
+std::optional<double> constant_double(const ExprNode& node) {
+  const bool unary = node.dtype == DType::F64 && node.operands.size() == 1;
+  if (!unary || node.operands[0]->op != ExprOp::Const || node.operands[0]->dtype != DType::F64)
+    return std::nullopt;
+  const double of = node.operands[0]->float_value;
+  switch (node.op) {
+    case ExprOp::Abs: return std::fabs(of);
+    case ExprOp::Floor: return std::floor(of);
+    case ExprOp::Ceil: return std::ceil(of);
+    case ExprOp::Round: return std::nearbyint(of);
+    case ExprOp::Trunc: return std::trunc(of);
+    case ExprOp::Sqrt: return std::sqrt(of);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
 std::string KernelEmitter::node_text(const Expr& expr) {
   const ExprNode& node = *expr;
+  if (auto folded = constant_double(node)) return operations_.constant(*Expr::floating(DType::F64, *folded));
   switch (node.op) {
     case ExprOp::Const: return operations_.constant(node);
     case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, {}, variable(node.var));
