@@ -370,6 +370,11 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
   std::string name = buffer_name(id);
   if (buffer.shape.empty() && is_private(buffer.scope)) return name;
   te::LinearIndex index = with_fixed(given, fixed_);
+  // Nothing gets to an access beyond the end, as is proved of every kernel, but compilers of shaders refuse one that they can see.
+  const Dim elements = product(buffer.shape);
+  if (index.terms.empty() && index.constant.is_constant() && elements.is_constant() &&
+      (index.constant.constant() < 0 || index.constant.constant() >= elements.constant()))
+    index.constant = 0;
   index.constant = index.constant + joined_[id.index].offset;
   std::string component;
   if (form.vectors) {

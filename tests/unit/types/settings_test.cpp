@@ -27,7 +27,7 @@ TEST(Settings, DefaultsOfLimits) {
   EXPECT_EQ(limits.folded_constant, 64'000'000);
   EXPECT_EQ(config.integer("run.threads"), available_threads());
   EXPECT_EQ(config.integer("run.seed"), 0);
-  EXPECT_EQ(config.text("run.backend"), "reference");
+  EXPECT_EQ(config.text("run.backend"), "cpu");
 }
 
 TEST(Settings, BudgetsFollowThem) {
