@@ -12,7 +12,7 @@ fuse: ## build the command and run a model: make fuse MODEL=resnet.onnx
 	@scripts/setup build
 	@scripts/fuse $(if $(MODEL),'$(MODEL)')
 
-test: ## everything CI runs, in less than 20 minutes on two cores
+test: ## everything CI runs: some 20 minutes on two cores
 	@scripts/setup test
 	@scripts/build release
 	@scripts/test --preset release
@@ -48,7 +48,7 @@ conformance: ## the ONNX backend tests against the checked-in list
 	@scripts/build release
 	@scripts/conformance
 
-shaders: ## shaders unfused, portable and for CPUs: all conformance tests and models; models of packages
+shaders: ## shaders fused, unfused, portable and for CPUs: all conformance tests and models; models of packages
 	@scripts/setup build conformance wgpu peers models
 	@scripts/build release
 	@scripts/test --lanes shader_ways

@@ -1,9 +1,11 @@
 // xyntra devices: the backends of this version, the targets plans can be made for, and the adapters of this machine.
 #include "cli/backends.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "codegen/llvm/emit.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/json.h"
+#include "support/table.h"
 #include "support/text.h"
 #include "target/target.h"
 
@@ -31,15 +33,15 @@ Json targets_json() {
 }
 
 std::string targets_table() {
-  using enum TextTable::Align;
-  TextTable table({Left, Right, Right, Right, Right, Left});
+  using enum Table::Align;
+  Table table({Left, Right, Right, Right, Right, Prose});
   table.header({"target", "cores", "f32 GFLOP/s", "GB/s", "launch ns", "what it is"});
   for (const Target& target : targets()) {
     table.row({std::string(target.name), std::to_string(target.cores), std::to_string(f32_gflops(target)),
                std::to_string(memory_gigabytes(target)), std::to_string(target.launch_ns),
                std::string(target.summary)});
   }
-  return table.to_string();
+  return table.to_string(stdout_width());
 }
 
 struct AdapterFeature {
@@ -123,8 +125,8 @@ Json webgpu_json() {
 std::string webgpu_table() {
   const auto found = webgpu::adapters();
   if (!found || found->empty()) return "";
-  using enum TextTable::Align;
-  TextTable table({Right, Left, Left, Left, Right, Right, Right, Right, Right, Left});
+  using enum Table::Align;
+  Table table({Right, Prose, Left, Prose, Right, Right, Right, Right, Right, Prose});
   table.header(
       {"adapter", "name", "kind", "driver", "buffer", "binding", "bindings", "workgroup", "shared", "has"});
   int place = 0;
@@ -136,7 +138,7 @@ std::string webgpu_table() {
                std::to_string(limits.workgroup_invocations), human_bytes(limits.workgroup_bytes),
                joined(features_of(adapter), " ")});
   }
-  return "\n" + table.to_string();
+  return "\n" + table.to_string(stdout_width());
 }
 
 Result<ExitCode> list_devices(Session& session) {
@@ -158,15 +160,16 @@ Result<ExitCode> list_devices(Session& session) {
     session.out = json.dump(2) + "\n";
     return ExitCode::Done;
   }
-  TextTable table({TextTable::Align::Left, TextTable::Align::Left, TextTable::Align::Left});
+  using enum Table::Align;
+  Table table({Left, Prose, Prose});
   table.header({"backend", "state", "what it is"});
   std::string reasons;
   for (const Backend& backend : all_backends()) {
     const BackendState here = state_of(backend);
     table.row({std::string(backend.name), here.state, std::string(backend.summary)});
-    if (!here.why.empty()) reasons += std::string(backend.name) + ": " + printable(here.why) + "\n";
+    if (!here.why.empty()) reasons += wrapped(std::string(backend.name) + ": " + printable(here.why), stdout_width(), 2) + "\n";
   }
-  session.out = table.to_string() + "\n" + reasons + (reasons.empty() ? "" : "\n") + targets_table() +
+  session.out = table.to_string(stdout_width()) + "\n" + reasons + (reasons.empty() ? "" : "\n") + targets_table() +
                 webgpu_table() + "\nhost: " + std::to_string(threads) + " threads, " + memory +
                 " for tensors, target " + std::string(host_target().name) + "\n";
   return ExitCode::Done;

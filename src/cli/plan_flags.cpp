@@ -130,6 +130,16 @@ std::string sizes_text(const SymbolBindings& sizes, const std::vector<std::strin
   return labelled("sizes", text + "  (assumed: " + joined(names, ", ") + "; --dim NAME=SIZE decides)");
 }
 
+Error with_assumed_sizes(Error error, const SymbolBindings& sizes, const std::vector<std::string>& assumed) {
+  SymbolBindings named;
+  for (const std::string& name : assumed) {
+    if (const auto size = sizes.find(name); size != sizes.end()) named.insert(*size);
+  }
+  if (!named.empty() && error.hint.empty())
+    error.hint = "these sizes were assumed: " + sizes_words(named) + "; --dim NAME=SIZE decides";
+  return error;
+}
+
 std::string placement_phrase(const Placement& placement, const SymbolBindings& sizes) {
   std::string text = placement.backend;
   if (placement.target != nullptr) text += ", target " + std::string(placement.target->name);

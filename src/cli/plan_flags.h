@@ -36,6 +36,8 @@ Result<Placement> placement_of_level(const std::string& level);
 // Lines "backend", "target" and "sizes" of a report.
 std::string placement_text(const Placement& placement);
 std::string sizes_text(const SymbolBindings& sizes, const std::vector<std::string>& assumed);
+// What failed may be due to sizes that nobody gave, such as more positions than an embedding has: the hint names them.
+Error with_assumed_sizes(Error error, const SymbolBindings& sizes, const std::vector<std::string>& assumed);
 // "cpu, target avx2, batch=1 seq=128": the same in a phrase.
 std::string placement_phrase(const Placement& placement, const SymbolBindings& sizes);
 void add_placement(Json& json, const Placement& placement, const SymbolBindings& sizes);

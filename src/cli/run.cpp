@@ -300,7 +300,8 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   XYNTRA_TRY(DonatedMemory donated, donate(*ready.runner, module.graph, bound, flags.plan.donated));
   auto results =
       donated.inputs.empty() ? ready.runner->run(data) : ready.runner->run_donating(data, donated.inputs);
-  if (!results) return failure(std::move(results).error().in_file(flags.model));
+  if (!results)
+    return failure(with_assumed_sizes(std::move(results).error().in_file(flags.model), bound.sizes, bound.defaults));
 
   std::vector<ResultLine> lines;
   for (std::size_t i = 0; i < results->size(); ++i) {

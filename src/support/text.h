@@ -64,25 +64,8 @@ std::string base64_encode(std::span<const std::byte> bytes);
 std::optional<std::vector<std::byte>> base64_decode(
     std::string_view text);  // strict: padding, no white space
 
-// ---- Tables
-// ------------------------------------------------------------------------------------------------ Columns
-// the text takes on a terminal: wide East Asian characters and emoji two, combining marks none.
+// ---- Terminal
+// Columns the text takes on a terminal: wide East Asian characters and emoji two, combining marks none.
 std::size_t display_width(std::string_view utf8);
-
-// Rows of cells, aligned: columns two spaces apart, no trailing spaces.
-class TextTable {
- public:
-  enum class Align : std::uint8_t { Left, Right };
-  explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
-
-  void header(std::vector<std::string> cells);  // printed first, with a rule under it
-  void row(std::vector<std::string> cells);  // shorter rows are filled up with empty cells
-  std::string to_string() const;
-
- private:
-  std::vector<Align> columns_;
-  std::vector<std::string> header_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 }  // namespace xyntra

@@ -145,20 +145,6 @@ TEST(Text, WidthOnATerminal) {
   EXPECT_EQ(display_width("\xff"), 1u);
 }
 
-TEST(Text, TablesAlign) {
-  TextTable table({TextTable::Align::Left, TextTable::Align::Right, TextTable::Align::Left});
-  table.header({"op", "count", "why"});
-  table.row({"Add", "12", "plain"});
-  table.row({"张量", "3"});
-  EXPECT_EQ(table.to_string(),
-            "op    count  why\n"
-            "----  -----  -----\n"
-            "Add      12  plain\n"
-            "张量      3\n");
-  table.row({"a", "b", "c", "d"});
-  EXPECT_THROW(table.to_string(), InternalError);
-}
-
 TEST(Sha256, KnownAnswers) {
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

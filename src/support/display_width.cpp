@@ -42,38 +42,4 @@ std::size_t display_width(std::string_view utf8) {
   return width;
 }
 
-void TextTable::header(std::vector<std::string> cells) { header_ = std::move(cells); }
-
-void TextTable::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-std::string TextTable::to_string() const {
-  std::vector<std::size_t> widths(columns_.size(), 0);
-  const auto widen = [&](const std::vector<std::string>& cells) {
-    require(cells.size() <= columns_.size(), "TextTable: more cells than columns");
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], display_width(cells[i]));
-  };
-  widen(header_);
-  for (const auto& cells : rows_) widen(cells);
-
-  std::string out;
-  const auto print = [&](const std::vector<std::string>& cells) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) line += "  ";
-      const std::string padding(widths[i] - display_width(cells[i]), ' ');
-      line += columns_[i] == Align::Right ? padding + cells[i] : cells[i] + padding;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  };
-  if (!header_.empty()) {
-    print(header_);
-    std::vector<std::string> rule;
-    for (std::size_t width : widths) rule.emplace_back(width, '-');
-    print(rule);
-  }
-  for (const auto& cells : rows_) print(cells);
-  return out;
-}
-
 }  // namespace xyntra
