@@ -139,6 +139,11 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       node.operands[1]->int_value < bits_of(node.dtype))
     return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
   if (auto bounded = bounded_float(node)) return *bounded;
+  // What WGSL promises of a quotient ends at divisors of this size.
+  constexpr double kLargeDivisor = 0x1p126;
+  if (node.op == ExprOp::Div && node.dtype == DType::F32 &&
+      analysis_.lies_within(node.operands[1], -kLargeDivisor, kLargeDivisor))
+    return "(" + value(node.operands[0]) + " / " + value(node.operands[1]) + ")";
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(repeats ? named(operand) : value(operand));

@@ -77,16 +77,14 @@ constexpr Function kFunctions[] = {
     {"is_inf_f32", "",
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
-    // A quotient of the device may be off by 2.5 ulp, and is no number where the reciprocal of the divisor is none. So the divisor is
-    // scaled, and what remains of the dividend brings the product with its reciprocal to the nearest float. Where nothing finite
-    // remains, that product is right: 0, infinity or NaN.
+    // A quotient may be off by 2.5 ulp, and by anything where the divisor is above 2^126, whose reciprocal is subnormal. What remains
+    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is.
     {"div_f32", "", R"(fn div_f32(a: f32, b: f32) -> f32 {
-  let scale = select(select(1.0f, 0.25f, abs(b) > 0x1p+126f), 0x1p+24f, abs(b) < 0x1p-126f);
+  let scale = select(1.0f, 0.25f, abs(b) > 0x1p+126f);
   let dividend = a * scale;
   let divisor = b * scale;
-  let reciprocal = 1.0f / divisor;
-  let quotient = dividend * reciprocal;
-  let nearest = fma(fma(-quotient, divisor, dividend), reciprocal, quotient);
+  let quotient = dividend / divisor;
+  let nearest = fma(fma(-quotient, divisor, dividend), 1.0f / divisor, quotient);
   let finite = (bitcast<u32>(nearest) & 0x7f800000u) != 0x7f800000u;
   return select(quotient, nearest, finite && quotient != 0.0f);
 }
