@@ -167,11 +167,12 @@ Result<ExitCode> list_devices(Session& session) {
   for (const Backend& backend : all_backends()) {
     const BackendState here = state_of(backend);
     table.row({std::string(backend.name), here.state, std::string(backend.summary)});
-    if (!here.why.empty()) reasons += wrapped(std::string(backend.name) + ": " + printable(here.why), stdout_width(), 2) + "\n";
+    if (!here.why.empty())
+      reasons += wrapped(std::string(backend.name) + ": " + printable(here.why), stdout_width(), 2) + "\n";
   }
-  session.out = table.to_string(stdout_width()) + "\n" + reasons + (reasons.empty() ? "" : "\n") + targets_table() +
-                webgpu_table() + "\nhost: " + std::to_string(threads) + " threads, " + memory +
-                " for tensors, target " + std::string(host_target().name) + "\n";
+  session.out = table.to_string(stdout_width()) + "\n" + reasons + (reasons.empty() ? "" : "\n") +
+                targets_table() + webgpu_table() + "\nhost: " + std::to_string(threads) + " threads, " +
+                memory + " for tensors, target " + std::string(host_target().name) + "\n";
   return ExitCode::Done;
 }
 

@@ -301,7 +301,8 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
   auto results =
       donated.inputs.empty() ? ready.runner->run(data) : ready.runner->run_donating(data, donated.inputs);
   if (!results)
-    return failure(with_assumed_sizes(std::move(results).error().in_file(flags.model), bound.sizes, bound.defaults));
+    return failure(
+        with_assumed_sizes(std::move(results).error().in_file(flags.model), bound.sizes, bound.defaults));
 
   std::vector<ResultLine> lines;
   for (std::size_t i = 0; i < results->size(); ++i) {
