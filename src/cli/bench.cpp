@@ -93,6 +93,9 @@ Json plan_json(const Measured& measured) {
             {"arena_bytes", measured.arena_bytes},
             {"code_bytes", measured.code_bytes},
             {"compile_ms", measured.compile_ms},
+            {"kernels_ms", std::accumulate(measured.group_ms.begin(), measured.group_ms.end(), 0.0)},
+            {"kernels_fastest_ms",
+             std::accumulate(measured.group_fastest_ms.begin(), measured.group_fastest_ms.end(), 0.0)},
             {"latency_ms", latency_json(measured)}};
   if (std::ranges::any_of(measured.plan->layouts,
                           [](const ValueLayout& one) { return leaves_room(one.layout); }))
@@ -108,7 +111,8 @@ struct KernelLine {
   std::size_t group = 0, count = 1;
   std::uint32_t number = 0;  // of the kernel
   std::string ops, schedule;
-  double ms = 0, fastest_ms = 0, share = 0;
+  std::vector<Knob> knobs;
+  double ms = 0, fastest_ms = 0, share = 0, predicted_ms = 0;
   bool kernel = false;
   double gflops = 0, gigabytes = 0, roofline = 0;
 };
@@ -132,6 +136,8 @@ std::vector<KernelLine> kernel_lines(const Bench& bench) {
     for (NodeId node : group.nodes) ops.push_back(plan.graph.node(node).op);
     line.ops = compressed(ops, kOpsWidth);
     line.schedule = line.kernel ? group.schedule.name : "host";
+    line.knobs = group.schedule.knobs;
+    line.predicted_ms = 1e-6 * static_cast<double>(group.predicted_ns);
     line.ms = measured.group_ms[g];
     line.fastest_ms = measured.group_fastest_ms[g];
     line.share = total > 0 ? line.ms / total : 0;
@@ -176,6 +182,9 @@ Json to_json(const BenchFlags& flags, const Bench& bench) {
                {"ms", line.ms},       {"fastest_ms", line.fastest_ms},
                {"share", line.share}};
     if (line.kernel) {
+      entry["predicted_ms"] = line.predicted_ms;
+      entry["knobs"] = Json::object();
+      for (const Knob& knob : line.knobs) entry["knobs"][knob.name] = knob.value;
       entry["gflops"] = line.gflops;
       entry["gigabytes"] = line.gigabytes;
       entry["roofline"] = line.roofline;

@@ -301,6 +301,19 @@ bool GroupDrafts::depends(Index reader, Index on) const {
   return false;
 }
 
+// Costs that are told from what loops do are right give or take a part: a fusion has to save some of what the smaller one takes.
+// Floors of two launches and of one can be compared as they are.
+std::optional<std::string> GroupDrafts::slower_together(const Choice& a, const Choice& b,
+                                                        const Choice& together, bool alone) const {
+  constexpr std::int64_t kLeastSaved = 4;  // a quarter
+  const bool counted = a.counted && b.counted && together.counted;
+  const std::int64_t apart = counted ? a.predicted_ns + b.predicted_ns : a.floor_ns + b.floor_ns;
+  const std::int64_t time = counted ? together.predicted_ns : together.floor_ns;
+  const std::int64_t due = counted && !alone ? std::min(a.predicted_ns, b.predicted_ns) / kLeastSaved : 0;
+  if (time <= apart - due) return std::nullopt;
+  return "together they would take " + in_units(time) + ", apart " + in_units(apart);
+}
+
 tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer, Index reader) {
   const GroupDraft &a = drafts_[producer], &b = drafts_[reader];
   if (a.choice.hero == Hero::Host) return no(fusion_nodes_[a.core.front()].why_host);
@@ -325,11 +338,7 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
     return no("a " + std::string(name_of(runs_alone(a) ? a.choice.hero : b.choice.hero)) +
               " runs its stages one after another and takes only what vanishes into them");
   }
-  std::int64_t apart = a.choice.predicted_ns + b.choice.predicted_ns;
-  if (draft->choice.predicted_ns > apart) {
-    return no("together they would take " + in_units(draft->choice.predicted_ns) + ", apart " +
-              in_units(apart));
-  }
+  if (auto worse = slower_together(a.choice, b.choice, draft->choice, alone)) return no(std::move(*worse));
   draft->reason = a.reason.size() > b.reason.size() ? a.reason : b.reason;
   return add(std::move(*draft));
 }
@@ -349,7 +358,9 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b
   if (second.choice.hero == Hero::None) draft->choice.hero = Hero::None;
   draft->choice.schedule = {"horizontal", Exactness::Exact, {}};
   draft->choice.flops = first.choice.flops + second.choice.flops;
-  draft->choice.predicted_ns = first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns;
+  draft->choice.predicted_ns =
+      std::max({first.choice.predicted_ns, second.choice.predicted_ns,
+                first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns});
   draft->bytes_in = first.bytes_in + second.bytes_in;
   draft->bytes_out = first.bytes_out + second.bytes_out;
   draft->reason = "independent loops horizontally fused in one launch";

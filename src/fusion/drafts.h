@@ -53,6 +53,9 @@ class GroupDrafts {
   bool needed_outside(ValueId value, const NodeSet& core) const;
   bool path_around(Index from, Index to) const;
   void count_bytes(GroupDraft& draft) const;
+  // Why not, where two groups take longer as one.
+  std::optional<std::string> slower_together(const Choice& a, const Choice& b, const Choice& together,
+                                             bool alone) const;
   Decision decided(const GroupDraft& draft, bool merged) const;
   using Key = std::vector<std::uint64_t>;
   Key key_of(const GroupDraft& draft, bool merged) const;

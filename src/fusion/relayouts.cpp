@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fusion/compose.h"
+#include "schedule/cost.h"
 #include "schedule/strides.h"
 #include "te/index.h"
 
@@ -18,8 +19,7 @@ class RelayoutWeigher {
         graph_(fusion_nodes.graph()),
         grouping_(grouping),
         target_(target),
-        options_(options),
-        as_they_are_(grouping.groups.size(), kUnknown) {}
+        options_(options) {}
 
   std::vector<LayoutChoice> run() {
     std::map<NodeId, std::vector<std::size_t>> readers;  // groups that read through a node
@@ -39,14 +39,15 @@ class RelayoutWeigher {
   }
 
  private:
-  static constexpr std::int64_t kUnknown = -1;
-
   ValueId output_of(NodeId node) const { return name_of_node(graph_, node); }
 
-  // All elements of one operand in another order, neighbours apart.
+  // All elements of one operand in another order, neighbours apart; or places that have to be computed: concatenated parts, borders,
+  // digits.
   bool transposes(NodeId node) const {
     const FusionNode& fusion_node = fusion_nodes_[node];
-    if (!fusion_node.transparent || fusion_node.formula.stages.size() != 1) return false;
+    if (!fusion_node.transparent || fusion_node.formula.stages.empty()) return false;
+    if (computes_places(node)) return true;
+    if (fusion_node.formula.stages.size() != 1) return false;
     const te::Stage& stage = fusion_node.formula.stages[0];
     if (stage.body->op != te::ExprOp::Load) return false;
     const te::BufferInfo &source = fusion_node.formula.buffer(stage.body->buffer),
@@ -67,27 +68,50 @@ class RelayoutWeigher {
     });
   }
 
+  // On a CPU, where that takes as long as arithmetic does. A view's places are its source's.
+  bool computes_places(NodeId node) const {
+    const te::Formula& formula = fusion_nodes_[node].formula;
+    const OpDef* op = find_op(graph_.node(node).op);
+    if (target_.kind != TargetKind::Cpu || op == nullptr || (op->traits & kView) != 0) return false;
+    if (formula.stages.size() > 1) return true;
+    bool found = std::ranges::any_of(formula.stages[0].store,
+                                     [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
+    te::for_each_node(formula.stages[0], [&](const te::ExprNode& expr) {
+      found = found || expr.op == te::ExprOp::Select || expr.op == te::ExprOp::LoadOr ||
+              expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod;
+    });
+    return found;
+  }
+
+  // What strides cost; where places are computed, all that a group does.
+  std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
+    if (computes_places(node)) {
+      if (const auto counted = compute_ns(formula, schedule, target_, options_.choose.nominal))
+        return launched_ns(target_, 0, *counted);
+    }
+    return strided_ns(formula, schedule, target_, options_.choose.nominal);
+  }
+
   std::optional<LayoutChoice> weigh(NodeId node, const std::vector<std::size_t>& groups) {
     std::int64_t fused = 0;
     std::size_t slowed = 0;
     for (std::size_t g : groups) {
       const Group& group = grouping_.groups[g];
       if (computes_source(group, node)) return std::nullopt;  // a copy would part what is one loop now
-      std::int64_t& as_it_is = as_they_are_[g];
-      if (as_it_is == kUnknown)
-        as_it_is = strided_ns(grouping_.formulas[g], group.schedule, target_, options_.choose.nominal);
+      const std::int64_t as_it_is = cost_of(node, grouping_.formulas[g], group.schedule);
       if (as_it_is == 0) continue;
       const Group apart = reading_from_memory(group, node);
       const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
-      const std::int64_t gain =
-          as_it_is - strided_ns(formula, group.schedule, target_, options_.choose.nominal);
+      const std::int64_t gain = as_it_is - cost_of(node, formula, group.schedule);
       fused += gain;
       slowed += gain > 0;
     }
     if (fused <= 0) return std::nullopt;
     const Type& type = graph_.value(output_of(node)).type;
     const std::int64_t stage =
-        target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
+        computes_places(node)
+            ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns
+            : target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
     using Way = LayoutChoice::Way;
     LayoutChoice choice{output_of(node), {Way::Fused, fused}, {Way::Stage, stage}, {}};
     if (stage < fused) std::swap(choice.taken, choice.other);
@@ -137,7 +161,6 @@ class RelayoutWeigher {
   const Grouping& grouping_;
   const Target& target_;
   const FusionOptions& options_;
-  std::vector<std::int64_t> as_they_are_;  // by group: what its strides cost
 };
 
 }  // namespace

@@ -217,18 +217,19 @@ bool BoundsProver::prove(const Goal& goal, int depth) {
   for (std::size_t i = 0; i < goal.terms.size(); ++i) {
     if (goal.terms[i].atom->op != ExprOp::Var) return eliminate(goal, i, depth);
   }
+  // The least that the loops by themselves leave of it.
+  std::optional<Dim> least = goal.constant;
+  for (const LinearIndex::Term& term : goal.terms) {
+    const int sign = sign_of(term.coefficient);
+    if (sign == 0) least.reset();
+    if (sign < 0 && least)
+      least = *least + term.coefficient * (variables_.at(term.atom->var.index).extent - 1);
+  }
+  if (least && least->is_constant() && least->constant() >= 0) return true;
   for (std::size_t i = 0; i < goal.terms.size(); ++i) {
     if (by_facts(goal, i, depth)) return true;
   }
-  LinearIndex rest = number(goal.constant);
-  for (const LinearIndex::Term& term : goal.terms) {
-    int sign = sign_of(term.coefficient);
-    if (sign == 0) return false;
-    if (sign < 0) {
-      rest.constant = rest.constant + term.coefficient * (variables_.at(term.atom->var.index).extent - 1);
-    }
-  }
-  return prove_size(rest.constant, 0);
+  return least && prove_size(*least, 0);
 }
 
 bool BoundsProver::eliminate(const Goal& goal, std::size_t term, int depth) {

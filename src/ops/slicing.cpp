@@ -230,13 +230,22 @@ Status concat(FormulaContext& c) {
 Status split(FormulaContext& c) {
   Buffer x = c.in(0);
   XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), x.rank()));
-  Dim offset = 0;
+  const auto sizes = c.elements(1);
+  const Dim chunk = ceil_div(x.dim(axis), static_cast<std::int64_t>(c.output_count()));
+  std::optional<Dim> offset = Dim(0);
   for (std::size_t k = 0; k < c.output_count(); ++k) {
     if (c.wants_output(k)) {
+      if (!offset) return c.unsupported("sizes that are not constant, beside an output that nobody reads");
       Axes i = c.axes(c.out_shape(k));
-      c.write(c.out(k), i, x(replaced(to_index(i), axis, i[axis] + Expr::size(offset))));
+      c.write(c.out(k), i, x(replaced(to_index(i), axis, i[axis] + Expr::size(*offset))));
+      offset = *offset + c.out_shape(k)[axis];
+    } else if (sizes) {
+      offset = offset ? std::optional(*offset + (*sizes)[k]) : std::nullopt;
+    } else if (c.has_input(1)) {
+      offset.reset();
+    } else {
+      offset = chunk * Dim(static_cast<std::int64_t>(k) + 1);
     }
-    offset = offset + c.out_shape(k)[axis];
   }
   return {};
 }

@@ -153,7 +153,8 @@ class PlanChecker {
   }
   bool is_copied(ValueId value) const {
     return std::ranges::any_of(plan_.groups, [&](const Group& group) {
-      return group.hero == Hero::Movement && group.outputs == std::vector<ValueId>{value};
+      const bool copies = group.hero == Hero::Movement || group.hero == Hero::None;
+      return copies && std::ranges::find(group.outputs, value) != group.outputs.end();
     });
   }
 

@@ -213,8 +213,11 @@ Result<std::vector<Measured>> measure(std::span<const Plan* const> plans,
     if ((round >= options.runs && spent >= options.seconds) || (round > 0 && spent >= options.most_seconds))
       break;
     if (options.progress) options.progress(round, std::max(options.runs, round + 1));
-    for (Contestant& contestant : contestants) {
-      XYNTRA_CHECK_OK(contestant.run(inputs[round % inputs.size()]));
+    // None finds in the caches what another one has just read, and none is always the first.
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      const std::size_t which = round % 2 == 0 ? i : contestants.size() - 1 - i;
+      const std::size_t set = (round + which * inputs.size() / contestants.size()) % inputs.size();
+      XYNTRA_CHECK_OK(contestants[which].run(inputs[set]));
     }
   }
   std::vector<Measured> measured;

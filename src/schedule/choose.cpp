@@ -4,10 +4,12 @@
 #include <map>
 
 #include "schedule/alignment.h"
+#include "schedule/cost.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/repeated_parts.h"
 #include "te/classify.h"
 #include "te/compose.h"
+#include "te/effort.h"
 #include "te/index.h"
 
 namespace xyntra {
@@ -264,6 +266,8 @@ class Chooser {
         return refuse("what follows its main loop is not computed element by element from its result");
       }
     }
+    if (shape == WorkShape::Window && target_.kind == TargetKind::Cpu && computes_picture(main))
+      return refuse("windows overlap, so what comes before would be packed first, in a copy of its own");
     std::int64_t repeats = 1;
     if (!before.empty()) {
       if (shape == WorkShape::Window)
@@ -299,8 +303,26 @@ class Chooser {
       add_tile_knobs(choice.schedule, main);
     }
     Choice made = predicted(std::move(choice), factors, ArithmeticUnit::Matrix);
-    made.predicted_ns += target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
+    const std::int64_t again = target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
+    made.predicted_ns += again;
+    made.floor_ns += again;
     return made;
+  }
+
+  // Whether what windows go over is computed, and not only converted or padded.
+  static bool computes_picture(const Stage& main) {
+    const bool product = main.reducer == Reducer::Sum && main.body->op == te::ExprOp::Mul;
+    const std::vector<te::Expr> parts = product ? main.body->operands : std::vector<te::Expr>{main.body};
+    return std::ranges::any_of(parts, [](const te::Expr& part) {
+      bool found = false;
+      te::for_each_node(part, [&](const te::ExprNode& node) {
+        const auto kind = te::kind_of(node.op);
+        const bool value =
+            is_float(node.dtype) && (kind == te::ExprKind::Arithmetic || kind == te::ExprKind::Math);
+        found = found || value;
+      });
+      return found;
+    });
   }
 
   std::int64_t columns(const Stage& main, const Alignment& alignment, const Classes& rows) const {
@@ -424,6 +446,14 @@ class Chooser {
     if (!has_sum || !divides_by(reduced, first, second)) {
       return refuse(std::string(kNot) + "here nothing takes a softmax of the scores");
     }
+    if (target_.kind == TargetKind::Cpu) {
+      constexpr std::int64_t kLong = 64;  // quarters of a cycle: more than a division and some arithmetic
+      std::int64_t after = te::effort_of(weighted.finish);
+      for (std::size_t s = second + 1; s < formula_.stages.size(); ++s)
+        after += te::effort_of(formula_.stages[s].body);
+      if (after > kLong)
+        return refuse(std::string(kNot) + "here functions follow, which run faster over the whole result");
+    }
     Choice choice;
     choice.hero = Hero::Attention;
     choice.schedule.name = "attention";
@@ -525,7 +555,12 @@ class Chooser {
     }
     if (options_.allow_reassociating && adds_floats(formula_.stages))
       choice.schedule.exactness = Exactness::Reassociating;
-    choice.predicted_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);
+    choice.floor_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);
+    choice.predicted_ns = choice.floor_ns;
+    if (const auto compute = compute_ns(formula_, choice.schedule, target_, options_.nominal)) {
+      choice.predicted_ns = launched_ns(target_, size(bytes), *compute);
+      choice.counted = true;
+    }
     return choice;
   }
 

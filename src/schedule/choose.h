@@ -20,6 +20,8 @@ struct Choice {
   Dim flops;
   Dim scratch_bytes;  // of one work item
   std::int64_t predicted_ns = 0;
+  std::int64_t floor_ns = 0;  // from bytes and operations alone
+  bool counted = false;  // the prediction is from what its loops do
 };
 
 struct Refusal {

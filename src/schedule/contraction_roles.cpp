@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "te/effort.h"
+
 namespace xyntra {
 
 using te::Expr;
@@ -12,10 +14,57 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kManyProducts =
-    64;  // products, beside which storing the result one by one costs little
+// Thousandths of a cycle.
+constexpr std::int64_t kCycle = 1000;
+constexpr std::int64_t kStoreApart =
+    2 * kCycle;  // an element is taken out of its vector and stored by itself
+constexpr std::int64_t kProductsPerCycle = 2;  // vectors
+constexpr std::int64_t kFewestSums =
+    8;  // vectors under way, below which each product waits for the one before
+
+// What one element of the result costs where lanes run along `lane`.
+std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const ContractionRoles& roles) {
+  const te::Formula& formula = lowering.formula();
+  auto iterations = [&](const std::vector<VarId>& loops) {
+    std::int64_t product = 1;
+    for (VarId loop : loops)
+      product *= std::max<std::int64_t>(1, lowering.size(formula.variable(loop).extent));
+    return product;
+  };
+  const std::int64_t lanes = lowering.lanes(),
+                     count = std::max<std::int64_t>(1, lowering.size(formula.variable(roles.lane).extent)),
+                     steps = lowering.vector_steps(formula.variable(roles.lane).extent);
+  // Few vectors and rows: products wait for one another, or each has a load of its own.
+  const std::int64_t across = steps * iterations(roles.columns), down = iterations(roles.rows);
+  const std::int64_t sums = std::clamp<std::int64_t>(across, 1, 2) * std::clamp<std::int64_t>(down, 1, 12);
+  std::int64_t products = iterations(stage.reduction) * kCycle * steps / (kProductsPerCycle * count);
+  if (sums < kFewestSums) products = products * kFewestSums / sums;
+  if (across == 1) products = products * 5 / 4;
+  if (roles.lane_in_rows) products = products * 2;
+  auto access = [&](te::BufferId buffer, std::span<const Expr> index) {
+    return lowering.contiguous_in_blocks(buffer, index, roles.lane, lanes) ? kCycle / lanes : kStoreApart;
+  };
+  std::int64_t finish = access(stage.target, stage.store);
+  if (stage.finish.defined()) {
+    const std::int64_t effort = te::effort_of(stage.finish) * kCycle / 4 * steps / count;
+    finish += sums <= 2 ? effort * 3 / 2 : effort;  // one or two chains of arithmetic wait for themselves
+    te::for_each_node(stage.finish, [&](const ExprNode& node) {
+      if (te::is_load(node)) finish += access(node.buffer, te::index_of(node));
+    });
+  }
+  return products + finish;
+}
 
 }  // namespace
+
+std::int64_t contraction_cycles(const Lowering& lowering, const Stage& stage, const ContractionRoles& roles) {
+  __extension__ typedef __int128 Int128;
+  Int128 results = 1;
+  for (VarId axis : stage.axes)
+    results *= std::max<std::int64_t>(0, lowering.size(lowering.formula().variable(axis).extent));
+  const Int128 total = results * cost_of(lowering, stage, roles);
+  return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
+}
 
 std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, const Stage& stage) {
   if (stage.kind != Stage::Kind::MapReduce || stage.reducer != te::Reducer::Sum ||
@@ -23,8 +72,7 @@ std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, cons
     return std::nullopt;
   const te::Formula& formula = lowering.formula();
   std::optional<ContractionRoles> best;
-  std::int64_t most = 0, summed = 1;
-  for (VarId axis : stage.reduction) summed *= lowering.size(formula.variable(axis).extent);
+  std::int64_t least = 0;
   for (std::size_t side = 0; side < 2; ++side) {
     const Expr &lanes = stage.body->operands[side], &rows = stage.body->operands[1 - side];
     std::set<VarId> of_lanes = te::variables_of(lanes), of_rows = te::variables_of(rows);
@@ -43,11 +91,6 @@ std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, cons
       if (in_rows_too) look_at(rows);
       std::int64_t turns = lowering.size(formula.variable(axis).extent);
       if (!contiguous || turns < 4) continue;
-      auto stored = lowering.stride(stage.target, stage.store, axis);
-      // Results that lie apart are stored one by one, which counts where sums are short.
-      const std::int64_t apart = summed < kManyProducts ? 2 : 6;
-      std::int64_t score = std::min(turns, lowering.lanes()) * (stored && stored->is(1) ? 8 : apart);
-      if (in_rows_too) score = score / 2;
       ContractionRoles roles{rows, lanes, axis, in_rows_too, {}, {}, {}, stage.reduction};
       for (VarId other : stage.axes) {
         if (other == axis) continue;
@@ -58,8 +101,9 @@ std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, cons
             .push_back(other);
       }
       if (in_rows_too && roles.rows.empty()) continue;
-      if (score <= most) continue;
-      most = score;
+      const std::int64_t cost = cost_of(lowering, stage, roles);
+      if (best && cost >= least) continue;
+      least = cost;
       best = std::move(roles);
     }
   }

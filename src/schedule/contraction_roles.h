@@ -20,6 +20,10 @@ struct ContractionRoles {
   std::vector<te::VarId> summed;
 };
 
+// Of the whole stage, in thousandths, where its operands come from near caches.
+std::int64_t contraction_cycles(const Lowering& lowering, const te::Stage& stage,
+                                const ContractionRoles& roles);
+
 // Nothing when the stage is no sum of products, or no axis can run in lanes.
 std::optional<ContractionRoles> contraction_roles(const Lowering& lowering, const te::Stage& stage);
 

@@ -1,7 +1,6 @@
 #include "schedule/contraction_tiling.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace xyntra {
 
@@ -47,8 +46,24 @@ std::array<const std::vector<VarId>*, 2> ContractionTiling::in_order(
                          traffic(roles_.row_factor, turns(columns)) + traffic(roles_.lane_factor, 1),
                      rows_outside =
                          traffic(roles_.lane_factor, turns(rows_of_tiles)) + traffic(roles_.row_factor, 1);
-  if (rows_outside < columns_outside) return {&rows_of_tiles, &columns};
+  if (rows_outside < columns_outside || (rows_outside == columns_outside && streams_results()))
+    return {&rows_of_tiles, &columns};
   return {&columns, &rows_of_tiles};
+}
+
+// Whether short sums of a second factor that stays in the cache make results that do not: then these, and what else is read for
+// them, come and go row by row, as memory likes it, and not in pieces as wide as a tile.
+bool ContractionTiling::streams_results() const {
+  std::int64_t sums = 1, results = 1, bytes = std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  for (VarId axis : stage_.reduction) sums *= lowering_.size(extent(axis));
+  for (VarId axis : stage_.axes) results *= lowering_.size(extent(axis));
+  std::int64_t moved = 1;
+  if (stage_.finish.defined()) {
+    te::for_each_node(stage_.finish, [&](const ExprNode& node) {
+      if (te::is_load(node) && elements_read(node) == results) ++moved;
+    });
+  }
+  return sums <= kLongestSum && results * moved * bytes > cache_bytes();
 }
 
 // Of the buffer of a load: windows that overlap read an element often, steps leave some out. Lines of the cache are
@@ -84,7 +99,7 @@ std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
   std::vector<ColumnRun> runs;
   if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width, in_lane, {}, false});
   Dim whole = in_lane > 1 ? floor_div(columns, width) - blocks * in_lane : Dim(0);
-  bool masks = lowering_.has_masks() && width == lowering_.lanes();
+  const bool masks = lowering_.has_masks() && width > 1;
   if (masks && columns.is_constant() && columns.constant() % width > 1) {
     // What is left is one tile, with some lanes of its last vector idle.
     std::int64_t left = columns.constant() - done.constant();
@@ -104,8 +119,7 @@ std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
 
 void ContractionTiling::choose_tile(const Schedule& schedule) {
   std::int64_t lanes = lowering_.size(extent(roles_.lane));
-  width = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::min(lanes, lowering_.lanes()))));
+  width = lowering_.vector_width(extent(roles_.lane));
   vectors = std::max<std::int64_t>(1, value_of(schedule, "tile_columns", 2 * width) / width);
   if (lanes < width * vectors || (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
     // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.

@@ -76,6 +76,7 @@ class ContractionTiling {
 
  private:
   const Dim& extent(te::VarId axis) const { return lowering_.formula().variable(axis).extent; }
+  bool streams_results() const;
   std::int64_t elements_read(const te::ExprNode& load) const;
   std::int64_t lines_in_cache(const ColumnRun& across) const;
   void choose_tile(const Schedule& schedule);

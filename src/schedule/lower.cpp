@@ -24,6 +24,7 @@
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
 #include "schedule/softmax_stages.h"
+#include "schedule/split_finish.h"
 #include "schedule/winograd.h"
 #include "te/merge.h"
 
@@ -211,13 +212,14 @@ struct ScheduleEntry {
   bool main_loop = false;
   bool turn_operands = false;
   bool share_parts = false;
+  bool split_finish = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
     {"pointwise", lower_stages},
     {"movement", lower_stages},
-    {"row", lower_rows, false, false, true},
-    {"contraction", lower_main, true},
-    {"window", lower_main, true},
+    {"row", lower_rows, false, false, true, true},
+    {"contraction", lower_main, true, false, false, true},
+    {"window", lower_main, true, false, false, true},
     {"tiles", lower_tiles_main, true},
     {"attention", lower_blocks, true, true, true},
     {"stages", lower_stages},
@@ -512,8 +514,13 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
         }
       }
     }
+    if (entry.name == "stages") ready = pack_windows(ready, nominal);
+    // Stages that share rows keep what follows a reduction in their row.
+    const bool shares_rows = entry.name == "row" && ready.stages.size() > 1;
+    if (entry.split_finish && !shares_rows) ready = split_finish(ready, schedule, target, nominal);
     Lowering lowering(ready, target, nominal, name);
-    Stmt body = entry.lower(lowering, schedule);
+    Stmt body = entry.name == "row" && !shares_rows ? lower_stages(lowering, schedule)
+                                                    : entry.lower(lowering, schedule);
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
     Status proved = kir::verify(kernel);
     if (proved) return kernel;

@@ -205,7 +205,7 @@ class ContractionLowering {
     if (depth->split.valid() || !depth->outer.empty()) {
       pass.kept = lowering_.scratch(
           "c", stage_.body.dtype(),
-          {lines, all ? tiles + 1 : tiles, tiling_.rows, tiling_.vectors_of(across), across.width},
+          {lines, all ? tiles + 1 : tiles, tiling_.rows * tiling_.vectors_of(across) * across.width},
           Scope::Shared);
     }
     auto over_tiles = [&](Substitution inner) {

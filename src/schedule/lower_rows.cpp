@@ -117,15 +117,26 @@ class RowLowering {
         alignment_(part_),
         keep_order_(keep_order) {}
 
-  Stmt run() {
-    for (Alignment::Class id = 0; id < alignment_.class_count(); ++id) {
-      bool everywhere = alignment_.independent(id) && !alignment_.extent(id).is(1);
-      for (std::size_t s = 0; s < part_.stages.size(); ++s)
-        everywhere = everywhere && alignment_.axis_of(s, id).valid();
-      if (everywhere) rows_.push_back(id);
+  // Thousandths of a cycle; nothing where no rows are shared.
+  std::optional<std::int64_t> cycles() {
+    constexpr std::int64_t kBeginRow = 8000;  // of one stage: its loops begin, its last element is waited for
+    if (!find_rows()) return std::nullopt;
+    std::int64_t total = 0, rows = 1;
+    for (Alignment::Class id : rows_)
+      rows *= std::max<std::int64_t>(1, lowering_.size(alignment_.extent(id)));
+    for (std::size_t s = 0; s < part_.stages.size(); ++s) {
+      std::vector<VarId> free = part_.stages[s].axes;
+      for (Alignment::Class id : rows_) std::erase(free, alignment_.axis_of(s, id));
+      const std::int64_t of_stage =
+          StageLowering(lowering_, part_.stages[s], std::move(free), keep_order_).cycles();
+      total = of_stage > INT64_MAX / 2 - total ? INT64_MAX / 2 : total + of_stage;
+      total = rows > (INT64_MAX / 2 - total) / kBeginRow ? INT64_MAX / 2 : total + rows * kBeginRow;
     }
-    if (part_.stages.size() < 2 || rows_.empty()) return {};
-    rows_ = without_lane_rows(lowering_, part_, alignment_, rows_, keep_order_);
+    return total;
+  }
+
+  Stmt run() {
+    if (!find_rows()) return {};
     for (const Stage& stage : part_.stages) {
       if (!lowering_.is_placed(stage.target)) own_.push_back(stage.target);
     }
@@ -145,6 +156,18 @@ class RowLowering {
     part.stages = {part.stages.begin() + static_cast<std::ptrdiff_t>(first),
                    part.stages.begin() + static_cast<std::ptrdiff_t>(last)};
     return part;
+  }
+  // Independent classes that have an axis in each of the stages.
+  bool find_rows() {
+    for (Alignment::Class id = 0; id < alignment_.class_count(); ++id) {
+      bool everywhere = alignment_.independent(id) && !alignment_.extent(id).is(1);
+      for (std::size_t s = 0; s < part_.stages.size(); ++s)
+        everywhere = everywhere && alignment_.axis_of(s, id).valid();
+      if (everywhere) rows_.push_back(id);
+    }
+    if (part_.stages.size() < 2 || rows_.empty()) return false;
+    rows_ = without_lane_rows(lowering_, part_, alignment_, rows_, keep_order_);
+    return true;
   }
   VarId innermost(std::size_t s) const { return alignment_.axis_of(s, rows_.back()); }
 
@@ -416,6 +439,10 @@ class RowLowering {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> cycles_of_row_items(Lowering& lowering, bool keep_order) {
+  return RowLowering(lowering, 0, lowering.formula().stages.size(), keep_order).cycles();
+}
 
 Stmt lower_row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order) {
   return RowLowering(lowering, first, last, keep_order).run();

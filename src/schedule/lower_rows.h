@@ -23,4 +23,7 @@ namespace xyntra {
 // live inside one work item.
 kir::Stmt lower_row_items(Lowering& lowering, std::size_t first, std::size_t last, bool keep_order);
 
+// What all stages take that way, in thousandths of a cycle.
+std::optional<std::int64_t> cycles_of_row_items(Lowering& lowering, bool keep_order);
+
 }  // namespace xyntra

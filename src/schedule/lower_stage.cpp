@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "te/effort.h"
+
 namespace xyntra {
 
 using kir::LoopKind;
@@ -20,10 +22,19 @@ constexpr std::int64_t kBlock =
     64;  // vectors of a strip that one work item takes when there are few other loops
 constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
-constexpr std::int64_t kGatherCost = 6;  // of a lane that has to be fetched by itself
+constexpr std::int64_t kGatherCost =
+    250;  // of a lane that has to be fetched by itself; a vector access is 100
+constexpr std::int64_t kElements = 1024;  // that costs are counted for, so that fractions are not lost
 constexpr std::int64_t kSquare = 16;  // elements of a cache line of 64 bytes
 
 void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
+
+bool functions_in(const Expr& expr) {
+  bool found = false;
+  te::for_each_node(
+      expr, [&](const ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
+  return found;
+}
 
 }  // namespace
 
@@ -99,12 +110,7 @@ StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::ve
 
 // ---- the strip
 
-bool StageLowering::has_functions() const {
-  bool found = false;
-  te::for_each_node(
-      stage_, [&](const ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
-  return found;
-}
+bool StageLowering::has_functions() const { return functions_in(stage_.body) || functions_in(stage_.finish); }
 
 // Memory is asked early enough that it has answered when the element's turn comes, across the ends of pages too, where
 // machines stop to look ahead by themselves.
@@ -179,33 +185,63 @@ Ahead StageLowering::some_blocks_ahead() const {
 // caches has to lie at multiples of a vector's size, which is looked at once for all of them.
 std::int64_t StageLowering::vectors_together() const {
   constexpr std::int64_t kRegistersEach = 8;
-  if (strip_->reduces || stage_.reducer != te::Reducer::None || strip_->width != lowering_.lanes()) return 1;
+  const bool finishes = stage_.finish.defined() && !functions_in(stage_.body) && functions_in(stage_.finish);
+  if (strip_->reduces || strip_->width != lowering_.lanes()) return 1;
+  if (stage_.reducer != te::Reducer::None && !finishes) return 1;
   const bool long_chains = has_functions();
   const std::int64_t together = lowering_.target().vector_registers / kRegistersEach;
   const std::int64_t vectors =
       lowering_.size(lowering_.formula().variable(strip_->axis).extent) / strip_->width;
-  return (long_chains || stream_.defined()) && together > 1 && vectors >= 2 * together ? together : 1;
+  if ((long_chains || stream_.defined()) && together > 1 && vectors >= 2 * together) return together;
+  if (!long_chains || vectors < 2) return 1;
+  return std::min(together, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(vectors))));
 }
 
-// What one element costs when this loop runs in lanes, in hundredths of a vector access.
+// What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
-  std::int64_t cost = 0;
-  auto access = [&](te::BufferId buffer, std::span<const Expr> index) {
-    auto stride = lowering_.stride(buffer, index, axis);
-    bool still = stride && stride->is(0), next = stride && stride->is(1);
-    cost += still ? 25 : next ? 100 : 100 * kGatherCost;
+  constexpr std::int64_t kQuarter = 50;  // of a cycle; an access takes two
+  constexpr std::int64_t kFold = 6;  // steps of adding up the lanes of a sum
+  auto access = [&](te::BufferId buffer, std::span<const Expr> index) -> std::int64_t {
+    const auto stride = lowering_.stride(buffer, index, axis);
+    if (stride && stride->is(0)) return 25;
+    if (stride && stride->is(1)) return 100;
+    return kGatherCost *
+           (axis.valid() ? lowering_.vector_width(lowering_.formula().variable(axis).extent) : 1);
   };
-  auto look_at = [&](const Expr& expr) {
+  auto cost_of = [&](const Expr& expr) {
+    std::int64_t cost = 25 + kQuarter * te::effort_of(expr);
     te::for_each_node(expr, [&](const ExprNode& node) {
-      if (!te::is_load(node)) return;
-      std::vector<Expr> index = te::index_of(node);
-      access(node.buffer, index);
+      if (te::is_load(node)) cost += access(node.buffer, te::index_of(node));
     });
+    return cost;
   };
-  look_at(stage_.body);
-  if (!reduces && stage_.finish.defined()) look_at(stage_.finish);
-  if (!reduces) access(stage_.target, stage_.store);
-  return cost + 25;
+  std::int64_t terms = 1;
+  for (VarId loop : reduction_)
+    terms *= std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(loop).extent));
+  const std::int64_t of_terms = cost_of(stage_.body);
+  std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
+  of_result += reduces ? 100 : access(stage_.target, stage_.store);
+  if (!axis.valid()) return (of_terms + of_result / terms) * kElements;
+  const Dim& extent = lowering_.formula().variable(axis).extent;
+  const std::int64_t count = std::max<std::int64_t>(1, lowering_.size(extent)),
+                     steps = lowering_.vector_steps(extent);
+  if (reduces) return of_terms * (steps + kFold) * kElements / count + of_result * kElements / terms;
+  return (of_terms + of_result / terms) * steps * kElements / count;
+}
+
+std::int64_t StageLowering::cycles() const {
+  constexpr std::int64_t kPerAccess = 100 * kElements * 2;  // of cost_: an access takes half a cycle
+  constexpr std::int64_t kAtOnce = 5,
+                         kAlone = 2;  // chains of arithmetic that wait for themselves take longer
+  __extension__ typedef __int128 Int128;
+  Int128 elements = 1;
+  for (const auto* loops : {&stage_.axes, &stage_.reduction}) {
+    for (VarId loop : *loops)
+      elements *= std::max<std::int64_t>(0, lowering_.size(lowering_.formula().variable(loop).extent));
+  }
+  Int128 total = elements * cost_ * 1000 / kPerAccess;
+  if (has_functions() && together_ == 1) total = total * kAtOnce / kAlone;
+  return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
 std::optional<Strip> StageLowering::choose_strip() {
@@ -216,20 +252,15 @@ std::optional<Strip> StageLowering::choose_strip() {
   });
   if (packed) return std::nullopt;  // several elements share a byte
   std::optional<Strip> best;
-  constexpr std::int64_t kElements = 1024;
-  cost_ = cost_along({}, false) * kElements;
+  cost_ = cost_along({}, false);
   auto consider = [&](VarId axis, bool reduces) {
     const Dim& extent = lowering_.formula().variable(axis).extent;
     std::int64_t turns = lowering_.size(extent);
     if (turns < 2) return;
-    std::int64_t width = static_cast<std::int64_t>(
-        std::bit_floor(static_cast<std::uint64_t>(std::min(turns, lowering_.lanes()))));
-    // Elements of the tail go one by one; lanes of a sum are added up at the end.
-    std::int64_t steps = turns / width + turns % width + (reduces ? 6 : 0);
-    std::int64_t cost = cost_along(axis, reduces) * steps * kElements / turns;
+    const std::int64_t cost = cost_along(axis, reduces);
     if (best && cost >= cost_) return;
     cost_ = cost;
-    best = Strip{axis, reduces, width};
+    best = Strip{axis, reduces, lowering_.vector_width(extent)};
   };
   for (auto axis = free_.rbegin(); axis != free_.rend(); ++axis) consider(*axis, false);
   if (!keep_order_) {
@@ -275,7 +306,7 @@ Stmt StageLowering::strips(Substitution bound) const {
 // Whether the elements that fill no vector run in the lanes of a masked one. Reductions inside would keep other lanes busy
 // for nothing when there is but one.
 bool StageLowering::masked(const Dim& rest) const {
-  return lowering_.has_masks() && strip_->width == lowering_.lanes() && !rest.is(1);
+  return lowering_.has_masks() && strip_->width > 1 && !rest.is(1);
 }
 
 // The elements of some vectors from `begin` on, as one loop.
@@ -288,6 +319,17 @@ Stmt StageLowering::vectors_at(const std::string& name, Substitution bound, cons
   for (std::int64_t v = vectors; v-- > 0;)
     made = after_fetching(bound, begin + Expr::index(v * strip_->width), std::move(made));
   return made;
+}
+
+// The same for elements [begin, end), which leave some lanes idle.
+Stmt StageLowering::masked_vectors_at(const std::string& name, Substitution bound, const Dim& begin,
+                                      const Dim& end, std::int64_t vectors) const {
+  const std::int64_t lanes = vectors * strip_->width;
+  const VarId lane = lowering_.loop(name, lanes);
+  const Expr position = Expr::size(begin) + Expr::variable(lane);
+  bound[strip_->axis.index] = position;
+  Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), lanes));
+  return Stmt::loop(LoopKind::Vector, lane, std::move(some));
 }
 
 // Elements [first, first + count) of the strip: whole vectors, then the rest one by one.
@@ -305,14 +347,19 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   };
   const Dim groups = together_ > 1 && first.is(0) ? floor_div(end, together_ * width) : Dim(0);
   blocks(first, groups, together_);
+  const Dim left = end - first - groups * (together_ * width);
+  if (together_ > 1 && masked(left) && left.is_constant() && left.constant() > width &&
+      left.constant() < together_ * width && has_functions()) {
+    // Vectors that are left go together, too: chains of arithmetic would wait one after another.
+    const auto vectors = static_cast<std::uint64_t>((left.constant() + width - 1) / width);
+    parts.push_back(masked_vectors_at(name + "l", bound, end - left, end,
+                                      static_cast<std::int64_t>(std::bit_ceil(vectors))));
+    return Lowering::where_any(end, Stmt::block(std::move(parts)));
+  }
   blocks(first + groups * (together_ * width), whole - groups * together_, 1);
   if (!rest.is(0) && masked(rest)) {
-    VarId lane = lowering_.loop(name + "l", width);
-    Expr position = Expr::size(first + whole * width) + Expr::variable(lane);
-    bound[strip_->axis.index] = position;
-    Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), width));
-    parts.push_back(
-        where_left(first + whole * width, end, Stmt::loop(LoopKind::Vector, lane, std::move(some))));
+    parts.push_back(where_left(first + whole * width, end,
+                               masked_vectors_at(name + "l", bound, first + whole * width, end, 1)));
   } else if (!rest.is(0)) {
     VarId one = lowering_.loop(name + "r", rest);
     bound[strip_->axis.index] = Expr::size(first + whole * width) + Expr::variable(one);

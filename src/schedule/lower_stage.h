@@ -56,6 +56,9 @@ class StageLowering {
 
   // Of one element, in fractions of a vector access.
   std::int64_t cost() const { return cost_; }
+  std::int64_t cycles() const;  // of all elements, in thousandths, with everything in L1
+  // Whether what is done to a reduced value runs in vectors that are mostly full.
+  bool finishes_in_vectors() const;
   void look_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
   void make(Alongside alongside) { alongside_ = std::move(alongside); }
   void do_beside(Beside beside) { beside_.push_back(std::move(beside)); }
@@ -95,6 +98,8 @@ class StageLowering {
   static kir::Stmt where_left(const Dim& done, const Dim& end, kir::Stmt body);
   kir::Stmt vectors_at(const std::string& name, te::Substitution bound, const te::Expr& begin,
                        std::int64_t vectors) const;
+  kir::Stmt masked_vectors_at(const std::string& name, te::Substitution bound, const Dim& begin,
+                              const Dim& end, std::int64_t vectors) const;
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(const te::Substitution& bound) const;
   kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;

@@ -16,6 +16,12 @@ constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the ti
 
 }  // namespace
 
+bool StageLowering::finishes_in_vectors() const {
+  if (!strip_ || strip_->reduces) return false;
+  const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
+  return 4 * lowering_.size(extent) >= 3 * lowering_.vector_steps(extent) * lowering_.lanes();
+}
+
 std::int64_t StageLowering::chains() const {
   const std::int64_t turns = lowering_.size(lowering_.formula().variable(strip_->axis).extent);
   return turns >= kChains * strip_->width ? kChains : 1;

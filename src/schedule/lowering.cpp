@@ -1,6 +1,7 @@
 #include "schedule/lowering.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <unordered_set>
 
@@ -107,6 +108,16 @@ std::int64_t Lowering::size(const Dim& dim) const {
   for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kTypicalSize);
   Dim bound = dim.substitute(bindings);
   return bound.is_constant() ? bound.constant() : kTypicalSize;
+}
+
+std::int64_t Lowering::vector_width(const Dim& extent) const {
+  const auto count = static_cast<std::uint64_t>(std::clamp<std::int64_t>(size(extent), 1, lanes_));
+  return static_cast<std::int64_t>(masks_ ? std::bit_ceil(count) : std::bit_floor(count));
+}
+
+std::int64_t Lowering::vector_steps(const Dim& extent) const {
+  const std::int64_t count = std::max<std::int64_t>(1, size(extent)), width = vector_width(extent);
+  return masks_ ? (count + width - 1) / width : count / width + count % width;
 }
 
 kir::BufferId Lowering::scratch(std::string name, DType dtype, Shape shape, kir::Scope scope) {

@@ -25,6 +25,10 @@ class Lowering {
   kir::Kernel& kernel() { return kernel_; }
   std::int64_t lanes() const { return lanes_; }  // of 32 bits
   bool has_masks() const { return masks_; }  // cheap ones
+  // Lanes of the vectors that an axis takes, and how many steps they go: where lanes can be masked the last vector need not be full,
+  // elsewhere what is left comes one by one.
+  std::int64_t vector_width(const Dim& extent) const;
+  std::int64_t vector_steps(const Dim& extent) const;
   void forgo_masks() { masks_ = false; }  // tails one by one: easier to show to be in bounds
   std::int64_t size(
       const Dim& dim) const;  // at the nominal sizes; a symbol without one counts as kTypicalSize

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "schedule/lower_contraction.h"
+#include "schedule/pack_operand.h"
 #include "schedule/tile_form.h"
 #include "te/compose.h"
 #include "te/match.h"
@@ -53,6 +54,10 @@ class Preparation {
       }
       if (auto prologue = prologue_of(s)) {
         insert(s, std::move(prologue->stage), prologue->load, prologue->instead);
+        ++s;
+      }
+      while (auto packed = packed_operand_of(s)) {
+        insert(s, std::move(packed->stage), packed->part, packed->instead);
         ++s;
       }
     }
@@ -112,10 +117,10 @@ class Preparation {
     while (!waiting.empty() && !made) {
       Expr expr = waiting.back();
       waiting.pop_back();
+      if (expr->op == ExprOp::Select) continue;  // what is read on one side only may lie nowhere on the other
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
       if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant())
         made = with_border(stage, expr, expr);
-      if (expr->op == ExprOp::Load) made = mirrored(stage, expr);
     }
     return made;
   }
@@ -156,65 +161,6 @@ class Preparation {
     te::IndexAlgebra simplify(formula_);
     for (Expr& one : instead) one = simplify.simplified(one);
     made.instead = Expr::load(padded, part.dtype(), std::move(instead));
-    return made;
-  }
-
-  // The walk inside an index that is computed from it: i * 128 + k of abs(575 - mod(i * 128 + k, 1150)).
-  Expr walk_in(const Expr& index) const {
-    if (te::variables_of(index).empty()) return {};
-    if (range_of(index)) return index;
-    Expr found;
-    for (const Expr& operand : index->operands) {
-      if (te::variables_of(operand).empty()) continue;
-      Expr walk = walk_in(operand);
-      if (!walk.defined() || (found.defined() && !te::same(found, walk))) return {};
-      found = walk;
-    }
-    return found;
-  }
-
-  // Borders that repeat what lies inside: indices that are computed for every factor of every sum cost more than the sum.
-  std::optional<Made> mirrored(const Stage& stage, const Expr& load) {
-    const BufferInfo source = formula_.buffer(load->buffer);
-    const std::vector<Expr> index = te::index_of(*load);
-    std::vector<Expr> walks;
-    for (const Expr& one : index) {
-      walks.push_back(range_of(one) ? one : walk_in(one));
-      if (!walks.back().defined()) return std::nullopt;
-    }
-    std::set<VarId> used = te::variables_of(load);
-    bool reads_along = std::any_of(stage.reduction.begin(), stage.reduction.end(),
-                                   [&](VarId k) { return used.count(k) != 0; });
-    bool bent = false;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      if (te::same(walks[d], index[d])) continue;
-      if (te::variables_of(walks[d]).size() < 2) return std::nullopt;  // of no window: a packed operand
-      bent = true;
-    }
-    if (!bent || !reads_along || stage.reducer != te::Reducer::Sum) return std::nullopt;
-    Made made;
-    Shape shape;
-    std::vector<Expr> from, instead;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      const auto [low, high] = *range_of(walks[d]);
-      VarId axis = loop(high - low + 1);
-      made.stage.axes.push_back(axis);
-      made.stage.store.push_back(Expr::variable(axis));
-      shape.push_back(high - low + 1);
-      const Expr place = Expr::variable(axis) + Expr::size(low);
-      te::Rewriter at_place([&](const Expr& expr) { return te::same(expr, walks[d]) ? place : Expr(); });
-      from.push_back(at_place(index[d]));
-      instead.push_back(te::IndexAlgebra(formula_).simplified(walks[d] - Expr::size(low)));
-    }
-    // A border adds a little; an index that several dimensions walk along together would lay out their product.
-    constexpr std::int64_t kMostTimes = 4;
-    const Dim room = product(source.shape) * Dim(kMostTimes), needed = product(shape);
-    if (!room.is_constant() || !needed.is_constant() || needed.constant() > room.constant())
-      return std::nullopt;
-    made.stage.target = temporary(source.dtype, std::move(shape));
-    made.stage.body = Expr::load(load->buffer, source.dtype, std::move(from));
-    made.load = load;
-    made.instead = Expr::load(made.stage.target, source.dtype, std::move(instead));
     return made;
   }
 
@@ -272,6 +218,23 @@ class Preparation {
       if (!used.count(axis)) rows *= std::max<std::int64_t>(1, probe.size(formula_.variable(axis).extent));
     }
     return rows;
+  }
+
+  // ---- operands that take an index computation
+
+  std::optional<PackedOperand> packed_operand_of(std::size_t s) {
+    if (target_.kind != TargetKind::Cpu) return std::nullopt;
+    const Stage stage = formula_.stages[s];
+    const bool products = stage.reducer == te::Reducer::Sum && stage.body->op == ExprOp::Mul;
+    if (!products) return pack_operand(formula_, stage, stage.body, nominal_, Packed::Any);
+    // Of matrices, lines of the other factor are made in panels (line_panels.h).
+    const Expr row = row_factor_of(formula_, s, target_, nominal_);
+    for (const Expr& factor : stage.body->operands) {
+      const bool any = !row.defined() || te::same(factor, row);
+      if (auto packed = pack_operand(formula_, stage, factor, nominal_, any ? Packed::Any : Packed::Windows))
+        return packed;
+    }
+    return std::nullopt;
   }
 
   // ---- prologues
@@ -499,6 +462,21 @@ Formula divide_at_the_end(const Formula& formula) {
       --s;
       break;
     }
+  }
+  return made;
+}
+
+Formula pack_windows(const Formula& formula, const SymbolBindings& nominal) {
+  Formula made = formula;
+  for (std::size_t s = 0; s < made.stages.size(); ++s) {
+    const Stage stage = made.stages[s];
+    if (stage.kind != Stage::Kind::MapReduce || stage.reduction.empty() || te::work_of(stage.body) == 0)
+      continue;
+    auto packed = pack_operand(made, stage, stage.body, nominal, Packed::Windows);
+    if (!packed) continue;
+    made.stages[s].body = packed->instead;
+    made.stages.insert(made.stages.begin() + static_cast<std::ptrdiff_t>(s), std::move(packed->stage));
+    ++s;
   }
   return made;
 }

@@ -23,6 +23,9 @@ te::Formula share_heavy_parts(const te::Formula& formula);
 // It rounds in another order. Roundings of the weights on the way stay: they are then of e.
 te::Formula divide_at_the_end(const te::Formula& formula);
 
+// Windows of what is computed element by element: each element made once, though several windows take it in.
+te::Formula pack_windows(const te::Formula& formula, const SymbolBindings& nominal);
+
 te::Formula prepare_main_loop(const te::Formula& formula, const Schedule& schedule, const Target& target,
                               const SymbolBindings& nominal, bool turn_operands);
 

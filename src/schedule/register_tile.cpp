@@ -1,6 +1,7 @@
 #include "schedule/register_tile.h"
 
 #include "schedule/line_panels.h"
+#include "schedule/split_finish.h"
 #include "te/compose.h"
 
 namespace xyntra {
@@ -201,28 +202,16 @@ class RegisterTile {
       return partial(row, vector, lane);
     };
     if (!is_heavy()) return finish_each(sum);
-    kir::BufferId kept = lowering_.scratch("c", dtype_, {rows_.count, vectors_, width_}, Scope::Register);
-    Stmt keep = each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-      return Stmt::store(kept, {row, vector, lane}, partial(row, vector, lane));
-    });
-    Stmt finish = finish_in_loops([&](const Expr& row, const Expr& vector, const Expr& lane) {
-      return Expr::load(kept, dtype_, {row, vector, lane});
-    });
-    return Stmt::block({std::move(keep), std::move(finish)});
+    const kir::BufferId kept =
+        lowering_.scratch("c", dtype_, {rows_.count * vectors_ * width_}, Scope::Register);
+    return finish_kept(kept, {}, sum);
   }
 
   Stmt after_pass() {
-    Stmt last;
-    if (is_heavy()) {
-      Stmt keep = keep_so_far(false);
-      Stmt finish = finish_in_loops(
-          [&](const Expr& row, const Expr& vector, const Expr& lane) { return so_far(row, vector, lane); });
-      last = Stmt::block({std::move(keep), std::move(finish)});
-    } else {
-      last = finish_each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-        return so_far(row, vector, lane) + partial(row, vector, lane);
-      });
-    }
+    auto sum = [&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return so_far(row, vector, lane) + partial(row, vector, lane);
+    };
+    Stmt last = is_heavy() ? finish_kept(pass_->kept, pass_->place, sum) : finish_each(sum);
     if (pass_->count > 2) {
       last = Stmt::branch(equal(pass_->number, Expr::index(pass_->count - 1)), std::move(last),
                           keep_so_far(false));
@@ -230,9 +219,68 @@ class RegisterTile {
     return Stmt::branch(equal(pass_->number, Expr::index(0)), keep_so_far(true), std::move(last));
   }
 
+  // A long epilogue goes over the tile in memory, and what does not depend on places of the result goes over all of it as one
+  // row, several vectors at a time: steps of a function wait for one another.
+  Stmt finish_kept(kir::BufferId kept, const std::vector<Expr>& place, const Element& sum) {
+    // Where sizes are not known, every part of a tile would need a proof of its own.
+    const bool known =
+        dtype_ == DType::F32 && !rows_.clamped && contraction_.extent(roles_.lane).is_constant();
+    const PlaceFree heavy = known ? place_free_part(stage_.finish) : PlaceFree();
+    auto at = [&](const Expr& number) {
+      std::vector<Expr> index = place;
+      index.push_back(number);
+      return index;
+    };
+    auto in_tile = [&](const Expr& row, const Expr& vector, const Expr& lane) {
+      return at((row * Expr::index(vectors_) + vector) * Expr::index(width_) + lane);
+    };
+    std::vector<Stmt> made;
+    made.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
+      Lowering::Body value{{}, sum(row, vector, lane)};
+      if (heavy.whole.defined()) {
+        const Substitution variables = at_column(at_row(bound_, row), vector, lane);
+        value = lowering_.body(heavy.of, variables, value.value);
+      }
+      value.checks.push_back(Stmt::store(kept, in_tile(row, vector, lane), value.value));
+      Stmt inside = Stmt::block(std::move(value.checks));
+      if (!heavy.whole.defined()) return inside;
+      const Stmt nothing = Stmt::store(kept, in_tile(row, vector, lane), Expr::number(dtype_, 0));
+      return contraction_.where_column(across_, vector, lane, std::move(inside), nothing);
+    }));
+    if (heavy.whole.defined()) made.push_back(over_tile(kept, at, heavy));
+    made.push_back(finish_in_loops(
+        [&](const Expr& row, const Expr& vector, const Expr& lane) {
+          return Expr::load(kept, dtype_, in_tile(row, vector, lane));
+        },
+        heavy));
+    return Stmt::block(std::move(made));
+  }
+
+  // kept[i] = whole(kept[i]) for all elements of a tile.
+  Stmt over_tile(kir::BufferId kept, const std::function<std::vector<Expr>(const Expr&)>& at,
+                 const PlaceFree& heavy) {
+    constexpr std::int64_t kTogether = 4;  // vectors
+    const std::int64_t all = rows_.count * vectors_ * width_;
+    std::vector<Stmt> made;
+    std::int64_t done = 0;
+    for (std::int64_t step : {kTogether * width_, width_}) {
+      const std::int64_t count = (all - done) / step;
+      if (count == 0) continue;
+      const VarId block = lowering_.loop("i", count), lane = lowering_.loop("l", step);
+      const Expr number =
+          Expr::index(done) + Expr::variable(block) * Expr::index(step) + Expr::variable(lane);
+      const Expr element = Expr::load(kept, dtype_, at(number));
+      te::Rewriter in_place([&](const Expr& expr) { return te::same(expr, heavy.of) ? element : Expr(); });
+      Stmt one = Stmt::store(kept, at(number), in_place(heavy.whole));
+      made.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::loop(LoopKind::Vector, lane, std::move(one))));
+      done += count * step;
+    }
+    return Stmt::block(std::move(made));
+  }
+
   std::vector<Expr> kept_at(const Expr& row, const Expr& vector, const Expr& lane) const {
     std::vector<Expr> place = pass_->place;
-    place.insert(place.end(), {row, vector, lane});
+    place.push_back((row * Expr::index(vectors_) + vector) * Expr::index(width_) + lane);
     return place;
   }
   Expr so_far(const Expr& row, const Expr& vector, const Expr& lane) const {
@@ -255,18 +303,27 @@ class RegisterTile {
       return where_row(row, std::move(each_vector));
     });
   }
-  Stmt finish_in_loops(const Element& value) {
+  Stmt finish_in_loops(const Element& value, const PlaceFree& heavy) {
     VarId row = lowering_.loop("r", rows_.count), vector = lowering_.loop("v", vectors_);
     const Expr r = Expr::variable(row), v = Expr::variable(vector);
-    Stmt body = lanes([&](const Expr& lane) { return finished(value(r, v, lane), r, v, lane); });
+    Stmt body = lanes([&](const Expr& lane) { return finished(value(r, v, lane), r, v, lane, &heavy); });
     body = Stmt::loop(LoopKind::Serial, vector, std::move(body));
     return Stmt::loop(LoopKind::Serial, row, where_row(r, std::move(body)));
   }
 
-  Stmt finished(const Expr& value, const Expr& row, const Expr& vector, const Expr& lane) {
+  // `heavy`: a part of the finish that the value stands for already.
+  Stmt finished(const Expr& value, const Expr& row, const Expr& vector, const Expr& lane,
+                const PlaceFree* heavy = nullptr) {
     Substitution variables = at_column(at_row(bound_, row), vector, lane);
     Lowering::Body result{{}, value};
-    if (stage_.finish.defined()) result = lowering_.body(stage_.finish, variables, value);
+    if (heavy != nullptr && heavy->whole.defined()) {
+      const Expr accumulator = Expr::accumulator(heavy->whole.dtype());
+      te::Rewriter known(
+          [&](const Expr& expr) { return te::same(expr, heavy->whole) ? accumulator : Expr(); });
+      result = lowering_.body(known(stage_.finish), variables, value);
+    } else if (stage_.finish.defined()) {
+      result = lowering_.body(stage_.finish, variables, value);
+    }
     Stmt stored = lowering_.store(stage_, variables, std::move(result));
     if (added_ != nullptr) {
       const Expr added = lowering_.at(added_->body, variables);
@@ -315,9 +372,9 @@ Stmt tile_of_short_sums(const TiledContraction& contraction, const SumCut& depth
   SumPass pass;
   pass.depth = &depth;
   pass.alone = true;
-  pass.kept = contraction.lowering.scratch("c", contraction.stage.body.dtype(),
-                                           {rows.count, contraction.tiling.vectors_of(across), across.width},
-                                           Scope::Shared);
+  pass.kept = contraction.lowering.scratch(
+      "c", contraction.stage.body.dtype(),
+      {rows.count * contraction.tiling.vectors_of(across) * across.width}, Scope::Shared);
   return in_passes(contraction, bound, pass, [&](const Substitution& inner) {
     return register_tile(contraction, inner, across, rows, among, &pass);
   });

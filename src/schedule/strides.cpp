@@ -132,9 +132,8 @@ class StrideCount {
   // a shorter one and then element by element.
   std::int64_t idle(const Stage& stage, VarId lane, std::int64_t all) const {
     if (stage.reduction.empty() || target_.kind != TargetKind::Cpu) return 0;
-    const std::int64_t full = probe_.lanes(), count = turns(lane), width = lanes_of(lane);
-    const bool masked = probe_.has_masks() && width == full;
-    const std::int64_t steps = count / width + (masked ? (count % width + width - 1) / width : count % width);
+    const std::int64_t full = probe_.lanes(), count = turns(lane),
+                       steps = probe_.vector_steps(formula_.variable(lane).extent);
     const std::int64_t work = times(all, 2),
                        filled = times(work / std::max<std::int64_t>(1, count), times(steps, full));
     return target_.estimate_ns(0, filled, stage.body.dtype(), 0) -

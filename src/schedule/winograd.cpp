@@ -341,10 +341,17 @@ std::optional<Choice> as_winograd(const Formula& formula, const Choice& choice, 
   auto size = [&](VarId loop) { return nominal(formula.variable(loop).extent, options); };
   WinogradPicture picture{1, size(form->down), size(form->across), size(form->channel), size(form->filter)};
   for (VarId axis : form->batch) picture.count *= size(axis);
+  // Its tiles are counted by their operations, so the window is, too.
+  Dim bytes = 0;
+  for (const te::BufferInfo& buffer : formula.buffers) {
+    if (buffer.role != te::BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
+  }
+  const std::int64_t as_window = target.estimate_ns(nominal(bytes, options), nominal(choice.flops, options),
+                                                    DType::F32, 1, ArithmeticUnit::Matrix);
   std::optional<Choice> best;
   for (const WinogradTransform& transform : WinogradTransform::all()) {
     auto made = winograd_tiling(picture, transform, target);
-    if (!made || made->predicted_ns >= (best ? best->predicted_ns : choice.predicted_ns)) continue;
+    if (!made || made->predicted_ns >= (best ? best->predicted_ns : as_window)) continue;
     best = choice;
     best->schedule = std::move(made->schedule);
     best->scratch_bytes = made->scratch_bytes;

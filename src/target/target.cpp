@@ -76,6 +76,11 @@ std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType d
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
+std::int64_t Target::traffic_ns(std::int64_t bytes) const {
+  constexpr std::int64_t kCaches = 3;  // times as fast as memory
+  return nanoseconds(bytes, static_cast<Int128>(memory_bytes_per_us) * (bytes <= l2_bytes ? kCaches : 1));
+}
+
 std::int64_t Target::strided_ns(std::int64_t bytes) const {
   // 100 times the rate for hundredths of the bytes: nothing is rounded twice.
   const Int128 beyond = static_cast<Int128>(std::max<std::int64_t>(bytes, 0)) * (strided_percent - 100);

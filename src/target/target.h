@@ -70,6 +70,8 @@ struct Target {
   std::int64_t estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
                            ArithmeticUnit unit = ArithmeticUnit::Vector) const;
 
+  // Moving so many bytes: from the caches where they fit there.
+  std::int64_t traffic_ns(std::int64_t bytes) const;
   // What access to so many bytes costs beyond access in order when lanes lie apart; rounded and saturating alike.
   std::int64_t strided_ns(std::int64_t bytes) const;
   // A launch that only changes a layout: so many bytes are written in order and read strided.

@@ -306,12 +306,37 @@ class Fuser {
       }
     }
     if (expr->op == ExprOp::Load) return value;
+    if (is_outside_alike(index, buffer, value))
+      return Expr::load_or(expr->operands[0], value->buffer, index_of(*value));
     for (std::size_t d = 0; d < index.size(); ++d) {
       if (IndexAlgebra(formula_).within(index[d], 0, buffer.shape[d])) continue;
       Expr inside = (index[d] >= 0) & (index[d] < Expr::size(buffer.shape[d]));
       value = select(inside, value, expr->operands[0]);
     }
     return value;
+  }
+
+  // Whether a place lies outside a buffer exactly where a load that stands for it lies outside its own: a part of an image has
+  // the borders of the image along all axes that it was not cut along.
+  bool is_outside_alike(const std::vector<Expr>& index, const BufferInfo& buffer, const Expr& value) const {
+    if (value->op != ExprOp::Load) return false;
+    const IndexAlgebra algebra(formula_);
+    const Shape& shape = formula_.buffer(value->buffer).shape;
+    const std::vector<Expr> places = index_of(*value);
+    std::vector<bool> alike(places.size(), false);
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (algebra.within(index[d], 0, buffer.shape[d])) continue;
+      std::size_t at = 0;
+      while (at < places.size() &&
+             (alike[at] || shape[at] != buffer.shape[d] || !same(simplified(index[d]), places[at])))
+        ++at;
+      if (at == places.size()) return false;
+      alike[at] = true;
+    }
+    for (std::size_t at = 0; at < places.size(); ++at) {
+      if (!alike[at] && !algebra.within(places[at], 0, shape[at])) return false;
+    }
+    return true;
   }
 
   // ---- sink

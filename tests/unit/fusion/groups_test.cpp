@@ -221,7 +221,7 @@ TEST(RelayoutTest, ManyReadersShareACopyAndOneReadsThrough) {
     }
     return graph + ") -> (" + outputs + ") { " + nodes + "}";
   };
-  EXPECT_EQ(planned(readers(1)).text(), "contraction: Transpose MatMul Add");
+  EXPECT_EQ(planned(readers(1)).text(), "contraction: MatMul | none: Transpose Add");
   EXPECT_EQ(
       planned(readers(3)).text(),
       "movement: Transpose | contraction: MatMul Add | contraction: MatMul Add | contraction: MatMul Add");

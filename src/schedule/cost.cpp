@@ -1,0 +1,131 @@
+#include "schedule/cost.h"
+
+#include <algorithm>
+#include <array>
+
+#include "schedule/contraction_roles.h"
+#include "schedule/lower_rows.h"
+#include "schedule/lower_stage.h"
+#include "schedule/split_finish.h"
+#include "te/effort.h"
+#include "te/merge.h"
+
+namespace xyntra {
+
+using te::Expr;
+using te::Formula;
+using te::Stage;
+using te::VarId;
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kCounted{"pointwise",   "movement", "row",
+                                                   "contraction", "window",   "stages"};
+
+constexpr std::int64_t kComputedPlace =
+    16;  // quarters of a cycle: what a division or comparison of an index takes
+
+std::int64_t sum(std::int64_t a, std::int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+
+bool is_product(const Stage& stage) {
+  return stage.kind == Stage::Kind::MapReduce && stage.reducer == te::Reducer::Sum &&
+         !stage.reduction.empty() && stage.body->op == te::ExprOp::Mul;
+}
+
+// What a factor takes to compute, once for each of its elements.
+std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const Expr& factor) {
+  std::int64_t effort = te::effort_of(factor);
+  bool computed = false;
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    const bool digits = node.op == te::ExprOp::FloorDiv || node.op == te::ExprOp::Mod;
+    computed = computed || digits;
+    if (digits || node.op == te::ExprOp::LoadOr || node.op == te::ExprOp::Select) effort += kComputedPlace;
+  });
+  if (effort == 0) return 0;
+  // Operands of unknown size are not packed (pack_operand.cpp): their places are computed for every product.
+  bool known = true;
+  for (VarId loop : te::variables_of(factor))
+    known = known && lowering.formula().variable(loop).extent.is_constant();
+  if (!known && computed) {
+    __extension__ typedef __int128 Int128;
+    Int128 products = 1;
+    for (const auto* loops : {&stage.axes, &stage.reduction}) {
+      for (VarId loop : *loops)
+        products *= std::max<std::int64_t>(1, lowering.size(lowering.formula().variable(loop).extent));
+    }
+    const Int128 total = products / lowering.lanes() * effort * 250;
+    return total > INT64_MAX / 4 ? INT64_MAX / 4 : static_cast<std::int64_t>(total);
+  }
+  std::int64_t places = 1, largest = 1;
+  for (VarId loop : te::variables_of(factor))
+    places *= std::max<std::int64_t>(1, lowering.size(lowering.formula().variable(loop).extent));
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    if (te::is_load(node))
+      largest = std::max(largest, lowering.size(product(lowering.formula().buffer(node.buffer).shape)));
+  });
+  return std::min(places, 2 * largest) / lowering.lanes() * (effort + 8) * 250;
+}
+
+// Products along lines of both factors, or of operands that are packed first: vectors are full.
+std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
+  __extension__ typedef __int128 Int128;
+  Int128 results = 1, terms = 1;
+  auto size = [&](VarId loop) {
+    return std::max<std::int64_t>(0, lowering.size(lowering.formula().variable(loop).extent));
+  };
+  for (VarId axis : stage.axes) results *= size(axis);
+  for (VarId axis : stage.reduction) terms *= size(axis);
+  const Int128 total = results * terms * 625 / lowering.lanes() +
+                       results * (te::effort_of(stage.finish) + 4) * 250 / lowering.lanes();
+  return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
+}
+
+std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) {
+  if (is_product(stage)) {
+    std::int64_t total = 0;
+    for (const Expr& factor : stage.body->operands)
+      total = sum(total, packing_cycles(lowering, stage, factor));
+    if (const auto roles = contraction_roles(lowering, stage))
+      return sum(total, contraction_cycles(lowering, stage, *roles));
+    return sum(total, product_cycles(lowering, stage));
+  }
+  return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
+}
+
+}  // namespace
+
+std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& schedule, const Target& target,
+                                       const SymbolBindings& nominal) {
+  if (target.kind != TargetKind::Cpu || std::ranges::find(kCounted, schedule.name) == kCounted.end())
+    return std::nullopt;
+  for (const Stage& stage : formula.stages) {
+    if (stage.kind != Stage::Kind::MapReduce) return std::nullopt;
+  }
+  const bool keep_order = schedule.exactness == Exactness::Exact;
+  Formula merged = formula;
+  te::merge_axes(merged);
+  if (merged.stages.size() == 1) merged = split_finish(merged, schedule, target, nominal);
+  Lowering lowering(merged, target, nominal, "probe");
+  std::optional<std::int64_t> total;
+  if (schedule.name == "row" && formula.stages.size() > 1) total = cycles_of_row_items(lowering, keep_order);
+  if (!total) {
+    lowering.place_temporaries(kir::Scope::Workspace);
+    total = 0;
+    for (const Stage& stage : merged.stages) total = sum(*total, cycles_of(lowering, stage, keep_order));
+  }
+  // Two multiplications and additions of a vector each in a cycle.
+  const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
+  const std::int64_t cycles_per_us =
+      std::max<std::int64_t>(1, target.peak(DType::F32, ArithmeticUnit::Vector) / (4 * lanes));
+  return *total / cycles_per_us;
+}
+
+std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
+  constexpr std::int64_t kInline = 8000, kInlineLaunch = 300, kMost = INT64_MAX / 4;
+  compute = std::clamp<std::int64_t>(compute, 0, kMost);
+  const std::int64_t traffic = std::min(target.traffic_ns(bytes), kMost), alone = std::max(traffic, compute);
+  if (alone < kInline) return kInlineLaunch + alone;
+  return target.launch_ns + std::max(traffic, compute / target.cores);
+}
+
+}  // namespace xyntra

@@ -1,0 +1,17 @@
+// How long a group takes on a CPU, from its formula: which loops fill vectors, what is loaded in order, what functions take.
+#pragma once
+
+#include "plan/plan.h"
+#include "target/target.h"
+#include "te/formula.h"
+
+namespace xyntra {
+
+// Of one core, arithmetic and accesses of near caches; nothing for schedules that are counted another way (tiles, attention).
+std::optional<std::int64_t> compute_ns(const te::Formula& formula, const Schedule& schedule,
+                                       const Target& target, const SymbolBindings& nominal);
+
+// A launch that moves so many bytes and computes for so long, by all cores, or by one where it is not worth sharing.
+std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
+
+}  // namespace xyntra
