@@ -50,9 +50,8 @@ class RelayoutWeigher {
     if (fusion_node.formula.stages.size() != 1) return false;
     const te::Stage& stage = fusion_node.formula.stages[0];
     if (stage.body->op != te::ExprOp::Load) return false;
-    const te::BufferInfo &source = fusion_node.formula.buffer(stage.body->buffer),
-                         &target = fusion_node.formula.buffer(stage.target);
-    if (product(source.shape) != product(target.shape) || stage.store.empty()) return false;
+    const te::BufferInfo& source = fusion_node.formula.buffer(stage.body->buffer);
+    if ((takes_a_part(node) && target_.kind != TargetKind::Cpu) || stage.store.empty()) return false;
     te::VarId innermost;  // the last loop of the result that has more than one iteration
     for (const te::Expr& index : stage.store) {
       if (index->op != te::ExprOp::Var) return false;
@@ -78,14 +77,25 @@ class RelayoutWeigher {
                                      [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
     te::for_each_node(formula.stages[0], [&](const te::ExprNode& expr) {
       found = found || expr.op == te::ExprOp::Select || expr.op == te::ExprOp::LoadOr ||
-              expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod;
+              expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod ||
+              ((expr.op == te::ExprOp::Min || expr.op == te::ExprOp::Max) && expr.dtype == DType::I64);
     });
     return found;
   }
 
-  // What strides cost; where places are computed, all that a group does.
+  // Of one operand, some elements or some of them several times: slices, broadcasts.
+  bool takes_a_part(NodeId node) const {
+    const te::Formula& formula = fusion_nodes_[node].formula;
+    const te::Stage& stage = formula.stages[0];
+    return stage.body->op == te::ExprOp::Load &&
+           product(formula.buffer(stage.body->buffer).shape) != product(formula.buffer(stage.target).shape);
+  }
+
+  bool is_counted(NodeId node) const { return computes_places(node) || takes_a_part(node); }
+
+  // What strides cost; where places are computed or left out, all that a group does.
   std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
-    if (computes_places(node)) {
+    if (is_counted(node)) {
       if (const auto counted = compute_ns(formula, schedule, target_, options_.choose.nominal))
         return launched_ns(target_, 0, *counted);
     }
@@ -109,7 +119,7 @@ class RelayoutWeigher {
     if (fused <= 0) return std::nullopt;
     const Type& type = graph_.value(output_of(node)).type;
     const std::int64_t stage =
-        computes_places(node)
+        is_counted(node)
             ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns
             : target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
     using Way = LayoutChoice::Way;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "ops/operands.h"
 
@@ -218,6 +219,8 @@ class Resizer {
   }
   Expr scale(std::size_t k) {
     if (ratio_) return real(*ratio_);
+    if (const Tensor* scales = c_.constant(kScales); scales != nullptr && scales->count() > 0)
+      return real(scales->element_as_f64(static_cast<std::int64_t>(k)));
     if (has_contents(c_, kScales)) return c_.in(kScales)(Expr::index(static_cast<std::int64_t>(k)));
     return cast(DType::F32, Expr::size(to(k))) / cast(DType::F32, Expr::size(from(k)));
   }
@@ -245,6 +248,27 @@ class Resizer {
     return select(outside, extrapolated, std::move(value));
   }
 
+  // How often each element is repeated, where a whole factor and rounding to the element that holds a position mean that. For
+  // positions in f32 that is exact up to kMostExact: a quotient is half a step or more away from where it would be rounded over.
+  std::optional<std::int64_t> repeats(std::size_t k) const {
+    constexpr double kMostExact = 1 << 22;
+    static const std::set<std::pair<std::string_view, std::string_view>> kHolding = {
+        {"asymmetric", "floor"},
+        {"tf_half_pixel_for_nn", "floor"},
+        {"half_pixel", "round_prefer_floor"},
+        {"half_pixel", "round_prefer_ceil"},
+        {"half_pixel_symmetric", "round_prefer_floor"},
+        {"half_pixel_symmetric", "round_prefer_ceil"},
+        {"pytorch_half_pixel", "round_prefer_floor"},
+        {"pytorch_half_pixel", "round_prefer_ceil"}};
+    const auto known = known_scale(k);
+    if (!kHolding.contains({c_.text("coordinate_transformation_mode"), c_.text("nearest_mode")})) return {};
+    if (!known || *known < 1 || *known > kMostExact || *known != std::floor(*known)) return {};
+    const auto times = static_cast<std::int64_t>(*known);
+    if (!(from(k) * times == to(k)) || !to(k).is_constant() || to(k).constant() > kMostExact) return {};
+    return times;
+  }
+
   Status nearest() {
     auto rounding = kRoundings.find(c_.text("nearest_mode"));
     if (rounding == kRoundings.end()) {
@@ -254,6 +278,10 @@ class Resizer {
     Index index = to_index(i);
     for (std::size_t k = 0; k < axes_.size(); ++k) {
       if (unchanged(k)) continue;
+      if (const auto times = repeats(k)) {
+        index[axes_[k]] = te::floor_div(i[axes_[k]].expr(), Expr::index(*times));
+        continue;
+      }
       Expr x = coordinate(k, i[axes_[k]]);
       index[axes_[k]] = clamped(as_index(rounding->second(x)), k);
     }

@@ -151,10 +151,14 @@ class PlanChecker {
   bool is_laid_out(ValueId value) const {
     return std::ranges::find(plan_.layouts, value, &ValueLayout::value) != plan_.layouts.end();
   }
+  // A choice is named by a node's first result; of several (Split), some may have no reader.
   bool is_copied(ValueId value) const {
+    const NodeId from = graph_.value(value).producer;
     return std::ranges::any_of(plan_.groups, [&](const Group& group) {
       const bool copies = group.hero == Hero::Movement || group.hero == Hero::None;
-      return copies && std::ranges::find(group.outputs, value) != group.outputs.end();
+      return copies && std::ranges::any_of(group.outputs, [&](ValueId output) {
+               return output == value || (from.valid() && graph_.value(output).producer == from);
+             });
     });
   }
 

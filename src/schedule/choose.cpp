@@ -266,8 +266,12 @@ class Chooser {
         return refuse("what follows its main loop is not computed element by element from its result");
       }
     }
-    if (shape == WorkShape::Window && target_.kind == TargetKind::Cpu && computes_picture(main))
-      return refuse("windows overlap, so what comes before would be packed first, in a copy of its own");
+    if (shape == WorkShape::Window && computes_picture(main)) {
+      if (target_.kind == TargetKind::Cpu)
+        return refuse("windows overlap, so what comes before would be packed first, in a copy of its own");
+      if (multiplies(main))
+        return refuse("windows overlap, so what comes before would be computed again by each of them");
+    }
     std::int64_t repeats = 1;
     if (!before.empty()) {
       if (shape == WorkShape::Window)
@@ -309,11 +313,27 @@ class Chooser {
     return made;
   }
 
+  static bool multiplies(const Stage& main) {
+    return main.reducer == Reducer::Sum && main.body->op == te::ExprOp::Mul;
+  }
+
+  // Whether a part of a body walks along windows: loops of the result and of the reduction meet in an index.
+  bool is_picture(const Stage& main, const te::Expr& part) const {
+    return te::any_load(part, [&](const te::ExprNode& load) {
+      return std::ranges::any_of(te::index_of(load), [&](const te::Expr& index) {
+        const std::set<VarId> used = te::variables_of(index);
+        auto meets = [&](VarId loop) { return used.contains(loop); };
+        return std::ranges::any_of(main.axes, meets) && std::ranges::any_of(main.reduction, meets);
+      });
+    });
+  }
+
   // Whether what windows go over is computed, and not only converted or padded.
-  static bool computes_picture(const Stage& main) {
-    const bool product = main.reducer == Reducer::Sum && main.body->op == te::ExprOp::Mul;
-    const std::vector<te::Expr> parts = product ? main.body->operands : std::vector<te::Expr>{main.body};
-    return std::ranges::any_of(parts, [](const te::Expr& part) {
+  bool computes_picture(const Stage& main) const {
+    const std::vector<te::Expr> parts =
+        multiplies(main) ? main.body->operands : std::vector<te::Expr>{main.body};
+    return std::ranges::any_of(parts, [&](const te::Expr& part) {
+      if (target_.kind != TargetKind::Cpu && !is_picture(main, part)) return false;
       bool found = false;
       te::for_each_node(part, [&](const te::ExprNode& node) {
         const auto kind = te::kind_of(node.op);
@@ -447,12 +467,14 @@ class Chooser {
       return refuse(std::string(kNot) + "here nothing takes a softmax of the scores");
     }
     if (target_.kind == TargetKind::Cpu) {
-      constexpr std::int64_t kLong = 64;  // quarters of a cycle: more than a division and some arithmetic
+      constexpr std::int64_t kLong = 44;  // quarters of a cycle: more than a division and some arithmetic
       std::int64_t after = te::effort_of(weighted.finish);
       for (std::size_t s = second + 1; s < formula_.stages.size(); ++s)
         after += te::effort_of(formula_.stages[s].body);
       if (after > kLong)
         return refuse(std::string(kNot) + "here functions follow, which run faster over the whole result");
+      if (second + 1 == formula_.stages.size() && !has_plain_lanes(weighted))
+        return refuse(std::string(kNot) + "here neighbours in the values are apart in the result");
     }
     Choice choice;
     choice.hero = Hero::Attention;
@@ -544,6 +566,27 @@ class Chooser {
     return total;
   }
 
+  // Whether elements along some loop lie next to one another in the result and in an operand.
+  bool has_plain_lanes(const Stage& stage) const {
+    const te::IndexAlgebra algebra(formula_);
+    auto neighbours = [&](te::BufferId buffer, const std::vector<te::Expr>& index) {
+      const Shape& shape = formula_.buffer(buffer).shape;
+      te::Expr position = te::Expr::index(0);
+      for (std::size_t d = 0; d < index.size(); ++d)
+        position = position * te::Expr::size(shape[d]) + index[d];
+      std::set<VarId> found;
+      for (const te::LinearIndex::Term& term : algebra.linear(position).terms) {
+        if (term.atom->op == te::ExprOp::Var && term.coefficient.is(1)) found.insert(term.atom->var);
+      }
+      return found;
+    };
+    const std::set<VarId> in_result = neighbours(stage.target, stage.store);
+    return te::any_load(stage.body, [&](const te::ExprNode& load) {
+      return std::ranges::any_of(neighbours(load.buffer, te::index_of(load)),
+                                 [&](VarId loop) { return in_result.contains(loop); });
+    });
+  }
+
   Choice predicted(Choice choice) const {
     return predicted(std::move(choice), formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype,
                      ArithmeticUnit::Vector);
@@ -559,7 +602,8 @@ class Chooser {
     choice.predicted_ns = choice.floor_ns;
     if (const auto compute = compute_ns(formula_, choice.schedule, target_, options_.nominal)) {
       choice.predicted_ns = launched_ns(target_, size(bytes), *compute);
-      choice.counted = true;
+      choice.counted =
+          choice.hero != Hero::Attention;  // what goes from product to product in registers is not seen
     }
     return choice;
   }

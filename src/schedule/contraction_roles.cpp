@@ -19,27 +19,36 @@ constexpr std::int64_t kCycle = 1000;
 constexpr std::int64_t kStoreApart =
     2 * kCycle;  // an element is taken out of its vector and stored by itself
 constexpr std::int64_t kProductsPerCycle = 2;  // vectors
+constexpr std::int64_t kFunction = 32;  // effort of an epilogue that goes over the tile in memory;
+constexpr std::int64_t kPerTile =
+    12;  // a part of it is added by what every tile begins anew: constants, chains
 constexpr std::int64_t kFewestSums =
     8;  // vectors under way, below which each product waits for the one before
+
+std::int64_t iterations(const Lowering& lowering, const std::vector<VarId>& loops) {
+  std::int64_t product = 1;
+  for (VarId loop : loops)
+    product *= std::max<std::int64_t>(1, lowering.size(lowering.formula().variable(loop).extent));
+  return product;
+}
+
+std::int64_t vectors_across(const Lowering& lowering, const ContractionRoles& roles) {
+  return lowering.vector_steps(lowering.formula().variable(roles.lane).extent) *
+         iterations(lowering, roles.columns);
+}
 
 // What one element of the result costs where lanes run along `lane`.
 std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const ContractionRoles& roles) {
   const te::Formula& formula = lowering.formula();
-  auto iterations = [&](const std::vector<VarId>& loops) {
-    std::int64_t product = 1;
-    for (VarId loop : loops)
-      product *= std::max<std::int64_t>(1, lowering.size(formula.variable(loop).extent));
-    return product;
-  };
   const std::int64_t lanes = lowering.lanes(),
                      count = std::max<std::int64_t>(1, lowering.size(formula.variable(roles.lane).extent)),
                      steps = lowering.vector_steps(formula.variable(roles.lane).extent);
   // Few vectors and rows: products wait for one another, or each has a load of its own.
-  const std::int64_t across = steps * iterations(roles.columns), down = iterations(roles.rows);
-  const std::int64_t sums = std::clamp<std::int64_t>(across, 1, 2) * std::clamp<std::int64_t>(down, 1, 12);
-  std::int64_t products = iterations(stage.reduction) * kCycle * steps / (kProductsPerCycle * count);
+  const std::int64_t sums = sums_together(lowering, roles);
+  std::int64_t products =
+      iterations(lowering, stage.reduction) * kCycle * steps / (kProductsPerCycle * count);
   if (sums < kFewestSums) products = products * kFewestSums / sums;
-  if (across == 1) products = products * 5 / 4;
+  if (vectors_across(lowering, roles) == 1) products = products * 5 / 4;
   if (roles.lane_in_rows) products = products * 2;
   auto access = [&](te::BufferId buffer, std::span<const Expr> index) {
     return lowering.contiguous_in_blocks(buffer, index, roles.lane, lanes) ? kCycle / lanes : kStoreApart;
@@ -47,7 +56,12 @@ std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const Contrac
   std::int64_t finish = access(stage.target, stage.store);
   if (stage.finish.defined()) {
     const std::int64_t effort = te::effort_of(stage.finish) * kCycle / 4 * steps / count;
-    finish += sums <= 2 ? effort * 3 / 2 : effort;  // one or two chains of arithmetic wait for themselves
+    // One or two chains of arithmetic wait for themselves; tiles of sizes that are not known are finished vector by vector.
+    const bool known = std::ranges::all_of(
+        stage.axes, [&](VarId axis) { return formula.variable(axis).extent.is_constant(); });
+    const bool function = te::effort_of(stage.finish) >= kFunction;
+    finish += function && !known ? effort * 5 / 2 : sums <= 2 ? effort * 3 / 2 : effort;
+    if (function) finish += effort / kPerTile;
     te::for_each_node(stage.finish, [&](const ExprNode& node) {
       if (te::is_load(node)) finish += access(node.buffer, te::index_of(node));
     });
@@ -56,6 +70,12 @@ std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const Contrac
 }
 
 }  // namespace
+
+std::int64_t sums_together(const Lowering& lowering, const ContractionRoles& roles) {
+  const std::int64_t down = iterations(lowering, roles.rows);
+  return std::clamp<std::int64_t>(vectors_across(lowering, roles), 1, 2) *
+         std::clamp<std::int64_t>(down, 1, 12);
+}
 
 std::int64_t contraction_cycles(const Lowering& lowering, const Stage& stage, const ContractionRoles& roles) {
   __extension__ typedef __int128 Int128;

@@ -20,6 +20,9 @@ struct ContractionRoles {
   std::vector<te::VarId> summed;
 };
 
+// Vectors of results that a register tile sums at a time.
+std::int64_t sums_together(const Lowering& lowering, const ContractionRoles& roles);
+
 // Of the whole stage, in thousandths, where its operands come from near caches.
 std::int64_t contraction_cycles(const Lowering& lowering, const te::Stage& stage,
                                 const ContractionRoles& roles);

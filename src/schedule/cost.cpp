@@ -4,9 +4,13 @@
 #include <array>
 
 #include "schedule/contraction_roles.h"
+#include "schedule/function_parts.h"
 #include "schedule/lower_rows.h"
 #include "schedule/lower_stage.h"
+#include "schedule/prepare.h"
+#include "schedule/softmax_stages.h"
 #include "schedule/split_finish.h"
+#include "te/digits.h"
 #include "te/effort.h"
 #include "te/merge.h"
 
@@ -19,8 +23,8 @@ using te::VarId;
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kCounted{"pointwise",   "movement", "row",
-                                                   "contraction", "window",   "stages"};
+constexpr std::array<std::string_view, 7> kCounted{"pointwise", "movement", "row",      "contraction",
+                                                   "window",    "stages",   "attention"};
 
 constexpr std::int64_t kComputedPlace =
     16;  // quarters of a cycle: what a division or comparison of an index takes
@@ -37,11 +41,14 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
   std::int64_t effort = te::effort_of(factor);
   bool computed = false;
   te::for_each_node(factor, [&](const te::ExprNode& node) {
-    const bool digits = node.op == te::ExprOp::FloorDiv || node.op == te::ExprOp::Mod;
+    const bool bound = (node.op == te::ExprOp::Min || node.op == te::ExprOp::Max) && node.dtype == DType::I64;
+    const bool digits = bound || node.op == te::ExprOp::FloorDiv || node.op == te::ExprOp::Mod;
     computed = computed || digits;
     if (digits || node.op == te::ExprOp::LoadOr || node.op == te::ExprOp::Select) effort += kComputedPlace;
   });
   if (effort == 0) return 0;
+  if (!function_parts(factor).empty())
+    effort = effort * 4 / 3;  // several functions that go together spill their constants
   // Operands of unknown size are not packed (pack_operand.cpp): their places are computed for every product.
   bool known = true;
   for (VarId loop : te::variables_of(factor))
@@ -104,7 +111,13 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   const bool keep_order = schedule.exactness == Exactness::Exact;
   Formula merged = formula;
   te::merge_axes(merged);
+  const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
+  if (schedule.name == "pointwise") te::join_loops(merged, lanes);
   if (merged.stages.size() == 1) merged = split_finish(merged, schedule, target, nominal);
+  if (schedule.name == "row" && merged.stages.size() > 1) {  // as lower.cpp does
+    merged = share_heavy_parts(merged);
+    if (!keep_order) merged = multiply_by_inverses(merged);
+  }
   Lowering lowering(merged, target, nominal, "probe");
   std::optional<std::int64_t> total;
   if (schedule.name == "row" && formula.stages.size() > 1) total = cycles_of_row_items(lowering, keep_order);
@@ -114,7 +127,6 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
     for (const Stage& stage : merged.stages) total = sum(*total, cycles_of(lowering, stage, keep_order));
   }
   // Two multiplications and additions of a vector each in a cycle.
-  const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
   const std::int64_t cycles_per_us =
       std::max<std::int64_t>(1, target.peak(DType::F32, ArithmeticUnit::Vector) / (4 * lanes));
   return *total / cycles_per_us;

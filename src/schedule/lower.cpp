@@ -26,6 +26,7 @@
 #include "schedule/softmax_stages.h"
 #include "schedule/split_finish.h"
 #include "schedule/winograd.h"
+#include "te/digits.h"
 #include "te/merge.h"
 
 namespace xyntra {
@@ -480,6 +481,8 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (entry.name != schedule.name) continue;
     if (target.kind != TargetKind::Cpu)
       return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes);
+    const te::Formula apart = merged;
+    if (entry.name == "pointwise") te::join_loops(merged, std::max<std::int64_t>(1, target.vector_bits / 32));
     if (entry.share_parts) merged = share_heavy_parts(merged);
     if (entry.turn_operands && schedule.exactness != Exactness::Exact) merged = divide_at_the_end(merged);
     merged = ignore_nan_in_maxima(merged);
@@ -494,6 +497,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     } else if (entry.main_loop) {
       if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
       ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
+      if (entry.name != "attention") te::merge_axes(ready, te::Temporaries::ByTheirOwnLoops);
     }
     if (entry.share_parts && schedule.exactness != Exactness::Exact) ready = exponents_in_base_two(ready);
     if (entry.name == "attention" && schedule.exactness != Exactness::Exact) {
@@ -526,7 +530,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (proved) return kernel;
     refuse(entry.name, proved.error().message);
     // Sizes can be so related that tiles cannot be shown to stay inside their buffers; plain loops then serve.
-    Lowering plain(merged, target, nominal, name);
+    Lowering plain(entry.name == "pointwise" ? apart : merged, target, nominal, name);
     plain.forgo_masks();
     Stmt loops = lower_stages(plain, schedule);
     kernel = std::move(plain).finish(std::move(loops));

@@ -113,9 +113,10 @@ class AttentionLowering {
     return Stmt::branch(Expr::size(turns) >= tail, std::move(some), single());
   }
 
-  // The queries that fill no block: by fours, then one by one.
+  // The queries that fill no block: a smaller one, or where their number is not known by fours, then one by one.
   Stmt tail(const Dim& full, const Dim& rest) {
     if (tiles_) return tile_tail(full);
+    if (rest.is_constant() && rest.constant() > 0) return block(Expr::size(full * block_), rest.constant());
     const Dim& turns = alignment_.extent(queries_);
     Dim tails = floor_div(turns, kTail) - full * (block_ / kTail), singles = rest - tails * kTail;
     std::vector<Stmt> parts;

@@ -5,6 +5,7 @@
 #include "schedule/alignment.h"
 #include "schedule/lower_stage.h"
 #include "schedule/softmax_stages.h"
+#include "te/effort.h"
 
 namespace xyntra {
 
@@ -127,12 +128,24 @@ class RowLowering {
     for (std::size_t s = 0; s < part_.stages.size(); ++s) {
       std::vector<VarId> free = part_.stages[s].axes;
       for (Alignment::Class id : rows_) std::erase(free, alignment_.axis_of(s, id));
-      const std::int64_t of_stage =
-          StageLowering(lowering_, part_.stages[s], std::move(free), keep_order_).cycles();
+      std::int64_t of_stage = StageLowering(lowering_, part_.stages[s], free, keep_order_).cycles();
+      if (waits(part_.stages[s], free)) of_stage = of_stage / 2 * 3;
       total = of_stage > INT64_MAX / 2 - total ? INT64_MAX / 2 : total + of_stage;
       total = rows > (INT64_MAX / 2 - total) / kBeginRow ? INT64_MAX / 2 : total + rows * kBeginRow;
     }
     return total;
+  }
+
+  // Whether there are too few vectors in a row for their steps to fill the waiting for one another.
+  bool waits(const Stage& stage, const std::vector<VarId>& free) const {
+    constexpr std::int64_t kFewVectors = 4, kFunction = 32;
+    std::int64_t turns = 1;
+    for (const auto* loops : {&free, &stage.reduction}) {
+      for (VarId loop : *loops)
+        turns *= std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(loop).extent));
+    }
+    return turns <= kFewVectors * lowering_.lanes() &&
+           te::effort_of(stage.body) + te::effort_of(stage.finish) >= kFunction;
   }
 
   Stmt run() {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "schedule/function_parts.h"
 #include "te/effort.h"
 
 namespace xyntra {
@@ -24,7 +25,11 @@ constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
+constexpr std::int64_t kMostApart =
+    4;  // lanes so far from one another are loaded in whole vectors and shuffled
+constexpr std::int64_t kShuffle = 200;  // of two vectors
 constexpr std::int64_t kElements = 1024;  // that costs are counted for, so that fractions are not lost
+constexpr std::int64_t kTurns = 4;  // groups of vectors that a function goes over before the next one does
 constexpr std::int64_t kSquare = 16;  // elements of a cache line of 64 bytes
 
 void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
@@ -200,13 +205,19 @@ std::int64_t StageLowering::vectors_together() const {
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   constexpr std::int64_t kQuarter = 50;  // of a cycle; an access takes two
-  constexpr std::int64_t kFold = 6;  // steps of adding up the lanes of a sum
-  auto access = [&](te::BufferId buffer, std::span<const Expr> index) -> std::int64_t {
+  constexpr std::int64_t kFold = 6 * 200;  // steps of adding up the lanes of a sum
+  auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
     const auto stride = lowering_.stride(buffer, index, axis);
     if (stride && stride->is(0)) return 25;
     if (stride && stride->is(1)) return 100;
-    return kGatherCost *
-           (axis.valid() ? lowering_.vector_width(lowering_.formula().variable(axis).extent) : 1);
+    const std::int64_t width =
+        axis.valid() ? lowering_.vector_width(lowering_.formula().variable(axis).extent) : 1;
+    const bool near = stride && stride->is_constant() && stride->constant() > 1 &&
+                      stride->constant() <= kMostApart && width >= kMostApart && masks;
+    if (near) return stride->constant() * (100 + kShuffle);
+    if (!stride && axis.valid() && lowering_.within_a_vector(buffer, index, axis, width))
+      return 100 + kShuffle;
+    return kGatherCost * width;
   };
   auto cost_of = [&](const Expr& expr) {
     std::int64_t cost = 25 + kQuarter * te::effort_of(expr);
@@ -220,12 +231,14 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
     terms *= std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(loop).extent));
   const std::int64_t of_terms = cost_of(stage_.body);
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
-  of_result += reduces ? 100 : access(stage_.target, stage_.store);
+  of_result += reduces ? 100 : access(stage_.target, stage_.store, lowering_.has_masks());
   if (!axis.valid()) return (of_terms + of_result / terms) * kElements;
   const Dim& extent = lowering_.formula().variable(axis).extent;
-  const std::int64_t count = std::max<std::int64_t>(1, lowering_.size(extent)),
-                     steps = lowering_.vector_steps(extent);
-  if (reduces) return of_terms * (steps + kFold) * kElements / count + of_result * kElements / terms;
+  const std::int64_t count = std::max<std::int64_t>(1, lowering_.size(extent));
+  std::int64_t steps = lowering_.vector_steps(extent);
+  // Vectors that are left over go together where there are functions: two, or four with an idle one (along_output).
+  if (!reduces && steps % 4 == 3 && count % lowering_.lanes() != 0 && has_functions()) ++steps;
+  if (reduces) return (of_terms * steps + kFold) * kElements / count + of_result * kElements / terms;
   return (of_terms + of_result / terms) * steps * kElements / count;
 }
 
@@ -241,6 +254,12 @@ std::int64_t StageLowering::cycles() const {
   }
   Int128 total = elements * cost_ * 1000 / kPerAccess;
   if (has_functions() && together_ == 1) total = total * kAtOnce / kAlone;
+  if (has_functions() && together_ == 2) total = total * kAtOnce / 4;
+  // Several functions that go together spill their constants.
+  const bool in_turns =
+      strip_ && has_function_parts() &&
+      lowering_.size(lowering_.formula().variable(strip_->axis).extent) >= kTurns * together_ * strip_->width;
+  if (has_functions() && !in_turns && !function_parts(stage_.body).empty()) total = total * 4 / 3;
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
@@ -328,8 +347,52 @@ Stmt StageLowering::masked_vectors_at(const std::string& name, Substitution boun
   const VarId lane = lowering_.loop(name, lanes);
   const Expr position = Expr::size(begin) + Expr::variable(lane);
   bound[strip_->axis.index] = position;
-  Stmt some = Stmt::branch(position < Expr::size(end), point(bound, Expr::variable(lane), lanes));
-  return Stmt::loop(LoopKind::Vector, lane, std::move(some));
+  return Stmt::loop(LoopKind::Vector, lane,
+                    point(bound, Expr::variable(lane), lanes, position < Expr::size(end)));
+}
+
+bool StageLowering::has_function_parts() const {
+  return stage_.reducer == te::Reducer::None && stage_.kind == te::Stage::Kind::MapReduce &&
+         !stage_.finish.defined() && stage_.body.dtype() == DType::F32 && ahead_.loads.empty() &&
+         !function_parts(stage_.body).empty();
+}
+
+// Some groups of vectors from `begin` on, function by function (function_parts.h).
+Stmt StageLowering::functions_in_turns(Substitution bound, const Expr& begin) const {
+  const std::int64_t lanes = together_ * strip_->width;
+  std::vector<Stmt> made;
+  auto turn = [&](const std::function<Stmt(const Expr& number)>& one) {
+    const VarId i = lowering_.loop("i", kTurns), lane = lowering_.loop("l", lanes);
+    const Expr number = Expr::variable(i) * Expr::index(lanes) + Expr::variable(lane);
+    bound[strip_->axis.index] = begin + number;
+    made.push_back(Stmt::loop(LoopKind::Serial, i, Stmt::loop(LoopKind::Vector, lane, one(number))));
+  };
+  std::vector<Expr> parts = function_parts(stage_.body);
+  parts.push_back(stage_.body);
+  std::vector<kir::BufferId> places;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    turn([&](const Expr& number) {
+      std::vector<Expr> known;  // as they are once what comes before them is read from its place
+      te::Rewriter with_kept([&](const Expr& expr) {
+        const auto found = std::ranges::find_if(known, [&](const Expr& one) { return te::same(expr, one); });
+        if (found == known.end()) return Expr();
+        const auto k = static_cast<std::size_t>(found - known.begin());
+        return Expr::load(places[k], parts[k].dtype(), {number});
+      });
+      for (std::size_t k = 0; k < places.size(); ++k) {
+        te::Rewriter before(with_kept);
+        known.push_back(before(lowering_.body(parts[k], bound).value));
+      }
+      Lowering::Body value = lowering_.body(parts[p], bound);
+      value.value = te::Rewriter(with_kept)(value.value);
+      if (p + 1 == parts.size()) return result(bound, std::move(value));
+      const kir::BufferId place = lowering_.scratch("c", parts[p].dtype(), {kTurns * lanes}, Scope::Shared);
+      value.checks.push_back(Stmt::store(place, {number}, value.value));
+      places.push_back(place);
+      return Stmt::block(std::move(value.checks));
+    });
+  }
+  return Stmt::block(std::move(made));
 }
 
 // Elements [first, first + count) of the strip: whole vectors, then the rest one by one.
@@ -346,7 +409,13 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
     parts.push_back(Stmt::loop(LoopKind::Serial, block, vectors_at(name + "l", bound, begin, vectors)));
   };
   const Dim groups = together_ > 1 && first.is(0) ? floor_div(end, together_ * width) : Dim(0);
-  blocks(first, groups, together_);
+  const Dim rounds = has_function_parts() ? floor_div(groups, kTurns) : Dim(0);
+  if (!rounds.is(0)) {
+    const VarId round = lowering_.loop(name + "b", rounds);
+    const Expr begin = Expr::variable(round) * Expr::index(kTurns * together_ * width);
+    parts.push_back(Stmt::loop(LoopKind::Serial, round, functions_in_turns(bound, begin)));
+  }
+  blocks(first + rounds * (kTurns * together_ * width), groups - rounds * kTurns, together_);
   const Dim left = end - first - groups * (together_ * width);
   if (together_ > 1 && masked(left) && left.is_constant() && left.constant() > width &&
       left.constant() < together_ * width && has_functions()) {
@@ -403,7 +472,10 @@ Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) 
 }
 
 // One element, or one in each of `width` lanes.
-Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int64_t width) const {
+// With a condition, what some lanes do. A reduction begins in all of them: what idle lanes held before is not waited for.
+Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int64_t width,
+                          const Expr& when) const {
+  auto where = [&](Stmt body) { return when.defined() ? Stmt::branch(when, std::move(body)) : body; };
   if (stage_.kind == te::Stage::Kind::Scatter) {
     Lowering::Body value = lowering_.body(stage_.body, bound);
     Lowering::Body guard;
@@ -415,10 +487,10 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
     Expr next = te::cast(dtype, std::move(value.value));
     if (reducer != te::Reducer::None) next = combined(reducer, lowering_.load_target(stage_, bound), next);
     Stmt update = lowering_.store(stage_, bound, Lowering::Body{std::move(value.checks), std::move(next)});
-    if (!guard.value.defined()) return update;
+    if (!guard.value.defined()) return where(std::move(update));
     std::vector<Stmt> statements = std::move(guard.checks);
     statements.push_back(Stmt::branch(std::move(guard.value), std::move(update)));
-    return Stmt::block(std::move(statements));
+    return where(Stmt::block(std::move(statements)));
   }
   if (stage_.reducer == te::Reducer::None) {
     Lowering::Body value = lowering_.body(stage_.body, bound);
@@ -427,14 +499,14 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
       value.checks.insert(value.checks.end(), finish.checks.begin(), finish.checks.end());
       value.value = std::move(finish.value);
     }
-    return result(bound, std::move(value));
+    return where(result(bound, std::move(value)));
   }
   DType dtype = stage_.body.dtype();
   kir::BufferId sum = lowering_.scratch("a", dtype, lane.defined() ? Shape{width} : Shape{}, Scope::Register);
   std::vector<Expr> place;
   if (lane.defined()) place.push_back(lane);
+  Stmt begin = Stmt::store(sum, place, identity_of(stage_.reducer, dtype));
   std::vector<Stmt> statements;
-  statements.push_back(Stmt::store(sum, place, identity_of(stage_.reducer, dtype)));
   statements.push_back(turns(bound, [&](const Substitution& inner) {
     Lowering::Body body = term(inner);
     body.checks.push_back(
@@ -445,7 +517,7 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
   Lowering::Body value{{}, reduced};
   if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, reduced);
   statements.push_back(result(bound, std::move(value)));
-  return Stmt::block(std::move(statements));
+  return Stmt::block({std::move(begin), where(Stmt::block(std::move(statements)))});
 }
 
 // A masked vector is there for sizes that leave elements over.
@@ -541,13 +613,15 @@ std::vector<Stmt> StageLowering::phases() const {
     if (lowering_.size(extent) >= 2 * block) {
       std::vector<Stmt> made;
       made.push_back(around(free_, outer, {}, [&](Substitution bound) {
+        const bool by_function = together_ > 1 && has_function_parts();
+        const std::int64_t vectors = by_function ? kTurns * together_ : together_;
         const VarId grid = lowering_.loop("g", floor_div(extent, block)),
-                    turn = lowering_.loop("b", kBlock / together_);
+                    turn = lowering_.loop("b", kBlock / vectors);
         const Expr begin = Expr::variable(grid) * Expr::index(block) +
-                           Expr::variable(turn) * Expr::index(strip_->width * together_);
-        return Stmt::loop(
-            LoopKind::Grid, grid,
-            Stmt::loop(LoopKind::Serial, turn, vectors_at("l", std::move(bound), begin, together_)));
+                           Expr::variable(turn) * Expr::index(strip_->width * vectors);
+        Stmt inner = by_function ? functions_in_turns(std::move(bound), begin)
+                                 : vectors_at("l", std::move(bound), begin, together_);
+        return Stmt::loop(LoopKind::Grid, grid, Stmt::loop(LoopKind::Serial, turn, std::move(inner)));
       }));
       Dim first = floor_div(extent, block) * block, rest = extent - first;
       if (!rest.is(0)) {

@@ -102,7 +102,10 @@ class StageLowering {
                               const Dim& end, std::int64_t vectors) const;
   kir::Stmt along_output(te::Substitution bound, const Dim& first, const Dim& count) const;
   kir::Stmt along_reduction(const te::Substitution& bound) const;
-  kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width) const;
+  bool has_function_parts() const;
+  kir::Stmt functions_in_turns(te::Substitution bound, const te::Expr& begin) const;
+  kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width,
+                  const te::Expr& when = {}) const;
   Lowering::Body term(const te::Substitution& bound) const;
   std::int64_t chains() const;
   kir::Stmt in_lanes(std::int64_t lanes, const std::function<kir::Stmt(const te::Expr& lane)>& body) const;

@@ -383,12 +383,55 @@ std::optional<Dim> Lowering::stride(te::BufferId buffer, std::span<const Expr> i
       if (term.atom->op == ExprOp::Var) {
         if (term.atom->var == along) total = total + term.coefficient * step;
       } else if (te::variables_of(term.atom).count(along)) {
-        return std::nullopt;
+        return stride_of_digits(buffer, index, along);
       }
     }
     step = step * shape[d];
   }
   return total;
+}
+
+te::LinearIndex Lowering::position(te::BufferId buffer, std::span<const Expr> index) const {
+  auto place = places_.find(buffer);
+  const Shape& shape = formula_.buffer(buffer).shape;
+  Expr sum = Expr::index(0);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (place == places_.end() || place->second.kept[d]) sum = sum * Expr::size(shape[d]) + index[d];
+  }
+  return algebra_.linear(sum);
+}
+
+// Digits in several dimensions may be those of one number: x[m / 4, m % 4] lies at m.
+std::optional<Dim> Lowering::stride_of_digits(te::BufferId buffer, std::span<const Expr> index,
+                                              te::VarId along) const {
+  Dim total = 0;
+  for (const te::LinearIndex::Term& term : position(buffer, index).terms) {
+    if (!te::variables_of(term.atom).count(along)) continue;
+    if (term.atom->op != ExprOp::Var) return std::nullopt;
+    total = total + term.coefficient;
+  }
+  return total;
+}
+
+bool Lowering::within_a_vector(te::BufferId buffer, std::span<const Expr> index, te::VarId along,
+                               std::int64_t width) const {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(width), 0);
+  for (const te::LinearIndex::Term& term : position(buffer, index).terms) {
+    const ExprNode& atom = *term.atom;
+    if (!te::variables_of(term.atom).count(along)) continue;
+    if (!term.coefficient.is_constant()) return false;
+    const bool digit = (atom.op == ExprOp::FloorDiv || atom.op == ExprOp::Mod) &&
+                       atom.operands[0]->op == ExprOp::Var && atom.operands[1]->op == ExprOp::Const &&
+                       atom.operands[1]->int_value > 0 && width % atom.operands[1]->int_value == 0;
+    if (atom.op != ExprOp::Var && !digit) return false;
+    for (std::int64_t lane = 0; lane < width; ++lane) {
+      const std::int64_t divisor = digit ? atom.operands[1]->int_value : 1;
+      const std::int64_t value = atom.op == ExprOp::Mod ? lane % divisor : lane / divisor;
+      places[static_cast<std::size_t>(lane)] += term.coefficient.constant() * value;
+    }
+  }
+  const auto [low, high] = std::ranges::minmax(places);
+  return high - low < width;
 }
 
 bool Lowering::contiguous_in_blocks(te::BufferId buffer, std::span<const Expr> index, te::VarId along,

@@ -99,6 +99,9 @@ class Lowering {
 
   // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.
   std::optional<Dim> stride(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along) const;
+  // Whether lanes along a loop read places of one vector, at known ones: x[i / 2], x[i % 4].
+  bool within_a_vector(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along,
+                       std::int64_t width) const;
 
   // Whether an access is contiguous, or stands still, along a loop inside each block of `block` turns that begins at a
   // multiple of it: where a buffer is laid out in such blocks.
@@ -111,6 +114,9 @@ class Lowering {
   kir::Kernel finish(kir::Stmt body) &&;
 
  private:
+  te::LinearIndex position(te::BufferId buffer, std::span<const te::Expr> index) const;
+  std::optional<Dim> stride_of_digits(te::BufferId buffer, std::span<const te::Expr> index,
+                                      te::VarId along) const;
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
   kir::Stmt repeated(std::size_t part, const std::vector<te::Expr>& index, const te::Expr& value);
   te::Expr undivided(const te::Expr& index) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <ranges>
 
 #include "schedule/choose.h"
 #include "te/compose.h"
@@ -27,7 +28,10 @@ constexpr std::int64_t kMostTimes = 4;  // that a packed operand may be as large
 class Packing {
  public:
   Packing(Formula& formula, const Stage& stage, Expr part, const SymbolBindings& nominal)
-      : formula_(formula), stage_(stage), part_(std::move(part)) {
+      : formula_(formula),
+        stage_(stage),
+        part_(std::move(part)),
+        neighbours_(result_neighbours(formula, stage, part_)) {
     sizes_.nominal = nominal;
   }
 
@@ -73,7 +77,8 @@ class Packing {
   bool is_computed() const {
     bool found = te::work_of(part_) > 0;
     te::for_each_node(part_, [&](const ExprNode& node) {
-      found = found || node.op == ExprOp::Select || node.op == ExprOp::LoadOr;
+      const bool bound = (node.op == ExprOp::Min || node.op == ExprOp::Max) && node.dtype == DType::I64;
+      found = found || bound || node.op == ExprOp::Select || node.op == ExprOp::LoadOr;
       const bool divides = node.op == ExprOp::FloorDiv || node.op == ExprOp::Mod;
       if (!divides || !is_one_loop(node.operands[0])) found = found || divides;
       if (divides) found = found || !is_power_of_two(node.operands[1]);
@@ -200,9 +205,11 @@ class Packing {
     }
   }
 
-  // Rows, then what is summed, then what windows walk along: lanes may run along the last.
+  // Rows, then what is summed, then what lanes may run along: windows' walks, and neighbours in the result.
   int rank_of(const Walk& walk) const {
     bool in_axes = false, in_sum = false;
+    const auto& terms = walk.terms.terms;
+    if (terms.size() == 1 && neighbours_.contains(terms[0].atom->var)) return kMixed + 1;
     for (const LinearIndex::Term& term : walk.terms.terms) {
       const bool summed = std::ranges::find(stage_.reduction, term.atom->var) != stage_.reduction.end();
       (summed ? in_sum : in_axes) = true;
@@ -245,6 +252,7 @@ class Packing {
   Formula& formula_;
   const Stage& stage_;
   const Expr part_;
+  const std::set<VarId> neighbours_;
   ChooseOptions sizes_;
   std::vector<Walk> walks_;
   std::unordered_set<const ExprNode*> seen_;
@@ -252,6 +260,19 @@ class Packing {
 };
 
 }  // namespace
+
+std::set<VarId> result_neighbours(const Formula& formula, const Stage& stage, const Expr& part) {
+  const std::set<VarId> used = te::variables_of(part);
+  std::set<VarId> found;
+  for (const Expr& index : std::views::reverse(stage.store)) {
+    for (VarId loop : te::variables_of(index)) {
+      if (formula.variable(loop).extent.is(1)) continue;
+      if (!used.contains(loop)) return found;
+      found.insert(loop);
+    }
+  }
+  return found;
+}
 
 std::optional<PackedOperand> pack_operand(Formula& formula, const Stage& stage, const Expr& part,
                                           const SymbolBindings& nominal, Packed which) {

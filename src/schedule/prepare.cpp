@@ -230,11 +230,22 @@ class Preparation {
     // Of matrices, lines of the other factor are made in panels (line_panels.h).
     const Expr row = row_factor_of(formula_, s, target_, nominal_);
     for (const Expr& factor : stage.body->operands) {
-      const bool any = !row.defined() || te::same(factor, row);
+      const bool any = !row.defined() || te::same(factor, row) || is_made_often(stage, factor);
       if (auto packed = pack_operand(formula_, stage, factor, nominal_, any ? Packed::Any : Packed::Windows))
         return packed;
     }
     return std::nullopt;
+  }
+
+  // Whether several tiles of rows would compute it; what widens in registers is read from memory sooner.
+  bool is_made_often(const Stage& stage, const Expr& factor) const {
+    constexpr std::int64_t kRowsOfTwoTiles = 24;
+    Lowering probe(formula_, target_, nominal_, "probe");
+    return te::work_of(factor) > 0 &&
+           rows_reading(probe, stage, te::variables_of(factor)) > kRowsOfTwoTiles &&
+           !te::any_load(factor, [&](const ExprNode& load) {
+             return bits_of(formula_.buffer(load.buffer).dtype) < bits_of(factor.dtype());
+           });
   }
 
   // ---- prologues
@@ -273,20 +284,24 @@ class Preparation {
   }
 
   // A part of the body as a stage of its own, one element for each turn of the loops it depends on; `last` is the
-  // innermost of them.
+  // innermost of them, or those along which results are neighbours.
   Made kept(const Stage& stage, const Expr& part, VarId last) {
     Made made;
     te::Substitution fresh;
     Shape shape;
     std::vector<Expr> place;
     std::set<VarId> used = te::variables_of(part);
+    const std::set<VarId> inner = last.valid() ? std::set{last} : result_neighbours(formula_, stage, part);
     std::vector<VarId> order;
     for (const auto* list : {&stage.axes, &stage.reduction}) {
       for (VarId axis : *list) {
-        if (used.count(axis) && axis != last) order.push_back(axis);
+        if (used.count(axis) && !inner.count(axis)) order.push_back(axis);
       }
     }
-    if (last.valid()) order.push_back(last);
+    for (VarId axis : stage.axes) {
+      if (inner.count(axis)) order.push_back(axis);
+    }
+    if (last.valid() && std::ranges::find(order, last) == order.end()) order.push_back(last);
     for (VarId axis : order) {
       Dim extent = formula_.variable(axis).extent;
       VarId own = loop(extent);

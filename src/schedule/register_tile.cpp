@@ -1,5 +1,6 @@
 #include "schedule/register_tile.h"
 
+#include "schedule/function_parts.h"
 #include "schedule/line_panels.h"
 #include "schedule/split_finish.h"
 #include "te/compose.h"
@@ -256,9 +257,22 @@ class RegisterTile {
     return Stmt::block(std::move(made));
   }
 
-  // kept[i] = whole(kept[i]) for all elements of a tile.
+  // kept[i] = whole(kept[i]) for all elements of a tile, function by function where each is one of the value before it alone.
   Stmt over_tile(kir::BufferId kept, const std::function<std::vector<Expr>(const Expr&)>& at,
                  const PlaceFree& heavy) {
+    std::vector<Expr> values{heavy.of};
+    for (const Expr& part : function_parts(heavy.whole)) {
+      if (is_made_of(part, values.back()) && is_made_of(heavy.whole, part)) values.push_back(part);
+    }
+    values.push_back(heavy.whole);
+    std::vector<Stmt> made;
+    for (std::size_t v = 0; v + 1 < values.size(); ++v)
+      made.push_back(each_in_tile(kept, at, {values[v + 1], values[v]}));
+    return Stmt::block(std::move(made));
+  }
+
+  Stmt each_in_tile(kir::BufferId kept, const std::function<std::vector<Expr>(const Expr&)>& at,
+                    const PlaceFree& heavy) {
     constexpr std::int64_t kTogether = 4;  // vectors
     const std::int64_t all = rows_.count * vectors_ * width_;
     std::vector<Stmt> made;

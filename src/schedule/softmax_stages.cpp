@@ -155,8 +155,7 @@ bool reads(const Stage& stage, BufferId buffer) {
 bool passes_nan_on(const Stage& stage) {
   bool passes = true;
   te::for_each_node(stage, [&](const ExprNode& node) {
-    const bool chooses = node.op == ExprOp::Min || node.op == ExprOp::Max ||
-                         (node.op == ExprOp::Select && te::reads_data(node.operands[0]));
+    const bool chooses = node.op == ExprOp::Select && te::reads_data(node.operands[0]);
     passes = passes && !chooses && (node.op != ExprOp::Cast || is_float(node.dtype));
   });
   return passes;

@@ -6,6 +6,7 @@
 #include "schedule/contraction_roles.h"
 #include "schedule/lower_stage.h"
 #include "te/compose.h"
+#include "te/effort.h"
 #include "te/index.h"
 #include "te/merge.h"
 
@@ -20,36 +21,26 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kHeavy = 8;  // operations
-constexpr std::int64_t kWorthAStage = 1 << 12;  // operations of all elements together
+constexpr std::int64_t kChained = 32;  // quarters of a cycle: steps that wait for one another
+constexpr std::int64_t kFewestTogether = 4;  // vectors whose steps fill the waiting
+constexpr std::int64_t kWorthAStage = 1 << 9;  // operations of all elements together
 
 bool fills_lanes(const Formula& formula, const Stage& stage, const Schedule& schedule, const Target& target,
                  const SymbolBindings& nominal) {
   Lowering probe(formula, target, nominal, "probe");
   probe.place_temporaries(kir::Scope::Workspace);
+  const bool function = te::effort_of(stage.finish) >= kChained;
   if (const auto roles = contraction_roles(probe, stage)) {
+    if (function && sums_together(probe, *roles) < kFewestTogether) return false;
     const Dim& lanes = formula.variable(roles->lane).extent;
     return 4 * probe.size(lanes) >= 3 * probe.vector_steps(lanes) * probe.lanes();
   }
-  return StageLowering(probe, stage, stage.axes, schedule.exactness == Exactness::Exact)
-      .finishes_in_vectors();
+  return !function && StageLowering(probe, stage, stage.axes, schedule.exactness == Exactness::Exact)
+                          .finishes_in_vectors();
 }
 
 bool depends_on_place(const te::ExprNode& node) {
   return node.op == ExprOp::Accumulator || node.op == ExprOp::Var || te::is_load(node);
-}
-
-// Whether an expression is made of one of its parts and of numbers alone.
-bool is_made_of(const Expr& whole, const Expr& part) {
-  std::vector<Expr> waiting{whole};
-  std::unordered_set<const te::ExprNode*> seen;
-  while (!waiting.empty()) {
-    const Expr expr = waiting.back();
-    waiting.pop_back();
-    if (expr.address() == part.address() || !seen.insert(expr.address()).second) continue;
-    if (depends_on_place(*expr)) return false;
-    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
-  }
-  return true;
 }
 
 // Whether the reduced value is read by a part of an expression alone.
@@ -88,6 +79,19 @@ Expr part_by_place(const Expr& whole) {
 }
 
 }  // namespace
+
+bool is_made_of(const Expr& whole, const Expr& part) {
+  std::vector<Expr> waiting{whole};
+  std::unordered_set<const te::ExprNode*> seen;
+  while (!waiting.empty()) {
+    const Expr expr = waiting.back();
+    waiting.pop_back();
+    if (expr.address() == part.address() || !seen.insert(expr.address()).second) continue;
+    if (depends_on_place(*expr)) return false;
+    waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+  }
+  return true;
+}
 
 PlaceFree place_free_part(const Expr& finish) {
   PlaceFree best;

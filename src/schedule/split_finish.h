@@ -21,6 +21,9 @@ te::Formula split_finish(const te::Formula& formula, const Schedule& schedule, c
 struct PlaceFree {
   te::Expr whole, of;  // undefined where there is none
 };
+// Whether an expression is made of one of its parts and of numbers alone.
+bool is_made_of(const te::Expr& whole, const te::Expr& part);
+
 PlaceFree place_free_part(const te::Expr& finish);
 
 }  // namespace xyntra

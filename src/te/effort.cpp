@@ -18,6 +18,8 @@ constexpr Effort kEfforts[] = {
 };
 constexpr std::int64_t kOtherFunction = 200;
 
+}  // namespace
+
 std::int64_t effort_of_node(const ExprNode& node) {
   for (const Effort& one : kEfforts) {
     if (one.op == node.op) return one.quarters;
@@ -29,8 +31,6 @@ std::int64_t effort_of_node(const ExprNode& node) {
     default: return node.op == ExprOp::Select || node.op == ExprOp::Cast ? 1 : 0;
   }
 }
-
-}  // namespace
 
 std::int64_t effort_of(const Expr& body) {
   if (!body.defined()) return 0;

@@ -7,5 +7,6 @@
 namespace xyntra::te {
 
 std::int64_t effort_of(const Expr& body);  // without the indices of loads; nothing where it is undefined
+std::int64_t effort_of_node(const ExprNode& node);  // without its operands
 
 }  // namespace xyntra::te

@@ -52,6 +52,22 @@ class Fuser {
   }
 
   void run() {
+    for (bool split = true; split;) {
+      inline_and_sink();
+      drop_dead_stages();
+      simplify();
+      split = false;
+      while (split_axes(formula_)) {
+        simplify();
+        split = true;
+      }
+      for (std::size_t s = 0; split && s < loads_.size(); ++s) note_loads(s);
+    }
+    drop_unused(formula_);
+  }
+
+ private:
+  void inline_and_sink() {
     bool changed = true;
     while (changed) {
       changed = false;
@@ -59,13 +75,8 @@ class Fuser {
         changed = inline_buffer(BufferId(b)) || changed;
       for (std::size_t b = 0; b < formula_.buffers.size(); ++b) changed = sink_buffer(BufferId(b)) || changed;
     }
-    drop_dead_stages();
-    simplify();
-    while (split_axes(formula_)) simplify();
-    drop_unused(formula_);
   }
 
- private:
   struct Readers {
     std::vector<std::size_t> stages;  // that load the buffer
     std::vector<const ExprNode*> loads;  // different ones of each stage
@@ -326,10 +337,15 @@ class Fuser {
     std::vector<bool> alike(places.size(), false);
     for (std::size_t d = 0; d < index.size(); ++d) {
       if (algebra.within(index[d], 0, buffer.shape[d])) continue;
+      const Expr place = simplified(index[d]);
+      auto is_of = [&](std::size_t at) {  // the place itself, or its upper digit
+        if (alike[at]) return false;
+        if (shape[at] == buffer.shape[d] && same(place, places[at])) return true;
+        return places[at]->op == ExprOp::FloorDiv && same(place, places[at]->operands[0]) &&
+               same(simplified(Expr::size(shape[at]) * places[at]->operands[1]), Expr::size(buffer.shape[d]));
+      };
       std::size_t at = 0;
-      while (at < places.size() &&
-             (alike[at] || shape[at] != buffer.shape[d] || !same(simplified(index[d]), places[at])))
-        ++at;
+      while (at < places.size() && !is_of(at)) ++at;
       if (at == places.size()) return false;
       alike[at] = true;
     }

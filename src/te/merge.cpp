@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "te/digits.h"
 #include "te/walk.h"
 
 namespace xyntra::te {
@@ -15,7 +16,7 @@ using Pair = std::pair<std::uint32_t, std::uint32_t>;  // loops: outer, inner
 // Which neighbours can be one: guessed to be all, then taken back until nothing contradicts.
 class Merger {
  public:
-  explicit Merger(Formula& formula) : formula_(formula) {
+  Merger(Formula& formula, Temporaries temporaries) : formula_(formula), temporaries_(temporaries) {
     for (const Stage& stage : formula.stages) {
       is_plain_ = is_plain_ && stage.kind == Stage::Kind::MapReduce;
     }
@@ -44,11 +45,14 @@ class Merger {
   struct Access {
     std::uint32_t buffer;
     std::vector<Expr> index;
+    bool anyhow = false;  // may name the place by two loops where the dimension is one
   };
 
   void collect() {
     for (const Stage& stage : formula_.stages) {
-      accesses_.push_back({stage.target.index, stage.store});
+      const bool temporary = temporaries_ == Temporaries::ByTheirOwnLoops &&
+                             formula_.buffer(stage.target).role == BufferRole::Temporary;
+      accesses_.push_back({stage.target.index, stage.store, temporary});
       for (const auto* list : {&stage.axes, &stage.reduction}) {
         for (std::size_t i = 0; i + 1 < list->size(); ++i)
           loops_.insert({(*list)[i].index, (*list)[i + 1].index});
@@ -116,7 +120,7 @@ class Merger {
     return std::erase_if(dimensions_, [this](const Dimension& entry) {
              const auto& [buffer, d] = entry;
              for (const Access& access : accesses_) {
-               if (access.buffer != buffer) continue;
+               if (access.buffer != buffer || access.anyhow) continue;
                auto pair = loops_at(access, d);
                if (!pair || !loops_.count(*pair)) return true;
              }
@@ -181,7 +185,9 @@ class Merger {
       if (!found.dimensions.insert(dimension).second) continue;
       for (const Access& access : accesses_) {
         if (access.buffer != dimension.first) continue;
-        Pair pair = *loops_at(access, dimension.second);
+        const auto walked = loops_at(access, dimension.second);
+        if (!walked || !loops_.count(*walked)) continue;  // `anyhow`
+        const Pair pair = *walked;
         if (!found.loops.insert(pair).second) continue;
         for (const Dimension& other : dimensions_) {
           if (uses(other, pair)) waiting.push_back(other);
@@ -202,9 +208,11 @@ class Merger {
       gone.insert(pair.second);
     }
     std::map<std::uint32_t, std::size_t> at;  // by buffer: the outer dimension
+    std::map<std::uint32_t, Dim> inner;  // and the size of the other one
     for (const Dimension& dimension : component.dimensions) {
       Shape& shape = formula_.buffers[dimension.first].shape;
       at[dimension.first] = dimension.second;
+      inner[dimension.first] = shape[dimension.second + 1];
       shape[dimension.second] = shape[dimension.second] * shape[dimension.second + 1];
       shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension.second) + 1);
     }
@@ -212,7 +220,9 @@ class Merger {
       auto found = at.find(buffer);
       if (found == at.end()) return;
       auto place = index.begin() + static_cast<std::ptrdiff_t>(found->second + skip);
-      *place = Expr::variable(merged.at((*place)->var.index));
+      const bool as_one = (*place)->op == ExprOp::Var && merged.count((*place)->var.index) != 0;
+      *place = as_one ? Expr::variable(merged.at((*place)->var.index))
+                      : *place * Expr::size(inner.at(buffer)) + *(place + 1);
       index.erase(place + 1);
     };
     Rewriter rewriter([&](const Expr& expr) {
@@ -234,6 +244,7 @@ class Merger {
   }
 
   Formula& formula_;
+  const Temporaries temporaries_;
   bool is_plain_ = true;
   std::set<Dimension> dimensions_;
   std::set<Pair> loops_;
@@ -241,11 +252,19 @@ class Merger {
   std::set<std::uint32_t> spoiled_;
 };
 
+bool merge_plain(Formula& formula, Temporaries temporaries) {
+  bool merged = false;
+  while (Merger(formula, temporaries).run()) merged = true;
+  return merged;
+}
+
 }  // namespace
 
-void merge_axes(Formula& formula) {
-  while (Merger(formula).run()) {
-  }
+void merge_axes(Formula& formula, Temporaries temporaries) {
+  join_dimensions(formula);
+  merge_plain(formula, temporaries);
+  for (Formula split = formula; split_dimensions(split) && merge_plain(split, temporaries);) formula = split;
+  if (temporaries == Temporaries::ByTheirOwnLoops) join_loops(formula);
 }
 
 }  // namespace xyntra::te

@@ -3,6 +3,7 @@
 //   y[i, j] = x[i, j] + b[j]    for i < 4, j < 8, k < 5     x[i, j, k], y[i, j, k] and no other use of j, k
 //   becomes  y[i, m] = x[i, m]  for i < 4, m < 40
 //
+// A dimension that loops walk as digits, x[i * 4 + j] for j < 4, counts as two of them.
 // Buffers get fewer dimensions; they are row-major, so not a byte of them moves. Loops grow long, and a kernel has
 // fewer of them to count.
 #pragma once
@@ -11,6 +12,9 @@
 
 namespace xyntra::te {
 
-void merge_axes(Formula& formula);
+// Whether a temporary's dimensions become one only where the loops that write it do; stages that share rows need that.
+enum class Temporaries : std::uint8_t { AsTheirLoops, ByTheirOwnLoops };
+
+void merge_axes(Formula& formula, Temporaries temporaries = Temporaries::AsTheirLoops);
 
 }  // namespace xyntra::te

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "te/index.h"
 
@@ -79,12 +80,28 @@ class Companions {
 }  // namespace
 
 bool split_axes(Formula& formula) {
+  constexpr std::int64_t kRepeated = 8;
   Companions companions(formula);
+  std::set<VarId> innermost;  // along which results are neighbours
+  std::set<VarId> with_rests;
+  for (const Stage& stage : formula.stages) {
+    if (!stage.store.empty() && stage.store.back()->op == ExprOp::Var)
+      innermost.insert(companions.leader(stage.store.back()->var));
+    for_each_node(stage, [&](const ExprNode& node) {
+      if (auto division = division_of(node); division && node.op == ExprOp::Mod)
+        with_rests.insert(companions.leader(division->first));
+    });
+  }
+  // Elements that are repeated a few times, x[i / 2], make no short loops of the innermost: lanes read them as they are.
+  auto repeats = [&](VarId leader, const Dim& divisor) {
+    return innermost.contains(leader) && !with_rests.contains(leader) && divisor.is_constant() &&
+           divisor.constant() <= kRepeated;
+  };
   std::map<VarId, std::vector<Dim>> divisors;
   for (const Stage& stage : formula.stages) {
     for_each_node(stage, [&](const ExprNode& node) {
       auto division = division_of(node);
-      if (!division) return;
+      if (!division || repeats(companions.leader(division->first), division->second)) return;
       std::vector<Dim>& known = divisors[companions.leader(division->first)];
       if (std::find(known.begin(), known.end(), division->second) == known.end())
         known.push_back(division->second);

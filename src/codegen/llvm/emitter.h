@@ -85,6 +85,11 @@ class KernelEmitter {
   Value* pointers(kir::BufferId buffer, const Place& place);  // one per lane
   Value* load(kir::BufferId buffer, const Access& access, Value* guard);
   Value* load_elements(kir::BufferId buffer, const Place& place, Value* guard);
+  bool is_near(kir::BufferId buffer, const Place& place) const;
+  Value* load_shuffled(kir::BufferId buffer, llvm::Type* element, const Place& place);
+  Value* mask_of_part(const std::vector<int>& lanes, Value* mask);
+  Value* load_apart(kir::BufferId buffer, llvm::Type* element, const Place& place, Value* mask);
+  void store_apart(kir::BufferId buffer, const Place& place, Value* element, Value* mask);
   Value* load_lane_by_lane(kir::BufferId buffer, llvm::Type* element, const Place& place, Value* mask);
   void store_lane_by_lane(kir::BufferId buffer, const Place& place, Value* element, Value* mask);
   Value* lane_pointer(llvm::Type* element, const Place& place, Value* offsets, Value* lane);

@@ -174,6 +174,11 @@ Value* KernelEmitter::load_elements(BufferId buffer, const Place& place, Value* 
       return b_.CreateVectorReverse(in_order(first, masked ? b_.CreateVectorReverse(guard) : nullptr));
     }
     Value* mask = masked ? guard : nullptr;
+    if (!masked) {
+      if (Value* shuffled = load_shuffled(buffer, element, place)) return shuffled;
+    }
+    if (is_near(buffer, place) && (!masked || costs_->isLegalMaskedLoad(vector, align)))
+      return load_apart(buffer, element, place, mask);
     return marked(buffer, b_.CreateMaskedGather(vector, pointers(buffer, place), align, mask,
                                                 llvm::Constant::getNullValue(vector)));
   };
@@ -254,6 +259,8 @@ void KernelEmitter::store_vector(BufferId buffer, const Place& place, bool in_bo
     return store_lane_by_lane(buffer, place, element, mask);
   }
   if (!in_order) {
+    if (is_near(buffer, place) && costs_->isLegalMaskedStore(element->getType(), align))
+      return store_apart(buffer, place, element, mask);
     marked(buffer, b_.CreateMaskedScatter(element, pointers(buffer, place), align, mask));
     return;
   }

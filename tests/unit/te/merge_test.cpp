@@ -35,6 +35,51 @@ TEST(MergeAxes, AnAxisThatAnotherBufferReadsAloneStays) {
   EXPECT_TRUE(formula.variable(formula.stages[0].axes[1]).extent.is(8));
 }
 
+TEST(MergeAxes, DigitsOfADimensionAreLoopsThatBecomeOne) {
+  Builder builder("reshape");
+  Buffer x = builder.input(0, "x", DType::F32, {2, 12, 8}),
+         y = builder.output(0, "y", DType::F32, {2, 3, 4, 8});
+  Axes axes = builder.axes({2, 3, 4, 8});
+  builder.write(y, axes, max(x(axes[0], axes[1].expr() * 4 + axes[2].expr(), axes[3]), 0));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  ASSERT_EQ(formula.stages[0].axes.size(), 1u);
+  EXPECT_TRUE(formula.variable(formula.stages[0].axes[0]).extent.is(2 * 3 * 4 * 8));
+}
+
+TEST(MergeAxes, DigitsThatAnotherAccessWalksOtherwiseStay) {
+  Builder builder("reshape");
+  Buffer x = builder.input(0, "x", DType::F32, {12}), y = builder.output(0, "y", DType::F32, {3, 4});
+  Axes axes = builder.axes({3, 4});
+  builder.write(y, axes, x(axes[0].expr() * 4 + axes[1].expr()) + x(axes[1].expr() * 3 + axes[0].expr()));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  EXPECT_EQ(formula.stages[0].axes.size(), 2u);
+  EXPECT_EQ(formula.buffer(x.id()).shape.size(), 1u);
+}
+
+TEST(MergeAxes, ATemporaryIsWrittenByTheLoopsOfItsOwnStage) {
+  Builder builder("prologue");
+  Buffer x = builder.input(0, "x", DType::F32, {3, 4, 8}), c = builder.input(1, "c", DType::F32, {4}),
+         w = builder.input(2, "w", DType::F32, {8}), y = builder.output(0, "y", DType::F32, {3, 4});
+  Axes own = builder.axes({3, 4, 8});
+  Buffer t = builder.map("t", own, x(own) + c(own[1]));
+  Axes rows = builder.axes({3, 4});
+  Axis k = builder.axis(8);
+  builder.write_reduced(y, rows, Reducer::Sum, {k}, t(rows[0], rows[1], k) * w(k));
+  Formula formula = std::move(builder).finish();
+  Formula alike = formula;
+  merge_axes(alike);
+  EXPECT_EQ(alike.stages[1].axes.size(), 2u);
+  merge_axes(formula, Temporaries::ByTheirOwnLoops);
+  ASSERT_TRUE(verify(formula));
+  EXPECT_EQ(formula.stages[0].axes.size(), 3u);
+  EXPECT_EQ(formula.stages[1].axes.size(), 1u);
+  EXPECT_EQ(to_string(formula.buffer(t.id()).shape), to_string(Shape{12, 8}));
+}
+
 TEST(MergeAxes, TransposedAndComparedAxesStay) {
   Builder builder("triangle");
   Buffer x = builder.input(0, "x", DType::F32, {4, 4}), t = builder.input(1, "t", DType::F32, {4, 4}),
