@@ -93,9 +93,10 @@ class RelayoutWeigher {
 
   bool is_counted(NodeId node) const { return computes_places(node) || takes_a_part(node); }
 
-  // What strides cost; where places are computed or left out, all that a group does.
+  // What strides cost; where places are computed or left out, and where a group does nothing else, all that it does.
   std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
-    if (is_counted(node)) {
+    const bool moves = target_.kind == TargetKind::Cpu && schedule.name == "movement";
+    if (is_counted(node) || moves) {
       if (const auto counted = compute_ns(formula, schedule, target_, options_.choose.nominal))
         return launched_ns(target_, 0, *counted);
     }

@@ -209,7 +209,10 @@ class Packing {
   int rank_of(const Walk& walk) const {
     bool in_axes = false, in_sum = false;
     const auto& terms = walk.terms.terms;
-    if (terms.size() == 1 && neighbours_.contains(terms[0].atom->var)) return kMixed + 1;
+    if (terms.size() == 1) {
+      const auto found = std::ranges::find(neighbours_, terms[0].atom->var);
+      if (found != neighbours_.end()) return kMixed + static_cast<int>(neighbours_.end() - found);
+    }
     for (const LinearIndex::Term& term : walk.terms.terms) {
       const bool summed = std::ranges::find(stage_.reduction, term.atom->var) != stage_.reduction.end();
       (summed ? in_sum : in_axes) = true;
@@ -252,7 +255,7 @@ class Packing {
   Formula& formula_;
   const Stage& stage_;
   const Expr part_;
-  const std::set<VarId> neighbours_;
+  const std::vector<VarId> neighbours_;
   ChooseOptions sizes_;
   std::vector<Walk> walks_;
   std::unordered_set<const ExprNode*> seen_;
@@ -261,14 +264,14 @@ class Packing {
 
 }  // namespace
 
-std::set<VarId> result_neighbours(const Formula& formula, const Stage& stage, const Expr& part) {
+std::vector<VarId> result_neighbours(const Formula& formula, const Stage& stage, const Expr& part) {
   const std::set<VarId> used = te::variables_of(part);
-  std::set<VarId> found;
+  std::vector<VarId> found;
   for (const Expr& index : std::views::reverse(stage.store)) {
     for (VarId loop : te::variables_of(index)) {
       if (formula.variable(loop).extent.is(1)) continue;
       if (!used.contains(loop)) return found;
-      found.insert(loop);
+      found.push_back(loop);
     }
   }
   return found;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "te/formula.h"
 #include "types/dim.h"
@@ -24,8 +24,9 @@ enum class Packed : std::uint8_t {
   Windows
 };  // Windows: where a walk mixes a loop of the result with one of the sum
 
-// Loops along which results are neighbours in memory: the last ones of the store, as far as the operand has them.
-std::set<te::VarId> result_neighbours(const te::Formula& formula, const te::Stage& stage,
+// Loops along which results are neighbours in memory, the innermost first: the last ones of the store, as far as the operand has
+// them.
+std::vector<te::VarId> result_neighbours(const te::Formula& formula, const te::Stage& stage,
                                       const te::Expr& part);
 
 // Nothing where `part` of the stage's body reads plain places already, where its places are not those of walks, or where few

@@ -291,17 +291,15 @@ class Preparation {
     Shape shape;
     std::vector<Expr> place;
     std::set<VarId> used = te::variables_of(part);
-    const std::set<VarId> inner = last.valid() ? std::set{last} : result_neighbours(formula_, stage, part);
+    const std::vector<VarId> inner =
+        last.valid() ? std::vector{last} : result_neighbours(formula_, stage, part);
     std::vector<VarId> order;
     for (const auto* list : {&stage.axes, &stage.reduction}) {
       for (VarId axis : *list) {
-        if (used.count(axis) && !inner.count(axis)) order.push_back(axis);
+        if (used.count(axis) && std::ranges::find(inner, axis) == inner.end()) order.push_back(axis);
       }
     }
-    for (VarId axis : stage.axes) {
-      if (inner.count(axis)) order.push_back(axis);
-    }
-    if (last.valid() && std::ranges::find(order, last) == order.end()) order.push_back(last);
+    order.insert(order.end(), inner.rbegin(), inner.rend());
     for (VarId axis : order) {
       Dim extent = formula_.variable(axis).extent;
       VarId own = loop(extent);
