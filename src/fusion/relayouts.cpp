@@ -51,7 +51,8 @@ class RelayoutWeigher {
     const te::Stage& stage = fusion_node.formula.stages[0];
     if (stage.body->op != te::ExprOp::Load) return false;
     const te::BufferInfo& source = fusion_node.formula.buffer(stage.body->buffer);
-    if ((takes_a_part(node) && target_.kind != TargetKind::Cpu) || stage.store.empty()) return false;
+    if (stage.store.empty()) return false;
+    if (takes_a_part(node)) return target_.kind == TargetKind::Cpu;
     te::VarId innermost;  // the last loop of the result that has more than one iteration
     for (const te::Expr& index : stage.store) {
       if (index->op != te::ExprOp::Var) return false;
@@ -93,10 +94,11 @@ class RelayoutWeigher {
 
   bool is_counted(NodeId node) const { return computes_places(node) || takes_a_part(node); }
 
-  // What strides cost; where places are computed or left out, and where a group does nothing else, all that it does.
+  // What strides cost; where places are computed or left out, and where a group's lanes are known, all that it does.
   std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
-    const bool moves = target_.kind == TargetKind::Cpu && schedule.name == "movement";
-    if (is_counted(node) || moves) {
+    const bool known =
+        target_.kind == TargetKind::Cpu && (schedule.name == "movement" || schedule.name == "row");
+    if (is_counted(node) || known) {
       if (const auto counted = compute_ns(formula, schedule, target_, options_.choose.nominal))
         return launched_ns(target_, 0, *counted);
     }

@@ -52,8 +52,9 @@ std::array<const std::vector<VarId>*, 2> ContractionTiling::in_order(
 }
 
 // Whether short sums of a second factor that stays in the cache make results that do not: then these, and what else is read for
-// them, come and go row by row, as memory likes it, and not in pieces as wide as a tile.
+// them, come and go row by row, as memory likes it, and not in pieces as wide as a tile. Blocked channels lie in such pieces.
 bool ContractionTiling::streams_results() const {
+  if (lowering_.size(extent(roles_.lane)) <= lowering_.lanes()) return false;
   std::int64_t sums = 1, results = 1, bytes = std::max(bits_of(stage_.body.dtype()) / 8, 1);
   for (VarId axis : stage_.reduction) sums *= lowering_.size(extent(axis));
   for (VarId axis : stage_.axes) results *= lowering_.size(extent(axis));

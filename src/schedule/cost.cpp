@@ -87,6 +87,16 @@ std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
+// Whether all that a body reads lies along one loop of the reduction, as far as it depends on it.
+bool runs_along_sum(const Lowering& lowering, const Stage& stage) {
+  return std::ranges::any_of(stage.reduction, [&](VarId loop) {
+    return !te::any_load(stage.body, [&](const te::ExprNode& load) {
+      const auto stride = lowering.stride(load.buffer, te::index_of(load), loop);
+      return !stride || !(stride->is(0) || stride->is(1));
+    });
+  });
+}
+
 std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) {
   if (is_product(stage)) {
     std::int64_t total = 0;
@@ -94,7 +104,7 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
       total = sum(total, packing_cycles(lowering, stage, factor));
     if (const auto roles = contraction_roles(lowering, stage))
       return sum(total, contraction_cycles(lowering, stage, *roles));
-    return sum(total, product_cycles(lowering, stage));
+    if (total > 0 || runs_along_sum(lowering, stage)) return sum(total, product_cycles(lowering, stage));
   }
   return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "schedule/choose.h"
+#include "schedule/cost.h"
 #include "schedule/part_products.h"
 #include "schedule/strides.h"
 #include "schedule/tile_form.h"
@@ -111,6 +112,9 @@ class LayoutChooser {
     if (formulas_[g].stages.empty()) return 0;
     Formula formula = formulas_[g];
     lay_out(formula, groups_[g], layouts);
+    if (groups_[g].schedule.name == "row") {  // its lanes are known
+      if (const auto counted = compute_ns(formula, groups_[g].schedule, target_, nominal_)) return *counted;
+    }
     return strided_ns(formula, groups_[g].schedule, target_, nominal_);
   }
 

@@ -36,7 +36,8 @@ class Packing {
   }
 
   std::optional<PackedOperand> run(Packed which) {
-    if (!is_computed() || !reads_along_sum()) return std::nullopt;
+    if (!is_computed() && !(which == Packed::Strided && is_strided())) return std::nullopt;
+    if (!reads_along_sum()) return std::nullopt;
     if (!find_walks(part_)) return std::nullopt;
     split_overlapping();
     const bool windows =
@@ -89,6 +90,24 @@ class Packing {
   static bool is_power_of_two(const Expr& divisor) {
     return divisor->op == ExprOp::Const && divisor->int_value > 0 &&
            std::has_single_bit(static_cast<std::uint64_t>(divisor->int_value));
+  }
+
+  bool is_strided() const {
+    if (neighbours_.empty() || part_->op != ExprOp::Load) return false;
+    if (formula_.buffer(part_->buffer).role == te::BufferRole::Temporary) return false;  // packed already
+    const Shape& shape = formula_.buffer(part_->buffer).shape;
+    Expr position = Expr::index(0);
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      position = position * Expr::size(shape[d]) + part_->operands[d];
+    const LinearIndex flat = te::IndexAlgebra(formula_).linear(position);
+    const LinearIndex::Term* term = flat.find(neighbours_.front());
+    if (term == nullptr || term->coefficient.is(1)) return false;
+    // Only where it is not as far apart when packed: 2 i + 2 j walks as i + j, but 2 i + 2 j + k does not.
+    return std::ranges::any_of(part_->operands, [&](const Expr& index) {
+      const auto found = linear(index);
+      if (!found || found->find(neighbours_.front()) == nullptr) return false;
+      return by_ones(*found).find(neighbours_.front())->coefficient.is(1);
+    });
   }
 
   bool reads_along_sum() const {

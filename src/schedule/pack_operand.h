@@ -21,13 +21,14 @@ struct PackedOperand {
 
 enum class Packed : std::uint8_t {
   Any,
-  Windows
-};  // Windows: where a walk mixes a loop of the result with one of the sum
+  Windows,  // where a walk mixes a loop of the result with one of the sum
+  Strided  // plain places, too, that are apart along the loop in which results are neighbours
+};
 
 // Loops along which results are neighbours in memory, the innermost first: the last ones of the store, as far as the operand has
 // them.
 std::vector<te::VarId> result_neighbours(const te::Formula& formula, const te::Stage& stage,
-                                      const te::Expr& part);
+                                         const te::Expr& part);
 
 // Nothing where `part` of the stage's body reads plain places already, where its places are not those of walks, or where few
 // products read each. Adds loops and a buffer to the formula where it is packed.

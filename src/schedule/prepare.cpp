@@ -5,6 +5,7 @@
 #include <numbers>
 #include <unordered_set>
 
+#include "schedule/contraction_roles.h"
 #include "schedule/lower_contraction.h"
 #include "schedule/pack_operand.h"
 #include "schedule/tile_form.h"
@@ -56,7 +57,9 @@ class Preparation {
         insert(s, std::move(prologue->stage), prologue->load, prologue->instead);
         ++s;
       }
-      while (auto packed = packed_operand_of(s)) {
+      for (int factor = 0; factor < 2; ++factor) {
+        auto packed = packed_operand_of(s);
+        if (!packed) break;
         insert(s, std::move(packed->stage), packed->part, packed->instead);
         ++s;
       }
@@ -229,12 +232,19 @@ class Preparation {
     if (!products) return pack_operand(formula_, stage, stage.body, nominal_, Packed::Any);
     // Of matrices, lines of the other factor are made in panels (line_panels.h).
     const Expr row = row_factor_of(formula_, s, target_, nominal_);
+    const bool has_lanes = row.defined() || has_roles(s);
     for (const Expr& factor : stage.body->operands) {
       const bool any = !row.defined() || te::same(factor, row) || is_made_often(stage, factor);
-      if (auto packed = pack_operand(formula_, stage, factor, nominal_, any ? Packed::Any : Packed::Windows))
-        return packed;
+      const Packed which = !has_lanes ? Packed::Strided : any ? Packed::Any : Packed::Windows;
+      if (auto packed = pack_operand(formula_, stage, factor, nominal_, which)) return packed;
     }
     return std::nullopt;
+  }
+
+  bool has_roles(std::size_t s) const {
+    Lowering probe(formula_, target_, nominal_, "probe");
+    probe.place_temporaries(kir::Scope::Workspace);
+    return contraction_roles(probe, formula_.stages[s]).has_value();
   }
 
   // Whether several tiles of rows would compute it; what widens in registers is read from memory sooner.

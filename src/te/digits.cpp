@@ -58,7 +58,8 @@ class DigitSplitter {
       if (low.atom->op != ExprOp::Var || high.atom->op != ExprOp::Var || !low.coefficient.is(1)) continue;
       const Dim &few = formula_.variable(low.atom->var).extent,
                 &many = formula_.variable(high.atom->var).extent;
-      if (size.is_constant() && high.coefficient == few && few * many == size) return Digits{high.atom->var, low.atom->var};
+      if (size.is_constant() && high.coefficient == few && few * many == size)
+        return Digits{high.atom->var, low.atom->var};
     }
     return std::nullopt;
   }

@@ -51,7 +51,8 @@ Expr defined(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
   const bool machine = scaling == Scaling::ByMachine;
   if (op == ExprOp::Exp2 && machine) return math::define_exp2_by_machine(operands.at(0));
   const Expr definition = definition_of(op)(operands.at(0));
-  return (op == ExprOp::Exp || op == ExprOp::Exp2) && !machine ? with_arithmetic(definition) : definition;
+  const bool scales = op == ExprOp::Exp || op == ExprOp::Exp2 || op == ExprOp::Sigmoid;
+  return scales && !machine ? with_arithmetic(definition) : definition;
 }
 
 class MathExpander {

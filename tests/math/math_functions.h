@@ -50,7 +50,7 @@ std::vector<MathFunction<T>> math_functions() {
        [](W x) { return std::erfc(-x / std::sqrt(W{2})) / 2; }, (sizeof(T) == 4 ? 1.75 : 1.25), true},
       XYNTRA_FUNCTION(tanh, Tanh, 1),
       {"sigmoid", [](const Expr& x) { return expand(ExprOp::Sigmoid, {x}); },
-       [](W x) { return 1 / (1 + std::exp(-x)); }, 1},
+       [](W x) { return 1 / (1 + std::exp(-x)); }, (sizeof(T) == 4 ? 2.5 : 1)},
       {"softplus", [](const Expr& x) { return expand_math(softplus(x)); },
        [](W x) { return exact_softplus(x); }, 2},
       XYNTRA_FUNCTION(sin, Sin, 1),
