@@ -36,13 +36,14 @@ class Packing {
   }
 
   std::optional<PackedOperand> run(Packed which) {
-    if (!is_computed() && !(which == Packed::Strided && is_strided())) return std::nullopt;
+    const bool computed = is_computed();
+    if (!computed && !(which == Packed::Strided && is_strided())) return std::nullopt;
     if (!reads_along_sum()) return std::nullopt;
     if (!find_walks(part_)) return std::nullopt;
     split_overlapping();
     const bool windows =
         std::ranges::any_of(walks_, [this](const Walk& walk) { return rank_of(walk) == kMixed; });
-    if ((which == Packed::Windows && !windows) || !is_worth_it()) return std::nullopt;
+    if (((which == Packed::Windows || !computed) && !windows) || !is_worth_it()) return std::nullopt;
     std::ranges::stable_sort(walks_, {}, [this](const Walk& walk) { return rank_of(walk); });
     PackedOperand made;
     Shape shape;

@@ -22,7 +22,7 @@ struct PackedOperand {
 enum class Packed : std::uint8_t {
   Any,
   Windows,  // where a walk mixes a loop of the result with one of the sum
-  Strided  // plain places, too, that are apart along the loop in which results are neighbours
+  Strided  // windows over plain places, too, that are apart along the loop in which results are neighbours
 };
 
 // Loops along which results are neighbours in memory, the innermost first: the last ones of the store, as far as the operand has
