@@ -195,7 +195,8 @@ class LoopJoiner {
  private:
   // Loads' indices are looked at as a whole; beside them no loop may be named.
   bool is_one(VarId outer, VarId inner) const {
-    if (!formula_.variable(inner).extent.is_constant()) return false;
+    const Dim& size = formula_.variable(inner).extent;
+    if (!size.is_constant() || size.constant() < 2) return false;  // nothing is divided by no elements
     if (!walks_as_one(stage_.target, stage_.store, outer, inner)) return false;
     std::unordered_set<const ExprNode*> seen;
     std::vector<Expr> waiting{stage_.body};
