@@ -534,6 +534,14 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     plain.forgo_masks();
     Stmt loops = lower_stages(plain, schedule);
     kernel = std::move(plain).finish(std::move(loops));
+    proved = kir::verify(kernel);
+    if (proved) return kernel;
+    // Nor, rarely, that what was one place of several dimensions stays inside: the loops of the model itself are left.
+    refuse("merged loops", proved.error().message);
+    Lowering unmerged(formula, target, nominal, name);
+    unmerged.forgo_masks();
+    Stmt own = lower_stages(unmerged, schedule);
+    kernel = std::move(unmerged).finish(std::move(own));
     XYNTRA_CHECK_OK(kir::verify(kernel));
     return kernel;
   }

@@ -242,7 +242,8 @@ Status KernelEmitter::loop(const StmtNode& node) {
 // epilogue in registers while the sums of the long loop before it are spilled.
 llvm::MDNode* KernelEmitter::back_edge_weights(const Dim& extent) const {
   constexpr std::int64_t kUnknown = 128, kMost = 1 << 20;
-  const std::int64_t iterations = std::min(extent.is_constant() ? extent.constant() : kUnknown, kMost);
+  const std::int64_t iterations =
+      std::clamp<std::int64_t>(extent.is_constant() ? extent.constant() : kUnknown, 1, kMost);
   return llvm::MDBuilder(context_).createBranchWeights(static_cast<std::uint32_t>(iterations - 1), 1);
 }
 
