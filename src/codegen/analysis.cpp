@@ -221,6 +221,34 @@ void KernelAnalysis::settle(const Expr& seen, std::unordered_set<const ExprNode*
   }
 }
 
+std::unordered_set<const ExprNode*> rounded_quotients(const StmtNode& statement) {
+  auto makes_whole = [](const ExprNode& node) {
+    switch (node.op) {
+      case ExprOp::Floor:
+      case ExprOp::Ceil:
+      case ExprOp::Round:
+      case ExprOp::Trunc: return true;
+      case ExprOp::Cast: return is_float(node.operands[0].dtype()) && is_integer(node.dtype);
+      default: return false;
+    }
+  };
+  std::unordered_set<const ExprNode*> found, seen;
+  std::vector<const ExprNode*> waiting;
+  kir::for_each_expr(statement, [&](const Expr& root) {
+    te::for_each_node(root, [&](const ExprNode& node) {
+      if (makes_whole(node)) waiting.push_back(node.operands[0].address());
+    });
+  });
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->op == ExprOp::Div && is_float(node->dtype)) found.insert(node);
+    for (const Expr& operand : node->operands) waiting.push_back(operand.address());
+  }
+  return found;
+}
+
 const std::unordered_set<const ExprNode*>& KernelAnalysis::settled(const StmtNode& statement) {
   auto known = settled_.find(&statement);
   if (known != settled_.end()) return known->second;

@@ -18,6 +18,9 @@ struct Access {
   bool in_bounds = false;  // all of them
 };
 
+// Quotients of a statement of which a whole number is made: an error in their last digit would be one of a whole.
+std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& statement);
+
 class KernelAnalysis {
  public:
   explicit KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling = te::Scaling::ByArithmetic);

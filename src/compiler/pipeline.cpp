@@ -15,6 +15,7 @@
 #include "fusion/bf16x3.h"
 #include "fusion/memory_needs.h"
 #include "fusion/skip_padding.h"
+#include "fusion/slower_groups.h"
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
@@ -74,12 +75,18 @@ Status rewrite_step(Compilation& work) {
   return {};
 }
 
-Status fuse(Compilation& work) {
+FusionOptions fusion_options(const Compilation& work) {
   FusionOptions options = work.options.fusion;
   options.choose.nominal = work.plan.nominal;
   options.budget = work.options.budget.get();
   options.stages = work.stages;
   options.donated = work.options.donated;
+  options.apart = work.apart;
+  return options;
+}
+
+Status fuse(Compilation& work) {
+  const FusionOptions options = fusion_options(work);
   XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, options.budget));
   XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options));
   if (work.options.precision == Precision::Winograd)
@@ -115,8 +122,22 @@ Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
   return {};
 }
 
+// Fuses again without the groups that turn out to be slower than their parts, until none is.
+Result<LayoutDecision> layouts_without_losses(Compilation& work) {
+  constexpr int kMostTimes = 4;
+  for (int time = 0;; ++time) {
+    LayoutDecision decision = work.options.choose_layouts ? layouts_for(work) : LayoutDecision{};
+    if (time == kMostTimes) return decision;
+    KeptApart slower = slower_groups(*work.fusion_nodes, work.grouping, decision.layouts,
+                                     *work.options.target, fusion_options(work));
+    if (slower.empty()) return decision;
+    work.apart.merge(std::move(slower));
+    XYNTRA_CHECK_OK(fuse(work));
+  }
+}
+
 Status layout_step(Compilation& work) {
-  LayoutDecision decision = work.options.choose_layouts ? layouts_for(work) : LayoutDecision{};
+  XYNTRA_TRY(LayoutDecision decision, layouts_without_losses(work));
   if (!decision.copies.empty()) {
     XYNTRA_CHECK_OK(copy_values(work, decision.copies));
     decision = layouts_for(work);

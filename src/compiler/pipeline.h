@@ -34,6 +34,7 @@ struct Compilation {
   std::optional<FusionNodes> fusion_nodes = {};  // of the plan's graph, once there is one to fuse
   Grouping grouping = {};
   std::map<std::string, std::string> stages = {};  // values that are made by a launch of their own, and why
+  KeptApart apart = {};  // groups that layouts made slower than their parts
 };
 
 struct PipelineStep {

@@ -1,6 +1,7 @@
 // What a plan may do to the digits of products, beyond adding in another order.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "support/result.h"

@@ -16,11 +16,6 @@ namespace {
 
 tl::unexpected<std::string> no(std::string reason) { return tl::make_unexpected(std::move(reason)); }
 
-std::string in_units(std::int64_t ns) {
-  if (ns < 10'000) return std::to_string(ns) + " ns";
-  return std::to_string(ns / 1000) + " us";
-}
-
 bool multiplies_integers(const te::Formula& formula) {
   return std::ranges::any_of(formula.stages, [](const te::Stage& stage) {
     return stage.reducer == te::Reducer::Sum && !stage.reduction.empty() && stage.body.dtype() == DType::I32;
@@ -36,6 +31,11 @@ bool has_main_loop(const GroupDraft& draft) {
 }
 
 }  // namespace
+
+std::string in_units(std::int64_t ns) {
+  if (ns < 10'000) return std::to_string(ns) + " ns";
+  return std::to_string(ns / 1000) + " us";
+}
 
 GroupDrafts::GroupDrafts(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
                          Extended extended)
@@ -64,6 +64,16 @@ const std::string& GroupDrafts::why_stage(NodeId node) const {
   auto found =
       name.valid() ? options_.stages.find(fusion_nodes_.graph().value(name).name) : options_.stages.end();
   return found == options_.stages.end() ? kNot : found->second;
+}
+
+std::vector<std::string> GroupDrafts::names_of(const std::vector<NodeId>& nodes) const {
+  std::vector<std::string> names;
+  for (NodeId node : nodes) {
+    if (const ValueId name = name_of_node(fusion_nodes_.graph(), node); name.valid())
+      names.push_back(fusion_nodes_.graph().value(name).name);
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 // The node and, before it, the changes of index it reads through; what else it reads is an input.
@@ -327,6 +337,10 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
   if (path_around(producer, reader)) return no("a value goes from one to the other through a third group");
   std::vector<NodeId> core = a.core;
   core.insert(core.end(), b.core.begin(), b.core.end());
+  if (!options_.apart.empty()) {
+    if (auto found = options_.apart.find(names_of(core)); found != options_.apart.end())
+      return no(found->second);
+  }
   bool alone = runs_alone(a) || runs_alone(b);
   if (alone && (has_main_loop(a) || has_main_loop(b))) {
     return no("the " + std::string(name_of(has_main_loop(a) ? a.choice.hero : b.choice.hero)) +

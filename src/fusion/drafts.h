@@ -8,6 +8,8 @@
 
 namespace xyntra {
 
+std::string in_units(std::int64_t ns);
+
 struct GroupDraft {
   std::vector<NodeId> core;   // nodes this group computes for everyone, in topological order
   std::vector<NodeId> nodes;  // and those it computes for itself: changes of index it reads through
@@ -44,6 +46,7 @@ class GroupDrafts {
   bool materialised(NodeId node) const { return materialised_[node.index]; }
   // Why a node that only moves values is a launch of its own; empty where it is not.
   const std::string& why_stage(NodeId node) const;
+  std::vector<std::string> names_of(const std::vector<NodeId>& nodes) const;  // in order
   bool depends(Index reader, Index on) const;  // directly or through other groups
 
  private:

@@ -10,6 +10,9 @@
 
 namespace xyntra {
 
+// Sets of nodes that are no group, by their names in order, and why.
+using KeptApart = std::map<std::vector<std::string>, std::string>;
+
 struct FusionOptions {
   bool enabled = true;  // false: a group for each node
   ChooseOptions choose;
@@ -18,6 +21,7 @@ struct FusionOptions {
   std::map<std::string, std::string> stages;
   // Inputs that their caller may donate (fusion/extensions.h): on devices, groups are made as if they were.
   std::vector<std::string> donated;
+  KeptApart apart;
   const Budget* budget = nullptr;
 };
 

@@ -36,6 +36,26 @@ bool is_product(const Stage& stage) {
          !stage.reduction.empty() && stage.body->op == te::ExprOp::Mul;
 }
 
+// How much longer the rows of a factor take than full vectors would, in sixteenths: the last vector of a row is not full, and one
+// that is left alone waits for its own functions.
+std::int64_t sixteenths_of_rows(const Lowering& lowering, const Expr& factor) {
+  constexpr std::int64_t kOne = 16, kInRows = 18, kTogether = 4, kWait = 2;
+  if (!functions_in(factor)) return kOne;
+  std::int64_t length = 0;
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    if (!te::is_load(node)) return;
+    for (VarId loop : te::variables_of(factor)) {
+      const auto stride = lowering.stride(node.buffer, te::index_of(node), loop);
+      if (stride && stride->is(1))
+        length = std::max(length, lowering.size(lowering.formula().variable(loop).extent));
+    }
+  });
+  if (length == 0) return kInRows;
+  const std::int64_t lanes = lowering.lanes(), steps = (length + lanes - 1) / lanes;
+  const std::int64_t waits = steps % kTogether == 1 ? kWait : 0;
+  return std::max(kInRows, kInRows * (steps + waits) * lanes / length);
+}
+
 // What a factor takes to compute, once for each of its elements.
 std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const Expr& factor) {
   std::int64_t effort = te::effort_of(factor);
@@ -70,7 +90,8 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
     if (te::is_load(node))
       largest = std::max(largest, lowering.size(product(lowering.formula().buffer(node.buffer).shape)));
   });
-  return std::min(places, 2 * largest) / lowering.lanes() * (effort + 8) * 250;
+  const std::int64_t vectors = std::min(places, 2 * largest) / lowering.lanes();
+  return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(lowering, factor);
 }
 
 // Products along lines of both factors, or of operands that are packed first: vectors are full.
@@ -143,7 +164,7 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
 }
 
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
-  constexpr std::int64_t kInline = 8000, kInlineLaunch = 300, kMost = INT64_MAX / 4;
+  constexpr std::int64_t kInline = 8000, kInlineLaunch = 150, kMost = INT64_MAX / 4;
   compute = std::clamp<std::int64_t>(compute, 0, kMost);
   const std::int64_t traffic = std::min(target.traffic_ns(bytes), kMost), alone = std::max(traffic, compute);
   if (alone < kInline) return kInlineLaunch + alone;

@@ -97,6 +97,13 @@ class Cutter {
 
 }  // namespace
 
+bool functions_in(const Expr& expr) {
+  bool found = false;
+  te::for_each_node(
+      expr, [&](const te::ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
+  return found;
+}
+
 std::vector<Expr> function_parts(const Expr& whole) { return Cutter(whole).run(); }
 
 }  // namespace xyntra

@@ -11,6 +11,8 @@
 
 namespace xyntra {
 
+bool functions_in(const te::Expr& expr);  // whether it has any
+
 // Parts of an expression to be kept for what comes after them, in the order in which they can be computed: none of them, nor
 // the whole without them, has several functions of many constants. Nothing where there is one function, or where two share what
 // they are made of.

@@ -15,6 +15,7 @@
 namespace xyntra {
 
 inline constexpr std::int64_t kRowLanes = 4;
+inline constexpr std::int64_t kMostThreads = 256;  // of a group
 inline constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 inline constexpr std::int64_t kLongSum = 256;  // terms; worth a group of threads by itself
 
@@ -50,18 +51,22 @@ class GroupStage {
   kir::Stmt by_one_thread(kir::Stmt body) const;
   kir::Stmt wait();  // until all that was written is seen
 
+  // Terms and elements, one after another, of the thread that has most of them.
+  std::int64_t turns(const te::Stage& stage, const std::vector<te::VarId>& free) const;
   // Bytes of shared memory that the parts of its sums take.
   std::int64_t shared_bytes(const te::Stage& stage, const std::vector<te::VarId>& free) const {
-    return 4 * slices_of(stage, free).elements();
+    return 4 * slices_of(stage, free).shared();
   }
 
  private:
   using AtPlace = std::function<kir::Stmt(const te::Substitution& bound, const te::Expr& lane)>;
-  // How several threads share out the terms of each result, where these are fewer than threads and long sums.
+  // How threads share out long sums: several have the terms of each where results are fewer than threads, else one.
   struct Slices {
     std::int64_t count = 0;  // none elsewhere
     std::int64_t parts = 1, lanes = 1;  // results are parts × lanes
-    std::int64_t elements() const { return count * parts * lanes; }
+    bool along_sum = false;  // neighbours among threads have neighbours among terms
+    std::int64_t shared() const { return count > 1 ? count * parts * lanes : 0; }
+    kir::Stmt in_lanes(te::VarId lane, const kir::Stmt& what) const;
   };
 
   static kir::Stmt barrier() { return kir::Stmt::call(kir::Intrinsic::Barrier, {}); }
@@ -81,6 +86,8 @@ class GroupStage {
   kir::Stmt finish(const te::Stage& stage, const te::Substitution& bound, const te::Expr& reduced);
 
   Slices slices_of(const te::Stage& stage, const std::vector<te::VarId>& free) const;
+  kir::Stmt terms_ahead(const te::Stage& stage, const Slices& slices, kir::BufferId sum,
+                        const te::Expr& slice, te::VarId lane, te::Substitution bound);
   kir::Stmt in_slices(const te::Stage& stage, const std::vector<te::VarId>& free, te::Substitution bound);
   std::int64_t threads_of_block(DType dtype) const;
   kir::Stmt exchanged(const te::Stage& stage, kir::BufferId sum, std::int64_t block);

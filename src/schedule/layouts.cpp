@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "schedule/choose.h"
@@ -149,15 +150,20 @@ class LayoutChooser {
   }
 
   void weigh_regions() {
-    for (const Region& region : regions()) {
+    for (Region& region : regions()) {
+      std::ranges::sort(region.pictures);
+      const LayoutsByValue blocked = layouts_;
       LayoutsByValue plain = layouts_;
       for (ValueId picture : region.pictures) plain.erase(picture);
       std::int64_t blocked_ns = 0, plain_ns = 0;
+      std::set<std::size_t> for_blocks;  // groups that are faster with them
       for (std::size_t g : region.groups) {
-        blocked_ns += cost(g, layouts_);
-        plain_ns += cost(g, plain);
+        const std::int64_t in_blocks = cost(g, blocked), in_rows = cost(g, plain);
+        blocked_ns += in_blocks;
+        plain_ns += in_rows;
+        if (in_blocks < in_rows) for_blocks.insert(g);
       }
-      LayoutChoice choice{*std::ranges::min_element(region.pictures),
+      LayoutChoice choice{region.pictures.front(),
                           {Way::Blocked, blocked_ns},
                           {Way::Plain, plain_ns},
                           "channels of " + std::to_string(region.pictures.size()) +
@@ -166,10 +172,42 @@ class LayoutChooser {
       if (plain_ns < blocked_ns) {
         std::swap(choice.taken, choice.other);
         layouts_ = std::move(plain);
-        plain_groups_.insert(region.groups.begin(), region.groups.end());
+        if (const std::size_t some = block_single(region, blocked, for_blocks, choice.taken.ns); some > 0)
+          choice.reason += ", " + std::to_string(some) + " of them blocked";
+        for (ValueId picture : std::views::reverse(region.pictures)) {
+          if (!layouts_.contains(picture)) choice.value = picture;
+        }
+      }
+      for (std::size_t g : region.groups) {
+        const bool any = std::ranges::any_of(region.pictures, [&](ValueId picture) {
+          return layouts_.contains(picture) && wishes_.at(picture).contains(g);
+        });
+        if (!any) plain_groups_.insert(g);
       }
       decision_.choices.push_back(std::move(choice));
     }
+  }
+
+  // Pictures of a plain region that are blocked all the same, where the groups around one are faster for it together: a Pad writes
+  // blocks for a pool as soon as rows. How many, and what the region takes then.
+  std::size_t block_single(const Region& region, const LayoutsByValue& blocked,
+                           const std::set<std::size_t>& for_blocks, std::int64_t& ns) {
+    std::size_t count = 0;
+    for (ValueId picture : region.pictures) {
+      const auto& users = wishes_.at(picture);
+      const bool wanted =
+          std::ranges::any_of(users, [&](const auto& user) { return for_blocks.contains(user.first); });
+      if (!wanted || count + 1 == region.pictures.size()) continue;
+      LayoutsByValue with = layouts_;
+      with.emplace(picture, blocked.at(picture));
+      std::int64_t gain = 0;
+      for (const auto& [g, wish] : users) gain += cost(g, layouts_) - cost(g, with);
+      if (gain <= 0) continue;
+      layouts_ = std::move(with);
+      ns -= gain;
+      ++count;
+    }
+    return count;
   }
 
   // ---- copies: for a value that some groups want in blocks and others do not

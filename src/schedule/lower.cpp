@@ -236,6 +236,7 @@ bool hides_waiting(const Lowering& lowering) {
 }
 
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
+  constexpr std::int64_t kFewProducts = 2048;  // tiles of so few results would leave most of a GPU idle
   lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
@@ -257,6 +258,8 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
                    hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {
       phases.push_back(product);
+    } else if (Stmt few = lower_long_sums(lowering, stage, schedule, kFewProducts); few.defined()) {
+      phases.push_back(few);
     } else if (Stmt tiles = lower_product_by_threads(lowering, stage); tiles.defined()) {
       phases.push_back(tiles);
     } else if (Stmt sums = lower_long_sums(lowering, stage, schedule); sums.defined()) {
@@ -304,18 +307,15 @@ Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
 
 // A product too small for tiles, with what comes before it.
 Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
-  constexpr std::int64_t kFew = 16384, kMostOfOneGroup = 1 << 18;
+  constexpr std::int64_t kFew = 16384;
+  constexpr std::int64_t kMostTurns =
+      384;  // that take no longer than a launch and the product by itself would
   const te::Formula& formula = lowering.formula();
   const std::vector<Stage>& stages = formula.stages;
-  std::int64_t elements = 1, turns = 1;
+  std::int64_t elements = 1;
   for (VarId axis : stages.back().axes) elements *= lowering.size(formula.variable(axis).extent);
-  for (VarId axis : stages.back().reduction) turns *= lowering.size(formula.variable(axis).extent);
   if (stages.size() < 2 || elements > kFew) return {};
-  // One row of a long product would be the work of one group of threads, and all others would wait.
-  const std::int64_t rows =
-      stages.back().axes.empty() ? 1 : lowering.size(formula.variable(stages.back().axes.front()).extent);
-  if (elements / std::max<std::int64_t>(1, rows) * turns > kMostOfOneGroup) return {};
-  return lower_rows_in_groups(lowering, schedule);
+  return lower_rows_in_groups(lowering, schedule, kMostTurns);
 }
 
 // Whether weights of attention are rounded before they are multiplied: sums cannot be corrected for larger scores then, as
@@ -371,13 +371,14 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
   ready = ignore_nan_in_maxima(ready);
   if (share_parts && schedule.exactness != Exactness::Exact) ready = multiply_by_inverses(ready);
   // Rows first, unless a product is worth tiles.
-  for (auto* lower_body : {product ? lower_product_at_the_end : lower_rows_in_groups,
-                           product ? lower_few_rows : lower_rows_by_threads, lower_stages_together,
-                           lower_stages_apart, lower_stages}) {
+  constexpr Stmt (*kRows)(Lowering&, const Schedule&) = lower_rows_in_groups;
+  for (auto* lower_body :
+       {product ? lower_product_at_the_end : kRows, product ? lower_few_rows : lower_rows_by_threads,
+        lower_stages_together, lower_stages_apart, lower_stages}) {
     Lowering lowering(ready, target, nominal, name);
     lowering.repeat(repeated);
     lowering.exchange_in_subgroups(subgroup_lanes);
-    if (lower_body == lower_rows_in_groups && rounds_weights(lowering)) continue;
+    if (lower_body == kRows && rounds_weights(lowering)) continue;
     Stmt body = lower_body(lowering, schedule);
     if (!body.defined()) continue;
     const bool all = lowering.repeats_all();

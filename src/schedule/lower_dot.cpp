@@ -1,6 +1,7 @@
 #include "schedule/lower_dot.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/nested_loops.h"
 
@@ -164,26 +165,31 @@ class DotLowering {
     };
     statements.push_back(turns(bound, [&](const Substitution& outer) {
       std::vector<Stmt> parts;
-      if (!whole.is(0)) {
-        VarId block = lowering_.loop("k", whole);
+      // A vector of every factor, beginning at an element; lanes from the end on do nothing.
+      auto vectors_at = [&](const Expr& first, const std::optional<Dim>& filled) {
         auto deep = [&](const Expr& lane) {
           Substitution inner = outer;
-          inner[depth_.index] = Expr::variable(block) * Expr::index(width) + lane;
+          inner[depth_.index] = first + lane;
           return inner;
         };
-        std::vector<Stmt> turn;
-        turn.push_back(unrolled(rows, [&](const Expr& row) {
+        auto masked = [&](const std::function<Stmt(const Expr&)>& body) {
           return lanes(width, [&](const Expr& lane) {
+            return filled ? Stmt::branch(lane < Expr::size(*filled), body(lane)) : body(lane);
+          });
+        };
+        std::vector<Stmt> made;
+        made.push_back(unrolled(rows, [&](const Expr& row) {
+          return masked([&](const Expr& lane) {
             return keep(left, {row, lane}, row_factor, at(deep(lane), row, zero));
           });
         }));
-        turn.push_back(unrolled(columns, [&](const Expr& column) {
+        made.push_back(unrolled(columns, [&](const Expr& column) {
           std::vector<Stmt> one;
-          one.push_back(lanes(width, [&](const Expr& lane) {
+          one.push_back(masked([&](const Expr& lane) {
             return keep(right, {lane}, column_factor, at(deep(lane), zero, column));
           }));
           one.push_back(unrolled(rows, [&](const Expr& row) {
-            return lanes(width, [&](const Expr& lane) {
+            return masked([&](const Expr& lane) {
               Expr next = te::fma(Expr::load(left, dtype, {row, lane}), Expr::load(right, dtype, {lane}),
                                   partial(row, column, lane));
               return Stmt::store(sum, {row, column, lane}, next);
@@ -191,7 +197,16 @@ class DotLowering {
           }));
           return Stmt::block(std::move(one));
         }));
-        parts.push_back(Stmt::loop(LoopKind::Serial, block, Stmt::block(std::move(turn))));
+        return Stmt::block(std::move(made));
+      };
+      if (!whole.is(0)) {
+        VarId block = lowering_.loop("k", whole);
+        parts.push_back(
+            Stmt::loop(LoopKind::Serial, block, vectors_at(Expr::variable(block) * Expr::index(width), {})));
+      }
+      if (lowering_.has_masks() && rest.is_constant() && rest.constant() > 1) {
+        parts.push_back(vectors_at(Expr::size(whole * width), rest));
+        rest = 0;
       }
       if (!rest.is(0)) {
         VarId single = lowering_.loop("k", rest);

@@ -278,7 +278,11 @@ class AttentionInGroups {
         return each(LoopKind::Unrolled, "c", kLanes, [&](const Expr& c) { return body(r, c); });
       });
     };
-    const std::int64_t turns = depth() / kLanes, together = turns % kTurns == 0 ? kTurns : 1;
+    const std::int64_t turns = depth() / kLanes;
+    std::int64_t together = 1;
+    for (std::int64_t some : {kTurns, kTurns + 1, kTurns - 1, kTurns / 2}) {
+      if (together == 1 && turns % some == 0) together = some;
+    }
     return Stmt::block({each_score([&](const Expr& r, const Expr& c) {
                           return Stmt::store(scores_, {r, c}, Expr::number(DType::F32, 0));
                         }),

@@ -22,6 +22,7 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
+constexpr std::int64_t kTermsOfThread = 64;
 constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
 constexpr std::int64_t kSmallRow = 16384;  // turns of all its stages
 
@@ -32,13 +33,16 @@ class RowsInGroups {
         formula_(lowering.formula()),
         group_(lowering, keep_order ? GroupStage::Sums::InOrder : GroupStage::Sums::InParts) {}
 
-  Stmt run() {
+  Stmt run(std::int64_t most_turns) {
     for (const Stage& stage : formula_.stages) {
       if (stage.kind != Stage::Kind::MapReduce || !group_.is_shared_out(stage)) return {};
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
     if ((rows_.empty() && !is_one_small_row()) || !is_worth_it()) return {};
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      if (group_.turns(formula_.stages[s], free_of(s, alignment)) > most_turns) return {};
+    }
     place_values(alignment);
     std::vector<VarId> grid;
     for (Alignment::Class id : rows_) grid.push_back(lowering_.loop("row", alignment.extent(id)));
@@ -67,14 +71,19 @@ class RowsInGroups {
     }
     is_row_ = std::vector<bool>(alignment.class_count(), false);
     for (Alignment::Class id : rows_) is_row_[id] = true;
+    std::int64_t products = 0;  // of several long sums for each row
     for (const Stage& stage : formula_.stages) {
       std::int64_t length = group_.elements(stage);
       for (Alignment::Class id : rows_)
         length /= std::max<std::int64_t>(1, lowering_.size(alignment.extent(id)));
       longest_ = std::max({longest_, length, group_.terms(stage)});
+      if (length > 1 && !stage.reduction.empty()) products = std::max(products, length * group_.terms(stage));
     }
     group_.threads = 32;
-    while (group_.threads < 256 && group_.threads * 2 * kRowLanes <= longest_) group_.threads *= 2;
+    auto is_few = [&] {
+      return group_.threads * 2 * kRowLanes <= longest_ || group_.threads * kTermsOfThread < products;
+    };
+    while (group_.threads < kMostThreads && is_few()) group_.threads *= 2;
   }
 
   // Loops of a stage that are not those of rows.
@@ -199,7 +208,11 @@ class RowsInGroups {
 }  // namespace
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {
-  return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).run();
+  return lower_rows_in_groups(lowering, schedule, INT64_MAX);
+}
+
+Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns) {
+  return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).run(most_turns);
 }
 
 }  // namespace xyntra

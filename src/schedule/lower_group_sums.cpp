@@ -17,9 +17,6 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kFewResults = 16384;
-constexpr std::int64_t kMostThreads = 256;
-
 GroupStage group_for(Lowering& lowering, const Schedule& schedule) {
   const bool keep_order = schedule.exactness == Exactness::Exact;
   return {lowering, keep_order ? GroupStage::Sums::InOrder : GroupStage::Sums::Together};
@@ -27,11 +24,12 @@ GroupStage group_for(Lowering& lowering, const Schedule& schedule) {
 
 }  // namespace
 
-Stmt lower_long_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+Stmt lower_long_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule,
+                     std::int64_t most_results) {
   GroupStage group = group_for(lowering, schedule);
   const bool wanted = stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
                       !group.keeps_order() && group.is_shared_out(stage) &&
-                      group.elements(stage) <= kFewResults && group.terms(stage) >= kLongSum;
+                      group.elements(stage) <= most_results && group.terms(stage) >= kLongSum;
   if (!wanted) return {};
   while (group.threads < kMostThreads && group.threads * 2 * kRowLanes <= group.terms(stage))
     group.threads *= 2;

@@ -28,13 +28,17 @@ kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 kir::Stmt lower_side_by_side(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
 
 // Few results that are long sums, a group of threads each; no statement elsewhere.
-kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+inline constexpr std::int64_t kFewSums = 16384;
+kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
+                          std::int64_t most_results = kFewSums);
 
 // A scan whose steps are worth a group of threads, temporaries being placed; no statement elsewhere.
 kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 
-// Rows of all stages, one group of threads each; no statement where the stages share no rows, or rows are short.
+// Rows of all stages, one group of threads each; no statement where the stages share no rows, rows are short, or a thread would
+// have more than `most_turns` of a stage one after another.
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
+kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns);
 
 // Attention, a group of threads for some queries of a head; no statement where the stages are of another form
 // (attention_parts.h), or queries are few.

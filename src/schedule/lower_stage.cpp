@@ -34,13 +34,6 @@ constexpr std::int64_t kSquare = 16;  // elements of a cache line of 64 bytes
 
 void drop(std::vector<VarId>& loops, VarId one) { std::erase(loops, one); }
 
-bool functions_in(const Expr& expr) {
-  bool found = false;
-  te::for_each_node(
-      expr, [&](const ExprNode& node) { found = found || te::kind_of(node.op) == te::ExprKind::Math; });
-  return found;
-}
-
 }  // namespace
 
 std::optional<Alongside> made_alongside(const te::Formula& formula, const te::Stage& maker,

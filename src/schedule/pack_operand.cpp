@@ -288,11 +288,11 @@ std::vector<VarId> result_neighbours(const Formula& formula, const Stage& stage,
   const std::set<VarId> used = te::variables_of(part);
   std::vector<VarId> found;
   for (const Expr& index : std::views::reverse(stage.store)) {
-    for (VarId loop : te::variables_of(index)) {
-      if (formula.variable(loop).extent.is(1)) continue;
-      if (!used.contains(loop)) return found;
-      found.push_back(loop);
-    }
+    std::set<VarId> loops = te::variables_of(index);
+    std::erase_if(loops, [&](VarId loop) { return formula.variable(loop).extent.is(1); });
+    // Between neighbours along some of its loops lie others, which the part does not go along.
+    if (!std::ranges::includes(used, loops)) return found;
+    found.insert(found.end(), loops.begin(), loops.end());
   }
   return found;
 }

@@ -140,6 +140,7 @@ class KernelEmitter {
   std::map<Key, std::string> known_;  // of the statement and the blocks around
   std::unordered_map<const te::ExprNode*, int> uses_;
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
+  std::unordered_set<const te::ExprNode*> rounded_;  // quotients of the statement
   std::vector<bool> atomic_;  // per buffer: packed and written
   std::vector<BufferForm> forms_;  // per buffer
   std::vector<Joined> joined_;  // per buffer

@@ -141,7 +141,7 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   if (auto bounded = bounded_float(node)) return *bounded;
   // What WGSL promises of a quotient ends at divisors of this size.
   constexpr double kLargeDivisor = 0x1p126;
-  if (node.op == ExprOp::Div && node.dtype == DType::F32 &&
+  if (node.op == ExprOp::Div && node.dtype == DType::F32 && !rounded_.contains(&node) &&
       analysis_.lies_within(node.operands[1], -kLargeDivisor, kLargeDivisor))
     return "(" + value(node.operands[0]) + " / " + value(node.operands[1]) + ")";
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;

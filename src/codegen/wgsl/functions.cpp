@@ -78,15 +78,18 @@ constexpr Function kFunctions[] = {
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
     // A quotient may be off by 2.5 ulp, and by anything where the divisor is above 2^126, whose reciprocal is subnormal. What remains
-    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is.
+    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is. Compilers join
+    // what is divided by a constant with a sum after it, without rounding in between, unless a bit may change there: that of a NaN
+    // which nobody has.
     {"div_f32", "", R"(fn div_f32(a: f32, b: f32) -> f32 {
+  let never = u32(bitcast<u32>(a) == 0x7fa5a5a5u || bitcast<u32>(b) == 0x7fa5a5a5u);
   let scale = select(1.0f, 0.25f, abs(b) > 0x1p+126f);
   let dividend = a * scale;
   let divisor = b * scale;
-  let quotient = dividend / divisor;
+  let quotient = bitcast<f32>(bitcast<u32>(dividend / divisor) | never);
   let nearest = fma(fma(-quotient, divisor, dividend), 1.0f / divisor, quotient);
   let finite = (bitcast<u32>(nearest) & 0x7f800000u) != 0x7f800000u;
-  return select(quotient, nearest, finite && quotient != 0.0f);
+  return bitcast<f32>(bitcast<u32>(select(quotient, nearest, finite && quotient != 0.0f)) | never);
 }
 )"},
     {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
