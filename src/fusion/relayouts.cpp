@@ -96,13 +96,15 @@ class RelayoutWeigher {
 
   // What strides cost; where places are computed or left out, and where a group's lanes are known, all that it does.
   std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
-    const bool known =
-        target_.kind == TargetKind::Cpu && (schedule.name == "movement" || schedule.name == "row");
-    if (is_counted(node) || known) {
-      if (const auto counted = compute_ns(formula, schedule, target_, options_.choose.nominal))
-        return launched_ns(target_, 0, *counted);
-    }
-    return strided_ns(formula, schedule, target_, options_.choose.nominal);
+    const bool pointwise = schedule.name == "pointwise";
+    const bool known = target_.kind == TargetKind::Cpu &&
+                       (pointwise || schedule.name == "movement" || schedule.name == "row");
+    const auto counted = is_counted(node) || known
+                             ? compute_ns(formula, schedule, target_, options_.choose.nominal)
+                             : std::nullopt;
+    if (counted && (is_counted(node) || !pointwise)) return launched_ns(target_, 0, *counted);
+    const std::int64_t strided = strided_ns(formula, schedule, target_, options_.choose.nominal);
+    return counted ? std::max(strided, launched_ns(target_, 0, *counted)) : strided;
   }
 
   std::optional<LayoutChoice> weigh(NodeId node, const std::vector<std::size_t>& groups) {
@@ -122,7 +124,7 @@ class RelayoutWeigher {
     if (fused <= 0) return std::nullopt;
     const Type& type = graph_.value(output_of(node)).type;
     const std::int64_t stage =
-        is_counted(node)
+        is_counted(node) || target_.kind == TargetKind::Cpu
             ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns
             : target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
     using Way = LayoutChoice::Way;
