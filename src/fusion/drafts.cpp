@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fusion/compose.h"
+#include "schedule/cost.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -374,7 +375,8 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b
   draft->choice.flops = first.choice.flops + second.choice.flops;
   draft->choice.predicted_ns =
       std::max({first.choice.predicted_ns, second.choice.predicted_ns,
-                first.choice.predicted_ns + second.choice.predicted_ns - target_.launch_ns});
+                first.choice.predicted_ns + second.choice.predicted_ns -
+                    launch_of(target_, std::min(first.choice.predicted_ns, second.choice.predicted_ns))});
   draft->bytes_in = first.bytes_in + second.bytes_in;
   draft->bytes_out = first.bytes_out + second.bytes_out;
   draft->reason = "independent loops horizontally fused in one launch";

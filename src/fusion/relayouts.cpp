@@ -125,7 +125,8 @@ class RelayoutWeigher {
     const Type& type = graph_.value(output_of(node)).type;
     const std::int64_t stage =
         is_counted(node) || target_.kind == TargetKind::Cpu
-            ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns
+            ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns * 4 /
+                  3  // one launch more
             : target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
     using Way = LayoutChoice::Way;
     LayoutChoice choice{output_of(node), {Way::Fused, fused}, {Way::Stage, stage}, {}};

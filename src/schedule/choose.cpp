@@ -25,6 +25,7 @@ using te::WorkShape;
 
 namespace {
 
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
 constexpr std::int64_t kSmallWork = 1 << 15;  // turns below which a lack of parallel rows does not matter
 
 tl::unexpected<Refusal> refuse(std::string reason) { return tl::make_unexpected(Refusal{std::move(reason)}); }
@@ -587,21 +588,54 @@ class Chooser {
     });
   }
 
+  // Results, and of operands no more than is read: rows of a table, not the table.
+  std::int64_t moved_bytes() const {
+    std::map<BufferId, std::int64_t> read;
+    for (const Stage& stage : formula_.stages) {
+      te::for_each_node(stage, [&](const te::ExprNode& node) {
+        if (!te::is_load(node)) return;
+        Dim elements = 1;
+        for (VarId loop : variables_of_index(node)) elements = elements * formula_.variable(loop).extent;
+        std::int64_t& all = read[node.buffer];
+        all = std::min(kMostBytes, all + std::clamp<std::int64_t>(size(elements), 0, kMostBytes));
+      });
+    }
+    std::int64_t total = 0;
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (buffer.role == BufferRole::Temporary) continue;
+      std::int64_t bytes = std::clamp<std::int64_t>(size(bytes_of(buffer)), 0, kMostBytes);
+      const auto found = read.find(buffer.id);
+      if (buffer.role == BufferRole::Input && found != read.end())
+        bytes = std::min(bytes, found->second * std::max(1, bits_of(buffer.dtype) / 8));
+      total = std::min(kMostBytes, total + bytes);
+    }
+    return total;
+  }
+  static std::set<VarId> variables_of_index(const te::ExprNode& load) {
+    std::set<VarId> loops;
+    for (const te::Expr& index : te::index_of(load)) loops.merge(te::variables_of(index));
+    return loops;
+  }
+
   Choice predicted(Choice choice) const {
     return predicted(std::move(choice), formula_.buffers.empty() ? DType::F32 : formula_.buffers.back().dtype,
                      ArithmeticUnit::Vector);
   }
   Choice predicted(Choice choice, DType dtype, ArithmeticUnit unit) const {
-    Dim bytes = 0;
-    for (const BufferInfo& buffer : formula_.buffers) {
-      if (buffer.role != BufferRole::Temporary) bytes = bytes + bytes_of(buffer);
-    }
+    const std::int64_t bytes = moved_bytes();
     if (options_.allow_reassociating && adds_floats(formula_.stages))
       choice.schedule.exactness = Exactness::Reassociating;
-    choice.floor_ns = target_.estimate_ns(size(bytes), size(choice.flops), dtype, 1, unit);
+    choice.floor_ns = target_.estimate_ns(bytes, size(choice.flops), dtype, 1, unit);
     choice.predicted_ns = choice.floor_ns;
+    if (target_.kind == TargetKind::Cpu) {
+      constexpr std::int64_t kOneByOne = 14;  // times as long as in lanes
+      const bool stages = choice.schedule.name == "stages";
+      const std::int64_t all_cores = target_.estimate_ns(0, size(choice.flops), dtype, 0, unit);
+      choice.predicted_ns = launched_ns(
+          target_, bytes, std::min(all_cores, kMostBytes / 64) * target_.cores * (stages ? kOneByOne : 1));
+    }
     if (const auto compute = compute_ns(formula_, choice.schedule, target_, options_.nominal)) {
-      choice.predicted_ns = launched_ns(target_, size(bytes), *compute);
+      choice.predicted_ns = launched_ns(target_, bytes, *compute);
       choice.counted =
           choice.hero != Hero::Attention;  // what goes from product to product in registers is not seen
     }

@@ -163,8 +163,17 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   return *total / cycles_per_us;
 }
 
+namespace {
+constexpr std::int64_t kInline = 8000, kInlineLaunch = 150;
+}  // namespace
+
+std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
+  if (target.kind != TargetKind::Cpu) return target.launch_ns;
+  return predicted_ns < kInline ? kInlineLaunch : target.launch_ns;
+}
+
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
-  constexpr std::int64_t kInline = 8000, kInlineLaunch = 150, kMost = INT64_MAX / 4;
+  constexpr std::int64_t kMost = INT64_MAX / 4;
   compute = std::clamp<std::int64_t>(compute, 0, kMost);
   const std::int64_t traffic = std::min(target.traffic_ns(bytes), kMost), alone = std::max(traffic, compute);
   if (alone < kInline) return kInlineLaunch + alone;

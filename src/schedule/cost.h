@@ -13,5 +13,7 @@ std::optional<std::int64_t> compute_ns(const te::Formula& formula, const Schedul
 
 // A launch that moves so many bytes and computes for so long, by all cores, or by one where it is not worth sharing.
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
+// What of it is the launch.
+std::int64_t launch_of(const Target& target, std::int64_t predicted_ns);
 
 }  // namespace xyntra

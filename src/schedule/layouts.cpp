@@ -113,9 +113,12 @@ class LayoutChooser {
     if (formulas_[g].stages.empty()) return 0;
     Formula formula = formulas_[g];
     lay_out(formula, groups_[g], layouts);
-    if (groups_[g].schedule.name == "row") {  // its lanes are known
-      if (const auto counted = compute_ns(formula, groups_[g].schedule, target_, nominal_)) return *counted;
-    }
+    const bool row = groups_[g].schedule.name == "row", pointwise = groups_[g].schedule.name == "pointwise";
+    const auto counted = row || pointwise  // lanes are known
+                             ? compute_ns(formula, groups_[g].schedule, target_, nominal_)
+                             : std::nullopt;
+    if (counted && row) return *counted;
+    if (counted) return std::max(*counted, strided_ns(formula, groups_[g].schedule, target_, nominal_));
     return strided_ns(formula, groups_[g].schedule, target_, nominal_);
   }
 

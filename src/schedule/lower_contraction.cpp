@@ -304,7 +304,17 @@ std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, cons
 Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& schedule, Substitution bound,
                      const RowBlock& rows) {
   auto roles = contraction_roles(lowering, stage);
-  if (!roles) return {};
+  auto is_bound = [&](VarId axis) { return bound.contains(axis.index); };
+  if (!roles || is_bound(roles->lane)) return {};
+  // A batch that one factor does not have looks like rows or columns, and is a loop around the block all the same.
+  std::erase_if(roles->columns, is_bound);
+  std::erase_if(roles->rows, is_bound);
+  const bool all = std::ranges::all_of(stage.axes, [&](VarId axis) {
+    return is_bound(axis) || axis == rows.axis || axis == roles->lane ||
+           lowering.formula().variable(axis).extent.is(1) ||
+           std::ranges::find(roles->columns, axis) != roles->columns.end();
+  });
+  if (!all) return {};
   return ContractionLowering(lowering, stage, std::move(*roles), schedule).block(std::move(bound), rows);
 }
 

@@ -189,7 +189,12 @@ Stmt lower_tile_block(Lowering& lowering, const Stage& stage, const TileScratch&
   auto form = tile_form(lowering.formula(), stage, lowering.nominal(), TileSizes::Any);
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto tile = tile_rows(lowering, *form, rows.axis);
-  if (!tile) return {};
+  auto is_known = [&](VarId loop) {
+    return loop == form->n || loop == form->k || loop == rows.axis || bound.contains(loop.index) ||
+           lowering.formula().variable(loop).extent.is(1);
+  };
+  if (!tile || !std::ranges::all_of(stage.axes, is_known) || !std::ranges::all_of(stage.reduction, is_known))
+    return {};
   return TileBlockLowering(lowering, stage, scratch, std::move(*form), *tile, rows, from).run(bound);
 }
 

@@ -78,7 +78,9 @@ std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType d
 
 std::int64_t Target::traffic_ns(std::int64_t bytes) const {
   constexpr std::int64_t kCaches = 3;  // times as fast as memory
-  return nanoseconds(bytes, static_cast<Int128>(memory_bytes_per_us) * (bytes <= l2_bytes ? kCaches : 1));
+  constexpr std::int64_t kShare = 3;  // of a cache that one kernel finds as it left it
+  const bool cached = bytes <= l2_bytes / kShare;
+  return nanoseconds(bytes, static_cast<Int128>(memory_bytes_per_us) * (cached ? kCaches : 1));
 }
 
 std::int64_t Target::strided_ns(std::int64_t bytes) const {
