@@ -89,7 +89,7 @@ class Simulation {
     for (std::size_t buffer = 0; buffer < buffers_.size(); ++buffer) {
       XYNTRA_TRY(const std::int64_t bytes, buffers_[buffer].bytes.evaluate(bindings_));
       if (bytes < 0 || bytes > kMostBytes)
-        return wrong_plan(spell_buffer(buffer) + " has an impossible size");
+        return failure(ErrorClass::Limit, spell_buffer(buffer) + " would be larger than any memory");
       XYNTRA_TRY(const ByteRange meant, meant_range(buffer, bytes));
       meant_.push_back(meant);
       XYNTRA_TRY(const ByteRange real, real_range(buffer, bytes));

@@ -60,13 +60,15 @@ DraftValue dropout(Simplification& s) {
   return off ? s.addition.inputs[0] : DraftValue();
 }
 
+// In a body whose values are known only when it runs, nothing is known of the result either.
 DraftValue cast(Simplification& s) {
-  if (s.in(0).type.is_tensor() && s.in(0).type.dtype == s.out().dtype) return s.addition.inputs[0];
-  return {};
+  const bool known = s.in(0).type.is_tensor() && s.out().is_tensor();
+  return known && s.in(0).type.dtype == s.out().dtype ? s.addition.inputs[0] : DraftValue();
 }
 
 DraftValue cast_like(Simplification& s) {
   if (DraftValue same = cast(s); same.valid()) return same;
+  if (!s.out().is_tensor()) return {};
   s.addition.def = find_op("Cast");
   s.addition.inputs.resize(1);
   s.addition.form.attributes["to"] = std::int64_t{onnx_code_of(s.out().dtype)};
