@@ -17,7 +17,6 @@ namespace xyntra {
 inline constexpr std::int64_t kRowLanes = 4;
 inline constexpr std::int64_t kMostThreads = 256;  // of a group
 inline constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
-inline constexpr std::int64_t kLongSum = 256;  // terms; worth a group of threads by itself
 
 class GroupStage {
  public:

@@ -236,7 +236,8 @@ bool hides_waiting(const Lowering& lowering) {
 }
 
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
-  constexpr std::int64_t kFewProducts = 2048;  // tiles of so few results would leave most of a GPU idle
+  constexpr std::int64_t kFewProducts = 2048,
+                         kFewTerms = 96;  // tiles of so few results would leave most of a GPU idle
   lowering.place_temporaries(Scope::Workspace);
   bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
@@ -258,7 +259,8 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
                    hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {
       phases.push_back(product);
-    } else if (Stmt few = lower_long_sums(lowering, stage, schedule, kFewProducts); few.defined()) {
+    } else if (Stmt few = lower_long_sums(lowering, stage, schedule, kFewProducts, kFewTerms);
+               few.defined()) {
       phases.push_back(few);
     } else if (Stmt tiles = lower_product_by_threads(lowering, stage); tiles.defined()) {
       phases.push_back(tiles);

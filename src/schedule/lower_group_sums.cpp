@@ -25,11 +25,11 @@ GroupStage group_for(Lowering& lowering, const Schedule& schedule) {
 }  // namespace
 
 Stmt lower_long_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule,
-                     std::int64_t most_results) {
+                     std::int64_t most_results, std::int64_t least_terms) {
   GroupStage group = group_for(lowering, schedule);
   const bool wanted = stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
                       !group.keeps_order() && group.is_shared_out(stage) &&
-                      group.elements(stage) <= most_results && group.terms(stage) >= kLongSum;
+                      group.elements(stage) <= most_results && group.terms(stage) >= least_terms;
   if (!wanted) return {};
   while (group.threads < kMostThreads && group.threads * 2 * kRowLanes <= group.terms(stage))
     group.threads *= 2;

@@ -29,8 +29,9 @@ kir::Stmt lower_side_by_side(Lowering& lowering, std::span<const te::Stage> stag
 
 // Few results that are long sums, a group of threads each; no statement elsewhere.
 inline constexpr std::int64_t kFewSums = 16384;
+inline constexpr std::int64_t kLongSum = 256;  // terms; worth a group of threads by itself
 kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
-                          std::int64_t most_results = kFewSums);
+                          std::int64_t most_results = kFewSums, std::int64_t least_terms = kLongSum);
 
 // A scan whose steps are worth a group of threads, temporaries being placed; no statement elsewhere.
 kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
