@@ -122,10 +122,10 @@ class LayoutChooser {
     return strided_ns(formula, groups_[g].schedule, target_, nominal_);
   }
 
-  // ---- regions: groups that blocked pictures go between
+  // ---- regions: groups that blocked feature maps go between
 
   struct Region {
-    std::vector<ValueId> pictures;
+    std::vector<ValueId> feature_maps;
     std::set<std::size_t> groups;
   };
 
@@ -143,7 +143,8 @@ class LayoutChooser {
           apart.push_back(std::move(other));
           continue;
         }
-        region.pictures.insert(region.pictures.begin(), other.pictures.begin(), other.pictures.end());
+        region.feature_maps.insert(region.feature_maps.begin(), other.feature_maps.begin(),
+                                   other.feature_maps.end());
         region.groups.merge(other.groups);
       }
       found = std::move(apart);
@@ -154,10 +155,10 @@ class LayoutChooser {
 
   void weigh_regions() {
     for (Region& region : regions()) {
-      std::ranges::sort(region.pictures);
+      std::ranges::sort(region.feature_maps);
       const LayoutsByValue blocked = layouts_;
       LayoutsByValue plain = layouts_;
-      for (ValueId picture : region.pictures) plain.erase(picture);
+      for (ValueId feature_map : region.feature_maps) plain.erase(feature_map);
       std::int64_t blocked_ns = 0, plain_ns = 0;
       std::set<std::size_t> for_blocks;  // groups that are faster with them
       for (std::size_t g : region.groups) {
@@ -166,24 +167,24 @@ class LayoutChooser {
         plain_ns += in_rows;
         if (in_blocks < in_rows) for_blocks.insert(g);
       }
-      LayoutChoice choice{region.pictures.front(),
+      LayoutChoice choice{region.feature_maps.front(),
                           {Way::Blocked, blocked_ns},
                           {Way::Plain, plain_ns},
-                          "channels of " + std::to_string(region.pictures.size()) +
-                              (region.pictures.size() == 1 ? " feature map" : " feature maps") + " between " +
-                              std::to_string(region.groups.size()) + " groups"};
+                          "channels of " + std::to_string(region.feature_maps.size()) +
+                              (region.feature_maps.size() == 1 ? " feature map" : " feature maps") +
+                              " between " + std::to_string(region.groups.size()) + " groups"};
       if (plain_ns < blocked_ns) {
         std::swap(choice.taken, choice.other);
         layouts_ = std::move(plain);
         if (const std::size_t some = block_single(region, blocked, for_blocks, choice.taken.ns); some > 0)
           choice.reason += ", " + std::to_string(some) + " of them blocked";
-        for (ValueId picture : std::views::reverse(region.pictures)) {
-          if (!layouts_.contains(picture)) choice.value = picture;
+        for (ValueId feature_map : std::views::reverse(region.feature_maps)) {
+          if (!layouts_.contains(feature_map)) choice.value = feature_map;
         }
       }
       for (std::size_t g : region.groups) {
-        const bool any = std::ranges::any_of(region.pictures, [&](ValueId picture) {
-          return layouts_.contains(picture) && wishes_.at(picture).contains(g);
+        const bool any = std::ranges::any_of(region.feature_maps, [&](ValueId feature_map) {
+          return layouts_.contains(feature_map) && wishes_.at(feature_map).contains(g);
         });
         if (!any) plain_groups_.insert(g);
       }
@@ -191,18 +192,18 @@ class LayoutChooser {
     }
   }
 
-  // Pictures of a plain region that are blocked all the same, where the groups around one are faster for it together: a Pad writes
+  // Feature maps of a plain region that are blocked all the same, where the groups around one are faster for it together: a Pad writes
   // blocks for a pool as soon as rows. How many, and what the region takes then.
   std::size_t block_single(const Region& region, const LayoutsByValue& blocked,
                            const std::set<std::size_t>& for_blocks, std::int64_t& ns) {
     std::size_t count = 0;
-    for (ValueId picture : region.pictures) {
-      const auto& users = wishes_.at(picture);
+    for (ValueId feature_map : region.feature_maps) {
+      const auto& users = wishes_.at(feature_map);
       const bool wanted =
           std::ranges::any_of(users, [&](const auto& user) { return for_blocks.contains(user.first); });
-      if (!wanted || count + 1 == region.pictures.size()) continue;
+      if (!wanted || count + 1 == region.feature_maps.size()) continue;
       LayoutsByValue with = layouts_;
-      with.emplace(picture, blocked.at(picture));
+      with.emplace(feature_map, blocked.at(feature_map));
       std::int64_t gain = 0;
       for (const auto& [g, wish] : users) gain += cost(g, layouts_) - cost(g, with);
       if (gain <= 0) continue;
@@ -347,7 +348,7 @@ class LayoutChooser {
     for (std::int64_t width : widths) {
       if (width < 2 || (count % width != 0 && (even || count < 4 * width))) continue;
       Layout layout{{*columns, width, 0}};
-      // The channels of a picture come in blocks: one block, then the window, then the next.
+      // The channels of a feature map come in blocks: one block, then the window, then the next.
       std::int64_t block = *columns == 0 ? block_of(buffer, kChannels) : 0;
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
         if (d == *columns) continue;
@@ -373,7 +374,7 @@ class LayoutChooser {
     return block > 8 && channels % (block / 2) == 0 ? block / 2 : 0;
   }
 
-  // A picture between convolutions: channels in blocks of a vector.
+  // A feature map between convolutions: channels in blocks of a vector.
   Wish blocked(std::size_t g, const te::BufferInfo& buffer, bool tiled) const {
     // What tiles read: the sum runs along the channels, and a row of a tile is one pixel.
     const bool narrow = buffer.dtype == DType::BF16 || buffer.dtype == DType::I8 || buffer.dtype == DType::U8;
