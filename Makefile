@@ -3,7 +3,8 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-.PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile asan tsan math-sweep no-llvm clean
+BACKENDS ?= cpu,sim
+.PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -72,6 +73,11 @@ hostile: ## CASES models that are wrong on purpose, from SEED
 	@scripts/setup build conformance
 	@scripts/build release
 	@tests/hostile/sweep --cases $(CASES) --seed $(SEED)
+
+attack: ## CASES random graphs of every operator from SEED against ONNX Runtime and ONNX's reference, on BACKENDS
+	@scripts/setup build conformance peers
+	@scripts/build release xyntra
+	@build/venv/bin/python tests/attack/attack --cases $(CASES) --seed $(SEED) --backends '$(BACKENDS)' --table
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup test

@@ -50,6 +50,10 @@ random:
 hostile:
     @make --no-print-directory hostile
 
+# random graphs of every operator against ONNX Runtime and ONNX's reference
+attack cases="20000" seed="2" backends="cpu,sim":
+    @make --no-print-directory attack CASES={{ cases }} SEED={{ seed }} BACKENDS={{ backends }}
+
 # CASES random graphs from SEED: fused and rewritten ones give what the reference gives
 graphs:
     @make --no-print-directory graphs

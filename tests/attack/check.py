@@ -1,0 +1,154 @@
+"""One case: the graph on each backend, against the peers; what differs is confirmed, reduced and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+
+import numpy as np
+import onnx
+
+import judge
+import peers
+import reducer
+from draw import Draw
+from graph import Graph, Refused, invalid
+from runner import Answer, Runner
+
+# Of slow backends one graph in so many is run.
+SAMPLE = {"wgsl": 50, "sim": 4}
+
+
+@dataclasses.dataclass
+class Verdict:
+    status: str  # passed, failed, skipped
+    label: str = ""
+    text: str = ""
+
+
+@dataclasses.dataclass
+class Seen:
+    """What was seen of one way to run a graph."""
+
+    kind: str  # passed, wrong, skipped, or the kind of an answer
+    signature: str
+    says: str
+
+
+class Checker:
+    def __init__(
+        self, command: pathlib.Path, out: pathlib.Path, scratch: pathlib.Path, backends: list[str], reduce: bool = True
+    ) -> None:
+        self.out, self.backends, self.reduce = out, backends, reduce
+        self.runner = Runner(command, scratch)
+
+    def ways(self, number: int) -> list[list[str]]:
+        """Flags of the runs of a case: threads, precisions and backends take their share by its number."""
+        found = []
+        for backend in self.backends:
+            if number % SAMPLE.get(backend, 1):
+                continue
+            flags = ["--backend", backend]
+            if backend == "cpu":
+                flags += ["--threads", str((1, 2, 4)[number % 3])]
+                if number % 10 == 7:
+                    found.append([*flags, "--precision", "bf16x3"])
+                if number % 10 == 8:
+                    found.append([*flags, "--precision", "winograd"])
+            found.append(flags)
+        return found
+
+    def check(self, seed: int, number: int, graph: Graph, draw: Draw) -> Verdict:
+        arrays = draw.values() | {n: leaf.array for n, leaf in graph.leaves.items()}
+        for flags in self.ways(number):
+            seen = self.examine(graph, arrays, draw.peers, flags)
+            if seen.kind == "skipped":
+                return Verdict("skipped", seen.says)
+            if seen.kind != "passed":
+                return self.failed(seed, number, graph, flags, seen)
+        return Verdict("passed")
+
+    def examine(self, graph: Graph, right: dict[str, np.ndarray], steps: dict, flags: list[str]) -> Seen:
+        model = graph.model(right)
+        feed = graph.feed()
+        self.runner.write(model.SerializeToString(), feed)
+        answer = self.runner.run(graph.outputs, flags)
+        if answer.kind != "done":
+            return self.unanswered(model, feed, answer)
+        if all(judge.same_bits(answer.outputs[n], right[n]) for n in graph.outputs):
+            return Seen("passed", "", "")
+        wider = 50.0 if "--precision" in flags else 1.0
+        allowed = judge.tolerances(graph, right, steps, wider=wider)
+        found = judge.differences(answer.outputs, right, allowed)
+        return self.confirm(graph, right, steps, model, feed, answer, wider) if found else Seen("passed", "", "")
+
+    def unanswered(self, model, feed, answer: Answer) -> Seen:
+        others = peers.whole(model, feed)
+        if all(isinstance(result, str) for result in others.values()):
+            return Seen("skipped", "", f"no peer runs the whole model: {others['ONNX Runtime'][:60]}")
+        return Seen(answer.kind, answer.signature(), answer.says)
+
+    def confirm(self, graph, right, steps, model, feed, answer: Answer, wider: float) -> Seen:
+        """A difference counts when more noise does not explain it, and the peers do not contradict each other about
+        it."""
+        allowed = judge.tolerances(graph, right, steps, runs=24, wider=wider)
+        found = judge.differences(answer.outputs, right, allowed)
+        if not found:
+            return Seen("passed", "", "")
+        own = self.runner.run(graph.outputs, ["--backend", "reference"])
+        if own.kind == "done" and judge.differences(answer.outputs, own.outputs, allowed):
+            return Seen("wrong", "wrong", f"{found[0]} (our reference gives something else)")
+        opinion, asked = peers.second_opinion(graph, steps)
+        if not judge.differences(answer.outputs, opinion, allowed):
+            return Seen("passed", "", "")
+        quarrel = judge.disagreement(graph, right, steps, asked)
+        if quarrel:
+            return Seen("skipped", "", f"the peers disagree about {quarrel}")
+        return Seen("wrong", "wrong as our reference", f"{found[0]} (our reference says the same)")
+
+    def failed(self, seed: int, number: int, graph: Graph, flags: list[str], seen: Seen) -> Verdict:
+        small, seen = self.reduced(graph, flags, seen) if self.reduce else (graph, seen)
+        ops = " ".join(small.operators()[:8])
+        text = f"{seen.kind} [{' '.join(flags[1:])}] {ops}: {seen.says}"
+        self.keep(self.out / f"{seed}_{number}", small, flags, text)
+        label = (
+            f"{seen.kind}: {seen.signature[:80]}"
+            if seen.kind != "wrong"
+            else f"wrong: {' '.join(sorted(set(small.operators())))[:60]}"
+        )
+        return Verdict("failed", label, text)
+
+    def reduced(self, graph: Graph, flags: list[str], seen: Seen) -> tuple[Graph, Seen]:
+        """A smaller graph with the same kind of failure, of steps that no fewer peers run."""
+        steps: dict = {}
+        right = peers.evaluate(graph, steps)
+        run_by_both = {id(step) for step in peers.second_opinion(graph, steps)[1]} if right else set()
+        best = seen
+
+        def still(candidate: Graph) -> bool:
+            nonlocal best
+            steps: dict = {}
+            try:
+                right = peers.evaluate(candidate, steps)
+                asked = {id(step) for step in peers.second_opinion(candidate, steps)[1]}
+                kept = {id(step) for step in candidate.steps}
+                if run_by_both & kept - asked or invalid(candidate.model(right)):
+                    return False
+                again = self.examine(candidate, right, steps, flags)
+            except (Refused, KeyError, ValueError):
+                return False
+            same = again.kind == seen.kind and again.signature == seen.signature
+            best = again if same else best
+            return same
+
+        return reducer.reduce(graph, still), best
+
+    def keep(self, folder: pathlib.Path, graph: Graph, flags: list[str], text: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        right = peers.evaluate(graph)
+        onnx.save(graph.model(right), folder / "model.onnx")
+        np.savez(folder / "input.npz", **graph.feed())
+        np.savez(folder / "right.npz", **{n: right[n] for n in graph.outputs})
+        (folder / "seen.txt").write_text(f"xyntra run model.onnx --input input.npz {' '.join(flags)}\n{text}\n")

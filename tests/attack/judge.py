@@ -1,0 +1,190 @@
+"""Whether a result is right: how far it may be from the peers' is measured, not guessed.
+
+The graph is evaluated again several times, with noise where an implementation is free: a few units in the last place
+after functions such as Exp, relative noise on what reductions and contractions read (another order of their sums).
+How far the outputs move is the tolerance. Additions, products, roundings, comparisons and moves get no noise of their
+own: whatever only they touch has to be equal, bit for bit but for the sign of zero and the payload of NaN.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from graph import Graph, Leaf, Refused, Step
+from peers import Peer
+
+EXACT = set(
+    """Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil
+CenterCropPad Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace DequantizeLinear Div
+Dropout Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual
+Hardmax Identity If IsInf IsNaN LeakyRelu Less LessOrEqual Loop Max MaxPool MaxUnpool Min Mod Mul Neg
+NonMaxSuppression NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or PRelu Pad QuantizeLinear
+Range Reciprocal ReduceMax ReduceMin Relu Reshape ReverseSequence Round Scan ScatterElements ScatterND
+SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink
+Sign Size Slice SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub TensorScatter ThresholdedRelu Tile TopK
+Transpose Trilu Unique Unsqueeze Where Xor ConvInteger MatMulInteger MaxRoiPool com.microsoft.ExpandDims
+com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.DequantizeLinear
+com.microsoft.QuantizeLinear TfIdfVectorizer""".split()
+)
+FUNCTIONS = set(
+    """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Sigmoid
+Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
+)
+STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # integers that may be one step off
+# The peers compute these with constants of float32, in float64 too.
+COARSE = set(
+    """Erf Gelu Swish HardSwish HannWindow HammingWindow BlackmanWindow MelWeightMatrix DFT STFT
+com.microsoft.Gelu""".split()
+)
+UNITS = 6.0  # in the last place, that a function may be off
+RUNS = 4
+
+
+@dataclasses.dataclass
+class Difference:
+    output: str
+    what: str
+    index: tuple[int, ...] = ()
+    ours: object = None
+    right: object = None
+    tolerance: float = 0.0
+
+    def __str__(self) -> str:
+        place = f" at {list(self.index)}" if self.index else ""
+        values = (
+            f": {self.ours!s}, right is {self.right!s} within {self.tolerance:.3g}" if self.ours is not None else ""
+        )
+        return f"{self.output}: {self.what}{place}{values}"
+
+
+def unit(dtype) -> float:
+    return float(np.finfo(dtype).eps)
+
+
+def coarsest(step: Step) -> float | None:
+    """The unit of the narrowest type that a step passes through."""
+    if (COARSE | FUNCTIONS) & set(step.ops):
+        return 2.0**-23
+    for node in step.nodes:
+        for attribute in node.attribute:
+            if attribute.name == "to" and attribute.i == 16:
+                return 2.0**-7
+            if attribute.name == "to" and attribute.i == 10:
+                return 2.0**-10
+    return None
+
+
+def shaken(array: np.ndarray, amount: float, rng) -> np.ndarray:
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    factor = 1 + amount * unit(array.dtype) * rng.uniform(-1, 1, array.shape)
+    return (array.astype(np.float64) * factor).astype(array.dtype)
+
+
+def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
+    """The result of a function, off by some units in the last place, and by some subnormals."""
+    coarse, own = coarsest(step), unit(array.dtype)
+    result = shaken(array, UNITS * max(coarse or 0, own) / own, rng)
+    spare = np.abs(array[np.isfinite(array)]).max(initial=0) * coarse if coarse and COARSE & set(step.ops) else 0.0
+    spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
+    free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
+    return np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
+
+
+def one_off(array: np.ndarray, rng) -> np.ndarray:
+    """Quantised values, some of them in the next step."""
+    if array.dtype.name not in ("int8", "uint8"):
+        return array
+    limits = np.iinfo(array.dtype)
+    return np.clip(array.astype(int) + rng.integers(-1, 2, array.shape), limits.min, limits.max).astype(array.dtype)
+
+
+def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = {name: leaf.array for name, leaf in graph.leaves.items()}
+    for step in graph.steps:
+        ops = set(step.ops)
+        if ops <= EXACT:
+            arrays.update(peers[id(step)].run(arrays))
+            continue
+        read = {n: arrays[n] for n in step.reads}
+        if not ops <= EXACT | FUNCTIONS | STEPPED:
+            longest = max((a.size for a in read.values()), default=1)
+            read = {n: shaken(a, 3 + 0.05 * min(longest, 2000), rng) for n, a in read.items()}
+        for name, array in peers[id(step)].run(read).items():
+            stepped = ops & STEPPED or any("QLinear" in op or "QGemm" in op for op in ops)
+            if array.dtype.kind == "f":
+                array = moved(array, step, rng)
+            arrays[name] = one_off(array, rng) if stepped else array
+    return arrays
+
+
+def tolerances(
+    graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], runs: int = RUNS, wider: float = 1
+) -> dict[str, np.ndarray]:
+    """How far each element of each output may be off: infinite where noise makes NaN or Inf of it, or moves a shape."""
+    found = {n: np.zeros(right[n].shape) for n in graph.outputs}
+    for run in range(runs):
+        try:
+            noisy = noisy_run(graph, peers, run)
+        except Refused:
+            return {n: np.full(right[n].shape, np.inf) for n in graph.outputs}
+        for name in graph.outputs:
+            a, b = right[name], noisy[name]
+            if a.shape != b.shape:
+                found[name] = np.full(a.shape, np.inf)
+                continue
+            a, b = a.astype(np.float64), b.astype(np.float64)
+            moved = np.where(a == b, 0.0, np.abs(a - b))
+            moved = np.where(np.isnan(a) & np.isnan(b), 0.0, moved)
+            found[name] = np.maximum(found[name], np.where(np.isnan(moved), np.inf, moved))
+    for name, moved in found.items():
+        finite = moved[np.isfinite(moved)]
+        typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+        found[name] = wider * (6 * moved + np.where(moved > 0, typical, 0) + (typical * 0.5 if typical else 0))
+    return found
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+def differences(
+    ours: dict[str, np.ndarray], right: dict[str, np.ndarray], allowed: dict[str, np.ndarray]
+) -> list[Difference]:
+    found = []
+    for name, tolerance in allowed.items():
+        if name not in ours:
+            found.append(Difference(name, "is missing"))
+            continue
+        a, b = ours[name], right[name]
+        if a.dtype != b.dtype:
+            found.append(Difference(name, f"is of type {a.dtype}, not {b.dtype}"))
+        elif a.shape != b.shape:
+            if np.isfinite(tolerance).all():
+                found.append(Difference(name, f"has the shape {list(a.shape)}, not {list(b.shape)}"))
+        else:
+            x, y = a.astype(np.float64), b.astype(np.float64)
+            same = (a == b) | (np.isnan(x) & np.isnan(y)) | (tolerance == np.inf)
+            close = same | (np.abs(x - y) <= tolerance)
+            if not close.all():
+                index = tuple(int(i) for i in np.argwhere(~close)[0])
+                special = not (np.isfinite(x[index]) and np.isfinite(y[index]))
+                what = f"{int((~close).sum())} of {close.size} {'special values differ' if special else 'differ'}"
+                found.append(Difference(name, what, index, a[index], b[index], float(tolerance[index])))
+    return found
+
+
+def disagreement(graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], asked: list[Step]) -> str:
+    """The first operator about which the peers differ, given the same operands."""
+    for step in asked:
+        alone = Graph(graph.opset, {n: Leaf(right[n], False) for n in step.reads}, [step], [n for n in step.makes])
+        try:
+            theirs = peers[id(step)].run(right, "ONNX reference")
+            if differences(theirs, right, tolerances(alone, right, peers)):
+                return step.ops[0]
+        except Refused:
+            continue
+    return ""

@@ -1,0 +1,94 @@
+"""Runs models with the command, one process each: whatever happens to it is an answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+HANG_SECONDS = 20
+SLOW_SECONDS = 10
+EXIT_CLASS = {1: "refused", 2: "refused", 3: "internal", 4: "refused", 5: "limit"}
+
+
+@dataclasses.dataclass
+class Answer:
+    kind: str  # done, internal, refused, limit, hang, slow, signal
+    says: str = ""
+    seconds: float = 0.0
+    outputs: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def signature(self) -> str:
+        """What stays the same while a case is reduced: the message without names and numbers."""
+        return f"{self.kind} {re.sub(r'[0-9]+|%[a-z0-9_.]+', '#', self.says)[:90]}"
+
+
+class Runner:
+    def __init__(self, command: pathlib.Path, scratch: pathlib.Path) -> None:
+        self.command = command.resolve()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="run_", dir=scratch))
+        self.environment = os.environ | {
+            "NO_PROGRESS": "1",
+            "NO_COLOR": "1",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "COLUMNS": "200",
+        }
+
+    def write(self, model: bytes, feed: dict[str, np.ndarray]) -> None:
+        (self.folder / "model.onnx").write_bytes(model)
+        np.savez(self.folder / "input.npz", **feed)
+        self.fed = bool(feed)
+
+    def run(self, names: list[str], flags: list[str]) -> Answer:
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        line = [
+            self.command,
+            "run",
+            "model.onnx",
+            "--json",
+            "--output-dir",
+            out,
+            *(["--input", "input.npz"] if self.fed else []),
+            *flags,
+        ]
+        started = time.monotonic()
+        try:
+            done = subprocess.run(
+                line,
+                cwd=self.folder,
+                env=self.environment,
+                capture_output=True,
+                timeout=HANG_SECONDS,
+                text=True,
+                errors="replace",
+            )
+        except subprocess.TimeoutExpired:
+            return Answer("hang", f"more than {HANG_SECONDS} s", HANG_SECONDS)
+        seconds = time.monotonic() - started
+        if done.returncode < 0:
+            return Answer("signal", f"signal {-done.returncode}: {done.stderr.strip()[-200:]}", seconds)
+        if done.returncode:
+            return Answer(EXIT_CLASS.get(done.returncode, "signal"), message(done), seconds)
+        if seconds > SLOW_SECONDS:
+            return Answer("slow", f"{seconds:.1f} s", seconds)
+        try:
+            outputs = {name: np.load(out / f"{name}.npy") for name in names}
+        except (OSError, ValueError) as error:
+            return Answer("internal", f"no output: {error}", seconds)
+        return Answer("done", "", seconds, outputs)
+
+
+def message(done: subprocess.CompletedProcess) -> str:
+    try:
+        return " ".join(str(json.loads(done.stdout)["error"]["message"]).split())
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return " ".join((done.stderr or done.stdout).split())[-300:]
