@@ -74,7 +74,11 @@ def window(g: Draw, spatial: tuple[int, ...], kernel: list[int], dilated: bool =
     if g.chance(0.2):
         if g.chance(0.4) and all(r <= s for r, s in zip(reach, spatial)):
             return found | {"auto_pad": "VALID"}
-        return found | {"auto_pad": g.choice(["SAME_UPPER", "SAME_LOWER"]), "dilations": None}
+        return found | {
+            "auto_pad": g.choice(["SAME_UPPER", "SAME_LOWER"]),
+            "dilations": None,
+            "strides": [min(s, k) for s, k in zip(strides, kernel)],  # no negative padding
+        }
     if any(s + pads[i] + pads[i + rank] < r for i, (s, r) in enumerate(zip(spatial, reach))):
         raise Refused("the kernel exceeds its input")
     return found | {"pads": pads if any(pads) or g.chance(0.3) else None}
@@ -94,11 +98,11 @@ def image(g: Draw, dtypes="f", ok=full, dtype=None):
     if large and g.chance(0.75):
         return large[-1] if g.chance(0.6) else g.choice(large)
     sizes = [g.choice([5, 6, 7, 8, 9, 13, 16]) if rank < 5 else g.integer(2, 5) for _ in range(rank - 2)]
-    value = g.fresh(
-        (g.choice([1, 1, 2, 3]), g.choice([1, 2, 3, 4, 8, 16, 17]), *sizes),
-        dtype or g.weighted({"float32": 9, "float16": 1, "float64": 1}),
-        constant=False,
-    )
+    shape = (g.choice([1, 1, 2, 3]), g.choice([1, 2, 3, 4, 8, 16, 17]), *sizes)
+    dtype = dtype or g.weighted({"float32": 9, "float16": 1, "float64": 1})
+    value = g.fresh(shape, dtype, constant=False)
+    if not ok(value):
+        value = g.leaf(g.rng.uniform(-3, 3, shape).astype(dtype), constant=False)
     g.pool.append(value)
     return value
 
@@ -114,7 +118,7 @@ def conv(g: Draw, op: str):
     attributes = window(g, x.shape[2:], kernel)
     group = groups(g, c)
     out = group * g.choice([1, 1, 2, 3, 4] if group > 1 else [1, 3, 4, 8, 16, 17])
-    weights = g.fresh((out, c // group, *kernel), x.dtype, constant=g.chance(0.6))
+    weights = g.weights((out, c // group, *kernel), x.dtype)
     bias = g.fresh((out,), x.dtype) if g.chance(0.5) else None
     return g.emit(
         op,
@@ -138,7 +142,7 @@ def conv_transpose(g: Draw, op: str):
     }
     if g.chance(0.15):
         attributes |= {"pads": None, "auto_pad": g.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])}
-    weights = g.fresh((c, g.integer(1, 4), *kernel), x.dtype, constant=g.chance(0.6))
+    weights = g.weights((c, g.integer(1, 4), *kernel), x.dtype)
     return g.emit(
         op, [x, weights, g.fresh((group * weights.shape[1],), x.dtype) if g.chance(0.5) else None], attributes
     )
@@ -239,11 +243,9 @@ def conv_block(g: Draw, op: str):
         before = image(g, dtype=np.float32)
         [y] = conv(g, "Conv")
         c = (y.shape[1],)
-        if g.chance(0.4):
+        if g.chance(0.4) and full(y):
             variance = g.leaf(g.rng.uniform(0.2, 2, c).astype(y.dtype), True)
-            [y] = g.emit(
-                "BatchNormalization", [y, *(g.fresh(c, y.dtype, True, low=-1, high=1) for _ in range(3)), variance]
-            )
+            [y] = g.emit("BatchNormalization", [y, *(g.plain(y, c) for _ in range(3)), variance])
         if g.chance(0.7):
             [y] = g.emit(
                 g.choice(

@@ -12,8 +12,9 @@ import family_control
 import family_elementwise
 import family_movement
 import family_quantized
+import family_recent
 import family_reduce
-from draw import Draw, available
+from draw import Draw, since
 from graph import Graph, Refused, invalid
 
 FAMILIES = {
@@ -23,6 +24,7 @@ FAMILIES = {
     "contraction": family_contraction,
     "quantized": family_quantized,
     "control": family_control,
+    "recent": family_recent,
 }
 MAKERS = {op: maker for family in FAMILIES.values() for op, maker in family.MAKERS.items()}
 MAKERS |= {op: family_borrowed.borrowed for op in sorted(family_borrowed.OPERATORS) if op not in MAKERS}
@@ -43,37 +45,26 @@ THEMES = {
     "idiom": 1,
     "norm": 1,
 }
-NEW = {
-    "BitCast": 26,
-    "CumProd": 26,
-    "CausalConvWithState": 27,
-    "LinearAttention": 27,
-    "Swish": 24,
-    "TensorScatter": 24,
-    "Attention": 23,
-    "RMSNormalization": 23,
-    "RotaryEmbedding": 23,
-}  # not in every graph: drawn more often where they are
 RARE = {"Upsample", "Scatter"}  # taken away before the opsets that are drawn
+SIZES = [1, 2, 2, 3, 3, 4, 5, 6, 8, 12, 12, 20]  # nodes, or a few more
 
 
 @functools.cache
-def operator_weights(opset: int) -> dict[str, float]:
-    weights = {op: 1.0 for op in MAKERS if op not in RARE and (op.startswith("com.") or available(op, opset))}
-    return {op: weights[op] * (3.0 if op in NEW else 1.0) for op in sorted(weights)}
+def operators_of(opset: int) -> list[str]:
+    return sorted(op for op in MAKERS if op not in RARE and (op.startswith("com.") or since(op) <= opset))
 
 
-def draw_one(g: Draw, theme: str, weights: dict[str, float]) -> None:
+def draw_one(g: Draw, theme: str, operators: list[str]) -> None:
     if theme in PATTERNS and g.chance(0.3):
         PATTERNS[theme](g, theme)
     elif g.chance(0.08):
         name = g.choice(sorted(PATTERNS))
         PATTERNS[name](g, name)
     elif theme in FAMILIES and g.chance(0.6):
-        op = g.choice([op for op in sorted(FAMILIES[theme].MAKERS) if op in weights])
+        op = g.choice([op for op in sorted(FAMILIES[theme].MAKERS) if op in operators])
         MAKERS[op](g, op)
     else:
-        op = g.weighted(weights)
+        op = g.choice(operators)
         MAKERS[op](g, op)
 
 
@@ -101,18 +92,31 @@ def choose_outputs(g: Draw, graph: Graph) -> None:
         graph.declared[name] = list(made[name].shape) if known else [f"{name}_{i}" for i in range(made[name].rank)]
 
 
+def grow(g: Draw, featured: str | None) -> None:
+    """Adds nodes; one of the featured operator is among the first."""
+    theme, operators = g.weighted(THEMES), operators_of(g.graph.opset)
+    goal, tries = g.choice(SIZES), 0
+    while len(g.graph.steps) < goal and tries < 60:
+        tries += 1
+        try:
+            if featured and g.chance(0.5):
+                MAKERS[featured](g, featured)
+                featured = None
+            else:
+                draw_one(g, theme, operators)
+        except Refused as refusal:
+            g.refusals.append(str(refusal))
+
+
 def draw_graph(seed: int, number: int) -> tuple[Graph, Draw]:
+    """Every second graph features an operator, each in its turn, so that all of them are drawn."""
+    everything = operators_of(99)
+    everything = everything + [op for op in everything if since(op) >= 24] * 3  # few other graphs have these
+    featured = everything[number // 2 % len(everything)] if number % 2 else None
     for attempt in range(50):
-        g = Draw((seed, number, attempt))
-        theme, weights = g.weighted(THEMES), operator_weights(g.graph.opset)
-        goal, tries = g.choice([1, 2, 2, 3, 3, 4, 5, 6, 8, 12]), 0
-        while len(g.graph.steps) < goal and tries < 40:
-            tries += 1
-            try:
-                draw_one(g, theme, weights)
-            except Refused as refusal:
-                g.refusals.append(str(refusal))
-        if g.values() and g.graph.steps:
+        g = Draw((seed, number, attempt), since(featured) if featured else 0)
+        grow(g, featured)
+        if g.graph.steps:
             choose_outputs(g, g.graph)
             graph = g.graph.pruned()
             if graph.steps:

@@ -32,14 +32,29 @@ FUNCTIONS = set(
     """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Sigmoid
 Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
 )
+DIVISIONS = set(
+    "Div Reciprocal Sqrt QuantizeLinear com.microsoft.QuantizeLinear".split()
+)  # rounded to 2.5 units by shaders
 STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # integers that may be one step off
 # The peers compute these with constants of float32, in float64 too.
 COARSE = set(
     """Erf Gelu Swish HardSwish HannWindow HammingWindow BlackmanWindow MelWeightMatrix DFT STFT
-com.microsoft.Gelu""".split()
+Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
 )
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Freedom:
+    """What a way to run a graph may do beyond another order of sums and functions of its own."""
+
+    wider: float = 1.0  # times the tolerance: precisions that the user asked for
+    divides: bool = False  # divisions and roots are rounded as functions are, subnormals may be 0: shaders
+
+
+def freedom_of(flags: list[str]) -> Freedom:
+    return Freedom(50.0 if "--precision" in flags else 1.0, "wgsl" in flags)
 
 
 @dataclasses.dataclass
@@ -63,17 +78,11 @@ def unit(dtype) -> float:
     return float(np.finfo(dtype).eps)
 
 
-def coarsest(step: Step) -> float | None:
-    """The unit of the narrowest type that a step passes through."""
-    if (COARSE | FUNCTIONS) & set(step.ops):
-        return 2.0**-23
-    for node in step.nodes:
-        for attribute in node.attribute:
-            if attribute.name == "to" and attribute.i == 16:
-                return 2.0**-7
-            if attribute.name == "to" and attribute.i == 10:
-                return 2.0**-10
-    return None
+def coarsest(step: Step) -> float:
+    """The unit of the narrowest type that a step passes through, or that the peers compute it in."""
+    narrow = {16: 2.0**-7, 10: 2.0**-10}  # bfloat16, float16
+    passed = [narrow.get(a.i, 0.0) for node in step.nodes for a in node.attribute if a.name == "to"]
+    return max(passed + [2.0**-23 if (COARSE | FUNCTIONS) & set(step.ops) else 0.0])
 
 
 def shaken(array: np.ndarray, amount: float, rng) -> np.ndarray:
@@ -86,8 +95,8 @@ def shaken(array: np.ndarray, amount: float, rng) -> np.ndarray:
 def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     """The result of a function, off by some units in the last place, and by some subnormals."""
     coarse, own = coarsest(step), unit(array.dtype)
-    result = shaken(array, UNITS * max(coarse or 0, own) / own, rng)
-    spare = np.abs(array[np.isfinite(array)]).max(initial=0) * coarse if coarse and COARSE & set(step.ops) else 0.0
+    result = shaken(array, UNITS * max(coarse, own) / own, rng)
+    spare = np.abs(array[np.isfinite(array)]).max(initial=0) * coarse if COARSE & set(step.ops) else 0.0
     spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
     free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
     return np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
@@ -101,20 +110,23 @@ def one_off(array: np.ndarray, rng) -> np.ndarray:
     return np.clip(array.astype(int) + rng.integers(-1, 2, array.shape), limits.min, limits.max).astype(array.dtype)
 
 
-def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int) -> dict[str, np.ndarray]:
+def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
+    exact = EXACT - DIVISIONS if freedom.divides else EXACT
     arrays = {name: leaf.array for name, leaf in graph.leaves.items()}
     for step in graph.steps:
         ops = set(step.ops)
-        if ops <= EXACT:
+        if ops <= exact:
             arrays.update(peers[id(step)].run(arrays))
             continue
         read = {n: arrays[n] for n in step.reads}
-        if not ops <= EXACT | FUNCTIONS | STEPPED:
+        if not ops <= exact | DIVISIONS | FUNCTIONS | STEPPED:
             longest = max((a.size for a in read.values()), default=1)
             read = {n: shaken(a, 3 + 0.05 * min(longest, 2000), rng) for n, a in read.items()}
         for name, array in peers[id(step)].run(read).items():
-            stepped = ops & STEPPED or any("QLinear" in op or "QGemm" in op for op in ops)
+            stepped = ops & STEPPED or any(
+                "QLinear" in op or "QGemm" in op or "QuantizeLinear" in op for op in ops - exact
+            )
             if array.dtype.kind == "f":
                 array = moved(array, step, rng)
             arrays[name] = one_off(array, rng) if stepped else array
@@ -122,13 +134,17 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int) -> dict[str, np.n
 
 
 def tolerances(
-    graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], runs: int = RUNS, wider: float = 1
+    graph: Graph,
+    right: dict[str, np.ndarray],
+    peers: dict[int, Peer],
+    freedom: Freedom = Freedom(),
+    runs: int = RUNS,
 ) -> dict[str, np.ndarray]:
     """How far each element of each output may be off: infinite where noise makes NaN or Inf of it, or moves a shape."""
     found = {n: np.zeros(right[n].shape) for n in graph.outputs}
     for run in range(runs):
         try:
-            noisy = noisy_run(graph, peers, run)
+            noisy = noisy_run(graph, peers, run, freedom)
         except Refused:
             return {n: np.full(right[n].shape, np.inf) for n in graph.outputs}
         for name in graph.outputs:
@@ -143,7 +159,8 @@ def tolerances(
     for name, moved in found.items():
         finite = moved[np.isfinite(moved)]
         typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-        found[name] = wider * (6 * moved + np.where(moved > 0, typical, 0) + (typical * 0.5 if typical else 0))
+        spare = 1.2e-38 if freedom.divides and right[name].dtype == np.float32 else 0.0
+        found[name] = freedom.wider * (6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5) + spare
     return found
 
 
@@ -163,10 +180,12 @@ def differences(
         if a.dtype != b.dtype:
             found.append(Difference(name, f"is of type {a.dtype}, not {b.dtype}"))
         elif a.shape != b.shape:
-            if np.isfinite(tolerance).all():
+            if tolerance.size == 0 or np.isfinite(tolerance).any():
                 found.append(Difference(name, f"has the shape {list(a.shape)}, not {list(b.shape)}"))
         else:
             x, y = a.astype(np.float64), b.astype(np.float64)
+            if tolerance.shape != a.shape:  # both have another shape than what is right
+                tolerance = np.full(a.shape, tolerance.max(initial=0))
             same = (a == b) | (np.isnan(x) & np.isnan(y)) | (tolerance == np.inf)
             close = same | (np.abs(x - y) <= tolerance)
             if not close.all():

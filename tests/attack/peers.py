@@ -10,6 +10,7 @@ import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+import specification
 from graph import Graph, Refused, Step, make_model, tensor_type
 
 onnxruntime.set_default_logger_severity(4)
@@ -42,7 +43,7 @@ class Peer:
         outputs = [onnx.ValueInfoProto(name=n) for n in names]
         self.step, self.names = step, names
         self.model = make_model(helper.make_graph(step.nodes, "step", inputs, outputs), opset)
-        self.sessions = {"ONNX Runtime": self.runtime, "ONNX reference": lambda: ReferenceEvaluator(self.model)}
+        self.sessions = {"ONNX Runtime": self.runtime, "ONNX reference": self.reference}
         self.loaded: dict = {}
         self.name = "ONNX Runtime"
 
@@ -57,6 +58,11 @@ class Peer:
             return runtime_session(self.model)
         finally:
             self.model.opset_import[0].version = version
+
+    def reference(self):
+        if self.step.nodes[0].op_type in specification.OPERATORS:
+            return specification.Session(self.step.nodes[0])
+        return ReferenceEvaluator(self.model)
 
     def run(self, arrays: dict[str, np.ndarray], name: str | None = None) -> dict[str, np.ndarray]:
         """What ONNX Runtime gives, or ONNX's reference where it gives nothing; or what the named one does."""

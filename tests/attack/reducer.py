@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Callable
 
 import numpy as np
@@ -10,17 +11,19 @@ import numpy as np
 import peers
 from graph import Graph, Leaf, Refused
 
-BUDGET = 120  # attempts
+BUDGET_SECONDS = 40
 
 
 class Search:
     def __init__(self, graph: Graph, still: Callable[[Graph], bool]) -> None:
-        self.graph, self.still, self.left = graph, still, BUDGET
+        self.graph, self.still, self.end = graph, still, time.monotonic() + BUDGET_SECONDS
+
+    def late(self) -> bool:
+        return time.monotonic() > self.end
 
     def attempt(self, candidate: Graph) -> bool:
-        if self.left <= 0 or not candidate.steps:
+        if self.late() or not candidate.steps:
             return False
-        self.left -= 1
         candidate = candidate.pruned()
         if not candidate.steps or not self.still(candidate):
             return False
@@ -94,6 +97,6 @@ def reduce(graph: Graph, still: Callable[[Graph], bool]) -> Graph:
         before = (len(search.graph.steps), len(search.graph.leaves))
         for way in (one_output, earlier_output, cut, simpler_leaves, smaller_sizes):
             way(search)
-        if search.left <= 0 or before == (len(search.graph.steps), len(search.graph.leaves)):
+        if search.late() or before == (len(search.graph.steps), len(search.graph.leaves)):
             break
     return search.graph

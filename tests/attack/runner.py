@@ -21,7 +21,7 @@ EXIT_CLASS = {1: "refused", 2: "refused", 3: "internal", 4: "refused", 5: "limit
 
 @dataclasses.dataclass
 class Answer:
-    kind: str  # done, internal, refused, limit, hang, slow, signal
+    kind: str  # done, absent, internal, refused, limit, hang, slow, signal
     says: str = ""
     seconds: float = 0.0
     outputs: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
@@ -76,6 +76,8 @@ class Runner:
         seconds = time.monotonic() - started
         if done.returncode < 0:
             return Answer("signal", f"signal {-done.returncode}: {done.stderr.strip()[-200:]}", seconds)
+        if done.returncode == 5 and "is not installed" in done.stdout:
+            return Answer("absent", message(done), seconds)
         if done.returncode:
             return Answer(EXIT_CLASS.get(done.returncode, "signal"), message(done), seconds)
         if seconds > SLOW_SECONDS:
