@@ -310,6 +310,7 @@ class Chooser {
     Choice made = predicted(std::move(choice), factors, ArithmeticUnit::Matrix);
     const std::int64_t again = target_.estimate_ns(0, extra * (repeats - 1), main.body.dtype(), 0);
     made.predicted_ns += again;
+    made.one_core_ns += again;
     made.floor_ns += again;
     return made;
   }
@@ -626,16 +627,19 @@ class Chooser {
     if (options_.allow_reassociating && adds_floats(formula_.stages))
       choice.schedule.exactness = Exactness::Reassociating;
     choice.floor_ns = target_.estimate_ns(bytes, size(choice.flops), dtype, 1, unit);
-    choice.predicted_ns = choice.floor_ns;
+    choice.predicted_ns = choice.one_core_ns = choice.floor_ns;
     if (target_.kind == TargetKind::Cpu) {
       constexpr std::int64_t kOneByOne = 14;  // times as long as in lanes
       const bool stages = choice.schedule.name == "stages";
       const std::int64_t all_cores = target_.estimate_ns(0, size(choice.flops), dtype, 0, unit);
-      choice.predicted_ns = launched_ns(
-          target_, bytes, std::min(all_cores, kMostBytes / 64) * target_.cores * (stages ? kOneByOne : 1));
+      const std::int64_t compute =
+          std::min(all_cores, kMostBytes / 64) * target_.cores * (stages ? kOneByOne : 1);
+      choice.predicted_ns = launched_ns(target_, bytes, compute);
+      choice.one_core_ns = by_one_core_ns(target_, bytes, compute);
     }
     if (const auto compute = compute_ns(formula_, choice.schedule, target_, options_.nominal)) {
       choice.predicted_ns = launched_ns(target_, bytes, *compute);
+      choice.one_core_ns = by_one_core_ns(target_, bytes, *compute);
       choice.counted =
           choice.hero != Hero::Attention;  // what goes from product to product in registers is not seen
     }

@@ -7,6 +7,7 @@
 #include "schedule/function_parts.h"
 #include "schedule/lower_rows.h"
 #include "schedule/lower_stage.h"
+#include "schedule/pack_operand.h"
 #include "schedule/prepare.h"
 #include "schedule/softmax_stages.h"
 #include "schedule/split_finish.h"
@@ -56,6 +57,11 @@ std::int64_t sixteenths_of_rows(const Lowering& lowering, const Expr& factor) {
   return std::max(kInRows, kInRows * (steps + waits) * lanes / length);
 }
 
+bool is_packed(const Lowering& lowering, const Stage& stage, const Expr& factor) {
+  Formula formula = lowering.formula();
+  return pack_operand(formula, stage, factor, lowering.nominal(), Packed::Any).has_value();
+}
+
 // What a factor takes to compute, once for each of its elements.
 std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const Expr& factor) {
   std::int64_t effort = te::effort_of(factor);
@@ -69,11 +75,7 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
   if (effort == 0) return 0;
   if (!function_parts(factor).empty())
     effort = effort * 4 / 3;  // several functions that go together spill their constants
-  // Operands of unknown size are not packed (pack_operand.cpp): their places are computed for every product.
-  bool known = true;
-  for (VarId loop : te::variables_of(factor))
-    known = known && lowering.formula().variable(loop).extent.is_constant();
-  if (!known && computed) {
+  if (computed && !is_packed(lowering, stage, factor)) {  // its places are computed for every product
     __extension__ typedef __int128 Int128;
     Int128 products = 1;
     for (const auto* loops : {&stage.axes, &stage.reduction}) {
@@ -94,7 +96,19 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
   return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(lowering, factor);
 }
 
-// Products along lines of both factors, or of operands that are packed first: vectors are full.
+// Lanes of the vectors that a row of results takes, and how many of them have one.
+std::pair<std::int64_t, std::int64_t> lanes_of_results(const Lowering& lowering, const Stage& stage) {
+  for (VarId axis : stage.axes) {
+    const auto stride = lowering.stride(stage.target, stage.store, axis);
+    const Dim& extent = lowering.formula().variable(axis).extent;
+    if (!stride || !stride->is(1) || extent.is(1)) continue;
+    const std::int64_t length = std::max<std::int64_t>(1, lowering.size(extent));
+    return {std::max(length, lowering.vector_steps(extent) * lowering.lanes()), length};
+  }
+  return {1, 1};
+}
+
+// Products along lines of both factors, or of operands that are packed first.
 std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
   __extension__ typedef __int128 Int128;
   Int128 results = 1, terms = 1;
@@ -103,8 +117,9 @@ std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
   };
   for (VarId axis : stage.axes) results *= size(axis);
   for (VarId axis : stage.reduction) terms *= size(axis);
+  const auto [taken, filled] = lanes_of_results(lowering, stage);
   const Int128 total = results * terms * 625 / lowering.lanes() +
-                       results * (te::effort_of(stage.finish) + 4) * 250 / lowering.lanes();
+                       results * taken / filled * (te::effort_of(stage.finish) + 4) * 250 / lowering.lanes();
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
@@ -130,7 +145,48 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
   return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
 }
 
+std::int64_t cycles_by_stages(const Formula& formula, const Target& target, const SymbolBindings& nominal,
+                              bool keep_order) {
+  Lowering lowering(formula, target, nominal, "probe");
+  lowering.place_temporaries(kir::Scope::Workspace);
+  std::int64_t total = 0;
+  for (const Stage& stage : formula.stages) total = sum(total, cycles_of(lowering, stage, keep_order));
+  return total;
+}
+
+struct RowCycles {
+  std::int64_t by_stages = 0;
+  std::optional<std::int64_t> by_rows;
+  bool fill_vectors = true;  // the rows do
+};
+
+bool fills_vectors(const Lowering& lowering, const Formula& formula) {
+  return std::ranges::any_of(formula.stages, [&](const Stage& stage) {
+    std::int64_t length = 1;
+    for (VarId loop : stage.reduction) length *= lowering.size(formula.variable(loop).extent);
+    return length >= lowering.lanes();
+  });
+}
+
+RowCycles row_cycles(const Formula& formula, const Target& target, const SymbolBindings& nominal,
+                     bool keep_order) {
+  Lowering lowering(formula, target, nominal, "probe");
+  return {cycles_by_stages(formula, target, nominal, keep_order), cycles_of_row_items(lowering, keep_order),
+          fills_vectors(lowering, formula)};
+}
+
+// Stage by stage, what is between goes through memory and threads wait for one another, which cycles do not tell.
+bool stages_are_faster(const RowCycles& cycles) {
+  const std::int64_t clearly = cycles.fill_vectors ? 8 : 2;
+  return !cycles.by_rows || cycles.by_stages < *cycles.by_rows / clearly;
+}
+
 }  // namespace
+
+bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const Target& target,
+                         const SymbolBindings& nominal) {
+  return stages_are_faster(row_cycles(formula, target, nominal, schedule.exactness == Exactness::Exact));
+}
 
 std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                                        const SymbolBindings& nominal) {
@@ -149,22 +205,18 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
   }
-  Lowering lowering(merged, target, nominal, "probe");
-  std::optional<std::int64_t> total;
-  if (schedule.name == "row" && formula.stages.size() > 1) total = cycles_of_row_items(lowering, keep_order);
-  if (!total) {
-    lowering.place_temporaries(kir::Scope::Workspace);
-    total = 0;
-    for (const Stage& stage : merged.stages) total = sum(*total, cycles_of(lowering, stage, keep_order));
-  }
+  const bool rows = schedule.name == "row" && formula.stages.size() > 1;
+  const RowCycles cycles = rows ? row_cycles(merged, target, nominal, keep_order)
+                                : RowCycles{cycles_by_stages(merged, target, nominal, keep_order), {}, true};
+  const std::int64_t total = stages_are_faster(cycles) ? cycles.by_stages : *cycles.by_rows;
   // Two multiplications and additions of a vector each in a cycle.
   const std::int64_t cycles_per_us =
       std::max<std::int64_t>(1, target.peak(DType::F32, ArithmeticUnit::Vector) / (4 * lanes));
-  return *total / cycles_per_us;
+  return total / cycles_per_us;
 }
 
 namespace {
-constexpr std::int64_t kInline = 8000, kInlineLaunch = 150;
+constexpr std::int64_t kInline = 8000, kInlineLaunch = 150, kMostNs = INT64_MAX / 4;
 }  // namespace
 
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
@@ -172,12 +224,15 @@ std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
   return predicted_ns < kInline ? kInlineLaunch : target.launch_ns;
 }
 
+std::int64_t by_one_core_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
+  return kInlineLaunch + std::clamp(compute, std::min(target.traffic_ns(bytes), kMostNs), kMostNs);
+}
+
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
-  constexpr std::int64_t kMost = INT64_MAX / 4;
-  compute = std::clamp<std::int64_t>(compute, 0, kMost);
-  const std::int64_t traffic = std::min(target.traffic_ns(bytes), kMost), alone = std::max(traffic, compute);
-  if (alone < kInline) return kInlineLaunch + alone;
-  return target.launch_ns + std::max(traffic, compute / target.cores);
+  const std::int64_t alone = by_one_core_ns(target, bytes, compute);
+  if (alone - kInlineLaunch < kInline) return alone;
+  const std::int64_t shared = std::clamp<std::int64_t>(compute, 0, kMostNs) / target.cores;
+  return target.launch_ns + std::max(std::min(target.traffic_ns(bytes), kMostNs), shared);
 }
 
 }  // namespace xyntra

@@ -11,8 +11,13 @@ namespace xyntra {
 std::optional<std::int64_t> compute_ns(const te::Formula& formula, const Schedule& schedule,
                                        const Target& target, const SymbolBindings& nominal);
 
+// Whether stages of a row reduction are faster one after another than row by row: lanes may then run across rows.
+bool is_faster_by_stages(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                         const SymbolBindings& nominal);
+
 // A launch that moves so many bytes and computes for so long, by all cores, or by one where it is not worth sharing.
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
+std::int64_t by_one_core_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
 // What of it is the launch.
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns);
 

@@ -60,6 +60,33 @@ std::int64_t readings(const Formula& formula, const Stage& stage, const Expr& lo
   return product;
 }
 
+std::vector<Expr> variables(const std::vector<VarId>& loops) {
+  std::vector<Expr> made;
+  for (VarId loop : loops) made.push_back(Expr::variable(loop));
+  return made;
+}
+
+// An index of some dimensions where neighbours of them have become one; nothing where they have become anything else.
+std::optional<std::vector<Expr>> joined(const Formula& formula, const Shape& before, const Shape& now,
+                                        const std::vector<Expr>& index) {
+  std::vector<Expr> made;
+  std::size_t next = 0;
+  for (const Dim& size : now) {
+    Dim extent = 1;
+    Expr place = Expr::index(0);
+    do {
+      if (next == before.size()) return std::nullopt;
+      extent = extent * before[next];
+      place = place * Expr::size(before[next]) + index[next];
+      ++next;
+    } while (extent != size && next < before.size());
+    if (extent != size) return std::nullopt;
+    made.push_back(te::IndexAlgebra(formula).simplified(place));
+  }
+  if (next != before.size()) return std::nullopt;
+  return made;
+}
+
 // g for the s-th stage, which reads it afterwards; the axes that now lie side by side have become one.
 bool gather(Formula& formula, std::size_t s, const Expr& load, const std::vector<VarId>& walked) {
   const BufferId gathered(formula.buffers.size());
@@ -84,22 +111,15 @@ bool gather(Formula& formula, std::size_t s, const Expr& load, const std::vector
   const Expr instead = Expr::load(gathered, load.dtype(), std::move(place));
   te::Rewriter rewriter([&](const Expr& expr) { return te::same(expr, load) ? instead : Expr(); });
   rewriter(formula.stages[s]);
+  const Shape before = formula.buffer(load->buffer).shape;
   te::merge_axes(formula);
-  // Dimensions that became one are written as one.
-  std::size_t next = 0;
-  for (const Dim& merged : formula.buffer(gathered).shape) {
-    Dim extent = 1;
-    Expr index = Expr::index(0);
-    while (next < shape.size() && extent != merged) {
-      extent = extent * shape[next];
-      index = index * Expr::size(shape[next]) + Expr::variable(copy.axes[next]);
-      ++next;
-    }
-    if (extent != merged) return false;
-    copy.store.push_back(te::IndexAlgebra(formula).simplified(index));
-  }
+  auto read = joined(formula, before, formula.buffer(load->buffer).shape, te::index_of(*copy.body));
+  auto written = joined(formula, shape, formula.buffer(gathered).shape, variables(copy.axes));
+  if (!read || !written) return false;
+  copy.body = Expr::load(load->buffer, load.dtype(), std::move(*read));
+  copy.store = std::move(*written);
   formula.stages.insert(formula.stages.begin() + static_cast<std::ptrdiff_t>(s), std::move(copy));
-  return next == shape.size();
+  return true;
 }
 
 }  // namespace

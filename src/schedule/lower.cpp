@@ -4,6 +4,7 @@
 #include <set>
 
 #include "schedule/attention_parts.h"
+#include "schedule/cost.h"
 #include "schedule/gather_steps.h"
 #include "schedule/lower_attention.h"
 #include "schedule/lower_contraction.h"
@@ -523,8 +524,9 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     }
     if (entry.name == "stages") ready = pack_windows(ready, nominal);
     // Stages that share rows keep what follows a reduction in their row.
-    const bool shares_rows = entry.name == "row" && ready.stages.size() > 1;
-    if (entry.split_finish && !shares_rows) ready = split_finish(ready, schedule, target, nominal);
+    const bool several = entry.name == "row" && ready.stages.size() > 1;
+    const bool shares_rows = several && !is_faster_by_stages(ready, schedule, target, nominal);
+    if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
     Lowering lowering(ready, target, nominal, name);
     Stmt body = entry.name == "row" && !shares_rows ? lower_stages(lowering, schedule)
                                                     : entry.lower(lowering, schedule);

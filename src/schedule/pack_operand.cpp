@@ -40,10 +40,11 @@ class Packing {
     if (!computed && !(which == Packed::Strided && is_strided())) return std::nullopt;
     if (!reads_along_sum()) return std::nullopt;
     if (!find_walks(part_)) return std::nullopt;
+    const std::int64_t walked = places();
     split_overlapping();
     const bool windows =
         std::ranges::any_of(walks_, [this](const Walk& walk) { return rank_of(walk) == kMixed; });
-    if (((which == Packed::Windows || !computed) && !windows) || !is_worth_it()) return std::nullopt;
+    if (((which == Packed::Windows || !computed) && !windows) || !is_worth_it(walked)) return std::nullopt;
     std::ranges::stable_sort(walks_, {}, [this](const Walk& walk) { return rank_of(walk); });
     PackedOperand made;
     Shape shape;
@@ -116,12 +117,22 @@ class Packing {
     return std::ranges::any_of(stage_.reduction, [&](VarId loop) { return used.contains(loop); });
   }
 
-  bool is_worth_it() const {
+  std::int64_t places() const {
+    std::int64_t product = 1;
+    for (const Walk& walk : walks_) {
+      if (__builtin_mul_overflow(product, std::max<std::int64_t>(1, nominal(walk.extent, sizes_)), &product))
+        return INT64_MAX;
+    }
+    return product;
+  }
+
+  // `walked`: places before walks were split. What is repeated, x[i / 2], is as large as the result of its operation.
+  bool is_worth_it(std::int64_t walked) const {
     // Sums of sizes that are not known could not be shown to be in bounds.
-    if (!std::ranges::all_of(walks_, [](const Walk& walk) { return walk.extent.is_constant(); }))
+    if (!std::ranges::all_of(
+            walks_, [](const Walk& walk) { return walk.extent.is_constant() && walk.extent.constant() > 0; }))
       return false;
-    std::int64_t places = 1, reads = 1, largest = 0;
-    for (const Walk& walk : walks_) places *= std::max<std::int64_t>(1, nominal(walk.extent, sizes_));
+    std::int64_t reads = 1, largest = walked;
     for (const auto* loops : {&stage_.axes, &stage_.reduction}) {
       for (VarId loop : *loops) reads *= std::max<std::int64_t>(1, nominal(extent(loop), sizes_));
     }
@@ -129,7 +140,8 @@ class Packing {
       if (te::is_load(node))
         largest = std::max(largest, nominal(product(formula_.buffer(node.buffer).shape), sizes_));
     });
-    return reads >= places * kFewestReads && places <= std::max<std::int64_t>(largest, 1) * kMostTimes;
+    const std::int64_t made = places();
+    return made <= reads / kFewestReads && made / kMostTimes <= largest;
   }
 
   // ---- walks
