@@ -3,7 +3,7 @@ MODEL ?= $(firstword $(wildcard examples/models/*.onnx))
 SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
-BACKENDS ?= cpu,sim
+BACKENDS ?= cpu,sim,reference
 .PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
 
 help: ## list these targets

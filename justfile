@@ -51,7 +51,7 @@ hostile:
     @make --no-print-directory hostile
 
 # random graphs of every operator against ONNX Runtime and ONNX's reference
-attack cases="20000" seed="2" backends="cpu,sim":
+attack cases="20000" seed="2" backends="cpu,sim,reference":
     @make --no-print-directory attack CASES={{ cases }} SEED={{ seed }} BACKENDS={{ backends }}
 
 # CASES random graphs from SEED: fused and rewritten ones give what the reference gives

@@ -17,7 +17,7 @@ def full(v) -> bool:
 
 def matmul(g: Draw, op: str):
     a = g.pick("f", 1, 4, ok=full)
-    k, n = a.shape[-1], g.integer(1, 17)
+    k, n = a.shape[-1], g.width()
     shape = (k, n) if g.chance(0.6) or a.rank < 3 else (*g.broadcastable(a.shape[:-2]), k, n)
     b = g.like(a, shape) if g.chance(0.9) else g.like(a, (k,))
     if g.chance(0.15) and a.rank >= 2:
@@ -27,7 +27,7 @@ def matmul(g: Draw, op: str):
 
 def gemm(g: Draw, op: str):
     a = g.ranked(2, ok=full)
-    trans_a, trans_b, n = g.choice([None, 0, 1]), g.choice([None, 0, 1]), g.integer(1, 17)
+    trans_a, trans_b, n = g.choice([None, 0, 1]), g.choice([None, 0, 1]), g.width()
     m, k = a.shape[::-1] if trans_a else a.shape
     c = g.like(a, g.broadcastable((m, n))) if g.chance(0.7) else None
     return g.emit(
@@ -98,7 +98,7 @@ def image(g: Draw, dtypes="f", ok=full, dtype=None):
     if large and g.chance(0.75):
         return large[-1] if g.chance(0.6) else g.choice(large)
     sizes = [g.choice([5, 6, 7, 8, 9, 13, 16]) if rank < 5 else g.integer(2, 5) for _ in range(rank - 2)]
-    shape = (g.choice([1, 1, 2, 3]), g.choice([1, 2, 3, 4, 8, 16, 17]), *sizes)
+    shape = (g.choice([1, 1, 2, 3]), g.choice([1, 2, 3, g.width()]), *sizes)
     dtype = dtype or g.weighted({"float32": 9, "float16": 1, "float64": 1})
     value = g.fresh(shape, dtype, constant=False)
     if not ok(value):
@@ -117,7 +117,7 @@ def conv(g: Draw, op: str):
     kernel = [min(g.choice([1, 2, 3, 3, 5]), s + 2) for s in x.shape[2:]]
     attributes = window(g, x.shape[2:], kernel)
     group = groups(g, c)
-    out = group * g.choice([1, 1, 2, 3, 4] if group > 1 else [1, 3, 4, 8, 16, 17])
+    out = group * g.choice([1, 1, 2, 3, 4] if group > 1 else [g.width()])
     weights = g.weights((out, c // group, *kernel), x.dtype)
     bias = g.fresh((out,), x.dtype) if g.chance(0.5) else None
     return g.emit(
@@ -178,7 +178,8 @@ def resize(g: Draw, op: str):
         attributes["nearest_mode"] = g.choice([None, "floor", "ceil", "round_prefer_ceil"])
     if mode == "cubic":
         attributes |= {"cubic_coeff_a": g.choice([None, -0.5]), "exclude_outside": g.choice([None, 1])}
-    if g.graph.opset >= 18 and mode != "nearest" and g.chance(0.2):
+    plain = attributes["coordinate_transformation_mode"] in (None, "half_pixel")
+    if g.graph.opset >= 18 and mode != "nearest" and plain and g.chance(0.3):
         attributes["antialias"] = 1
     if g.chance(0.5) and attributes["coordinate_transformation_mode"] != "align_corners":
         scales = [1.0, 1.0] + [g.choice([0.5, 2.0, 1.5, 3.0, 0.6]) for _ in x.shape[2:]]
@@ -198,7 +199,7 @@ def attention_by_hand(g: Draw, op: str):
     """Heads split by Reshape and Transpose, scores, an optional mask, softmax, values, heads joined."""
     batch, length, heads, width = (
         g.integer(1, 2),
-        g.choice([1, 3, 4, 7, 16]),
+        g.choice([1, 3, 4, 7, g.width()]),
         g.choice([1, 2, 3, 4]),
         g.choice([1, 2, 4, 8]),
     )
@@ -237,6 +238,28 @@ def attention_by_hand(g: Draw, op: str):
     return g.emit("Reshape", [y, g.integers([batch, length, heads * width])])
 
 
+def shared_heads(g: Draw, op: str):
+    """Attention whose keys and values are shared by groups of heads, expanded as exporters write it."""
+    batch, length, groups_, each, width = g.integer(1, 2), g.choice([1, 3, 5, 16]), g.integer(1, 3), g.integer(1, 3), 4
+    q = g.leaf(g.rng.uniform(-2, 2, (batch, groups_ * each, length, width)).astype(np.float32), False)
+
+    def expanded():
+        x = g.leaf(g.rng.uniform(-2, 2, (batch, groups_, length, width)).astype(np.float32), False)
+        g.pool.append(x)
+        [x] = g.emit("Unsqueeze", [x, g.leaf(np.array([2]), True)], keep=False)
+        [x] = g.emit("Expand", [x, g.integers([batch, groups_, each, length, width])], keep=False)
+        return g.emit("Reshape", [x, g.integers([batch, groups_ * each, length, width])], keep=False)[0]
+
+    [k] = g.emit("Transpose", [expanded()], {"perm": [0, 1, 3, 2]}, keep=False)
+    [scores] = g.emit("MatMul", [q, k], keep=False)
+    [scores] = g.emit("Mul", [scores, g.leaf(np.float32(0.5))], keep=False)
+    if g.chance(0.5):
+        mask = np.where(np.tri(length, dtype=bool), 0, -np.inf).astype(np.float32)
+        [scores] = g.emit("Add", [scores, g.leaf(mask)], keep=False)
+    [weights] = g.emit("Softmax", [scores], {"axis": -1}, keep=False)
+    return g.emit("MatMul", [weights, expanded()])
+
+
 def conv_block(g: Draw, op: str):
     """Convolution, normalisation, activation, and a residual where shapes allow."""
     for _ in range(g.integer(1, 3)):
@@ -273,4 +296,4 @@ MAKERS = {
     "Resize": resize,
     "Det": det,
 }
-PATTERNS = {"attention": attention_by_hand, "conv block": conv_block}
+PATTERNS = {"attention": attention_by_hand, "shared heads": shared_heads, "conv block": conv_block}

@@ -188,7 +188,7 @@ def scatter_nd(g: Draw, op: str):
 
 
 def one_hot(g: Draw, op: str):
-    a, depth = g.fresh(g.shape(0, 3), "int64", low=-4, high=4), 4
+    a, depth = g.fresh(g.shape(1, 3), "int64", low=-4, high=3), 4
     values = g.fresh((2,), g.choice(["float32", "int64", "int32"]))
     return g.emit(op, [a, g.leaf(np.asarray(depth)), values], {"axis": g.axis(a.rank + 1)})
 

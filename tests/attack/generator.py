@@ -40,6 +40,7 @@ THEMES = {
     "quantized": 1,
     "control": 1.5,
     "attention": 1,
+    "shared heads": 0.5,
     "conv block": 2,
     "chain": 1,
     "idiom": 1,

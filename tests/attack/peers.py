@@ -79,6 +79,27 @@ class Peer:
         return {n: np.asarray(r) for n, r in zip(self.names, results)}
 
 
+def doubted(step: Step, opset: int, arrays: dict[str, np.ndarray], results: dict[str, np.ndarray]) -> bool:
+    """Whether ONNX Runtime, which has no kernel for a step's type, gives something else for it in float32."""
+    given = {n: arrays[n].astype(np.float32) if arrays[n].dtype.kind == "f" else arrays[n] for n in step.reads}
+    if all(given[n] is arrays[n] for n in step.reads):
+        return False
+    try:
+        others = Peer(step, opset, given).run(given, "ONNX Runtime")
+    except Refused:
+        return False
+    for name, result in results.items():
+        if others[name].shape != result.shape:
+            return True
+        if result.dtype.kind == "f":
+            size = np.abs(result[np.isfinite(result)]).max(initial=0).astype(np.float64)
+            if not np.allclose(
+                others[name].astype(np.float64), result.astype(np.float64), 0.05, 0.05 * size, equal_nan=True
+            ):
+                return True
+    return False
+
+
 def evaluate(graph: Graph, peers: dict[int, Peer] | None = None) -> dict[str, np.ndarray]:
     """Every value of a graph, step by step."""
     arrays = {name: leaf.array for name, leaf in graph.leaves.items()}
