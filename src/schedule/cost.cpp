@@ -140,7 +140,10 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
       total = sum(total, packing_cycles(lowering, stage, factor));
     if (const auto roles = contraction_roles(lowering, stage))
       return sum(total, contraction_cycles(lowering, stage, *roles));
-    if (total > 0 || runs_along_sum(lowering, stage)) return sum(total, product_cycles(lowering, stage));
+    const bool packed = total > 0 && std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
+                          return te::effort_of(factor) == 0 || is_packed(lowering, stage, factor);
+                        });
+    if (packed || runs_along_sum(lowering, stage)) return sum(total, product_cycles(lowering, stage));
   }
   return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
 }
