@@ -105,7 +105,7 @@ class Checker:
         about = {difference.output: allowed[difference.output] for difference in found}
         if own.kind == "done" and judge.differences(answer.outputs, own.outputs, about):
             return Seen("wrong", "wrong", f"{found[0]} (our reference gives something else)")
-        opinion, asked = peers.second_opinion(graph, steps)
+        opinion, asked = peers.second_opinion(graph, steps, right)
         if not judge.differences(answer.outputs, opinion, allowed):
             return Seen("passed", "", "")
         quarrel = judge.disagreement(graph, right, steps, asked)
@@ -131,7 +131,7 @@ class Checker:
         """A smaller graph with the same kind of failure, of steps that no fewer peers run."""
         steps: dict = {}
         right = peers.evaluate(graph, steps)
-        run_by_both = {id(step) for step in peers.second_opinion(graph, steps)[1]} if right else set()
+        run_by_both = {id(step) for step in peers.second_opinion(graph, steps, right)[1]} if right else set()
         best = seen
 
         def still(candidate: Graph) -> bool:
@@ -139,7 +139,7 @@ class Checker:
             steps: dict = {}
             try:
                 right = peers.evaluate(candidate, steps)
-                asked = {id(step) for step in peers.second_opinion(candidate, steps)[1]}
+                asked = {id(step) for step in peers.second_opinion(candidate, steps, right)[1]}
                 kept = {id(step) for step in candidate.steps}
                 if run_by_both & kept - asked or invalid(candidate.model(right)):
                     return False

@@ -160,12 +160,11 @@ def gather_nd(g: Draw, op: str):
     return g.emit(op, [a, g.leaf(tuples(g, a.shape, batch, False))], {"batch_dims": batch})
 
 
-def reduction(g: Draw):
-    return g.choice(
-        [None]
-        + (["none", "add", "mul"] if g.graph.opset >= 16 else [])
-        + (["max", "min"] if g.graph.opset >= 18 else [])
-    )
+def reduction(g: Draw, *values):
+    """How updates combine with what is there; the smallest of NaN and a number is not defined."""
+    sums = ["none", "add", "mul"] if g.graph.opset >= 16 else []
+    extremes = ["max", "min"] if g.graph.opset >= 18 and all(v.finite for v in values) else []
+    return g.choice([None, *sums, *extremes])
 
 
 def scatter_elements(g: Draw, op: str):
@@ -174,17 +173,15 @@ def scatter_elements(g: Draw, op: str):
     shape = [g.integer(1, s) for s in a.shape]
     places = np.argsort(g.rng.random([*shape[: axis % a.rank], a.shape[axis], *shape[axis % a.rank + 1 :]]), axis=axis)
     places = np.take(places, range(shape[axis]), axis=axis).astype(g.choice(["int32", "int64"]))
-    return g.emit(op, [a, g.leaf(places), g.like(a, shape)], {"axis": axis, "reduction": reduction(g)})
+    updates = g.like(a, shape)
+    return g.emit(op, [a, g.leaf(places), updates], {"axis": axis, "reduction": reduction(g, a, updates)})
 
 
 def scatter_nd(g: Draw, op: str):
     a = g.pick("fi", 1, ok=lambda v: v.array.size)
     places = tuples(g, a.shape, 0, True)
-    return g.emit(
-        op,
-        [a, g.leaf(places), g.like(a, [*places.shape[:-1], *a.shape[places.shape[-1] :]])],
-        {"reduction": reduction(g)},
-    )
+    updates = g.like(a, [*places.shape[:-1], *a.shape[places.shape[-1] :]])
+    return g.emit(op, [a, g.leaf(places), updates], {"reduction": reduction(g, a, updates)})
 
 
 def one_hot(g: Draw, op: str):

@@ -39,8 +39,8 @@ STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # inte
 # The peers compute these with constants of float32, in float64 too.
 COARSE = set(
     """Erf Gelu Swish HardSwish HannWindow HammingWindow BlackmanWindow MelWeightMatrix DFT STFT
-GroupNormalization LayerNormalization RMSNormalization InstanceNormalization Resize GridSample AffineGrid RoiAlign
-com.microsoft.Gelu""".split()
+LRN GroupNormalization LayerNormalization RMSNormalization InstanceNormalization Resize GridSample AffineGrid
+RoiAlign com.microsoft.Gelu""".split()
 )
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
