@@ -19,6 +19,18 @@ from runner import Answer, Runner
 
 # Of slow backends one graph in so many is run.
 SAMPLE = {"wgsl": 20, "sim": 4, "reference": 4}
+# Odd modes, by the last digits of a case's number.
+ODD = {
+    "cpu": {
+        3: ["--no-assume"],
+        7: ["--precision", "bf16x3"],
+        8: ["--precision", "winograd"],
+        11: ["--no-fuse"],
+        13: ["--no-rewrite"],
+        15: ["--no-layout"],
+    },
+    "sim": {4: ["--target", "webgpu"], 8: ["--target", "webgpu_software"], 12: ["--target", "webgpu"]},
+}
 REDUCED_EACH = 2  # cases of one message that are reduced
 
 
@@ -47,7 +59,7 @@ class Checker:
         self.runner = Runner(command, scratch)
 
     def ways(self, number: int) -> list[list[str]]:
-        """Flags of the runs of a case: threads, precisions and backends take their share by its number."""
+        """Flags of the runs of a case: threads, precisions, odd modes and backends take their share by its number."""
         found = []
         for backend in self.backends:
             if len(self.backends) > 1 and number % SAMPLE.get(backend, 1):
@@ -55,11 +67,7 @@ class Checker:
             flags = ["--backend", backend]
             if backend == "cpu":
                 flags += ["--threads", str((1, 2, 4)[number % 3])]
-                if number % 10 == 7:
-                    found.append([*flags, "--precision", "bf16x3"])
-                if number % 10 == 8:
-                    found.append([*flags, "--precision", "winograd"])
-            found.append(flags)
+            found += [[*flags, *ODD[backend].get(number % 20, [])]] if backend in ODD else [flags]
         return found
 
     def check(self, seed: int, number: int, graph: Graph, draw: Draw) -> Verdict:

@@ -22,14 +22,14 @@ Dropout Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Global
 Hardmax Identity If IsInf IsNaN LeakyRelu Less LessOrEqual Loop Max MaxPool MaxUnpool Min Mod Mul Neg
 NonMaxSuppression NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or PRelu Pad QuantizeLinear
 Range Reciprocal ReduceMax ReduceMin Relu Reshape ReverseSequence Round Scan ScatterElements ScatterND
-SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink
+SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape
 Sign Size Slice SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub TensorScatter ThresholdedRelu Tile TopK
 Transpose Trilu Unique Unsqueeze Where Xor ConvInteger MatMulInteger MaxRoiPool com.microsoft.ExpandDims
 com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.DequantizeLinear
 com.microsoft.QuantizeLinear TfIdfVectorizer""".split()
 )
 FUNCTIONS = set(
-    """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Sigmoid
+    """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Shrink Sigmoid
 Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
 )
 DIVISIONS = set(
