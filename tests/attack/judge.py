@@ -29,8 +29,8 @@ com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.De
 com.microsoft.QuantizeLinear TfIdfVectorizer""".split()
 )
 FUNCTIONS = set(
-    """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Shrink Sigmoid
-Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
+    """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Shrink
+Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
 )
 DIVISIONS = set(
     "Div Reciprocal Sqrt QuantizeLinear com.microsoft.QuantizeLinear".split()
