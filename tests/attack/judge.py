@@ -36,11 +36,11 @@ DIVISIONS = set(
     "Div Reciprocal Sqrt QuantizeLinear com.microsoft.QuantizeLinear".split()
 )  # rounded to 2.5 units by shaders
 STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # integers that may be one step off
-# The peers compute these with constants of float32, in float64 too.
+# The peers compute these with constants of float32, in float64 too, or with an error that is absolute.
 COARSE = set(
-    """Erf Gelu Swish HardSwish HannWindow HammingWindow BlackmanWindow MelWeightMatrix DFT STFT
-LRN GroupNormalization LayerNormalization RMSNormalization InstanceNormalization Resize GridSample AffineGrid
-RoiAlign com.microsoft.Gelu""".split()
+    """Erf Gelu Sigmoid Swish HardSwish com.microsoft.BiasSplitGelu HannWindow HammingWindow BlackmanWindow
+MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization InstanceNormalization Resize
+GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
 )
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
