@@ -312,21 +312,22 @@ bool GroupDrafts::depends(Index reader, Index on) const {
   return false;
 }
 
-// Costs that are told from what loops do are right give or take a part: a fusion has to save some of what the smaller one takes, by
-// all cores and by one. Floors of two launches and of one can be compared as they are.
+// Costs that are told from what loops do are right give or take a part: a fusion has to save some of what the smaller one takes, and
+// nothing may be lost by one core, which saves no launch. Floors of two launches and of one can be compared as they are.
 std::optional<std::string> GroupDrafts::slower_together(const Choice& a, const Choice& b,
                                                         const Choice& together, bool alone) const {
   constexpr std::int64_t kLeastSaved = 4;  // a quarter
   const bool counted = a.counted && b.counted && together.counted;
-  auto slower = [&](std::int64_t Choice::* ns, std::string_view by) -> std::optional<std::string> {
+  auto slower = [&](std::int64_t Choice::* ns, bool has_to_save,
+                    std::string_view by) -> std::optional<std::string> {
     const std::int64_t apart = a.*ns + b.*ns, time = together.*ns;
-    const std::int64_t due = counted && !alone ? std::min(a.*ns, b.*ns) / kLeastSaved : 0;
+    const std::int64_t due = has_to_save ? std::min(a.*ns, b.*ns) / kLeastSaved : 0;
     if (time <= apart - due) return std::nullopt;
     return "together they would take " + in_units(time) + ", apart " + in_units(apart) + std::string(by);
   };
-  if (!counted) return slower(&Choice::floor_ns, "");
-  if (auto found = slower(&Choice::predicted_ns, "")) return found;
-  return slower(&Choice::one_core_ns, ", by one core");
+  if (!counted) return slower(&Choice::floor_ns, false, "");
+  if (auto found = slower(&Choice::predicted_ns, !alone, "")) return found;
+  return slower(&Choice::one_core_ns, false, ", by one core");
 }
 
 tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer, Index reader) {

@@ -184,9 +184,12 @@ class RowLowering {
   }
   VarId innermost(std::size_t s) const { return alignment_.axis_of(s, rows_.back()); }
 
-  // Elements that the next stage adds up are made where they are added.
+  // Elements that the next stage adds up are made where they are added; those of a long function by themselves, several vectors of
+  // them in step.
   std::optional<Alongside> alongside(std::size_t s) const {
+    constexpr std::int64_t kLong = 100;
     if (keep_order_ || s + 1 >= part_.stages.size()) return std::nullopt;
+    if (te::effort_of(part_.stages[s].body) >= kLong) return std::nullopt;
     return made_alongside(part_, part_.stages[s], part_.stages[s + 1]);
   }
   bool is_made_with_next(std::size_t s) const { return alongside(s).has_value(); }
