@@ -22,6 +22,8 @@ def matmul(g: Draw, op: str):
     b = g.like(a, shape) if g.chance(0.9) else g.like(a, (k,))
     if g.chance(0.15) and a.rank >= 2:
         [b] = g.emit("Transpose", [a], {"perm": [*range(a.rank - 2), a.rank - 1, a.rank - 2]})
+    if not bounded(b, 1e15):
+        raise Refused("a product may overflow, which a fused multiply-add does not")
     return g.emit(op, [a, b])
 
 

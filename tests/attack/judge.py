@@ -38,9 +38,9 @@ DIVISIONS = set(
 STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # integers that may be one step off
 # The peers compute these with constants of float32, in float64 too, or with an error that is absolute.
 COARSE = set(
-    """Erf Gelu Sigmoid Swish HardSwish com.microsoft.BiasSplitGelu HannWindow HammingWindow BlackmanWindow
-MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization InstanceNormalization Resize
-GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
+    """Celu Elu Erf Gelu Selu Sigmoid Swish HardSwish com.microsoft.BiasSplitGelu HannWindow HammingWindow
+BlackmanWindow MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization
+InstanceNormalization Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
 )
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
@@ -97,7 +97,7 @@ def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     """The result of a function, off by some units in the last place, and by some subnormals."""
     coarse, own = coarsest(step), unit(array.dtype)
     result = shaken(array, UNITS * max(coarse, own) / own, rng)
-    spare = np.abs(array[np.isfinite(array)]).max(initial=0) * coarse if COARSE & set(step.ops) else 0.0
+    spare = np.abs(array[np.isfinite(array)]).max(initial=1) * coarse if COARSE & set(step.ops) else 0.0
     spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
     free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
     return np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
