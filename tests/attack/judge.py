@@ -111,6 +111,15 @@ def one_off(array: np.ndarray, rng) -> np.ndarray:
     return np.clip(array.astype(int) + rng.integers(-1, 2, array.shape), limits.min, limits.max).astype(array.dtype)
 
 
+def overflowed(array: np.ndarray) -> np.ndarray:
+    """Infinite where a product or a partial sum may overflow: whether it does depends on the order and on fused
+    multiply-add."""
+    if array.dtype.kind != "f":
+        return array
+    huge = np.isfinite(array) & (np.abs(array) > {2: 200.0, 4: 1e18, 8: 1e150}[array.dtype.itemsize])
+    return np.where(huge, np.copysign(np.inf, array), array).astype(array.dtype)
+
+
 def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     exact = EXACT - DIVISIONS if freedom.divides else EXACT
@@ -124,6 +133,8 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
         if not ops <= exact | DIVISIONS | FUNCTIONS | STEPPED:
             longest = max((a.size for a in read.values()), default=1)
             read = {n: shaken(a, 3 + 0.05 * min(longest, 2000), rng) for n, a in read.items()}
+            if seed % 2:
+                read = {n: overflowed(a) for n, a in read.items()}
         for name, array in peers[id(step)].run(read).items():
             stepped = ops & STEPPED or any(
                 "QLinear" in op or "QGemm" in op or "QuantizeLinear" in op for op in ops - exact
