@@ -76,7 +76,7 @@ hostile: ## CASES models that are wrong on purpose, from SEED
 
 attack: ## CASES random graphs of every operator from SEED against ONNX Runtime and ONNX's reference, on BACKENDS
 	@scripts/setup build conformance peers
-	@scripts/build release xyntra
+	@scripts/build release xyntra xyntra_link_command
 	@build/venv/bin/python tests/attack/attack --cases $(CASES) --seed $(SEED) --backends '$(BACKENDS)' --table
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
