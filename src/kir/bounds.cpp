@@ -130,11 +130,8 @@ std::vector<LinearIndex> BoundsProver::sums_of(const Expr& comparison, bool hold
 
 bool BoundsProver::holds(const Expr& comparison, bool wanted) {
   std::vector<LinearIndex> sums = sums_of(comparison, wanted);
-  for (const LinearIndex& sum : sums) {
-    steps_left_ = kSteps;
-    if (!prove(sum, kDepth)) return false;
-  }
-  return !sums.empty();
+  return !sums.empty() &&
+         std::ranges::all_of(sums, [this](const LinearIndex& sum) { return shown(sum); });
 }
 
 void BoundsProver::assume(const Expr& condition, bool holds) {
@@ -166,19 +163,27 @@ bool BoundsProver::unreachable() const {
   });
 }
 
-bool BoundsProver::never_negative(const Expr& number) {
-  if (unreachable()) return true;
-  steps_left_ = kSteps;
-  return prove(linear(number), kDepth);
+// A fact, or more than one: whatever the signs of its coefficients are.
+bool BoundsProver::is_known(const Goal& goal) {
+  return std::ranges::any_of(facts_, [&](const Fact& fact) {
+    if (!fact.holds || fact.sum.terms.size() != goal.terms.size()) return false;
+    const LinearIndex more = plus(goal, fact.sum, -1);
+    return more.terms.empty() && more.constant.is_constant() && more.constant.constant() >= 0;
+  });
 }
+
+bool BoundsProver::shown(const Goal& goal) {
+  if (is_known(goal)) return true;
+  steps_left_ = kSteps;
+  return prove(goal, kDepth);
+}
+
+bool BoundsProver::never_negative(const Expr& number) { return unreachable() || shown(linear(number)); }
 
 bool BoundsProver::within(const Expr& index, const Dim& extent) {
   if (unreachable()) return true;
-  LinearIndex sum = linear(index);
-  steps_left_ = kSteps;
-  if (!prove(sum, kDepth)) return false;
-  steps_left_ = kSteps;
-  return prove(plus(number(extent - 1), sum, -1), kDepth);
+  const LinearIndex sum = linear(index);
+  return shown(sum) && shown(plus(number(extent - 1), sum, -1));
 }
 
 // What facts say of one symbol by itself: n - 3 >= 0.
@@ -199,7 +204,9 @@ SymbolRanges BoundsProver::ranges_of_symbols() const {
 }
 
 // Facts about sizes alone hold beside the symbols' own ranges.
-bool BoundsProver::prove_size(const Dim& size, int depth) const {
+bool BoundsProver::prove_size(const Dim& size, int depth) {
+  constexpr int kStepsEach = 8;  // sizes take longer than sums of loops
+  if ((steps_left_ -= kStepsEach) < 0) return false;
   if (size.never_negative(depth == 0 ? ranges_of_symbols() : SymbolRanges())) return true;
   constexpr int kDeepest = 2;
   if (depth == kDeepest || size.is_constant()) return false;

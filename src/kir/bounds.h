@@ -49,9 +49,11 @@ class BoundsProver {
   void add_fact(te::LinearIndex sum);
   std::vector<te::LinearIndex> sums_of(const te::Expr& comparison, bool holds);
   bool unreachable() const;
+  bool is_known(const Goal& goal);
+  bool shown(const Goal& goal);
   bool prove(const Goal& goal, int depth);
   SymbolRanges ranges_of_symbols() const;
-  bool prove_size(const Dim& size, int depth) const;
+  bool prove_size(const Dim& size, int depth);
   bool eliminate(const Goal& goal, std::size_t term, int depth);
   bool by_facts(const Goal& goal, std::size_t term, int depth);
   bool by_structure(const Goal& goal, std::size_t term, int depth);

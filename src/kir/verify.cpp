@@ -9,6 +9,7 @@
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
 #include "kir/kernel.h"
+#include "kir/passes.h"
 #include "kir/text_words.h"
 
 namespace xyntra::kir {
@@ -18,9 +19,17 @@ using te::ExprNode;
 using te::ExprOp;
 using Kind = StmtNode::Kind;
 
+// Accesses that are not shown to be in bounds.
+struct Unproved {
+  std::unordered_set<const ExprNode*> loads;
+  std::unordered_set<const StmtNode*> stores;
+};
+
 class Verifier {
  public:
-  explicit Verifier(const Kernel& kernel) : kernel_(kernel), prover_(kernel.variables) {}
+  // Where `unproved` is given, loads and stores that may be out of bounds are noted there, and are no failure.
+  explicit Verifier(const Kernel& kernel, Unproved* unproved = nullptr)
+      : kernel_(kernel), prover_(kernel.variables), unproved_(unproved) {}
 
   Status run() {
     if (!is_plain_identifier(kernel_.name)) return fail("its name is not an identifier");
@@ -220,7 +229,12 @@ class Verifier {
     }
     XYNTRA_CHECK_OK(stream_ok(node));
     XYNTRA_CHECK_OK(expr_ok(node.value));
-    XYNTRA_CHECK_OK(index_ok(what, node.buffer, node.index));
+    Status in_bounds = index_ok(what, node.buffer, node.index);
+    if (!in_bounds && unproved_ != nullptr) {
+      unproved_->stores.insert(&node);
+    } else {
+      XYNTRA_CHECK_OK(in_bounds);
+    }
     prover_.forget(node.buffer);
     return {};
   }
@@ -548,13 +562,19 @@ class Verifier {
     std::span<const Expr> index = std::span(node.operands).subspan(guarded ? 1 : 0);
     XYNTRA_CHECK_OK(rank_ok(what, node.buffer, index));
     for (std::size_t d = 0; d < index.size() && !guarded; ++d) {
-      XYNTRA_CHECK_OK(within_ok(what, node.buffer, d, index[d]));
+      Status in_bounds = within_ok(what, node.buffer, d, index[d]);
+      if (!in_bounds && unproved_ != nullptr) {
+        unproved_->loads.insert(&node);
+        return {};
+      }
+      XYNTRA_CHECK_OK(in_bounds);
     }
     return {};
   }
 
   const Kernel& kernel_;
   BoundsProver prover_;
+  Unproved* unproved_ = nullptr;
   std::set<VarId> scope_, threads_;
   std::set<BufferId> opaque_;
   bool in_vector_ = false, goes_on_ = false;  // goes_on_: after a check that failed
@@ -562,8 +582,57 @@ class Verifier {
   std::vector<Frame> frames_;
 };
 
+class Guarding {
+ public:
+  Guarding(const Kernel& kernel, const Unproved& unproved) : kernel_(kernel), unproved_(unproved) {}
+
+  Stmt statement(const Stmt& from) {
+    Stmt made = with_parts(
+        from, [this](const Expr& expr) { return expression(expr); },
+        [this](const Stmt& inner) { return statement(inner); });
+    if (unproved_.stores.count(from.address()) == 0) return made;
+    return Stmt::branch(inside(made->buffer, made->index), made);
+  }
+
+ private:
+  Expr expression(const Expr& from) {
+    const auto known = done_.find(from.address());
+    if (known != done_.end()) return known->second;
+    Expr made = from;
+    if (!from->operands.empty()) {
+      std::vector<Expr> operands;
+      for (const Expr& operand : from->operands) operands.push_back(expression(operand));
+      made = te::with_operands(from, std::move(operands));
+    }
+    if (unproved_.loads.count(from.address()) != 0)
+      made = te::select(inside(made->buffer, made->operands), made, Expr::number(made.dtype(), 0));
+    return done_[from.address()] = made;
+  }
+
+  Expr inside(BufferId buffer, std::span<const Expr> index) const {
+    Expr all;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const Expr one = (index[d] >= 0) & (index[d] < Expr::size(kernel_.buffer(buffer).shape[d]));
+      all = all.defined() ? all & one : one;
+    }
+    return all;
+  }
+
+  const Kernel& kernel_;
+  const Unproved& unproved_;
+  std::unordered_map<const ExprNode*, Expr> done_;
+};
+
 }  // namespace
 
 Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+
+Kernel guard(const Kernel& kernel) {
+  Unproved unproved;
+  if (!Verifier(kernel, &unproved).run()) return kernel;
+  Kernel made = kernel;
+  made.body = Guarding(kernel, unproved).statement(kernel.body);
+  return made;
+}
 
 }  // namespace xyntra::kir

@@ -1,8 +1,10 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
+#include "kir/passes.h"
 #include "schedule/attention_parts.h"
 #include "schedule/cost.h"
 #include "schedule/gather_steps.h"
@@ -466,11 +468,10 @@ Result<kir::Kernel> lower_by_parts(const te::Formula& formula, const Schedule& s
   return kernel;
 }
 
-}  // namespace
-
-Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, const std::string& name, std::int64_t subgroup_lanes,
-                          std::vector<RefusedForm>* refused) {
+Result<kir::Kernel> lower_as_planned(const te::Formula& formula, const Schedule& schedule,
+                                     const Target& target, const SymbolBindings& nominal,
+                                     const std::string& name, std::int64_t subgroup_lanes,
+                                     std::vector<RefusedForm>* refused) {
   auto refuse = [&](std::string_view form, const std::string& reason) {
     if (refused != nullptr) refused->push_back({name, std::string(form), reason});
   };
@@ -551,6 +552,38 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     return kernel;
   }
   return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+}
+
+// Stage by stage in the model's own loops; what cannot be shown to be in bounds is asked where it stands.
+Result<kir::Kernel> lower_plainly(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                                  const SymbolBindings& nominal, const std::string& name) {
+  Lowering lowering(formula, target, nominal, name);
+  lowering.forgo_masks();
+  Stmt body = lower_stages(lowering, schedule);
+  kir::Kernel kernel = kir::guard(std::move(lowering).finish(std::move(body)));
+  XYNTRA_CHECK_OK(target.kind == TargetKind::Cpu ? kir::verify(kernel) : is_sound(kernel, target));
+  return kernel;
+}
+
+// Tests want to see what is wrong with us; users want an answer.
+bool stops_at_internal_errors() { return std::getenv("XYNTRA_STOP_AT_INTERNAL_ERRORS") != nullptr; }
+
+}  // namespace
+
+Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                          const SymbolBindings& nominal, const std::string& name, std::int64_t subgroup_lanes,
+                          std::vector<RefusedForm>* refused) {
+  std::string why;
+  try {
+    auto made = lower_as_planned(formula, schedule, target, nominal, name, subgroup_lanes, refused);
+    if (made || made.error().error_class != ErrorClass::Internal) return made;
+    why = made.error().message;
+  } catch (const InternalError& error) {
+    if (stops_at_internal_errors()) throw;
+    why = error.message();
+  }
+  if (refused != nullptr) refused->push_back({name, schedule.name, why});
+  return lower_plainly(formula, schedule, target, nominal, name);
 }
 
 }  // namespace xyntra

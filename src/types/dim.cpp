@@ -415,13 +415,14 @@ Range Dim::range(const SymbolRanges& ranges) const {
 
 bool Dim::never_negative(const SymbolRanges& ranges) const {
   constexpr int kDepth = 4;
-  return never_negative(ranges, kDepth);
+  int steps_left = 64;  // replacements tried: a sum of many quotients has no end of them
+  return never_negative(ranges, kDepth, steps_left);
 }
 
 // A factor that is not a symbol is replaced by what bounds it from the harmless side, one after another.
-bool Dim::never_negative(const SymbolRanges& ranges, int depth) const {
+bool Dim::never_negative(const SymbolRanges& ranges, int depth, int& steps_left) const {
   if (range(ranges).low >= 0) return true;
-  if (depth == 0) return false;
+  if (depth == 0 || --steps_left < 0) return false;
   for (const Term& term : terms()) {
     for (std::size_t i = 0; i < term.atoms.size(); ++i) {
       const Atom& atom = *term.atoms[i];
@@ -438,7 +439,7 @@ bool Dim::never_negative(const SymbolRanges& ranges, int depth) const {
       const Dim &a = *atom.left, &b = *atom.right, rest = *this - from_terms(0, {term});
       const bool positive = term.coefficient > 0;
       auto holds = [&](const Dim& bound) {
-        return (rest + others * bound).never_negative(ranges, depth - 1);
+        return (rest + others * bound).never_negative(ranges, depth - 1, steps_left);
       };
       if (atom.kind == AtomKind::Min || atom.kind == AtomKind::Max) {
         bool either = (atom.kind == AtomKind::Max) == positive;
@@ -452,7 +453,7 @@ bool Dim::never_negative(const SymbolRanges& ranges, int depth) const {
       }
       // a - b + 1 <= b * floordiv(a, b) <= a. An integer is 0 or more when b times it is more than -b.
       Dim scaled = rest * b + others * (positive ? a - b + Dim(1) : a) + b - Dim(1);
-      if (scaled.never_negative(ranges, depth - 1)) return true;
+      if (scaled.never_negative(ranges, depth - 1, steps_left)) return true;
     }
   }
   return false;

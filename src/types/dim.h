@@ -76,7 +76,7 @@ class Dim {
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   const Terms& terms() const;
   const Term& leading_term() const;
-  bool never_negative(const SymbolRanges& ranges, int depth) const;
+  bool never_negative(const SymbolRanges& ranges, int depth, int& steps_left) const;
 
   std::int64_t constant_ = 0;
   std::shared_ptr<const Terms> terms_;
