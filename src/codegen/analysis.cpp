@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace xyntra::codegen {
 
@@ -44,8 +45,55 @@ bool makes_nan(const ExprNode& node) {
 
 KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling)
     : kernel_(kernel), algebra_(kernel_.variables) {
-  kernel_.body = with_math_expanded(kernel.body, scaling);
+  kernel_.body = with_checked_loads(with_math_expanded(kernel.body, scaling));
   find_buffers_of_results();
+}
+
+// ---- guards
+//
+// What a side of a select reads is guarded by its condition, so that what two sides share is computed twice, and after ten selects
+// one after another a thousand times. Where that comes to more than a few copies, loads look at their own bounds instead.
+
+kir::Stmt KernelAnalysis::with_checked_loads(const kir::Stmt& statement) {
+  if (!statement.defined()) return statement;
+  return kir::with_parts(
+      statement, [this](const Expr& expr) { return copies_by_guard(expr) ? checked(expr) : expr; },
+      [this](const kir::Stmt& inner) { return with_checked_loads(inner); });
+}
+
+// Counts what an emitter computes that remembers nodes by the guard they are computed under.
+bool KernelAnalysis::copies_by_guard(const Expr& root) {
+  constexpr std::size_t kFewCopies = 64, kMostTimes = 4;
+  if (!needs_guard(root)) return false;
+  std::size_t nodes = 0;
+  te::for_each_node(root, [&](const ExprNode&) { ++nodes; });
+  std::set<std::pair<const ExprNode*, std::size_t>> computed;
+  std::vector<std::size_t> outer{0};  // guards around each; 0: none
+  auto visit = [&](const Expr& expr, std::size_t guard, const auto& self) -> void {
+    if (!needs_guard(expr) || computed.size() > kMostTimes * nodes + kFewCopies) return;
+    for (std::size_t around = guard; around != 0; around = outer[around]) {
+      if (computed.contains({expr.address(), outer[around]})) return;
+    }
+    if (!computed.emplace(expr.address(), guard).second) return;
+    for (std::size_t i = 0; i < expr->operands.size(); ++i) {
+      const bool side =
+          expr->op == ExprOp::Select ? i > 0 && needs_guard(*expr, i) : expr->op == ExprOp::LoadOr && i == 0;
+      if (side) outer.push_back(guard);
+      self(expr->operands[i], side ? outer.size() - 1 : guard, self);
+    }
+  };
+  visit(root, 0, visit);
+  return computed.size() > kMostTimes * nodes + kFewCopies;
+}
+
+Expr KernelAnalysis::checked(const Expr& root) {
+  te::Rewriter rewriter([this](const Expr& expr) {
+    if (expr->op != ExprOp::Load || made(expr->buffer, expr->operands).in_bounds) return Expr();
+    return Expr::load_or(Expr::number(expr.dtype(), 0), expr->buffer, expr->operands);
+  });
+  guarded_.clear();  // of nodes that are gone
+  accesses_.clear();
+  return rewriter(root);
 }
 
 Access KernelAnalysis::made(kir::BufferId id, const std::vector<Expr>& index) const {

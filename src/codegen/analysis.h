@@ -49,6 +49,9 @@ class KernelAnalysis {
 
  private:
   Access made(kir::BufferId buffer, const std::vector<te::Expr>& index) const;
+  kir::Stmt with_checked_loads(const kir::Stmt& statement);
+  bool copies_by_guard(const te::Expr& root);
+  te::Expr checked(const te::Expr& root);
   bool carries_arithmetic(const te::Expr& value) const;
   void find_buffers_of_results();
   struct Interval {

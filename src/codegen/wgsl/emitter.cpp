@@ -295,6 +295,7 @@ void KernelEmitter::line(const std::string& text) {
 
 void KernelEmitter::begin_statement(const StmtNode& node) {
   known_.clear();
+  vectors_.clear();
   uses_.clear();
   settled_ = &analysis_.settled(node);
   rounded_ = codegen::rounded_quotients(node);

@@ -95,7 +95,9 @@ class KernelEmitter {
   bool is_apart(const te::Expr& half) const;
   bool is_sum_of_halves(const te::ExprNode& node) const;
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
+  bool is_vector(const te::Expr& expr, te::Visited& seen);
   std::string vector_value(const te::Expr& expr);
+  std::string vector_text(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
   std::string select(const te::ExprNode& node);
   std::string load(const te::ExprNode& node);
@@ -138,6 +140,7 @@ class KernelEmitter {
   ShaderKernel made_;
   std::string bindings_, body_;
   std::map<Key, std::string> known_;  // of the statement and the blocks around
+  std::unordered_map<const te::ExprNode*, std::string> vectors_;  // names of four lanes, of the statement
   std::unordered_map<const te::ExprNode*, int> uses_;
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   std::unordered_set<const te::ExprNode*> rounded_;  // quotients of the statement
