@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace xyntra::codegen {
 
@@ -44,8 +45,55 @@ bool makes_nan(const ExprNode& node) {
 
 KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling)
     : kernel_(kernel), algebra_(kernel_.variables) {
-  kernel_.body = with_math_expanded(kernel.body, scaling);
+  kernel_.body = with_checked_loads(with_math_expanded(kernel.body, scaling));
   find_buffers_of_results();
+}
+
+// ---- guards
+//
+// What a side of a select reads is guarded by its condition, so that what two sides share is computed twice, and after ten selects
+// one after another a thousand times. Where that comes to more than a few copies, loads look at their own bounds instead.
+
+kir::Stmt KernelAnalysis::with_checked_loads(const kir::Stmt& statement) {
+  if (!statement.defined()) return statement;
+  return kir::with_parts(
+      statement, [this](const Expr& expr) { return copies_by_guard(expr) ? checked(expr) : expr; },
+      [this](const kir::Stmt& inner) { return with_checked_loads(inner); });
+}
+
+// Counts what an emitter computes that remembers nodes by the guard they are computed under.
+bool KernelAnalysis::copies_by_guard(const Expr& root) {
+  constexpr std::size_t kFewCopies = 64, kMostTimes = 4;
+  if (!needs_guard(root)) return false;
+  std::size_t nodes = 0;
+  te::for_each_node(root, [&](const ExprNode&) { ++nodes; });
+  std::set<std::pair<const ExprNode*, std::size_t>> computed;
+  std::vector<std::size_t> outer{0};  // guards around each; 0: none
+  auto visit = [&](const Expr& expr, std::size_t guard, const auto& self) -> void {
+    if (!needs_guard(expr) || computed.size() > kMostTimes * nodes + kFewCopies) return;
+    for (std::size_t around = guard; around != 0; around = outer[around]) {
+      if (computed.contains({expr.address(), outer[around]})) return;
+    }
+    if (!computed.emplace(expr.address(), guard).second) return;
+    for (std::size_t i = 0; i < expr->operands.size(); ++i) {
+      const bool side =
+          expr->op == ExprOp::Select ? i > 0 && needs_guard(*expr, i) : expr->op == ExprOp::LoadOr && i == 0;
+      if (side) outer.push_back(guard);
+      self(expr->operands[i], side ? outer.size() - 1 : guard, self);
+    }
+  };
+  visit(root, 0, visit);
+  return computed.size() > kMostTimes * nodes + kFewCopies;
+}
+
+Expr KernelAnalysis::checked(const Expr& root) {
+  te::Rewriter rewriter([this](const Expr& expr) {
+    if (expr->op != ExprOp::Load || made(expr->buffer, expr->operands).in_bounds) return Expr();
+    return Expr::load_or(Expr::number(expr.dtype(), 0), expr->buffer, expr->operands);
+  });
+  guarded_.clear();  // of nodes that are gone
+  accesses_.clear();
+  return rewriter(root);
 }
 
 Access KernelAnalysis::made(kir::BufferId id, const std::vector<Expr>& index) const {
@@ -246,6 +294,66 @@ std::unordered_set<const ExprNode*> rounded_quotients(const StmtNode& statement)
     if (node->op == ExprOp::Div && is_float(node->dtype)) found.insert(node);
     for (const Expr& operand : node->operands) waiting.push_back(operand.address());
   }
+  return found;
+}
+
+namespace {
+
+bool is_sum(const ExprNode& node) {
+  return is_float(node.dtype) && (node.op == ExprOp::Add || node.op == ExprOp::Sub);
+}
+
+// What a sum is made of, two sums deep.
+void terms_of(const Expr& sum, int depth, std::vector<Expr>& found) {
+  if (sum->op == ExprOp::Neg) return terms_of(sum->operands[0], depth, found);
+  if (depth == 0 || !is_sum(*sum)) {
+    found.push_back(sum);
+    return;
+  }
+  for (const Expr& operand : sum->operands) terms_of(operand, depth - 1, found);
+}
+
+bool share_a_term(const Expr& sum, const Expr& other) {
+  constexpr int kDepth = 2;
+  std::vector<Expr> left, right;
+  terms_of(sum, kDepth, left);
+  terms_of(other, kDepth, right);
+  right.push_back(other);
+  return std::ranges::any_of(left, [&](const Expr& one) {
+    return std::ranges::any_of(right, [&](const Expr& two) {
+      return (one.is_constant() && two.is_constant()) || te::same(one, two);
+    });
+  });
+}
+
+}  // namespace
+
+bool is_times_zero(const ExprNode& node) {
+  return node.op == ExprOp::Mul && is_float(node.dtype) &&
+         std::ranges::any_of(node.operands, [](const Expr& operand) {
+           return operand->op == ExprOp::Const && operand->float_value == 0;
+         });
+}
+
+std::unordered_set<const ExprNode*> cancelling(const StmtNode& statement) {
+  std::unordered_set<const ExprNode*> found;
+  auto is_scaled = [](const Expr& expr) {
+    return expr->op == ExprOp::Mul && is_float(expr.dtype()) &&
+           (expr->operands[0].is_constant() || expr->operands[1].is_constant());
+  };
+  kir::for_each_expr(statement, [&](const Expr& root) {
+    te::for_each_node(root, [&](const ExprNode& node) {
+      for (std::size_t i = 0; i < 2 && node.operands.size() == 2; ++i) {
+        const Expr &one = node.operands[i], &other = node.operands[1 - i];
+        const Expr& inner = one->op == ExprOp::Neg ? one->operands[0] : one;
+        if (is_sum(node) && is_sum(*inner) && share_a_term(inner, other)) found.insert(inner.address());
+        if (node.op == ExprOp::Mul && is_scaled(inner) && other.is_constant()) found.insert(inner.address());
+        if (is_sum(node) && is_scaled(inner) && (is_scaled(other) || te::is_load(*other)))
+          found.insert(inner.address());
+        if (is_times_zero(node)) found.insert(&node);
+      }
+    });
+  });
   return found;
 }
 

@@ -21,6 +21,11 @@ struct Access {
 // Quotients of a statement of which a whole number is made: an error in their last digit would be one of a whole.
 std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& statement);
 
+// Sums and products of a statement whose rounding shows in what follows, where a compiler that reckons with real numbers would take
+// both for one: (x + c) - c, (a + b) - a, (x * c) * d, x * c + y * c. So are products with a zero, which may be NaN.
+std::unordered_set<const te::ExprNode*> cancelling(const kir::StmtNode& statement);
+bool is_times_zero(const te::ExprNode& product);
+
 class KernelAnalysis {
  public:
   explicit KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling = te::Scaling::ByArithmetic);
@@ -49,6 +54,9 @@ class KernelAnalysis {
 
  private:
   Access made(kir::BufferId buffer, const std::vector<te::Expr>& index) const;
+  kir::Stmt with_checked_loads(const kir::Stmt& statement);
+  bool copies_by_guard(const te::Expr& root);
+  te::Expr checked(const te::Expr& root);
   bool carries_arithmetic(const te::Expr& value) const;
   void find_buffers_of_results();
   struct Interval {

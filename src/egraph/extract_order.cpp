@@ -1,6 +1,7 @@
 #include "egraph/extract_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <queue>
 #include <span>
 
@@ -22,23 +23,26 @@ Choices::Choices(const EGraph& graph, const CostModel& model) : graph_(graph), m
   for (const ClassId id : ranked_) order_candidates(id);
 }
 
-// Keeps what can be chosen at all, in an order that does not depend on when it was added.
+// Keeps what can be chosen at all, in an order that does not depend on when it was added. Aside, since what is compared may come back
+// to this class, whose choice has to stay where it is meanwhile.
 void Choices::order_candidates(ClassId id) {
   const std::span<const ENode> nodes = graph_.nodes(id);
   const std::span<Candidate> all = std::span(candidates_).subspan(first_[id.index], counts_[id.index]);
   const std::uint32_t chosen = all[chosen_[id.index]].node;
-  const auto end = std::partition(all.begin(), all.end(), [&](const Candidate& candidate) {
+  std::vector<Candidate> kept;
+  std::ranges::copy_if(all, std::back_inserter(kept), [&](const Candidate& candidate) {
     const auto children = nodes[candidate.node].children;
     return candidate.cost != kImpossible &&
            std::all_of(children.begin(), children.end(), [&](ClassId child) { return has(child); });
   });
-  std::sort(all.begin(), end, [&](const Candidate& a, const Candidate& b) {
+  std::sort(kept.begin(), kept.end(), [&](const Candidate& a, const Candidate& b) {
     const int order = a.node == b.node ? 0 : compare(nodes[a.node], nodes[b.node]);
     return order != 0 ? order < 0 : a.node < b.node;
   });
-  counts_[id.index] = static_cast<std::uint32_t>(end - all.begin());
-  while (all[chosen_[id.index]].node != chosen)
-    chosen_[id.index] = (chosen_[id.index] + 1) % counts_[id.index];
+  std::ranges::copy(kept, all.begin());
+  counts_[id.index] = static_cast<std::uint32_t>(kept.size());
+  const auto again = std::ranges::find(kept, chosen, &Candidate::node);
+  chosen_[id.index] = static_cast<std::uint32_t>(again - kept.begin());
 }
 
 void Choices::choose_first() {

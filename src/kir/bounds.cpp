@@ -1,6 +1,7 @@
 #include "kir/bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -130,19 +131,23 @@ std::vector<LinearIndex> BoundsProver::sums_of(const Expr& comparison, bool hold
 
 bool BoundsProver::holds(const Expr& comparison, bool wanted) {
   std::vector<LinearIndex> sums = sums_of(comparison, wanted);
-  return !sums.empty() &&
-         std::ranges::all_of(sums, [this](const LinearIndex& sum) { return shown(sum); });
+  return !sums.empty() && std::ranges::all_of(sums, [this](const LinearIndex& sum) { return shown(sum); });
 }
 
 void BoundsProver::assume(const Expr& condition, bool holds) {
-  const ExprNode& node = *condition;
-  if (node.op == (holds ? ExprOp::And : ExprOp::Or)) {
-    for (const Expr& part : node.operands) assume(part, holds);
-  } else if (node.op == ExprOp::Not) {
-    assume(node.operands[0], !holds);
-  } else if (te::kind_of(node.op) == te::ExprKind::Compare) {
-    for (LinearIndex& sum : sums_of(condition, holds)) add_fact(std::move(sum));
-  }
+  std::array<te::Visited, 2> seen;  // by whether it holds
+  auto visit = [&](const Expr& part, bool part_holds, const auto& self) -> void {
+    const ExprNode& node = *part;
+    if (!seen[part_holds ? 1 : 0].insert(&node)) return;
+    if (node.op == (part_holds ? ExprOp::And : ExprOp::Or)) {
+      for (const Expr& operand : node.operands) self(operand, part_holds, self);
+    } else if (node.op == ExprOp::Not) {
+      self(node.operands[0], !part_holds, self);
+    } else if (te::kind_of(node.op) == te::ExprKind::Compare) {
+      for (LinearIndex& sum : sums_of(part, part_holds)) add_fact(std::move(sum));
+    }
+  };
+  visit(condition, holds, visit);
 }
 
 void BoundsProver::assume_within(const Expr& index, const Dim& extent) {

@@ -22,8 +22,8 @@ Kernel unroll(const Kernel& kernel, std::int64_t most = 64);
 // A store moves when the loop has an iteration for certain and nothing else in it writes the same buffer.
 Kernel hoist(const Kernel& kernel);
 
-// Loads and stores that are not shown to be in bounds, under the condition that they are:
-//   y[i] = x[n * i]   to   y[i] = select(n * i >= 0 & n * i < m, x[n * i], 0)
+// Loads and stores that are not shown to be in bounds, under the condition that they are; what is read in any case is checked, too:
+//   y[i] = x[n * i]   to   check x.0 : n * i;  y[i] = select(n * i >= 0 & n * i < m, x[n * i], 0)
 // For kernels whose sizes are so related that no proof is found. A kernel that is wrong otherwise stays as it is.
 Kernel guard(const Kernel& kernel);
 

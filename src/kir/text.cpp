@@ -246,7 +246,12 @@ bool is_reserved(std::string_view word) {
 
 std::string to_string(const Kernel& kernel) { return Printer(kernel).kernel(); }
 
-std::string to_string(const Kernel& kernel, const Expr& expr) { return Printer(kernel).expression(expr); }
+std::string to_string(const Kernel& kernel, const Expr& expr) {
+  constexpr std::int64_t kMostNodes = 1000;  // nobody reads a longer one
+  if (te::SharedExprs::written_out(expr) > kMostNodes)
+    return "of more than " + std::to_string(kMostNodes) + " terms";
+  return Printer(kernel).expression(expr);
+}
 
 std::unordered_map<const StmtNode*, std::uint32_t> lines_of(const Kernel& kernel) {
   auto statements = [](const Stmt& root) {

@@ -587,14 +587,39 @@ class Guarding {
   Guarding(const Kernel& kernel, const Unproved& unproved) : kernel_(kernel), unproved_(unproved) {}
 
   Stmt statement(const Stmt& from) {
+    checks_.clear();
+    for_each_expr(*from, [this](const Expr& root) { find_unconditional(root); });
+    std::vector<const ExprNode*> checked = std::move(checks_);
     Stmt made = with_parts(
         from, [this](const Expr& expr) { return expression(expr); },
         [this](const Stmt& inner) { return statement(inner); });
-    if (unproved_.stores.count(from.address()) == 0) return made;
-    return Stmt::branch(inside(made->buffer, made->index), made);
+    if (unproved_.stores.count(from.address()) != 0)
+      made = Stmt::branch(inside(made->buffer, made->index), made);
+    if (checked.empty()) return made;
+    std::vector<Stmt> all;
+    for (const ExprNode* load : checked) {
+      for (std::size_t d = 0; d < load->operands.size(); ++d)
+        all.push_back(Stmt::check(load->buffer, d, expression(load->operands[d])));
+    }
+    all.push_back(std::move(made));
+    return Stmt::block(std::move(all));
   }
 
  private:
+  // Those of which none is in one side of a select alone: where they are out of bounds, the run is to end.
+  void find_unconditional(const Expr& root) {
+    std::unordered_set<const ExprNode*> seen;
+    std::vector<const ExprNode*> waiting{root.address()};
+    while (!waiting.empty()) {
+      const ExprNode* node = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(node).second) continue;
+      if (unproved_.loads.count(node) != 0) checks_.push_back(node);
+      const std::size_t end = node->op == ExprOp::Select ? 1 : node->operands.size();
+      for (std::size_t i = 0; i < end; ++i) waiting.push_back(node->operands[i].address());
+    }
+  }
+
   Expr expression(const Expr& from) {
     const auto known = done_.find(from.address());
     if (known != done_.end()) return known->second;
@@ -620,6 +645,7 @@ class Guarding {
 
   const Kernel& kernel_;
   const Unproved& unproved_;
+  std::vector<const ExprNode*> checks_;
   std::unordered_map<const ExprNode*, Expr> done_;
 };
 

@@ -1,7 +1,8 @@
 #include "schedule/function_parts.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <cstdint>
+#include <unordered_map>
 
 #include "te/effort.h"
 #include "te/walk.h"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr std::size_t kMostParts = 4;
 constexpr std::int64_t kManyConstants = 48;  // effort of a function that has them
-
-using Nodes = std::unordered_set<const ExprNode*>;
 
 class Cutter {
  public:
@@ -38,52 +37,130 @@ class Cutter {
   }
 
  private:
-  // What is reached from `root` without going through a cut, but for `root` itself.
-  Nodes reached(const Expr& root, const ExprNode* barrier, std::vector<Expr>* order = nullptr) const {
-    Nodes seen;
-    std::vector<Expr> waiting{root};
-    while (!waiting.empty()) {
-      const Expr expr = waiting.back();
-      waiting.pop_back();
-      const bool is_cut = expr.address() != root.address() &&
-                          (expr.address() == barrier || std::ranges::any_of(cuts_, [&](const Expr& cut) {
-                             return cut.address() == expr.address();
-                           }));
-      if (is_cut || !seen.insert(expr.address()).second) continue;
-      if (order != nullptr) order->push_back(expr);
-      if (!te::is_load(*expr)) waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
-    }
-    return seen;
-  }
+  // A node of the dominator tree of what is reached from a root without going through a cut: every way to it goes through its
+  // dominator. Users come before their operands.
+  struct Node {
+    Expr expr;
+    std::size_t users = 0;
+    std::size_t dominator = kNone, depth = 0;
+    std::size_t functions = 0;  // that it dominates, itself included
+    std::int64_t effort = 0;  // of those
+    std::size_t around = kNone;  // the nearest node that dominates all functions reached from it
+  };
+  static constexpr std::size_t kNone = SIZE_MAX;
 
+  bool is_cut(const Expr& expr) const {
+    return std::ranges::any_of(cuts_, [&](const Expr& cut) { return cut.address() == expr.address(); });
+  }
   static bool is_function(const ExprNode& node) {
     return te::kind_of(node.op) == te::ExprKind::Math && te::effort_of_node(node) >= kManyConstants;
   }
-  static Nodes functions(const Nodes& nodes) {
-    Nodes found;
-    std::ranges::copy_if(nodes, std::inserter(found, found.end()),
-                         [](const ExprNode* node) { return is_function(*node); });
-    return found;
-  }
-  static std::int64_t effort(const Nodes& nodes) {
-    std::int64_t sum = 0;
-    for (const ExprNode* node : nodes) sum += te::effort_of_node(*node);
-    return sum;
+
+  // In the order in which a walk from the root comes to them.
+  std::vector<Expr> reached(const Expr& root) const {
+    std::vector<Expr> order, waiting{root};
+    te::Visited seen;
+    while (!waiting.empty()) {
+      const Expr expr = waiting.back();
+      waiting.pop_back();
+      if (expr.address() != root.address() && is_cut(expr)) continue;
+      if (!seen.insert(expr.address())) continue;
+      order.push_back(expr);
+      if (!te::is_load(*expr)) waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+    }
+    return order;
   }
 
+  class Tree {
+   public:
+    explicit Tree(const std::vector<Expr>& reached) {
+      for (const Expr& expr : reached) numbers_.emplace(expr.address(), numbers_.size());
+      nodes_.resize(reached.size());
+      for (std::size_t n = 0; n < nodes_.size(); ++n) nodes_[n].expr = reached[n];
+      for (const Node& node : nodes_) {
+        for_each_operand(node, [&](Node& operand) { ++operand.users; });
+      }
+      find_dominators();
+      find_functions();
+    }
+
+    const Node& root() const { return nodes_.front(); }
+
+    // Whether no function in it is reached in another way, and there are others.
+    const Node* apart(const Expr& expr) const {
+      const Node& node = nodes_[numbers_.at(expr.address())];
+      const bool inside = node.functions > 0 && node.functions < root().functions &&
+                          common(node.around, numbers_.at(expr.address())) == numbers_.at(expr.address());
+      return inside ? &node : nullptr;
+    }
+
+   private:
+    template <class Visit>
+    void for_each_operand(const Node& node, Visit visit) {
+      if (te::is_load(*node.expr)) return;
+      for (const Expr& operand : node.expr->operands) {
+        if (auto found = numbers_.find(operand.address()); found != numbers_.end())
+          visit(nodes_[found->second]);
+      }
+    }
+    std::size_t number(const Node& node) const { return static_cast<std::size_t>(&node - nodes_.data()); }
+
+    std::size_t common(std::size_t a, std::size_t b) const {
+      if (a == kNone || b == kNone) return a == kNone ? b : a;
+      while (a != b) {
+        std::size_t& deeper = nodes_[a].depth >= nodes_[b].depth ? a : b;
+        deeper = nodes_[deeper].dominator;
+      }
+      return a;
+    }
+
+    void find_dominators() {
+      order_.push_back(0);
+      for (std::size_t i = 0; i < order_.size(); ++i) {
+        const Node& user = nodes_[order_[i]];
+        for_each_operand(user, [&](Node& operand) {
+          operand.dominator = common(operand.dominator, number(user));
+          if (--operand.users > 0) return;
+          operand.depth = nodes_[operand.dominator].depth + 1;
+          order_.push_back(number(operand));
+        });
+      }
+    }
+
+    void find_functions() {
+      for (std::size_t i = order_.size(); i-- > 0;) {
+        Node& node = nodes_[order_[i]];
+        if (is_function(*node.expr)) {
+          node.functions += 1;
+          node.effort += te::effort_of_node(*node.expr);
+          node.around = order_[i];
+        }
+        for_each_operand(node,
+                         [&](const Node& operand) { node.around = common(node.around, operand.around); });
+        if (node.dominator == kNone) continue;
+        nodes_[node.dominator].functions += node.functions;
+        nodes_[node.dominator].effort += node.effort;
+      }
+    }
+
+    std::unordered_map<const ExprNode*, std::size_t> numbers_;
+    std::vector<Node> nodes_;
+    std::vector<std::size_t> order_;
+  };
+
   bool cut_one(const Expr& root) {
-    std::vector<Expr> candidates;
-    const Nodes all = functions(reached(root, nullptr, &candidates));
-    if (all.size() < 2) return false;
+    const std::vector<Expr> candidates = reached(root);
+    const Tree tree(candidates);
+    const std::int64_t all = tree.root().effort;
+    if (tree.root().functions < 2) return false;
     Expr best;
     std::int64_t least = 0;
     for (const Expr& part : candidates) {
       if (part.address() == root.address() || part.dtype() != DType::F32) continue;
-      const Nodes inside = functions(reached(part, nullptr)),
-                  outside = functions(reached(root, part.address()));
-      const bool apart = inside.size() + outside.size() == all.size() && !inside.empty() && !outside.empty();
-      const std::int64_t longer = std::max(effort(inside), effort(outside));
-      if (!apart || (best.defined() && longer >= least)) continue;
+      const Node* apart = tree.apart(part);
+      if (apart == nullptr) continue;
+      const std::int64_t longer = std::max(apart->effort, all - apart->effort);
+      if (best.defined() && longer >= least) continue;
       best = part, least = longer;
     }
     if (!best.defined()) return false;

@@ -108,8 +108,21 @@ class LayoutChooser {
 
   // ---- costs
 
-  // What the strides of a group cost with these layouts.
-  std::int64_t cost(std::size_t g, const LayoutsByValue& layouts) const {
+  // What the strides of a group cost with these layouts; asked again for each of a group's values that may be blocked.
+  std::int64_t cost(std::size_t g, const LayoutsByValue& layouts) {
+    std::string own;
+    for (const auto* values : {&groups_[g].inputs, &groups_[g].outputs}) {
+      for (ValueId value : *values) {
+        const auto layout = layouts.find(value);
+        own += layout == layouts.end() ? ";" : to_string(layout->second);
+      }
+    }
+    const auto [known, fresh] = costs_.try_emplace({g, std::move(own)}, 0);
+    if (fresh) known->second = counted_cost(g, layouts);
+    return known->second;
+  }
+
+  std::int64_t counted_cost(std::size_t g, const LayoutsByValue& layouts) const {
     if (formulas_[g].stages.empty()) return 0;
     Formula formula = formulas_[g];
     lay_out(formula, groups_[g], layouts);
@@ -423,6 +436,7 @@ class LayoutChooser {
   LayoutsByValue layouts_;
   std::set<std::size_t> plain_groups_;  // of regions that are plain
   LayoutDecision decision_;
+  std::map<std::pair<std::size_t, std::string>, std::int64_t> costs_;  // by group and its layouts
   std::set<ValueId> tiled_;  // read by tiles
   std::set<ValueId> convolved_;  // touched by a convolution: only those gain by blocks
 };

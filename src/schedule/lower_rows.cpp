@@ -89,9 +89,11 @@ std::map<te::BufferId, Expr> read_along(const Lowering& lowering, const Stage& s
   std::map<te::BufferId, Expr> found;
   std::vector<Expr> waiting{stage.body};
   if (stage.finish.defined()) waiting.push_back(stage.finish);
+  te::Visited seen;
   while (!waiting.empty()) {
     Expr expr = waiting.back();
     waiting.pop_back();
+    if (!seen.insert(expr.address())) continue;
     waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
     if (expr->op != te::ExprOp::Load) continue;
     bool input = lowering.formula().buffer(expr->buffer).role == BufferRole::Input;

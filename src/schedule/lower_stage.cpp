@@ -115,11 +115,13 @@ bool StageLowering::has_functions() const { return functions_in(stage_.body) || 
 Ahead StageLowering::some_elements_ahead() const {
   constexpr std::int64_t kBytes = 8192;
   Ahead made;
-  std::set<te::BufferId> seen;
+  std::set<te::BufferId> asked;
+  te::Visited seen;
   std::vector<Expr> waiting{stage_.body};
   while (!waiting.empty()) {
     const Expr expr = waiting.back();
     waiting.pop_back();
+    if (!seen.insert(expr.address())) continue;
     waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
     const bool input = expr->op == te::ExprOp::Load &&
                        lowering_.formula().buffer(expr->buffer).role == te::BufferRole::Input;
@@ -134,7 +136,7 @@ Ahead StageLowering::some_elements_ahead() const {
     });
     if (reduced) continue;
     const auto stride = lowering_.stride(expr->buffer, indices, strip_->axis);
-    if (!stride || !stride->is(1) || !seen.insert(expr->buffer).second) continue;
+    if (!stride || !stride->is(1) || !asked.insert(expr->buffer).second) continue;
     made.loads.push_back(expr);
     made.distance = kBytes * 8 / bits_of(expr.dtype());
   }

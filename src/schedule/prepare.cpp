@@ -117,9 +117,11 @@ class Preparation {
       }
     }
     std::vector<Expr> waiting{stage.body};
+    te::Visited seen;
     while (!waiting.empty() && !made) {
       Expr expr = waiting.back();
       waiting.pop_back();
+      if (!seen.insert(expr.address())) continue;
       if (expr->op == ExprOp::Select) continue;  // what is read on one side only may lie nowhere on the other
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
       if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant())

@@ -557,12 +557,14 @@ class KeyBlockPreparation {
   // What must hold for a score to be another number than -inf.
   std::vector<Expr> conditions() const {
     std::vector<Expr> found, waiting;
+    te::Visited seen;
     if (parts_.score->op == ExprOp::Select && te::same(parts_.score->operands[2], lowest()))
       waiting = {parts_.score->operands[0]};
     auto is = [](const Expr& expr, bool value) { return te::same(expr, Expr::boolean(value)); };
     while (!waiting.empty()) {
       const Expr one = waiting.back();
       waiting.pop_back();
+      if (!seen.insert(one.address())) continue;
       if (one->op == ExprOp::And) {
         waiting.insert(waiting.end(), one->operands.begin(), one->operands.end());
       } else if (one->op == ExprOp::Select && is(one->operands[1], true) && is(one->operands[2], false)) {

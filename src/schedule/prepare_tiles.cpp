@@ -204,12 +204,13 @@ class TilePreparation {
   bool gather(const TileForm& form) {
     std::vector<Expr> loads;
     std::vector<Expr> waiting{form.a};
+    te::Visited seen;
     while (!waiting.empty()) {
       Expr expr = waiting.back();
       waiting.pop_back();
       if (te::is_load(*expr)) {
         loads.push_back(expr);
-      } else {
+      } else if (seen.insert(expr.address())) {
         for (const Expr& operand : expr->operands) waiting.push_back(operand);
       }
     }

@@ -65,12 +65,20 @@ bool reads_window(const Formula& formula, const Stage& stage) {
   return found;
 }
 
-void collect_factors(const Expr& expr, std::vector<Expr>& factors) {
-  if (expr->op == ExprOp::Mul || expr->op == ExprOp::Cast) {
-    for (const Expr& operand : expr->operands) collect_factors(operand, factors);
-  } else {
-    factors.push_back(expr);
+std::vector<Expr> factors_of(const Expr& product) {
+  std::vector<Expr> factors, waiting{product};
+  Visited seen;
+  while (!waiting.empty()) {
+    const Expr expr = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(expr.address())) continue;
+    if (expr->op == ExprOp::Mul || expr->op == ExprOp::Cast) {
+      waiting.insert(waiting.end(), expr->operands.rbegin(), expr->operands.rend());
+    } else {
+      factors.push_back(expr);
+    }
   }
+  return factors;
 }
 
 // Whether every element that one factor reads, the other reads too: x * (x - m) is no product of two operands.
@@ -96,9 +104,8 @@ bool reads_the_same(const Expr& a, const Expr& b) {
 // A sum of products in which two factors run along the reduction and read different elements.
 bool is_contraction(const Stage& stage) {
   if (stage.reducer != Reducer::Sum) return false;
-  std::vector<Expr> factors, different;
-  collect_factors(stage.body, factors);
-  for (const Expr& factor : factors) {
+  std::vector<Expr> different;
+  for (const Expr& factor : factors_of(stage.body)) {
     bool runs_along = contains_any(variables_of(factor), stage.reduction);
     if (!runs_along || !reads_data(factor) || has_data_index(factor)) continue;
     bool known = std::any_of(different.begin(), different.end(),
@@ -110,14 +117,16 @@ bool is_contraction(const Stage& stage) {
 
 // Loads, constants, conversions and choices by position: nothing is computed from data.
 bool only_moves(const Expr& body) {
-  switch (body->op) {
-    case ExprOp::Load:
-    case ExprOp::LoadOr:
-    case ExprOp::Const: return true;
-    case ExprOp::Select:
-      return !reads_data(body->operands[0]) && only_moves(body->operands[1]) && only_moves(body->operands[2]);
-    default: return false;
+  std::vector<const ExprNode*> waiting{body.address()};
+  Visited seen;
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node) || is_load(*node) || node->op == ExprOp::Const) continue;
+    if (node->op != ExprOp::Select || reads_data(node->operands[0])) return false;
+    for (std::size_t side : {1U, 2U}) waiting.push_back(node->operands[side].address());
   }
+  return true;
 }
 
 }  // namespace

@@ -108,29 +108,33 @@ class DimensionJoiner {
         if (is_load(node)) look_at(node.buffer, index_of(node), node.op == ExprOp::LoadOr);
       });
     }
-    const auto found = std::ranges::find_if(
-        pairs_, [](const auto& entry) { return entry.second.digits && !entry.second.spoiled; });
-    if (found == pairs_.end()) return false;
-    const auto [buffer, d] = found->first;
-    auto shorter = [&](std::vector<Expr> index, std::size_t first, bool guarded) {
+    std::map<std::uint32_t, std::size_t>
+        joined;  // one dimension of a buffer at a time: the caller comes again
+    for (const auto& [place, pair] : pairs_) {
+      if (pair.digits && !pair.spoiled) joined.emplace(place);
+    }
+    if (joined.empty()) return false;
+    auto shorter = [&](BufferId buffer, std::vector<Expr> index, std::size_t first) {
+      const std::size_t d = joined.at(buffer.index);
       const auto at = index.begin() + static_cast<std::ptrdiff_t>(first + d);
-      *at = number_of(BufferId(buffer), d, *at, *(at + 1), guarded)->first;
+      *at = number_of(buffer, d, *at, *(at + 1));
       index.erase(at + 1);
       return index;
     };
     Rewriter rewriter([&](const Expr& expr) {
-      if (!is_load(*expr) || expr->buffer.index != buffer) return Expr();
-      const bool guarded = expr->op == ExprOp::LoadOr;
-      return with_operands(expr, shorter(expr->operands, guarded ? 1 : 0, guarded));
+      if (!is_load(*expr) || !joined.contains(expr->buffer.index)) return Expr();
+      return with_operands(expr, shorter(expr->buffer, expr->operands, expr->op == ExprOp::LoadOr ? 1 : 0));
     });
     for (Stage& stage : formula_.stages) {
       rewriter(stage);
-      if (stage.target.index == buffer) stage.store = shorter(stage.store, 0, false);
+      if (joined.contains(stage.target.index)) stage.store = shorter(stage.target, stage.store, 0);
     }
-    Shape& shape = formula_.buffers[buffer].shape;
-    const auto at = shape.begin() + static_cast<std::ptrdiff_t>(d);
-    *at = *at * *(at + 1);
-    shape.erase(at + 1);
+    for (const auto& [buffer, d] : joined) {
+      Shape& shape = formula_.buffers[buffer].shape;
+      const auto at = shape.begin() + static_cast<std::ptrdiff_t>(d);
+      *at = *at * *(at + 1);
+      shape.erase(at + 1);
+    }
     return true;
   }
 
@@ -139,25 +143,34 @@ class DimensionJoiner {
     bool digits = false, spoiled = false;
   };
 
-  // The number that two places are digits of, or one made of them; and whether they were digits. Outside a buffer is where one
-  // of the two is: only for digits is that where the number is.
-  std::optional<std::pair<Expr, bool>> number_of(BufferId buffer, std::size_t d, const Expr& high,
-                                                 const Expr& low, bool guarded) const {
+  // Outside a buffer is where one of two places is: only for digits is that where the number is.
+  enum class Joined : std::uint8_t { Never, AsDigits, AsSum };
+  Joined joined_as(BufferId buffer, std::size_t d, const Expr& high, const Expr& low, bool guarded) const {
+    const Shape& shape = formula_.buffer(buffer).shape;
+    if (!shape[d].is_constant() || !shape[d + 1].is_constant())
+      return Joined::Never;  // bounds could not be shown any more
+    if (digits_number(shape[d], shape[d + 1], high, low).defined()) return Joined::AsDigits;
+    return guarded ? Joined::Never : Joined::AsSum;
+  }
+
+  // The number that two places are digits of, or one made of them.
+  Expr number_of(BufferId buffer, std::size_t d, const Expr& high, const Expr& low) const {
     const Dim &many = formula_.buffer(buffer).shape[d], &few = formula_.buffer(buffer).shape[d + 1];
-    if (!many.is_constant() || !few.is_constant()) return std::nullopt;  // bounds could not be shown any more
+    if (Expr number = digits_number(many, few, high, low); number.defined()) return number;
+    return IndexAlgebra(formula_).simplified(high * Expr::size(few) + low);
+  }
+
+  static Expr digits_number(const Dim& many, const Dim& few, const Expr& high, const Expr& low) {
     auto divides = [&](const Expr& quotient, ExprOp op, const Dim& by) {
       return quotient->op == op && is_size(quotient->operands[1], by);
     };
-    if (divides(low, ExprOp::Mod, few)) {
-      const Expr& number = low->operands[0];
-      if (divides(high, ExprOp::FloorDiv, few) && same(high->operands[0], number)) return {{number, true}};
-      const bool middle = divides(high, ExprOp::Mod, many) &&
-                          divides(high->operands[0], ExprOp::FloorDiv, few) &&
-                          same(high->operands[0]->operands[0], number);
-      if (middle) return {{mod(number, Expr::size(many * few)), true}};
-    }
-    if (guarded) return std::nullopt;
-    return {{IndexAlgebra(formula_).simplified(high * Expr::size(few) + low), false}};
+    if (!divides(low, ExprOp::Mod, few)) return {};
+    const Expr& number = low->operands[0];
+    if (divides(high, ExprOp::FloorDiv, few) && same(high->operands[0], number)) return number;
+    const bool middle = divides(high, ExprOp::Mod, many) &&
+                        divides(high->operands[0], ExprOp::FloorDiv, few) &&
+                        same(high->operands[0]->operands[0], number);
+    return middle ? mod(number, Expr::size(many * few)) : Expr();
   }
   static bool is_size(const Expr& expr, const Dim& size) {
     return (expr->op == ExprOp::Const && size.is(expr->int_value)) ||
@@ -168,10 +181,10 @@ class DimensionJoiner {
   void look_at(BufferId buffer, const std::vector<Expr>& index, bool guarded) {
     const bool by_data = std::ranges::any_of(index, [](const Expr& one) { return reads_data(one); });
     for (std::size_t d = 0; d + 1 < index.size(); ++d) {
-      const auto number = number_of(buffer, d, index[d], index[d + 1], guarded);
+      const Joined as = joined_as(buffer, d, index[d], index[d + 1], guarded);
       Pair& pair = pairs_[{buffer.index, d}];
-      pair.digits = pair.digits || (number && number->second);
-      pair.spoiled = pair.spoiled || by_data || !number;
+      pair.digits = pair.digits || as == Joined::AsDigits;
+      pair.spoiled = pair.spoiled || by_data || as == Joined::Never;
     }
   }
 

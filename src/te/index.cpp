@@ -26,7 +26,8 @@ LinearIndex plus(LinearIndex a, const LinearIndex& b, const Dim& scale) {
 LinearIndex times(const LinearIndex& a, const Dim& factor) { return plus({}, a, factor); }
 
 bool at_least(const Dim& a, const Dim& b) { return (a - b).range({}).low >= 0; }
-Expr scaled(const Expr& atom, const Dim& coefficient) { return atom * Expr::size(coefficient); }
+
+bool same_leaf(const Expr& a, const Expr& b) { return a->operands.empty() && same(a, b); }
 
 }  // namespace
 
@@ -39,7 +40,63 @@ const LinearIndex::Term* LinearIndex::find(VarId variable) const {
   return nullptr;
 }
 
+// Open while something is asked; what it learned is forgotten when the outermost one ends.
+struct IndexAlgebra::Question {
+  explicit Question(const IndexAlgebra& algebra) : algebra(algebra) { ++algebra.depth_; }
+  ~Question() {
+    if (--algebra.depth_ > 0) return;
+    if (algebra.is_long()) {
+      algebra.known_.clear();
+      algebra.bounds_.clear();
+      algebra.interned_.clear();
+    }
+    algebra.steps_ = 0;
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+  const IndexAlgebra& algebra;
+};
+
+// Of a short index nothing is remembered.
+bool IndexAlgebra::is_long() const {
+  constexpr int kFewSteps = 64;
+  return steps_ >= kFewSteps;
+}
+
+// The sum, product or quotient that was made before of the same operands.
+Expr IndexAlgebra::interned(Expr made) const {
+  const bool arithmetic = made->op == ExprOp::Add || made->op == ExprOp::Mul ||
+                          made->op == ExprOp::FloorDiv || made->op == ExprOp::Mod;
+  if (!is_long() || !arithmetic) return made;
+  std::size_t hash = static_cast<std::size_t>(made->op);
+  for (const Expr& operand : made->operands) {
+    const bool leaf = operand->operands.empty();
+    hash = hash * 31 + (leaf ? static_cast<std::size_t>(operand->int_value)
+                             : std::hash<const void*>()(operand.address()));
+  }
+  const auto [first, last] = interned_.equal_range(hash);
+  const auto known = std::find_if(first, last, [&](const auto& entry) {
+    return entry.second->op == made->op &&
+           std::ranges::equal(entry.second->operands, made->operands, [](const Expr& a, const Expr& b) {
+             return a.address() == b.address() || same_leaf(a, b);
+           });
+  });
+  if (known != last) return known->second;
+  return interned_.emplace(hash, std::move(made))->second;
+}
+
 LinearIndex IndexAlgebra::linear(const Expr& index) const {
+  if (index->operands.empty()) return linear_anew(index);
+  const Question question(*this);
+  ++steps_;
+  if (!is_long()) return linear_anew(index);
+  if (const auto known = known_.find(index.address()); known != known_.end()) return known->second.linear;
+  LinearIndex found = linear_anew(index);
+  known_.emplace(index.address(), Known{index, found});
+  return found;
+}
+
+LinearIndex IndexAlgebra::linear_anew(const Expr& index) const {
   const ExprNode& node = *index;
   auto operand = [&](std::size_t i) { return linear(node.operands[i]); };
   switch (node.op) {
@@ -55,13 +112,13 @@ LinearIndex IndexAlgebra::linear(const Expr& index) const {
       LinearIndex a = operand(0), b = operand(1);
       if (a.is_constant()) return times(b, a.constant);
       if (b.is_constant()) return times(a, b.constant);
-      return {{{expr(a) * expr(b), 1}}, 0};
+      return {{{interned(expr(a) * expr(b)), 1}}, 0};
     }
     case ExprOp::FloorDiv:
     case ExprOp::Mod: {
       LinearIndex a = operand(0), b = operand(1);
       bool known = b.is_constant() && (!b.constant.is_constant() || b.constant.constant() > 0);
-      if (!known) return {{{with_operands(index, {expr(a), expr(b)}), 1}}, 0};
+      if (!known) return {{{interned(with_operands(index, {expr(a), expr(b)})), 1}}, 0};
       return node.op == ExprOp::FloorDiv ? quotient(std::move(a), b.constant)
                                          : remainder(std::move(a), b.constant);
     }
@@ -72,16 +129,25 @@ LinearIndex IndexAlgebra::linear(const Expr& index) const {
 Expr IndexAlgebra::expr(const LinearIndex& linear) const {
   Expr sum;
   for (const auto& term : linear.terms) {
-    Expr part = scaled(term.atom, term.coefficient);
-    sum = sum.defined() ? sum + part : part;
+    Expr part = interned(term.atom * Expr::size(term.coefficient));
+    sum = sum.defined() ? interned(sum + part) : part;
   }
   if (!sum.defined()) return Expr::size(linear.constant);
-  return linear.constant.is(0) ? sum : sum + Expr::size(linear.constant);
+  return linear.constant.is(0) ? sum : interned(sum + Expr::size(linear.constant));
 }
 
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom, Divisors divisors) const {
   if (atom->op == ExprOp::Var) return Bounds{0, extent(atom->var) - 1};
   if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod) return std::nullopt;
+  if (!is_long()) return bounds_anew(atom, divisors);
+  const std::pair key(atom.address(), divisors);
+  if (const auto known = bounds_.find(key); known != bounds_.end()) return known->second.second;
+  std::optional<Bounds> found = bounds_anew(atom, divisors);
+  bounds_.emplace(key, std::pair(atom, found));
+  return found;
+}
+
+std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_anew(const Expr& atom, Divisors divisors) const {
   const LinearIndex by = linear(atom->operands[1]);
   const Dim& divisor = by.constant;
   if (!by.is_constant() || !at_least(divisor, divisors == Divisors::Shown ? 1 : 0)) return std::nullopt;
@@ -106,8 +172,13 @@ std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds(const LinearIndex& line
   return sum;
 }
 
+std::optional<IndexAlgebra::Bounds> IndexAlgebra::range(const Expr& index) const {
+  const Question question(*this);
+  return bounds(linear(index), Divisors::Shown);
+}
+
 bool IndexAlgebra::within(const Expr& index, const Dim& low, const Dim& high) const {
-  auto range = bounds(linear(index), Divisors::Shown);
+  auto range = this->range(index);
   return range && at_least(range->low, low) && at_least(high - 1, range->high);
 }
 
@@ -154,7 +225,7 @@ LinearIndex IndexAlgebra::quotient(LinearIndex dividend, const Dim& divisor) con
       if (inner.is_constant()) return quotient(linear(atom->operands[0]), inner.constant * divisor);
     }
   }
-  return {{{floor_div(expr(dividend), Expr::size(divisor)), 1}}, 0};
+  return {{{interned(floor_div(expr(dividend), Expr::size(divisor))), 1}}, 0};
 }
 
 LinearIndex IndexAlgebra::remainder(LinearIndex dividend, const Dim& divisor) const {
@@ -168,7 +239,7 @@ LinearIndex IndexAlgebra::remainder(LinearIndex dividend, const Dim& divisor) co
       return plus(split->remainder, remainder(split->quotient, floor_div(divisor, step)), step);
     }
   }
-  return {{{mod(expr(dividend), Expr::size(divisor)), 1}}, 0};
+  return {{{interned(mod(expr(dividend), Expr::size(divisor))), 1}}, 0};
 }
 
 // x floordiv 36 * 6 + x floordiv 6 mod 6 is x floordiv 6: a number that was taken apart and put together again.

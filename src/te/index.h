@@ -43,7 +43,7 @@ class IndexAlgebra {
   struct Bounds {
     Dim low, high;  // both inclusive
   };
-  std::optional<Bounds> range(const Expr& index) const { return bounds(linear(index), Divisors::Shown); }
+  std::optional<Bounds> range(const Expr& index) const;
 
  private:
   // What is said of a division holds where its divisor is not zero: that can be shown, or it is taken for granted, since nobody
@@ -51,6 +51,8 @@ class IndexAlgebra {
   enum class Divisors : std::uint8_t { Shown, Granted };
   std::optional<Bounds> bounds(const LinearIndex& linear, Divisors divisors) const;
   std::optional<Bounds> bounds_of_atom(const Expr& atom, Divisors divisors) const;
+  std::optional<Bounds> bounds_anew(const Expr& atom, Divisors divisors) const;
+  LinearIndex linear_anew(const Expr& index) const;
   struct Split {
     LinearIndex quotient, remainder;
   };
@@ -61,7 +63,22 @@ class IndexAlgebra {
 
   const Dim& extent(VarId variable) const { return variables_.at(variable.index).extent; }
 
+  // What is shared in a long index is looked at once, and what is made of it stays shared. Kept during one question: variables
+  // may be others at the next.
+  struct Known {
+    Expr index;  // so that its address stays that of a living node
+    LinearIndex linear;
+  };
+  struct Question;
+  bool is_long() const;
+  Expr interned(Expr made) const;
+
   const std::vector<Variable>& variables_;
+  mutable std::unordered_map<const ExprNode*, Known> known_;
+  mutable std::map<std::pair<const ExprNode*, Divisors>, std::pair<Expr, std::optional<Bounds>>>
+      bounds_;  // of atoms
+  mutable std::unordered_multimap<std::size_t, Expr> interned_;  // by hash
+  mutable int depth_ = 0, steps_ = 0;
 };
 
 // Positions of a buffer as mixed-radix numbers over axes: dimension d is

@@ -29,9 +29,8 @@ class Merger {
     while (changed && !dimensions_.empty()) changed = take_back_dimensions() || take_back_loops();
     // One component at a time, so that chains of three need no bookkeeping: the caller comes again.
     for (const Dimension& dimension : dimensions_) {
-      if (std::none_of(loops_.begin(), loops_.end(), [&](const Pair& pair) { return uses(dimension, pair); }))
-        continue;
       Component component = component_of(dimension);
+      if (component.loops.empty()) continue;
       if (!component.is_simple()) continue;
       merge(component);
       return true;
@@ -46,6 +45,10 @@ class Merger {
     std::uint32_t buffer;
     std::vector<Expr> index;
     bool anyhow = false;  // may name the place by two loops where the dimension is one
+  };
+  struct Place {
+    std::size_t access;
+    std::size_t dimension;
   };
 
   void collect() {
@@ -76,6 +79,18 @@ class Merger {
     for (const BufferInfo& buffer : formula_.buffers) {
       if (by_data.count(buffer.id.index)) continue;
       for (std::size_t d = 0; d + 1 < buffer.shape.size(); ++d) dimensions_.insert({buffer.id.index, d});
+    }
+    note_places();
+  }
+
+  void note_places() {
+    of_buffer_.resize(formula_.buffers.size());
+    of_loop_.resize(formula_.variables.size());
+    for (std::size_t a = 0; a < accesses_.size(); ++a) {
+      of_buffer_[accesses_[a].buffer].push_back(a);
+      for (std::size_t d = 0; d < accesses_[a].index.size(); ++d) {
+        for (VarId loop : variables_of(accesses_[a].index[d])) of_loop_[loop.index].push_back({a, d});
+      }
     }
   }
 
@@ -119,9 +134,9 @@ class Merger {
   bool take_back_dimensions() {
     return std::erase_if(dimensions_, [this](const Dimension& entry) {
              const auto& [buffer, d] = entry;
-             for (const Access& access : accesses_) {
-               if (access.buffer != buffer || access.anyhow) continue;
-               auto pair = loops_at(access, d);
+             for (std::size_t a : of_buffer_[buffer]) {
+               if (accesses_[a].anyhow) continue;
+               auto pair = loops_at(accesses_[a], d);
                if (!pair || !loops_.count(*pair)) return true;
              }
              return false;
@@ -129,33 +144,20 @@ class Merger {
   }
 
   bool take_back_loops() {
-    auto spoiled = [this](const Pair& pair) {
-      if (spoiled_.count(pair.first) || spoiled_.count(pair.second)) return true;
-      for (const Access& access : accesses_) {
-        const std::size_t rank = access.index.size();
-        for (std::size_t d = 0; d < rank; ++d) {
-          bool outer = mentions(access.index[d], pair.first), inner = mentions(access.index[d], pair.second);
-          if (!outer && !inner) continue;
-          bool first =
-              outer && d + 1 < rank && loops_at(access, d) == pair && dimensions_.count({access.buffer, d});
-          bool second =
-              inner && d > 0 && loops_at(access, d - 1) == pair && dimensions_.count({access.buffer, d - 1});
-          if (!first && !second) return true;
-        }
-      }
-      return false;
+    // Each loop names the place that its half of the pair has in two neighbouring dimensions, and no other.
+    auto elsewhere = [this](const Pair& pair, std::uint32_t loop, std::size_t inner) {
+      return std::ranges::any_of(of_loop_[loop], [&](const Place& place) {
+        if (place.dimension < inner) return true;
+        const Access& access = accesses_[place.access];
+        const std::size_t outer = place.dimension - inner;
+        return outer + 1 >= access.index.size() || loops_at(access, outer) != pair ||
+               !dimensions_.count({access.buffer, outer});
+      });
     };
-    return std::erase_if(loops_, spoiled) > 0;
-  }
-
-  static bool mentions(const Expr& index, std::uint32_t loop) {
-    return variables_of(index).count(VarId(loop)) != 0;
-  }
-
-  bool uses(const Dimension& dimension, const Pair& pair) const {
-    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& access) {
-      return access.buffer == dimension.first && loops_at(access, dimension.second) == pair;
-    });
+    return std::erase_if(loops_, [&](const Pair& pair) {
+             return spoiled_.count(pair.first) || spoiled_.count(pair.second) ||
+                    elsewhere(pair, pair.first, 0) || elsewhere(pair, pair.second, 1);
+           }) > 0;
   }
 
   struct Component {
@@ -183,14 +185,15 @@ class Merger {
       Dimension dimension = waiting.back();
       waiting.pop_back();
       if (!found.dimensions.insert(dimension).second) continue;
-      for (const Access& access : accesses_) {
-        if (access.buffer != dimension.first) continue;
-        const auto walked = loops_at(access, dimension.second);
+      for (std::size_t a : of_buffer_[dimension.first]) {
+        const auto walked = loops_at(accesses_[a], dimension.second);
         if (!walked || !loops_.count(*walked)) continue;  // `anyhow`
         const Pair pair = *walked;
         if (!found.loops.insert(pair).second) continue;
-        for (const Dimension& other : dimensions_) {
-          if (uses(other, pair)) waiting.push_back(other);
+        for (const Place& place : of_loop_[pair.first]) {
+          const Access& access = accesses_[place.access];
+          const Dimension other{access.buffer, place.dimension};
+          if (dimensions_.count(other) && loops_at(access, place.dimension) == pair) waiting.push_back(other);
         }
       }
     }
@@ -249,6 +252,8 @@ class Merger {
   std::set<Dimension> dimensions_;
   std::set<Pair> loops_;
   std::vector<Access> accesses_;
+  std::vector<std::vector<std::size_t>> of_buffer_;  // accesses to each
+  std::vector<std::vector<Place>> of_loop_;  // indices that name each
   std::set<std::uint32_t> spoiled_;
 };
 

@@ -19,6 +19,8 @@ class SharedExprs {
   void collect(const Expr& root) {
     if (root.defined()) visit(root);
   }
+  // Nodes of a text that names nothing, as many as 2^20.
+  static std::int64_t written_out(const Expr& root) { return SharedExprs(0).visit(root); }
   std::vector<Expr> named() const;
 
  private:

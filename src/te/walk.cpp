@@ -20,15 +20,52 @@ bool reads_data(const Expr& expr) {
   return any_load(expr, [](const ExprNode&) { return true; });
 }
 
-bool same(const Expr& a, const Expr& b) {
+namespace {
+
+// Pairs of nodes that were compared, so that what is shared is compared once; one that differs ends the comparison.
+using Compared = std::set<std::pair<const ExprNode*, const ExprNode*>>;
+
+bool is_compared(const Expr& a, const Expr& b, Compared& compared) {
+  return a->operands.size() > 1 && !compared.emplace(a.address(), b.address()).second;
+}
+
+bool same(const Expr& a, const Expr& b, Compared& compared) {
   if (a.address() == b.address()) return true;
   if (!a.defined() || !b.defined()) return false;
-  bool equal_node =
+  const bool equal_node =
       a->op == b->op && a->dtype == b->dtype && a->int_value == b->int_value &&
       std::bit_cast<std::uint64_t>(a->float_value) == std::bit_cast<std::uint64_t>(b->float_value) &&
       a->size == b->size && a->var == b->var && a->buffer == b->buffer && a->cast == b->cast;
-  return equal_node && std::equal(a->operands.begin(), a->operands.end(), b->operands.begin(),
-                                  b->operands.end(), [](const Expr& x, const Expr& y) { return same(x, y); });
+  if (!equal_node) return false;
+  if (is_compared(a, b, compared)) return true;
+  return std::ranges::equal(a->operands, b->operands,
+                            [&](const Expr& x, const Expr& y) { return same(x, y, compared); });
+}
+
+bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops, Compared& compared) {
+  if (a->op != b->op || a.dtype() != b.dtype() || a->operands.size() != b->operands.size()) return false;
+  if (a->op == ExprOp::Var) {
+    auto [known, fresh] = loops.try_emplace(a->var, b->var);
+    return known->second == b->var;
+  }
+  if (is_compared(a, b, compared)) return true;
+  for (std::size_t i = 0; i < a->operands.size(); ++i) {
+    if (!is_renamed(a->operands[i], b->operands[i], loops, compared)) return false;
+  }
+  if (!a->operands.empty()) return same(with_operands(b, a->operands), a);
+  return same(a, b);
+}
+
+}  // namespace
+
+bool same(const Expr& a, const Expr& b) {
+  Compared compared;
+  return same(a, b, compared);
+}
+
+bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops) {
+  Compared compared;
+  return is_renamed(a, b, loops, compared);
 }
 
 Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
@@ -47,17 +84,21 @@ Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
 
 Expr Rewriter::operator()(const Expr& expr) {
   auto found = done_.find(expr.address());
-  if (found != done_.end()) return found->second;
-  std::vector<Expr> operands;
-  bool changed = false;
-  for (const Expr& operand : expr->operands) {
-    operands.push_back((*this)(operand));
-    changed = changed || operands.back().address() != operand.address();
+  if (found != done_.end()) return found->second.rebuilt;
+  std::vector<Expr> operands;  // empty until one is another
+  for (std::size_t i = 0; i < expr->operands.size(); ++i) {
+    const Expr& operand = expr->operands[i];
+    Expr other = (*this)(operand);
+    if (operands.empty() && other.address() == operand.address()) continue;
+    if (operands.empty())
+      operands.assign(expr->operands.begin(), expr->operands.begin() + static_cast<std::ptrdiff_t>(i));
+    operands.push_back(std::move(other));
   }
-  Expr rebuilt = changed ? with_operands(expr, std::move(operands)) : expr;
-  if (Expr other = replace_(rebuilt); other.defined()) rebuilt = std::move(other);
-  kept_.push_back(expr);
-  return done_.emplace(expr.address(), std::move(rebuilt)).first->second;
+  Expr rebuilt = operands.empty() ? expr : with_operands(expr, std::move(operands));
+  Expr other = replace_(rebuilt);
+  if (!other.defined() && expr->operands.empty()) return expr;  // as quick to see again as to remember
+  if (other.defined()) rebuilt = std::move(other);
+  return done_.emplace(expr.address(), Done{expr, std::move(rebuilt)}).first->second.rebuilt;
 }
 
 void Rewriter::operator()(Stage& stage) {
@@ -75,20 +116,6 @@ Expr substituted(const Expr& expr, const Substitution& variables) {
     return found == variables.end() ? Expr() : found->second;
   });
   return rewriter(expr);
-}
-
-bool is_renamed(const Expr& a, const Expr& b, std::map<VarId, VarId>& loops) {
-  if (a.address() == b.address() && variables_of(a).empty()) return true;
-  if (a->op != b->op || a.dtype() != b.dtype() || a->operands.size() != b->operands.size()) return false;
-  if (a->op == ExprOp::Var) {
-    auto [known, fresh] = loops.try_emplace(a->var, b->var);
-    return known->second == b->var;
-  }
-  for (std::size_t i = 0; i < a->operands.size(); ++i) {
-    if (!is_renamed(a->operands[i], b->operands[i], loops)) return false;
-  }
-  if (!a->operands.empty()) return same(with_operands(b, a->operands), a);
-  return same(a, b);
 }
 
 }  // namespace xyntra::te

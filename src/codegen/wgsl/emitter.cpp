@@ -295,9 +295,11 @@ void KernelEmitter::line(const std::string& text) {
 
 void KernelEmitter::begin_statement(const StmtNode& node) {
   known_.clear();
+  vectors_.clear();
   uses_.clear();
   settled_ = &analysis_.settled(node);
   rounded_ = codegen::rounded_quotients(node);
+  cancelling_ = codegen::cancelling(node);
   kir::for_each_expr(node, [this](const Expr& root) {
     ++uses_[root.address()];
     te::for_each_node(root, [this](const ExprNode& inner) {
@@ -391,7 +393,7 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   lane_ = lane;
   begin_statement(node);
   const bool settles = settled_->count(node.value.address()) != 0;
-  if (settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
+  if (cancelling_.empty() && settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
     const std::string stored = vector_value(node.value);
     line(place(node.buffer, flat) + " = " +
          (settles ? operations_.settled_vector(node.value.dtype(), stored) : stored) + ";");
@@ -475,7 +477,7 @@ void KernelEmitter::store(const StmtNode& node) {
   const std::string name = buffer_name(node.buffer), at = position(flat);
   // Other invocations write other elements of the same word.
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
-  line("let " + bit + " = u32(" + at + ") * " + bits + ";");
+  line("let " + bit + " = u32(i32(" + at + ")) * " + bits + ";");
   const std::string word = "&" + name + "[" + bit + " / 32u]", shift = "(" + bit + " % 32u)";
   line("atomicAnd(" + word + ", ~(" + std::to_string((1U << bits_of(buffer.dtype)) - 1) + "u << " + shift +
        "));");

@@ -76,6 +76,7 @@ class KernelEmitter {
   // ---- expressions: text that stands for a value; what is used twice gets a name
   std::string value(const te::Expr& expr);
   std::string node_text(const te::Expr& expr);
+  std::string times_zero(const te::ExprNode& product);
   std::string named(const te::Expr& expr);  // a value as a word, whatever it takes
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
@@ -95,7 +96,9 @@ class KernelEmitter {
   bool is_apart(const te::Expr& half) const;
   bool is_sum_of_halves(const te::ExprNode& node) const;
   bool is_vector(const te::Expr& expr);  // whether it can be computed for four lanes at once
+  bool is_vector(const te::Expr& expr, te::Visited& seen);
   std::string vector_value(const te::Expr& expr);
+  std::string vector_text(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
   std::string select(const te::ExprNode& node);
   std::string load(const te::ExprNode& node);
@@ -138,9 +141,11 @@ class KernelEmitter {
   ShaderKernel made_;
   std::string bindings_, body_;
   std::map<Key, std::string> known_;  // of the statement and the blocks around
+  std::unordered_map<const te::ExprNode*, std::string> vectors_;  // names of four lanes, of the statement
   std::unordered_map<const te::ExprNode*, int> uses_;
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   std::unordered_set<const te::ExprNode*> rounded_;  // quotients of the statement
+  std::unordered_set<const te::ExprNode*> cancelling_;  // sums and products of it
   std::vector<bool> atomic_;  // per buffer: packed and written
   std::vector<BufferForm> forms_;  // per buffer
   std::vector<Joined> joined_;  // per buffer

@@ -1,5 +1,6 @@
 // Expressions of a kernel as text: values, positions in buffers, loads.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -36,12 +37,17 @@ bool is_index_arithmetic(ExprOp op) {
 
 }  // namespace
 
-bool is_position(const Expr& expr, bool may_read) {
+namespace {
+
+using Looked = std::array<te::Visited, 2>;  // nodes that are positions, by whether they may read
+
+bool is_position(const Expr& expr, bool may_read, Looked& looked) {
   const ExprNode& node = *expr;
   if (node.dtype != DType::I64) return false;
-  auto all = [may_read](std::span<const Expr> operands, bool read) {
+  if (!looked[may_read ? 1 : 0].insert(&node)) return true;  // one that is not ends the walk
+  auto all = [&](std::span<const Expr> operands, bool read) {
     return std::all_of(operands.begin(), operands.end(),
-                       [&](const Expr& operand) { return is_position(operand, may_read && read); });
+                       [&](const Expr& operand) { return is_position(operand, may_read && read, looked); });
   };
   switch (node.op) {
     case ExprOp::Const: return node.int_value >= INT32_MIN && node.int_value <= INT32_MAX;
@@ -60,12 +66,21 @@ bool is_position(const Expr& expr, bool may_read) {
   }
 }
 
+}  // namespace
+
+bool is_position(const Expr& expr, bool may_read) {
+  Looked looked;
+  return is_position(expr, may_read, looked);
+}
+
 // ---- expressions
 
 std::string KernelEmitter::value(const Expr& expr) {
   const Key key{expr.address(), false};
   if (auto known = known_.find(key); known != known_.end()) return known->second;
   std::string text = node_text(expr);
+  if (expr.dtype() == DType::F32 && cancelling_.contains(expr.address()))
+    text = codegen::is_times_zero(*expr) ? times_zero(*expr) : operations_.kept(text);
   if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
   const bool shared = uses_[expr.address()] > 1;
   if (!is_word(text) && (shared || text.size() > kLongText)) {
@@ -75,6 +90,12 @@ std::string KernelEmitter::value(const Expr& expr) {
   }
   if (is_word(text)) known_[key] = text;
   return text;
+}
+
+std::string KernelEmitter::times_zero(const ExprNode& product) {
+  const std::size_t zero = product.operands[0].is_constant() ? 0 : 1;
+  const std::string made = operations_.times_zero(value(product.operands[1 - zero]));
+  return std::signbit(product.operands[zero]->float_value) ? "-(" + made + ")" : made;
 }
 
 std::string KernelEmitter::named(const Expr& expr) {
@@ -408,8 +429,14 @@ std::string KernelEmitter::place(kir::BufferId id, const te::LinearIndex& given,
 }
 
 bool KernelEmitter::is_vector(const Expr& expr) {
+  te::Visited seen;
+  return is_vector(expr, seen);
+}
+
+bool KernelEmitter::is_vector(const Expr& expr, te::Visited& seen) {
   const ExprNode& node = *expr;
   if (!operations_.has_vectors(node.dtype)) return false;
+  if (!seen.insert(&node)) return true;  // one that is not ends the walk
   switch (node.op) {
     case ExprOp::Const: return std::isfinite(node.float_value);
     case ExprOp::Load: {
@@ -426,17 +453,27 @@ bool KernelEmitter::is_vector(const Expr& expr) {
     case ExprOp::Max:
     case ExprOp::Fma:
       return std::all_of(node.operands.begin(), node.operands.end(),
-                         [this](const Expr& operand) { return is_vector(operand); });
+                         [&](const Expr& operand) { return is_vector(operand, seen); });
     case ExprOp::Select: {  // all lanes or none
       const Expr &condition = node.operands[0], &chosen = node.operands[1], &otherwise = node.operands[2];
-      return te::variables_of(condition).count(lane_) == 0 && is_vector(chosen) && is_vector(otherwise) &&
-             is_cheap(chosen) && is_cheap(otherwise);
+      return te::variables_of(condition).count(lane_) == 0 && is_vector(chosen, seen) &&
+             is_vector(otherwise, seen) && is_cheap(chosen) && is_cheap(otherwise);
     }
     default: return false;
   }
 }
 
 std::string KernelEmitter::vector_value(const Expr& expr) {
+  if (auto known = vectors_.find(expr.address()); known != vectors_.end()) return known->second;
+  std::string text = vector_text(expr);
+  const bool shared = uses_[expr.address()] > 1 && !te::is_load(*expr) && !expr.is_constant();
+  if (!guard_.empty() || !(shared || text.size() > kLongText)) return text;
+  const std::string name = fresh_name();
+  line("let " + name + " = " + text + ";");
+  return vectors_[expr.address()] = name;
+}
+
+std::string KernelEmitter::vector_text(const Expr& expr) {
   const ExprNode& node = *expr;
   auto same_in_all = [this](const Expr& one) {
     const kir::VarId lane = std::exchange(lane_, {});
@@ -477,7 +514,7 @@ std::string KernelEmitter::load(const ExprNode& node) {
   flat.constant = flat.constant + joined_[node.buffer.index].offset;
   const std::string at = guarded(position(flat), guard);
   const std::string bits = std::to_string(bits_of(buffer.dtype)) + "u", bit = fresh_name();
-  line("let " + bit + " = u32(" + at + ") * " + bits + ";");
+  line("let " + bit + " = u32(i32(" + at + ")) * " + bits + ";");
   return operations_.decoded(
       buffer.dtype, word_at(node.buffer, buffer_name(node.buffer) + "[" + bit + " / 32u]"), bit + " % 32u");
 }

@@ -300,6 +300,12 @@ std::string Operations::is_inf(DType dtype, const std::string& value) {
   return is_float(dtype) ? call("is_inf_" + type(dtype), std::array{value}) : "false";
 }
 
+std::string Operations::times_zero(const std::string& value) {
+  return call("times_zero_f32", std::array{value});
+}
+
+std::string Operations::kept(const std::string& value) { return call("kept_f32", std::array{value}); }
+
 std::string Operations::settled(DType dtype, const std::string& value) {
   return call("settled_" + type(dtype), std::array{value});
 }

@@ -139,5 +139,25 @@ TEST_F(IndexTest, NoPositionMapWithoutAnInverse) {
   EXPECT_FALSE(PositionMap::of(formula, {h.expr(), h.expr()}, {h.id})) << "a diagonal";
 }
 
+TEST_F(IndexTest, LongSumsAreLookedAtOnce) {
+  Expr doubled = d.expr();
+  for (int i = 0; i < 40; ++i) doubled = doubled + doubled;
+  EXPECT_EQ(simplified(doubled), "d * " + std::to_string(std::int64_t{1} << 40));
+}
+
+// Rows of a matrix that was transposed and taken as it lies again and again: every place is a quotient and a remainder of the last one.
+TEST_F(IndexTest, LongQuotientsAreLookedAtOnce) {
+  Expr row = h.expr(), column = d.expr();
+  for (int i = 0; i < 40; ++i) {
+    const Expr place = column * 12 + row;
+    row = floor_div(place, 64);
+    column = mod(place, 64);
+  }
+  const Formula& formula = builder.formula();
+  const IndexAlgebra algebra(formula);
+  EXPECT_TRUE(algebra.within(algebra.simplified(row), 0, 12));
+  EXPECT_TRUE(algebra.within(algebra.simplified(column), 0, 64));
+}
+
 }  // namespace
 }  // namespace xyntra::te
