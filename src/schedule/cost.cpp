@@ -123,12 +123,36 @@ std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
-// Whether all that a body reads lies along one loop of the reduction, as far as it depends on it.
+// Whether all that a body reads lies along one loop of the reduction, as far as it depends on it, and that fills a vector.
 bool runs_along_sum(const Lowering& lowering, const Stage& stage) {
   return std::ranges::any_of(stage.reduction, [&](VarId loop) {
+    if (lowering.size(lowering.formula().variable(loop).extent) < lowering.lanes()) return false;
     return !te::any_load(stage.body, [&](const te::ExprNode& load) {
       const auto stride = lowering.stride(load.buffer, te::index_of(load), loop);
       return !stride || !(stride->is(0) || stride->is(1));
+    });
+  });
+}
+
+// Whether lanes can run along an axis of the result once a factor is packed for it: it is one of the factor's places by itself, or goes
+// on along the last one.
+bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
+  constexpr std::int64_t kFewestLanes = 4;
+  const te::IndexAlgebra algebra(lowering.formula());
+  return std::ranges::any_of(stage.axes, [&](VarId axis) {
+    if (lowering.size(lowering.formula().variable(axis).extent) < kFewestLanes) return false;
+    return std::ranges::any_of(stage.body->operands, [&](const Expr& factor) {
+      bool fits = te::variables_of(factor).contains(axis);
+      te::for_each_node(factor, [&](const te::ExprNode& node) {
+        if (!fits || !te::is_load(node)) return;
+        const std::vector<Expr> index = te::index_of(node);
+        for (const Expr& place : index) {
+          if (!te::variables_of(place).contains(axis)) continue;
+          const bool last = &place == &index.back();
+          fits = place->op == te::ExprOp::Var || (last && algebra.linear(place).find(axis) != nullptr);
+        }
+      });
+      return fits;
     });
   });
 }
@@ -140,7 +164,8 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
       total = sum(total, packing_cycles(lowering, stage, factor));
     if (const auto roles = contraction_roles(lowering, stage))
       return sum(total, contraction_cycles(lowering, stage, *roles));
-    const bool packed = total > 0 && std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
+    const bool packed = total > 0 && may_have_lanes(lowering, stage) &&
+                        std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
                           return te::effort_of(factor) == 0 || is_packed(lowering, stage, factor);
                         });
     if (packed || runs_along_sum(lowering, stage)) return sum(total, product_cycles(lowering, stage));

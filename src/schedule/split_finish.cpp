@@ -26,7 +26,7 @@ constexpr std::int64_t kFewestTogether = 4;  // vectors whose steps fill the wai
 constexpr std::int64_t kWorthAStage = 1 << 9;  // operations of all elements together
 
 bool fills_lanes(const Formula& formula, const Stage& stage, const Schedule& schedule, const Target& target,
-                 const SymbolBindings& nominal) {
+                 const SymbolBindings& nominal, bool known) {
   Lowering probe(formula, target, nominal, "probe");
   probe.place_temporaries(kir::Scope::Workspace);
   const bool function = te::effort_of(stage.finish) >= kChained;
@@ -35,8 +35,9 @@ bool fills_lanes(const Formula& formula, const Stage& stage, const Schedule& sch
     const Dim& lanes = formula.variable(roles->lane).extent;
     return 4 * probe.size(lanes) >= 3 * probe.vector_steps(lanes) * probe.lanes();
   }
-  return !function && StageLowering(probe, stage, stage.axes, schedule.exactness == Exactness::Exact)
-                          .finishes_in_vectors();
+  return !(function && known) &&
+         StageLowering(probe, stage, stage.axes, schedule.exactness == Exactness::Exact)
+             .finishes_in_vectors();
 }
 
 bool depends_on_place(const te::ExprNode& node) {
@@ -121,19 +122,18 @@ Formula split_finish(const Formula& formula, const Schedule& schedule, const Tar
   const bool reduces =
       last.kind == Stage::Kind::MapReduce && !last.reduction.empty() && last.finish.defined();
   if (!reduces || te::work_of(last.finish) < kHeavy) return formula;
-  // Digits and rests of sizes that are not known could not be shown to be in bounds.
   const bool known =
       std::ranges::all_of(last.axes, [&](VarId axis) { return formula.variable(axis).extent.is_constant(); });
-  if (!known) return formula;
   Lowering sizes(formula, target, nominal, "sizes");
   std::int64_t elements = 1;
   for (VarId axis : last.axes) elements *= sizes.size(formula.variable(axis).extent);
   if (elements * te::work_of(last.finish) < kWorthAStage) return formula;
-  if (fills_lanes(formula, last, schedule, target, nominal)) return formula;
+  if (fills_lanes(formula, last, schedule, target, nominal, known)) return formula;
   Formula made = formula;
   Stage& reducing = made.stages.back();
   const Expr by_place = part_by_place(reducing.finish);
-  const bool apart = te::work_of(by_place) + kHeavy <= te::work_of(reducing.finish);
+  // Digits of sizes that are not known could not be shown to be in bounds.
+  const bool apart = known && te::work_of(by_place) + kHeavy <= te::work_of(reducing.finish);
   Stage finish;
   te::Substitution own;
   Shape shape;
