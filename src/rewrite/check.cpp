@@ -14,7 +14,7 @@ namespace xyntra {
 namespace {
 
 // What kind of values the inputs hold.
-enum class Values : std::uint8_t { Ordinary, Special };
+enum class Values : std::uint8_t { Ordinary, Special, SpecialAndHuge };
 
 Tensor draw_values(const Type& type, Values values, Random& random) {
   static constexpr std::array kSpecial = {std::numeric_limits<double>::quiet_NaN(),
@@ -30,15 +30,18 @@ Tensor draw_values(const Type& type, Values values, Random& random) {
                                           1.0,
                                           -1.0,
                                           0.5,
-                                          2.0};
+                                          2.0,
+                                          3e38,
+                                          -3e38};
+  const std::size_t choices = kSpecial.size() - (values == Values::SpecialAndHuge ? 0 : 2);
   auto made = Tensor::allocate(type.dtype, *static_dims(*type.shape));
   if (!made) internal_error("check: " + made.error().message);
   std::normal_distribution<double> normal(0, 1);
   const double scale = random() % 4 == 0 ? 8 : 1;
   for (std::int64_t i = 0; i < made->count(); ++i) {
     if (is_float(type.dtype)) {
-      const bool special = values == Values::Special && random() % 3 == 0;
-      made->set_element_f64(i, special ? kSpecial[random() % kSpecial.size()] : scale * normal(random));
+      const bool special = values != Values::Ordinary && random() % 3 == 0;
+      made->set_element_f64(i, special ? kSpecial.at(random() % choices) : scale * normal(random));
     } else if (is_bool(type.dtype)) {
       made->set_element_i64(i, static_cast<std::int64_t>(random() % 2));
     } else {
@@ -80,7 +83,10 @@ double largest(const Tensor& tensor) {
 class Comparison {
  public:
   Comparison(const RuleText& rule, const Instance& instance, Values values)
-      : class_(class_on(rule, instance.dtype)), instance_(instance), values_(values) {}
+      : class_(class_on(rule, instance.dtype)),
+        instance_(instance),
+        elementwise_(is_elementwise(instance.left)),
+        values_(values == Values::Special && elementwise_ ? Values::SpecialAndHuge : values) {}
 
   // Empty, or what is wrong.
   std::string run(Random& random) {
@@ -114,6 +120,11 @@ class Comparison {
     return "element " + std::to_string(i) + " is " + std::to_string(left) + " on the left, " +
            std::to_string(right) + " on the right";
   }
+  static bool is_elementwise(const Graph& graph) {
+    const auto nodes = graph.node_ids();
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [&](NodeId id) { return find_op(graph.node(id).op)->has(kElementwise); });
+  }
   // The same real number, rounded in another order before it is rounded to an integer.
   static bool rounds_to_integers(const Graph& graph) {
     const NodeId last = graph.value(graph.outputs[0]).producer;
@@ -146,11 +157,13 @@ class Comparison {
                                : 2 * worst_left + 4 * unit_of(left.dtype()) * std::max(scale, 0x1p-120);
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const double a = left.element_as_f64(i), b = right.element_as_f64(i), o = oracle.element_as_f64(i);
-      if (class_ == RuleClass::PrecisionChanging && values_ == Values::Special) continue;
+      if (class_ == RuleClass::PrecisionChanging && values_ != Values::Ordinary) continue;
       // Where the left side overflowed into NaN, a rule that changes precision may do better.
       if (class_ == RuleClass::PrecisionChanging && std::isnan(a)) continue;
       if (std::isnan(a) != std::isnan(b)) return at(i, a, b);
-      // What overflows on one side only is a rounding too.
+      // What overflows on one side only is a rounding of a sum; element by element it is another result.
+      if (elementwise_ && class_ != RuleClass::PrecisionChanging && std::isinf(a) != std::isinf(b))
+        return at(i, a, b);
       if (std::isnan(a) || !std::isfinite(a) || !std::isfinite(b) || !std::isfinite(o)) continue;
       if (values_ == Values::Ordinary && std::abs(b - o) > allowed) return at(i, a, b);
     }
@@ -159,6 +172,7 @@ class Comparison {
 
   RuleClass class_;
   const Instance& instance_;
+  bool elementwise_;
   Values values_;
   std::int64_t compared_ = 0;
 };

@@ -106,19 +106,24 @@ graph @main(%i: i64[5], %t: u8[100, 64]) -> (%y) {
   EXPECT_EQ(ops_of(rewritten(body).graph), "Gather DequantizeLinear");
 }
 
-// Divisions take as long as sixteen multiplications; a result may move by one quantum.
-TEST(Quantized, QuantizingMultipliesUnlessTheOrderOfRoundingsIsKept) {
-  const char* body = R"(
+// Divisions take as long as sixteen multiplications, but a product with a rounded inverse may move a result by one quantum.
+TEST(Quantized, QuantizingMultipliesWhereTheInverseIsExact) {
+  auto body = [](const std::string& scale) {
+    return R"(
 graph @main(%x: f32[100, 64]) -> (%y) {
-  const %s: f32[] = 0.3
+  const %s: f32[] = )" +
+           scale + R"(
   const %z: u8[] = 3
   %y: u8[100, 64] = QuantizeLinear(%x, %s, %z)
 }
 )";
-  EXPECT_EQ(ops_of(rewritten(body).graph), "Mul QuantizeLinear");
-  RewriteOptions exact;
+  };
+  RewriteOptions exact, any;
   exact.allow_reassociating = false;
-  EXPECT_EQ(ops_of(rewritten(body, exact).graph), "QuantizeLinear");
+  any.allow_precision_changing = true;
+  EXPECT_EQ(ops_of(rewritten(body("0.25"), exact).graph), "Mul QuantizeLinear");
+  EXPECT_EQ(ops_of(rewritten(body("0.3")).graph), "QuantizeLinear");
+  EXPECT_EQ(ops_of(rewritten(body("0.3"), any).graph), "Mul QuantizeLinear");
 }
 
 TEST(Quantized, ConstantWeightsAreSeenAsIntegers) {
