@@ -157,14 +157,17 @@ Status attention(FormulaContext& c) {
   Buffer mask = c.has_input(3) ? c.in(3) : Buffer();
   Buffer lengths = c.has_input(6) ? c.in(6) : Buffer();
   bool causal = c.flag("is_causal");
+  const Shape full{form.batch, o.query_heads, form.queries, form.keys};
   form.mask = [=, type = form.type, past = o.past_keys](Expr score, const Index& i) {
     Expr never = minus_infinity(type);
     if (mask.defined()) {
       Index at{i[0], i[1] * repeats + i[2], i[3], i[4]};
       Index own;
-      for (std::size_t d = 0; d < mask.rank(); ++d) {
-        own.push_back(mask.dim(d).is(1) && d + 1 < mask.rank() ? Expr::index(0) : at[4 - mask.rank() + d]);
+      for (std::size_t d = 0; d + 1 < mask.rank(); ++d) {
+        std::size_t axis = 4 - mask.rank() + d;
+        own.push_back(broadcast_index(mask.dim(d), at[axis], full[axis]));
       }
+      own.push_back(i[4]);
       bool boolean = mask.dtype() == DType::Bool;
       // A mask shorter than the keys ends in "never"; of integers, in what comes closest.
       Expr outside = boolean                  ? Expr::boolean(false)
@@ -296,7 +299,7 @@ Status linear_attention(FormulaContext& c) {
   Expr fresh = at(v, value_size, h, e);
   if (delta) {
     Buffer beta = c.in(5);
-    Expr rate = cast(type, beta(b, t, beta.dim(2).is(1) ? Expr::index(0) : h.expr()));
+    Expr rate = cast(type, beta(b, t, broadcast_index(beta.dim(2), h, heads)));
     Buffer error =
         c.reduce("error", {b, h, e}, Reducer::Sum, {inner}, decayed(b, h, inner, e) * at(k, size, h, inner),
                  [&](Expr recalled) { return rate * (fresh - recalled); });

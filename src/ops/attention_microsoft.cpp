@@ -20,11 +20,18 @@ Expr scale_of(const OpContext& c, DType type, const Dim& size) {
   return 1.0 / sqrt(cast(type, Expr::size(size)));
 }
 
-// score + bias[b, head, s, t], where bias is broadcast over batch and heads.
-Expr with_bias(const Buffer& bias, DType type, Expr score, const Index& i, const Expr& head) {
-  Expr b = bias.dim(0).is(1) ? Expr::index(0) : i[0];
-  Expr h = bias.dim(1).is(1) ? Expr::index(0) : head;
-  return score + cast(type, bias(b, h, i[3], i[4]));
+// Where the bias of a score is: at [b, head, s, t], broadcast over batch and heads.
+Index bias_index(const Buffer& bias, const Dim& batch, const Dim& heads, const Expr& head, const Index& i) {
+  return {broadcast_index(bias.dim(0), i[0], batch), broadcast_index(bias.dim(1), head, heads), i[3], i[4]};
+}
+
+// Where the keys of batch b begin that a mask of rank 1 allows, as well as where they end: only 2B numbers say so.
+Expr first_key(const Buffer& mask, const Dim& batch, const Expr& b) {
+  Expr at = b + Expr::size(batch), zero = Expr::index(0);
+  if (mask.dim(0) == batch) return zero;
+  if (mask.dim(0) == batch * Dim(2)) return cast(DType::I64, mask(at));
+  Expr start = cast(DType::I64, mask.load_or(Expr::integer(mask.dtype(), 0), {at}));
+  return select(equal(Expr::size(mask.dim(0)), Expr::size(batch * Dim(2))), start, zero);
 }
 
 // A mask of integers in the forms these ops take: (B) lengths, (2B) ends then starts, (B, T), (B, S, T) and
@@ -33,10 +40,10 @@ Expr with_integer_mask(const Buffer& mask, const Dim& batch, const Dim& past, fl
                        const Index& i) {
   Expr allowed;
   auto at = [&](Expr value) { return cast(DType::I64, std::move(value)); };
-  if (mask.rank() == 1 && mask.dim(0) == batch) {
+  if (mask.rank() == 1) {
     allowed = i[4] < at(mask(i[0]));
-  } else if (mask.rank() == 1) {
-    allowed = (i[4] < at(mask(i[0]))) & (i[4] >= at(mask(i[0] + Expr::size(batch))));
+    Expr first = first_key(mask, batch, i[0]);
+    if (!first.is_integer_constant(0)) allowed = allowed & (i[4] >= first);
   } else if (mask.rank() == 2) {
     allowed = not_equal(at(mask(i[0], i[4])), 0);
   } else if (mask.rank() == 3) {
@@ -180,7 +187,7 @@ Status projected_attention(FormulaContext& c, const Buffer& projected, Projected
   bool causal = c.flag("unidirectional");
   float filter = c.real("mask_filter_value");
   form.mask = [=, batch = form.batch](Expr score, const Index& p) {
-    if (bias.defined()) score = with_bias(bias, type, std::move(score), p, p[1]);
+    if (bias.defined()) score = score + cast(type, bias(bias_index(bias, batch, heads, p[1], p)));
     if (mask.defined()) score = with_integer_mask(mask, batch, past_length, filter, std::move(score), p);
     if (causal) score = select(p[4] > p[3] + Expr::size(past_length), score + filter, score);
     return score;
@@ -221,7 +228,7 @@ Status quantized_attention(FormulaContext& c) {
        i = c.axis(x.dim(2), "i");
   auto only = [](const Buffer& one) { return one.rank() == 0 ? one() : one(Expr::index(0)); };
   auto per_column = [&](const Buffer& one) {
-    return one.rank() == 1 && !one.dim(0).is(1) ? one(n) : only(one);
+    return one.rank() == 0 ? one() : one(broadcast_index(one.dim(0), n, n.extent));
   };
   Expr left = cast(DType::I32, x(b, s, i)), right = cast(DType::I32, w(i, n));
   if (c.has_input(6)) left = left - cast(DType::I32, only(c.in(6)));
@@ -278,7 +285,8 @@ Status multi_head_attention(FormulaContext& c) {
   bool causal = c.flag("unidirectional");
   float filter = c.real("mask_filter_value");
   form.mask = [=, batch = form.batch](Expr score, const Index& p) {
-    if (score_bias.defined()) score = with_bias(score_bias, type, std::move(score), p, p[1]);
+    if (score_bias.defined())
+      score = score + cast(type, score_bias(bias_index(score_bias, batch, heads, p[1], p)));
     if (mask.defined()) score = with_integer_mask(mask, batch, past, filter, std::move(score), p);
     if (causal) score = select(p[4] > p[3] + Expr::size(past), score + filter, score);
     return score;
@@ -300,6 +308,19 @@ Status multi_head_attention(FormulaContext& c) {
   return {};
 }
 
+namespace {
+
+// How many keys the cache has after this call: as many as its result, where that is wanted. Else at least those that are
+// valid; the ones behind them are masked.
+Dim cache_length(const FormulaContext& c) {
+  for (std::size_t output : {1, 2}) {
+    if (c.wants_output(output)) return c.out_shape(output)[2];
+  }
+  return (c.has_input(3) ? c.dim(3, 2) : Dim(0)) + c.dim(0, 1);
+}
+
+}  // namespace
+
 // Causal attention over a cache. seqlens_k[b] + 1 keys are valid for batch b after this call; the new ones are the
 // last `queries` of them. Rotation is applied to queries and to new keys.
 Status group_query_attention(FormulaContext& c) {
@@ -313,7 +334,7 @@ Status group_query_attention(FormulaContext& c) {
   form.queries = q.dim(1);
   form.size = form.value_size = floor_div(q.dim(2), packed ? heads + groups * Dim(2) : heads);
   form.type = compute_type(q.dtype());
-  form.keys = c.out_shape(1)[2];
+  form.keys = cache_length(c);
   DType type = form.type;
   Expr size = Expr::size(form.size), repeats = Expr::size(form.repeats), queries = Expr::size(form.queries);
   Buffer key_input = packed ? q : c.in(1), value_input = packed ? q : c.in(2);
@@ -368,13 +389,11 @@ Status group_query_attention(FormulaContext& c) {
   form.cap = softcap_change(c.real("softcap"));
   Buffer bias = c.has_input(10) ? c.in(10) : Buffer();
   std::int64_t window = c.integer("local_window_size");
-  form.mask = [=](Expr score, const Index& p) {
+  form.mask = [=, batch = form.batch](Expr score, const Index& p) {
     Expr position = past_length(p[0]) + p[3], never = minus_infinity(type);
-    if (bias.defined()) {
-      Expr zero = Expr::floating(bias.dtype(), 0);
-      Expr head = bias.dim(1).is(1) ? Expr::index(0) : p[1] * repeats + p[2];
-      Expr row = bias.dim(0).is(1) ? Expr::index(0) : p[0];
-      score = score + cast(type, bias.load_or(zero, {row, head, p[3], p[4]}));
+    if (bias.defined()) {  // may end before the last key of the cache
+      Index at = bias_index(bias, batch, heads, p[1] * repeats + p[2], p);
+      score = score + cast(type, bias.load_or(Expr::floating(bias.dtype(), 0), at));
     }
     score = select(p[4] > position, never, score);
     if (window > 0) score = select(p[4] + window <= position, never, score);

@@ -160,6 +160,12 @@ Result<te::Formula> formula_of(const OpDef& def, const Node& node, std::span<con
   return formula;
 }
 
+te::Expr broadcast_index(const Dim& size, const te::Expr& i, const Dim& extent) {
+  if (size.is(1)) return te::Expr::index(0);
+  if (size.is_constant() || size == extent || i.is_integer_constant(0)) return i;
+  return te::select(te::equal(te::Expr::size(size), 1), te::Expr::index(0), i);
+}
+
 te::Expr broadcast(const te::Buffer& x, const te::Axes& axes) {
   Shape shape;
   for (const te::Axis& axis : axes) shape.push_back(axis.extent);
@@ -171,15 +177,7 @@ te::Expr broadcast(const te::Buffer& x, const te::Index& index, const Shape& sha
   std::size_t skipped = index.size() - x.rank();
   te::Index own;
   for (std::size_t d = 0; d < x.rank(); ++d) {
-    const Dim& extent = x.dim(d);
-    const te::Expr& i = index[skipped + d];
-    if (extent.is(1)) {
-      own.push_back(te::Expr::index(0));
-    } else if (extent == shape[skipped + d] || extent.is_constant()) {
-      own.push_back(i);
-    } else {
-      own.push_back(te::select(te::equal(te::Expr::size(extent), 1), te::Expr::index(0), i));
-    }
+    own.push_back(broadcast_index(x.dim(d), index[skipped + d], shape[skipped + d]));
   }
   return x(own);
 }

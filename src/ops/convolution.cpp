@@ -90,11 +90,10 @@ Status convolve(FormulaContext& c, ConvolutionOperands at, const Tap& data, cons
   return {};
 }
 
-// Operand i at channel m: a scalar, one element, or one per channel.
+// Operand i at channel m of the result: a scalar, one element, or one per channel.
 Expr per_channel(FormulaContext& c, std::size_t i, const Expr& m) {
   Buffer x = c.in(i);
-  if (x.rank() == 0) return x();
-  return x(x.dim(0).is(1) ? Expr::index(0) : m);
+  return x.rank() == 0 ? x() : x(broadcast_index(x.dim(0), m, c.out_shape()[1]));
 }
 
 Status convolve_floats(FormulaContext& c, const std::function<Expr(Expr, const Index&)>& after) {

@@ -1,4 +1,6 @@
 // ConvTranspose, DeformConv and Col2Im: convolution's relatives with other index maps.
+#include <cmath>
+
 #include "ops/operand_shapes.h"
 #include "ops/operands.h"
 #include "ops/window.h"
@@ -25,12 +27,12 @@ Result<Window> transposed_window(const OpContext& c) {
   if (!wanted.empty() && wanted.size() != rank) return c.fail("output_shape does not fit the spatial axes");
   for (std::size_t d = 0; d < rank; ++d) {
     Dim stride = window.strides[d];
-    Dim full = (spatial[d] - 1) * stride + extra[d] + Dim(window.dilations[d]) * (window.kernel[d] - 1) + 1;
+    Dim reach = Dim(window.dilations[d]) * (window.kernel[d] - 1) + 1 + extra[d];
+    Dim full = (spatial[d] - 1) * stride + reach;
     bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
     if (!wanted.empty() || same) {
-      Dim grown = spatial[d] * stride, missing = grown - full;
-      if (missing.is_constant() && missing.constant() > 0) grown = full;  // a kernel shorter than the stride
-      Dim size = wanted.empty() ? grown : Dim(wanted[d]);
+      // `spatial * stride`, unless the kernel is shorter than the stride: then nothing is padded.
+      Dim size = wanted.empty() ? (spatial[d] - 1) * stride + min(stride, reach) : Dim(wanted[d]);
       Dim total = max(full - size, 0), half = floor_div(total, 2);
       window.pads_begin.push_back(auto_pad == "SAME_UPPER" ? half : total - half);
       window.output.push_back(size);
@@ -129,10 +131,25 @@ using te::Expr;
 using te::Index;
 using te::Reducer;
 
+namespace {
+
+// A constant without infinities and NaN.
+bool is_known_finite(const FormulaContext& c, std::size_t operand) {
+  const Tensor* known = c.constant(operand);
+  if (known == nullptr) return false;
+  for (std::int64_t i = 0; i < known->count(); ++i) {
+    if (!std::isfinite(known->element_as_f64(i))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 // Each output gathers what a transposed convolution would scatter: tap k reaches output o from the input
 // position (o + pad - k * dilation) / stride, where that is whole and inside.
 Status convolution_transposed(FormulaContext& c) {
   XYNTRA_TRY(Window window, transposed_window(c));
+  XYNTRA_TRY(Shape spatial, spatial_of(c, 0));
   Buffer x = c.in(0), w = c.in(1), y = c.out();
   DType type = compute_type(x.dtype());
   std::int64_t groups = c.integer("group");
@@ -153,11 +170,14 @@ Status convolution_transposed(FormulaContext& c) {
     store.push_back(o[d]);
   }
   Expr zero = Expr::number(x.dtype(), 0);
-  Expr value = select(whole, x.load_or(zero, from), zero);
-  c.write_reduced_at(y, concat({n, group, m}, o), store, Reducer::Sum, concat({channel}, k),
-                     cast(type, value) * cast(type, w(tap)), [&](const Expr& sum) {
-                       return c.has_input(2) ? sum + cast(type, c.in(2)(filter)) : sum;
-                     });
+  Expr term = cast(type, select(whole, x.load_or(zero, from), zero)) * cast(type, w(tap));
+  if (!is_known_finite(c, 1)) {  // 0 times such a weight is not 0: what is not reached is left out
+    const Index place(from.begin() + 2, from.end());
+    term = select(whole & within(place, spatial), term, Expr::number(type, 0));
+  }
+  c.write_reduced_at(
+      y, concat({n, group, m}, o), store, Reducer::Sum, concat({channel}, k), term,
+      [&](const Expr& sum) { return c.has_input(2) ? sum + cast(type, c.in(2)(filter)) : sum; });
   return {};
 }
 

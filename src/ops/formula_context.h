@@ -27,6 +27,10 @@ class FormulaContext : public OpContext, public te::Builder {
 Result<te::Formula> formula_of(const OpDef& def, const Node& node, std::span<const ValueFacts> inputs,
                                std::span<const ValueFacts> outputs);
 
+// Where an operand of this size is read at index i of the axis, of size `extent`, that it is broadcast to: 0 where the size is
+// 1. Each run finds out where it is open and may be 1 or `extent`.
+te::Expr broadcast_index(const Dim& size, const te::Expr& i, const Dim& extent);
+
 // x read at the point `axes` of a result it is broadcast to, by numpy's rule.
 te::Expr broadcast(const te::Buffer& x, const te::Axes& axes);
 te::Expr broadcast(const te::Buffer& x, const te::Index& index, const Shape& shape);

@@ -43,11 +43,15 @@ Expr load_matrix(const Buffer& x, const Axes& batch, const Index& matrix) {
   return broadcast(x, index, shape);
 }
 
-Expr parameter_at(const Buffer& parameter, const Axes& batch, const Expr& position, bool row) {
-  if (product(parameter.shape()).is(1)) return parameter(Index(parameter.rank(), Expr::index(0)));
-  if (parameter.rank() == 1) return parameter(position);
-  Expr zero = Expr::index(0);
-  return load_matrix(parameter, batch, row ? Index{position, zero} : Index{zero, position});
+// One number, or one per row or column: `position` of p.out's axis `axis`.
+Expr parameter_at(const Buffer& parameter, const Matmul& p, const Expr& position, std::size_t axis,
+                  bool row) {
+  if (product(parameter.shape()).is(1) || !position.defined())
+    return parameter(Index(parameter.rank(), Expr::index(0)));
+  const Dim& size = parameter.dim(parameter.rank() - (row && parameter.rank() > 1 ? 2 : 1));
+  Expr at = broadcast_index(size, position, p.out[axis].extent), zero = Expr::index(0);
+  if (parameter.rank() == 1) return parameter(at);
+  return load_matrix(parameter, p.batch, row ? Index{at, zero} : Index{zero, at});
 }
 
 Status check_parameter(const OpContext& c, std::size_t operand, const Shape& matrix, bool row) {
@@ -87,11 +91,11 @@ Status check_column_parameter(const OpContext& c, std::size_t operand, const Sha
 }
 
 Expr row_parameter(const Buffer& parameter, const Matmul& p) {
-  return parameter_at(parameter, p.batch, p.i, true);
+  return parameter_at(parameter, p, p.i, p.batch.size(), true);
 }
 
 Expr column_parameter(const Buffer& parameter, const Matmul& p) {
-  return parameter_at(parameter, p.batch, p.j, false);
+  return parameter_at(parameter, p, p.j, p.out.size() - 1, false);
 }
 
 // Integers are scaled as f64, unless there is nothing to scale.

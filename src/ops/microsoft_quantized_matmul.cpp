@@ -104,7 +104,7 @@ Status qgemm(FormulaContext& c) {
   Axes out = c.axes(c.out_shape());
   Axis k = c.axis(a.dim(transposed_a ? 0 : 1), "k");
   auto of_column = [&](const Buffer& x) {
-    return product(x.shape()).is(1) ? scalar_parameter(x) : x(out[1]);
+    return x.rank() == 0 ? x() : x(broadcast_index(x.dim(0), out[1], out[1].extent));
   };
   Expr left = offset_removed(transposed_a ? a(k, out[0]) : a(out[0], k), scalar_parameter(a_zero));
   Expr right = offset_removed(transposed_b ? b(out[1], k) : b(k, out[1]), of_column(b_zero));

@@ -3,6 +3,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/operand_shapes.h"
 #include "ops/rules.h"
 
 namespace xyntra {
@@ -32,18 +33,30 @@ Expr quantized(DType to, const Expr& ratio, const Expr& zero_point, bool saturat
   return cast(to, value, mode);
 }
 
+namespace {
+
+// One scale for the whole tensor, also by what `axis` says of an open size.
+bool may_be_only_single(const OpContext& c, const Shape& scale) {
+  if (scale.empty() || (scale.size() == 1 && scale[0].is(1))) return true;
+  return scale.size() == 1 && !scale[0].is_constant() && c.integer("block_size") == 0 &&
+         !c.normalized_axis(c.integer("axis"), c.rank(0));
+}
+
+}  // namespace
+
 Result<Granularity> granularity(const OpContext& c, std::size_t scale_operand) {
   Granularity g;
   const Shape& scale = c.shape(scale_operand);
-  if (scale.empty() || (scale.size() == 1 && scale[0].is(1))) return g;
+  if (may_be_only_single(c, scale)) return g;
   XYNTRA_TRY(g.axis, c.normalized_axis(c.integer("axis"), c.rank(0)));
+  g.single = false;
+  g.extent = c.dim(0, g.axis);
   g.block_size = c.integer("block_size");
   std::string operand = "operand " + std::to_string(scale_operand) + " (scale)";
-  const Dim& extent = c.dim(0, g.axis);
   if (scale.size() == 1 && g.block_size == 0) {
-    if (extent.is_constant() && scale[0].is_constant() && !(extent == scale[0])) {
+    if (!may_be_equal(g.extent, scale[0])) {
       return c.fail(operand + " has " + scale[0].to_string() + " elements for an axis of size " +
-                    extent.to_string());
+                    g.extent.to_string());
     }
     return g;
   }
@@ -51,8 +64,8 @@ Result<Granularity> granularity(const OpContext& c, std::size_t scale_operand) {
     return c.fail(operand + " must be one number, one per element of the axis, or of operand 0's rank");
   }
   if (g.block_size <= 0) return c.fail("blocked scales need a positive block_size");
-  const Dim blocks = ceil_div(extent, g.block_size);
-  if (blocks.is_constant() && scale[g.axis].is_constant() && !(blocks == scale[g.axis])) {
+  const Dim blocks = ceil_div(g.extent, g.block_size);
+  if (!may_be_equal(blocks, scale[g.axis])) {
     return c.fail(operand + " has " + scale[g.axis].to_string() + " blocks, " + blocks.to_string() +
                   " are needed");
   }
@@ -60,9 +73,8 @@ Result<Granularity> granularity(const OpContext& c, std::size_t scale_operand) {
 }
 
 Expr parameter_at(const Buffer& parameter, const Index& point, const Granularity& g) {
-  if (parameter.rank() == 0) return parameter();
-  if (parameter.rank() == 1 && parameter.dim(0).is(1)) return parameter(Expr::index(0));
-  if (g.block_size == 0) return parameter(point[g.axis]);
+  if (g.single || parameter.rank() == 0) return scalar_parameter(parameter);
+  if (g.block_size == 0) return parameter(broadcast_index(parameter.dim(0), point[g.axis], g.extent));
   return parameter(replaced(point, g.axis, floor_div(point[g.axis], Expr::index(g.block_size))));
 }
 

@@ -14,7 +14,9 @@ te::Expr quantized(DType to, const te::Expr& ratio, const te::Expr& zero_point, 
 
 // Where a scale or zero point varies: nowhere, along one axis, or in blocks of an axis.
 struct Granularity {
+  bool single = true;
   std::size_t axis = 0;
+  Dim extent;  // of the axis
   std::int64_t block_size = 0;
 };
 Result<Granularity> granularity(const OpContext& context, std::size_t scale_operand);

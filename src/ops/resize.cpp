@@ -208,6 +208,12 @@ class Resizer {
     const Tensor* scales = c_.constant(kScales);
     return scales != nullptr && scales->element_as_f64(static_cast<std::int64_t>(k)) == 1;
   }
+  // Only running tells whether every element is taken as it is; then taps of weight 0 are left out, be they infinite or NaN.
+  bool may_be_unchanged(std::size_t k) const { return !crops(c_) && !known_scale(k); }
+  Expr is_unchanged(std::size_t k) {
+    Expr same = equal(Expr::size(from(k)), Expr::size(to(k)));
+    return has_contents(c_, kScales) ? same & equal(scale(k), 1) : same;
+  }
   // The factor as a plain number, where it is known.
   std::optional<double> known_scale(std::size_t k) const {
     if (ratio_) return ratio_;
@@ -340,8 +346,9 @@ class Resizer {
       Axis tap = c_.axis(taps.count, "tap");
       Expr at = clamped(taps.first(i[axis]) + tap, k);
       Expr value = cast(type, current(replaced(to_index(i), axis, at)));
-      Expr weight = cast(type, taps.weights(i[axis], tap));
-      current = c_.reduce("resized" + std::to_string(axis), i, Reducer::Sum, {tap}, value * weight);
+      Expr weight = cast(type, taps.weights(i[axis], tap)), term = value * weight;
+      if (may_be_unchanged(k)) term = select(is_unchanged(k) & equal(weight, 0), Expr::number(type, 0), term);
+      current = c_.reduce("resized" + std::to_string(axis), i, Reducer::Sum, {tap}, term);
     }
     Axes i = c_.axes(c_.out_shape());
     c_.write(c_.out(), i, cropped(current(i), i));

@@ -1,4 +1,6 @@
 // Sequences and optionals: data that hold data.
+#include <algorithm>
+
 #include "ops/host_tensors.h"
 #include "ops/operands.h"
 #include "ops/rules.h"
@@ -80,14 +82,30 @@ Status scalar(InferenceContext& c) {
   return {};
 }
 
+// The size of every part of an axis, where they are known to have one.
+static std::optional<Dim> equal_part_size(const OpContext& c, const Dim& extent) {
+  if (!c.has_input(1)) return Dim(1);
+  const auto sizes = c.integers_of(1);
+  if (!sizes || sizes->empty() ||
+      std::ranges::adjacent_find(*sizes, std::ranges::not_equal_to()) != sizes->end())
+    return std::nullopt;
+  const Dim size = sizes->front();
+  const bool even = c.rank(1) == 1 || size.is(1) || (size.constant() > 0 && modulo(extent, size).is(0));
+  return even ? std::optional(size) : std::nullopt;
+}
+
 Status split_to_sequence(InferenceContext& c) {
   Type element = Type::tensor(c.dtype(0));
   if (c.type(0).shape) {
     bool drops_axis = !c.has_input(1) && !c.flag("keepdims");
     XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), c.rank(0)));
     Shape shape = c.shape(0);
+    const auto size = equal_part_size(c, shape[axis]);
     if (drops_axis) {
       shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+      element.shape = std::move(shape);
+    } else if (size) {
+      shape[axis] = *size;
       element.shape = std::move(shape);
     }
   }

@@ -30,9 +30,18 @@ std::optional<Dim> resolve_bound(const Dim& extent, const Dim& bound, const Dim&
   return std::nullopt;
 }
 
+// How many axes are sliced, from the first list whose length is known.
+std::optional<std::size_t> slice_count(const OpContext& c) {
+  for (std::size_t i = 1; i <= 4; ++i) {
+    if (auto length = c.has_input(i) ? list_length(c, i) : std::nullopt) return length;
+  }
+  return std::nullopt;
+}
+
+// False where a list is known to have another length.
 bool holds_list_lengths(const OpContext& c, std::size_t count) {
   for (std::size_t i = 1; i <= 4; ++i) {
-    if (c.has_input(i) && list_length(c, i) != count) return false;
+    if (c.has_input(i) && list_length(c, i).value_or(count) != count) return false;
   }
   return true;
 }
@@ -63,7 +72,7 @@ namespace rule {
 
 Status slice(InferenceContext& c) {
   auto starts = c.elements(1), ends = c.elements(2), steps = c.elements(4);
-  auto count = list_length(c, 1);
+  auto count = slice_count(c);
   std::optional<std::vector<std::int64_t>> axes = c.integers_of(3);
   if (!c.has_input(3) && count) {
     axes.emplace();
@@ -197,7 +206,7 @@ Status slice(FormulaContext& c) {
   auto starts = c.elements(1), ends = c.elements(2), steps = c.elements(4);
   auto axes = c.integers_of(3);
   if (c.has_input(3) && !axes) return c.unsupported("axes that are not constant");
-  auto count = list_length(c, 1);
+  auto count = slice_count(c);
   if (!count) return c.unsupported("starts of unknown length");
   for (std::size_t k = 0; k < *count; ++k) {
     auto given_axis = axes ? (*axes)[k] : static_cast<std::int64_t>(k);

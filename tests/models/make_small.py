@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the models of tests/models that no exporter makes: forms that were once wrong. Outputs are those of ONNX's reference evaluator.
+"""Writes the models of tests/models that no exporter makes: forms that were once wrong. Outputs are those of ONNX's reference evaluator,
+or computed here where it lacks the operator.
 
 usage: tests/models/make_small.py [FOLDER]      # needs onnx and numpy
 """
@@ -58,20 +59,153 @@ def cast_in_loop():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
 
 
+def model_of(name, nodes, inputs, outputs, constants=(), opset=18, microsoft=False):
+    constants = [numpy_helper.from_array(np.asarray(array), key) for key, array in dict(constants).items()]
+    opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid("com.microsoft", 1)] if microsoft else [])
+    return helper.make_model(helper.make_graph(nodes, name, inputs, outputs, constants), opset_imports=opsets, ir_version=10)
+
+
+def eighths(random, *shape):
+    return (random.integers(-16, 17, shape) / 8).astype(np.float32)
+
+
+def quantize_ties():
+    """Quotients halfway between integers: multiplying by the scale's inverse rounds some the other way."""
+    scale = np.float32(0.03)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), helper.make_node("Cast", ["q"], ["y"], to=TensorProto.FLOAT)]
+    model = model_of("quantize_ties", nodes, [tensor("x", [16, 33])], [tensor("y", [16, 33])], {"s": scale, "z": np.uint8(105)})
+    return model, {"x": np.tile(np.arange(-16, 17, dtype=np.float32) / 8, (16, 1))}, None
+
+
+def gelu_overflow():
+    """x * (1 + erf(x / sqrt(2))) * 0.5 is infinite where x * 2 is."""
+    model = model_of("gelu_overflow", [
+        helper.make_node("Div", ["x", "root"], ["a"]), helper.make_node("Erf", ["a"], ["b"]), helper.make_node("Add", ["b", "one"], ["c"]),
+        helper.make_node("Mul", ["x", "c"], ["d"]), helper.make_node("Mul", ["d", "half"], ["y"])], [tensor("x", ["n"])],
+        [tensor("y", ["n"])], {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)})
+    return model, {"x": np.array([3e38, -3e38, 1.6e38, 1.0, -2.0, np.inf, -np.inf, np.nan], np.float32)}, None
+
+
+def hard_swish_overflow():
+    """x * clip(x + 3, 0, 6) / 6 is infinite where x * 6 is."""
+    model = model_of("hard_swish_overflow", [
+        helper.make_node("Add", ["x", "three"], ["a"]), helper.make_node("Clip", ["a", "zero", "six"], ["b"]),
+        helper.make_node("Mul", ["x", "b"], ["c"]), helper.make_node("Div", ["c", "six"], ["y"])], [tensor("x", ["n"])],
+        [tensor("y", ["n"])], {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6)})
+    return model, {"x": np.array([1e38, -1e38, 5e37, 1.0, -2.0, np.inf, np.nan], np.float32)}, None
+
+
+def resize_unchanged():
+    """Axes of open sizes that turn out not to be resized: neighbours that are NaN do not count."""
+    x = eighths(np.random.default_rng(3), 1, 5, 4, 3)
+    x[0, 1, 2, 1] = x[0, 3, 0, 0] = np.nan
+    shape = tensor("x", ["a", "b", "c", "d"])
+    nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], ["linear"], mode="linear"),
+             helper.make_node("Resize", ["x", "", "", "sizes"], ["cubic"], mode="cubic", exclude_outside=1)]
+    model = model_of("resize_unchanged", nodes, [shape], [tensor(y, [1, 5, 4, 6]) for y in ("linear", "cubic")],
+                     {"sizes": np.array([1, 5, 4, 6], np.int64)})
+    return model, {"x": x}, None
+
+
+def conv_transpose_weights():
+    """Weights that are infinite or NaN count only where the window reaches; those of open sizes give the shapes of known ones."""
+    random = np.random.default_rng(4)
+    infinite = eighths(random, 1, 1, 3, 3)
+    infinite[0, 0, 0, 1], infinite[0, 0, 2, 2] = np.inf, np.nan
+    x, short = eighths(random, 1, 1, 3, 3), eighths(random, 1, 2, 1, 2)
+    nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["constant"], strides=[2, 2], pads=[1, 1, 1, 1]),
+             helper.make_node("ConvTranspose", ["x", "v"], ["free"], pads=[1, 1, 1, 1]),
+             helper.make_node("ConvTranspose", ["x", "s"], ["same"], strides=[3, 2], auto_pad="SAME_LOWER")]
+    model = model_of("conv_transpose_weights", nodes, [tensor("x", [1, 1, 3, 3]), tensor("v", [1, 1, 3, 3]), tensor("s", [1, 2, "h", "w_"])],
+                     [tensor(name, ["a_" + name, "b_" + name, "c_" + name, "d_" + name]) for name in ("constant", "free", "same")], {"w": infinite})
+    scattered = [scatter_convolution(x, infinite, 2, 1), scatter_convolution(x, infinite, 1, 1), np.zeros((1, 2, 7, 6), np.float32)]
+    for i, j in np.ndindex(3, 3):
+        scattered[2][0, :, 3 * i, 2 * j:2 * j + 2] = x[0, 0, i, j] * short[0, :, 0]
+    return model, {"x": x, "v": infinite, "s": short}, scattered
+
+
+def scatter_convolution(x, w, stride, pad):
+    """ConvTranspose of one channel, by definition."""
+    y = np.zeros([(size - 1) * stride + 3 for size in x.shape[2:]], np.float32)
+    for i, j in np.ndindex(x.shape[2:]):
+        y[i * stride:i * stride + 3, j * stride:j * stride + 3] += x[0, 0, i, j] * w[0, 0]
+    return y[None, None, pad:-pad, pad:-pad]
+
+
+def open_parameters():
+    """Operands whose size is open and turns out to be 1, or the axis's; lists of an open length."""
+    random = np.random.default_rng(6)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "one", "z"], ["q"], axis=1), helper.make_node("QuantizeLinear", ["x", "s", "zs"], ["r"], axis=1),
+             helper.make_node("QuantizeLinear", ["x", "t", "zt"], ["u"], axis=1), helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["v"])]
+    names = {"x": eighths(random, 2, 3), "z": np.array([7], np.int8), "s": np.array([0.25], np.float32), "zs": np.array([3], np.int8),
+             "t": np.array([0.25, 0.5, 2], np.float32), "zt": np.array([3, 4, 5], np.int8), "ends": np.array([2], np.int64)}
+    inputs = [tensor("x", [2, 3])] + [tensor(name, ["size_" + name], helper.np_dtype_to_tensor_dtype(array.dtype))
+                                      for name, array in list(names.items())[1:]]
+    outputs = [tensor(name, [2, 3], TensorProto.INT8) for name in "qru"] + [tensor("v", [2, 2])]
+    model = model_of("open_parameters", nodes, inputs, outputs,
+                     {"one": np.array([0.5], np.float32), "starts": np.array([0], np.int64), "axes": np.array([1], np.int64)})
+    def quantized(scale, zero):
+        return np.clip(np.rint(names["x"] / scale) + zero, -128, 127).astype(np.int8)
+    return model, names, [quantized(0.5, 7), quantized(0.25, 3), quantized(names["t"], names["zt"]), names["x"][:, :2]]
+
+
+def attended(q, k, v, heads, allowed):
+    """Attention over packed heads in f64; allowed[batch, key]."""
+    split = lambda x: x.astype(np.float64).reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
+    q, k, v = split(q), split(k), split(v)
+    scores = q @ k.swapaxes(2, 3) / q.shape[-1]**0.5 + np.where(allowed, 0, -10000.0)[:, None, None, :]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    y = weights / weights.sum(-1, keepdims=True) @ v
+    return y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1).astype(np.float32)
+
+
+def masked_keys():
+    """com.microsoft.MultiHeadAttention: one length per batch, or ends and starts, of an open size; what is not masked keeps its digits."""
+    random = np.random.default_rng(7)
+    names = {name: eighths(random, 2, 4, 6) for name in "qkv"}
+    names |= {"lengths": np.array([4, 2], np.int32), "ends": np.array([4, 3, 1, 0], np.int32)}
+    nodes = [helper.make_node("MultiHeadAttention", ["q", "k", "v", "", mask], [mask + "_y"], domain="com.microsoft", num_heads=2)
+             for mask in ("lengths", "ends")]
+    inputs = [tensor(name, ["batch", 4, 6]) for name in "qkv"] + [tensor(name, ["n_" + name], TensorProto.INT32) for name in ("lengths", "ends")]
+    model = model_of("masked_keys", nodes, inputs, [tensor(mask + "_y", [2, 4, 6]) for mask in ("lengths", "ends")], microsoft=True)
+    keys, operands = np.arange(4), [names[name] for name in "qkv"]
+    allowed = [keys < names["lengths"][:, None], (keys < names["ends"][:2, None]) & (keys >= names["ends"][2:, None])]
+    return model, names, [attended(*operands, 2, one) for one in allowed]
+
+
+def packed_query():
+    """com.microsoft.GroupQueryAttention of packed, constant queries, keys and values; one of its results is read."""
+    packed = eighths(np.random.default_rng(8), 1, 3, 32)
+    nodes = [helper.make_node("GroupQueryAttention", ["packed", "", "", "", "", "last", "total"], ["y", "keys", "values"],
+                              domain="com.microsoft", num_heads=4, kv_num_heads=2),
+             helper.make_node("GroupQueryAttention", ["free", "", "", "", "", "last", "total"], ["z", "more_keys", "more_values"],
+                              domain="com.microsoft", num_heads=4, kv_num_heads=2)]
+    model = model_of("packed_query", nodes, [tensor("free", [1, 3, 32]), tensor("last", [1], TensorProto.INT32), tensor("total", [], TensorProto.INT32)],
+                     [tensor("values", [1, 2, 3, 4]), tensor("z", [1, 3, 16])], {"packed": packed}, microsoft=True)
+    values = packed[:, :, 24:].reshape(1, 3, 2, 4).transpose(0, 2, 1, 3)
+    q, k, v = packed[..., :16], *(np.repeat(packed[..., at:at + 8].reshape(1, 3, 2, 4), 2, 2).reshape(1, 3, 16) for at in (16, 24))
+    rows = [attended(q[:, s:s + 1], k[:, :s + 1], v[:, :s + 1], 4, np.ones((1, s + 1), bool)) for s in range(3)]
+    return model, {"free": packed, "last": np.array([2], np.int32), "total": np.int32(3)}, [values, np.concatenate(rows, 1)]
+
+
 def main():
     out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent)
-    for make in (attention_shared_heads, cast_in_loop):
-        model, random = make(), np.random.default_rng(5)
+    for make in (attention_shared_heads, cast_in_loop, conv_transpose_weights, gelu_overflow, hard_swish_overflow, masked_keys, open_parameters,
+                 packed_query, quantize_ties, resize_unchanged):
+        made, random = make(), np.random.default_rng(5)
+        model, feed, expected = made if isinstance(made, tuple) else (made, None, None)
         onnx.checker.check_model(model)
         data = out / make.__name__ / "test_data_set_0"
         data.mkdir(parents=True, exist_ok=True)
         onnx.save(model, data.parent / "model.onnx")
-        feed = {value.name: (3 * random.standard_normal([d.dim_value for d in value.type.tensor_type.shape.dim])).astype(np.float32)
-                for value in model.graph.input}
+        feed = feed or {value.name: (3 * random.standard_normal([d.dim_value for d in value.type.tensor_type.shape.dim])).astype(np.float32)
+                        for value in model.graph.input}
+        expected = expected or ReferenceEvaluator(model).run(None, feed)
         for i, (name, array) in enumerate(feed.items()):
             (data / f"input_{i}.pb").write_bytes(numpy_helper.from_array(array, name).SerializeToString())
-        for i, (value, array) in enumerate(zip(model.graph.output, ReferenceEvaluator(model).run(None, feed))):
-            (data / f"output_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(array, np.float32), value.name).SerializeToString())
+        for i, (value, array) in enumerate(zip(model.graph.output, expected)):
+            array = np.asarray(array, helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+            (data / f"output_{i}.pb").write_bytes(numpy_helper.from_array(array, value.name).SerializeToString())
 
 
 if __name__ == "__main__":
