@@ -74,14 +74,16 @@ Result<Places> needs_of(const Planning& planning, const Session& session) {
 
 struct CheckFlags {
   std::string model;
+  bool strict = false;
   PlanFlags planning;
 };
 
 Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   const std::string& model = flags.model;
   XYNTRA_TRY(const Placement placement, placement_to_run(session));
-  XYNTRA_TRY(const Module module,
-             load_model(model, {.keep_undefined_ops = true, .budget = session.budget()}));
+  XYNTRA_TRY(
+      const Module module,
+      load_model(model, {.strict = flags.strict, .keep_undefined_ops = true, .budget = session.budget()}));
   MissingFeatures missing{undefined_ops(module.graph), {}};
   SymbolBindings sizes;  // that were planned for
   if (missing.operators.empty() && placement.target != nullptr) {
@@ -98,9 +100,11 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
     Json json{{"model", model}};
     add_placement(json, placement, sizes);
     json.update(report_json(summary, missing));
+    json["warnings"] = module.warnings;
     session.out = json.dump(2) + "\n";
   } else {
     session.out = report_text(model, placement_phrase(placement, sizes), summary, missing);
+    for (const std::string& warning : module.warnings) session.out += "warning: " + printable(warning) + "\n";
   }
   return missing.none() ? ExitCode::Done : ExitCode::No;
 }
@@ -110,6 +114,7 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
 VerbAction declare_check(Flags& syntax, Session& session) {
   auto flags = std::make_shared<CheckFlags>();
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"--strict", &flags->strict, "a declared shape that is not the inferred one is an error"});
   declare_backend(syntax, session);
   declare_dim(syntax, flags->planning.dims, "to count costs with");
   declare_portable(syntax, session);

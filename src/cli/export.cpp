@@ -113,7 +113,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   Module planned;  // the graph of the plan, with what came with the model
   if (!as_read) {
     XYNTRA_TRY(plan, make_plan(module.graph, options));
-    planned = Module{plan.graph, module.metadata, module.symbols};
+    planned = Module{plan.graph, module.metadata, module.symbols, module.warnings};
   }
   if (flags.stage == "kernels" || flags.stage == "code") {
     XYNTRA_TRY(std::string text, flags.stage == "kernels"

@@ -56,6 +56,7 @@ std::string looks_like(std::string_view bytes) {
 Result<Module> load_onnx(const std::string& path, const LoadOptions& options) {
   ImportOptions import_options;
   if (options.keep_undefined_ops) import_options.undefined_ops = onnx::UndefinedOps::Keep;
+  import_options.strict = options.strict;
   import_options.budget = options.budget;
   auto module = import_onnx(path, import_options);
   if (module || module.error().error_class != ErrorClass::BadModel) return module;

@@ -9,6 +9,7 @@
 namespace xyntra {
 
 struct LoadOptions {
+  bool strict = false;              // declared shapes that are not so are errors
   bool keep_undefined_ops = false;  // operators without definition stay, so that all of them can be listed
   std::shared_ptr<Budget> budget;   // may be null
 };

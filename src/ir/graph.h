@@ -92,6 +92,7 @@ struct Module {
   Graph graph;
   std::map<std::string, std::string> metadata;  // producer, model version, doc, metadata_props
   SymbolRanges symbols;                         // declared ranges of symbolic sizes
+  std::vector<std::string> warnings;            // of the file's reader, about what it declares wrongly
 };
 
 // Structure only (ids in range, single definition, order, names unique, subgraphs closed, arity of control

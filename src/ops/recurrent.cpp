@@ -5,6 +5,7 @@
 #include "ops/activation.h"
 #include "ops/operand_shapes.h"
 #include "ops/operands.h"
+#include "ops/quantization.h"
 
 namespace xyntra {
 namespace {
@@ -23,6 +24,13 @@ Result<std::size_t> directions_of(const OpContext& c) {
   return c.fail("direction '" + direction + "' is not known");
 }
 
+// com.microsoft.DynamicQuantizeLSTM: W and R are integers and transposed.
+bool is_quantized(const OpContext& c) { return !is_float(c.dtype(1)); }
+constexpr std::size_t kInputWeights = 1, kStateWeights = 2;
+// Operands that scale W or R, and the zero points behind them.
+constexpr std::size_t scale_operand(std::size_t weights) { return weights == kInputWeights ? 8 : 10; }
+bool is_batch_first(const OpContext& c) { return !is_quantized(c) && c.flag("layout"); }
+
 Status recurrent_rule(InferenceContext& c, const CellKind& kind) {
   XYNTRA_TRY(std::size_t directions, directions_of(c));
   for (std::size_t i : {0, 2}) {
@@ -30,19 +38,26 @@ Status recurrent_rule(InferenceContext& c, const CellKind& kind) {
       return c.fail(operand_label(c, i) + " must have rank 3, not " + std::to_string(c.rank(i)));
     }
   }
-  const Dim& hidden = c.dim(2, 2);
+  const bool quantized = is_quantized(c);
+  const Dim& hidden = c.dim(2, quantized ? 1 : 2);
   if (c.has_attribute("hidden_size") && !may_be_equal(hidden, c.integer("hidden_size"))) {
     return c.fail("hidden_size is " + std::to_string(c.integer("hidden_size")) + ", operand 2 (r) has " +
                   hidden.to_string());
   }
-  bool batch_first = c.flag("layout");
+  bool batch_first = is_batch_first(c);
   const Dim &steps = c.dim(0, batch_first ? 1 : 0), &batch = c.dim(0, batch_first ? 0 : 1);
   Dim count = static_cast<std::int64_t>(directions), rows = hidden * kind.gates;
   const Shape state = batch_first ? Shape{batch, count, hidden} : Shape{count, batch, hidden};
   // w, r, both biases concatenated, the lengths, the first states, and the peepholes of three gates.
-  const std::vector<Shape> expected = {
+  std::vector<Shape> expected = {
       {count, rows, c.dim(0, 2)}, {count, rows, hidden}, {count, rows * 2}, {batch}, state, state,
       {count, hidden * 3}};
+  if (quantized) {
+    std::swap(expected[0][1], expected[0][2]);
+    std::swap(expected[1][1], expected[1][2]);
+    for (std::size_t i = 8; i < c.input_count(); ++i)
+      expected.push_back(c.rank(i) == 1 ? Shape{count} : Shape{count, rows});
+  }
   for (std::size_t i = 1; i < c.input_count(); ++i) XYNTRA_CHECK_OK(require_shape(c, i, expected.at(i - 1)));
   for (std::size_t i = 0; i < c.output_count(); ++i) {
     if (i == 0) {
@@ -75,6 +90,20 @@ using te::Reducer;
 
 namespace {
 
+struct Direction;
+
+// What W or R multiplies. Quantized weights take it as integers within its own range.
+struct Factor {
+  const Direction& d;
+  std::size_t weights;
+  Buffer elements;
+  DynamicQuantization range = {};
+
+  Expr times(const Expr& element, const Expr& from, const Expr& k) const;
+  Expr scaled(const Expr& sum, const Expr& from) const;
+};
+Factor factor(const Direction& d, const Buffer& elements, std::size_t weights);
+
 // What one direction of one op works with; the cells below say what happens in a step.
 struct Direction {
   FormulaContext& c;
@@ -103,15 +132,25 @@ struct Direction {
     if (!c.has_input(3)) return Expr::number(type, 0);
     return cast(type, c.in(3)(which(), row(gate + (of_state ? gates : 0), j)));
   }
+  // W or R between row `from` of all gates and element k of what it multiplies.
+  Expr weight(std::size_t operand, const Expr& from, const Expr& k) const {
+    Buffer w = c.in(operand);
+    return is_quantized(c) ? w(which(), k, from) : w(which(), from, k);
+  }
+  Expr parameter(std::size_t operand, const Expr& from) const {
+    Buffer one = c.in(operand);
+    return one.rank() == 1 ? one(which()) : one(which(), from);
+  }
   Expr input(std::int64_t gate) const { return input_part(position, b, Expr::index(gate), j); }
 
   // state * R of every gate from `first` on: [b, gate, j].
   Buffer state_part(const std::string& name, const Buffer& state, std::int64_t first,
                     std::int64_t count) const {
+    Factor left = factor(*this, state, kStateWeights);
     Axis gate = c.axis(count, "gate"), k = c.axis(hidden, "k");
     Expr from = Expr::size(hidden) * (gate + first) + j;
-    return c.reduce(name, {b, gate, j}, Reducer::Sum, {k},
-                    state(b, k) * cast(type, c.in(2)(which(), from, k)));
+    return c.reduce(name, {b, gate, j}, Reducer::Sum, {k}, left.times(left.elements(b, k), from, k),
+                    [&](const Expr& sum) { return left.scaled(sum, from); });
   }
   Buffer carried(const std::string& name, std::size_t initial_operand) const {
     Expr zero = Expr::number(type, 0);
@@ -126,6 +165,26 @@ struct Direction {
     c.write_at(c.out(output), {b, j}, store, state(b, j));
   }
 };
+
+Expr Factor::times(const Expr& element, const Expr& from, const Expr& k) const {
+  Expr weight = d.weight(weights, from, k);
+  if (!range.scale.defined()) return cast(d.type, element) * cast(d.type, weight);
+  return offset_removed(element, range.zero_point()) *
+         offset_removed(weight, d.parameter(scale_operand(weights) + 1, from));
+}
+
+Expr Factor::scaled(const Expr& sum, const Expr& from) const {
+  if (!range.scale.defined()) return sum;
+  return cast(d.type, sum) * (range.scale() * d.parameter(scale_operand(weights), from));
+}
+
+Factor factor(const Direction& d, const Buffer& elements, std::size_t weights) {
+  if (!is_quantized(d.c)) return {d, weights, elements};
+  DynamicQuantization range = dynamic_quantization(d.c, elements);
+  Axes i = d.c.axes(elements.shape());
+  Expr rounded = quantized(DType::U8, elements(i) / range.scale(), range.zero_point());
+  return {d, weights, d.c.map("quantized", i, rounded), range};
+}
 
 // Reading order of a step: forward, or from the sequence's own end. Past its end every step keeps its place, so
 // that each time of the result is written once.
@@ -174,14 +233,15 @@ using StateBias = bool (*)(const FormulaContext& c, std::int64_t gate);
 
 void multiply_input(Direction& d, const Dim& steps, std::int64_t gates, StateBias state_bias) {
   FormulaContext& c = d.c;
-  Buffer x = c.in(0), w = c.in(1);
+  const Factor x = factor(d, c.in(0), kInputWeights);
   d.input_part = c.temporary("xw", d.type, {steps, d.b.extent, gates, d.hidden});
   for (std::int64_t gate = 0; gate < gates; ++gate) {
-    Axis t = c.axis(steps, "t"), k = c.axis(x.dim(2), "k");
-    Expr element = d.batch_first ? x(d.b, t, k) : x(t, d.b, k);
-    Expr weight = w(d.which(), d.row(gate, d.j), k);
+    Axis t = c.axis(steps, "t"), k = c.axis(c.dim(0, 2), "k");
+    Expr element = d.batch_first ? x.elements(d.b, t, k) : x.elements(t, d.b, k);
+    Expr from = d.row(gate, d.j);
     c.write_reduced_at(d.input_part, {t, d.b, d.j}, {t, d.b, Expr::index(gate), d.j}, Reducer::Sum, {k},
-                       cast(d.type, element) * cast(d.type, weight), [&](Expr sum) {
+                       x.times(element, from, k), [&](Expr sum) {
+                         sum = x.scaled(sum, from);
                          if (!c.has_input(3)) return sum;
                          sum = sum + d.bias(gate, gates, false);
                          return state_bias(c, gate) ? sum + d.bias(gate, gates, true) : sum;
@@ -194,8 +254,9 @@ using Cell = void (*)(Direction& d, const std::function<Axis(const std::vector<B
 Status recurrent(FormulaContext& c, const CellKind& kind, StateBias state_bias, Cell cell) {
   XYNTRA_TRY(std::size_t directions, directions_of(c));
   XYNTRA_TRY(auto activations, activations_of(c, kind, directions));
-  bool batch_first = c.flag("layout");
-  Dim steps = c.dim(0, batch_first ? 1 : 0), batch = c.dim(0, batch_first ? 0 : 1), hidden = c.dim(2, 2);
+  bool batch_first = is_batch_first(c);
+  Dim steps = c.dim(0, batch_first ? 1 : 0), batch = c.dim(0, batch_first ? 0 : 1),
+      hidden = c.dim(2, is_quantized(c) ? 1 : 2);
   for (std::size_t i = 0; i < directions; ++i) {
     auto first = activations.begin() + static_cast<std::ptrdiff_t>(i * kind.activations.size());
     Direction d{c,

@@ -70,7 +70,9 @@ Status dft(InferenceContext& c) {
 }
 
 Status stft(InferenceContext& c) {
-  if (c.rank(0) != 3) return c.fail("operand 0 (signal) must have rank 3, not " + std::to_string(c.rank(0)));
+  if (c.rank(0) != 2 && c.rank(0) != 3) {  // real: batch and time, or with a last axis of size 1
+    return c.fail("operand 0 (signal) must have rank 2 or 3, not " + std::to_string(c.rank(0)));
+  }
   XYNTRA_TRY(auto points, frame_points(c));
   XYNTRA_TRY(auto step, known_integer(c, 1));
   Shape shape = c.unknown_shape(0, 4);
@@ -182,8 +184,11 @@ Status stft(FormulaContext& c) {
   Axes i = c.axes(y.shape());
   Axis n = c.axis(*points, "n");
   auto part = [&](std::int64_t which) {
-    if (x.shape().back().is(1) && which == 1) return Expr::number(type, 0);
-    Expr sample = cast(type, x(i[0], i[1] * integer_at(c, 1) + n, Expr::index(which)));
+    if ((x.rank() == 2 || x.dim(2).is(1)) && which == 1) return Expr::number(type, 0);
+    Index at{i[0], i[1] * integer_at(c, 1) + n};
+    if (x.rank() == 3) at.push_back(Expr::index(which));
+    const bool present = which == 0 || x.dim(2).is_constant();
+    Expr sample = cast(type, present ? x(at) : x.load_or(Expr::number(x.dtype(), 0), at));
     return c.has_input(2) ? sample * cast(type, c.in(2)(n)) : sample;
   };
   Expr position = i[2] * n, cosine = twiddles.cos(position), sine = -twiddles.sin(position);

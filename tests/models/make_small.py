@@ -188,10 +188,61 @@ def packed_query():
     return model, {"free": packed, "last": np.array([2], np.int32), "total": np.int32(3)}, [values, np.concatenate(rows, 1)]
 
 
+def declared_shapes():
+    """Declared shapes that are not so, of a value, an output and the counter of a loop: what is inferred wins."""
+    body = helper.make_graph([helper.make_node("Identity", ["cond"], ["cond_o"]), helper.make_node("Cast", ["it"], ["i"], to=TensorProto.FLOAT),
+                              helper.make_node("Add", ["v", "i"], ["w"])], "body",
+                             [tensor("it", [1], TensorProto.INT64), tensor("cond", [], TensorProto.BOOL), tensor("v", None)],
+                             [tensor("cond_o", [], TensorProto.BOOL), tensor("w", None)])
+    nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Loop", ["n", "", "z"], ["y"], body=body)]
+    model = model_of("declared_shapes", nodes, [tensor("x", [2, 3])], [tensor("y", [2, 4])], {"n": np.int64(3)})
+    model.graph.value_info.append(tensor("z", [6]))
+    x = eighths(np.random.default_rng(9), 2, 3)
+    return model, {"x": x}, [np.maximum(x, 0) + 3]
+
+
+def real_signal():
+    """STFT of a signal of batch and time alone."""
+    window = np.hanning(8).astype(np.float32)
+    model = model_of("real_signal", [helper.make_node("STFT", ["x", "step", "window"], ["y"])], [tensor("x", ["b", "n"])],
+                     [tensor("y", ["b", "f", 5, 2])], {"step": np.int64(4), "window": window})
+    x = eighths(np.random.default_rng(10), 2, 24)
+    spectrum = np.fft.rfft(np.stack([x[:, at:at + 8] * window for at in range(0, 17, 4)], 1))
+    return model, {"x": x}, [np.stack([spectrum.real, spectrum.imag], -1)]
+
+
+def quantized_lstm():
+    """com.microsoft.DynamicQuantizeLSTM: input and state are quantized by their own range, in both directions."""
+    random, hidden, (steps, batch, width) = np.random.default_rng(11), 6, (4, 3, 5)
+    x = random.standard_normal((steps, batch, width)).astype(np.float32)
+    names = {"w": random.integers(-100, 100, (2, width, 4 * hidden)).astype(np.int8), "r": random.integers(0, 255, (2, hidden, 4 * hidden)).astype(np.uint8),
+             "b": random.normal(0, 0.1, (2, 8 * hidden)).astype(np.float32), "w_scale": random.uniform(0.003, 0.01, (2, 4 * hidden)).astype(np.float32),
+             "w_zero": np.zeros((2, 4 * hidden), np.int8), "r_scale": np.array([0.004, 0.007], np.float32), "r_zero": np.array([128, 120], np.uint8)}
+    node = helper.make_node("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", "w_scale", "w_zero", "r_scale", "r_zero"], ["y"],
+                            domain="com.microsoft", hidden_size=hidden, direction="bidirectional")
+    model = model_of("quantized_lstm", [node], [tensor("x", x.shape)], [tensor("y", [steps, 2, batch, hidden])], names, microsoft=True)
+
+    def multiplied(left, right, scale):
+        low, high = min(left.min(), 0), max(left.max(), 0)
+        step = np.float32(1) if low == high else np.float32(high - low) / np.float32(255)
+        zero = np.rint(-low / step)
+        return (np.clip(np.rint(left / step) + zero, 0, 255) - zero) @ right * (step * scale)
+    y = np.zeros((steps, 2, batch, hidden), np.float32)
+    for d in range(2):
+        w, r = (names[one][d].astype(np.int64) - names[one + "_zero"][d].astype(np.int64) for one in "wr")
+        inputs = multiplied(x, w, names["w_scale"][d]) + names["b"][d][:4 * hidden] + names["b"][d][4 * hidden:]
+        h = cell = np.zeros((batch, hidden), np.float32)
+        for t in range(steps) if d == 0 else reversed(range(steps)):
+            i, o, f, n = np.split(inputs[t] + multiplied(h, r, names["r_scale"][d]), 4, 1)
+            cell = cell / (1 + np.exp(-f)) + np.tanh(n) / (1 + np.exp(-i))
+            h = y[t, d] = (np.tanh(cell) / (1 + np.exp(-o))).astype(np.float32)
+    return model, {"x": x}, [y]
+
+
 def main():
     out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent)
-    for make in (attention_shared_heads, cast_in_loop, conv_transpose_weights, gelu_overflow, hard_swish_overflow, masked_keys, open_parameters,
-                 packed_query, quantize_ties, resize_unchanged):
+    for make in (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gelu_overflow, hard_swish_overflow, masked_keys,
+                 open_parameters, packed_query, quantize_ties, quantized_lstm, real_signal, resize_unchanged):
         made, random = make(), np.random.default_rng(5)
         model, feed, expected = made if isinstance(made, tuple) else (made, None, None)
         onnx.checker.check_model(model)

@@ -215,7 +215,7 @@ Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph
       return bad_model("input " + in_quotes(input.name) + " is defined twice");
     Type type = arguments[i];
     if (input.type && input.type->kind != TypeProto::Kind::Unset) {
-      XYNTRA_CHECK_OK(check_declared(type, *input.type, input.name));
+      XYNTRA_CHECK_OK(check_annotation(type, *input.type, input.name));
       const bool vague = type.kind == Type::Kind::Unknown || (type.is_tensor() && !type.shape);
       if (vague && input.type->element_type != 0) {
         XYNTRA_TRY(type, import_type(*input.type, symbols_, input.name, SizeNames::Fresh));

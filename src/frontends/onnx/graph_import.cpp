@@ -96,7 +96,9 @@ Status GraphImporter::define_inputs(const Graph& graph, Names& names) {
     if (!seen.insert(input.name).second) return bad_model(what + " is defined twice");
     if (const auto constant = names.values.find(input.name); constant != names.values.end()) {
       if (input.type) {
-        XYNTRA_CHECK_OK(check_declared(names.builder->type(constant->second), *input.type, input.name));
+        const Type& type = names.builder->type(constant->second);
+        XYNTRA_CHECK_OK(check_declared(type, *input.type, input.name));
+        if (const auto wrong = wrong_shape(type, *input.type, input.name)) return bad_model(*wrong);
       }
       continue;
     }
@@ -119,7 +121,8 @@ Status GraphImporter::define_outputs(const Graph& graph, Names& names) {
     if (names.around == nullptr && !seen.insert(output.name).second) {
       return bad_model("output " + in_quotes(output.name) + " is listed twice");
     }
-    if (output.type) XYNTRA_CHECK_OK(check_declared(names.builder->type(*value), *output.type, output.name));
+    if (output.type)
+      XYNTRA_CHECK_OK(check_annotation(names.builder->type(*value), *output.type, output.name));
     names.builder->graph().outputs.push_back(*value);
   }
   return {};
@@ -188,12 +191,22 @@ std::string GraphImporter::new_value_name(Names& names, std::string_view name) {
   return names.builder->fresh_name(names.value_prefix + shortened(name));
 }
 
-// What the file declares must not contradict what was inferred, and helps where nothing was.
+// What is inferred wins over a declared shape that contradicts it.
+Status GraphImporter::check_annotation(const Type& inferred, const TypeProto& declared,
+                                       std::string_view name) {
+  XYNTRA_CHECK_OK(check_declared(inferred, declared, name));
+  auto wrong = wrong_shape(inferred, declared, name);
+  if (wrong && options_.strict) return bad_model(*wrong);
+  if (wrong) warnings_.insert(std::move(*wrong));
+  return {};
+}
+
+// What the file declares helps where nothing was inferred.
 Status GraphImporter::settle_type(Names& names, std::string_view name, ValueId value) {
   const auto declared = names.declared.find(name);
   if (declared == names.declared.end()) return {};
   Type& type = names.builder->graph().value(value).type;
-  XYNTRA_CHECK_OK(check_declared(type, *declared->second, name));
+  XYNTRA_CHECK_OK(check_annotation(type, *declared->second, name));
   if (type.kind != Type::Kind::Unknown && !(type.is_tensor() && !type.shape)) return {};
   const SizeNames size_names = names.around == nullptr ? SizeNames::AsDeclared : SizeNames::Fresh;
   auto imported = import_type(*declared->second, symbols_, name, size_names);

@@ -30,6 +30,7 @@ class GraphImporter {
       : model_(model), functions_(functions), tensors_(tensors), options_(options) {}
 
   Result<xyntra::Graph> import_main();
+  const std::set<std::string>& warnings() const { return warnings_; }
 
  private:
   // A value taken from around a subgraph: an operand outside, an input inside.
@@ -75,6 +76,7 @@ class GraphImporter {
   Status check_captures() const;
   std::string new_value_name(Names& names, std::string_view name);
   static void reserve_names(const Graph& graph, GraphBuilder& builder);
+  Status check_annotation(const Type& inferred, const TypeProto& declared, std::string_view name);
   Status settle_type(Names& names, std::string_view name, ValueId value);
 
   // node_import.cpp: one node
@@ -113,6 +115,7 @@ class GraphImporter {
   FreeNames free_names_;
   std::map<const Function*, Opsets> function_opsets_;
   InferenceWork work_{.values_left = 100'000};
+  std::set<std::string> warnings_;
   std::size_t subgraphs_ = 0;
   std::int64_t captures_ = 0;
   int depth_ = 0;

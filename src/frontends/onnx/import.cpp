@@ -44,6 +44,7 @@ Result<Module> import_parsed(const onnx::Model& model, onnx::TensorReader& tenso
   onnx::GraphImporter importer(model, functions, tensors, options);
   Module module;
   XYNTRA_TRY(module.graph, importer.import_main());
+  module.warnings.assign(importer.warnings().begin(), importer.warnings().end());
   keep_metadata(model, module.metadata);
   return module;
 }

@@ -1,5 +1,5 @@
-// ONNX file → Module. Strict: whatever the file gets wrong is an error that names file, node, operator and
-// reason; nothing outside the model's folder is opened; time and memory are bounded by the size of the file.
+// ONNX file → Module. Whatever the file gets wrong is an error that names file, node, operator and reason, except
+// declared shapes, which nothing is computed from: what is inferred wins, and the module has a warning. Nothing outside the model's folder is opened; time and memory are bounded by the size of the file.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,7 @@ struct ImportOptions {
   onnx::WireLimits limits;
   // Keep: operators without definition stay in the graph, so that `undefined_ops` can list them all at once.
   onnx::UndefinedOps undefined_ops = onnx::UndefinedOps::Refuse;
+  bool strict = false;  // wrong declared shapes are errors, too
   std::shared_ptr<Budget> budget = nullptr;  // its time is looked at from node to node; may be null
 };
 

@@ -143,10 +143,17 @@ Result<Type> import_type(const TypeProto& proto, SymbolNames& symbols, std::stri
   return bad_model("a value without a type");
 }
 
+namespace {
+
+std::string clash_text(std::string_view value_name, const std::string& declared, const std::string& found) {
+  return "value '" + std::string(value_name) + "' is declared as " + declared + " but is " + found;
+}
+
+}  // namespace
+
 Status check_declared(const Type& inferred, const TypeProto& declared, std::string_view value_name) {
   const auto clash = [&](const std::string& expected, const std::string& found) {
-    return bad_model("value '" + std::string(value_name) + "' is declared as " + expected + " but is " +
-                     found);
+    return bad_model(clash_text(value_name, expected, found));
   };
   const TypeProto::Kind kind = kind_of(inferred);
   if (kind == TypeProto::Kind::Unset || declared.kind == TypeProto::Kind::Unset) return {};
@@ -161,10 +168,19 @@ Status check_declared(const Type& inferred, const TypeProto& declared, std::stri
         dtype ? std::string(name_of(*dtype)) : "element type " + std::to_string(declared.element_type);
     return clash(expected, inferred.to_string());
   }
-  if (declared.has_shape && inferred.shape && shapes_clash(*inferred.shape, declared)) {
-    return clash(std::string(name_of(inferred.dtype)) + shape_text(declared), inferred.to_string());
-  }
   return {};
+}
+
+std::optional<std::string> wrong_shape(const Type& inferred, const TypeProto& declared,
+                                       std::string_view value_name) {
+  if (kind_of(inferred) != declared.kind) return std::nullopt;
+  if (!inferred.is_tensor()) {
+    const bool known = inferred.element && !declared.element.empty();
+    return known ? wrong_shape(*inferred.element, declared.element[0], value_name) : std::nullopt;
+  }
+  if (!declared.has_shape || !inferred.shape || !shapes_clash(*inferred.shape, declared)) return std::nullopt;
+  return clash_text(value_name, std::string(name_of(inferred.dtype)) + shape_text(declared),
+                    inferred.to_string());
 }
 
 Result<xyntra::Attribute> import_attribute(const Attribute& attribute, TensorReader& tensors) {

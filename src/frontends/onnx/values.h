@@ -35,8 +35,11 @@ enum class SizeNames : std::uint8_t { AsDeclared, Fresh };
 Result<Type> import_type(const TypeProto& proto, SymbolNames& symbols, std::string_view stem,
                          SizeNames size_names = SizeNames::AsDeclared);
 
-// BadModel when `inferred` and what the file declares cannot both be true. Symbolic sizes never clash.
+// BadModel when the file declares another dtype, or no tensor where there is one.
 Status check_declared(const Type& inferred, const TypeProto& declared, std::string_view value_name);
+// What is wrong with a declared shape that cannot be the inferred one. Symbolic sizes never clash.
+std::optional<std::string> wrong_shape(const Type& inferred, const TypeProto& declared,
+                                       std::string_view value_name);
 
 // Everything but graphs, which need names around them.
 Result<xyntra::Attribute> import_attribute(const Attribute& attribute, TensorReader& tensors);
