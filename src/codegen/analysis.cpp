@@ -313,6 +313,14 @@ void terms_of(const Expr& sum, int depth, std::vector<Expr>& found) {
   for (const Expr& operand : sum->operands) terms_of(operand, depth - 1, found);
 }
 
+// The sums that a value may be, as it is or with the other sign.
+void sums_in(const Expr& value, std::vector<Expr>& found) {
+  if (is_sum(*value)) found.push_back(value);
+  if (value->op == ExprOp::Neg) sums_in(value->operands[0], found);
+  if (value->op != ExprOp::Select) return;
+  for (std::size_t i : {1U, 2U}) sums_in(value->operands[i], found);
+}
+
 bool share_a_term(const Expr& sum, const Expr& other) {
   constexpr int kDepth = 2;
   std::vector<Expr> left, right;
@@ -335,8 +343,14 @@ bool is_times_zero(const ExprNode& node) {
          });
 }
 
-std::unordered_set<const ExprNode*> cancelling(const StmtNode& statement) {
+std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const StmtNode& statement) {
   std::unordered_set<const ExprNode*> found;
+  auto is_product = [](const Expr& expr) {
+    return is_float(expr.dtype()) && (expr->op == ExprOp::Mul || expr->op == ExprOp::Div);
+  };
+  auto is_own = [&](const Expr& expr) {
+    return expr->op == ExprOp::Load && kernel.buffer(expr->buffer).scope != kir::Scope::Global;
+  };
   auto is_scaled = [](const Expr& expr) {
     return expr->op == ExprOp::Mul && is_float(expr.dtype()) &&
            (expr->operands[0].is_constant() || expr->operands[1].is_constant());
@@ -346,10 +360,15 @@ std::unordered_set<const ExprNode*> cancelling(const StmtNode& statement) {
       for (std::size_t i = 0; i < 2 && node.operands.size() == 2; ++i) {
         const Expr &one = node.operands[i], &other = node.operands[1 - i];
         const Expr& inner = one->op == ExprOp::Neg ? one->operands[0] : one;
-        if (is_sum(node) && is_sum(*inner) && share_a_term(inner, other)) found.insert(inner.address());
+        std::vector<Expr> sums;
+        if (is_sum(node)) sums_in(one, sums);
+        for (const Expr& sum : sums) {
+          if (share_a_term(sum, other)) found.insert(sum.address());
+        }
         if (node.op == ExprOp::Mul && is_scaled(inner) && other.is_constant()) found.insert(inner.address());
         if (is_sum(node) && is_scaled(inner) && (is_scaled(other) || te::is_load(*other)))
           found.insert(inner.address());
+        if (node.op == ExprOp::Sub && is_product(inner) && is_own(other)) found.insert(inner.address());
         if (is_times_zero(node)) found.insert(&node);
       }
     });

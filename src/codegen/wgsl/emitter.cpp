@@ -299,7 +299,7 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
   uses_.clear();
   settled_ = &analysis_.settled(node);
   rounded_ = codegen::rounded_quotients(node);
-  cancelling_ = codegen::cancelling(node);
+  cancelling_ = codegen::cancelling(kernel_, node);
   kir::for_each_expr(node, [this](const Expr& root) {
     ++uses_[root.address()];
     te::for_each_node(root, [this](const ExprNode& inner) {

@@ -162,7 +162,9 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   if (auto bounded = bounded_float(node)) return *bounded;
   // What WGSL promises of a quotient ends at divisors of this size.
   constexpr double kLargeDivisor = 0x1p126;
+  // Quotients by constants are scales, of which whole numbers may be made elsewhere.
   if (node.op == ExprOp::Div && node.dtype == DType::F32 && !rounded_.contains(&node) &&
+      !node.operands[1].is_constant() &&
       analysis_.lies_within(node.operands[1], -kLargeDivisor, kLargeDivisor))
     return "(" + value(node.operands[0]) + " / " + value(node.operands[1]) + ")";
   const bool repeats = node.op == ExprOp::Min || node.op == ExprOp::Max || node.op == ExprOp::Abs;
