@@ -393,7 +393,10 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   lane_ = lane;
   begin_statement(node);
   const bool settles = settled_->count(node.value.address()) != 0;
-  if (cancelling_.empty() && settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
+  const bool narrow = std::ranges::any_of(cancelling_, [](const ExprNode* one) {
+    return one->dtype != DType::F32 || codegen::is_times_zero(*one);
+  });
+  if (!narrow && settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
     const std::string stored = vector_value(node.value);
     line(place(node.buffer, flat) + " = " +
          (settles ? operations_.settled_vector(node.value.dtype(), stored) : stored) + ";");

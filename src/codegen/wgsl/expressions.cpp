@@ -468,6 +468,7 @@ bool KernelEmitter::is_vector(const Expr& expr, te::Visited& seen) {
 std::string KernelEmitter::vector_value(const Expr& expr) {
   if (auto known = vectors_.find(expr.address()); known != vectors_.end()) return known->second;
   std::string text = vector_text(expr);
+  if (cancelling_.contains(expr.address())) text = operations_.kept_vector(text);
   const bool shared = uses_[expr.address()] > 1 && !te::is_load(*expr) && !expr.is_constant();
   if (!guard_.empty() || !(shared || text.size() > kLongText)) return text;
   const std::string name = fresh_name();

@@ -99,6 +99,11 @@ constexpr Function kFunctions[] = {
   return bitcast<f32>(bits | u32(bits == 0x7fa5a5a4u));
 }
 )"},
+    {"kept_vector", "", R"(fn kept_vector(x: vec4<f32>) -> vec4<f32> {
+  let bits = bitcast<vec4<u32>>(x);
+  return bitcast<vec4<f32>>(bits | vec4<u32>(bits == vec4<u32>(0x7fa5a5a4u)));
+}
+)"},
     // A zero with the sign of x, or NaN: drivers take it for a zero whatever x is.
     {"times_zero_f32", "", R"(fn times_zero_f32(x: f32) -> f32 {
   let bits = bitcast<u32>(x);

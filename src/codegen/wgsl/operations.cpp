@@ -306,6 +306,10 @@ std::string Operations::times_zero(const std::string& value) {
 
 std::string Operations::kept(const std::string& value) { return call("kept_f32", std::array{value}); }
 
+std::string Operations::kept_vector(const std::string& value) {
+  return call("kept_vector", std::array{value});
+}
+
 std::string Operations::settled(DType dtype, const std::string& value) {
   return call("settled_" + type(dtype), std::array{value});
 }

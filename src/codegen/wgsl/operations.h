@@ -56,6 +56,7 @@ class Operations {
   std::string bounded(const std::string& number, const te::ExprNode& bound);
   std::string times_zero(const std::string& value);  // an f32
   std::string kept(const std::string& value);  // an f32 as it was rounded
+  std::string kept_vector(const std::string& value);
   std::string settled(DType dtype, const std::string& value);  // its NaN is the one NaN
   // Of an i64 given as a word: whether it lies outside 0 … bound - 1, where the bound is an i32.
   std::string is_outside(const std::string& index, const std::string& bound) const;
