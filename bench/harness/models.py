@@ -44,6 +44,7 @@ KNOWN = {
     "vit_tiny": image("vit_tiny", ("vit", 3, 192)),
     "resnet50": image("resnet50"),
     "mobilenet_v2": image("mobilenet_v2"),
+    "detector": Known("detector_torchscript.onnx", zoo="detector"),
     "magika": Known("magika/**/model.onnx", shapes={"bytes": [1, 2048]}, integers={"bytes": (0, 257)}),
     "ppocr_det": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_det_infer.onnx", shapes={"x": [1, 3, 320, 320]}),
     "ppocr_rec": Known("rapidocr_onnxruntime/**/ch_PP-OCRv4_rec_infer.onnx", shapes={"x": [1, 3, 48, 320]}),

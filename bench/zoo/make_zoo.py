@@ -116,6 +116,75 @@ def mobilenet_v2() -> Entry:
     return image(torchvision.models.mobilenet_v2(weights=None))
 
 
+class Convolution(nn.Sequential):
+    def __init__(self, source: int, into: int, side: int = 1, stride: int = 1) -> None:
+        super().__init__(nn.Conv2d(source, into, side, stride, side // 2, bias=False), nn.BatchNorm2d(into), nn.SiLU())
+
+
+class Splits(nn.Module):
+    """Half of a convolution's channels goes through some pairs of convolutions; what each of them gives is joined."""
+
+    def __init__(self, source: int, into: int, pairs: int, around: bool) -> None:
+        super().__init__()
+        self.half, self.around = into // 2, around
+        self.first, self.last = Convolution(source, into), Convolution((2 + pairs) * self.half, into)
+        self.pairs = nn.ModuleList(nn.Sequential(*(Convolution(self.half, self.half, 3) for _ in range(2))) for _ in range(pairs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = list(self.first(x).split(self.half, 1))
+        for pair in self.pairs:
+            made = pair(parts[-1])
+            parts.append(parts[-1] + made if self.around else made)
+        return self.last(torch.cat(parts, 1))
+
+
+class Detector(nn.Module):
+    """A detector of YOLOv8n's sizes: 80 classes, boxes as distributions over 16 distances, on maps of three strides."""
+
+    WIDTHS, CLASSES, DISTANCES = (16, 32, 64, 128, 256), 80, 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        a, b, c, d, e = self.WIDTHS
+        self.stem = nn.Sequential(Convolution(3, a, 3, 2), Convolution(a, b, 3, 2), Splits(b, b, 1, True))
+        self.third = nn.Sequential(Convolution(b, c, 3, 2), Splits(c, c, 2, True))
+        self.fourth = nn.Sequential(Convolution(c, d, 3, 2), Splits(d, d, 2, True))
+        self.fifth = nn.Sequential(Convolution(d, e, 3, 2), Splits(e, e, 1, True))
+        self.narrow, self.wide = Convolution(e, e // 2), Convolution(2 * e, e)
+        self.pool, self.up = nn.MaxPool2d(5, 1, 2), nn.Upsample(scale_factor=2)
+        self.down1, self.down2 = Splits(e + d, d, 1, False), Splits(d + c, c, 1, False)
+        self.stride1, self.up1 = Convolution(c, c, 3, 2), Splits(c + d, d, 1, False)
+        self.stride2, self.up2 = Convolution(d, d, 3, 2), Splits(d + e, e, 1, False)
+        self.boxes = nn.ModuleList(self.head(width, 64, 4 * self.DISTANCES) for width in (c, d, e))
+        self.classes = nn.ModuleList(self.head(width, self.CLASSES, self.CLASSES) for width in (c, d, e))
+
+    @staticmethod
+    def head(source: int, width: int, into: int) -> nn.Module:
+        return nn.Sequential(Convolution(source, width, 3), Convolution(width, width, 3), nn.Conv2d(width, into, 1))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        third = self.third(self.stem(image))
+        fourth = self.fourth(third)
+        pools = [self.narrow(self.fifth(fourth))]
+        for _ in range(3):
+            pools.append(self.pool(pools[-1]))
+        fifth = self.wide(torch.cat(pools, 1))
+        fourth = self.down1(torch.cat([self.up(fifth), fourth], 1))
+        third = self.down2(torch.cat([self.up(fourth), third], 1))
+        fourth = self.up1(torch.cat([self.stride1(third), fourth], 1))
+        fifth = self.up2(torch.cat([self.stride2(fourth), fifth], 1))
+        found = []
+        for boxes, classes, x in zip(self.boxes, self.classes, (third, fourth, fifth)):
+            chances = boxes(x).flatten(2).unflatten(1, (4, self.DISTANCES)).softmax(2)
+            distances = (chances * torch.arange(self.DISTANCES).view(1, 1, -1, 1)).sum(2)
+            found.append(torch.cat([distances, classes(x).flatten(2).sigmoid()], 1))
+        return torch.cat(found, 2)
+
+
+def detector() -> Entry:
+    return Entry(Detector(), {"image": torch.randn(1, 3, 640, 640)}, {})
+
+
 class DecoderBlock(nn.Module):
     """One layer of a Qwen3-0.6B: 16 query heads, 8 key/value heads of 128, width 1024, feed-forward 3072, with its cache."""
 
@@ -163,7 +232,7 @@ def qwen3_block() -> Entry:
 
 ZOO: dict[str, Callable[[], Entry]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "vit_tiny": vit_tiny, "bert_base": bert_base,
                                        "bert_2_layers": bert_2_layers,
-                                       "gpt2": gpt2, "gpt2_decode": gpt2_decode, "qwen3_block": qwen3_block}
+                                       "gpt2": gpt2, "detector": detector, "gpt2_decode": gpt2_decode, "qwen3_block": qwen3_block}
 
 
 def export(name: str, exporter: str, out: pathlib.Path) -> pathlib.Path | None:

@@ -313,12 +313,12 @@ void terms_of(const Expr& sum, int depth, std::vector<Expr>& found) {
   for (const Expr& operand : sum->operands) terms_of(operand, depth - 1, found);
 }
 
-// The sums that a value may be, as it is or with the other sign.
-void sums_in(const Expr& value, std::vector<Expr>& found) {
+// The sums that a value may be, as it is or with the other sign, a few choices deep.
+void sums_in(const Expr& value, int depth, std::vector<Expr>& found) {
   if (is_sum(*value)) found.push_back(value);
-  if (value->op == ExprOp::Neg) sums_in(value->operands[0], found);
-  if (value->op != ExprOp::Select) return;
-  for (std::size_t i : {1U, 2U}) sums_in(value->operands[i], found);
+  if (value->op == ExprOp::Neg) sums_in(value->operands[0], depth, found);
+  if (value->op != ExprOp::Select || depth == 0) return;
+  for (std::size_t i : {1U, 2U}) sums_in(value->operands[i], depth - 1, found);
 }
 
 bool share_a_term(const Expr& sum, const Expr& other) {
@@ -344,6 +344,7 @@ bool is_times_zero(const ExprNode& node) {
 }
 
 std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const StmtNode& statement) {
+  constexpr int kChoices = 2;
   std::unordered_set<const ExprNode*> found;
   auto is_product = [](const Expr& expr) {
     return is_float(expr.dtype()) && (expr->op == ExprOp::Mul || expr->op == ExprOp::Div);
@@ -361,7 +362,7 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
         const Expr &one = node.operands[i], &other = node.operands[1 - i];
         const Expr& inner = one->op == ExprOp::Neg ? one->operands[0] : one;
         std::vector<Expr> sums;
-        if (is_sum(node)) sums_in(one, sums);
+        if (is_sum(node)) sums_in(one, kChoices, sums);
         for (const Expr& sum : sums) {
           if (share_a_term(sum, other)) found.insert(sum.address());
         }

@@ -6,6 +6,7 @@
 
 #include "fusion/compose.h"
 #include "schedule/cost.h"
+#include "schedule/waiting.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -325,7 +326,11 @@ std::optional<std::string> GroupDrafts::slower_together(const Choice& a, const C
     if (time <= apart - due) return std::nullopt;
     return "together they would take " + in_units(time) + ", apart " + in_units(apart) + std::string(by);
   };
-  if (!counted) return slower(&Choice::floor_ns, false, "");
+  if (!counted) {
+    auto found = slower(&Choice::floor_ns, false, "");
+    if (found || !hides_waiting(target_)) return found;
+    return slower(&Choice::one_core_ns, false, " on the device itself");
+  }
   if (auto found = slower(&Choice::predicted_ns, !alone, "")) return found;
   return slower(&Choice::one_core_ns, false, ", by one core");
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <set>
 
 namespace xyntra::kir {
 
@@ -43,31 +44,6 @@ int sign_of(const Dim& coefficient) {
   return (Dim(0) - coefficient).never_negative() ? -1 : 0;
 }
 
-// What a fact says of its terms that a common number divides, loops being whole numbers and not negative:
-//   783 - 64 n - 4 x - v >= 0, so 783 - 64 n - 4 x >= 0, so 195 - 16 n - x >= 0
-// Nothing where that is no more than the fact itself.
-std::optional<LinearIndex> divided(const LinearIndex& fact) {
-  if (!fact.constant.is_constant()) return std::nullopt;
-  std::int64_t common = 0;
-  for (const LinearIndex::Term& term : fact.terms) {
-    if (!term.coefficient.is_constant()) return std::nullopt;
-    const std::int64_t size = std::abs(term.coefficient.constant());
-    if (size > 1) common = std::gcd(common, size);
-  }
-  if (common <= 1) return std::nullopt;
-  LinearIndex made{{}, floor_div(fact.constant, Dim(common))};
-  for (const LinearIndex::Term& term : fact.terms) {
-    const std::int64_t coefficient = term.coefficient.constant();
-    if (coefficient % common == 0) {
-      made.terms.push_back({term.atom, coefficient / common});
-    } else if (coefficient > 0 || term.atom->op != ExprOp::Var) {
-      return std::nullopt;
-    }
-  }
-  const bool same = made.terms.size() == fact.terms.size() && made.constant * Dim(common) == fact.constant;
-  return same ? std::nullopt : std::optional(std::move(made));
-}
-
 }  // namespace
 
 // Index arithmetic inside a load, a minimum or a cast is brought into one form, so that facts and goals meet.
@@ -82,6 +58,49 @@ BoundsProver::~BoundsProver() = default;
 
 LinearIndex BoundsProver::linear(const Expr& number) { return algebra_.linear(canonical_(number)); }
 
+// What a fact says of its terms that a number divides, the others being taken from it and not negative:
+//   783 - 64 n - 4 x - v >= 0, so 783 - 64 n - 4 x >= 0, so 195 - 16 n - x >= 0
+// Nothing where that is no more than the fact itself.
+std::optional<LinearIndex> BoundsProver::divided(const LinearIndex& fact, std::int64_t by) {
+  LinearIndex made{{}, floor_div(fact.constant, Dim(by))};
+  for (const LinearIndex::Term& term : fact.terms) {
+    const std::int64_t coefficient = term.coefficient.constant();
+    if (coefficient % by == 0) {
+      made.terms.push_back({term.atom, coefficient / by});
+    } else if (coefficient > 0 || !is_never_negative(term.atom)) {
+      return std::nullopt;
+    }
+  }
+  const bool same = made.terms.size() == fact.terms.size() && made.constant * Dim(by) == fact.constant;
+  return made.terms.empty() || same ? std::nullopt : std::optional(std::move(made));
+}
+
+bool BoundsProver::is_never_negative(const Expr& atom) {
+  if (atom->op == ExprOp::Var) return true;
+  const auto range = algebra_.range(atom);
+  return range && range->low.never_negative();
+}
+
+// By each of the numbers that its terms are multiplied by, and by what divides all of these.
+std::vector<LinearIndex> BoundsProver::divided(const LinearIndex& fact) {
+  if (!fact.constant.is_constant()) return {};
+  std::set<std::int64_t> sizes;
+  std::int64_t common = 0;
+  for (const LinearIndex::Term& term : fact.terms) {
+    if (!term.coefficient.is_constant()) return {};
+    const std::int64_t size = std::abs(term.coefficient.constant());
+    if (size <= 1) continue;
+    sizes.insert(size);
+    common = std::gcd(common, size);
+  }
+  if (common > 1) sizes.insert(common);
+  std::vector<LinearIndex> made;
+  for (std::int64_t size : sizes) {
+    if (std::optional<LinearIndex> one = divided(fact, size)) made.push_back(std::move(*one));
+  }
+  return made;
+}
+
 void BoundsProver::add_fact(LinearIndex sum) {
   Fact fact;
   for (const LinearIndex::Term& term : sum.terms) {
@@ -90,8 +109,7 @@ void BoundsProver::add_fact(LinearIndex sum) {
     });
   }
   fact.sum = std::move(sum);
-  std::optional<LinearIndex> also = divided(fact.sum);
-  if (also) facts_.push_back({std::move(*also), fact.loads});
+  for (LinearIndex& also : divided(fact.sum)) facts_.push_back({std::move(also), fact.loads});
   facts_.push_back(std::move(fact));
 }
 

@@ -47,6 +47,9 @@ class BoundsProver {
 
   te::LinearIndex linear(const te::Expr& number);
   void add_fact(te::LinearIndex sum);
+  std::vector<te::LinearIndex> divided(const te::LinearIndex& fact);
+  std::optional<te::LinearIndex> divided(const te::LinearIndex& fact, std::int64_t by);
+  bool is_never_negative(const te::Expr& atom);
   std::vector<te::LinearIndex> sums_of(const te::Expr& comparison, bool holds);
   bool unreachable() const;
   bool is_known(const Goal& goal);

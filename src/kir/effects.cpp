@@ -43,6 +43,20 @@ bool has_barrier(const Stmt& root) {
   return found;
 }
 
+std::vector<const te::ExprNode*> unconditional_loads(const Expr& root) {
+  std::vector<const te::ExprNode*> found, waiting{root.address()};
+  te::Visited seen;
+  while (!waiting.empty()) {
+    const te::ExprNode* node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node)) continue;
+    if (node->op == te::ExprOp::Load) found.push_back(node);
+    const std::size_t end = node->op == te::ExprOp::Select ? 1 : node->operands.size();
+    for (std::size_t i = 0; i < end; ++i) waiting.push_back(node->operands[i].address());
+  }
+  return found;
+}
+
 bool is_invariant(const Expr& expr, VarId var, const std::set<BufferId>& written) {
   bool invariant = true;
   te::for_each_node(expr, [&](const te::ExprNode& node) {

@@ -587,9 +587,12 @@ class Guarding {
   Guarding(const Kernel& kernel, const Unproved& unproved) : kernel_(kernel), unproved_(unproved) {}
 
   Stmt statement(const Stmt& from) {
-    checks_.clear();
-    for_each_expr(*from, [this](const Expr& root) { find_unconditional(root); });
-    std::vector<const ExprNode*> checked = std::move(checks_);
+    std::vector<const ExprNode*> checked;  // where these are out of bounds, the run is to end
+    for_each_expr(*from, [&](const Expr& root) {
+      for (const ExprNode* load : unconditional_loads(root)) {
+        if (unproved_.loads.count(load) != 0) checked.push_back(load);
+      }
+    });
     Stmt made = with_parts(
         from, [this](const Expr& expr) { return expression(expr); },
         [this](const Stmt& inner) { return statement(inner); });
@@ -606,20 +609,6 @@ class Guarding {
   }
 
  private:
-  // Those of which none is in one side of a select alone: where they are out of bounds, the run is to end.
-  void find_unconditional(const Expr& root) {
-    std::unordered_set<const ExprNode*> seen;
-    std::vector<const ExprNode*> waiting{root.address()};
-    while (!waiting.empty()) {
-      const ExprNode* node = waiting.back();
-      waiting.pop_back();
-      if (!seen.insert(node).second) continue;
-      if (unproved_.loads.count(node) != 0) checks_.push_back(node);
-      const std::size_t end = node->op == ExprOp::Select ? 1 : node->operands.size();
-      for (std::size_t i = 0; i < end; ++i) waiting.push_back(node->operands[i].address());
-    }
-  }
-
   Expr expression(const Expr& from) {
     const auto known = done_.find(from.address());
     if (known != done_.end()) return known->second;
@@ -645,7 +634,6 @@ class Guarding {
 
   const Kernel& kernel_;
   const Unproved& unproved_;
-  std::vector<const ExprNode*> checks_;
   std::unordered_map<const ExprNode*, Expr> done_;
 };
 

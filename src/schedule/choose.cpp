@@ -7,6 +7,7 @@
 #include "schedule/cost.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/repeated_parts.h"
+#include "schedule/waiting.h"
 #include "te/classify.h"
 #include "te/compose.h"
 #include "te/effort.h"
@@ -628,6 +629,11 @@ class Chooser {
       choice.schedule.exactness = Exactness::Reassociating;
     choice.floor_ns = target_.estimate_ns(bytes, size(choice.flops), dtype, 1, unit);
     choice.predicted_ns = choice.one_core_ns = choice.floor_ns;
+    if (hides_waiting(target_)) {
+      const std::int64_t waiting = waiting_ns(formula_, choice.schedule, options_.nominal);
+      choice.predicted_ns += waiting;
+      choice.one_core_ns = by_device_ns(target_, choice.floor_ns, waiting);
+    }
     if (target_.kind == TargetKind::Cpu) {
       constexpr std::int64_t kOneByOne = 14;  // times as long as in lanes
       const bool stages = choice.schedule.name == "stages";

@@ -20,7 +20,7 @@ struct Choice {
   Dim flops;
   Dim scratch_bytes;  // of one work item
   std::int64_t predicted_ns = 0;
-  std::int64_t one_core_ns = 0;  // what it would be by one core alone
+  std::int64_t one_core_ns = 0;  // what it would be by one core alone; of a GPU, by its own clock
   std::int64_t floor_ns = 0;  // from bytes and operations alone
   bool counted = false;  // the prediction is from what its loops do
 };

@@ -28,6 +28,7 @@
 #include "schedule/repeated_parts.h"
 #include "schedule/softmax_stages.h"
 #include "schedule/split_finish.h"
+#include "schedule/waiting.h"
 #include "schedule/winograd.h"
 #include "te/digits.h"
 #include "te/merge.h"
@@ -233,11 +234,6 @@ constexpr ScheduleEntry kSchedules[] = {
 
 // ---- for GPUs: groups of threads where they share something, a work item per element elsewhere
 
-// Whether a core has other work while the threads of a work item wait for one another.
-bool hides_waiting(const Lowering& lowering) {
-  return lowering.target().core_threads > lowering.target().group_threads;
-}
-
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
   constexpr std::int64_t kFewProducts = 2048,
                          kFewTerms = 96;  // tiles of so few results would leave most of a GPU idle
@@ -255,11 +251,11 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
     } else if (stage.kind == Stage::Kind::Scan) {
       Stmt shared = lower_scan_in_group(lowering, stage, schedule);
       phases.push_back(shared.defined() ? shared : scan(lowering, stage, keep_order));
-    } else if (Stmt thin = hides_waiting(lowering) ? lower_thin_product(lowering, stage, schedule) : Stmt();
+    } else if (Stmt thin = hides_waiting(lowering.target()) ? lower_thin_product(lowering, stage, schedule) : Stmt();
                thin.defined()) {
       phases.push_back(thin);
     } else if (Stmt product =
-                   hides_waiting(lowering) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
+                   hides_waiting(lowering.target()) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
                product.defined()) {
       phases.push_back(product);
     } else if (Stmt few = lower_long_sums(lowering, stage, schedule, kFewProducts, kFewTerms);
@@ -305,7 +301,7 @@ Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
 // A product with the numbers of its rows in one launch.
 Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
   const std::vector<Stage>& stages = lowering.formula().stages;
-  if (stages.size() < 2 || !hides_waiting(lowering)) return {};
+  if (stages.size() < 2 || !hides_waiting(lowering.target())) return {};
   return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
                                  schedule);
 }
@@ -360,7 +356,7 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
 Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule& schedule,
                                       const Target& target, const SymbolBindings& nominal,
                                       const std::string& name, bool share_parts, std::int64_t subgroup_lanes,
-                                      bool repeat = true) {
+                                      std::vector<RefusedForm>* refused, bool repeat = true) {
   te::Formula ready = share_parts ? share_heavy_parts(formula) : formula;
   const bool product = schedule.name == "contraction" || schedule.name == "window";
   std::vector<Stage> repeated;
@@ -390,9 +386,11 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
     Status proved = is_sound(kernel, target);
     if (proved && all) return kernel;
+    if (!proved && proved.error().error_class != ErrorClass::Limit && refused != nullptr)
+      refused->push_back({name, schedule.name, proved.error().message});
     if (lower_body != lower_stages) continue;
     if (repeated.empty()) return failure(std::move(proved).error());
-    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, subgroup_lanes, false);
+    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, subgroup_lanes, refused, false);
   }
   internal_error("lowering: no kernel for threads");
 }
@@ -485,7 +483,7 @@ Result<kir::Kernel> lower_as_planned(const te::Formula& formula, const Schedule&
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     if (target.kind != TargetKind::Cpu)
-      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes);
+      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes, refused);
     const te::Formula apart = merged;
     if (entry.name == "pointwise") te::join_loops(merged, std::max<std::int64_t>(1, target.vector_bits / 32));
     if (entry.share_parts) merged = share_heavy_parts(merged);

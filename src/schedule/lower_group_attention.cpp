@@ -6,6 +6,11 @@
 //
 // Thread (y, x) has some rows of queries and, of every block, four keys; of the results, the same rows and each eighth vector
 // of columns. A row's maximum goes by way of shared memory, its sum is put together once, at the end.
+//
+// Where groups would be too few to keep a device busy, several shares (z) of a group take blocks of keys in turn, each with
+// sums of its own; at the end the first share puts them together as blocks are:
+//
+//   m = max(m, m');  s = s * exp(m0 - m) + s' * exp(m' - m);  o likewise
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,13 +47,15 @@ class AttentionInGroups {
     const VarId number = lowering_.loop("q", ceil_div(extent(attention_.query), block_rows()));
     grid.push_back(number);
     first_ = Expr::variable(number) * Expr::index(block_rows());
+    if (shares_ > 1) share_ = lowering_.loop("z", shares_);
     down_ = lowering_.loop("y", kSide);
     across_ = lowering_.loop("x", kSide);
     make_buffers();
     Stmt item = group();
     if (!item.defined()) return {};
-    item = Stmt::loop(LoopKind::Thread, down_, Stmt::loop(LoopKind::Thread, across_, item));
-    return in_loops(LoopKind::Grid, grid, std::move(item));
+    std::vector<VarId> threads = {down_, across_};
+    if (shares_ > 1) threads.insert(threads.begin(), share_);
+    return in_loops(LoopKind::Grid, grid, in_loops(LoopKind::Thread, threads, std::move(item)));
   }
 
  private:
@@ -60,7 +67,17 @@ class AttentionInGroups {
     return (columns() + kKeys - 1) / kKeys;
   }  // of results, for each row of a thread
 
-  // As many rows as fit, unless groups would be too few.
+  std::int64_t shared_elements() const {
+    const std::int64_t of_share = kKeys * (block_rows() + kPadding) + block_rows() * kSide;
+    const std::int64_t to_put_together = shares_ > 1 ? block_rows() * vectors() * kKeys : 0;
+    return block_rows() * (depth() + kPadding) + shares_ * of_share + to_put_together;
+  }
+  bool fits() const {
+    return 4 * shared_elements() <= lowering_.target().group_shared_bytes &&
+           rows_ * vectors() * kLanes <= kMostResults;
+  }
+
+  // As many rows as fit, unless groups would be too few; then the keys are shared out, too.
   bool choose_rows() {
     const bool plain = attention_.score.dtype() == DType::F32 &&
                        attention_.of_queries.dtype() == DType::F32 &&
@@ -70,15 +87,19 @@ class AttentionInGroups {
     if (!plain || queries < kSide || depth() % kLanes != 0) return false;
     std::int64_t heads = 1;
     for (VarId row : attention_.rows) heads *= lowering_.size(extent(row));
-    for (rows_ = 4; rows_ >= 1; rows_ /= 2) {
-      const std::int64_t elements =
-          block_rows() * (depth() + kPadding) + kKeys * (block_rows() + kPadding) + block_rows() * kSide;
-      const bool fits =
-          4 * elements <= lowering_.target().group_shared_bytes && rows_ * vectors() * kLanes <= kMostResults;
-      const std::int64_t groups = heads * ((queries + block_rows() - 1) / block_rows());
-      if (fits && (groups >= kGroups || rows_ <= 2)) return true;
+    auto groups = [&] { return heads * ((queries + block_rows() - 1) / block_rows()); };
+    for (rows_ = 4; rows_ > 1; rows_ /= 2) {
+      if (fits() && groups() >= (rows_ > 2 ? kGroups : kGroups / 2)) break;
     }
-    return false;
+    if (!fits()) return false;
+    const std::int64_t blocks = lowering_.size(extent(attention_.key)) / kKeys;
+    while (groups() * shares_ < kBusy && shares_ < kMostShares && 2 * shares_ <= blocks) {
+      shares_ *= 2;
+      if (fits()) continue;
+      shares_ /= 2;
+      break;
+    }
+    return true;
   }
 
   void make_buffers() {
@@ -89,8 +110,9 @@ class AttentionInGroups {
       return lowering_.scratch(name, DType::F32, std::move(shape), Scope::Register);
     };
     query_tile_ = shared("qt", {block_rows(), depth() + kPadding});
-    weight_tile_ = shared("wt", {kKeys, block_rows() + kPadding});
-    parts_ = shared("pt", {block_rows(), kSide});
+    weight_tile_ = shared("wt", {shares_ * kKeys, block_rows() + kPadding});
+    parts_ = shared("pt", {shares_ * block_rows(), kSide});
+    if (shares_ > 1) others_ = shared("ot", {block_rows(), vectors() * kKeys});
     scores_ = own("p", {rows_, kLanes});
     results_ = own("o", {rows_, vectors() * kLanes});
     most_ = own("m", {rows_});
@@ -126,6 +148,13 @@ class AttentionInGroups {
   Expr larger(const Expr& a, const Expr& b) const { return combined(attention_.maximum, a, b); }
 
   Expr x() const { return Expr::variable(across_); }
+  Expr z() const { return shares_ > 1 ? Expr::variable(share_) : Expr::index(0); }
+  // Of what all shares lay down side by side: the place of one of them.
+  Expr of_share(const Expr& share, std::int64_t size, const Expr& at) const {
+    return shares_ > 1 ? share * Expr::index(size) + at : at;
+  }
+  Expr part(const Expr& share, const Expr& r) const { return of_share(share, block_rows(), row(r)); }
+  Expr weight(const Expr& at) const { return of_share(z(), kKeys, at); }
   Expr row(const Expr& r) const { return Expr::variable(down_) * Expr::index(rows_) + r; }
   Expr query(const Expr& r) const { return first_ + row(r); }
   Expr key(const Expr& c) const { return x() * Expr::index(kLanes) + c; }  // in its block
@@ -167,10 +196,10 @@ class AttentionInGroups {
 
   Stmt group() {
     const Dim& keys = extent(attention_.key);
-    const VarId block = lowering_.loop("b", ceil_div(keys, kKeys));
-    const Expr begin = Expr::variable(block) * Expr::index(kKeys);
-    const Expr whole =
-        te::divides(Dim(kKeys), keys) ? Expr() : begin + Expr::index(kKeys) <= Expr::size(keys);
+    const std::int64_t turn = shares_ * kKeys;
+    const VarId block = lowering_.loop("b", ceil_div(keys, turn));
+    const Expr begin = Expr::variable(block) * Expr::index(turn) + z() * Expr::index(kKeys);
+    const Expr whole = te::divides(Dim(turn), keys) ? Expr() : begin + Expr::index(kKeys) <= Expr::size(keys);
     auto in_both = [&](auto part) {
       Stmt all = part(Expr());
       if (!whole.defined() || !all.defined()) return all;
@@ -190,7 +219,7 @@ class AttentionInGroups {
                    Stmt::block({in_both([&](const Expr& end) { return multiply_keys(begin, end); }),
                                 largest_so_far(), barrier(), correct(), weigh(), barrier(),
                                 in_both([&](const Expr& end) { return multiply_values(begin, end); })})),
-        store_results()};
+        shares_ > 1 ? put_together() : Stmt::block({}), store_results()};
     for (const Stmt& step : steps) {
       if (!step.defined()) return {};
     }
@@ -204,12 +233,12 @@ class AttentionInGroups {
 
   // Rows beyond the last query are zero.
   Stmt bring_queries() {
-    constexpr std::int64_t kThreads = kSide * kSide;
+    const std::int64_t threads = shares_ * kSide * kSide;
     const std::int64_t lanes = lies_along(lowering_, attention_.of_queries, attention_.depth) ? kLanes : 1;
     const std::int64_t across = depth() / lanes, all = block_rows() * across;
-    const Expr thread = Expr::variable(down_) * Expr::index(kSide) + x();
-    return each(LoopKind::Serial, "i", (all + kThreads - 1) / kThreads, [&](const Expr& turn) {
-      const Expr part = turn * Expr::index(kThreads) + thread;
+    const Expr thread = of_share(z(), kSide * kSide, Expr::variable(down_) * Expr::index(kSide) + x());
+    return each(LoopKind::Serial, "i", (all + threads - 1) / threads, [&](const Expr& turn) {
+      const Expr part = turn * Expr::index(threads) + thread;
       const Expr line = te::floor_div(part, Expr::index(across));
       Stmt copy = each(LoopKind::Vector, "v", lanes, [&](const Expr& lane) -> Stmt {
         const Expr at = te::mod(part, Expr::index(across)) * Expr::index(lanes) + lane;
@@ -220,7 +249,7 @@ class AttentionInGroups {
                            value_where(is_query(from), loaded, Expr::number(DType::F32, 0)));
       });
       if (!copy.defined()) return Stmt();
-      return all % kThreads == 0 ? copy : Stmt::branch(part < Expr::index(all), copy);
+      return all % threads == 0 ? copy : Stmt::branch(part < Expr::index(all), copy);
     });
   }
 
@@ -299,22 +328,27 @@ class AttentionInGroups {
     return each_row([&](const Expr& r) {
       Expr most = load(scores_, {r, Expr::index(0)});
       for (std::int64_t c = 1; c < kLanes; ++c) most = larger(most, load(scores_, {r, Expr::index(c)}));
-      return Stmt::store(parts_, {row(r), x()}, most);
+      return Stmt::store(parts_, {part(z(), r), x()}, most);
     });
   }
 
   // What the largest so far makes of the sums before it. Where all scores are -inf, differences to it would be no numbers.
   Stmt correct() {
     return each_row([&](const Expr& r) {
-      const Expr next = load(next_, {r}), zero = Expr::number(DType::F32, 0);
+      const Expr next = load(next_, {r});
       std::vector<Stmt> body = {Stmt::store(next_, {r}, load(most_, {r}))};
-      for (std::int64_t part = 0; part < kSide; ++part)
-        body.push_back(Stmt::store(next_, {r}, larger(next, load(parts_, {row(r), Expr::index(part)}))));
-      body.push_back(Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)));
-      body.push_back(Stmt::store(again_, {r}, te::exp(load(most_, {r}) - load(shift_, {r}))));
+      for (std::int64_t i = 0; i < kSide; ++i)
+        body.push_back(Stmt::store(next_, {r}, larger(next, load(parts_, {part(z(), r), Expr::index(i)}))));
+      body.push_back(take_next(r));
       body.push_back(Stmt::store(most_, {r}, next));
       return Stmt::block(std::move(body));
     });
+  }
+
+  Stmt take_next(const Expr& r) {
+    const Expr next = load(next_, {r}), zero = Expr::number(DType::F32, 0);
+    return Stmt::block({Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)),
+                        Stmt::store(again_, {r}, te::exp(load(most_, {r}) - load(shift_, {r})))});
   }
 
   // Exponents, their sums, and the weights for all threads to see.
@@ -330,7 +364,7 @@ class AttentionInGroups {
           total_, {r},
           te::fma(load(total_, {r}), load(again_, {r}), (score(0) + score(1)) + (score(2) + score(3)))));
       for (std::int64_t c = 0; c < kLanes; ++c)
-        body.push_back(Stmt::store(weight_tile_, {key(Expr::index(c)), row(r)}, score(c)));
+        body.push_back(Stmt::store(weight_tile_, {weight(key(Expr::index(c))), row(r)}, score(c)));
       return Stmt::block(std::move(body));
     });
   }
@@ -350,7 +384,7 @@ class AttentionInGroups {
             value_where(both(is_key, is_column(column(j, v))), loaded, Expr::number(DType::F32, 0)));
       });
       return Stmt::block({noted(bring), each_row([&](const Expr& r) {
-                            return Stmt::store(weights, {r}, load(weight_tile_, {at, row(r)}));
+                            return Stmt::store(weights, {r}, load(weight_tile_, {weight(at), row(r)}));
                           }),
                           each_row([&](const Expr& r) {
                             return each_result([&](const Expr& j, const Expr& v) {
@@ -360,24 +394,63 @@ class AttentionInGroups {
                             });
                           })});
     };
-    Stmt corrected = each_row([&](const Expr& r) {
-      return each_result([&](const Expr& j, const Expr& v) {
-        return Stmt::store(results_, {r, place(j, v)}, load(results_, {r, place(j, v)}) * load(again_, {r}));
-      });
-    });
-    return Stmt::block({corrected, each(LoopKind::Serial, "k", kKeys / kTurns, [&](const Expr& turn) {
+    return Stmt::block({each_row([&](const Expr& r) { return correct_results(r); }), each(LoopKind::Serial, "k", kKeys / kTurns, [&](const Expr& turn) {
                           return each(LoopKind::Unrolled, "t", kTurns,
                                       [&](const Expr& t) { return one(turn * Expr::index(kTurns) + t); });
                         })});
   }
 
+  Stmt correct_results(const Expr& r) {
+    return each_result([&](const Expr& j, const Expr& v) {
+      return Stmt::store(results_, {r, place(j, v)}, load(results_, {r, place(j, v)}) * load(again_, {r}));
+    });
+  }
+
+  // All shares by the largest of their maxima, then the results of one after another into those of the first.
+  Stmt put_together() {
+    std::vector<Stmt> steps = {
+        barrier(),
+        each_row([&](const Expr& r) { return Stmt::store(parts_, {part(z(), r), x()}, load(most_, {r})); }),
+        barrier(), each_row([&](const Expr& r) {
+          std::vector<Stmt> body = {Stmt::store(next_, {r}, load(most_, {r}))};
+          for (std::int64_t i = 0; i < shares_; ++i)
+            body.push_back(Stmt::store(
+                next_, {r}, larger(load(next_, {r}), load(parts_, {part(Expr::index(i), r), x()}))));
+          body.insert(body.end(),
+                      {take_next(r), Stmt::store(total_, {r}, load(total_, {r}) * load(again_, {r})),
+                       correct_results(r)});
+          return Stmt::block(std::move(body));
+        })};
+    for (std::int64_t i = 1; i < shares_; ++i) {
+      auto exchange = [&](std::int64_t who, auto body) {
+        return Stmt::branch(te::equal(z(), Expr::index(who)), each_row([&](const Expr& r) {
+          return each_result([&](const Expr& j, const Expr& v) { return body(r, j, v); });
+        }));
+      };
+      steps.insert(steps.end(), {exchange(i,
+                                          [&](const Expr& r, const Expr& j, const Expr& v) {
+                                            return Stmt::store(others_, {row(r), column(j, v)},
+                                                               load(results_, {r, place(j, v)}));
+                                          }),
+                                 barrier(),
+                                 exchange(0,
+                                          [&](const Expr& r, const Expr& j, const Expr& v) {
+                                            const Expr own = load(results_, {r, place(j, v)});
+                                            return Stmt::store(results_, {r, place(j, v)},
+                                                               own + load(others_, {row(r), column(j, v)}));
+                                          }),
+                                 barrier()});
+    }
+    return Stmt::block(std::move(steps));
+  }
+
   Stmt store_results() {
-    Stmt lay_down =
-        each_row([&](const Expr& r) { return Stmt::store(parts_, {row(r), x()}, load(total_, {r})); });
+    Stmt lay_down = each_row(
+        [&](const Expr& r) { return Stmt::store(parts_, {part(z(), r), x()}, load(total_, {r})); });
     Stmt finish = each_row([&](const Expr& r) {
       std::vector<Expr> sums;
-      for (std::int64_t part = 0; part < kSide; ++part)
-        sums.push_back(load(parts_, {row(r), Expr::index(part)}));
+      for (std::int64_t i = 0; i < shares_ * kSide; ++i)
+        sums.push_back(load(parts_, {part(Expr::index(i / kSide), r), Expr::index(i % kSide)}));
       for (std::size_t left = sums.size(); left > 1; left /= 2) {
         for (std::size_t i = 0; i < left / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
       }
@@ -397,6 +470,7 @@ class AttentionInGroups {
       });
       return where(is_query(query(r)), Stmt::block({Stmt::store(total_, {r}, divisor), noted(store)}));
     });
+    if (shares_ > 1) finish = Stmt::branch(te::equal(z(), Expr::index(0)), finish);
     return Stmt::block({lay_down, barrier(), finish});
   }
 
@@ -407,15 +481,18 @@ class AttentionInGroups {
       4;  // elements between rows of a tile: neighbours lie in different banks
   static constexpr std::int64_t kTurns = 4;  // vectors of depth, or keys, whose loads are asked for together
   static constexpr std::int64_t kMostResults = 64;  // in the registers of a thread
-  static constexpr std::int64_t kGroups = 96;  // that keep a device busy
+  static constexpr std::int64_t kGroups = 96;  // fewer leave parts of a device idle
+  static constexpr std::int64_t kBusy = 512;  // so many shares of groups hide one another's waiting
+  static constexpr std::int64_t kMostShares = 4;  // 256 threads
 
   Lowering& lowering_;
   const AttentionParts& attention_;
   std::int64_t rows_ = 4;  // of a thread
+  std::int64_t shares_ = 1;  // of the keys
   Substitution bound_;
-  VarId down_, across_;
+  VarId share_, down_, across_;
   Expr first_;  // query of the group
-  BufferId query_tile_, weight_tile_, parts_, scores_, results_, most_, next_, shift_, again_, total_;
+  BufferId query_tile_, weight_tile_, parts_, others_, scores_, results_, most_, next_, shift_, again_, total_;
   bool failed_ = false;  // something must look at its indices
 };
 

@@ -254,7 +254,7 @@ std::int64_t StageLowering::cycles() const {
   const bool in_turns =
       strip_ && has_function_parts() &&
       lowering_.size(lowering_.formula().variable(strip_->axis).extent) >= kTurns * together_ * strip_->width;
-  if (has_functions() && !in_turns && !function_parts(stage_.body).empty()) total = total * 3 / 2;
+  if (has_functions() && !in_turns && !function_parts(stage_.body).empty()) total = total * 4 / 3;
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 

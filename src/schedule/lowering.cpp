@@ -5,6 +5,8 @@
 #include <limits>
 #include <unordered_set>
 
+#include "kir/effects.h"
+
 namespace xyntra {
 
 using te::BufferInfo;
@@ -14,21 +16,6 @@ using te::ExprNode;
 using te::ExprOp;
 
 namespace {
-
-// Loads that are made whatever happens: not only in one branch of a select.
-std::unordered_set<const ExprNode*> unconditional_loads(const Expr& root) {
-  std::unordered_set<const ExprNode*> found, seen;
-  std::vector<const ExprNode*> waiting{root.address()};
-  while (!waiting.empty()) {
-    const ExprNode* node = waiting.back();
-    waiting.pop_back();
-    if (!seen.insert(node).second) continue;
-    if (node->op == ExprOp::Load) found.insert(node);
-    std::size_t end = node->op == ExprOp::Select ? 1 : node->operands.size();
-    for (std::size_t i = 0; i < end; ++i) waiting.push_back(node->operands[i].address());
-  }
-  return found;
-}
 
 Expr conjunction(Expr a, Expr b) { return a.defined() ? std::move(a) & std::move(b) : std::move(b); }
 
@@ -224,7 +211,8 @@ Lowering::Body Lowering::body(const Expr& expr, const te::Substitution& variable
                               const Loads& instead) {
   te::Rewriter fold([this](const Expr& node) { return folded(node); });
   Expr source = fold(expr);
-  std::unordered_set<const ExprNode*> unconditional = unconditional_loads(source);
+  const std::vector<const ExprNode*> always = kir::unconditional_loads(source);
+  const std::unordered_set<const ExprNode*> unconditional(always.begin(), always.end());
   Body made;
   // Rebuilt from the leaves up by hand: what a load becomes depends on the node as the formula has it.
   std::unordered_map<const ExprNode*, Expr> done;
