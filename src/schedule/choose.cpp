@@ -37,14 +37,6 @@ bool takes_exponent(const te::Expr& body) {
   return found;
 }
 
-// Sums and products of floats depend on their order.
-bool adds_floats(const std::vector<Stage>& stages) {
-  return std::any_of(stages.begin(), stages.end(), [](const Stage& stage) {
-    bool ordered = stage.reducer == Reducer::Sum || stage.reducer == Reducer::Product;
-    return (ordered && is_float(stage.body.dtype())) || adds_floats(stage.stages);
-  });
-}
-
 bool is_map(const Stage& stage) {
   return stage.kind == Stage::Kind::MapReduce && stage.reducer == Reducer::None;
 }
@@ -659,6 +651,13 @@ class Chooser {
 };
 
 }  // namespace
+
+bool adds_floats(const std::vector<Stage>& stages) {
+  return std::any_of(stages.begin(), stages.end(), [](const Stage& stage) {
+    bool ordered = stage.reducer == Reducer::Sum || stage.reducer == Reducer::Product;
+    return (ordered && is_float(stage.body.dtype())) || adds_floats(stage.stages);
+  });
+}
 
 std::int64_t nominal(const Dim& dim, const ChooseOptions& options) {
   if (dim.is_constant()) return dim.constant();

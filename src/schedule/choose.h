@@ -38,6 +38,9 @@ Choice choose_for_one(const te::Formula& formula, const Target& target, const Ch
 
 // A size at the sizes costs are counted with.
 std::int64_t nominal(const Dim& dim, const ChooseOptions& options);
+
+// Whether results depend on an order: of sums and products of floats.
+bool adds_floats(const std::vector<te::Stage>& stages);
 Dim bytes_of(const te::BufferInfo& buffer);
 Dim bytes_of(const Dim& elements, DType dtype);
 

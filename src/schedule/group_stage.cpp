@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/choose.h"
 #include "schedule/lower_groups.h"
 #include "schedule/nested_loops.h"
 
@@ -14,6 +15,10 @@ using te::Expr;
 using te::Stage;
 using te::Substitution;
 using te::VarId;
+
+bool keeps_order(const Lowering& lowering, const Schedule& schedule) {
+  return schedule.exactness == Exactness::Exact && adds_floats(lowering.formula().stages);
+}
 
 bool GroupStage::is_shared_out(const Stage& stage) const {
   return bits_of(formula_.buffer(stage.target).dtype) >= 8;

@@ -18,6 +18,9 @@ inline constexpr std::int64_t kRowLanes = 4;
 inline constexpr std::int64_t kMostThreads = 256;  // of a group
 inline constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 
+// Whether terms have to be taken one after another: sums of floats that may not be in another order.
+bool keeps_order(const Lowering& lowering, const Schedule& schedule);
+
 class GroupStage {
  public:
   enum class Sums {

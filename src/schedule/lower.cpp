@@ -251,11 +251,13 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
     } else if (stage.kind == Stage::Kind::Scan) {
       Stmt shared = lower_scan_in_group(lowering, stage, schedule);
       phases.push_back(shared.defined() ? shared : scan(lowering, stage, keep_order));
-    } else if (Stmt thin = hides_waiting(lowering.target()) ? lower_thin_product(lowering, stage, schedule) : Stmt();
+    } else if (Stmt thin =
+                   hides_waiting(lowering.target()) ? lower_thin_product(lowering, stage, schedule) : Stmt();
                thin.defined()) {
       phases.push_back(thin);
-    } else if (Stmt product =
-                   hides_waiting(lowering.target()) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
+    } else if (Stmt product = hides_waiting(lowering.target())
+                                  ? lower_product_in_groups(lowering, stage, {}, schedule)
+                                  : Stmt();
                product.defined()) {
       phases.push_back(product);
     } else if (Stmt few = lower_long_sums(lowering, stage, schedule, kFewProducts, kFewTerms);
@@ -390,7 +392,8 @@ Result<kir::Kernel> lower_for_threads(const te::Formula& formula, const Schedule
       refused->push_back({name, schedule.name, proved.error().message});
     if (lower_body != lower_stages) continue;
     if (repeated.empty()) return failure(std::move(proved).error());
-    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, subgroup_lanes, refused, false);
+    return lower_for_threads(formula, schedule, target, nominal, name, share_parts, subgroup_lanes, refused,
+                             false);
   }
   internal_error("lowering: no kernel for threads");
 }
@@ -483,7 +486,8 @@ Result<kir::Kernel> lower_as_planned(const te::Formula& formula, const Schedule&
   for (const ScheduleEntry& entry : kSchedules) {
     if (entry.name != schedule.name) continue;
     if (target.kind != TargetKind::Cpu)
-      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes, refused);
+      return lower_for_threads(merged, schedule, target, nominal, name, entry.share_parts, subgroup_lanes,
+                               refused);
     const te::Formula apart = merged;
     if (entry.name == "pointwise") te::join_loops(merged, std::max<std::int64_t>(1, target.vector_bits / 32));
     if (entry.share_parts) merged = share_heavy_parts(merged);

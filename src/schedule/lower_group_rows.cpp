@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t kMostShared = 8192;  // bytes of one value between stages
 constexpr std::int64_t kTermsOfThread = 64;
 constexpr std::int64_t kShortRow = 8;  // shorter ones are a thread's work
+constexpr std::int64_t kManyRows = 2048;
 constexpr std::int64_t kSmallRow = 16384;  // turns of all its stages
 
 class RowsInGroups {
@@ -39,7 +40,8 @@ class RowsInGroups {
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
-    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it()) return {};
+    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it() || rows_lie_side_by_side(alignment))
+      return {};
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (group_.turns(formula_.stages[s], free_of(s, alignment)) > most_turns) return {};
     }
@@ -106,6 +108,36 @@ class RowsInGroups {
       work = work + all;
     }
     return formula_.stages.size() > 1 && work.is_constant() && work.constant() <= kSmallRow;
+  }
+
+  // Many rows that a device reads at once where neighbouring threads have neighbouring rows, and not along a row: the columns of a
+  // matrix.
+  bool rows_lie_side_by_side(const Alignment& alignment) const {
+    std::int64_t rows = 1;
+    for (Alignment::Class id : rows_) rows *= std::max<std::int64_t>(1, lowering_.size(alignment.extent(id)));
+    if (rows < kManyRows) return false;
+    bool across = false, along = false;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      const Stage& stage = formula_.stages[s];
+      if (group_.terms(stage) < kShortRow) continue;
+      te::for_each_node(stage.body, [&](const te::ExprNode& node) {
+        if (!te::is_load(node)) return;
+        const std::vector<Expr> index = te::index_of(node);
+        auto is_neighbour = [&](VarId loop) {
+          const auto stride = lowering_.stride(node.buffer, index, loop);
+          return stride && stride->is(1);
+        };
+        across = across || std::ranges::any_of(rows_, [&](Alignment::Class id) {
+                   return is_neighbour(alignment.axis_of(s, id));
+                 });
+        const bool of_rows = std::ranges::any_of(rows_, [&](Alignment::Class id) {
+          const auto stride = lowering_.stride(node.buffer, index, alignment.axis_of(s, id));
+          return !stride || !stride->is(0);
+        });
+        along = along || (of_rows && std::ranges::any_of(stage.reduction, is_neighbour));
+      });
+    }
+    return across && !along;
   }
 
   bool is_worth_it() const {
@@ -212,7 +244,7 @@ Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {
 }
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns) {
-  return RowsInGroups(lowering, schedule.exactness == Exactness::Exact).run(most_turns);
+  return RowsInGroups(lowering, keeps_order(lowering, schedule)).run(most_turns);
 }
 
 }  // namespace xyntra

@@ -18,8 +18,7 @@ using te::VarId;
 namespace {
 
 GroupStage group_for(Lowering& lowering, const Schedule& schedule) {
-  const bool keep_order = schedule.exactness == Exactness::Exact;
-  return {lowering, keep_order ? GroupStage::Sums::InOrder : GroupStage::Sums::Together};
+  return {lowering, keeps_order(lowering, schedule) ? GroupStage::Sums::InOrder : GroupStage::Sums::Together};
 }
 
 }  // namespace

@@ -173,6 +173,41 @@ def masked_keys():
     return model, names, [attended(*operands, 2, one) for one in allowed]
 
 
+def shared_keys():
+    """Attention of so few queries that shaders share out the keys; they do not fill the last block, and one query sees none of them."""
+    random = np.random.default_rng(9)
+    feed = {"q": random.standard_normal((2, 1, 24, 8)), "k": random.standard_normal((2, 1, 8, 170)), "v": random.standard_normal((2, 1, 170, 8))}
+    feed["mask"] = np.where(random.random((24, 170)) < 0.3, -np.inf, random.standard_normal((24, 170)))
+    feed["mask"][5], feed["mask"][6, :130] = -np.inf, -np.inf
+    feed = {name: array.astype(np.float32) for name, array in feed.items()}
+    nodes = [helper.make_node("MatMul", ["q", "k"], ["s"]), helper.make_node("Add", ["s", "mask"], ["t"]),
+             helper.make_node("Softmax", ["t"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
+    model = model_of("shared_keys", nodes, [tensor(name, array.shape) for name, array in feed.items()], [tensor("y", [2, 1, 24, 8])])
+    return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
+def gathered_mask():
+    """A mask of bools that shaders keep in shared memory, read at places that are operands."""
+    random = np.random.default_rng(10)
+    feed = {"seen": random.integers(0, 2, (2, 16)), "places": random.permutation(32).reshape(2, 1, 1, 16)}
+    nodes = [helper.make_node("Cast", ["seen"], ["b"], to=TensorProto.BOOL), helper.make_node("Flatten", ["b"], ["f"], axis=2),
+             helper.make_node("Gather", ["f", "places"], ["g"], axis=0), helper.make_node("Reshape", ["g", "shape"], ["m"]),
+             helper.make_node("Expand", ["m", "all"], ["e"]), helper.make_node("Where", ["e", "zero", "least"], ["y"])]
+    constants = {"shape": np.array([2, 1, 1, 16]), "all": np.array([2, 1, 16, 16]), "zero": np.float32(0),
+                 "least": np.finfo(np.float32).min}
+    model = model_of("gathered_mask", nodes, [tensor(name, array.shape, TensorProto.INT64) for name, array in feed.items()],
+                     [tensor("y", [2, 1, 16, 16])], constants)
+    return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
+def largest_of_columns():
+    """Maxima of rows and of columns that are subtracted: rows are shared out among threads, columns lie side by side."""
+    nodes = [helper.make_node("ReduceMax", ["x", "first"], ["c"]), helper.make_node("Sub", ["x", "c"], ["y"]),
+             helper.make_node("ReduceMax", ["x", "second"], ["r"]), helper.make_node("Sub", ["x", "r"], ["z"])]
+    return model_of("largest_of_columns", nodes, [tensor("x", [9, 2100])], [tensor("y", [9, 2100]), tensor("z", [9, 2100])],
+                    {"first": np.array([0]), "second": np.array([1])})
+
+
 def packed_query():
     """com.microsoft.GroupQueryAttention of packed, constant queries, keys and values; one of its results is read."""
     packed = eighths(np.random.default_rng(8), 1, 3, 32)
@@ -256,8 +291,8 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, masked_keys, open_parameters, packed_query,
-         quantized_lstm, real_signal, resize_unchanged)
+SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, largest_of_columns, masked_keys,
+         open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 

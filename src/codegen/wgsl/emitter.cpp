@@ -226,6 +226,7 @@ Result<ShaderPhase> KernelEmitter::phase(const kir::Phase& phase, const std::str
 // Of what lies at one place of a work item's own memory.
 std::string KernelEmitter::element_type(kir::BufferId id) const {
   const DType dtype = kernel_.buffer(id).dtype;
+  if (is_shared_bool(id)) return "u32";
   return forms_[id.index].vectors ? operations_.vector_type(dtype) : operations_.type(dtype);
 }
 
@@ -474,7 +475,8 @@ void KernelEmitter::store(const StmtNode& node) {
   const std::string stored = value(node.value);
   const te::LinearIndex& flat = analysis_.access(node).flat;
   if (!atomic_[node.buffer.index]) {
-    line(place(node.buffer, flat) + " = " + stored + ";");
+    line(place(node.buffer, flat) + " = " +
+         (is_shared_bool(node.buffer) ? operations_.encoded(DType::Bool, stored) : stored) + ";");
     return;
   }
   const std::string name = buffer_name(node.buffer), at = position(flat);

@@ -50,6 +50,10 @@ class KernelEmitter {
   std::vector<std::uint32_t> bindings_of(const kir::Stmt& body) const;
   Status own_buffers(const kir::Stmt& body, bool threads);
   std::string element_type(kir::BufferId id) const;
+  // Words of 0 and 1: what a driver of NVIDIA reads of bools in memory that threads share is not what was written.
+  bool is_shared_bool(kir::BufferId id) const {
+    return kernel_.buffer(id).scope == kir::Scope::Shared && kernel_.buffer(id).dtype == DType::Bool;
+  }
   std::string array_type(kir::BufferId id) const;
   std::string array_count(kir::BufferId id, const Dim& elements) const;  // ", 12", or nothing
 

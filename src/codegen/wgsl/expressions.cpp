@@ -511,6 +511,7 @@ std::string KernelEmitter::load(const ExprNode& node) {
     return known->second + "." + component_name(static_cast<std::size_t>(fixed_lane(node)));
   const codegen::Access& access = analysis_.access(node);
   const std::string guard = access.in_bounds ? "" : guard_;
+  if (is_shared_bool(node.buffer)) return "(" + place(node.buffer, access.flat, guard) + " != 0u)";
   if (is_private(buffer.scope) || !operations_.is_packed(buffer.dtype))
     return place(node.buffer, access.flat, guard);
   te::LinearIndex flat = access.flat;
