@@ -7,6 +7,7 @@
 
 #include "api/c_structs.h"
 #include "api/session.h"
+#include "support/current_budget.h"
 #include "support/error.h"
 #include "xyntra/xyntra.h"
 
@@ -101,6 +102,9 @@ xyntra_status guarded(Body body) noexcept {
   } catch (const xyntra::InternalError& error) {
     last_message = "internal: " + error.message();
     return XYNTRA_INTERNAL;
+  } catch (const xyntra::LimitReached& reached) {
+    last_message = reached.error().to_string();
+    return XYNTRA_LIMIT;
   } catch (const std::bad_alloc&) {
     last_message = "out of memory";  // short enough to need no memory
     return XYNTRA_LIMIT;

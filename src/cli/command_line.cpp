@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "rewrite/user_rules.h"
+#include "support/current_budget.h"
 #include "support/json.h"
+#include "support/stop_hook.h"
 #include "support/table.h"
 #include "support/text.h"
 #include "support/unknown_name.h"
@@ -169,7 +172,7 @@ void declare_shared_flags(Flags& syntax, Session& session, bool has_json) {
   syntax.push_back(
       {"--config", &session.config_path, "settings; else $XYNTRA_CONFIG, else ./fusion.toml", "FILE"});
   declare_setting(syntax, session, "--max-memory", "limits.max_memory", "BYTES",
-                  "memory for tensors, such as 4GB");
+                  "memory the work may take, such as 4GB");
   declare_setting(syntax, session, "--timeout", "limits.timeout", "SECONDS", "give up after this time");
   declare_setting(syntax, session, "--threads", "run.threads", "N", "threads to use");
 }
@@ -197,8 +200,13 @@ std::optional<Error> check_verb(std::span<const std::string> arguments) {
 
 ExitCode finish(Session& session, const Result<ExitCode>& result) {
   if (session.cancel->cancelled()) {
-    if (session.json) return report(error_of(ErrorClass::Limit, "interrupted"), true, ExitCode::Interrupted);
-    write_stderr("interrupted\n");
+    // The error says where it was: "cancelled while rewriting".
+    std::string message = "interrupted";
+    constexpr std::string_view kCancelled = "cancelled";
+    if (!result && result.error().message.starts_with(kCancelled))
+      message += result.error().message.substr(kCancelled.size());
+    if (session.json) return report(error_of(ErrorClass::Limit, message), true, ExitCode::Interrupted);
+    write_stderr(message + "\n");
     return ExitCode::Interrupted;
   }
   if (!result) return report(result.error(), session.json);
@@ -209,12 +217,31 @@ ExitCode finish(Session& session, const Result<ExitCode>& result) {
   return *result;
 }
 
+Session* session_to_end = nullptr;
+
+// Of what is in memory nothing is worth the time that freeing it takes.
+void end_process(const Error& error) {
+  static std::mutex first;
+  first.lock();  // never to be unlocked: whoever comes second waits for the end
+  hide_progress();
+  std::_Exit(static_cast<int>(finish(*session_to_end, failure(error))));
+}
+
 ExitCode run_verb(Session& session, const VerbAction& action) {
   constexpr const char* kBug = "this is a bug; please report it";
+  constexpr std::int64_t kProgramBytes = 64
+                                         << 20;  // what the program takes for itself, LLVM's tables included
   try {
     const Status loaded = load_settings(session);
     if (!loaded) return finish(session, failure(loaded.error()));
+    session.work = make_budget(limits_of(*session.config), session.cancel);
+    session.work->watch_process(kProgramBytes);
+    const BudgetScope scope(session.work.get());
+    session_to_end = &session;
+    call_when_stopped(session.work.get(), end_process);
     return finish(session, action(session));
+  } catch (const LimitReached& reached) {
+    return finish(session, failure(reached.error()));
   } catch (const InternalError& error) {
     return report(error_of(ErrorClass::Internal, error.message(), kBug), session.json);
   } catch (const std::bad_alloc&) {
@@ -237,8 +264,6 @@ ExitCode exit_code_of(const Error& error) {
   }
   return ExitCode::Internal;
 }
-
-std::shared_ptr<Budget> Session::budget() const { return make_budget(limits_of(*config), cancel); }
 
 int Session::threads() const { return static_cast<int>(config->integer("run.threads")); }
 

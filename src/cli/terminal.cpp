@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,6 +18,8 @@ bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
 }
+
+std::atomic<bool> progress_shown{false};
 
 bool wants_colour() { return !is_set("NO_COLOR"); }
 
@@ -76,8 +79,12 @@ std::string labelled(std::string_view word, std::string_view text) {
 Progress::~Progress() { hide(); }
 
 void Progress::hide() {
-  if (shown_) write_stderr("\r\x1b[K");
+  if (shown_) hide_progress();
   shown_ = false;
+}
+
+void hide_progress() {
+  if (progress_shown.exchange(false)) write_stderr("\r\x1b[K");
 }
 
 void Progress::show(std::size_t done, std::size_t all) {
@@ -93,6 +100,7 @@ void Progress::write(std::string text) {
   if (!wanted) return;
   last_ = std::chrono::steady_clock::now();
   shown_ = true;
+  progress_shown = true;
   write_stderr("\r\x1b[K" + cut_in_middle(text, stderr_width() - 1));
 }
 

@@ -45,4 +45,7 @@ class Progress {
   bool shown_ = false;
 };
 
+// What any Progress shows; for who ends the process without them.
+void hide_progress();
+
 }  // namespace xyntra

@@ -41,7 +41,8 @@ struct Session {
   bool json = false;
   std::string out;  // what goes to stdout when the verb is done
 
-  std::shared_ptr<Budget> budget() const;  // of one piece of work that begins now
+  std::shared_ptr<Budget> work;  // what the verb may use, from when its settings are known
+  const std::shared_ptr<Budget>& budget() const { return work; }
   int threads() const;
   // The backend in effect, by its own name; Usage error when there is none of this name, Device error when it is not
   // part of this version.

@@ -6,6 +6,7 @@
 #include "compiler/index_bound.h"
 #include "compiler/lock.h"
 #include "compiler/specialise.h"
+#include "support/current_budget.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
 #include "support/text.h"
@@ -167,6 +168,7 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
                                  Specialiser::wanted(lock.plan)};
   for (const ProgramStep& step : made.program.steps)
     figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
+  const BudgetScope scope(compile.budget.get(), "packing weights");
   const auto constants = store_constants(made.program, weights);
   entries.add(entry_of_level(request.level, "program"), to_bytes(made.program, constants));
   if (!made.object.empty()) entries.add(entry_of_level(request.level, "code"), std::move(made.object));
@@ -227,14 +229,16 @@ class FromArtifact : public ModelRunner {
 
 }  // namespace
 
-Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
-                                       const ArtifactOptions& options) {
+namespace {
+
+Result<ArtifactFigures> write_levels(const Module& model, const std::string& path,
+                                     const ArtifactOptions& options) {
   XYNTRA_TRY(const std::vector<LevelRequest> requests, levels_of(options.cpus));
   ArtifactOptions others = options;
   if (const SymbolBindings fixed = take_fixed(others.ranges); !fixed.empty()) {
     Module special = model;
     XYNTRA_TRY(special.graph, with_sizes(model.graph, fixed, options.compile.budget.get()));
-    return write_artifact(special, path, others);
+    return write_levels(special, path, others);
   }
   ArtifactManifest manifest;
   manifest.version = XYNTRA_VERSION;
@@ -246,6 +250,7 @@ Result<ArtifactFigures> write_artifact(const Module& model, const std::string& p
     figures.levels.push_back(std::move(level));
     manifest.levels.push_back(request.level);
   }
+  const BudgetScope scope(options.compile.budget.get(), "writing the artifact");
   for (ValueId input : model.graph.inputs) {
     const auto bound = index_bound(model.graph, input, options.compile.fusion.choose.nominal);
     if (bound && *bound > 0) manifest.index_bounds[model.graph.value(input).name] = *bound;
@@ -260,6 +265,13 @@ Result<ArtifactFigures> write_artifact(const Module& model, const std::string& p
   figures.constants = weights.count();
   figures.weight_bytes = weights.size();
   return figures;
+}
+
+}  // namespace
+
+Result<ArtifactFigures> write_artifact(const Module& model, const std::string& path,
+                                       const ArtifactOptions& options) {
+  return within(options.compile.budget.get(), nullptr, [&] { return write_levels(model, path, options); });
 }
 
 Result<LoadedArtifact> load_artifact(const std::string& path, int threads) {

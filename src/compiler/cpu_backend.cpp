@@ -2,6 +2,7 @@
 
 #include "compiler/cached_kernels.h"
 #include "runtime/artifact.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 
@@ -13,8 +14,10 @@ Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& opti
   CodeOptions code_options;
   code_options.distinct_buffers = false;  // a plan may write a result over an operand
   code_options.kernel_seconds = options.kernel_seconds;
-  XYNTRA_TRY(CompiledKernels compiled,
-             cached_kernels(lowered.kernels, options.cpu, code_options, options.cache));
+  code_options.budget = options.budget.get();
+  XYNTRA_TRY(CompiledKernels compiled, within(options.budget.get(), "making machine code", [&] {
+               return cached_kernels(lowered.kernels, options.cpu, code_options, options.cache);
+             }));
   for (CompiledKernel& kernel : compiled.kernels) {
     ProgramKernel& one = made.program.kernels.emplace_back();
     for (CompiledPhase& phase : kernel.phases)

@@ -8,6 +8,7 @@
 #include "fusion/extensions.h"
 #include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
+#include "support/current_budget.h"
 #include "te/layout.h"
 
 namespace xyntra {
@@ -48,11 +49,13 @@ class PlanLowering {
   }
 
   Status add_values() {
+    const BudgetScope scope("packing weights");
     const Graph& graph = plan_.graph;
     LaunchProgram& program = lowered_.program;
     program.values.resize(graph.value_count());
     XYNTRA_TRY(const PrepackedWeights prepacked, prepacked_weights(fusion_nodes_, plan_.groups));
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
+      if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
       made.name = value.name;
@@ -187,9 +190,11 @@ class PlanLowering {
 }  // namespace
 
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {
-  XYNTRA_TRY(const Target* target, find_target(plan.target));
-  XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
-  return PlanLowering(plan, *target, std::move(fusion_nodes), options).run();
+  return within(options.budget.get(), "lowering", [&]() -> Result<LoweredPlan> {
+    XYNTRA_TRY(const Target* target, find_target(plan.target));
+    XYNTRA_TRY(FusionNodes fusion_nodes, FusionNodes::of(plan.graph, options.budget.get()));
+    return PlanLowering(plan, *target, std::move(fusion_nodes), options).run();
+  });
 }
 
 }  // namespace xyntra

@@ -6,6 +6,7 @@
 #include "frontends/onnx/import.h"
 #include "frontends/text/import.h"
 #include "ops/infer.h"
+#include "support/current_budget.h"
 #include "support/file.h"
 
 namespace xyntra {
@@ -94,7 +95,8 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     return usage_error("'" + path + "' is a folder: name the model file in it");
   for (const Format& format : kReadFormats) {
     if (!path.ends_with(format.ending)) continue;
-    if (format.load != nullptr) return format.load(path, options);
+    if (format.load != nullptr)
+      return within(options.budget.get(), "reading the model", [&] { return format.load(path, options); });
     if (path.ends_with(".xyn"))
       return unsupported("an artifact holds code, not a graph: run, bench and explain take it, nothing else");
     Error error;

@@ -22,6 +22,7 @@
 #include "plan/check.h"
 #include "schedule/layouts.h"
 #include "schedule/strides.h"
+#include "support/current_budget.h"
 #include "support/text.h"
 #include "support/text_diff.h"
 #include "support/unknown_name.h"
@@ -202,24 +203,26 @@ void switch_off(CompileOptions& options) {
 Status verify_graph(const Plan& plan) { return verify(plan.graph); }
 
 constexpr PipelineStep kSteps[] = {
-    {"assume", "sizes that must be equal for the model to make sense are taken for one, and written down",
+    {"assume", "comparing sizes",
+     "sizes that must be equal for the model to make sense are taken for one, and written down",
      "every size stays open, and what broadcasts is found out by each index",
      is_switched_on<&CompileOptions::assume_equal_sizes>, switch_off<&CompileOptions::assume_equal_sizes>,
      assume_step, verify_graph},
-    {"rewrite", "the cheapest graph found that computes the same, by rule tables over an e-graph",
+    {"rewrite", "rewriting",
+     "the cheapest graph found that computes the same, by rule tables over an e-graph",
      "constants are folded and dead nodes dropped, nothing else",
      [](const CompileOptions& options) { return options.rewrite.enabled; },
      [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step, verify_graph},
-    {"fuse", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
+    {"fuse", "fusing", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
-    {"layout",
+    {"layout", "choosing layouts",
      "which values are not row-major: prepacked weights, blocked channels, room to grow; copies where "
      "they cost less than strides",
      "every value is row-major, weights are read as the model has them",
      is_switched_on<&CompileOptions::choose_layouts>, switch_off<&CompileOptions::choose_layouts>,
      layout_step, check_plan},
-    {"memory", "where every value lives: views, results written over operands, one arena",
+    {"memory", "planning memory", "where every value lives: views, results written over operands, one arena",
      "every value has memory of its own during the whole run", is_switched_on<&CompileOptions::reuse_memory>,
      switch_off<&CompileOptions::reuse_memory>, memory_step, check_plan},
 };
@@ -242,7 +245,9 @@ Result<const PipelineStep*> find_step(std::string_view name) {
   return failure(unknown_name("step", name, names));
 }
 
-Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
+namespace {
+
+Result<Plan> run_steps(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
   Compilation work{.options = options, .plan = {}};
   Plan& plan = work.plan;
   plan.graph = graph;
@@ -250,6 +255,8 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, Pipeli
   for (const PipelineStep& step : kSteps) {
     const bool dumped = log != nullptr && log->dump_after == step.name;
     const std::string before = dumped ? dump_text(plan) : "";
+    const BudgetScope scope(step.doing);
+    XYNTRA_CHECK_OK(check_limits());
     const auto started = std::chrono::steady_clock::now();
     XYNTRA_CHECK_OK(step.run(work));
     const auto ended = std::chrono::steady_clock::now();
@@ -263,6 +270,12 @@ Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, Pipeli
     if (dumped) keep_dump(*log, step, before, plan);
   }
   return std::move(plan);
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
+  return within(options.budget.get(), nullptr, [&] { return run_steps(graph, options, log); });
 }
 
 }  // namespace xyntra

@@ -39,6 +39,7 @@ struct Compilation {
 
 struct PipelineStep {
   const char* name;
+  const char* doing;  // for messages: "out of time while rewriting"
   const char* summary;
   const char* when_off;  // what happens then
   bool (*is_on)(const CompileOptions& options);

@@ -9,6 +9,7 @@
 #include "codegen/wgsl/probe.h"
 #include "compiler/lower_plan.h"
 #include "runtime/drivers/shader_driver.h"
+#include "support/current_budget.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -126,6 +127,7 @@ Result<ShaderKernel> emit_within(const kir::Kernel& kernel, const WgslFeatures& 
 Result<std::vector<ShaderKernel>> emit(const LoweredPlan& lowered, const WgslFeatures& features) {
   std::vector<ShaderKernel> shaders;
   for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
+    XYNTRA_CHECK_OK(check_limits());
     auto shader = emit_within(lowered.kernels[i], features);
     if (!shader) {
       for (const ProgramStep& step : lowered.program.steps) {
@@ -162,7 +164,9 @@ Result<CompiledModel> compile_for_wgsl(const Plan& plan, const LowerOptions& opt
   WgslFeatures features = shading.portable ? WgslFeatures{} : features_for(*device, lowered.kernels);
   if (shading.binding_bytes > 0) features.binding_bytes = shading.binding_bytes;
   if (shading.storage_buffers > 0) features.storage_buffers = shading.storage_buffers;
-  XYNTRA_TRY(std::vector<ShaderKernel> shaders, emit(lowered, features));
+  XYNTRA_TRY(std::vector<ShaderKernel> shaders,
+             within(options.budget.get(), "writing shaders", [&] { return emit(lowered, features); }));
+  const BudgetScope scope(options.budget.get(), "making shaders");
   CompiledModel model;
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
@@ -180,8 +184,10 @@ Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& p
     ground = ground_of(*device, lowered.kernels);
   }
   std::vector<std::vector<Lack>> by_kernel;
-  for (const kir::Kernel& kernel : lowered.kernels)
+  for (const kir::Kernel& kernel : lowered.kernels) {
+    XYNTRA_CHECK_OK(check_limits());
     by_kernel.push_back(lacks_of(kernel, ground, plan.nominal));
+  }
   std::map<std::string, std::vector<std::string>> lacking;
   for (std::size_t i = 0; i < lowered.program.steps.size(); ++i) {  // one for each group
     const ProgramStep& step = lowered.program.steps[i];

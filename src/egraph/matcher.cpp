@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "egraph/pattern.h"
+#include "support/current_budget.h"
 
 namespace xyntra::egraph {
 
@@ -118,6 +119,7 @@ void Matcher::choose(Machine& machine, std::size_t at) const {
 }
 
 bool Matcher::search_class(const EGraph& graph, ClassId root, std::size_t limit, MatchList& found) const {
+  poll_limits();
   if (found.size() >= limit) return false;
   Machine machine{graph, limit, found, {}, {}, {}, {}, 0, false};
   machine.registers.resize(register_count_);

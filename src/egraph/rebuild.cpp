@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "egraph/egraph.h"
+#include "support/current_budget.h"
 
 namespace xyntra::egraph {
 
 void EGraph::rebuild() {
   while (true) {
+    poll_limits();
     if (!pending_.empty()) {
       const TermId term = pending_.front();
       pending_.pop_front();

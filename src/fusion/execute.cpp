@@ -24,6 +24,7 @@ class PlanRunner::State {
   }
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
+    const BudgetScope scope(options_.budget.get(), "running");
     const Graph& graph = plan_.graph;
     values_.assign(graph.value_count(), Datum());
     bindings_.clear();

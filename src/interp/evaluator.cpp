@@ -112,6 +112,7 @@ class Evaluator::State {
         }) {}
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs) {
+    const BudgetScope scope(options_.budget.get(), "running");
     XYNTRA_CHECK_OK(check_inputs(inputs));
     std::vector<Datum> arguments(inputs.begin(), inputs.end());
     return run_graph(graph_, std::move(arguments), true);

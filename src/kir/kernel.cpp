@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "support/current_budget.h"
+
 namespace xyntra::kir {
 
 const char* name_of(Scope scope) {
@@ -44,6 +46,7 @@ const char* signature_of(Intrinsic intrinsic) {
 }
 
 Stmt Stmt::of(StmtNode node) {
+  poll_limits();
   Stmt made;
   made.node_ = std::make_shared<const StmtNode>(std::move(node));
   return made;

@@ -3,6 +3,7 @@
 
 #include "kir/intrinsics.h"
 #include "kir/sim_runner.h"
+#include "support/current_budget.h"
 
 namespace xyntra::kir {
 namespace sim {
@@ -89,6 +90,7 @@ Status Runner::run_phase(const PhaseProgram& phase) {
   places_.resize(width_);
   spread_.resize(width_);
   for (std::int64_t first = 0; first < phase.items; first += together) {
+    XYNTRA_CHECK_OK(check_limits());
     XYNTRA_CHECK_OK(start_items(first, std::min(together, phase.items - first)));
     XYNTRA_CHECK_OK(run_contexts());
     XYNTRA_CHECK_OK(unfinished());
@@ -173,6 +175,7 @@ void Runner::finish(Context& context) {
 
 Runner::Progress Runner::advance(Context& context) {
   while (context.step != context.end) {
+    poll_limits();
     const Step& step = phase_->steps[context.step];
     Progress progress = take_step(context, step);
     if (progress != Progress::Continues) return progress;

@@ -5,6 +5,7 @@
 
 #include "codegen/llvm/emit.h"
 #include "runtime/code/image.h"
+#include "support/current_budget.h"
 #include "support/threads.h"
 #include "types/tensor.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::int64_t kAccumulators =
     12;  // more than latency times throughput of an fma anywhere, fewer than registers
 constexpr std::int64_t kIterations = 200'000;
-constexpr std::int64_t kRows = 8192, kRowElements = 4096;  // 128 MiB for each of the two arrays
+constexpr std::int64_t kMostRows = 8192, kRowElements = 4096;  // 128 MiB for each of the two arrays
 constexpr std::int64_t kPageElements = 1024;
 constexpr int kRepeats = 5;  // the fastest counts: a ceiling is what was reached undisturbed
 
@@ -59,6 +60,14 @@ Result<Loaded> load(const std::string& text) {
   return Loaded{std::move(code), function};
 }
 
+// Half of the memory that may be used, for both arrays: where that is little, caches are measured.
+std::int64_t rows_to_copy() {
+  constexpr std::int64_t kBytesOfRow = 2 * kRowElements * 4, kChunk = 64;
+  const Budget* budget = current_budget();
+  if (budget == nullptr) return kMostRows;
+  return std::clamp(budget->max_bytes() / 2 / kBytesOfRow / kChunk * kChunk, kChunk, kMostRows);
+}
+
 // Nanoseconds of the fastest of some runs over `items` work items.
 double fastest(const Loaded& kernel, const Tensor& x, Tensor& y, std::int64_t items, std::int64_t grain,
                ThreadPool& pool) {
@@ -67,6 +76,7 @@ double fastest(const Loaded& kernel, const Tensor& x, Tensor& y, std::int64_t it
   const KernelCall call{buffers, &items, &fault};
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
+    poll_limits(1000);
     const auto began = std::chrono::steady_clock::now();
     pool.parallel_for(0, items, grain, [&](std::int64_t begin, std::int64_t end) {
       kernel.function(&call, begin, end, nullptr);
@@ -80,6 +90,7 @@ double fastest(const Loaded& kernel, const Tensor& x, Tensor& y, std::int64_t it
 }  // namespace
 
 Result<Ceilings> measure_ceilings(const Target& target, int threads) {
+  const BudgetScope scope("measuring the machine");
   const std::int64_t lanes = std::max<std::int64_t>(target.vector_bits / 32, 1);
   ThreadPool pool(threads > 0 ? threads : available_threads());
   Ceilings ceilings;
@@ -94,11 +105,12 @@ Result<Ceilings> measure_ceilings(const Target& target, int threads) {
     ceilings.flops_per_ns = flops / fastest(kernel, x, y, workers, 1, pool);
   }
   XYNTRA_TRY(const Loaded kernel, load(copy_kernel(lanes)));
-  XYNTRA_TRY(Tensor x, Tensor::allocate(DType::F32, {kRows, kRowElements}));
-  XYNTRA_TRY(Tensor y, Tensor::allocate(DType::F32, {kRows, kRowElements}));
+  const std::int64_t rows = rows_to_copy();
+  XYNTRA_TRY(Tensor x, Tensor::allocate(DType::F32, {rows, kRowElements}));
+  XYNTRA_TRY(Tensor y, Tensor::allocate(DType::F32, {rows, kRowElements}));
   std::ranges::fill(x.mutable_bytes(), std::byte{1});  // pages that were never written are all the same one
   const double bytes = 2.0 * static_cast<double>(x.bytes().size());
-  ceilings.bytes_per_ns = bytes / fastest(kernel, x, y, kRows, 64, pool);
+  ceilings.bytes_per_ns = bytes / fastest(kernel, x, y, rows, 64, pool);
   return ceilings;
 }
 

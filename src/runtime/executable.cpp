@@ -33,6 +33,7 @@ class RunContext::State {
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
                                  std::span<const std::span<std::byte>> memory,
                                  std::span<DonatedInput> donated) {
+    const BudgetScope scope(options_.budget.get(), "running");
     const ThreadPool::Shift shift(code_.pool());
     SymbolBindings sizes;
     XYNTRA_CHECK_OK(learn_sizes(*program_, inputs, sizes));

@@ -2,14 +2,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
+#include "support/current_budget.h"
 #include "support/file.h"
 #include "support/file_descriptor.h"
+#include "support/stop_hook.h"
 
 namespace xyntra {
 namespace {
@@ -58,7 +61,15 @@ class TemporaryFile {
 using Parts = std::span<const std::span<const std::byte>>;
 
 Status write_parts(int descriptor, Parts parts, const std::string& path) {
-  for (const std::span<const std::byte> part : parts) XYNTRA_CHECK_OK(write_fully(descriptor, part, path));
+  constexpr std::size_t kBetweenLooks = 1 << 22;
+  for (std::span<const std::byte> part : parts) {
+    while (!part.empty()) {
+      XYNTRA_CHECK_OK(check_limits());
+      const auto some = part.first(std::min(part.size(), kBetweenLooks));
+      XYNTRA_CHECK_OK(write_fully(descriptor, some, path));
+      part = part.subspan(some.size());
+    }
+  }
   return {};
 }
 
@@ -85,12 +96,14 @@ Status write_file_atomically(const std::string& path, Parts parts) {
   }
 
   const std::string folder = folder_of(target);
+  const NoStopHook hold;  // a temporary file would stay
   XYNTRA_TRY(TemporaryFile temporary, TemporaryFile::create(folder, path));
   XYNTRA_CHECK_OK(write_parts(temporary.descriptor(), parts, path));
   if (exists && ::fchmod(temporary.descriptor(), existing.st_mode & 07777) != 0) {
     return failure(write_failed(errno, path));
   }
   if (::fsync(temporary.descriptor()) != 0) return failure(write_failed(errno, path));
+  XYNTRA_CHECK_OK(check_limits());  // who was stopped meanwhile wants no file
   XYNTRA_CHECK_OK(temporary.move_to(target));
 
   // The rename itself is on disk once the folder is. Not every file system can do this; the content is safe.

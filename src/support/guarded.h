@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "support/result.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 
@@ -13,6 +13,8 @@ auto guarded(Body body) -> decltype(body()) {
     return body();
   } catch (const InternalError& error) {
     return failure(ErrorClass::Internal, error.message());
+  } catch (const LimitReached& reached) {
+    return failure(reached.error());
   } catch (const std::bad_alloc&) {
     return limit_error("out of memory");
   }

@@ -121,6 +121,19 @@ int available_threads() {
   return std::min(affinity, cgroup_quota().value_or(affinity));
 }
 
+std::int64_t process_memory() {
+#if defined(__linux__)
+  // Pages: all, resident, and of the resident those of files.
+  const std::string line = first_line("/proc/self/statm");
+  const auto fields = split(line, ' ');
+  if (fields.size() < 3) return 0;
+  const auto resident = parse_i64(fields[1]), files = parse_i64(fields[2]);
+  return resident && files ? (*resident - *files) * ::sysconf(_SC_PAGESIZE) : 0;
+#else
+  return 0;
+#endif
+}
+
 std::int64_t default_memory_limit() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), page_size = ::sysconf(_SC_PAGE_SIZE);
   const std::int64_t physical =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/current_budget.h"
 #include "support/sha256_blocks.h"
 
 namespace xyntra {
@@ -24,9 +25,13 @@ void Sha256::update(std::span<const std::byte> bytes) {
     compress(state_, pending_);
     pending_size_ = 0;
   }
-  const std::size_t whole = bytes.size() / kSha256Block * kSha256Block;
-  compress(state_, bytes.first(whole));
-  bytes = bytes.subspan(whole);
+  constexpr std::size_t kBetweenLooks = 1 << 20;
+  while (bytes.size() >= kSha256Block) {
+    const std::size_t whole = std::min(bytes.size(), kBetweenLooks) / kSha256Block * kSha256Block;
+    compress(state_, bytes.first(whole));
+    bytes = bytes.subspan(whole);
+    if (whole == kBetweenLooks) poll_limits(1000);
+  }
   std::ranges::copy(bytes, pending_.begin());
   pending_size_ = bytes.size();
 }

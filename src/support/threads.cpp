@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/result.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 namespace {
@@ -43,7 +43,12 @@ struct alignas(64) Cursor {
 class Loop {
  public:
   Loop(std::int64_t begin, std::int64_t end, std::int64_t grain, const ThreadPool::Body& body)
-      : begin_(begin), end_(end), grain_(grain), body_(body), chunks_((end - begin - 1) / grain + 1) {}
+      : begin_(begin),
+        end_(end),
+        grain_(grain),
+        body_(body),
+        budget_(current_budget()),
+        chunks_((end - begin - 1) / grain + 1) {}
 
   std::int64_t chunks() const { return chunks_; }
 
@@ -64,6 +69,7 @@ class Loop {
   // exception is kept does not depend on timing.
   void work(std::size_t own) {
     const InsideABody inside;
+    const BudgetScope scope(budget_);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const std::size_t part = (own + i) % parts_.size();
       const std::int64_t end = start_of(part + 1);
@@ -104,6 +110,7 @@ class Loop {
 
   const std::int64_t begin_, end_, grain_;
   const ThreadPool::Body& body_;
+  const Budget* budget_;  // of the thread that called, and so of all who help it
   const std::int64_t chunks_;
   std::span<Cursor> parts_;
   std::atomic<std::int64_t> first_failed_{0};

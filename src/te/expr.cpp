@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "support/current_budget.h"
+
 namespace xyntra::te {
 namespace {
 
@@ -28,6 +30,7 @@ int operand_count_of(ExprOp op) { return traits_of(op).operands; }
 
 struct ExprFactory {
   static Expr wrap(ExprNode node) {
+    poll_limits();  // whatever works on formulas or kernels makes expressions
     Expr expr;
     expr.node_ = std::make_shared<const ExprNode>(std::move(node));
     return expr;

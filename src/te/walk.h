@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "support/current_budget.h"
 #include "te/formula.h"
 
 namespace xyntra::te {
@@ -36,6 +37,7 @@ class Visited {
 // Every node of an expression once, however often it is shared.
 template <class Visit>
 void for_each_node(const Expr& root, Visit visit) {
+  poll_limits();
   Visited seen;
   std::vector<const ExprNode*> waiting;
   if (root.defined()) waiting.push_back(root.address());

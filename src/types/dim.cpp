@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "support/current_budget.h"
 #include "support/sha256.h"
 #include "support/text.h"
 
@@ -101,6 +102,7 @@ const Dim::Terms& Dim::terms() const {
 }
 
 Dim Dim::from_terms(std::int64_t constant, Terms terms) {
+  poll_limits();
   std::map<std::string, Term> merged;
   for (Term& term : terms) {
     std::sort(term.atoms.begin(), term.atoms.end(),

@@ -48,7 +48,7 @@ std::vector<Setting> known_settings() {
       {"limits.max_memory",
        Bytes,
        "auto",
-       "memory for tensors of a run; auto is three quarters of what there is",
+       "memory the work may take; auto is three quarters of what there is",
        1,
        kMost,
        {},

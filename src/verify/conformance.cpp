@@ -10,6 +10,7 @@
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/tensor.h"
 #include "rewrite/rewrite.h"
+#include "support/current_budget.h"
 #include "support/file.h"
 #include "support/json.h"
 #include "support/threads.h"
@@ -246,6 +247,8 @@ ConformanceResult run_test(const Test& test, const ConformanceOptions& options) 
       error.file.clear();  // the test's name says it
       result.reason = error.to_string();
     }
+  } catch (const LimitReached& reached) {
+    result.reason = reached.error().to_string();
   } catch (const InternalError& error) {
     result.reason = "internal error: " + error.message();
   } catch (const std::exception& error) {

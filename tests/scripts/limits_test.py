@@ -51,7 +51,7 @@ class Limits(unittest.TestCase):
         self.assertIsNone(process.poll(), "the loop ended by itself")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=10)
-        self.assertEqual((process.returncode, out, err), (130, "", "interrupted\n"))
+        self.assertEqual((process.returncode, out, err), (130, "", "interrupted while running\n"))
 
     def test_timeout_ends_a_loop(self):
         process, seconds = self.run_model(LOOP, "--timeout", "0.5")

@@ -9,11 +9,43 @@
 #include "runtime/code/object.h"
 #include "support/own_folders.h"
 #include "support/threads.h"
+#include "te/effort.h"
+#include "te/walk.h"
 
 namespace xyntra {
 namespace {
 
 constexpr std::size_t kKernelsOfModule = 4;
+constexpr std::int64_t kEffortOfModule =
+    20000;  // LLVM takes some 100 ms for as much, and is stopped only between modules
+
+// About how long LLVM works on it.
+std::int64_t effort_of(const kir::Kernel& kernel) {
+  std::int64_t effort = 0;
+  kir::for_each_statement(kernel.body, [&](const kir::StmtNode& statement) {
+    effort += 4;
+    kir::for_each_expr(statement, [&](const te::Expr& expr) {
+      te::for_each_node(expr, [&](const te::ExprNode& node) { effort += 1 + te::effort_of_node(node); });
+    });
+  });
+  return effort;
+}
+
+// Where the modules begin, and the end: a few kernels each, whatever the number of threads, so that the same kernels give the same bytes.
+std::vector<std::size_t> modules_of(std::span<const kir::Kernel> kernels) {
+  std::vector<std::size_t> starts;
+  std::int64_t effort = 0;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const std::int64_t more = effort_of(kernels[k]);
+    if (starts.empty() || k - starts.back() == kKernelsOfModule || effort + more > kEffortOfModule) {
+      starts.push_back(k);
+      effort = 0;
+    }
+    effort += more;
+  }
+  starts.push_back(kernels.size());
+  return starts;
+}
 
 #ifdef XYNTRA_LLVM_VERSION
 
@@ -96,14 +128,13 @@ Result<CpuTarget> cpu_target(std::string_view name) {
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
                                         const CodeOptions& options) {
   if (!module()) return failure(module().error());
-  // Objects of a few kernels each, whatever the number of threads: the same kernels give the same bytes.
-  const std::size_t modules = (kernels.size() + kKernelsOfModule - 1) / kKernelsOfModule;
+  const std::vector<std::size_t> starts = modules_of(kernels);
+  const std::size_t modules = starts.size() - 1;
   std::vector<Result<CompiledKernels>> parts(modules);
   auto compile = [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m) {
-      const std::size_t first = m * kKernelsOfModule;
-      const std::size_t count = std::min(kKernelsOfModule, kernels.size() - first);
-      parts[m] = (*module())->compile(kernels.subspan(first, count), first, cpu, options);
+      const std::size_t first = starts[m];
+      parts[m] = (*module())->compile(kernels.subspan(first, starts[m + 1] - first), first, cpu, options);
     }
   };
   ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules), 1, compile);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kir/kernel.h"
+#include "support/limits.h"
 
 namespace xyntra {
 
@@ -36,6 +37,7 @@ struct CodeOptions {
   // Whether no two buffers of a kernel overlap where one of them is written. In-place operands are one buffer.
   bool distinct_buffers = true;
   double kernel_seconds = 30;  // that one kernel may take; Limit error after that
+  const Budget* budget = nullptr;  // looked at between LLVM's passes, and from module to module; may be null
 };
 
 struct CompiledPhase {

@@ -21,11 +21,13 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/module.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 namespace {
@@ -87,11 +89,15 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
 }
 
 // What LLVM's passes spend on each kernel. A pass cannot be stopped, but after one that went beyond the limit no other is
-// begun for that kernel.
+// begun for that kernel, nor any once the budget is used up.
 class KernelClock {
  public:
-  KernelClock(std::span<const kir::Kernel> kernels, std::size_t first, double seconds)
-      : kernels_(kernels), first_(first), limit_(seconds), spent_(kernels.size()) {}
+  KernelClock(std::span<const kir::Kernel> kernels, std::size_t first, const CodeOptions& options)
+      : kernels_(kernels),
+        first_(first),
+        limit_(options.kernel_seconds),
+        budget_(options.budget),
+        spent_(kernels.size()) {}
 
   // Runs the passes one by one on a function of a kernel.
   void run(std::span<llvm::FunctionPassManager> passes, llvm::Function& function,
@@ -99,6 +105,7 @@ class KernelClock {
     const auto kernel = number_of(function);
     for (llvm::FunctionPassManager& pass : passes) {
       if (kernel && spent_[*kernel].count() > limit_) return;
+      if (budget_ != nullptr && budget_->stopped()) return;
       const auto began = Clock::now();
       analyses.invalidate(function, pass.run(function, analyses));
       if (kernel) spent_[*kernel] += Clock::now() - began;
@@ -107,6 +114,7 @@ class KernelClock {
 
   // After the passes: whether there is time left to emit instructions, too.
   Status check(const llvm::Module& module) const {
+    if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
       if (spent_[k].count() > limit_) return late(k);
     }
@@ -138,6 +146,7 @@ class KernelClock {
   std::span<const kir::Kernel> kernels_;
   std::size_t first_;
   double limit_;
+  const Budget* budget_;  // may be null
   std::vector<std::chrono::duration<double>> spent_;  // by kernel
 };
 
@@ -198,6 +207,7 @@ Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first,
   made.module->setPICLevel(llvm::PICLevel::SmallPIC);
   const MachineTraits traits = traits_of(*made.machine);
   for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (options.budget != nullptr) XYNTRA_CHECK_OK(options.budget->check_time());
     cpu_code::KernelEmitter emitter(*made.module, traits, kernels[i], options);
     auto kernel = emitter.emit("k" + std::to_string(first + i));
     if (!kernel) {
@@ -210,13 +220,28 @@ Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first,
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*made.module, &stream)) internal_error("codegen: " + stream.str());
-  KernelClock clock(kernels, first, options.kernel_seconds);
+  KernelClock clock(kernels, first, options);
   if (options.optimize) optimize(*made.module, *made.machine, clock);
   XYNTRA_CHECK_OK(clock.check(*made.module));
   return made;
 }
 
+// Selection of instructions is quadratic in the length of a block, so long ones, such as the sum of a thousand operands, are
+// selected one instruction at a time; tiles need the other way.
+constexpr std::size_t kLongBlock = 2000;
+
+std::size_t longest_block(const llvm::Module& module) {
+  std::size_t longest = 0;
+  for (const llvm::Function& function : module) {
+    for (const llvm::BasicBlock& block : function) longest = std::max(longest, block.size());
+  }
+  return longest;
+}
+
 Status emit_file(Emitted& made, llvm::CodeGenFileType type, llvm::raw_pwrite_stream& stream) {
+  const bool tiles = std::ranges::any_of(made.kernels, &CompiledKernel::uses_tiles);
+  if (!tiles && longest_block(*made.module) > kLongBlock)
+    made.machine->setOptLevel(llvm::CodeGenOptLevel::None);
   llvm::legacy::PassManager passes;
   auto* library = new llvm::TargetLibraryInfoWrapperPass(made.machine->getTargetTriple());
   passes.add(library);
@@ -244,12 +269,14 @@ void require_no_undefined_symbols(std::span<const char> bytes) {
 
 Result<CompiledKernels> compile_module(std::span<const kir::Kernel> kernels, std::size_t first,
                                        const CpuTarget& cpu, const CodeOptions& options) {
-  XYNTRA_TRY(Emitted made, emitted(kernels, first, cpu, options));
+  XYNTRA_TRY(Emitted made,
+             within(options.budget, nullptr, [&] { return emitted(kernels, first, cpu, options); }));
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
   const std::span<const char> object(bytes);
   require_no_undefined_symbols(object);
+  if (options.budget != nullptr) XYNTRA_CHECK_OK(options.budget->check_time());
   CompiledKernels compiled;
   auto as_bytes = std::as_bytes(object);
   compiled.object.assign(as_bytes.begin(), as_bytes.end());

@@ -7,6 +7,7 @@
 
 #include "runtime/blocks.h"
 #include "runtime/drivers/device_copies.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 namespace {
@@ -401,6 +402,7 @@ Result<std::shared_ptr<const KernelDriver>> drive_shaders(std::vector<ShaderKern
     shader.trusted = !checked;  // no shader is made of a kernel that is not verified
     std::vector<webgpu::Pipeline>& made = shaders->pipelines.emplace_back();
     for (const ShaderPhase& phase : kernel.phases) {
+      XYNTRA_CHECK_OK(check_limits());  // the driver compiles, which nobody can stop
       shader.entry = phase.entry;
       shader.bindings = phase.bindings;
       shader.writable.assign(phase.bindings.size(), true);

@@ -57,6 +57,21 @@ TEST(Kernels, TakeNoLongerToCompileThanTheyMay) {
             "kernel add_one: making its machine code takes longer than limits.kernel_seconds allows");
 }
 
+TEST(Kernels, AreMadeWithinABudget) {
+  auto token = std::make_shared<CancelToken>();
+  const Budget budget(INT64_MAX, std::nullopt, token);
+  CodeOptions options;
+  options.budget = &budget;
+  const Kernel kernels[] = {add_one(100)};
+  auto cpu = cpu_target("native");
+  ASSERT_TRUE(cpu.has_value());
+  EXPECT_TRUE(compile_kernels(kernels, *cpu, options).has_value());
+  token->cancel();
+  auto made = compile_kernels(kernels, *cpu, options);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().to_string(), "limit: cancelled");
+}
+
 TEST(Kernels, SymbolicSizesAreArguments) {
   KernelRunner runner(add_one(Dim::symbol("n")));
   for (std::int64_t n : {0, 1, 31, 1000}) {

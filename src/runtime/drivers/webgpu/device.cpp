@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/drivers/webgpu/state.h"
+#include "support/current_budget.h"
 #include "support/text.h"
 
 namespace xyntra::webgpu {
@@ -402,7 +403,7 @@ Status Device::State::poll_until(const Done& done, const Budget* budget) {
       XYNTRA_CHECK_OK(poll());
     }
     if (done()) return usable();
-    if (budget != nullptr) XYNTRA_CHECK_OK(budget->check_time());
+    XYNTRA_CHECK_OK(budget != nullptr ? budget->check_time() : check_limits());
     const Clock::duration waited = Clock::now() - begin;
     if (waited > patience.load()) {
       loss->hangs.store(true);

@@ -1,0 +1,35 @@
+#include "support/current_budget.h"
+
+namespace xyntra {
+namespace {
+
+constexpr int kPollsBetweenLooks = 64;
+constinit thread_local const Budget* current = nullptr;
+
+}  // namespace
+
+constinit thread_local int detail::polls_left = kPollsBetweenLooks;
+
+BudgetScope::BudgetScope(const Budget* budget, const char* phase)
+    : before_(std::exchange(current, budget == nullptr ? current : budget)) {
+  if (current == nullptr || phase == nullptr) return;
+  named_ = true;
+  phase_before_ = current->set_phase(phase);
+}
+
+BudgetScope::~BudgetScope() {
+  if (named_) current->set_phase(phase_before_);
+  current = before_;
+}
+
+const Budget* current_budget() { return current; }
+
+Status check_limits() { return current == nullptr ? Status() : current->check_time(); }
+
+void detail::look_at_limits() {
+  polls_left = kPollsBetweenLooks;
+  if (current == nullptr || !current->stopped()) return;
+  if (Status found = current->check_time(); !found) throw LimitReached(std::move(found).error());
+}
+
+}  // namespace xyntra

@@ -1,0 +1,28 @@
+// For a program whose process is its own: what is done as soon as a budget is found to be used up. The error would find its way
+// back as well, but all that was made is freed on that way, which takes half a second for the largest models.
+#pragma once
+
+#include "support/limits.h"
+
+namespace xyntra {
+
+using StopHook = void (*)(const Error& error);
+
+// One in a process, for one budget; called by whoever notices first.
+void call_when_stopped(const Budget* budget, StopHook hook);
+
+// While it lives, its thread holds what has to be cleaned up (a temporary file), and errors take their way back.
+class NoStopHook {
+ public:
+  NoStopHook();
+  ~NoStopHook();
+  NoStopHook(const NoStopHook&) = delete;
+  NoStopHook& operator=(const NoStopHook&) = delete;
+};
+
+namespace detail {
+void noticed_stop(const Budget* budget,
+                  const Error& error);  // calls the hook, if there is one for this budget
+}
+
+}  // namespace xyntra
