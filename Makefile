@@ -64,10 +64,11 @@ random: ## every operator against ONNX Runtime on 50 random cases
 	@scripts/build release
 	@build/venv/bin/python tests/random/compare
 
-packages: ## the models inside magika, silero-vad and rapidocr against ONNX Runtime
+packages: ## the models inside packages of PyPI and npm against ONNX Runtime
 	@scripts/setup build conformance peers models
 	@scripts/build release
 	@build/venv/bin/python tests/packages/compare
+	@build/venv/bin/python tests/packages/survey
 
 hostile: ## CASES models that are wrong on purpose, from SEED
 	@scripts/setup build conformance

@@ -39,8 +39,11 @@ bool is_internal_attribute(const Node& node, std::string_view name) {
   return own_operands(node) >= 0 && (name == "states" || name == "others");
 }
 
-// Operators of other domains are kept as they are, with the domain's newest version.
-int version_of_domain(std::string_view domain) { return domain == "ai.onnx.ml" ? 5 : 1; }
+// Operators of other domains are kept as they are. Version 5 of ai.onnx.ml brings TreeEnsemble and takes away what it replaces.
+constexpr const char* kOfVersion5 = "ai.onnx.ml.TreeEnsemble";
+int version_of_domain(std::string_view domain, bool of_version_5) {
+  return domain == "ai.onnx.ml" ? (of_version_5 ? 5 : 3) : 1;
+}
 
 bool same_contents(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.dims() == b.dims() && std::ranges::equal(a.bytes(), b.bytes());
@@ -88,9 +91,9 @@ class OnnxWriter {
   struct Scope {
     const Graph* graph = nullptr;
     const Scope* around = nullptr;
-    std::vector<std::string> names;    // by value
-    std::vector<bool> from_around;     // by value: defined by the graph around it, or further out
-    std::set<std::string> taken;       // all names in use here
+    std::vector<std::string> names;  // by value
+    std::vector<bool> from_around;  // by value: defined by the graph around it, or further out
+    std::set<std::string> taken;  // all names in use here
     std::set<std::string> node_names;  // ONNX Runtime wants these unique within a graph
   };
 
@@ -98,7 +101,8 @@ class OnnxWriter {
     for (const std::string& domain : domains_) {
       Writer import(out, tag);
       import.add_string(field::opset::kDomain, domain);
-      import.add_int64(field::opset::kVersion, domain.empty() ? opset : version_of_domain(domain));
+      import.add_int64(field::opset::kVersion,
+                       domain.empty() ? opset : version_of_domain(domain, of_version_5_));
     }
   }
 
@@ -328,6 +332,7 @@ class OnnxWriter {
     out.add_string(field::node::kOpType, dot == std::string::npos ? node.op : node.op.substr(dot + 1));
     if (!domain.empty()) out.add_string(field::node::kDomain, domain);
     domains_.insert(domain);
+    of_version_5_ = of_version_5_ || node.op == kOfVersion5;
 
     std::vector<std::string> captured;
     for (std::size_t i = operands; i < node.inputs.size(); ++i) {
@@ -510,6 +515,7 @@ class OnnxWriter {
   std::set<std::string> input_symbols_;
   bool in_main_graph_ = false;  // while its inputs and outputs are written
   std::set<std::string> domains_;
+  bool of_version_5_ = false;
   std::vector<Tensor> external_tensors_;
   std::int64_t external_size_ = 0;
 };

@@ -118,6 +118,8 @@ class Evaluator::State {
     return run_graph(graph_, std::move(arguments), true);
   }
 
+  void share_memo(std::shared_ptr<HostMemo> memo) { memo_ = std::move(memo); }
+
  private:
   Status check_inputs(std::span<const Datum> inputs) {
     if (inputs.size() != graph_.inputs.size()) {
@@ -197,6 +199,7 @@ class Evaluator::State {
     std::vector<std::vector<ValueId>> dead_after;  // by step: values nobody reads any more
     std::vector<std::pair<ValueId, Datum>> constants;
     std::vector<std::list<CacheEntry>> formulas;  // by node
+    std::vector<std::shared_ptr<HostMemo>> memos;  // by node
   };
 
   Result<GraphPlan*> plan_of(const Graph& graph) {
@@ -229,6 +232,8 @@ class Evaluator::State {
       plan.constants.emplace_back(ValueId(v), std::move(datum));
     }
     plan.formulas.resize(graph.node_count());
+    for (std::size_t i = 0; i < graph.node_count(); ++i) plan.memos.push_back(std::make_shared<HostMemo>());
+    if (memo_ && &graph == &graph_ && !plan.memos.empty()) plan.memos[0] = memo_;
     return &plans_.emplace(&graph, std::move(plan)).first->second;
   }
 
@@ -243,10 +248,12 @@ class Evaluator::State {
       return run_formula(graph, id, *def, inputs);
     }
     if (def->formula != nullptr) return run_view(*def, node, inputs);
-    return run_host(*def, node, inputs);
+    XYNTRA_TRY(const GraphPlan* plan, plan_of(graph));
+    return run_host(*def, node, inputs, plan->memos[id.index].get());
   }
 
-  Result<std::vector<Datum>> run_host(const OpDef& def, const Node& node, const std::vector<Datum>& inputs) {
+  Result<std::vector<Datum>> run_host(const OpDef& def, const Node& node, const std::vector<Datum>& inputs,
+                                      HostMemo* memo) {
     std::vector<ValueFacts> expected;
     // A subgraph checks itself as it runs: to infer it first, at every level and iteration, would be done in vain.
     if (options_.float64 || !def.has(kControlFlow)) {
@@ -255,7 +262,7 @@ class Evaluator::State {
     }
     std::vector<ValueFacts> facts;
     for (const Datum& input : inputs) facts.push_back(facts_of(input));
-    HostContext context(def, node, facts, inputs, options_.budget, &runner_);
+    HostContext context(def, node, facts, inputs, options_.budget, &runner_, memo);
     XYNTRA_CHECK_OK(def.host(context));
     if (!options_.float64) return std::move(context.results());
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -365,6 +372,7 @@ class Evaluator::State {
   ThreadPool pool_;
   HostContext::SubgraphRunner runner_;
   std::map<const Graph*, GraphPlan> plans_;
+  std::shared_ptr<HostMemo> memo_;
   int depth_ = 0;
 };
 
@@ -395,6 +403,8 @@ Result<Evaluator> Evaluator::create(const Graph& graph, EvaluatorOptions options
   }
   return Evaluator(std::make_unique<State>(graph, std::move(options)));
 }
+
+void Evaluator::share_memo(std::shared_ptr<HostMemo> memo) { state_->share_memo(std::move(memo)); }
 
 Result<std::vector<Datum>> Evaluator::run(std::span<const Datum> inputs) {
   return guarded([&] { return state_->run(inputs); });

@@ -12,6 +12,8 @@
 
 namespace xyntra {
 
+class HostMemo;
+
 struct EvaluatorOptions {
   bool float64 = false;  // every float as f64, math by libm: the oracle
   // Every sum one iteration after another, as its formula states it: slow, but the same bits however values lie in
@@ -40,6 +42,9 @@ class Evaluator {
   // Inputs in the graph's order; results in the order of its outputs. Declared dtypes and shapes are checked;
   // a symbolic size must have one value throughout.
   Result<std::vector<Datum>> run(std::span<const Datum> inputs);
+
+  // What the graph's first node keeps between runs, for who makes an evaluator for each of them.
+  void share_memo(std::shared_ptr<HostMemo> memo);
 
  private:
   class State;

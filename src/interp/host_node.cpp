@@ -45,6 +45,7 @@ Result<std::vector<Datum>> HostNode::run(std::span<const Datum> arguments, Evalu
   std::vector<Datum> inputs;
   for (std::size_t position : positions_) inputs.push_back(arguments[position]);
   XYNTRA_TRY(Evaluator evaluator, Evaluator::create(single_, options));
+  evaluator.share_memo(memo_);
   XYNTRA_TRY(std::vector<Datum> results, evaluator.run(inputs));
   std::vector<Datum> by_position;
   std::size_t next = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interp/evaluator.h"
+#include "ops/host_context.h"
 
 namespace xyntra {
 
@@ -24,6 +25,7 @@ class HostNode {
   Graph single_;  // of the one node
   std::vector<std::size_t> positions_;  // of the single graph's inputs among the node's
   std::vector<bool> wanted_;  // by output
+  std::shared_ptr<HostMemo> memo_ = std::make_shared<HostMemo>();
 };
 
 }  // namespace xyntra

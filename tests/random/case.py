@@ -20,6 +20,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 NEWEST_OPSET = 26  # of ONNX Runtime
 DEPRECATED = {"Scatter": 11, "Upsample": 10}  # the opset that takes the op away
 MICROSOFT = "com.microsoft"
+ML = "ai.onnx.ml"
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -34,6 +35,7 @@ class Case:
     opset: int = 21
     outputs: int | tuple[bool, ...] = 1  # how many, or which of them are named
     domain: str = ""
+    domain_version: int = 1
     constants: tuple[int, ...] = ()  # inputs that have to be initializers
     packed: dict[int, int] = dataclasses.field(default_factory=dict)  # input -> ONNX type numpy lacks
     note: str = ""
@@ -170,7 +172,7 @@ def build(op: str, case: Case, outputs: list[np.ndarray] | None = None, symbolic
                               [constant_tensor(case, i) for i in case.constants if case.inputs[i] is not None])
     opsets = [helper.make_opsetid("", case.opset)]
     if case.domain:
-        opsets.append(helper.make_opsetid(case.domain, 1))
+        opsets.append(helper.make_opsetid(case.domain, case.domain_version))
     return helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name="xyntra random cases")
 
 

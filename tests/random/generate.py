@@ -27,13 +27,15 @@ import ops_microsoft
 import ops_movement
 import ops_quantized
 import ops_reduce
+import ops_trees
 import ops_window
 
-PREFIX = "ms."
+PREFIX, ML_PREFIX = "ms.", "ml."  # com.microsoft, ai.onnx.ml
 GENERATORS = {
     **ops_elementwise.GENERATORS, **ops_reduce.GENERATORS, **ops_movement.GENERATORS, **ops_contraction.GENERATORS,
     **ops_window.GENERATORS, **ops_quantized.GENERATORS,
     **{PREFIX + op: generator for op, generator in ops_microsoft.GENERATORS.items()},
+    **{ML_PREFIX + op: generator for op, generator in ops_trees.GENERATORS.items()},
 }
 
 # Of these and of com.microsoft ONNX has no node tests; a few cases of each are checked in.
@@ -64,7 +66,7 @@ def describe(index: int, case: cases.Case) -> str:
 
 def generate(op: str, out: pathlib.Path, count: int, seed: int, separator: str = "/") -> dict:
     """Draws cases until `count` are written or four times as many were tried."""
-    draw = cases.Draw(op.removeprefix(PREFIX), seed + (1000 if op.startswith(PREFIX) else 0))
+    draw = cases.Draw(op.removeprefix(PREFIX).removeprefix(ML_PREFIX), seed + (1000 if op.startswith(PREFIX) else 0))
     shutil.rmtree(out / op, ignore_errors=True)
     written, refused = 0, collections.Counter()
     for _ in range(4 * count):

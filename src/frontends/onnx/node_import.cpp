@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "frontends/onnx/classical.h"
 #include "frontends/onnx/graph_import.h"
 #include "frontends/onnx/microsoft.h"
 #include "frontends/onnx/places.h"
@@ -63,6 +64,7 @@ Status GraphImporter::import_node(const Node& node, const std::string& origin, N
   XYNTRA_CHECK_OK(import_subgraphs(node, draft, names, frame));
   if (canonical_domain(node.domain).empty()) XYNTRA_CHECK_OK(upgrade_or_keep(draft, *names.builder));
   if (node.domain == "com.microsoft") XYNTRA_CHECK_OK(read_microsoft_alias(draft, *names.builder));
+  if (node.domain == "ai.onnx.ml") XYNTRA_CHECK_OK(read_classical(draft, *names.builder));
   XYNTRA_TRY(const NodeId id, names.builder->add(std::move(draft)));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const std::vector<ValueId>& outputs = names.builder->graph().node(id).outputs;

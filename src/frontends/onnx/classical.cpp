@@ -1,0 +1,313 @@
+#include "frontends/onnx/classical.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace xyntra::onnx {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Reals = std::vector<float>;
+
+constexpr std::int64_t kMostKeys = 1 << 12;  // every element is compared with each
+
+// The attribute, or `otherwise`; an error when it is of another kind.
+template <class T>
+Result<T> attribute(const NodeDraft& draft, std::string_view name, T otherwise = {}) {
+  const auto found = draft.attributes.find(name);
+  if (found == draft.attributes.end()) return otherwise;
+  const T* value = std::get_if<T>(&found->second);
+  if (value == nullptr) {
+    return bad_model("attribute '" + std::string(name) + "' must be of kind " +
+                     attribute_kind(xyntra::Attribute(T())) + ", not " + attribute_kind(found->second));
+  }
+  return *value;
+}
+
+// A node of ONNX's own in place of the draft.
+void become(NodeDraft& draft, std::string op, std::vector<ValueId> inputs, Attributes attributes = {}) {
+  draft.op = std::move(op);
+  draft.inputs = std::move(inputs);
+  draft.attributes = std::move(attributes);
+}
+
+Result<ValueId> operand(const NodeDraft& draft, const GraphBuilder& builder, std::size_t position) {
+  if (position >= draft.inputs.size() || !draft.inputs[position].valid())
+    return bad_model("operand " + std::to_string(position) + " is missing");
+  const Type& type = builder.type(draft.inputs[position]);
+  if (!type.is_tensor() || !type.shape)
+    return unsupported("an operand whose rank is not known before it runs");
+  return draft.inputs[position];
+}
+
+Result<ValueId> as_dtype(const NodeDraft& draft, GraphBuilder& builder, ValueId x, DType dtype) {
+  if (builder.type(x).dtype == dtype) return x;
+  return builder.add_step(draft, "Cast", {x}, {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}});
+}
+
+Result<ValueId> floats(const NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  return as_dtype(draft, builder, x, DType::F32);
+}
+
+ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_view role, const Reals& values) {
+  return builder.add_constant(
+      draft, role, Tensor::from<float>(DType::F32, {static_cast<std::int64_t>(values.size())}, values));
+}
+ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_view role,
+                  const Integers& values) {
+  return builder.add_constant(draft, role, Tensor::of_integers(values));
+}
+
+Result<ValueId> reshaped(const NodeDraft& draft, GraphBuilder& builder, ValueId x, const Integers& sizes) {
+  return builder.add_step(draft, "Reshape", {x, vector_of(draft, builder, "sizes", sizes)});
+}
+
+// Columns of X; of a vector, one row of them.
+Status array_feature_extractor(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
+  XYNTRA_TRY(const ValueId y, operand(draft, builder, 1));
+  if (builder.type(x).shape->empty()) return bad_model("X must have an axis");
+  if (builder.type(x).shape->size() == 1) {
+    XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
+  }
+  XYNTRA_TRY(const ValueId columns, reshaped(draft, builder, y, {-1}));
+  become(draft, "Gather", {x, columns}, {{"axis", std::int64_t{-1}}});
+  return {};
+}
+
+Status binarizer(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const float threshold, attribute<float>(draft, "threshold", 0.0F));
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  const DType dtype = builder.type(x).dtype;
+  XYNTRA_TRY(const ValueId wide, as_dtype(draft, builder, x, DType::F64));
+  XYNTRA_TRY(Tensor limit, Tensor::allocate(DType::F64, {}));
+  limit.set_element_f64(0, threshold);
+  XYNTRA_TRY(
+      const ValueId above,
+      builder.add_step(draft, "Greater", {wide, builder.add_constant(draft, "threshold", std::move(limit))}));
+  become(draft, "Cast", {above}, {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}});
+  return {};
+}
+
+// (x - offset) * scale, each one number or one for each column.
+Status scaler(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Reals offset, attribute<Reals>(draft, "offset"));
+  XYNTRA_TRY(const Reals scale, attribute<Reals>(draft, "scale"));
+  if (offset.empty() || scale.empty()) return bad_model("offset and scale must be given");
+  XYNTRA_TRY(const ValueId x, floats(draft, builder));
+  XYNTRA_TRY(const ValueId centered,
+             builder.add_step(draft, "Sub", {x, vector_of(draft, builder, "offset", offset)}));
+  become(draft, "Mul", {centered, vector_of(draft, builder, "scale", scale)});
+  return {};
+}
+
+// x / norm of its row; a row of zeros stays. MAX is the largest element, negative where all are.
+Status normalizer(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const std::string norm, attribute<std::string>(draft, "norm", "MAX"));
+  XYNTRA_TRY(const ValueId x, floats(draft, builder));
+  const auto rank = static_cast<std::int64_t>(builder.type(x).shape->size());
+  if (rank != 1 && rank != 2) return bad_model("X must have rank 1 or 2");
+  const ValueId axes = vector_of(draft, builder, "axes", Integers{rank - 1});
+  const char* op = norm == "L1"    ? "ReduceL1"
+                   : norm == "L2"  ? "ReduceL2"
+                   : norm == "MAX" ? "ReduceMax"
+                                   : nullptr;
+  if (op == nullptr) return bad_model("norm is not one of MAX, L1, L2");
+  XYNTRA_TRY(const ValueId length, builder.add_step(draft, op, {x, axes}));
+  const ValueId zero = builder.add_constant(draft, "zero", Tensor::scalar_f32(0));
+  const ValueId one = builder.add_constant(draft, "one", Tensor::scalar_f32(1));
+  XYNTRA_TRY(const ValueId none, builder.add_step(draft, "Equal", {length, zero}));
+  XYNTRA_TRY(const ValueId divisor, builder.add_step(draft, "Where", {none, one, length}));
+  become(draft, "Div", {x, divisor});
+  return {};
+}
+
+Status linear_regressor(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Reals coefficients, attribute<Reals>(draft, "coefficients"));
+  XYNTRA_TRY(const Reals intercepts, attribute<Reals>(draft, "intercepts"));
+  XYNTRA_TRY(const std::int64_t targets, attribute<std::int64_t>(draft, "targets", 1));
+  XYNTRA_TRY(const std::string transform, attribute<std::string>(draft, "post_transform", "NONE"));
+  XYNTRA_TRY(ValueId x, floats(draft, builder));
+  const auto count = static_cast<std::int64_t>(coefficients.size());
+  if (targets < 1 || count % targets != 0 || count == 0)
+    return bad_model("coefficients does not have as many numbers for each target");
+  if (!intercepts.empty() && static_cast<std::int64_t>(intercepts.size()) != targets)
+    return bad_model("intercepts needs one number for each target");
+  if (builder.type(x).shape->size() == 1) {
+    XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
+  }
+  const ValueId weights = builder.add_constant(
+      draft, "coefficients", Tensor::from<float>(DType::F32, {targets, count / targets}, coefficients));
+  std::vector<ValueId> operands{x, weights};
+  if (!intercepts.empty()) operands.push_back(vector_of(draft, builder, "intercepts", intercepts));
+  const Attributes transposed{{"transB", std::int64_t{1}}};
+  // ONNX Runtime transforms a single target by PROBIT alone, and models rely on it.
+  if (transform == "NONE" || (targets == 1 && transform != "PROBIT")) {
+    become(draft, "Gemm", operands, transposed);
+    return {};
+  }
+  if (transform != "SOFTMAX" && transform != "LOGISTIC") return unsupported("post_transform " + transform);
+  XYNTRA_TRY(const ValueId scores, builder.add_step(draft, "Gemm", operands, transposed));
+  if (transform == "LOGISTIC") {
+    become(draft, "Sigmoid", {scores});
+  } else {
+    become(draft, "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  }
+  return {};
+}
+
+// What equals the replaced value, or is NaN where that is, gets the column's own.
+Status imputer(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  const DType dtype = builder.type(x).dtype;
+  const bool real = is_float(dtype);
+  XYNTRA_TRY(const Reals reals, attribute<Reals>(draft, "imputed_value_floats"));
+  XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, "imputed_value_int64s"));
+  XYNTRA_TRY(const float replaced_real, attribute<float>(draft, "replaced_value_float", 0.0F));
+  XYNTRA_TRY(const std::int64_t replaced, attribute<std::int64_t>(draft, "replaced_value_int64", 0));
+  if (real ? reals.empty() : integers.empty()) return bad_model("the imputed values are not given");
+  ValueId values =
+      real ? vector_of(draft, builder, "imputed", reals) : vector_of(draft, builder, "imputed", integers);
+  XYNTRA_TRY(values, as_dtype(draft, builder, values, dtype));
+  ValueId missing;
+  if (real && std::isnan(replaced_real)) {
+    XYNTRA_TRY(missing, builder.add_step(draft, "IsNaN", {x}));
+  } else {
+    ValueId sought = real ? vector_of(draft, builder, "replaced", Reals{replaced_real})
+                          : vector_of(draft, builder, "replaced", Integers{replaced});
+    XYNTRA_TRY(sought, as_dtype(draft, builder, sought, dtype));
+    XYNTRA_TRY(missing, builder.add_step(draft, "Equal", {x, sought}));
+  }
+  become(draft, "Where", {missing, values, x});
+  return {};
+}
+
+// Columns of all operands beside one another; a vector is one row.
+Status feature_vectorizer(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Integers widths, attribute<Integers>(draft, "inputdimensions"));
+  std::vector<ValueId> columns;
+  for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
+    XYNTRA_TRY(ValueId x, operand(draft, builder, i));
+    XYNTRA_TRY(x, as_dtype(draft, builder, x, DType::F32));
+    const auto& shape = *builder.type(x).shape;
+    if (shape.size() == 1) {
+      XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
+    } else if (shape.size() != 2) {
+      return bad_model("operands must have rank 1 or 2");
+    }
+    const Dim width = builder.type(x).shape->at(1);
+    if (i < widths.size() && width.is_constant() && width.constant() != widths[i])
+      return unsupported("an operand of " + width.to_string() + " columns, of which " +
+                         std::to_string(widths[i]) + " are meant");
+    columns.push_back(x);
+  }
+  become(draft, "Concat", std::move(columns), {{"axis", std::int64_t{1}}});
+  return {};
+}
+
+Result<ValueId> with_last_axis(const NodeDraft& draft, GraphBuilder& builder, ValueId x) {
+  return builder.add_step(draft, "Unsqueeze", {x, vector_of(draft, builder, "axes", Integers{-1})});
+}
+
+Status one_hot_encoder(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Integers categories, attribute<Integers>(draft, "cats_int64s"));
+  XYNTRA_TRY(const std::int64_t zeros, attribute<std::int64_t>(draft, "zeros", 1));
+  XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
+  if (categories.empty()) return unsupported("categories that are strings");
+  if (zeros == 0) return unsupported("zeros = 0: an unknown category would be an error");
+  XYNTRA_TRY(x, as_dtype(draft, builder, x, DType::I64));
+  XYNTRA_TRY(x, with_last_axis(draft, builder, x));
+  XYNTRA_TRY(const ValueId same,
+             builder.add_step(draft, "Equal", {x, vector_of(draft, builder, "categories", categories)}));
+  become(draft, "Cast", {same}, {{"to", static_cast<std::int64_t>(onnx_code_of(DType::F32))}});
+  return {};
+}
+
+// Keys or values of a LabelEncoder, in any of their forms; undefined where they are none of numbers.
+Result<Tensor> table(const NodeDraft& draft, const std::string& role) {
+  XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, role + "_int64s"));
+  XYNTRA_TRY(const Reals reals, attribute<Reals>(draft, role + "_floats"));
+  XYNTRA_TRY(const Tensor tensor, attribute<Tensor>(draft, role + "_tensor"));
+  if (tensor.defined()) return tensor;
+  if (!integers.empty()) return Tensor::of_integers(integers);
+  if (!reals.empty())
+    return Tensor::from<float>(DType::F32, {static_cast<std::int64_t>(reals.size())}, reals);
+  return Tensor();
+}
+
+Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
+  XYNTRA_TRY(const Tensor given, attribute<Tensor>(draft, "default_tensor"));
+  XYNTRA_TRY(const float real, attribute<float>(draft, "default_float", -0.0F));
+  XYNTRA_TRY(const std::int64_t integer, attribute<std::int64_t>(draft, "default_int64", -1));
+  XYNTRA_TRY(Tensor label, Tensor::allocate(dtype, {}));
+  if (given.defined() && given.count() == 1) {
+    is_float(dtype) ? label.set_element_f64(0, given.element_as_f64(0))
+                    : label.set_element_i64(0, given.element_as_i64(0));
+  } else if (is_float(dtype)) {
+    label.set_element_f64(0, real);
+  } else {
+    label.set_element_i64(0, integer);
+  }
+  return label;
+}
+
+// The value of the first key that an element equals, or the default.
+Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Tensor keys, table(draft, "keys"));
+  XYNTRA_TRY(const Tensor values, table(draft, "values"));
+  if (!keys.defined() || !values.defined()) return unsupported("labels that are strings");
+  if (keys.count() != values.count() || keys.count() == 0)
+    return bad_model("keys and values are not equally many");
+  if (keys.count() > kMostKeys) return unsupported("more than " + std::to_string(kMostKeys) + " keys");
+  XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
+  if (builder.type(x).dtype != keys.dtype()) return bad_model("X and the keys differ in dtype");
+  XYNTRA_TRY(const Tensor flat_keys, keys.reshaped({keys.count()}));
+  XYNTRA_TRY(const Tensor flat_values, values.reshaped({values.count()}));
+  for (std::int64_t i = 0; is_float(keys.dtype()) && i < keys.count(); ++i) {
+    if (std::isnan(flat_keys.element_as_f64(i))) return unsupported("NaN as a key");
+  }
+  XYNTRA_TRY(Tensor otherwise, default_label(draft, values.dtype()));
+  XYNTRA_TRY(x, with_last_axis(draft, builder, x));
+  XYNTRA_TRY(const ValueId same,
+             builder.add_step(draft, "Equal", {x, builder.add_constant(draft, "keys", flat_keys)}));
+  XYNTRA_TRY(const ValueId flags, as_dtype(draft, builder, same, DType::I32));
+  const Attributes last{{"axis", std::int64_t{-1}}, {"keepdims", std::int64_t{0}}};
+  XYNTRA_TRY(const ValueId place, builder.add_step(draft, "ArgMax", {flags}, last));
+  XYNTRA_TRY(const ValueId any,
+             builder.add_step(draft, "ReduceMax", {flags, vector_of(draft, builder, "axes", Integers{-1})},
+                              {{"keepdims", std::int64_t{0}}}));
+  XYNTRA_TRY(const ValueId found, as_dtype(draft, builder, any, DType::Bool));
+  XYNTRA_TRY(const ValueId label,
+             builder.add_step(draft, "Gather", {builder.add_constant(draft, "values", flat_values), place}));
+  become(draft, "Where", {found, label, builder.add_constant(draft, "default", std::move(otherwise))});
+  return {};
+}
+
+struct Reading {
+  std::string_view op;
+  Status (*read)(NodeDraft&, GraphBuilder&);
+};
+
+constexpr Reading kReadings[] = {
+    {"ai.onnx.ml.ArrayFeatureExtractor", array_feature_extractor},
+    {"ai.onnx.ml.Binarizer", binarizer},
+    {"ai.onnx.ml.FeatureVectorizer", feature_vectorizer},
+    {"ai.onnx.ml.Imputer", imputer},
+    {"ai.onnx.ml.LabelEncoder", label_encoder},
+    {"ai.onnx.ml.LinearRegressor", linear_regressor},
+    {"ai.onnx.ml.Normalizer", normalizer},
+    {"ai.onnx.ml.OneHotEncoder", one_hot_encoder},
+    {"ai.onnx.ml.Scaler", scaler},
+};
+
+}  // namespace
+
+Status read_classical(NodeDraft& draft, GraphBuilder& builder) {
+  for (const Reading& reading : kReadings) {
+    if (draft.op == reading.op) return reading.read(draft, builder);
+  }
+  return {};
+}
+
+}  // namespace xyntra::onnx
