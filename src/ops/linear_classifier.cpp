@@ -65,9 +65,10 @@ Status linear_classifier(HostContext& c) {
   XYNTRA_TRY(const auto model, c.prepared<Linear>([&] { return read_linear(c); }));
   const Tensor& x = c.input(0);
   const std::int64_t rows = x.rank() == 1 ? 1 : x.dims()[0], width = x.dims().back();
-  const std::size_t targets = model->intercepts.size(), features = model->coefficients.size() / targets;
-  if (static_cast<std::size_t>(width) != features)
-    return c.fail("X has " + std::to_string(width) + " features, not " + std::to_string(features));
+  const std::size_t targets = model->intercepts.size(), features = static_cast<std::size_t>(width);
+  // Numbers after the last target's are not used, as in ONNX Runtime, whose own example has some.
+  if (features > model->coefficients.size() / targets)
+    return c.fail("X has " + std::to_string(width) + " features, too many for the coefficients");
   XYNTRA_TRY(Tensor labels, c.allocate(DType::I64, {rows}));
   XYNTRA_TRY(Tensor scores, c.allocate(DType::F32, {rows, static_cast<std::int64_t>(model->scores())}));
   auto label_view = labels.mutable_view<std::int64_t>();

@@ -59,6 +59,25 @@ def cast_in_loop():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
 
 
+def loop_placeholder():
+    """A state that is a scalar nobody reads before the first iteration; its body declares what it is afterwards."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["acc", "x"], ["acc_o"]), helper.make_node("Identity", ["acc_o"], ["kept_o"]),
+         helper.make_node("Identity", ["cond"], ["cond_o"])],
+        "body", [tensor("it", [1], TensorProto.INT64), tensor("cond", [], TensorProto.BOOL), tensor("acc", ["n", 3]), tensor("kept", ["m", 3])],
+        [tensor("cond_o", [], TensorProto.BOOL), tensor("acc_o", ["n", 3]), tensor("kept_o", ["m", 3])])
+    constants = [helper.make_tensor("trips", TensorProto.INT64, [], [4]), helper.make_tensor("undefined", TensorProto.FLOAT, [], [0])]
+    graph = helper.make_graph([helper.make_node("Loop", ["trips", "", "start", "undefined"], ["total", "last"], body=body),
+                               helper.make_node("Neg", ["last"], ["y"])], "g", [tensor("x", [2, 3]), tensor("start", [2, 3])],
+                              [tensor("total", [2, 3]), tensor("y", [2, 3])], constants, value_info=[tensor("last", ["n", 3])])
+    random = np.random.default_rng(5)
+    x, total = eighths(random, 2, 3), eighths(random, 2, 3)
+    feed = {"x": x, "start": total}
+    for _ in range(4):
+        total = total + x
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), feed, [total, -total]
+
+
 def model_of(name, nodes, inputs, outputs, constants=(), opset=18, microsoft=False):
     constants = [numpy_helper.from_array(np.asarray(array), key) for key, array in dict(constants).items()]
     opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid("com.microsoft", 1)] if microsoft else [])
@@ -291,8 +310,8 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, largest_of_columns, masked_keys,
-         open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
+SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, largest_of_columns, loop_placeholder,
+         masked_keys, open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 

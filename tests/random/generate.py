@@ -24,10 +24,10 @@ import case as cases
 import ops_contraction
 import ops_elementwise
 import ops_microsoft
+import ops_ml
 import ops_movement
 import ops_quantized
 import ops_reduce
-import ops_trees
 import ops_window
 
 PREFIX, ML_PREFIX = "ms.", "ml."  # com.microsoft, ai.onnx.ml
@@ -35,7 +35,7 @@ GENERATORS = {
     **ops_elementwise.GENERATORS, **ops_reduce.GENERATORS, **ops_movement.GENERATORS, **ops_contraction.GENERATORS,
     **ops_window.GENERATORS, **ops_quantized.GENERATORS,
     **{PREFIX + op: generator for op, generator in ops_microsoft.GENERATORS.items()},
-    **{ML_PREFIX + op: generator for op, generator in ops_trees.GENERATORS.items()},
+    **{ML_PREFIX + op: generator for op, generator in ops_ml.GENERATORS.items()},
 }
 
 # Of these and of com.microsoft ONNX has no node tests; a few cases of each are checked in.
@@ -124,7 +124,7 @@ def main() -> int:
         parser.error(f"no generator for {', '.join(unknown)}")
     if options.fixed:
         shutil.rmtree(FIXED, ignore_errors=True)
-        ops = [*WITHOUT_NODE_TESTS, *(op for op in GENERATORS if op.startswith(PREFIX))]
+        ops = [*WITHOUT_NODE_TESTS, *(op for op in GENERATORS if op.startswith((PREFIX, ML_PREFIX)))]
         reports = generate_all(ops, FIXED, FIXED_COUNT, options.seed, "_")
     else:
         reports = generate_all(options.ops or sorted(GENERATORS), options.out, options.count, options.seed)

@@ -284,6 +284,13 @@ Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
   return {};
 }
 
+// A map for each row, from label to score: the scores themselves, in the order of the labels.
+Status zip_map(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  become(draft, "Identity", {x});
+  return {};
+}
+
 struct Reading {
   std::string_view op;
   Status (*read)(NodeDraft&, GraphBuilder&);
@@ -299,6 +306,7 @@ constexpr Reading kReadings[] = {
     {"ai.onnx.ml.Normalizer", normalizer},
     {"ai.onnx.ml.OneHotEncoder", one_hot_encoder},
     {"ai.onnx.ml.Scaler", scaler},
+    {"ai.onnx.ml.ZipMap", zip_map},
 };
 
 }  // namespace

@@ -46,7 +46,13 @@ Status GraphImporter::import_subgraphs(const Node& node, NodeDraft& draft, Names
   if (body == graphs.end() || graphs.size() != 1) return bad_model("needs one graph, its attribute 'body'");
   if (draft.op == "Scan" && draft.version < 9) return import_batched_scan(draft, *body->second, names, frame);
   XYNTRA_TRY(const std::vector<Type> types, body_types(draft, names, *body->second));
-  XYNTRA_TRY(ClosedGraph closed, close_graph(*body->second, types, draft.origin, names, frame));
+  std::vector<Type> initial;  // of what the states are before the first iteration
+  for (const ValueId input : draft.inputs)
+    initial.push_back(input.valid() ? names.builder->type(input) : Type());
+  const bool is_loop = draft.op == "Loop";
+  XYNTRA_TRY(ClosedGraph closed,
+             close_graph(*body->second, types, draft.origin, names, frame,
+                         is_loop ? std::span<const Type>(initial) : std::span<const Type>()));
   const auto own_inputs = static_cast<std::int64_t>(draft.inputs.size());
   if (draft.op == "Loop") draft.attributes["states"] = own_inputs - 2;
   if (draft.op == "Scan")
@@ -192,7 +198,8 @@ Result<std::vector<Type>> GraphImporter::body_types(const NodeDraft& draft, cons
 Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph,
                                                               const std::vector<Type>& arguments,
                                                               const std::string& origin, Names& names,
-                                                              const Frame& frame) {
+                                                              const Frame& frame,
+                                                              std::span<const Type> initial) {
   if (depth_ >= options_.limits.max_nesting) {
     return limit_error("more than " + std::to_string(options_.limits.max_nesting) + " levels of nesting");
   }
@@ -217,7 +224,11 @@ Result<GraphImporter::ClosedGraph> GraphImporter::close_graph(const Graph& graph
     if (input.type && input.type->kind != TypeProto::Kind::Unset) {
       XYNTRA_CHECK_OK(check_annotation(type, *input.type, input.name));
       const bool vague = type.kind == Type::Kind::Unknown || (type.is_tensor() && !type.shape);
-      if (vague && input.type->element_type != 0) {
+      // A state may be of another rank before the first iteration: a placeholder that nobody reads.
+      const bool as_declared =
+          i < 2 || i >= initial.size() || !wrong_shape(initial[i], *input.type, input.name);
+      if (!as_declared) XYNTRA_CHECK_OK(check_annotation(initial[i], *input.type, input.name));
+      if (vague && as_declared && input.type->element_type != 0) {
         XYNTRA_TRY(type, import_type(*input.type, symbols_, input.name, SizeNames::Fresh));
       }
     }

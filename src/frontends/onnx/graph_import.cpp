@@ -194,6 +194,13 @@ std::string GraphImporter::new_value_name(Names& names, std::string_view name) {
 // What is inferred wins over a declared shape that contradicts it.
 Status GraphImporter::check_annotation(const Type& inferred, const TypeProto& declared,
                                        std::string_view name) {
+  const bool maps = declared.kind == TypeProto::Kind::Sequence && !declared.element.empty() &&
+                    declared.element[0].kind == TypeProto::Kind::Map;
+  if (maps && inferred.is_tensor() && !options_.strict) {  // of a ZipMap
+    warnings_.insert("value " + in_quotes(name) +
+                     " is declared as a sequence of maps but is the matrix of their values");
+    return {};
+  }
   XYNTRA_CHECK_OK(check_declared(inferred, declared, name));
   auto wrong = wrong_shape(inferred, declared, name);
   if (wrong && options_.strict) return bad_model(*wrong);

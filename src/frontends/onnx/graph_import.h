@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,7 +100,8 @@ class GraphImporter {
   Status import_batched_scan(NodeDraft& draft, const Graph& body, Names& names, const Frame& frame);
   Result<std::vector<Type>> body_types(const NodeDraft& draft, const Names& names, const Graph& body);
   Result<ClosedGraph> close_graph(const Graph& graph, const std::vector<Type>& arguments,
-                                  const std::string& origin, Names& names, const Frame& frame);
+                                  const std::string& origin, Names& names, const Frame& frame,
+                                  std::span<const Type> initial = {});
 
   // flex_attention.cpp
   Result<ValueId> inline_modifier(const Graph& graph, ValueId x, const NodeDraft& draft, Names& names,

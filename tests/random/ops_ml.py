@@ -123,7 +123,8 @@ def ensemble(draw: Draw) -> Case:
             if draw.chance(0.3):
                 node[1], node[2] = 6, 0.0
                 members += [float(draw.integer(0, 3)) for _ in range(draw.integer(1, 4))] + [np.nan]
-    transform = draw.choice([0, 0, 0, 1, 2, 3])
+    # By ONNX's text 1 is SOFTMAX and 2 LOGISTIC; ONNX Runtime takes them the other way round.
+    transform = draw.choice([0, 0, 3])
     attributes = {
         "nodes_featureids": [node[0] for node in nodes], "nodes_modes": numpy_helper.from_array(np.array([n[1] for n in nodes], np.uint8), "modes"),
         "nodes_splits": numpy_helper.from_array(np.array([n[2] for n in nodes], dtype), "splits"),
@@ -138,7 +139,95 @@ def ensemble(draw: Draw) -> Case:
     x = draw.array((draw.integer(1, 5), 4), dtype)
     # Of other numbers ONNX Runtime says that they are in a set where their whole part is.
     x = draw.special(np.trunc(x) if members else x, values=(np.nan, np.inf, -np.inf))
-    return Case([x], attributes, domain=ML, domain_version=5, note=["", "softmax", "logistic", "softmax_zero"][transform])
+    return Case([x], attributes, domain=ML, domain_version=5, note="softmax_zero" if transform else "")
 
 
-GENERATORS = {"TreeEnsemble": ensemble, "TreeEnsembleClassifier": classifier, "TreeEnsembleRegressor": regressor}
+def eighths(draw: Draw, count: int) -> list[float]:
+    return [draw.integer(-16, 16) / 8 for _ in range(count)]
+
+
+def matrix(draw: Draw, dtypes: list[str]) -> np.ndarray:
+    return draw.array((draw.integer(1, 5), draw.integer(1, 5)), draw.choice(dtypes))
+
+
+def array_feature_extractor(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, 3, empty=0), draw.choice(["float32", "float64", "int64", "int32"]))
+    columns = draw.rng.integers(0, x.shape[-1], (1, draw.integer(1, 4)))
+    return Case([x, columns], domain=ML)
+
+
+def binarizer(draw: Draw) -> Case:
+    return Case([matrix(draw, ["float32"])], {"threshold": draw.choice([None, 0.5, -1.0])}, domain=ML)
+
+
+def feature_vectorizer(draw: Draw) -> Case:
+    rows = draw.integer(1, 4)
+    dtype = draw.choice(["float32", "float64", "int64", "int32"])
+    inputs = [draw.array((rows, draw.integer(1, 4)), dtype) for _ in range(draw.integer(1, 3))]
+    return Case(inputs, {"inputdimensions": [x.shape[1] for x in inputs]}, domain=ML)
+
+
+def imputer(draw: Draw) -> Case:
+    x = matrix(draw, ["float32", "int64"])
+    count = draw.choice([1, x.shape[1]])
+    if x.dtype == np.int64:
+        return Case([x], {"imputed_value_int64s": [draw.integer(5, 9) for _ in range(count)], "replaced_value_int64": draw.integer(-2, 2)}, domain=ML)
+    replaced = draw.choice([np.nan, 0.0, 1.0])
+    if np.isnan(replaced):
+        x = draw.special(x, values=(np.nan,), probability=0.9)
+    return Case([x], {"imputed_value_floats": eighths(draw, count), "replaced_value_float": replaced}, domain=ML)
+
+
+def label_encoder(draw: Draw) -> Case:
+    """From integers or floats to integers or floats; keys that are there and others."""
+    count = draw.integer(1, 6)
+    whole, to_whole = draw.chance(0.5), draw.chance(0.5)
+    keys = [int(key) for key in draw.rng.permutation(12)[:count] - 4]
+    attributes = {"keys_int64s" if whole else "keys_floats": keys if whole else [key / 2 for key in keys]}
+    attributes["values_int64s" if to_whole else "values_floats"] = [draw.integer(-9, 9) for _ in range(count)] if to_whole else eighths(draw, count)
+    if draw.chance(0.5):
+        attributes["default_int64" if to_whole else "default_float"] = 77 if to_whole else 7.5
+    x = draw.array(draw.shape(1, 2), "int64" if whole else "float32", -4, 8)
+    return Case([x if whole else np.round(x * 2) / 2], attributes, domain=ML, domain_version=draw.choice([2, 4]))
+
+
+def linear_classifier(draw: Draw) -> Case:
+    x = matrix(draw, ["float32", "float64", "int64", "int32"])
+    classes = draw.choice([2, 2, 3, 4])
+    targets = draw.choice([1, 2]) if classes == 2 else classes
+    transform = draw.choice(TRANSFORMS[:4])
+    attributes = {"coefficients": eighths(draw, targets * x.shape[1]), "intercepts": eighths(draw, targets), "post_transform": transform,
+                  "classlabels_ints": [int(label) for label in draw.rng.permutation(20)[:classes]]}
+    return Case([x], attributes, outputs=2, domain=ML, note=f"{transform.lower()}_{targets}")
+
+
+def linear_regressor(draw: Draw) -> Case:
+    x = matrix(draw, ["float32"])
+    targets = draw.integer(1, 3)
+    attributes = {"coefficients": eighths(draw, targets * x.shape[1]), "targets": targets, "post_transform": draw.choice(TRANSFORMS[:3])}
+    if draw.chance(0.7):
+        attributes["intercepts"] = eighths(draw, targets)
+    return Case([x], attributes, domain=ML)
+
+
+def normalizer(draw: Draw) -> Case:
+    return Case([matrix(draw, ["float32", "float64", "int64", "int32"])], {"norm": draw.choice(["MAX", "L1", "L2"])}, domain=ML)
+
+
+def one_hot_encoder(draw: Draw) -> Case:
+    x = draw.array(draw.shape(1, 2, empty=0), draw.choice(["int64", "int32", "float32", "float64"]), 0, 6)
+    return Case([np.trunc(x).astype(x.dtype)], {"cats_int64s": [int(c) for c in draw.rng.permutation(7)[: draw.integer(1, 6)]]}, domain=ML)
+
+
+def scaler(draw: Draw) -> Case:
+    x = matrix(draw, ["float32", "float64", "int64", "int32"])
+    count = draw.choice([1, x.shape[1]])
+    return Case([x], {"offset": eighths(draw, count), "scale": eighths(draw, count)}, domain=ML)
+
+
+GENERATORS = {
+    "ArrayFeatureExtractor": array_feature_extractor, "Binarizer": binarizer, "FeatureVectorizer": feature_vectorizer, "Imputer": imputer,
+    "LabelEncoder": label_encoder, "LinearClassifier": linear_classifier, "LinearRegressor": linear_regressor, "Normalizer": normalizer,
+    "OneHotEncoder": one_hot_encoder, "Scaler": scaler, "TreeEnsemble": ensemble, "TreeEnsembleClassifier": classifier,
+    "TreeEnsembleRegressor": regressor,
+}  # fmt: skip
