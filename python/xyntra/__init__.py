@@ -210,7 +210,7 @@ class Session:
         return made if wanted is None else [made[index] for index in wanted]
 
     def _run(self, inputs: list, caches: dict[str, Cache]) -> list[np.ndarray]:
-        grown = {name: (output, axis) for name, output, axis in self._native.extensions() if name in caches}
+        grown = {name: (output, axis) for name, output, axis in (self._native.extensions() if caches else ()) if name in caches}
         for name, (_, axis) in grown.items():
             if caches[name].axis != axis:
                 raise UsageError(f"input {name!r} grows along axis {axis}, its cache along axis {caches[name].axis}")
