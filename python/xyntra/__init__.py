@@ -202,11 +202,14 @@ class Session:
         wanted = self._wanted(output_names)
         caches = {name: value for name, value in feed.items() if isinstance(value, Cache)}
         inputs = [self._input(name, value) for name, value in feed.items() if name not in caches]
-        with contextlib.ExitStack() as held:
-            # In one order everywhere, so that runs that share several caches do not wait for one another forever.
-            for cache in sorted({id(cache): cache for cache in caches.values()}.values(), key=id):
-                held.enter_context(cache._lock)
+        if not caches:
             made = self._run(inputs, caches)
+        else:
+            with contextlib.ExitStack() as held:
+                # In one order everywhere, so that runs that share several caches do not wait for one another forever.
+                for cache in sorted({id(cache): cache for cache in caches.values()}.values(), key=id):
+                    held.enter_context(cache._lock)
+                made = self._run(inputs, caches)
         return made if wanted is None else [made[index] for index in wanted]
 
     def _run(self, inputs: list, caches: dict[str, Cache]) -> list[np.ndarray]:
