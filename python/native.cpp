@@ -63,7 +63,8 @@ struct ReleaseResult {
   void operator()(xyntra_result* result) const { xyntra_release_result(result); }
 };
 
-xyntra_dtype dtype_of(nb::dlpack::dtype given, const std::string& name) {
+xyntra_dtype dtype_of(nb::dlpack::dtype given, const std::string& name, int number) {
+  if (number != 0) return static_cast<xyntra_dtype>(number);
   for (const DTypeRow& row : kDTypes) {
     if (given.code == static_cast<std::uint8_t>(row.code) && given.bits == row.bits && given.lanes == 1)
       return row.dtype;
@@ -71,10 +72,29 @@ xyntra_dtype dtype_of(nb::dlpack::dtype given, const std::string& name) {
   raise(XYNTRA_USAGE, "input '" + name + "' has elements of a type that models do not have");
 }
 
+// What NumPy has no dtype for is given as bits; xyntra/dtypes.py has the dtypes of others for it.
+constexpr std::array kBits{
+    DTypeRow{XYNTRA_BF16, nb::dlpack::dtype_code::UInt, 16},
+    DTypeRow{XYNTRA_F8E4M3FN, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_F8E4M3FNUZ, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_F8E5M2, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_F8E5M2FNUZ, nb::dlpack::dtype_code::UInt, 8},
+    DTypeRow{XYNTRA_F8E8M0, nb::dlpack::dtype_code::UInt, 8},
+};
+
+std::vector<DTypeRow> numpy_dtypes() {
+  std::vector<DTypeRow> rows(kBits.begin(), kBits.end());
+  for (const DTypeRow& row : kDTypes) {
+    if (row.dtype != XYNTRA_BF16) rows.push_back(row);
+  }
+  return rows;
+}
+
 // A NumPy array over the memory of a result, which lives as long as any of its arrays.
 nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_result>& owner) {
-  for (const DTypeRow& row : kDTypes) {
-    if (row.dtype != tensor.dtype || row.dtype == XYNTRA_BF16) continue;
+  static const std::vector<DTypeRow> kRows = numpy_dtypes();
+  for (const DTypeRow& row : kRows) {
+    if (row.dtype != tensor.dtype) continue;
     std::vector<std::size_t> shape(tensor.dims, tensor.dims + tensor.rank);
     nb::capsule keep(new std::shared_ptr<xyntra_result>(owner),
                      [](void* held) noexcept { delete static_cast<std::shared_ptr<xyntra_result>*>(held); });
@@ -104,19 +124,24 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return made;
 }
 
-void compile(const std::string& path, const std::string& output, const std::vector<std::string>& cpus,
+// Paths are the system's bytes, not text. A NUL would end them early: Python's part refuses it.
+std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+void compile(const nb::bytes& path, const nb::bytes& output, const std::vector<std::string>& cpus,
              int threads, const std::vector<std::string>& dims, std::size_t max_memory,
              const std::string& precision, const std::vector<std::string>& donated) {
   const std::vector<const char*> names = pointers(cpus), texts = pointers(dims), given = pointers(donated);
   const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,
                                texts.data(),           texts.size(), max_memory,
                                precision.c_str(),      given.data(), given.size()};
-  call([&] { return xyntra_compile(path.c_str(), output.c_str(), &options, names.data(), names.size()); });
+  const std::string from = text_of(path), to = text_of(output);
+  call([&] { return xyntra_compile(from.c_str(), to.c_str(), &options, names.data(), names.size()); });
 }
 
 class Session {
  public:
-  Session(const std::string& path, const std::string& backend, int threads,
+  // A path, or where `is_content` says so the content of a file.
+  Session(const nb::bytes& source, bool is_content, const std::string& backend, int threads,
           const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision,
           const std::vector<std::string>& donated) {
     const std::vector<const char*> texts = pointers(dims), given = pointers(donated);
@@ -124,7 +149,13 @@ class Session {
                                  texts.data(),           texts.size(),    max_memory,
                                  precision.c_str(),      given.data(),    given.size()};
     xyntra_model* model = nullptr;
-    call([&] { return xyntra_load(path.c_str(), &options, &model); });
+    const std::string path = is_content ? std::string() : text_of(source);
+    const void* content = source.c_str();  // `source` holds it while other threads go on
+    const std::size_t size = source.size();
+    call([&] {
+      return is_content ? xyntra_load_bytes(content, size, &options, &model)
+                        : xyntra_load(path.c_str(), &options, &model);
+    });
     model_.reset(model);
   }
 
@@ -159,20 +190,19 @@ class Session {
     return named;
   }
 
-  // Outputs, and for each of the donated inputs, (name, memory, rows in use), the rows in use now; None: it was not in place.
-  nb::tuple run(const nb::dict& feed, const nb::list& donated) const {
-    std::vector<InputArray> arrays;  // keep what was converted until the end of the call
-    std::vector<std::string> names;
-    for (auto [name, value] : feed) {
-      names.push_back(nb::cast<std::string>(name));
-      InputArray array;
-      if (!nb::try_cast(value, array))
-        raise(XYNTRA_USAGE, "input '" + names.back() + "' is no array in main memory");
-      arrays.push_back(std::move(array));
-    }
+  // Inputs are (name, array, ONNX's number of the dtype that the array holds the bits of, 0 where it says so itself), donated
+  // ones (name, memory, number, rows in use, unchanged). Outputs are (array, number); with them, for each donated input, come
+  // the rows in use now, None where it was not in place.
+  nb::tuple run(const nb::list& feed, const nb::list& donated) const {
+    std::vector<InputArray> arrays(feed.size());  // keep what was converted until the end of the call
+    std::vector<std::string> names(feed.size());
     std::vector<xyntra_tensor> inputs;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), names[i]),
+      const auto [name, value, number] = nb::cast<std::tuple<std::string, nb::object, int>>(feed[i]);
+      names[i] = name;
+      if (!nb::try_cast(value, arrays[i]))
+        raise(XYNTRA_USAGE, "input '" + name + "' is no array in main memory");
+      inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), name, number),
                         arrays[i].ndim(), arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()),
                         arrays[i].nbytes()});
     }
@@ -181,15 +211,16 @@ class Session {
     std::vector<xyntra_tensor> tensors(donated.size());
     std::vector<xyntra_donation> donations;
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      const auto [name, array, length, unchanged] =
-          nb::cast<std::tuple<std::string, nb::object, std::int64_t, bool>>(donated[i]);
+      const auto [name, array, number, length, unchanged] =
+          nb::cast<std::tuple<std::string, nb::object, int, std::int64_t, bool>>(donated[i]);
       donated_names[i] = name;
       if (!nb::try_cast(array, memory[i], false))
         raise(XYNTRA_USAGE,
               "input '" + name + "' is donated, but is no dense, writable array in main memory");
-      tensors[i] = {sizeof(xyntra_tensor), donated_names[i].c_str(), dtype_of(memory[i].dtype(), name),
-                    memory[i].ndim(),      memory[i].shape_ptr(),    memory[i].data(),
-                    memory[i].nbytes()};
+      tensors[i] = {
+          sizeof(xyntra_tensor), donated_names[i].c_str(), dtype_of(memory[i].dtype(), name, number),
+          memory[i].ndim(),      memory[i].shape_ptr(),    memory[i].data(),
+          memory[i].nbytes()};
       donations.push_back({sizeof(xyntra_donation), &tensors[i], length, 0, unchanged ? 1 : 0});
     }
     xyntra_result* made = nullptr;
@@ -203,7 +234,7 @@ class Session {
     for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
       xyntra_tensor tensor = XYNTRA_INIT(xyntra_tensor);
       check(xyntra_result_tensor(result.get(), i, &tensor));
-      outputs.append(array_of(tensor, result));
+      outputs.append(nb::make_tuple(array_of(tensor, result), static_cast<int>(tensor.dtype)));
     }
     nb::list lengths;
     for (const xyntra_donation& one : donations)
@@ -242,8 +273,8 @@ NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(xyntra_version()); });
   module.def("compile", &compile);
   nb::class_<Session>(module, "Session")
-      .def(nb::init<const std::string&, const std::string&, int, const std::vector<std::string>&, std::size_t,
-                    const std::string&, const std::vector<std::string>&>())
+      .def(nb::init<const nb::bytes&, bool, const std::string&, int, const std::vector<std::string>&,
+                    std::size_t, const std::string&, const std::vector<std::string>&>())
       .def("extensions", &Session::extensions)
       .def("counts", &Session::counts)
       .def("explain", &Session::explain)

@@ -142,7 +142,10 @@ typedef struct xyntra_result xyntra_result;
 /* Reads the file, by its ending, and compiles it; an artifact (.xyn) is compiled already: it is mapped, and the compiler is not
  * loaded. Whoever loads an artifact runs its machine code, as with a shared library. `options` may be null. */
 XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model);
-XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing */
+/* The content of such a file in memory, told apart by how it begins; it is copied. An ONNX model has no external data then. */
+XYNTRA_API xyntra_status xyntra_load_bytes(const void* content, size_t size, const xyntra_options* options,
+                                           xyntra_model** model);
+XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing; results stay */
 
 /* Writes the model as an artifact. `cpus` are CPUs to generate code for, of which the best that a machine has is taken when it is
  * loaded: "native", "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,

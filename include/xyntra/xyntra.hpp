@@ -182,6 +182,16 @@ class Model {
     model_.reset(model);
   }
 
+  // The content of a file in memory, which is copied. See xyntra_load_bytes.
+  explicit Model(std::span<const std::byte> content, const Options& options = {}) {
+    const std::vector<const char*> dims = detail::pointers(options.dims),
+                                   donated = detail::pointers(options.donated);
+    const xyntra_options fields = detail::fields_of(options, dims, donated);
+    xyntra_model* model = nullptr;
+    detail::check(xyntra_load_bytes(content.data(), content.size(), &fields, &model));
+    model_.reset(model);
+  }
+
   // How the model is cut into kernels.
   std::string explain() const {
     const char* text = nullptr;

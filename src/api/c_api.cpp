@@ -50,14 +50,16 @@ struct DescribedValue {
   std::vector<const char*> symbols;
 };
 
-std::vector<std::unique_ptr<DescribedValue>> describe(const std::vector<SessionValue>& values) {
-  std::vector<std::unique_ptr<DescribedValue>> described;
-  for (const SessionValue& value : values) described.push_back(std::make_unique<DescribedValue>(value));
+using DescribedValues = std::vector<std::shared_ptr<const DescribedValue>>;
+
+DescribedValues describe(const std::vector<SessionValue>& values) {
+  DescribedValues described;
+  for (const SessionValue& value : values) described.push_back(std::make_shared<const DescribedValue>(value));
   return described;
 }
 
 struct NamedResult {
-  const DescribedValue* value = nullptr;
+  std::shared_ptr<const DescribedValue> value;  // the model may be released before the result is
   Tensor tensor;
 };
 
@@ -65,7 +67,7 @@ struct NamedResult {
 
 struct xyntra_model {
   std::unique_ptr<ModelSession> session;
-  std::vector<std::unique_ptr<DescribedValue>> inputs, outputs;
+  DescribedValues inputs, outputs;
   std::mutex explaining;
   std::string explanation;  // made when first asked for
 };
@@ -147,12 +149,14 @@ Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
   return options;
 }
 
-Status load(const char* path, const xyntra_options* given, xyntra_model** model) {
+// `source` gives what a session is loaded from: a path, or the content of a file.
+template <class Source>
+Status load(const Source& source, const xyntra_options* given, xyntra_model** model) {
   XYNTRA_CHECK_OK(not_null(model, "model"));
   *model = nullptr;
-  XYNTRA_CHECK_OK(not_null(path, "path"));
+  XYNTRA_TRY(const auto from, source());
   XYNTRA_TRY(const xyntra::SessionOptions options, options_of(given));
-  XYNTRA_TRY(auto session, ModelSession::load(path, options));
+  XYNTRA_TRY(auto session, ModelSession::load(from, options));
   auto made = std::make_unique<xyntra_model>();
   made->inputs = describe(session->inputs());
   made->outputs = describe(session->outputs());
@@ -170,8 +174,7 @@ Status explain(xyntra_model& model, const char** text) {
   return {};
 }
 
-Status value_at(const std::vector<std::unique_ptr<DescribedValue>>& values, std::size_t index,
-                xyntra_value* into) {
+Status value_at(const DescribedValues& values, std::size_t index, xyntra_value* into) {
   if (index >= values.size()) {
     return usage_error("there are " + std::to_string(values.size()) + ", asked for number " +
                        std::to_string(index));
@@ -243,7 +246,7 @@ Result<ModelSession::Donation> donation(const xyntra_donation& given) {
 xyntra_result* result_of(const xyntra_model& model, std::vector<Tensor> tensors) {
   auto made = std::make_unique<xyntra_result>();
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    made->tensors.push_back({model.outputs.at(i).get(), std::move(tensors[i])});
+    made->tensors.push_back({model.outputs.at(i), std::move(tensors[i])});
   return made.release();
 }
 
@@ -255,7 +258,17 @@ const char* xyntra_version(void) { return XYNTRA_VERSION; }
 const char* xyntra_last_message(void) { return last_message.c_str(); }
 
 xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model) {
-  return guarded([&] { return load(path, options, model); });
+  const auto source = [path]() -> Result<std::string> {
+    XYNTRA_CHECK_OK(not_null(path, "path"));
+    return std::string(path);
+  };
+  return guarded([&] { return load(source, options, model); });
+}
+
+xyntra_status xyntra_load_bytes(const void* content, size_t size, const xyntra_options* options,
+                                xyntra_model** model) {
+  const auto source = [&] { return span_of(static_cast<const std::byte*>(content), size, "content"); };
+  return guarded([&] { return load(source, options, model); });
 }
 
 void xyntra_release(xyntra_model* model) { delete model; }

@@ -3,13 +3,14 @@
 #include <cstdint>
 
 namespace xyntra {
-namespace {
 
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   const auto begin_a = reinterpret_cast<std::uintptr_t>(a.data());
   const auto begin_b = reinterpret_cast<std::uintptr_t>(b.data());
   return !a.empty() && !b.empty() && begin_a < begin_b + b.size() && begin_b < begin_a + a.size();
 }
+
+namespace {
 
 bool clash(const MemoryInUse::Piece& a, const MemoryInUse::Piece& b) {
   return (a.donated || b.donated) && overlap(a.bytes, b.bytes);

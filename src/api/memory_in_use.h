@@ -13,6 +13,8 @@
 
 namespace xyntra {
 
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b);
+
 class MemoryInUse {
  public:
   struct Piece {

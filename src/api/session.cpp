@@ -11,6 +11,7 @@
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "report/explain.h"
+#include "support/memory.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -33,11 +34,36 @@ Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector
   return values;
 }
 
+// A file, or the content of one in memory.
+struct ModelSource {
+  std::string path;
+  std::span<const std::byte> content = {};
+  std::shared_ptr<const void> owner = nullptr;  // of the content; null: it is a file
+
+  bool compiled() const { return owner ? is_artifact(content) : is_artifact(path); }
+  Result<Module> module(const LoadOptions& options) const {
+    return owner ? load_model(content, owner, options) : load_model(path, options);
+  }
+  Result<LoadedArtifact> artifact(int threads) const {
+    if (!owner) return load_artifact(path, threads);
+    XYNTRA_TRY(auto file, Artifact::read(content, owner));
+    return load_artifact(std::move(file), threads);
+  }
+};
+
+Result<ModelSource> copied(std::span<const std::byte> content) {
+  const std::shared_ptr<std::byte> copy = allocate_zeroed(content.size());
+  if (!copy) return limit_error("there is no memory for a copy of the model");
+  const std::span<std::byte> bytes(copy.get(), content.size());
+  std::ranges::copy(content, bytes.begin());
+  return ModelSource{"", bytes, copy};
+}
+
 }  // namespace
 
 class ModelSession::State {
  public:
-  Status load(const std::string& path, const SessionOptions& options) {
+  Status load(const ModelSource& source, const SessionOptions& options) {
     const auto known = std::ranges::find(kBackends, options.backend);
     if (known == std::end(kBackends)) {
       return usage_error("there is no backend '" + options.backend + "'; there are " +
@@ -51,15 +77,17 @@ class ModelSession::State {
     if (!options.donated.empty() && (!has_plan || options.backend == "fused"))
       return usage_error("the backend " + options.backend + " does not work in donated memory");
     exact_dtypes_ = options.backend != "float64";
+    interpreted_ =
+        options.backend == "reference" || options.backend == "float64" || options.backend == "fused";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
     running.threads = options.threads;
     running.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
     running.counts = counts_;
-    if (is_artifact(path)) return load_compiled(path, options, std::move(running));
+    if (source.compiled()) return load_compiled(source, options, std::move(running));
     LoadOptions loading;
     loading.budget = running.budget;
-    XYNTRA_TRY(module_, load_model(path, loading));
+    XYNTRA_TRY(module_, source.module(loading));
     const Graph& graph = module_.graph;
     XYNTRA_CHECK_OK(describe_values());
     precision_ = precision;
@@ -128,9 +156,7 @@ class ModelSession::State {
       XYNTRA_TRY(donations[i].length, output->shape[extension.axis].evaluate(sizes));
       donations[i].in_place = true;
     }
-    std::vector<Tensor> tensors;
-    for (Datum& result : results) tensors.push_back(std::move(result.tensor));
-    return tensors;
+    return tensors_of(results, data, donated);
   }
 
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> given) {
@@ -139,9 +165,7 @@ class ModelSession::State {
     ++counts_->runs;
     Loan loan(*this);
     XYNTRA_TRY(std::vector<Datum> results, loan.runner->run(data));
-    std::vector<Tensor> tensors;
-    for (Datum& result : results) tensors.push_back(std::move(result.tensor));
-    return tensors;
+    return tensors_of(results, data, {});
   }
 
   Status run_into(std::vector<NamedTensor> given, std::span<const Destination> destinations) {
@@ -177,17 +201,37 @@ class ModelSession::State {
   }
 
  private:
-  Status load_compiled(const std::string& path, const SessionOptions& options, EvaluatorOptions running) {
+  Status load_compiled(const ModelSource& source, const SessionOptions& options, EvaluatorOptions running) {
     if (options.backend != "cpu")
       return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " +
                          options.backend);
     if (!options.donated.empty())
       return usage_error("which inputs of an artifact may be donated was decided when it was compiled");
-    XYNTRA_TRY(artifact_, load_artifact(path, options.threads));
+    XYNTRA_TRY(artifact_, source.artifact(options.threads));
     module_ = signature_of(*artifact_->model.program);
     XYNTRA_CHECK_OK(describe_values());
     take_in(make_runner(*artifact_, std::move(running)));
     return {};
+  }
+
+  // Memory of the caller's own, whatever becomes of inputs and model: an output may be an input as it is, and where the model is
+  // interpreted, a constant.
+  Result<std::vector<Tensor>> tensors_of(std::vector<Datum>& results, const std::vector<Datum>& inputs,
+                                         std::span<const DonatedInput> donated) const {
+    std::vector<Tensor> tensors;
+    for (Datum& result : results) {
+      const bool in_place = std::ranges::any_of(
+          donated, [&](const DonatedInput& one) { return overlap(one.memory, result.tensor.bytes()); });
+      const bool lent = std::ranges::any_of(
+          inputs, [&](const Datum& input) { return overlap(input.tensor.bytes(), result.tensor.bytes()); });
+      if (!in_place && (lent || interpreted_)) {
+        XYNTRA_TRY(Tensor copy, Tensor::allocate(result.tensor.dtype(), result.tensor.dims()));
+        std::ranges::copy(result.tensor.bytes(), copy.mutable_bytes().begin());
+        result.tensor = std::move(copy);
+      }
+      tensors.push_back(std::move(result.tensor));
+    }
+    return tensors;
   }
 
   void take_in(std::unique_ptr<ModelRunner> runner) {
@@ -325,6 +369,7 @@ class ModelSession::State {
   std::vector<std::string> donated_;
   std::vector<ModelSession::Extension> extensions_;
   MemoryInUse in_use_;
+  bool interpreted_ = false;
   bool exact_dtypes_ = true;  // not where floats are held wider than the model says
   std::vector<SessionValue> inputs_, outputs_;
   std::mutex mutex_;
@@ -338,8 +383,16 @@ ModelSession::~ModelSession() = default;
 Result<std::unique_ptr<ModelSession>> ModelSession::load(const std::string& path,
                                                          const SessionOptions& options) {
   auto state = std::make_unique<State>();
-  Status loaded = state->load(path, options);
+  Status loaded = state->load({path}, options);
   if (!loaded) return failure(std::move(loaded).error().in_file(path));
+  return std::unique_ptr<ModelSession>(new ModelSession(std::move(state)));
+}
+
+Result<std::unique_ptr<ModelSession>> ModelSession::load(std::span<const std::byte> content,
+                                                         const SessionOptions& options) {
+  XYNTRA_TRY(const ModelSource source, copied(content));
+  auto state = std::make_unique<State>();
+  XYNTRA_CHECK_OK(state->load(source, options));
   return std::unique_ptr<ModelSession>(new ModelSession(std::move(state)));
 }
 

@@ -38,6 +38,9 @@ class ModelSession {
  public:
   // A model, which is compiled, or an artifact.
   static Result<std::unique_ptr<ModelSession>> load(const std::string& path, const SessionOptions& options);
+  // The content of such a file, which is copied; an ONNX model has no external data then.
+  static Result<std::unique_ptr<ModelSession>> load(std::span<const std::byte> content,
+                                                    const SessionOptions& options);
   // Writes an artifact of a model. `cpus` as in ArtifactOptions; `dims` also as ranges, "seq=1..512".
   static Status compile(const std::string& path, const std::string& output, const SessionOptions& options,
                         const std::vector<std::string>& cpus);

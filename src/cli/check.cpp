@@ -1,9 +1,11 @@
-// xyntra check: everything a model needs that a backend is missing.
+// xyntra check: everything a model needs that a backend is missing; of an artifact, what is damaged.
 #include "cli/backends.h"
+#include "cli/check_artifact.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "compiler/artifact.h"
 #include "compiler/model_file.h"
 #include "compiler/model_runner.h"
 #include "compiler/pipeline.h"
@@ -80,6 +82,7 @@ struct CheckFlags {
 
 Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   const std::string& model = flags.model;
+  if (is_artifact(model)) return check_artifact(model, session);
   XYNTRA_TRY(const Placement placement, placement_to_run(session));
   XYNTRA_TRY(
       const Module module,
@@ -113,7 +116,8 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
 
 VerbAction declare_check(Flags& syntax, Session& session) {
   auto flags = std::make_shared<CheckFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file; an artifact: is it as it was written?", "",
+                    Flag::Required});
   syntax.push_back({"--strict", &flags->strict, "a declared shape that is not the inferred one is an error"});
   declare_backend(syntax, session);
   declare_dim(syntax, flags->planning.dims, "to count costs with");

@@ -43,8 +43,13 @@ constexpr Verb kVerbs[] = {
      "xyntra run model.xyn\n"
      "xyntra compile model.onnx --backend wgsl --web model",
      declare_compile, true},
-    {"check", "list everything a model needs that a backend is missing; exit code 1 if there is any",
-     "xyntra check model.onnx --backend wgsl", declare_check, true},
+    {"check",
+     "list everything a model needs that a backend is missing, or all that is damaged of an artifact; exit "
+     "code 1 if "
+     "there is any",
+     "xyntra check model.onnx --backend wgsl\n"
+     "xyntra check model.xyn",
+     declare_check, true},
     {"export", "write a model as xir, dot, json or onnx",
      "xyntra export model.onnx --to xir\n"
      "xyntra export model.onnx --to onnx --output snapshot.onnx\n"

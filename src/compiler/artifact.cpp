@@ -1,11 +1,16 @@
 #include "compiler/artifact.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <unordered_map>
 
 #include "compiler/assume.h"
 #include "compiler/index_bound.h"
 #include "compiler/lock.h"
 #include "compiler/specialise.h"
+#include "runtime/weight_blocks.h"
+#include "support/block_hash.h"
 #include "support/current_budget.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
@@ -75,34 +80,46 @@ class Weights {
  public:
   std::uint64_t add(const Tensor& tensor) {
     const auto bytes = tensor.bytes();
-    auto [known, fresh] = offsets_.try_emplace(sha256_hex(bytes), 0);
-    if (!fresh) return known->second;
+    const std::uint64_t hash = block_hash(bytes);
+    const auto [first, last] = known_.equal_range(hash);
+    for (auto known = first; known != last; ++known) {
+      const auto other = kept_[known->second.place].bytes();
+      if (other.size() == bytes.size() && std::memcmp(other.data(), bytes.data(), bytes.size()) == 0)
+        return known->second.offset;
+    }
     pad_to(bytes.size() >= kPageFrom ? kArtifactAlignment : kConstantAlignment);
-    known->second = size_;
-    pieces_.push_back(bytes);
+    const std::uint64_t offset = size_;
+    known_.emplace(hash, Known{kept_.size(), offset});
     kept_.push_back(tensor);
-    size_ += bytes.size();
-    return known->second;
+    append(bytes);
+    return offset;
   }
 
   const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
   std::size_t size() const { return size_; }
   std::size_t count() const { return kept_.size(); }
-  std::string hash() const {
-    Sha256 hash;
-    for (const auto& piece : pieces_) hash.update(piece);
-    return to_hex(hash.finish());
+  std::vector<std::byte> hashes() const {
+    WeightBlockWriter blocks;
+    for (const auto& piece : pieces_) blocks.add(piece);
+    return blocks.finish();
   }
 
  private:
   void pad_to(std::size_t alignment) {
     static constexpr std::array<std::byte, kArtifactAlignment> kZeros{};
     const std::size_t padding = -size_ & (alignment - 1);
-    if (padding > 0) pieces_.push_back(std::span(kZeros).first(padding));
-    size_ += padding;
+    if (padding > 0) append(std::span(kZeros).first(padding));
+  }
+  void append(std::span<const std::byte> piece) {
+    pieces_.push_back(piece);
+    size_ += piece.size();
   }
 
-  std::map<std::string, std::uint64_t> offsets_;  // by hash
+  struct Known {
+    std::size_t place = 0;  // in kept_
+    std::uint64_t offset = 0;
+  };
+  std::unordered_multimap<std::uint64_t, Known> known_;  // by hash; only looked up
   std::vector<std::span<const std::byte>> pieces_;
   std::vector<Tensor> kept_;
   std::size_t size_ = 0;
@@ -255,8 +272,8 @@ Result<ArtifactFigures> write_levels(const Module& model, const std::string& pat
     const auto bound = index_bound(model.graph, input, options.compile.fusion.choose.nominal);
     if (bound && *bound > 0) manifest.index_bounds[model.graph.value(input).name] = *bound;
   }
+  entries.add("blocks", weights.hashes());
   for (const auto& [name, bytes] : entries.list) manifest.hashes[name] = sha256_hex(bytes);
-  manifest.hashes["weights"] = weights.hash();
   const std::string text = print_manifest(manifest);
   std::vector<ZipPart> parts{{"manifest", {std::as_bytes(std::span(text))}}};
   for (const auto& [name, bytes] : entries.list) parts.push_back({name, {bytes}});
@@ -274,25 +291,36 @@ Result<ArtifactFigures> write_artifact(const Module& model, const std::string& p
   return within(options.compile.budget.get(), nullptr, [&] { return write_levels(model, path, options); });
 }
 
-Result<LoadedArtifact> load_artifact(const std::string& path, int threads) {
+Result<LoadedArtifact> load_artifact(std::shared_ptr<const Artifact> file, int threads) {
   LoadedArtifact made;
-  auto load = [&]() -> Status {
-    XYNTRA_TRY(made.file, Artifact::open(path));
-    XYNTRA_TRY(made.level, made.file->level_for_this_machine());
-    XYNTRA_TRY(const Artifact::Loaded loaded, made.file->load(*made.level));
-    made.model.program = loaded.program;
-    made.model.code_bytes = loaded.code_bytes;
-    made.model.kernels = loaded.program->kernels.size();
-    if (loaded.host_calls == 0) {
-      made.model.host = std::make_shared<NodesOnHost>(threads);
-      return {};
-    }
-    XYNTRA_TRY(const auto bytes, made.file->entry(entry_of_level(*made.level, "host")));
-    XYNTRA_TRY(made.model.host, NodesOnHost::from(bytes, *loaded.program, threads));
-    return {};
-  };
-  if (Status loaded = load(); !loaded) return failure(std::move(loaded).error().in_file(path));
+  made.file = std::move(file);
+  XYNTRA_TRY(made.level, made.file->level_for_this_machine());
+  XYNTRA_TRY(const Artifact::Loaded loaded, made.file->load(*made.level));
+  made.model.program = loaded.program;
+  made.model.code_bytes = loaded.code_bytes;
+  made.model.kernels = loaded.program->kernels.size();
+  if (loaded.host_calls == 0) {
+    made.model.host = std::make_shared<NodesOnHost>(threads);
+    return made;
+  }
+  XYNTRA_TRY(const auto bytes, made.file->entry(entry_of_level(*made.level, "host")));
+  XYNTRA_TRY(made.model.host, NodesOnHost::from(bytes, *loaded.program, threads));
   return made;
+}
+
+Result<LoadedArtifact> load_artifact(const std::string& path, int threads) {
+  auto load = [&]() -> Result<LoadedArtifact> {
+    XYNTRA_TRY(auto file, Artifact::open(path));
+    return load_artifact(std::move(file), threads);
+  };
+  auto loaded = load();
+  if (!loaded) return failure(std::move(loaded).error().in_file(path));
+  return loaded;
+}
+
+bool is_artifact(std::span<const std::byte> content) {
+  constexpr std::array kStart{std::byte{'P'}, std::byte{'K'}, std::byte{3}, std::byte{4}};
+  return content.size() >= kStart.size() && std::ranges::equal(content.first(kStart.size()), kStart);
 }
 
 Module signature_of(const LaunchProgram& program) {

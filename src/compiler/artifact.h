@@ -44,6 +44,7 @@ struct LoadedArtifact {
   CompiledModel model;
 };
 Result<LoadedArtifact> load_artifact(const std::string& path, int threads);
+Result<LoadedArtifact> load_artifact(std::shared_ptr<const Artifact> file, int threads);
 
 // A graph that has the inputs and outputs of the program and nothing else, for who binds and describes them.
 Module signature_of(const LaunchProgram& program);
@@ -51,5 +52,6 @@ Module signature_of(const LaunchProgram& program);
 std::unique_ptr<ModelRunner> make_runner(LoadedArtifact artifact, EvaluatorOptions options);
 
 inline bool is_artifact(std::string_view path) { return path.ends_with(".xyn"); }
+bool is_artifact(std::span<const std::byte> content);  // by how it begins: as a zip archive
 
 }  // namespace xyntra

@@ -66,7 +66,9 @@ class Loader {
           "the lock was made for another state of the target '" + plan_.target + "': its table has changed",
           "make it again with xyntra lock"));
     }
-    if (plan_.model_hash != content_hash(model_)) {
+    given_ = weights_of(model_.graph, &hashes_);
+    const auto hash_of = [this](const Tensor& tensor) { return hashes_.of(tensor); };
+    if (plan_.model_hash != content_hash(model_, hash_of)) {
       return failure(with_hint(ErrorClass::Usage, "the lock was made for another model",
                                "make it again with xyntra lock"));
     }
@@ -124,11 +126,10 @@ class Loader {
   }
 
   Status supply_weights() {
-    const WeightsByHash given = weights_of(model_.graph);
-    XYNTRA_TRY(const WeightsByHash made, follow_recipes(given));
+    XYNTRA_TRY(const WeightsByHash made, follow_recipes(given_));
     for (const auto& [id, hash] : lock_.weights) {
-      const bool in_model = given.contains(hash);
-      const auto found = in_model ? given.find(hash) : made.find(hash);
+      const bool in_model = given_.contains(hash);
+      const auto found = in_model ? given_.find(hash) : made.find(hash);
       if (!in_model && found == made.end()) {
         return bad_model("the weight %" + printable(plan_.graph.value(id).name) +
                          " is neither in the model nor a derived constant of the lock");
@@ -213,6 +214,8 @@ class Loader {
   Plan& plan_;
   const Module& model_;
   const LockOptions& options_;
+  HashCache hashes_;  // of tensors of the model
+  WeightsByHash given_;
   const Target* target_ = nullptr;
 };
 
@@ -266,11 +269,11 @@ std::string configuration_text(const CompileOptions& options) {
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   MadeLock made;
   XYNTRA_TRY(made.plan, make_plan(model.graph, options));
-  made.plan.model_hash = content_hash(model);
-  made.plan.target_hash = options.target->hash();
-  made.plan.configuration_hash = sha256_hex(std::string_view(configuration_text(options)));
   HashCache cache;  // both graphs stay alive
   const WeightsByHash weights = weights_of(model.graph, &cache);
+  made.plan.model_hash = content_hash(model, [&cache](const Tensor& tensor) { return cache.of(tensor); });
+  made.plan.target_hash = options.target->hash();
+  made.plan.configuration_hash = sha256_hex(std::string_view(configuration_text(options)));
   Lock lock = lock_of(made.plan, &cache);
   std::set<ValueId> made_by_recipe;
   for (ValueId output : lock.plan.derived_constants.outputs)

@@ -5,6 +5,7 @@
 
 #include "frontends/onnx/import.h"
 #include "frontends/text/import.h"
+#include "ir/text.h"
 #include "ops/infer.h"
 #include "support/current_budget.h"
 #include "support/file.h"
@@ -54,30 +55,42 @@ std::string looks_like(std::string_view bytes) {
   return is_text(bytes.substr(0, kLooked)) ? "it looks like text" : "";
 }
 
-Result<Module> load_onnx(const std::string& path, const LoadOptions& options) {
-  ImportOptions import_options;
-  if (options.keep_undefined_ops) import_options.undefined_ops = onnx::UndefinedOps::Keep;
-  import_options.strict = options.strict;
-  import_options.budget = options.budget;
-  auto module = import_onnx(path, import_options);
+ImportOptions import_options_of(const LoadOptions& options) {
+  ImportOptions made;
+  if (options.keep_undefined_ops) made.undefined_ops = onnx::UndefinedOps::Keep;
+  made.strict = options.strict;
+  made.budget = options.budget;
+  return made;
+}
+
+// What did not parse, and plainly is something else, is called by its name.
+Result<Module> or_what_it_looks_like(Result<Module> module, std::string_view text) {
   if (module || module.error().error_class != ErrorClass::BadModel) return module;
+  const std::string what = looks_like(text);
+  return what.empty() ? std::move(module) : bad_model("this is no ONNX file: " + what);
+}
+
+Result<Module> load_onnx(const std::string& path, const LoadOptions& options) {
+  auto module = import_onnx(path, import_options_of(options));
+  if (module) return module;
   const auto file = MappedFile::open(path);
   if (!file) return module;
-  if (const std::string what = looks_like((*file)->text()); !what.empty()) {
-    Error error;
-    error.error_class = ErrorClass::BadModel;
-    error.message = "this is no ONNX file: " + what;
-    return failure(std::move(error).in_file(path));
-  }
+  module = or_what_it_looks_like(std::move(module), (*file)->text());
+  if (!module) return failure(std::move(module).error().in_file(path));
+  return module;
+}
+
+Result<Module> with_types(Module module, const LoadOptions& options) {
+  if (options.keep_undefined_ops && !undefined_ops(module.graph).empty()) return module;
+  XYNTRA_CHECK_OK(infer_types(module, options.budget.get()));
   return module;
 }
 
 Result<Module> load_xir(const std::string& path, const LoadOptions& options) {
   XYNTRA_TRY(Module module, import_xir(path));
-  if (options.keep_undefined_ops && !undefined_ops(module.graph).empty()) return module;
-  Status inferred = infer_types(module, options.budget.get());
-  if (!inferred) return failure(std::move(inferred).error().in_file(path));
-  return module;
+  auto typed = with_types(std::move(module), options);
+  if (!typed) return failure(std::move(typed).error().in_file(path));
+  return typed;
 }
 
 struct Format {
@@ -98,7 +111,8 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     if (format.load != nullptr)
       return within(options.budget.get(), "reading the model", [&] { return format.load(path, options); });
     if (path.ends_with(".xyn"))
-      return unsupported("an artifact holds code, not a graph: run, bench and explain take it, nothing else");
+      return unsupported(
+          "an artifact holds code, not a graph: run, bench, explain and check take it, nothing else");
     Error error;
     error.error_class = ErrorClass::Unsupported;
     error.message = std::string(format.ending) + " files are not read yet";
@@ -106,6 +120,15 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     return failure(std::move(error));
   }
   return usage_error("'" + path + "' is not a model file: they end in .onnx or .xir");
+}
+
+Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
+                          const LoadOptions& options) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with("xir "))
+    return or_what_it_looks_like(import_onnx(bytes, import_options_of(options), owner), text);
+  XYNTRA_TRY(Module module, parse_xir(text));
+  return with_types(std::move(module), options);
 }
 
 }  // namespace xyntra

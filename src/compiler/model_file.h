@@ -1,6 +1,8 @@
 // Model files by their ending: .onnx and .xir so far.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 
 #include "ir/graph.h"
@@ -16,5 +18,8 @@ struct LoadOptions {
 
 // Read, verified, types inferred.
 Result<Module> load_model(const std::string& path, const LoadOptions& options = {});
+// A file's content in memory, which `owner` keeps: .xir where it begins as text IR does, else .onnx without external data.
+Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
+                          const LoadOptions& options = {});
 
 }  // namespace xyntra

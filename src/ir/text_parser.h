@@ -1,6 +1,8 @@
 // Graphs in the middle of another text, such as a lock, and pieces that such texts share.
 #pragma once
 
+#include <functional>
+
 #include "ir/text.h"
 #include "ir/text_lexer.h"
 
@@ -11,6 +13,9 @@ using WeightHashes = std::map<ValueId, std::string>;
 
 // The graph by itself; all other constants, and those of subgraphs, with every element.
 std::string print_graph(const Graph& graph, const WeightHashes& weights);
+
+// content_hash() of ir/text.h by somebody who may know hashes of tensors already: `hash_of` gives Tensor::content_hash().
+std::string content_hash(const Module& module, const std::function<std::string(const Tensor&)>& hash_of);
 
 // The same graph, numbered as reading its text would number it, so that whatever follows from the order of nodes and values
 // is the same whether a graph was read or made. The graph must be free of cycles.

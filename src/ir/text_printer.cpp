@@ -58,6 +58,8 @@ class Printer {
  public:
   // Hashed leaves out what is not part of what the module says: names of graphs, and where nodes came from.
   explicit Printer(PrintConstants constants) : constants_(constants) {}
+  explicit Printer(const std::function<std::string(const Tensor&)>& hash_tensor)
+      : constants_(PrintConstants::Hashed), hash_tensor_(hash_tensor) {}
   explicit Printer(const WeightHashes& weights) : constants_(PrintConstants::Full), weights_(&weights) {}
 
   void module(const Module& module) {
@@ -242,11 +244,14 @@ class Printer {
     switch (constants_) {
       case PrintConstants::Full: out_ += "base64\"" + base64_encode(tensor.bytes()) + "\""; break;
       case PrintConstants::Elided: out_ += "..."; break;
-      case PrintConstants::Hashed: out_ += hash_text(tensor.content_hash()); break;
+      case PrintConstants::Hashed: out_ += hash_text(hash_tensor_(tensor)); break;
     }
   }
 
   PrintConstants constants_;
+  std::function<std::string(const Tensor&)> hash_tensor_ = [](const Tensor& tensor) {
+    return tensor.content_hash();
+  };
   const WeightHashes* weights_ = nullptr;  // of the graph that is printed next
   const Graph* commented_ = nullptr;
   const std::vector<std::string>* comments_ = nullptr;
@@ -321,6 +326,12 @@ Graph in_text_order(const Graph& graph) {
 
 std::string content_hash(const Module& module) {
   return sha256_hex(std::string_view(print_xir(module, PrintConstants::Hashed)));
+}
+
+std::string content_hash(const Module& module, const std::function<std::string(const Tensor&)>& hash_of) {
+  Printer printer(hash_of);
+  printer.module(module);
+  return sha256_hex(std::string_view(printer.take()));
 }
 
 }  // namespace xyntra

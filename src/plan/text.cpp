@@ -1,9 +1,11 @@
 #include "plan/text.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/text_lexer.h"
 #include "support/text.h"
+#include "support/threads.h"
 
 namespace xyntra {
 namespace {
@@ -129,18 +131,43 @@ class Printer {
 
 }  // namespace
 
+const std::string& HashCache::of(const Tensor& tensor) {
+  std::string& hash = known_[{tensor.bytes().data(), tensor.dtype(), tensor.dims()}];
+  if (hash.empty()) hash = tensor.content_hash();
+  return hash;
+}
+
+void HashCache::add(std::span<const Tensor> tensors) {
+  std::vector<std::pair<const Tensor*, std::string*>> missing;
+  for (const Tensor& tensor : tensors) {
+    const auto [entry, fresh] = known_.try_emplace({tensor.bytes().data(), tensor.dtype(), tensor.dims()});
+    if (fresh) missing.emplace_back(&tensor, &entry->second);
+  }
+  // The longest first, so that no thread is left with one of them in the end.
+  std::ranges::stable_sort(missing, std::greater(),
+                           [](const auto& one) { return one.first->bytes().size(); });
+  ThreadPool::shared().parallel_for(0, std::ssize(missing), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto& [tensor, hash] = missing[static_cast<std::size_t>(i)];
+      *hash = tensor->content_hash();
+    }
+  });
+}
+
 WeightHashes hashes_of_weights(const Graph& graph, HashCache* cache) {
   HashCache own;
   HashCache& known = cache != nullptr ? *cache : own;
-  WeightHashes hashes;
+  std::vector<Tensor> constants;
+  std::vector<ValueId> ids;
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     const Tensor& constant = graph.value(ValueId(i)).constant;
     if (!constant.defined() || constant.count() <= kInlineElements) continue;
-    auto [entry, fresh] =
-        known.try_emplace({constant.bytes().data(), constant.dtype(), constant.dims()}, std::string());
-    if (fresh) entry->second = constant.content_hash();
-    hashes.emplace(ValueId(i), entry->second);
+    constants.push_back(constant);
+    ids.emplace_back(i);
   }
+  known.add(constants);
+  WeightHashes hashes;
+  for (std::size_t i = 0; i < ids.size(); ++i) hashes.emplace(ids[i], known.of(constants[i]));
   return hashes;
 }
 

@@ -54,8 +54,15 @@ struct Lock {
 
 inline constexpr std::int64_t kInlineElements = 64;  // constants of more elements go by hash
 
-// Hashes by place: weights that a plan shares with its model are hashed once.
-using HashCache = std::map<std::tuple<const std::byte*, DType, Dims>, std::string>;
+// Hashes by place: weights that a plan shares with its model are hashed once. Tensors must outlive it.
+class HashCache {
+ public:
+  const std::string& of(const Tensor& tensor);
+  void add(std::span<const Tensor> tensors);  // all at once, by several threads
+
+ private:
+  std::map<std::tuple<const std::byte*, DType, Dims>, std::string> known_;
+};
 
 // A lock of a plan whose contents are all there. Takes as long as hashing all weights that are not in the cache.
 Lock lock_of(Plan plan, HashCache* cache = nullptr);

@@ -14,10 +14,12 @@
 namespace xyntra {
 namespace {
 
-constexpr std::string_view kManifest = "manifest", kWeights = "weights";
+constexpr std::string_view kManifest = "manifest", kWeights = "weights", kBlocks = "blocks";
 constexpr std::size_t kLongestManifest = 1 << 20;
 constexpr std::size_t kMostLevels = 16;
 constexpr std::size_t kHashDigits = 64;
+// Weights of this many bytes are hashed in half a millisecond: less than a twentieth of starting a process that loads them.
+constexpr std::size_t kCheckedWhenLoaded = 4 << 20;
 
 tl::unexpected<Error> bad_line(std::size_t number, const std::string& what) {
   return bad_model("manifest, line " + std::to_string(number) + ": " + what);
@@ -137,11 +139,12 @@ std::string host_cpu() { return sha256_hex(host_identity()); }
 
 Result<std::shared_ptr<const Artifact>> Artifact::open(const std::string& path) {
   XYNTRA_TRY(const auto file, MappedFile::open(path));
-  return read(file->bytes(), file);
+  return read(file->bytes(), file, path);
 }
 
 Result<std::shared_ptr<const Artifact>> Artifact::read(std::span<const std::byte> bytes,
-                                                       std::shared_ptr<const void> owner) {
+                                                       std::shared_ptr<const void> owner,
+                                                       const std::string& file) {
   auto artifact = std::make_shared<Artifact>();
   artifact->owner_ = std::move(owner);
   XYNTRA_TRY(const std::vector<ZipEntry> entries, read_stored_zip(bytes));
@@ -157,7 +160,12 @@ Result<std::shared_ptr<const Artifact>> Artifact::read(std::span<const std::byte
   for (const auto& [name, hash] : artifact->manifest_.hashes) {
     if (!artifact->has(name)) return bad_model("'" + name + "' is missing from the artifact");
   }
-  if (!artifact->has(std::string(kWeights))) return bad_model("the weights are missing from the artifact");
+  const auto weights = artifact->entries_.find(std::string(kWeights));
+  if (weights == artifact->entries_.end()) return bad_model("the weights are missing from the artifact");
+  if (artifact->has(std::string(kBlocks))) {
+    XYNTRA_TRY(const auto hashes, artifact->entry(std::string(kBlocks)));
+    XYNTRA_TRY(artifact->blocks_, WeightBlocks::read(hashes, weights->second, file));
+  }
   return artifact;
 }
 
@@ -194,15 +202,39 @@ Result<std::span<const std::byte>> Artifact::entry(const std::string& name) cons
   return found->second;
 }
 
-Status Artifact::check_weights() const {
-  XYNTRA_TRY(const auto weights, entry(std::string(kWeights)));
-  static_cast<void>(weights);
-  return {};
+std::vector<std::string> Artifact::damages(ThreadPool& pool) const {
+  std::vector<std::string> found;
+  for (const auto& [name, hash] : manifest_.hashes) {
+    if (const auto bytes = entry(name); !bytes) found.push_back(bytes.error().message);
+  }
+  if (!blocks_) return found;
+  std::map<std::size_t, std::set<std::string>> damaged;  // names of weights by block
+  for (std::size_t block : blocks_->damaged(pool)) damaged[block] = {};
+  for (const ArtifactLevel& level : manifest_.levels) {
+    const auto bytes = entry(entry_of_level(level, "program"));
+    if (!bytes || damaged.empty()) continue;
+    const auto stored = program_from(*bytes, entries_.at(std::string(kWeights)), owner_);
+    if (!stored) continue;
+    for (const ProgramValue& value : stored->program.values) {
+      if (value.kind != ProgramValue::Kind::Constant) continue;
+      const auto [first, after] = blocks_->of(stored->program.constants[value.index].bytes());
+      for (auto block = damaged.lower_bound(first); block != damaged.end() && block->first < after; ++block)
+        block->second.insert(value.name);
+    }
+  }
+  for (const auto& [block, names] : damaged) {
+    const std::vector<std::string> list(names.begin(), names.end());
+    found.push_back("block " + std::to_string(block) + " of " + std::to_string(blocks_->count()) +
+                    " of the weights is damaged: its hash is another; in it: " +
+                    (list.empty() ? "padding" : joined(list, ", ")));
+  }
+  return found;
 }
 
 Result<Artifact::Loaded> Artifact::load(const ArtifactLevel& level) const {
   XYNTRA_TRY(const auto bytes, entry(entry_of_level(level, "program")));
   XYNTRA_TRY(StoredProgram stored, program_from(bytes, entries_.at(std::string(kWeights)), owner_));
+  XYNTRA_CHECK_OK(check_weights(stored.program));
   Loaded loaded;
   loaded.host_calls = stored.host_calls;
   if (!stored.program.kernels.empty()) {
@@ -211,6 +243,27 @@ Result<Artifact::Loaded> Artifact::load(const ArtifactLevel& level) const {
   }
   loaded.program = std::make_shared<const LaunchProgram>(std::move(stored.program));
   return loaded;
+}
+
+// Now, where that takes no time to speak of; else the program has its blocks, for who runs it.
+Status Artifact::check_weights(LaunchProgram& program) const {
+  if (!blocks_) {
+    XYNTRA_TRY(const auto weights, entry(std::string(kWeights)));
+    static_cast<void>(weights);
+    return {};
+  }
+  std::size_t size = 0;
+  for (const Tensor& constant : program.constants) size += constant.bytes().size();
+  if (size > kCheckedWhenLoaded) {
+    program.weight_blocks = blocks_;
+    return {};
+  }
+  ThreadPool alone(1);
+  for (const ProgramValue& value : program.values) {
+    if (value.kind != ProgramValue::Kind::Constant) continue;
+    XYNTRA_CHECK_OK(blocks_->check(program.constants[value.index].bytes(), value.name, alone));
+  }
+  return {};
 }
 
 Status link_program(LaunchProgram& program, std::span<const std::byte> object, std::size_t& code_bytes) {

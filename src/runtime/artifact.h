@@ -8,16 +8,19 @@
 //   levels/NAME/host             operations that are no kernels, as the compiler's part reads them
 //   levels/NAME/plan             the plan as a lock, for people; notes such as `explain` likewise
 //   weights                      constants of all levels, laid out for their kernels, equal ones once
+//   blocks                       hashes of the weights, block by block (runtime/weight_blocks.h)
 //
 //   xyn 1                                                      the format
 //   version 0.1.0                                              who wrote it
 //   level avx2 x86_64 needs avx2 fma f16c                      best first; the first that this CPU can run is taken
 //   level native x86_64 cpu 7d5f…                              for just one kind of CPU: the hash of its identity
 //   input ids below 30522                                      for who makes inputs up
-//   file levels/avx2/program 9f86…                             SHA-256 of every entry
+//   file levels/avx2/program 9f86…                             SHA-256 of every entry but the weights
 //
 // Whoever opens an artifact runs its machine code: it is trusted as a shared library is. The checks here keep a damaged
-// file from doing harm, not a forged one. Hashes are compared before use, but for the weights: that would read all of them.
+// file from doing harm, not a forged one. Hashes are compared before use: those of blocks of weights when the file is loaded
+// where they are few, else before the first step that reads them. Artifacts without blocks, from before there were any, have
+// a SHA-256 of their weights, and all of them are read when one is loaded.
 #pragma once
 
 #include <map>
@@ -25,6 +28,7 @@
 #include <vector>
 
 #include "runtime/program_bytes.h"
+#include "runtime/weight_blocks.h"
 
 namespace xyntra {
 
@@ -58,7 +62,8 @@ class Artifact {
   // format.
   static Result<std::shared_ptr<const Artifact>> open(const std::string& path);
   static Result<std::shared_ptr<const Artifact>> read(std::span<const std::byte> bytes,
-                                                      std::shared_ptr<const void> owner);
+                                                      std::shared_ptr<const void> owner,
+                                                      const std::string& file = "");  // for messages
 
   const ArtifactManifest& manifest() const { return manifest_; }
   std::size_t weight_bytes() const;
@@ -68,8 +73,10 @@ class Artifact {
   bool has(const std::string& entry) const { return entries_.contains(entry); }
   // An entry, its hash compared; not for the weights.
   Result<std::span<const std::byte>> entry(const std::string& name) const;
-  // The hash of the weights too, which reads them all.
-  Status check_weights() const;
+  // Null where the artifact is from before there were blocks.
+  const std::shared_ptr<const WeightBlocks>& weight_blocks() const { return blocks_; }
+  // Everything that is damaged, as sentences: entries, weights of any level by their names. Reads all of the file.
+  std::vector<std::string> damages(ThreadPool& pool) const;
 
   struct Loaded {
     std::shared_ptr<const LaunchProgram> program;
@@ -78,9 +85,12 @@ class Artifact {
   Result<Loaded> load(const ArtifactLevel& level) const;  // linked: ready to run
 
  private:
+  Status check_weights(LaunchProgram& program) const;
+
   std::shared_ptr<const void> owner_;  // of the bytes
   ArtifactManifest manifest_;
   std::map<std::string, std::span<const std::byte>> entries_;
+  std::shared_ptr<const WeightBlocks> blocks_;
 };
 
 // Gives the kernels of a program their functions, and asks for leave where they need it.

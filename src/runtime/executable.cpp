@@ -8,6 +8,7 @@
 #include "runtime/driver_launches.h"
 #include "runtime/extended_inputs.h"
 #include "runtime/input_sizes.h"
+#include "runtime/weight_blocks.h"
 #include "support/guarded.h"
 
 namespace xyntra {
@@ -21,7 +22,8 @@ class RunContext::State {
         options_(std::move(options)),
         code_(*program_, options_.threads, options_.budget),
         memory_(*program_, options_.budget, options_.counts),
-        extended_(*program_) {
+        extended_(*program_),
+        weights_checked_(program_->weight_blocks == nullptr) {
     if (driver) driver_.emplace(memory_, driver->another());
   }
 
@@ -62,6 +64,7 @@ class RunContext::State {
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
       if (options_.budget) XYNTRA_CHECK_OK(options_.budget->check_time());
       const ProgramStep& step = program.steps[s];
+      XYNTRA_CHECK_OK(check_weights(step.inputs));
       auto before = std::chrono::steady_clock::now();
       Status done = step.kind == ProgramStep::Kind::Host     ? call_host(step)
                     : step.kind == ProgramStep::Kind::Launch ? launch(s)
@@ -73,6 +76,8 @@ class RunContext::State {
       }
       if (options_.progress) options_.progress(s + 1, program.steps.size());
     }
+    XYNTRA_CHECK_OK(check_weights(program.outputs));
+    weights_checked_ = true;
     if (driver_) XYNTRA_CHECK_OK(driver_->fetch(program.outputs));
     std::vector<Datum> outputs;
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
@@ -135,15 +140,35 @@ class RunContext::State {
     return Datum::of(std::move(there));
   }
 
-  // What the caller gets: memory of its own.
+  // What the caller gets: memory of its own. An output may be an input, and what a host call gave a constant, as it is.
   Result<Datum> result_of(ProgramValueId id) {
     XYNTRA_TRY(Datum datum, as_datum(id));
-    if (datum.kind != Datum::Kind::Tensor || memory_.data[id].kind != Datum::Kind::Absent) return datum;
+    const bool own = memory_.data[id].kind != Datum::Kind::Absent &&
+                     std::ranges::find(program_->inputs, id) == program_->inputs.end() &&
+                     std::ranges::none_of(program_->constants, [&](const Tensor& constant) {
+                       const std::span<const std::byte> bytes = constant.bytes();
+                       return lies_in(datum.tensor, std::span(&bytes, 1));
+                     });
+    if (datum.kind != Datum::Kind::Tensor || own) return datum;
     XYNTRA_TRY(Tensor copy, memory_.copied(datum.tensor));
     return Datum::of(std::move(copy));
   }
 
   // ---- steps
+
+  // Just before they are read for the first time: what was hashed lies in the caches then.
+  Status check_weights(std::span<const ProgramValueId> ids) {
+    if (weights_checked_) return {};
+    for (ProgramValueId id : ids) {
+      while (id != kNoValue && program_->values[id].kind == ProgramValue::Kind::View)
+        id = program_->values[id].of;
+      if (id == kNoValue || program_->values[id].kind != ProgramValue::Kind::Constant) continue;
+      const ProgramValue& value = program_->values[id];
+      XYNTRA_CHECK_OK(
+          program_->weight_blocks->check(program_->constants[value.index].bytes(), value.name, code_.pool()));
+    }
+    return {};
+  }
 
   Status call_host(const ProgramStep& step) {
     std::vector<Datum> arguments;
@@ -232,6 +257,7 @@ class RunContext::State {
   RunMemory memory_;
   ExtendedInputs extended_;
   std::optional<DriverLaunches> driver_;  // none: kernels are code
+  bool weights_checked_;
   std::vector<std::byte*> arguments_;  // of the launch that is on
 };
 

@@ -72,6 +72,8 @@ struct ProgramExtension {
   std::string room;
 };
 
+class WeightBlocks;
+
 struct LaunchProgram {
   std::vector<ProgramValue> values;
   std::vector<ProgramValueId> inputs, outputs;
@@ -83,6 +85,7 @@ struct LaunchProgram {
   std::vector<ProgramAssumption> assumptions;  // for messages: inputs that break one do not fit the shapes
   SymbolRanges ranges;  // sizes that the program was made for; others are refused
   std::vector<ProgramExtension> extensions;
+  std::shared_ptr<const WeightBlocks> weight_blocks;  // of an artifact: constants lie in them
   std::shared_ptr<const void> code;  // keeps the functions of kernels alive
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "support/crc32_folding.h"
 #include "support/file.h"
 
 namespace xyntra {
@@ -59,6 +60,18 @@ std::uint64_t get(std::span<const std::byte> bytes, std::size_t offset, std::siz
 
 tl::unexpected<Error> damaged(const std::string& what) {
   return bad_model("the archive is damaged: " + what);
+}
+
+std::uint32_t crc_by_tables(std::span<const std::byte> bytes, std::uint32_t crc) {
+  while (bytes.size() >= 8) {
+    const std::uint64_t word = get(bytes, 0, 8) ^ crc;
+    crc = 0;
+    for (std::size_t i = 0; i < 8; ++i) crc ^= kCrcTables[7 - i][(word >> (8 * i)) & 0xff];
+    bytes = bytes.subspan(8);
+  }
+  for (std::byte byte : bytes)
+    crc = (crc >> 8) ^ kCrcTables[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
+  return crc;
 }
 
 // ---- reading
@@ -252,15 +265,11 @@ void put_end(Bytes& out, std::uint64_t directory, std::size_t entries) {
 
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far) {
   std::uint32_t crc = ~so_far;
-  while (bytes.size() >= 8) {
-    const std::uint64_t word = get(bytes, 0, 8) ^ crc;
-    crc = 0;
-    for (std::size_t i = 0; i < 8; ++i) crc ^= kCrcTables[7 - i][(word >> (8 * i)) & 0xff];
-    bytes = bytes.subspan(8);
+  if (const std::size_t whole = bytes.size() / kCrcStripe * kCrcStripe; whole > 0 && has_crc32_folding()) {
+    crc = crc_by_tables(fold_crc32(bytes.first(whole), crc), 0);
+    bytes = bytes.subspan(whole);
   }
-  for (std::byte byte : bytes)
-    crc = (crc >> 8) ^ kCrcTables[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
-  return ~crc;
+  return ~crc_by_tables(bytes, crc);
 }
 
 Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive) {

@@ -16,14 +16,21 @@ constexpr auto kUnsafe = std::to_array<CodePointRange>({
     {0x0000, 0x001f},    // C0 controls
     {0x007f, 0x009f},    // DEL, C1 controls
     {0x00ad, 0x00ad},    // soft hyphen
+    {0x034f, 0x034f},    // grapheme joiner
     {0x061c, 0x061c},    // Arabic letter mark
-    {0x180e, 0x180e},    // Mongolian vowel separator
+    {0x115f, 0x1160},    // Hangul fillers
+    {0x17b4, 0x17b5},    // Khmer inherent vowels
+    {0x180b, 0x180f},    // Mongolian selectors and vowel separator
     {0x200b, 0x200f},    // zero width space and joiners, direction marks
     {0x2028, 0x202e},    // line and paragraph separator, bidi embeddings and overrides
     {0x2060, 0x206f},    // word joiner, invisible operators, bidi isolates
+    {0x3164, 0x3164},    // Hangul filler
     {0xfeff, 0xfeff},    // byte order mark
-    {0xfff9, 0xfffb},    // interlinear annotation
-    {0xe0000, 0xe007f},  // tags
+    {0xffa0, 0xffa0},    // halfwidth Hangul filler
+    {0xfff0, 0xfffb},    // not assigned, interlinear annotation
+    {0x1bca0, 0x1bca3},  // controls of shorthand
+    {0x1d173, 0x1d17a},  // controls of music
+    {0xe0000, 0xe0fff},  // tags, selectors, not assigned
 });
 
 std::string hex(std::uint32_t value, int digits) {

@@ -63,9 +63,10 @@ Result<Module> import_onnx(const std::string& path, const ImportOptions& options
   return module;
 }
 
-Result<Module> import_onnx(std::span<const std::byte> bytes, const ImportOptions& options) {
+Result<Module> import_onnx(std::span<const std::byte> bytes, const ImportOptions& options,
+                           std::shared_ptr<const void> owner) {
   XYNTRA_TRY(const onnx::Model model, onnx::parse_model(bytes, options.limits));
-  onnx::TensorReader tensors(bytes);
+  onnx::TensorReader tensors(bytes, std::move(owner));
   return import_parsed(model, tensors, options);
 }
 

@@ -24,7 +24,8 @@ struct ImportOptions {
 
 Result<Module> import_onnx(const std::string& path, const ImportOptions& options = {});
 
-// From memory, which must outlive the module: weights are views into it. External data is refused.
-Result<Module> import_onnx(std::span<const std::byte> bytes, const ImportOptions& options = {});
+// From memory, which weights are views into: `owner` keeps it, or else it must outlive the module. External data is refused.
+Result<Module> import_onnx(std::span<const std::byte> bytes, const ImportOptions& options = {},
+                           std::shared_ptr<const void> owner = nullptr);
 
 }  // namespace xyntra

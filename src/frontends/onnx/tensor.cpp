@@ -138,8 +138,10 @@ TensorReader::TensorReader(const std::shared_ptr<const MappedFile>& file, std::s
       folder_(std::move(folder)),
       decoded_bytes_left_(max_decoded_bytes + static_cast<std::int64_t>(file->bytes().size())) {}
 
-TensorReader::TensorReader(std::span<const std::byte> bytes, std::int64_t max_decoded_bytes)
-    : decoded_bytes_left_(max_decoded_bytes + static_cast<std::int64_t>(bytes.size())) {}
+TensorReader::TensorReader(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                           std::int64_t max_decoded_bytes)
+    : owner_(std::move(owner)),
+      decoded_bytes_left_(max_decoded_bytes + static_cast<std::int64_t>(bytes.size())) {}
 
 Result<Tensor> TensorReader::read(const TensorProto& proto) {
   XYNTRA_TRY(const DType dtype, dtype_of(proto));

@@ -17,8 +17,9 @@ class TensorReader {
   // `file` holds the bytes all protos view. External data is looked for beneath `folder` only.
   TensorReader(const std::shared_ptr<const MappedFile>& file, std::string folder,
                std::int64_t max_decoded_bytes = 64'000'000);  // plus the size of the file
-  // The same over bytes in memory, which must outlive the tensors; external data is refused.
-  explicit TensorReader(std::span<const std::byte> bytes, std::int64_t max_decoded_bytes = 64'000'000);
+  // The same over bytes in memory, which `owner` keeps, or which must outlive the tensors; external data is refused.
+  explicit TensorReader(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
+                        std::int64_t max_decoded_bytes = 64'000'000);
 
   Result<Tensor> read(const TensorProto& proto);
   Result<Tensor> read_sparse(const SparseTensorProto& proto);  // as a dense tensor

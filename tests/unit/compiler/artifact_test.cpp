@@ -211,7 +211,7 @@ TEST_F(ArtifactTest, EveryChangedByteIsAnErrorOrHarmless) {
     if (!artifact) continue;
     auto level = (*artifact)->level_for_this_machine();
     if (!level) continue;
-    auto loaded = (*artifact)->load(**level);  // padding and weights are not looked at
+    auto loaded = (*artifact)->load(**level);  // padding is not looked at
     if (!loaded) {
       EXPECT_NE(ErrorClass::Internal, loaded.error().error_class);
     }
@@ -286,9 +286,148 @@ TEST_F(ArtifactTest, DamagedPartsAreSeenByTheirHashes) {
   replace("levels/native/program", "xx", true);
   EXPECT_EQ("the program: cut short", load_error().message);
   replace("weights", "");
-  auto artifact = Artifact::open(path_);
-  ASSERT_TRUE(artifact);
-  EXPECT_FALSE((*artifact)->check_weights());
+  EXPECT_EQ("the hashes of the weights: they are not as many as the weights have blocks",
+            load_error().message);
+}
+
+// Of the content of the artifact, as it is or with a flipped bit: outputs, or the error.
+Result<std::vector<Datum>> run_content(const std::vector<std::byte>& content,
+                                       const std::vector<Datum>& inputs) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(content);
+  XYNTRA_TRY(auto file, Artifact::read(*bytes, bytes, "m.xyn"));
+  XYNTRA_TRY(LoadedArtifact artifact, load_artifact(std::move(file), 2));
+  EvaluatorOptions options;
+  options.threads = 2;
+  return make_runner(std::move(artifact), options)->run(inputs);
+}
+
+std::size_t offset_of(const std::vector<std::byte>& content, std::string_view entry) {
+  auto entries = read_stored_zip(content);
+  for (const ZipEntry& one : *entries) {
+    if (one.name == entry) return static_cast<std::size_t>(one.bytes.data() - content.data());
+  }
+  internal_error("no entry");
+}
+
+// x[1, n] times a weight of n x n, and a second weight that is added.
+Module square(std::int64_t n) {
+  std::vector<float> elements(static_cast<std::size_t>(n * n)), row(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i % 13) - 6;
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 5);
+  Module module;
+  Graph& graph = module.graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::F32, shape_of({1, n})));
+  const ValueId w = graph.add_constant("w", Tensor::from<float>(DType::F32, {n, n}, elements));
+  const ValueId b = graph.add_constant("b", Tensor::from<float>(DType::F32, {n}, row));
+  const ValueId product = graph.output_of(graph.add_node("MatMul", {x, w}, {"product"}));
+  graph.outputs = {graph.output_of(graph.add_node("Add", {product, b}, {"y"}))};
+  if (Status typed = infer_types(module); !typed) internal_error(typed.error().to_string());
+  return module;
+}
+
+Datum ones(std::int64_t n) { return floats({1, n}, std::vector<float>(static_cast<std::size_t>(n), 1)); }
+
+// A few weights are checked when they are loaded, many by the first run.
+TEST_F(ArtifactTest, DamagedWeightsAreRefusedByName) {
+  for (std::int64_t n : {64, 1200}) {
+    ASSERT_TRUE(write(square(n)));
+    const std::vector<std::byte> whole = content();
+    const std::size_t weights = offset_of(whole, "weights");
+    auto sound = run_content(whole, {ones(n)});
+    ASSERT_TRUE(sound) << sound.error().to_string();
+    std::vector<std::byte> damaged = whole;
+    damaged[weights + static_cast<std::size_t>(n * n * 4 / 2)] ^= std::byte{0x40};
+    auto refused = run_content(damaged, {ones(n)});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(ErrorClass::BadModel, refused.error().error_class);
+    const std::string block = n == 64 ? "block 0 of 1" : "block 43 of 88";
+    EXPECT_EQ("the weight 'w' is damaged: " + block + " has another hash", refused.error().message);
+    EXPECT_EQ("m.xyn", refused.error().file);
+  }
+}
+
+TEST_F(ArtifactTest, OfManyWeightsOnlyThoseThatAreReadAreChecked) {
+  const std::int64_t n = 1200;
+  ASSERT_TRUE(write(square(n)));
+  std::vector<std::byte> damaged = content();
+  damaged[offset_of(damaged, "weights") + 5] ^= std::byte{1};
+  auto bytes = std::make_shared<std::vector<std::byte>>(damaged);
+  auto file = Artifact::read(*bytes, bytes);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE((*file)->load((*file)->manifest().levels.at(0)));
+  ThreadPool pool(2);
+  EXPECT_EQ(
+      std::vector<std::string>{"block 0 of 88 of the weights is damaged: its hash is another; in it: w"},
+      (*file)->damages(pool));
+}
+
+TEST_F(ArtifactTest, FlippedBitsAreRefusedOrChangeNothing) {
+  const std::int64_t n = 1200;
+  ASSERT_TRUE(write(square(n), {"native", "generic"}));
+  std::vector<std::byte> bytes = content();
+  const auto expected = run_content(bytes, {ones(n)});
+  ASSERT_TRUE(expected);
+  std::uint64_t state = 21;
+  const auto draw = [&state](std::uint64_t below) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return static_cast<std::size_t>((state >> 20) % below);
+  };
+  auto entries = read_stored_zip(bytes);
+  ASSERT_TRUE(entries);
+  std::vector<std::size_t> bits;
+  for (const ZipEntry& entry : *entries) {  // every region, and the header and padding before it
+    const auto begin = static_cast<std::size_t>(entry.bytes.data() - bytes.data());
+    for (int i = 0; i < 3; ++i) bits.push_back(8 * (begin + draw(entry.bytes.size())) + draw(8));
+    for (int i = 0; i < 2; ++i)
+      bits.push_back(8 * (begin - 1 - draw(std::min<std::size_t>(begin, 60))) + draw(8));
+  }
+  for (int i = 0; i < 20; ++i) bits.push_back(8 * (bytes.size() - 1 - draw(800)) + draw(8));  // the directory
+  for (std::size_t bit : bits) {
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    auto made = run_content(bytes, {ones(n)});
+    if (made) {
+      EXPECT_EQ((*expected)[0].tensor.content_hash(), (*made)[0].tensor.content_hash()) << bit;
+    } else {
+      EXPECT_NE(ErrorClass::Internal, made.error().error_class) << bit << ": " << made.error().to_string();
+    }
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+}
+
+// As artifacts were before there were blocks: their weights have a SHA-256.
+TEST_F(ArtifactTest, WeightsWithoutBlocksAreCheckedWhole) {
+  ASSERT_TRUE(write(square(64)));
+  const std::vector<std::byte> whole = content();
+  auto entries = read_stored_zip(whole);
+  ASSERT_TRUE(entries);
+  std::string text = manifest();
+  const std::size_t line = text.find("file blocks ");
+  text.erase(line, text.find('\n', line) + 1 - line);
+  for (bool damaged : {false, true}) {
+    std::vector<ZipPart> parts;
+    std::vector<std::byte> weights;
+    std::string changed = text;
+    for (const ZipEntry& entry : *entries) {
+      if (entry.name == "weights") {
+        weights.assign(entry.bytes.begin(), entry.bytes.end());
+        changed += "file weights " + sha256_hex(weights) + "\n";
+        if (damaged) weights[9] ^= std::byte{2};
+      }
+    }
+    for (const ZipEntry& entry : *entries) {
+      if (entry.name == "blocks") continue;
+      parts.push_back({entry.name,
+                       {entry.name == "weights"    ? std::span<const std::byte>(weights)
+                        : entry.name == "manifest" ? std::as_bytes(std::span(changed))
+                                                   : entry.bytes}});
+    }
+    ASSERT_TRUE(write_stored_zip(path_, parts, kArtifactAlignment));
+    auto made = run({ones(64)});
+    EXPECT_EQ(!damaged, made.has_value());
+    if (!made) {
+      EXPECT_EQ("'weights' is damaged: its hash is another", made.error().message);
+    }
+  }
 }
 
 TEST_F(ArtifactTest, ProgramsThatMakeNoSenseAreRefused) {

@@ -17,6 +17,7 @@ TEST(Text, PrintableLeavesTextAndEscapesTheRest) {
   EXPECT_EQ(printable("a\tb\r\n\x1b\x7f"), "a\\tb\\r\\n\\x1b\\x7f");
   EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80\xf5"), "\\xc0\\xaf\\xed\\xa0\\x80\\xf5");
   EXPECT_EQ(printable("\xc2\x9b \xe2\x80\xae \xef\xbb\xbf"), "\\u{009b} \\u{202e} \\u{feff}");
+  EXPECT_EQ(printable("\xe3\x85\xa4 \xe1\x85\x9f"), "\\u{3164} \\u{115f}");  // letters without width
   EXPECT_EQ(printable("\xe5\xbc"), "\\xe5\\xbc");  // cut character
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
