@@ -38,7 +38,7 @@ MODES = {
         "--target neon": 1,
         "--target amx --precision bf16x3": 1,
     },
-    "wgsl": {"": 4, "--no-fuse": 1, "--portable": 1},
+    "wgsl": {"": 4, "--no-fuse": 1},
 }
 EXPLAINED = 8  # of so many graphs one is explained, to count forms that failed and were served by plainer ones
 REDUCED_EACH = 2  # cases of one message that are reduced

@@ -99,7 +99,6 @@ class Runner:
         """Forms of kernels that failed for the model, though its answer may be right: plainer ones serve."""
         threads = flags.index("--threads") if "--threads" in flags else None
         kept = flags if threads is None else flags[:threads] + flags[threads + 2 :]
-        kept = [flag for flag in kept if flag != "--portable"]
         line = [self.command, "explain", "model.onnx", "--json", *kept]
         try:
             done = subprocess.run(

@@ -77,6 +77,20 @@ def quantize_ties():
     return model, {"x": np.tile(np.arange(-16, 17, dtype=np.float32) / 8, (16, 1))}, None
 
 
+def mean_of_one():
+    """x less the mean of one element is 0, and NaN where x is not finite."""
+    model = model_of("mean_of_one", [helper.make_node("ReduceMean", ["x", "axes"], ["m"]), helper.make_node("Sub", ["x", "m"], ["y"])],
+                     [tensor("x", ["n", 1])], [tensor("y", ["n", 1])], {"axes": np.array([-1], np.int64)})
+    return model, {"x": np.array([[1.5], [np.inf], [-2.0], [np.nan], [-np.inf]], np.float32)}, None
+
+
+def gelu_far_below():
+    """x * (1 + erf(x / sqrt(2))) * 0.5 is -0 far below 0, however large x is, and NaN for -inf: 1 + erf is exactly 0 there."""
+    model, _, _ = gelu_overflow()
+    model.graph.name = "gelu_far_below"
+    return model, {"x": np.array([-3e38, -np.inf, -1e30, 2.0, -0.5, 0.0], np.float32)}, None
+
+
 def gelu_overflow():
     """x * (1 + erf(x / sqrt(2))) * 0.5 is infinite where x * 2 is."""
     model = model_of("gelu_overflow", [
@@ -291,8 +305,8 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, largest_of_columns, masked_keys,
-         open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
+SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, gelu_far_below, largest_of_columns,
+         masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 
