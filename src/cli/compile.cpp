@@ -55,9 +55,19 @@ Json figures_json(const ArtifactFigures& figures) {
     json["levels"].push_back({{"name", level.name},
                               {"kernels", level.kernels},
                               {"host_calls", level.host_calls},
-                              {"code_bytes", level.code_bytes}});
+                              {"code_bytes", level.code_bytes},
+                              {"fallbacks", fallbacks_json(level.fallbacks)}});
   }
   return json;
+}
+
+std::string fallbacks_text(const ArtifactFigures& figures) {
+  std::string text;
+  for (const ArtifactFigures::Level& level : figures.levels) {
+    if (level.fallbacks.empty()) continue;
+    text += "\n" + level.name + ": " + fallbacks_table(level.fallbacks, stdout_width());
+  }
+  return text;
 }
 
 // A session compiles such a model again for the sizes it sees; an artifact has no compiler.
@@ -152,7 +162,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
     session.out = printable(output) + ": " + std::to_string(written->constants) + " constants of " +
                   human_bytes(static_cast<std::int64_t>(written->weight_bytes)) + "\n" +
                   placement_text({placement.backend, nullptr}) + sizes_text(planned.sizes, planned.assumed) +
-                  "\n" + levels_table(*written) + advice(*written);
+                  "\n" + levels_table(*written) + fallbacks_text(*written) + advice(*written);
   }
   return ExitCode::Done;
 }

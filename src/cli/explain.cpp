@@ -4,6 +4,7 @@
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/artifact.h"
+#include "compiler/lower_plan.h"
 #include "compiler/model_file.h"
 #include "report/why.h"
 #include "support/json.h"
@@ -37,9 +38,12 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
                               const std::vector<std::string>& assumed, Session& session) {
   XYNTRA_TRY(const PlanFigures figures, figures_of(module.graph, plan, options));
   XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(plan, figures, session));
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {0, options.budget}));
+  const std::vector<Fallback> fallbacks = fallbacks_of(plan, lowered);
   if (session.json) {
     Json json{{"model", flags.model}, {"backend", placement.backend}};
     json.update(plan_json(plan, figures));
+    json["fallbacks"] = fallbacks_json(fallbacks);
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
     session.out = json.dump(1) + "\n";
   } else {
@@ -47,7 +51,9 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
                   groups_table(plan, figures, flags.rows, stdout_width()) + "\n";
     if (const std::string layouts = layouts_table(plan, stdout_width()); !layouts.empty())
       session.out += layouts + "\n";
-    session.out += totals_table(figures) + broken_text(broken);
+    session.out += totals_table(figures);
+    if (!fallbacks.empty()) session.out += "\n" + fallbacks_table(fallbacks, stdout_width());
+    session.out += broken_text(broken);
   }
   return broken.empty() ? ExitCode::Done : ExitCode::No;
 }

@@ -171,7 +171,8 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
     if (options.progress) options.progress(request.level.name + ": " + phase);
   };
   show("planning");
-  XYNTRA_TRY(const MadeLock lock, make_lock(model, compile));
+  XYNTRA_TRY(MadeLock lock, make_lock(model, compile));
+  const std::vector<Fallback> fallbacks = fallbacks_of(lock.plan, lock.lowered);
   CpuOptions cpu;
   cpu.cpu = request.level.name;
   cpu.threads = options.threads;
@@ -179,10 +180,10 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   cpu.cache = options.cache;
   cpu.kernel_seconds = options.kernel_seconds;
   show("machine code");
-  XYNTRA_TRY(CompiledProgram made, compile_program(lock.plan, cpu));
+  XYNTRA_TRY(CompiledProgram made, compile_program(std::move(lock.lowered), cpu));
   made.program.ranges = options.ranges;
   ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size(),
-                                 Specialiser::wanted(lock.plan)};
+                                 Specialiser::wanted(lock.plan), fallbacks};
   for (const ProgramStep& step : made.program.steps)
     figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
   const BudgetScope scope(compile.budget.get(), "packing weights");

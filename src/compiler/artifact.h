@@ -29,6 +29,7 @@ struct ArtifactFigures {
     std::string name;
     std::size_t kernels = 0, host_calls = 0, code_bytes = 0;
     bool sizes_decide = false;  // branches, which run on the host until sizes are fixed
+    std::vector<Fallback> fallbacks = {};  // what failed by our own fault; plainer forms serve
   };
   std::vector<Level> levels;  // best first
   std::size_t constants = 0, weight_bytes = 0;

@@ -6,8 +6,7 @@
 
 namespace xyntra {
 
-Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options) {
-  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
+Result<CompiledProgram> compile_program(LoweredPlan lowered, const CpuOptions& options) {
   if (options.counts) ++options.counts->compiles;
   CompiledProgram made{std::move(lowered.program), std::move(lowered.host), {}};
   if (lowered.kernels.empty()) return made;  // views and host operations alone
@@ -32,7 +31,8 @@ Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& opti
 }
 
 Result<CompiledModel> compile_for_cpu(const Plan& plan, const CpuOptions& options) {
-  XYNTRA_TRY(CompiledProgram compiled, compile_program(plan, options));
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, {options.threads, options.budget}));
+  XYNTRA_TRY(CompiledProgram compiled, compile_program(std::move(lowered), options));
   CompiledModel model;
   if (!compiled.program.kernels.empty())
     XYNTRA_CHECK_OK(link_program(compiled.program, compiled.object, model.code_bytes));

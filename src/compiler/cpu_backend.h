@@ -24,7 +24,7 @@ struct CompiledProgram {
   std::shared_ptr<const NodesOnHost> host;
   std::vector<std::byte> object;  // empty where there are no kernels
 };
-Result<CompiledProgram> compile_program(const Plan& plan, const CpuOptions& options);
+Result<CompiledProgram> compile_program(LoweredPlan lowered, const CpuOptions& options);
 
 // For this machine, ready to run.
 Result<CompiledModel> compile_for_cpu(const Plan& plan, const CpuOptions& options);

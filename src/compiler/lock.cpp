@@ -266,9 +266,37 @@ std::string configuration_text(const CompileOptions& options) {
               : "precision = " + std::string(name_of(options.precision)) + "\n");
 }
 
+namespace {
+
+// Groups of the plan whose own form failed when they were lowered.
+void bar_broken_forms(const Plan& plan, const LoweredPlan& lowered, KeptApart& plain) {
+  for (const RefusedForm& form : lowered.refused) {
+    if (!form.broken) continue;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {  // a step for each group
+      const ProgramStep& step = lowered.program.steps.at(g);
+      if (step.kind == ProgramStep::Kind::Launch && lowered.kernels.at(step.callee).name == form.kernel)
+        plain.emplace(names_of_nodes(plan.graph, plan.groups[g]), "its own form failed: " + form.reason);
+    }
+  }
+}
+
+// A lock says only what works as it stands: what fails when it is lowered is planned again, in plain loops.
+Status plan_what_lowers(const Graph& graph, const CompileOptions& options, MadeLock& made) {
+  CompileOptions left = options;
+  while (true) {
+    XYNTRA_TRY(made.plan, make_plan(graph, left));
+    XYNTRA_TRY(made.lowered, lower_plan(made.plan, {0, options.budget}));
+    const std::size_t before = left.plain.size();
+    bar_broken_forms(made.plan, made.lowered, left.plain);
+    if (left.plain.size() == before) return {};
+  }
+}
+
+}  // namespace
+
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   MadeLock made;
-  XYNTRA_TRY(made.plan, make_plan(model.graph, options));
+  XYNTRA_CHECK_OK(plan_what_lowers(model.graph, options, made));
   HashCache cache;  // both graphs stay alive
   const WeightsByHash weights = weights_of(model.graph, &cache);
   made.plan.model_hash = content_hash(model, [&cache](const Tensor& tensor) { return cache.of(tensor); });
@@ -286,7 +314,9 @@ Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
 
 Result<Plan> load_lock(std::string_view text, const Module& model, const LockOptions& options) {
   XYNTRA_TRY(Lock lock, parse_whole_lock(text));
-  return Loader(std::move(lock), model, options).run();
+  XYNTRA_TRY(Plan plan, Loader(std::move(lock), model, options).run());
+  plan.replayed = true;
+  return plan;
 }
 
 Result<Plan> load_lock_file(const std::string& path, const Module& model, const LockOptions& options) {

@@ -6,6 +6,7 @@
 // for `xyntra verify --plan` to show.
 #pragma once
 
+#include "compiler/lower_plan.h"
 #include "compiler/pipeline.h"
 #include "plan/text.h"
 
@@ -17,6 +18,7 @@ std::string configuration_text(const CompileOptions& options);
 struct MadeLock {
   Plan plan;
   std::string text;
+  LoweredPlan lowered;  // of the plan: a lock is written when all of it has been seen to work
 };
 // The model must have its types inferred.
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options);

@@ -170,6 +170,9 @@ class PlanLowering {
       XYNTRA_TRY(kir::Kernel kernel,
                  lower(formula, group.schedule, target_, plan_.nominal, "k" + std::to_string(found->second),
                        options_.subgroup_lanes, &lowered_.refused));
+      if (plan_.replayed && !lowered_.refused.empty() && lowered_.refused.back().broken)
+        return bad_model("a kernel of the lock cannot be made by the schedule '" + group.schedule.name +
+                         "': " + lowered_.refused.back().reason + "; make it again with xyntra lock");
       lowered_.kernels.push_back(std::move(kernel));
     }
     step.callee = found->second;
@@ -188,6 +191,24 @@ class PlanLowering {
 };
 
 }  // namespace
+
+std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered) {
+  std::vector<Fallback> found = plan.fallbacks;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (plan.groups[g].schedule.name == kPlain)
+      found.push_back({"group " + std::to_string(g), "a form of its own", plan.groups[g].reason});
+  }
+  for (const RefusedForm& form : lowered.refused) {
+    std::string groups;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {  // a step for each group
+      const ProgramStep& step = lowered.program.steps.at(g);
+      if (step.kind == ProgramStep::Kind::Launch && lowered.kernels.at(step.callee).name == form.kernel)
+        groups += (groups.empty() ? "group " : ", ") + std::to_string(g);
+    }
+    found.push_back({groups, form.form, form.reason});
+  }
+  return found;
+}
 
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {
   return within(options.budget.get(), "lowering", [&]() -> Result<LoweredPlan> {

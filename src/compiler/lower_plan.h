@@ -21,6 +21,9 @@ struct LowerOptions {
   std::int64_t subgroup_lanes = 0;  // of the device, as for lower()
 };
 
+// All that was left out for the plan, while it was made and lowered; nothing, as long as nothing is wrong with us.
+std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered);
+
 // The plan may go away afterwards.
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options);
 

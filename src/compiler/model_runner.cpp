@@ -8,6 +8,8 @@
 #include "compiler/specialise.h"
 #include "compiler/wgsl_backend.h"
 #include "fusion/execute.h"
+#include "support/guarded.h"
+#include "support/stop_at_internal_errors.h"
 
 namespace xyntra {
 namespace {
@@ -236,14 +238,41 @@ Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::
   return runner;
 }
 
+namespace {
+
+Result<std::unique_ptr<ModelRunner>> run_plan(const Graph& graph, const Plan& plan,
+                                              const std::string& backend, const EvaluatorOptions& options,
+                                              const ObjectCache& cache, const ShaderOptions& shaders) {
+  if (backend == "cpu") return ByKernels::on_cpu(graph, plan, options, cache);
+  if (backend == "sim") return ByKernels::simulated(graph, plan, options);
+  if (backend == "wgsl") return ByKernels::on_gpu(graph, plan, options, shaders);
+  if (backend == "fused") return GroupByGroup::make(graph, plan, options);
+  return usage_error("the backend " + backend + " runs no plan");
+}
+
+// A kernel for each node, every value row-major and in memory of its own.
+Result<Plan> plainest_plan(const Graph& graph, const Plan& than, const std::shared_ptr<Budget>& budget) {
+  CompileOptions options;
+  XYNTRA_TRY(options.target, find_target(than.target));
+  options.budget = budget;
+  options.fusion.choose.nominal = than.nominal;
+  for (const PipelineStep& step : pipeline_steps()) step.turn_off(options);
+  return make_plan(graph, options);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
                                                  EvaluatorOptions options, const ObjectCache& cache,
                                                  const ShaderOptions& shaders) {
-  if (backend == "cpu") return ByKernels::on_cpu(graph, plan, std::move(options), cache);
-  if (backend == "sim") return ByKernels::simulated(graph, plan, std::move(options));
-  if (backend == "wgsl") return ByKernels::on_gpu(graph, plan, std::move(options), shaders);
-  if (backend == "fused") return GroupByGroup::make(graph, std::move(plan), std::move(options));
-  return usage_error("the backend " + backend + " runs no plan");
+  const auto with = [&](const Plan& one) {
+    return guarded([&] { return run_plan(graph, one, backend, options, cache, shaders); });
+  };
+  auto made = with(plan);
+  const bool ours = !made && made.error().error_class == ErrorClass::Internal;
+  if (!ours || plan.replayed || stops_at_internal_errors()) return made;
+  XYNTRA_TRY(const Plan plainest, plainest_plan(graph, plan, options.budget));
+  return with(plainest);
 }
 
 bool runs_plans(const std::string& backend) {

@@ -23,11 +23,19 @@
 #include "schedule/layouts.h"
 #include "schedule/strides.h"
 #include "support/current_budget.h"
+#include "support/stop_at_internal_errors.h"
 #include "support/text.h"
 #include "support/text_diff.h"
 #include "support/unknown_name.h"
 
 namespace xyntra {
+
+std::vector<std::string> names_of_nodes(const Graph& graph, const Group& group) {
+  std::vector<std::string> names;
+  for (NodeId node : group.nodes) names.push_back(graph.value(name_of_node(graph, node)).name);
+  return names;
+}
+
 namespace {
 
 Status assume_step(Compilation& work) {
@@ -95,6 +103,16 @@ Status fuse(Compilation& work) {
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
     take_bf16x3(work.plan.graph, work.grouping, *work.options.target, options.choose);
   skip_paddings(work.plan.graph, work.grouping, *work.options.target);
+  for (Group& group : work.grouping.groups) {
+    const auto failed = work.options.plain.find(names_of_nodes(work.plan.graph, group));
+    if (failed == work.options.plain.end()) continue;
+    group.schedule = {kPlain, group.schedule.exactness, {}};
+    group.reason = failed->second;
+  }
+  for (const Fallback& one : work.grouping.fallbacks) {
+    if (std::ranges::find(work.plan.fallbacks, one) == work.plan.fallbacks.end())
+      work.plan.fallbacks.push_back(one);
+  }
   work.plan.groups = work.grouping.groups;
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;
@@ -161,7 +179,12 @@ Status layout_step(Compilation& work) {
   work.plan.layouts.insert(work.plan.layouts.end(), roomy.begin(), roomy.end());
   std::ranges::sort(work.plan.layouts, {}, &ValueLayout::value);
   std::ranges::move(decision.choices, std::back_inserter(work.plan.choices));
-  std::ranges::sort(work.plan.choices, comes_before);
+  // Fusion and layouts may both have weighed a copy of one value: what fusion decided comes first, and stands.
+  std::ranges::stable_sort(work.plan.choices, comes_before);
+  const auto again = std::ranges::unique(work.plan.choices, [](const LayoutChoice& a, const LayoutChoice& b) {
+    return !comes_before(a, b);
+  });
+  work.plan.choices.erase(again.begin(), again.end());
   work.plan.groups = work.grouping.groups;  // what is not copied costs nothing
   return {};
 }
@@ -247,23 +270,47 @@ Result<const PipelineStep*> find_step(std::string_view name) {
 
 namespace {
 
-Result<Plan> run_steps(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
+// The step that a plan is made again without: the one that failed where it is on, or else the nearest before it that is.
+const PipelineStep* step_to_leave_out(std::size_t failed, const CompileOptions& options) {
+  for (std::size_t s = failed + 1; s-- > 0;) {
+    if (kSteps[s].is_on(options)) return &kSteps[s];
+  }
+  return nullptr;
+}
+
+Status run_step(const PipelineStep& step, Compilation& work) {
+  try {
+    XYNTRA_CHECK_OK(step.run(work));
+  } catch (const InternalError& error) {
+    if (stops_at_internal_errors()) throw;
+    return failure(ErrorClass::Internal, error.message());
+  }
+  if (Status found = step.verify(work.plan); !found) {
+    return failure(ErrorClass::Internal,
+                   "after the step '" + std::string(step.name) + "': " + found.error().message);
+  }
+  return {};
+}
+
+// `failed`: the step that ended it, by our own fault.
+Result<Plan> plan_by_steps(const Graph& graph, const CompileOptions& options, PipelineLog* log,
+                           std::optional<std::size_t>& failed) {
   Compilation work{.options = options, .plan = {}};
   Plan& plan = work.plan;
   plan.graph = graph;
   plan.target = options.target->name;
-  for (const PipelineStep& step : kSteps) {
+  for (std::size_t s = 0; s < std::size(kSteps); ++s) {
+    const PipelineStep& step = kSteps[s];
     const bool dumped = log != nullptr && log->dump_after == step.name;
     const std::string before = dumped ? dump_text(plan) : "";
     const BudgetScope scope(step.doing);
     XYNTRA_CHECK_OK(check_limits());
     const auto started = std::chrono::steady_clock::now();
-    XYNTRA_CHECK_OK(step.run(work));
-    const auto ended = std::chrono::steady_clock::now();
-    if (Status found = step.verify(plan); !found) {
-      return failure(ErrorClass::Internal,
-                     "after the step '" + std::string(step.name) + "': " + found.error().message);
+    if (Status done = run_step(step, work); !done) {
+      if (done.error().error_class == ErrorClass::Internal) failed = s;
+      return failure(std::move(done).error());
     }
+    const auto ended = std::chrono::steady_clock::now();
     if (log == nullptr) continue;
     log->steps.push_back(
         {&step, step.is_on(options), ended - started, plan.graph.node_count(), plan.groups.size()});
@@ -272,10 +319,27 @@ Result<Plan> run_steps(const Graph& graph, const CompileOptions& options, Pipeli
   return std::move(plan);
 }
 
+Result<Plan> plan_what_works(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
+  CompileOptions left = options;
+  std::vector<Fallback> fallbacks;
+  while (true) {
+    if (log != nullptr) log->steps.clear();
+    std::optional<std::size_t> failed;
+    auto made = plan_by_steps(graph, left, log, failed);
+    if (made) made->fallbacks.insert(made->fallbacks.begin(), fallbacks.begin(), fallbacks.end());
+    if (made || !failed || stops_at_internal_errors()) return made;
+    const PipelineStep* out = step_to_leave_out(*failed, left);
+    if (out == nullptr) return made;
+    out->turn_off(left);
+    fallbacks.push_back(
+        {kSteps[*failed].name, std::string("the step '") + out->name + "'", made.error().message});
+  }
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log) {
-  return within(options.budget.get(), nullptr, [&] { return run_steps(graph, options, log); });
+  return within(options.budget.get(), nullptr, [&] { return plan_what_works(graph, options, log); });
 }
 
 }  // namespace xyntra

@@ -24,6 +24,7 @@ struct CompileOptions {
   std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
   // Off-switches of steps that have no options of their own.
   bool assume_equal_sizes = true, choose_layouts = true, reuse_memory = true;
+  KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule kPlain
   std::shared_ptr<Budget> budget;
 };
 
@@ -63,7 +64,11 @@ struct PipelineLog {
   std::string dump;  // the plan's text after that step, and what the step changed in it
 };
 
-// The graph must have its types inferred.
+// Names of a group's nodes, in order: as CompileOptions::plain has them.
+std::vector<std::string> names_of_nodes(const Graph& graph, const Group& group);
+
+// The graph must have its types inferred. A step that fails by our own fault is left out, and with it as few others as will do: the
+// plan's fallbacks say so.
 Result<Plan> make_plan(const Graph& graph, const CompileOptions& options, PipelineLog* log = nullptr);
 
 }  // namespace xyntra

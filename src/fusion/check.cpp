@@ -27,7 +27,7 @@ class LegalityChecker {
       : plan_(plan), target_(target), fusion_nodes_(fusion_nodes), budget_(budget) {}
 
   Status run() {
-    Grouping grouping{plan_.groups, {}, {}, {}};
+    Grouping grouping{plan_.groups, {}, {}, {}, {}};
     for (const Group& one : plan_.groups) {
       if (Status checked = operands(one); !checked)
         return in_group(grouping.formulas.size(), std::move(checked));
@@ -103,6 +103,7 @@ class LegalityChecker {
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
     if (group.schedule == Schedule{"horizontal", Exactness::Exact, {}}) return horizontal(group, formula);
+    if (group.schedule.name == kPlain && group.schedule.knobs.empty()) return {};  // it takes every formula
     ChooseOptions options;
     options.nominal = plan_.nominal;
     options.allow_reassociating = group.schedule.exactness != Exactness::Exact;

@@ -7,6 +7,8 @@
 #include "fusion/compose.h"
 #include "schedule/cost.h"
 #include "schedule/waiting.h"
+#include "support/stop_at_internal_errors.h"
+#include "support/text.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -168,9 +170,7 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   auto [entry, fresh] = found_.try_emplace(key_of(draft, merged));
   Found& found = entry->second;
   if (fresh) {
-    draft.formula = compose(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
-    found.decision = decided(draft, merged);
-    if (found.decision) count_bytes(draft);
+    compose_and_decide(draft, merged, found.decision);
     found.formula = std::move(draft.formula);
     found.bytes_in = draft.bytes_in, found.bytes_out = draft.bytes_out;
   }
@@ -179,6 +179,19 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   draft.formula = found.formula;
   draft.bytes_in = found.bytes_in, draft.bytes_out = found.bytes_out;
   return draft;
+}
+
+// A merge that we fail at costs the fusion, not the model.
+void GroupDrafts::compose_and_decide(GroupDraft& draft, bool merged, Decision& decision) const {
+  try {
+    draft.formula = compose(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
+    decision = decided(draft, merged);
+    if (decision) count_bytes(draft);
+  } catch (const InternalError& error) {
+    if (draft.core.size() == 1 || stops_at_internal_errors()) throw;
+    decision = tl::make_unexpected(Refusal{"we fail to make one kernel of them: " + error.message()});
+    fallbacks_.push_back({joined(names_of(draft.core), " "), "one kernel of them", error.message()});
+  }
 }
 
 Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {

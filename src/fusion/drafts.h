@@ -48,6 +48,7 @@ class GroupDrafts {
   const std::string& why_stage(NodeId node) const;
   std::vector<std::string> names_of(const std::vector<NodeId>& nodes) const;  // in order
   bool depends(Index reader, Index on) const;  // directly or through other groups
+  const std::vector<Fallback>& fallbacks() const { return fallbacks_; }  // groups that we failed to draft
 
  private:
   using NodeSet = std::set<NodeId>;
@@ -60,6 +61,7 @@ class GroupDrafts {
   std::optional<std::string> slower_together(const Choice& a, const Choice& b, const Choice& together,
                                              bool alone) const;
   Decision decided(const GroupDraft& draft, bool merged) const;
+  void compose_and_decide(GroupDraft& draft, bool merged, Decision& decision) const;
   using Key = std::vector<std::uint64_t>;
   Key key_of(const GroupDraft& draft, bool merged) const;
   Index add(GroupDraft draft);
@@ -78,6 +80,7 @@ class GroupDrafts {
     Dim bytes_in, bytes_out;
   };
   mutable std::map<Key, Found> found_;
+  mutable std::vector<Fallback> fallbacks_;
 };
 
 }  // namespace xyntra

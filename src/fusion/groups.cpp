@@ -127,6 +127,7 @@ class Grouper {
       result.groups.push_back(std::move(group));
       result.formulas.push_back(draft.formula);
     }
+    result.fallbacks = drafts_.fallbacks();
     for (NodeId to : fusion_nodes_.order()) {
       if (!fusion_nodes_[to].live) continue;
       for (ValueId value : fusion_nodes_[to].reads) {

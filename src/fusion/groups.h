@@ -30,6 +30,7 @@ struct Grouping {
   std::vector<te::Formula> formulas;  // of each; empty for a host group
   std::vector<EdgeVerdict> edges;
   std::vector<LayoutChoice> choices;  // about changes of index, in order of value ids
+  std::vector<Fallback> fallbacks;
 };
 
 Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,

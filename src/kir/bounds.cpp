@@ -196,7 +196,7 @@ bool BoundsProver::is_known(const Goal& goal) {
 }
 
 bool BoundsProver::shown(const Goal& goal) {
-  if (is_known(goal)) return true;
+  if (is_known(goal) || by_one_fact(goal)) return true;
   steps_left_ = kSteps;
   return prove(goal, kDepth);
 }
@@ -240,6 +240,28 @@ bool BoundsProver::prove_size(const Dim& size, int depth) {
   return false;
 }
 
+// The least that the loops by themselves leave of a goal; nothing where it is not made of loops alone, or a sign is not known.
+std::optional<Dim> BoundsProver::least_of(const Goal& goal) const {
+  Dim least = goal.constant;
+  for (const LinearIndex::Term& term : goal.terms) {
+    const int sign = sign_of(term.coefficient);
+    if (term.atom->op != ExprOp::Var || sign == 0) return std::nullopt;
+    if (sign < 0) least = least + term.coefficient * (variables_.at(term.atom->var.index).extent - 1);
+  }
+  return least;
+}
+
+// What one fact and the loops show, whatever the other facts are: the mask of a vector in a row of a larger value.
+bool BoundsProver::by_one_fact(const Goal& goal) const {
+  return std::ranges::any_of(facts_, [&](const Fact& fact) {
+    if (!fact.holds || fact.sum.terms.empty()) return false;
+    const LinearIndex left = plus(goal, fact.sum, -1);
+    if (left.terms.size() >= goal.terms.size()) return false;
+    const std::optional<Dim> least = least_of(left);
+    return least && least->never_negative();
+  });
+}
+
 bool BoundsProver::prove(const Goal& goal, int depth) {
   if (goal.terms.empty()) return prove_size(goal.constant, 0);
   if (depth == 0 || --steps_left_ < 0) return false;
@@ -247,15 +269,9 @@ bool BoundsProver::prove(const Goal& goal, int depth) {
   for (std::size_t i = 0; i < goal.terms.size(); ++i) {
     if (goal.terms[i].atom->op != ExprOp::Var) return eliminate(goal, i, depth);
   }
-  // The least that the loops by themselves leave of it.
-  std::optional<Dim> least = goal.constant;
-  for (const LinearIndex::Term& term : goal.terms) {
-    const int sign = sign_of(term.coefficient);
-    if (sign == 0) least.reset();
-    if (sign < 0 && least)
-      least = *least + term.coefficient * (variables_.at(term.atom->var.index).extent - 1);
-  }
-  if (least && least->is_constant() && least->constant() >= 0) return true;
+  const std::optional<Dim> least = least_of(goal);
+  // Before facts are tried: where there are many, the search among them ends before it comes to this.
+  if (least && least->never_negative()) return true;
   for (std::size_t i = 0; i < goal.terms.size(); ++i) {
     if (by_facts(goal, i, depth)) return true;
   }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "te/index.h"
@@ -53,6 +54,8 @@ class BoundsProver {
   std::vector<te::LinearIndex> sums_of(const te::Expr& comparison, bool holds);
   bool unreachable() const;
   bool is_known(const Goal& goal);
+  bool by_one_fact(const Goal& goal) const;
+  std::optional<Dim> least_of(const Goal& goal) const;
   bool shown(const Goal& goal);
   bool prove(const Goal& goal, int depth);
   SymbolRanges ranges_of_symbols() const;

@@ -642,10 +642,14 @@ class Guarding {
 Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
 
 Kernel guard(const Kernel& kernel) {
-  Unproved unproved;
-  if (!Verifier(kernel, &unproved).run()) return kernel;
+  // Under the conditions of the first guards, other proofs may not be found that were found without them.
+  constexpr int kRounds = 3;
   Kernel made = kernel;
-  made.body = Guarding(kernel, unproved).statement(kernel.body);
+  for (int round = 0; round < kRounds; ++round) {
+    Unproved unproved;
+    if (!Verifier(made, &unproved).run() || (unproved.loads.empty() && unproved.stores.empty())) break;
+    made.body = Guarding(made, unproved).statement(made.body);
+  }
   return made;
 }
 

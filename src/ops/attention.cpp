@@ -292,8 +292,12 @@ Status linear_attention(FormulaContext& c) {
   Buffer decayed = state;
   if (gated) {
     Buffer g = c.in(4);
-    bool per_head = g.dim(2) == heads && !(size == Dim(1));
-    Expr gate = per_head ? cast(type, g(b, t, h)) : at(g, size, h, d);
+    // One for each head, or one for each row of its state: where the width is open, each run tells.
+    const Dim width = floor_div(g.dim(2), heads);
+    const bool per_head = g.dim(2) == heads && !(size == Dim(1)), per_row = g.dim(2) == heads * size;
+    Expr gate = per_head  ? cast(type, g(b, t, h))
+                : per_row ? at(g, size, h, d)
+                          : at(g, width, h, min(d, Expr::size(width - 1)));
     decayed = c.map("decayed", state_axes, exp(gate) * state(state_axes));
   }
   Expr fresh = at(v, value_size, h, e);

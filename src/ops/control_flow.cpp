@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ops/host_tensors.h"
+#include "ops/infer.h"
 
 namespace xyntra {
 namespace {
@@ -213,11 +214,18 @@ Result<bool> truth(const HostContext& c, const Datum& datum, const char* what) {
   return datum.tensor.element_as_i64(0) != 0;
 }
 
-// Scan outputs of all iterations as one tensor. Without an iteration there is no shape but the declared one.
-Result<Tensor> gathered(const HostContext& c, const Graph& body, std::size_t result,
-                        const std::vector<Tensor>& iterations, std::size_t axis) {
+// Of a result that no iteration has made: as it follows from the operands, which is what plans count on, or else as declared.
+Type type_without_iterations(Graph body, std::span<const Type> arguments, std::size_t result) {
+  const Type declared = body.value(body.outputs[result]).type;
+  for (std::size_t i = 0; i < arguments.size(); ++i) body.value(body.inputs[i]).type = arguments[i];
+  return infer_types(body) ? body.value(body.outputs[result]).type : declared;
+}
+
+// Scan outputs of all iterations as one tensor.
+Result<Tensor> gathered(const HostContext& c, const Graph& body, std::span<const Type> arguments,
+                        std::size_t result, const std::vector<Tensor>& iterations, std::size_t axis) {
   if (!iterations.empty()) return stacked(c, iterations, axis);
-  const Type& declared = body.value(body.outputs[result]).type;
+  const Type declared = type_without_iterations(body, arguments, result);
   Dims dims;
   for (const Dim& dim : declared.shape.value_or(Shape{})) {
     dims.push_back(dim.is_constant() ? dim.constant() : 0);
@@ -281,9 +289,12 @@ Status loop(HostContext& c) {
       XYNTRA_CHECK_OK(keep_scanned(c, results[1 + states + i], scanned[i], lists));
     }
   }
+  std::vector<Type> types{Type::tensor(DType::I64, Shape{}), Type::tensor(DType::Bool, Shape{})};
+  const bool none = !scanned.empty() && scanned[0].empty();
+  for (std::size_t i = 2; i < arguments.size() && none; ++i) types.push_back(facts_of(arguments[i]).type);
   for (std::size_t i = 0; i < states; ++i) c.set_result(i, arguments[2 + i]);
   for (std::size_t i = 0; i < scanned.size(); ++i) {
-    XYNTRA_TRY(Tensor all, gathered(c, body, 1 + states + i, scanned[i], 0));
+    XYNTRA_TRY(Tensor all, gathered(c, body, types, 1 + states + i, scanned[i], 0));
     c.set_result(states + i, std::move(all));
   }
   return {};
@@ -325,6 +336,13 @@ Status scan(HostContext& c) {
       XYNTRA_CHECK_OK(keep_scanned(c, results[states + i], collected[i], lists));
     }
   }
+  std::vector<Type> types;
+  for (std::size_t i = 0; i < arguments.size() && iterations == 0; ++i) {
+    types.push_back(facts_of(arguments[i]).type);
+    if (i < states || i >= states + scanned) continue;
+    Shape& shape = *types[i].shape;
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axes[i - states]));
+  }
   for (std::size_t i = 0; i < states; ++i) c.set_result(i, arguments[i]);
   for (std::size_t i = 0; i < collected.size(); ++i) {
     if (is_backward(c, "scan_output_directions", i)) std::reverse(collected[i].begin(), collected[i].end());
@@ -332,7 +350,7 @@ Status scan(HostContext& c) {
     if (!collected[i].empty()) {
       XYNTRA_TRY(axis, axis_entry(c, "scan_output_axes", i, collected[i][0].dims().size() + 1));
     }
-    XYNTRA_TRY(Tensor all, gathered(c, body, states + i, collected[i], axis));
+    XYNTRA_TRY(Tensor all, gathered(c, body, types, states + i, collected[i], axis));
     c.set_result(states + i, std::move(all));
   }
   return {};

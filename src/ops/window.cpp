@@ -106,15 +106,16 @@ Result<Window> window_of(const OpContext& c, const Shape& spatial, const Shape& 
       continue;
     }
     Dim room = spatial[d] + window.pads_begin[d] + window.pads_end[d] - reach;
-    if (room.is_constant() && room.constant() < 0) {
-      return c.fail("along spatial axis " + std::to_string(d) + " the kernel reaches over " +
-                    reach.to_string() + " elements, the padded operand has " + (room + reach).to_string());
-    }
     Dim positions = floor_div(room, stride) + 1;
     if (ceil_mode) {
       // A window that would start in the padding behind the operand does not count.
       Dim starts = floor_div(spatial[d] + window.pads_begin[d] - 1, stride) + 1;
       positions = min(ceil_div(room, stride) + 1, starts);
+    }
+    // None is an empty result, as it is for sizes that are known only when the model runs; less than none is an error there, too.
+    if (positions.is_constant() && positions.constant() < 0) {
+      return c.fail("along spatial axis " + std::to_string(d) + " the kernel reaches over " +
+                    reach.to_string() + " elements, the padded operand has " + (room + reach).to_string());
     }
     window.output.push_back(positions);
   }

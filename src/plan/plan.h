@@ -144,6 +144,17 @@ struct Assumption {
   Dim equals;
 };
 
+// What failed by our own fault for some part of a model, and so was left out of its plan: users get an answer in a plainer form.
+struct Fallback {
+  std::string where;  // a step, or the nodes of a group
+  std::string left_out, reason;
+  bool operator==(const Fallback&) const = default;
+};
+
+// The schedule that takes every formula: the loops of the model itself, with indices that cannot be shown to be in bounds
+// tested where they stand. For groups whose own form failed.
+inline constexpr const char* kPlain = "plain";
+
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
   // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
@@ -158,6 +169,8 @@ struct Plan {
   std::string target;  // name in target/'s table
   std::string model_hash, target_hash, configuration_hash;
   SymbolBindings nominal;  // sizes that costs were counted at
+  std::vector<Fallback> fallbacks;  // while it was made: no part of its text
+  bool replayed = false;  // from a lock: what it says has to work as it stands
 };
 
 // How texts name a node: by its first output that somebody asked for. Invalid where there is none.

@@ -172,6 +172,23 @@ std::string totals_table(const PlanFigures& figures) {
   return text;
 }
 
+std::string fallbacks_table(const std::vector<Fallback>& fallbacks, std::size_t width) {
+  if (fallbacks.empty()) return "";
+  Table table({Align::Prose, Align::Prose, Align::Prose});
+  table.header({"in", "left out", "why"});
+  for (const Fallback& one : fallbacks)
+    table.row({printable(one.where), printable(one.left_out), printable(one.reason)});
+  return "forms that failed, plainer ones serve: " + std::to_string(fallbacks.size()) + "\n" +
+         table.to_string(width);
+}
+
+Json fallbacks_json(const std::vector<Fallback>& fallbacks) {
+  Json list = Json::array();
+  for (const Fallback& one : fallbacks)
+    list.push_back({{"where", one.where}, {"left_out", one.left_out}, {"reason", one.reason}});
+  return list;
+}
+
 std::string recognised_line(const PlanFigures& figures) {
   std::string text;
   for (const auto& [words, times] : figures.recognised) {

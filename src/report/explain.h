@@ -14,6 +14,9 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
 // What was weighed about layouts, and how many weights are packed; empty where nothing was.
 std::string layouts_table(const Plan& plan, std::size_t width = kReportWidth);
 std::string totals_table(const PlanFigures& figures);
+// Forms that failed by our own fault, with what serves instead; empty where none did.
+std::string fallbacks_table(const std::vector<Fallback>& fallbacks, std::size_t width = kReportWidth);
+Json fallbacks_json(const std::vector<Fallback>& fallbacks);
 std::string recognised_line(
     const PlanFigures& figures);  // "attention ×12, layer norm ×25"; "nothing by name"
 std::string sizes_line(const PlanFigures& figures);  // empty when all sizes are fixed

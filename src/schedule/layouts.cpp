@@ -292,7 +292,8 @@ class LayoutChooser {
 
   Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
     const Group& group = groups_[g];
-    if (group.hero == Hero::Host || group.schedule.name == "stages") return {};
+    if (group.hero == Hero::Host || group.schedule.name == "stages" || group.schedule.name == kPlain)
+      return {};
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];

@@ -1,7 +1,6 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "kir/passes.h"
@@ -30,6 +29,7 @@
 #include "schedule/split_finish.h"
 #include "schedule/waiting.h"
 #include "schedule/winograd.h"
+#include "support/stop_at_internal_errors.h"
 #include "te/digits.h"
 #include "te/merge.h"
 
@@ -567,14 +567,12 @@ Result<kir::Kernel> lower_plainly(const te::Formula& formula, const Schedule& sc
   return kernel;
 }
 
-// Tests want to see what is wrong with us; users want an answer.
-bool stops_at_internal_errors() { return std::getenv("XYNTRA_STOP_AT_INTERNAL_ERRORS") != nullptr; }
-
 }  // namespace
 
 Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                           const SymbolBindings& nominal, const std::string& name, std::int64_t subgroup_lanes,
                           std::vector<RefusedForm>* refused) {
+  if (schedule.name == kPlain) return lower_plainly(formula, schedule, target, nominal, name);
   std::string why;
   try {
     auto made = lower_as_planned(formula, schedule, target, nominal, name, subgroup_lanes, refused);
@@ -584,7 +582,7 @@ Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, 
     if (stops_at_internal_errors()) throw;
     why = error.message();
   }
-  if (refused != nullptr) refused->push_back({name, schedule.name, why});
+  if (refused != nullptr) refused->push_back({name, schedule.name, why, true});
   return lower_plainly(formula, schedule, target, nominal, name);
 }
 

@@ -14,6 +14,7 @@ namespace xyntra {
 // A form of a kernel that was tried first and that its verifier refused; plainer loops serve instead.
 struct RefusedForm {
   std::string kernel, form, reason;
+  bool broken = false;  // by an invariant of ours, not by a proof that could not be found
 };
 
 // Layouts are applied to the formula already; the kernel has passed its verifier. Unsupported error when no kernel can do this on the target.

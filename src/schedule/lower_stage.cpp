@@ -457,6 +457,10 @@ Stmt StageLowering::after_fetching(Substitution bound, Expr first, Stmt vector) 
   bound[strip_->axis.index] = first + Expr::index(ahead_.distance);
   std::vector<Stmt> statements;
   for (const Expr& load : ahead_.loads) {
+    // What is read along a reduction inside of the vector has no place out here.
+    const bool has_place =
+        std::ranges::all_of(te::variables_of(load), [&](VarId var) { return bound.contains(var.index); });
+    if (!has_place) continue;
     kir::Operand place{lowering_.placed(load->buffer), {}, {}};
     for (const Expr& index : te::index_of(*load)) place.index.push_back(lowering_.at(index, bound));
     statements.push_back(

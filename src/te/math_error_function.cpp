@@ -65,7 +65,9 @@ constexpr Polynomial kRootOfNormal{kRootOfNormalSingle, {}};
 Expr single_normal_cdf(const Expr& x) {
   Expr a = min(abs(x), number(x, kNormalEnd));
   Expr root = polynomial(a - number(x, kNormalCentre), kRootOfNormal);
-  return select(x < 0, root * root, fma(-root, root, number(x, 1)));
+  // Where a multiply-add is rounded twice, as some shader compilers make it, the last point is only nearly 0.
+  Expr below = select(a < number(x, kNormalEnd), root * root, number(x, 0));
+  return select(x < 0, below, fma(-root, root, number(x, 1)));
 }
 
 }  // namespace

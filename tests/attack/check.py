@@ -19,18 +19,28 @@ from runner import Answer, Runner
 
 # Of slow backends one graph in so many is run.
 SAMPLE = {"wgsl": 20, "sim": 4, "reference": 4}
-# Odd modes, by the last digits of a case's number.
-ODD = {
+# How a backend may be run, and how often each way is drawn.
+MODES = {
     "cpu": {
-        3: ["--no-assume"],
-        7: ["--precision", "bf16x3"],
-        8: ["--precision", "winograd"],
-        11: ["--no-fuse"],
-        13: ["--no-rewrite"],
-        15: ["--no-layout"],
+        "": 12,
+        "--precision bf16x3": 2,
+        "--precision winograd": 2,
+        "--no-assume": 1,
+        "--no-fuse": 1,
+        "--no-rewrite": 1,
+        "--no-layout": 1,
     },
-    "sim": {4: ["--target", "webgpu"], 8: ["--target", "webgpu_software"], 12: ["--target", "webgpu"]},
+    "sim": {
+        "": 2,
+        "--target webgpu": 3,
+        "--target webgpu_software": 2,
+        "--target avx2": 1,
+        "--target neon": 1,
+        "--target amx --precision bf16x3": 1,
+    },
+    "wgsl": {"": 4, "--no-fuse": 1},
 }
+EXPLAINED = 8  # of so many graphs one is explained, to count forms that failed and were served by plainer ones
 REDUCED_EACH = 2  # cases of one message that are reduced
 
 
@@ -39,6 +49,7 @@ class Verdict:
     status: str  # passed, failed, skipped
     label: str = ""
     text: str = ""
+    fallbacks: list[str] = dataclasses.field(default_factory=list)  # of a graph that was explained
 
 
 @dataclasses.dataclass
@@ -58,27 +69,32 @@ class Checker:
         self.met: collections.Counter[str] = collections.Counter()
         self.runner = Runner(command, scratch)
 
-    def ways(self, number: int) -> list[list[str]]:
-        """Flags of the runs of a case: threads, precisions, odd modes and backends take their share by its number."""
-        found = []
+    def ways(self, seed: int, number: int) -> list[list[str]]:
+        """Flags of the runs of a case: backends take their share by its number, threads and modes are drawn."""
+        found, rng = [], np.random.default_rng((seed, number, 1))
         for backend in self.backends:
             if len(self.backends) > 1 and number % SAMPLE.get(backend, 1):
                 continue
             flags = ["--backend", backend]
             if backend == "cpu":
-                flags += ["--threads", str((1, 2, 4)[number % 3])]
-            found += [[*flags, *ODD[backend].get(number % 20, [])]] if backend in ODD else [flags]
+                flags += ["--threads", str(rng.choice([1, 2, 4]))]
+            modes = MODES.get(backend, {"": 1})
+            weights = np.array(list(modes.values()), float)
+            found.append([*flags, *str(rng.choice(list(modes), p=weights / weights.sum())).split()])
         return found
 
     def check(self, seed: int, number: int, graph: Graph, draw: Draw) -> Verdict:
         arrays = draw.values() | {n: leaf.array for n, leaf in graph.leaves.items()}
-        for flags in self.ways(number):
+        fallbacks: list[str] = []
+        for flags in self.ways(seed, number):
             seen = self.examine(graph, arrays, draw.peers, flags)
             if seen.kind == "skipped":
                 return Verdict("skipped", seen.says)
             if seen.kind != "passed":
                 return self.failed(seed, number, graph, flags, seen)
-        return Verdict("passed")
+            if number % EXPLAINED == EXPLAINED - 1 and "reference" not in flags:
+                fallbacks += self.runner.fallbacks(flags)
+        return Verdict("passed", fallbacks=fallbacks)
 
     def examine(self, graph: Graph, right: dict[str, np.ndarray], steps: dict, flags: list[str]) -> Seen:
         model = graph.model(right)

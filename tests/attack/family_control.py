@@ -76,6 +76,7 @@ def loop(g: Draw, op: str):
     nodes.append(helper.make_node("Identity", [value], [out]))
     scan = g.chance(0.6)
     outputs = [typed(cond_out, bool), typed(out, a.dtype)]
+    trips = g.leaf(np.asarray(g.integer(0 if g.chance(0.1) else 1, 4)))
     if scan:
         number = g.name("b")
         if g.chance(0.5):
@@ -85,10 +86,10 @@ def loop(g: Draw, op: str):
             ]
         else:
             nodes.append(helper.make_node("Neg" if a.kind != "u" else "Identity", [value], [scanned]))
-        outputs.append(typed(scanned, a.dtype))
+        # Of no iteration at all there is a shape only where the body declares it.
+        outputs.append(typed(scanned, a.dtype, a.shape if trips.array == 0 else None))
     inputs = [typed(trip, np.int64, []), typed(cond, bool, []), typed(state, a.dtype)]
     body = helper.make_graph(nodes, g.name("body"), inputs, outputs)
-    trips = g.leaf(np.asarray(g.integer(0 if g.chance(0.1) else 1, 4)))
     return g.emit(op, [trips, g.leaf(np.asarray(True)) if g.chance(0.7) else None, a], {"body": body}, 2 if scan else 1)
 
 

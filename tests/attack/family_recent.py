@@ -97,6 +97,30 @@ def quantized_mean(g: Draw, op: str):
     return g.emit("QLinearReduceMean", [a, scale(), zero(), scale(), zero()], attributes, domain=MICROSOFT)
 
 
+def quantized_lstm(g: Draw, op: str):
+    """Input and state are quantised by their own range; weights have a scale each direction, or each column."""
+    steps, batch, width, hidden = (g.integer(1, n) for n in (4, 3, 5, 6))
+    both = g.chance(0.4)
+    directions = 2 if both else 1
+    x = g.leaf(g.rng.uniform(-2, 2, (steps, batch, width)).astype(np.float32), False)
+    kind = g.choice(["int8", "uint8"])
+    low, high, middle = (-100, 100, 0) if kind == "int8" else (0, 255, 128)
+
+    def weight(rows: int):
+        shape = (directions, 4 * hidden) if g.chance(0.5) else (directions,)
+        return (
+            g.leaf(g.rng.integers(low, high, (directions, rows, 4 * hidden)).astype(kind), True),
+            g.leaf(g.rng.uniform(0.003, 0.01, shape).astype(np.float32), True),
+            g.leaf(np.full(shape, middle, kind), True),
+        )
+
+    (w, w_scale, w_zero), (r, r_scale, r_zero) = weight(width), weight(hidden)
+    bias = g.leaf(g.rng.normal(0, 0.1, (directions, 8 * hidden)).astype(np.float32), True) if g.chance(0.7) else None
+    attributes = {"hidden_size": hidden, "direction": "bidirectional" if both else g.choice(["forward", "reverse"])}
+    inputs = [x, w, r, bias, None, None, None, None, w_scale, w_zero, r_scale, r_zero]
+    return g.emit("DynamicQuantizeLSTM", inputs, attributes, 3, domain=MICROSOFT)
+
+
 MAKERS = {
     "LinearAttention": linear_attention,
     "CausalConvWithState": causal_conv,
@@ -105,5 +129,6 @@ MAKERS = {
     "SimplifiedLayerNormalization": simplified_norm,
     f"{MICROSOFT}.BiasAdd": bias_add,
     f"{MICROSOFT}.BiasSplitGelu": bias_split_gelu,
+    f"{MICROSOFT}.DynamicQuantizeLSTM": quantized_lstm,
     f"{MICROSOFT}.QLinearReduceMean": quantized_mean,
 }

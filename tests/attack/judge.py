@@ -50,7 +50,7 @@ RUNS = 4
 class Freedom:
     """What a way to run a graph may do beyond another order of sums and functions of its own."""
 
-    wider: float = 1.0  # times the tolerance: precisions that the user asked for
+    wider: float = 1.0  # times the noise before contractions: precisions that the user asked for
     divides: bool = False  # divisions and roots are rounded as functions are, subnormals may be 0: shaders
 
 
@@ -132,7 +132,8 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
         read = {n: arrays[n] for n in step.reads}
         if not ops <= exact | DIVISIONS | FUNCTIONS | STEPPED:
             longest = max((a.size for a in read.values()), default=1)
-            read = {n: shaken(a, 3 + 0.05 * min(longest, 2000), rng) for n, a in read.items()}
+            amount = freedom.wider * (3 + 0.05 * min(longest, 2000))
+            read = {n: shaken(a, amount, rng) for n, a in read.items()}
             if seed % 2:
                 read = {n: overflowed(a) for n, a in read.items()}
         for name, array in peers[id(step)].run(read).items():
@@ -172,7 +173,7 @@ def tolerances(
         finite = moved[np.isfinite(moved)]
         typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
         spare = 1.2e-38 if freedom.divides and right[name].dtype == np.float32 else 0.0
-        found[name] = freedom.wider * (6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5) + spare
+        found[name] = 6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5 + spare
     return found
 
 

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that neither peer runs on a CPU, by their documentation, in NumPy."""
+"""Operators that neither peer runs on a CPU, or that ONNX's reference gets wrong, by their documentation, in NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,27 @@ def quantized_mean(attributes, x, x_scale, x_zero, y_scale, y_zero):
     return np.clip(np.rint(mean / float(y_scale)) + int(y_zero), limits.min, limits.max).astype(x.dtype)
 
 
-OPERATORS = {"BiasAdd": bias_add, "BiasSplitGelu": bias_split_gelu, "QLinearReduceMean": quantized_mean}
+def local_response(attributes, x):
+    """ONNX's reference takes as many channels as there are images."""
+    alpha, beta, bias = (
+        float(np.float32(attributes.get(name, default)))
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    size, channels = attributes["size"], x.shape[1]
+    squares = x.astype(np.float64) ** 2
+    sums = np.zeros(x.shape)
+    for c in range(channels):
+        first, last = max(0, c - (size - 1) // 2), min(channels - 1, c + size // 2)
+        sums[:, c] = squares[:, first : last + 1].sum(axis=1)
+    return (x / (bias + alpha / size * sums) ** beta).astype(x.dtype)
+
+
+OPERATORS = {
+    "BiasAdd": bias_add,
+    "BiasSplitGelu": bias_split_gelu,
+    "LRN": local_response,
+    "QLinearReduceMean": quantized_mean,
+}
 
 
 class Session:

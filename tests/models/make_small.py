@@ -96,6 +96,36 @@ def quantize_ties():
     return model, {"x": np.tile(np.arange(-16, 17, dtype=np.float32) / 8, (16, 1))}, None
 
 
+def decay_of_open_width():
+    """LinearAttention with a decay for each head in one node, for each row of the state in the other: sizes do not tell them apart."""
+    random, rows, (steps, heads) = np.random.default_rng(3), 4, (5, 2)
+    nodes, inputs, outputs, feed = [], [], [], {}
+    for letter, width in (("a", heads), ("b", heads * rows)):
+        names = [letter + part for part in "qkvg"]
+        for name, size in zip(names, (heads * rows, heads * rows, heads * 3, width)):
+            inputs.append(tensor(name, [1, letter + "_steps", name + "_width"]))
+            feed[name] = random.uniform(-1, 0, (1, steps, size)).astype(np.float32)
+        nodes.append(helper.make_node("LinearAttention", [*names[:3], "", names[3]], [letter + "y", letter + "s"], q_num_heads=heads,
+                                      kv_num_heads=heads, update_rule="gated"))
+        outputs += [tensor(letter + "y", [1, letter + "_steps", heads * 3]), tensor(letter + "s", [1, heads, rows, 3])]
+    graph = helper.make_graph(nodes, "decay_of_open_width", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)], ir_version=10), feed, None
+
+
+def mean_of_one():
+    """x less the mean of one element is 0, and NaN where x is not finite."""
+    model = model_of("mean_of_one", [helper.make_node("ReduceMean", ["x", "axes"], ["m"]), helper.make_node("Sub", ["x", "m"], ["y"])],
+                     [tensor("x", ["n", 1])], [tensor("y", ["n", 1])], {"axes": np.array([-1], np.int64)})
+    return model, {"x": np.array([[1.5], [np.inf], [-2.0], [np.nan], [-np.inf]], np.float32)}, None
+
+
+def gelu_far_below():
+    """x * (1 + erf(x / sqrt(2))) * 0.5 is -0 far below 0, however large x is, and NaN for -inf: 1 + erf is exactly 0 there."""
+    model, _, _ = gelu_overflow()
+    model.graph.name = "gelu_far_below"
+    return model, {"x": np.array([-3e38, -np.inf, -1e30, 2.0, -0.5, 0.0], np.float32)}, None
+
+
 def gelu_overflow():
     """x * (1 + erf(x / sqrt(2))) * 0.5 is infinite where x * 2 is."""
     model = model_of("gelu_overflow", [
@@ -310,8 +340,9 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, declared_shapes, gathered_mask, largest_of_columns, loop_placeholder,
-         masked_keys, open_parameters, packed_query, quantized_lstm, real_signal, resize_unchanged, shared_keys)
+SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
+         gelu_far_below, largest_of_columns, loop_placeholder, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
+         real_signal, resize_unchanged, shared_keys)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 

@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
 
+// 0, or NaN where x is not finite; compilers of shaders make 0 of it.
+bool is_less_itself(const ExprNode& node) {
+  return node.op == ExprOp::Sub && node.dtype == DType::F32 && te::same(node.operands[0], node.operands[1]);
+}
+
 bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
 
 // What can be said in 32 bits about positions in buffers, which have fewer elements than that.
@@ -78,7 +83,8 @@ bool is_position(const Expr& expr, bool may_read) {
 std::string KernelEmitter::value(const Expr& expr) {
   const Key key{expr.address(), false};
   if (auto known = known_.find(key); known != known_.end()) return known->second;
-  std::string text = node_text(expr);
+  std::string text = is_less_itself(*expr) ? operations_.times_zero("abs(" + value(expr->operands[0]) + ")")
+                                           : node_text(expr);
   if (expr.dtype() == DType::F32 && cancelling_.contains(expr.address()))
     text = codegen::is_times_zero(*expr) ? times_zero(*expr) : operations_.kept(text);
   if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
@@ -454,6 +460,7 @@ bool KernelEmitter::is_vector(const Expr& expr, te::Visited& seen) {
     case ExprOp::Min:
     case ExprOp::Max:
     case ExprOp::Fma:
+      if (is_less_itself(node)) return false;
       return std::all_of(node.operands.begin(), node.operands.end(),
                          [&](const Expr& operand) { return is_vector(operand, seen); });
     case ExprOp::Select: {  // all lanes or none

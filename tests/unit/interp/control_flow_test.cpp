@@ -56,6 +56,19 @@ TEST(ControlFlow, LoopCarriesStateAndCollects) {
   EXPECT_EQ(floats((*results)[1].tensor), (std::vector<float>{3, 5, 7}));
 }
 
+// Its body says nothing of their sizes; a plan counts on what follows from the operands.
+TEST(ControlFlow, LoopWithoutAnIterationHasTheSizesOfItsResults) {
+  Graph graph = counting_loop(Tensor::scalar_i64(0));
+  for (ValueId input : graph.inputs) graph.value(input).type = Type::tensor(DType::F32, Shape{2, 3});
+  auto evaluator = Evaluator::create(graph);
+  ASSERT_TRUE(evaluator.has_value()) << evaluator.error().to_string();
+  const Datum six = Datum::of(f32({2, 3}, {1, 2, 3, 4, 5, 6}));
+  std::vector<Datum> inputs{six, six};
+  auto results = evaluator->run(inputs);
+  ASSERT_TRUE(results.has_value()) << results.error().to_string();
+  EXPECT_EQ((*results)[1].tensor.dims(), (Dims{0, 2, 3}));
+}
+
 TEST(ControlFlow, EndlessLoopStopsWhenCancelled) {
   Graph graph = counting_loop(Tensor::scalar_i64(std::int64_t{1} << 62));
   auto token = std::make_shared<CancelToken>();
