@@ -182,8 +182,8 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   show("machine code");
   XYNTRA_TRY(CompiledProgram made, compile_program(std::move(lock.lowered), cpu));
   made.program.ranges = options.ranges;
-  ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(), 0, made.object.size(),
-                                 Specialiser::wanted(lock.plan), fallbacks};
+  ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(),    0,
+                                 made.object.size(), Specialiser::wanted(lock.plan), fallbacks};
   for (const ProgramStep& step : made.program.steps)
     figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
   const BudgetScope scope(compile.budget.get(), "packing weights");

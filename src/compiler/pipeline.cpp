@@ -181,9 +181,8 @@ Status layout_step(Compilation& work) {
   std::ranges::move(decision.choices, std::back_inserter(work.plan.choices));
   // Fusion and layouts may both have weighed a copy of one value: what fusion decided comes first, and stands.
   std::ranges::stable_sort(work.plan.choices, comes_before);
-  const auto again = std::ranges::unique(work.plan.choices, [](const LayoutChoice& a, const LayoutChoice& b) {
-    return !comes_before(a, b);
-  });
+  const auto again = std::ranges::unique(
+      work.plan.choices, [](const LayoutChoice& a, const LayoutChoice& b) { return !comes_before(a, b); });
   work.plan.choices.erase(again.begin(), again.end());
   work.plan.groups = work.grouping.groups;  // what is not copied costs nothing
   return {};

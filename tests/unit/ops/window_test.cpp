@@ -29,11 +29,10 @@ TEST(Convolution, SaysWhatDoesNotFit) {
 
 TEST(Convolution, IsEmptyWhereItsWindowHasNoPlace) {
   EXPECT_EQ((OpUnderTest{"Conv", {f32_fact({1, 3, 2}), f32_fact({4, 3, 3})}}.type()), "f32[1, 4, 0]");
-  EXPECT_EQ((OpUnderTest{"Conv",
-                         {f32_fact({1, 3, 2}), f32_fact({4, 3, 5})},
-                         {{"strides", integers_attribute({3})}}}
-                 .type()),
-            "f32[1, 4, 0]");
+  EXPECT_EQ(
+      (OpUnderTest{"Conv", {f32_fact({1, 3, 2}), f32_fact({4, 3, 5})}, {{"strides", integers_attribute({3})}}}
+           .type()),
+      "f32[1, 4, 0]");
 }
 
 TEST(Convolution, TransposedGrows) {
