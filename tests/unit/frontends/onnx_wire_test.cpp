@@ -130,7 +130,7 @@ TEST(OnnxTensor, EmptyTensorsNeedNoData) { EXPECT_EQ(read(tensor("t", 1, {0, 3},
 TEST(OnnxTensor, DecodedElementsAreCounted) {
   std::string zeros(1000, '\0');
   const std::string file = tensor("t", 7, {1000}, bytes(7, zeros));  // one byte in the file, eight in memory
-  TensorReader reader(view(file), 6000);
+  TensorReader reader(view(file), nullptr, 6000);
   const auto read_tensor = reader.read(*parse_tensor(view(file)));
   ASSERT_FALSE(read_tensor);
   EXPECT_EQ(read_tensor.error().error_class, ErrorClass::Limit);
