@@ -286,18 +286,26 @@ class OnnxWriter {
     return {};
   }
 
-  // Results with a shape of nodes that have an operand without: only a declaration can have given it, so the file
-  // declares it, too. All other types can be inferred.
+  // Results with a shape of nodes that have an operand without, or a body with such a parameter: only a declaration can have
+  // given it, so the file declares it, too. All other types can be inferred.
   static std::vector<bool> known_by_declaration(const Graph& graph) {
-    const auto is_vague = [&](ValueId id) {
+    const auto is_vague_in = [](const Graph& of, ValueId id) {
       if (!id.valid()) return false;
-      const Type& type = graph.value(id).type;
+      const Type& type = of.value(id).type;
       return type.kind == Type::Kind::Unknown || (type.is_tensor() && !type.shape);
+    };
+    const auto is_vague = [&](ValueId id) { return is_vague_in(graph, id); };
+    const auto has_vague_body = [&](const Node& node) {
+      return std::ranges::any_of(node.attributes, [&](const auto& attribute) {
+        const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute.second);
+        return body != nullptr &&
+               std::ranges::any_of((*body)->inputs, [&](ValueId id) { return is_vague_in(**body, id); });
+      });
     };
     std::vector<bool> declared(graph.value_count(), false);
     for (NodeId id : graph.node_ids()) {
       const Node& node = graph.node(id);
-      if (std::ranges::none_of(node.inputs, is_vague)) continue;
+      if (std::ranges::none_of(node.inputs, is_vague) && !has_vague_body(node)) continue;
       for (ValueId output : node.outputs) {
         if (output.valid()) declared[output.index] = graph.value(output).type.shape.has_value();
       }

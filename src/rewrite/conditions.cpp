@@ -48,6 +48,14 @@ bool is_bounded_constant(Arguments a) {
   return facts.magnitude && facts.magnitude->magnitude() &&
          is_bounded(facts.dtype(), *facts.magnitude->magnitude());
 }
+// What idioms add to round by it, and take away again, is large.
+bool is_shift(Arguments a) {
+  constexpr double kMost = 1024;
+  const ClassFacts& facts = *a[0].facts;
+  if (!facts.constant || !facts.is_tensor()) return false;
+  if (!is_float(facts.dtype()) || !facts.magnitude || !facts.magnitude->magnitude()) return true;
+  return facts.magnitude->magnitude()->high <= kMost;
+}
 // What BatchNormalization multiplies by.
 bool normalizes(Arguments a) {
   const ClassFacts &scale = *a[0].facts, &variance = *a[1].facts;
@@ -318,6 +326,7 @@ constexpr std::array kGuards = {
     GuardFunction{"constant", "v", is_constant, "computed from constants alone"},
     GuardFunction{"bounded", "v", is_bounded_constant,
                   "a constant whose elements are zero or neither very large nor very small"},
+    GuardFunction{"shift", "v", is_shift, "a constant whose elements are not known to be beyond 1024"},
     GuardFunction{"normalizes", "vvn", normalizes, "normalizes(s, v, e): s / sqrt(v + e) is bounded"},
     GuardFunction{"table", "v", is_table, "a small constant matrix"},
     GuardFunction{"scalar", "v", is_scalar, "has one element"},

@@ -39,7 +39,7 @@ class Drawing {
       if (guard.name == "int8") int8_.insert(guard.arguments[0].name);
       static const std::vector<std::string> kConstant = {"constant",     "bounded",  "number",  "positive",
                                                          "power_of_two", "moderate", "counts",  "all_true",
-                                                         "all_false",    "one_axis", "all_zero"};
+                                                         "all_false",    "one_axis", "all_zero", "shift"};
       if (std::ranges::find(kConstant, guard.name) == kConstant.end()) continue;
       // The most particular one decides what is drawn.
       if (guard.arguments[0].kind == AttributeTerm::Kind::Variable &&
@@ -226,7 +226,8 @@ class Drawing {
       return program_.add_constant(std::move(tensor));
     }
     const bool tensor =
-        guard != constants_.end() && (guard->second == "constant" || guard->second == "bounded");
+        guard != constants_.end() &&
+        (guard->second == "constant" || guard->second == "bounded" || guard->second == "shift");
     if (example_.numbers.contains(name) || (guard != constants_.end() && !tensor)) {
       const bool plain = chance(random_, 50) && given == example_.shapes.end();
       return program_.add_constant(splat(dtype, plain ? Dims() : dims, number_for(name)));
