@@ -37,8 +37,8 @@ class Drawing {
     for (const Guard& guard : rule.guards) {
       if (guard.name == "boolean") booleans_.insert(guard.arguments[0].name);
       if (guard.name == "int8") int8_.insert(guard.arguments[0].name);
-      static const std::vector<std::string> kConstant = {"constant",     "bounded",  "number",  "positive",
-                                                         "power_of_two", "moderate", "counts",  "all_true",
+      static const std::vector<std::string> kConstant = {"constant",     "bounded",  "number",   "positive",
+                                                         "power_of_two", "moderate", "counts",   "all_true",
                                                          "all_false",    "one_axis", "all_zero", "shift"};
       if (std::ranges::find(kConstant, guard.name) == kConstant.end()) continue;
       // The most particular one decides what is drawn.
@@ -225,9 +225,8 @@ class Drawing {
         tensor.set_element_i64(i, guard->second == "all_true" ? 1 : 0);
       return program_.add_constant(std::move(tensor));
     }
-    const bool tensor =
-        guard != constants_.end() &&
-        (guard->second == "constant" || guard->second == "bounded" || guard->second == "shift");
+    const bool tensor = guard != constants_.end() && (guard->second == "constant" ||
+                                                      guard->second == "bounded" || guard->second == "shift");
     if (example_.numbers.contains(name) || (guard != constants_.end() && !tensor)) {
       const bool plain = chance(random_, 50) && given == example_.shapes.end();
       return program_.add_constant(splat(dtype, plain ? Dims() : dims, number_for(name)));
