@@ -1,5 +1,5 @@
 // Recipes: how to make the weights that rewriting computed (a convolution's with the batch norm folded in, three
-// projections side by side) from those of the model, so that a lock needs to hold neither.
+// concatenated projections) from those of the model, so that a lock needs to hold neither.
 #pragma once
 
 #include "ir/graph.h"

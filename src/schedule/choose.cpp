@@ -229,8 +229,7 @@ class Chooser {
   bool same_space() const {
     for (const Stage& stage : formula_.stages) {
       if (turns_of(stage) != turns_of(formula_.stages.front())) {
-        bool one_target =
-            stage.target == formula_.stages.front().target;  // parts of one result, side by side
+        bool one_target = stage.target == formula_.stages.front().target;  // slices of one result
         if (!one_target) return false;
       }
     }

@@ -87,7 +87,7 @@ std::optional<std::vector<Expr>> joined(const Formula& formula, const Shape& bef
   return made;
 }
 
-// g for the s-th stage, which reads it afterwards; the axes that now lie side by side have become one.
+// g for the s-th stage, which reads it afterwards; the axes that are now contiguous have become one.
 bool gather(Formula& formula, std::size_t s, const Expr& load, const std::vector<VarId>& walked) {
   const BufferId gathered(formula.buffers.size());
   Stage copy;

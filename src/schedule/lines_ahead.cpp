@@ -38,7 +38,7 @@ class Asking {
     return Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)});
   }
 
-  // Whether vectors of a line do not stand side by side.
+  // Whether vectors of a line are not contiguous.
   bool apart(const Substitution& at) const {
     if (!columns_.other.valid() || columns_.vectors < 2) return false;
     const std::vector<Expr> first = index_at(at, 0);
@@ -117,7 +117,7 @@ std::vector<Stmt> ask_for_lines_soon(Lowering& lowering, const ExprNode& weights
   const std::int64_t narrower = std::max(32 / std::max(bits, 8), 1);
   later[walk.innermost.index] = later[walk.innermost.index] + Expr::index(kAhead * narrower);
   std::vector<Stmt> made;
-  // Narrow vectors that lie side by side are asked for together: one line of the cache has several.
+  // Narrow contiguous vectors are asked for together: one line of the cache has several.
   const std::int64_t together = columns.other.valid() ? 1 : narrower;
   for (std::int64_t vector = 0; vector < columns.vectors; vector += together)
     made.push_back(asking.ask(asking.index_at(later, vector)));

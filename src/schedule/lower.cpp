@@ -244,7 +244,7 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     std::size_t taken = 1;
-    if (Stmt several = together ? lower_side_by_side(lowering, stages.subspan(s), taken) : Stmt();
+    if (Stmt several = together ? lower_horizontally_fused(lowering, stages.subspan(s), taken) : Stmt();
         several.defined()) {
       phases.push_back(several);
       s += taken - 1;
@@ -280,7 +280,7 @@ Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool t
 Stmt lower_stages_together(Lowering& lowering, const Schedule& schedule) {
   return lower_stages_in_groups(lowering, schedule, true);
 }
-// Where indices of stages that lie side by side cannot be shown to be in bounds.
+// Where indices of stages that are horizontally fused cannot be shown to be in bounds.
 Stmt lower_stages_apart(Lowering& lowering, const Schedule& schedule) {
   return lower_stages_in_groups(lowering, schedule, false);
 }

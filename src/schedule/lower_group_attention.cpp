@@ -167,7 +167,7 @@ class AttentionInGroups {
 
   Expr x() const { return Expr::variable(across_); }
   Expr z() const { return shares_ > 1 ? Expr::variable(share_) : Expr::index(0); }
-  // Of what all shares lay down side by side: the place of one of them.
+  // The offset of one share in the buffer that holds all of them.
   Expr of_share(const Expr& share, std::int64_t size, const Expr& at) const {
     return shares_ > 1 ? share * Expr::index(size) + at : at;
   }
@@ -279,7 +279,7 @@ class AttentionInGroups {
     const BufferId keys = lowering_.scratch("kv", DType::F32, {kLanes, kLanes}, Scope::Register);
     const bool along_depth = lies_along(lowering_, attention_.of_keys, attention_.depth);
     auto is_key = [&](const Expr& position) { return end.defined() ? position < end : Expr(); };
-    // By vectors along the depth, or along the keys, whichever lies side by side in memory.
+    // By vectors along the depth, or along the keys, whichever is contiguous in memory.
     auto bring_keys = [&](const Expr& at) {
       return each(LoopKind::Unrolled, "c", kLanes, [&](const Expr& one) {
         return each(LoopKind::Vector, "v", kLanes, [&](const Expr& lane) -> Stmt {

@@ -40,7 +40,7 @@ class RowsInGroups {
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
-    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it() || rows_lie_side_by_side(alignment))
+    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it() || rows_are_interleaved(alignment))
       return {};
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (group_.turns(formula_.stages[s], free_of(s, alignment)) > most_turns) return {};
@@ -112,7 +112,7 @@ class RowsInGroups {
 
   // Many rows that a device reads at once where neighbouring threads have neighbouring rows, and not along a row: the columns of a
   // matrix.
-  bool rows_lie_side_by_side(const Alignment& alignment) const {
+  bool rows_are_interleaved(const Alignment& alignment) const {
     std::int64_t rows = 1;
     for (Alignment::Class id : rows_) rows *= std::max<std::int64_t>(1, lowering_.size(alignment.extent(id)));
     if (rows < kManyRows) return false;

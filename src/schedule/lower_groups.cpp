@@ -278,7 +278,7 @@ class ProductInGroups {
     return Stmt::block({in_slice(which, lay_down), barrier, in_slice(0, add), barrier});
   }
 
-  // One number for each row of the block, in shared memory: the threads of a line add up parts of its rows, side by side, and
+  // One number for each row of the block, in shared memory: the threads of a line add up partial sums of its rows, and
   // each then puts one row together.
   Stmt row_numbers(const te::Stage& stage) {
     const std::int64_t count = tile_.rows / tile_.slices;
@@ -367,7 +367,7 @@ class ProductInGroups {
                         Stmt::branch(across < Expr::index(count), Stmt::block(std::move(all))), barrier});
   }
 
-  // How threads bring a tile of one factor: each some elements, by way of registers. Neighbours bring what lies side by side
+  // How threads bring a tile of one factor: each some elements, by way of registers. Neighbours bring what is contiguous
   // in memory, four elements each where that is a vector.
   struct Brought {
     kir::BufferId tile;

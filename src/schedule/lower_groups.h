@@ -20,12 +20,12 @@ kir::Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const S
 // Whether four neighbours of it are a vector on some device: f16 is one where the adapter has it.
 inline bool has_vectors(DType dtype) { return dtype == DType::F32 || dtype == DType::F16; }
 
-// Elements four at a time, where they lie side by side; no statement elsewhere.
+// Elements four at a time, where they are contiguous; no statement elsewhere.
 kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 
 // The first stages of these, where they do not wait for one another, in one launch: `taken` says how many. No statement where
 // the first stands alone.
-kir::Stmt lower_side_by_side(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
+kir::Stmt lower_horizontally_fused(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
 
 // Few results that are long sums, a group of threads each; no statement elsewhere.
 inline constexpr std::int64_t kFewSums = 16384;

@@ -46,7 +46,7 @@ Held held_by_rows(const te::Formula& part, const Alignment& alignment, const Cla
   return held;
 }
 
-// Rows that lie side by side in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
+// Rows that are adjacent in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
 // item, where elements would have to be fetched one by one otherwise. Returns what is left of the rows.
 Classes without_lane_rows(Lowering& lowering, const te::Formula& part, const Alignment& alignment,
                           const Classes& rows, bool keep_order) {

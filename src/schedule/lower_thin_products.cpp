@@ -57,7 +57,7 @@ class ThinProduct {
     across_ = Expr::variable(across);
     slice_ = Expr::variable(slice);
     first_column_ = Expr::variable(block) * Expr::index(group_.columns());
-    // Threads that follow one another read what lies side by side.
+    // Adjacent threads read contiguous elements.
     const VarId outer = group_.deep ? across : slice, inner = group_.deep ? slice : across;
     sums_ = lowering_.scratch("a", DType::F32, {rows(), kVector}, Scope::Register);
     const Stmt products = multiply();

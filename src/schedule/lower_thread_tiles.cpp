@@ -16,7 +16,7 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kNeighbours = 4;  // threads side by side along the columns
+constexpr std::int64_t kNeighbours = 4;  // adjacent threads along the columns
 constexpr std::int64_t kWidth = 4;  // elements of a vector
 constexpr std::int64_t kItemsPerCore = 256;
 
@@ -63,7 +63,7 @@ class ProductByThreads {
   }
 
  private:
-  // Vectors where columns lie side by side in the result and come out even; the tile that computes least beyond the edges,
+  // Vectors where columns are contiguous in the result and come out even; the tile that computes least beyond the edges,
   // of those that leave enough work items.
   ThreadTile choose(std::int64_t rows, std::int64_t columns) const {
     const Dim& innermost = formula_.variable(sides_.columns.axes.back()).extent;

@@ -481,7 +481,7 @@ class TilesLowering {
 
   // The epilogue: row `kept` of the sums becomes row m of the result.
   Stmt row_of_results(const Block& block, const Expr& m, const Expr& kept) {
-    // Panels side by side are one vector, where that is in one piece.
+    // Adjacent panels are one vector, where that is in one piece.
     const std::int64_t vectors = block.masked || !stored_together_ ? block.panels : 1,
                        width = block.panels / vectors * kColumns;
     std::vector<Stmt> panels;

@@ -322,7 +322,7 @@ class VectorTiles {
   }
 
   Stmt row_of_results(const Block& block, const Expr& m, const Expr& kept) {
-    // Panels side by side are one vector, where that is in one piece.
+    // Adjacent panels are one vector, where that is in one piece.
     const std::int64_t vectors = block.masked || !stored_together_ ? block.panels : 1,
                        width = block.panels / vectors * kTileColumns;
     std::vector<Stmt> panels;

@@ -194,7 +194,7 @@ class Preparation {
   }
 
   // Rows of an operand that lie far apart, those of one head between others', share few places of the innermost cache: they
-  // are laid side by side first. It pays when many rows of the other one read them.
+  // are made contiguous first. It pays when many rows of the other one read them.
   std::optional<Made> scattered_operand_of(std::size_t s) {
     constexpr std::int64_t kFarApart = 1024;  // bytes
     const Stage& stage = formula_.stages[s];

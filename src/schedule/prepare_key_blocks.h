@@ -42,7 +42,7 @@ struct PartPanels {
   te::BufferId target;
   std::vector<te::VarId> outer;  // loops of its dimensions before these
   te::VarId tile, step, line, lane;  // of a column, and along k
-  te::Expr low, high;  // the two that stand side by side, 16 apart along k
+  te::Expr low, high;  // the two that are paired, 16 apart along k
   std::vector<te::Expr> place;  // of a block's panels, where blocks of queries and keys read them
 };
 

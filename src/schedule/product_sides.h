@@ -32,7 +32,7 @@ std::optional<ProductSides> product_sides(const Lowering& lowering, const te::St
 
 // Whether a factor reads neighbours in memory along an axis.
 bool lies_along(const Lowering& lowering, const te::Expr& factor, te::VarId axis);
-// Whether all that it reads lies side by side along an axis, or stands still.
+// Whether all that it reads is contiguous along an axis, or invariant.
 bool comes_in_vectors(const Lowering& lowering, const te::Expr& factor, te::VarId axis);
 
 // Whether a position is inside a side; undefined where blocks cover it exactly.

@@ -39,7 +39,7 @@ bool says_inside(const Formula& formula, const Expr& condition, const ExprNode& 
   return false;
 }
 
-// How a buffer of panels is made up: neighbours that stand side by side, and how far a block goes along the sum. No two kinds
+// How a buffer of panels is made up: neighbours that are adjacent, and how far a block goes along the sum. No two kinds
 // have the same shape.
 struct PanelKind {
   std::int64_t group = 0, depth = 0;  // 0: it is none

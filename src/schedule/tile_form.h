@@ -42,7 +42,7 @@ bool panels_are_outside(const Lowering& lowering, const te::Stage& stage, const 
 // Whether the target has a unit for the factors of a form, with the signs they have.
 bool has_unit(const Target& target, const TileForm& form);
 
-// How many neighbours along the sum stand side by side: four bytes of them, or eight where sums are 2 × 2.
+// How many neighbours along the sum are adjacent: four bytes of them, or eight where sums are 2 × 2.
 std::int64_t neighbours(const Target& target, DType factors);
 // A weight whose dimension `columns` runs along the result and `depth` along the sum, as units read it:
 // [n/16, the others…, k/32, k/2%16, n%16, k%2], or the same with quads, [n/16, …, k/32, k/4%8, n%16, k%4]; of bytes

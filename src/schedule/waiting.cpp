@@ -16,7 +16,7 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kThreads = 256;  // of a group that shares out a row
-constexpr std::int64_t kSideBySide = 4;
+constexpr std::int64_t kVectorElements = 4;
 constexpr std::int64_t kManyGroups = 512;
 constexpr std::int64_t kTurnNs = 160;  // a load that is waited for
 constexpr std::int64_t kLongSum = 64;
@@ -62,10 +62,10 @@ class Waiting {
     return all;
   }
 
-  // Vectors, where all that is read lies side by side or stands still along the innermost loop.
+  // Vectors, where all that is read is contiguous or invariant along the innermost loop.
   std::int64_t lanes_of(const Stage& stage) const {
     const std::vector<VarId>& loops = stage.reduction.empty() ? stage.axes : stage.reduction;
-    if (loops.empty() || count({loops.back()}) % kSideBySide != 0) return 1;
+    if (loops.empty() || count({loops.back()}) % kVectorElements != 0) return 1;
     const bool plain = !te::any_load(stage.body, [&](const te::ExprNode& load) {
       Expr position = Expr::index(0);
       const Shape& shape = formula_.buffer(load.buffer).shape;
@@ -73,7 +73,7 @@ class Waiting {
       for (std::size_t d = 0; d < index.size(); ++d) position = position * Expr::size(shape[d]) + index[d];
       return !is_plain(algebra_.linear(position), loops.back());
     });
-    return plain ? kSideBySide : 1;
+    return plain ? kVectorElements : 1;
   }
   static bool is_plain(const te::LinearIndex& position, VarId loop) {
     return std::ranges::all_of(position.terms, [loop](const te::LinearIndex::Term& term) {

@@ -250,7 +250,7 @@ def gathered_mask():
 
 
 def largest_of_columns():
-    """Maxima of rows and of columns that are subtracted: rows are shared out among threads, columns lie side by side."""
+    """Maxima of rows and of columns that are subtracted: rows are shared out among threads, columns are contiguous across threads."""
     nodes = [helper.make_node("ReduceMax", ["x", "first"], ["c"]), helper.make_node("Sub", ["x", "c"], ["y"]),
              helper.make_node("ReduceMax", ["x", "second"], ["r"]), helper.make_node("Sub", ["x", "r"], ["z"])]
     return model_of("largest_of_columns", nodes, [tensor("x", [9, 2100])], [tensor("y", [9, 2100]), tensor("z", [9, 2100])],

@@ -30,9 +30,9 @@ std::set<te::BufferId> read_by(const Stage& stage) {
   return found;
 }
 
-class SideBySide {
+class HorizontallyFused {
  public:
-  explicit SideBySide(Lowering& lowering) : lowering_(lowering), formula_(lowering.formula()) {}
+  explicit HorizontallyFused(Lowering& lowering) : lowering_(lowering), formula_(lowering.formula()) {}
 
   // Whether the stage can lie beside those taken so far; it is then one of them.
   bool take(const Stage& stage) {
@@ -152,8 +152,9 @@ class SideBySide {
 
 }  // namespace
 
-kir::Stmt lower_side_by_side(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken) {
-  SideBySide made(lowering);
+kir::Stmt lower_horizontally_fused(Lowering& lowering, std::span<const te::Stage> stages,
+                                   std::size_t& taken) {
+  HorizontallyFused made(lowering);
   while (made.size() < stages.size() && made.take(stages[made.size()])) continue;
   taken = made.size();
   return taken > 1 ? made.lower() : Stmt();
