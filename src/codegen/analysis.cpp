@@ -356,6 +356,9 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
     return expr->op == ExprOp::Mul && is_float(expr.dtype()) &&
            (expr->operands[0].is_constant() || expr->operands[1].is_constant());
   };
+  auto is_factor = [](const Expr& product, const Expr& expr) {
+    return te::same(product->operands[0], expr) || te::same(product->operands[1], expr);
+  };
   kir::for_each_expr(statement, [&](const Expr& root) {
     te::for_each_node(root, [&](const ExprNode& node) {
       for (std::size_t i = 0; i < 2 && node.operands.size() == 2; ++i) {
@@ -367,7 +370,8 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
           if (share_a_term(sum, other)) found.insert(sum.address());
         }
         if (node.op == ExprOp::Mul && is_scaled(inner) && other.is_constant()) found.insert(inner.address());
-        if (is_sum(node) && is_scaled(inner) && (is_scaled(other) || te::is_load(*other)))
+        if (is_sum(node) && is_scaled(inner) &&
+            (is_scaled(other) || te::is_load(*other) || is_factor(inner, other)))
           found.insert(inner.address());
         if (node.op == ExprOp::Sub && is_product(inner) && is_own(other)) found.insert(inner.address());
         if (is_times_zero(node)) found.insert(&node);

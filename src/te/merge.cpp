@@ -257,6 +257,22 @@ class Merger {
   std::set<std::uint32_t> spoiled_;
 };
 
+// Loops of element-wise stages in the order that results have in memory, which layouts may have changed.
+void order_loops(Formula& formula) {
+  if (std::ranges::any_of(formula.stages, [](const Stage& stage) {
+        return stage.kind != Stage::Kind::MapReduce || !stage.reduction.empty();
+      }))
+    return;
+  for (Stage& stage : formula.stages) {
+    std::map<std::uint32_t, std::size_t> places;
+    for (std::size_t d = 0; d < stage.store.size(); ++d) {
+      if (stage.store[d]->op == ExprOp::Var) places.emplace(stage.store[d]->var.index, d);
+    }
+    if (places.size() != stage.axes.size()) continue;
+    std::ranges::sort(stage.axes, {}, [&](VarId loop) { return places[loop.index]; });
+  }
+}
+
 bool merge_plain(Formula& formula, Temporaries temporaries) {
   bool merged = false;
   while (Merger(formula, temporaries).run()) merged = true;
@@ -266,6 +282,7 @@ bool merge_plain(Formula& formula, Temporaries temporaries) {
 }  // namespace
 
 void merge_axes(Formula& formula, Temporaries temporaries) {
+  order_loops(formula);
   join_dimensions(formula);
   merge_plain(formula, temporaries);
   for (Formula split = formula; split_dimensions(split) && merge_plain(split, temporaries);) formula = split;

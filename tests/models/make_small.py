@@ -340,10 +340,22 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
+def split_of_doubles():
+    """Dekker's split of a difference of doubles into a high and a low half: a product that is rounded before it is subtracted."""
+    names = [("x", TensorProto.DOUBLE), ("y", TensorProto.DOUBLE)]
+    steps = [("Sub", "x", "y", "d"), ("Mul", "d", "factor", "m"), ("Sub", "m", "d", "e"), ("Sub", "m", "e", "high"), ("Sub", "d", "high", "low")]
+    nodes = [helper.make_node(op, [a, b], [z], name=z + "_node") for op, a, b, z in steps]
+    model = model_of("split", nodes, [tensor(name, [64], kind) for name, kind in names],
+                     [tensor(name, [64], TensorProto.DOUBLE) for name in ("high", "low")], {"factor": np.float64(2**27 + 1)})
+    random = np.random.default_rng(12)
+    feed = {"x": random.standard_normal(64), "y": random.standard_normal(64)}
+    return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
 SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
          gelu_far_below, largest_of_columns, loop_placeholder, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
          real_signal, resize_unchanged, shared_keys)
-ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
+ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # of float32: in float64 they give something else
 
 
 def main():

@@ -210,6 +210,7 @@ Status KernelEmitter::loop(const StmtNode& node) {
     case LoopKind::Serial: return serial_loop(node, extent);
     case LoopKind::Unrolled:
       if (!constant) return unsupported("an unrolled loop of unknown extent");
+      if (is_transposed_store(node)) return transposed_store(node);
       for (std::int64_t iteration = 0; iteration < extent.constant(); ++iteration) {
         variables_[node.var.index] = b_.getInt64(static_cast<std::uint64_t>(iteration));
         XYNTRA_CHECK_OK(statement(body));

@@ -97,6 +97,13 @@ class KernelEmitter {
   Value* load_packed(kir::BufferId buffer, const Access& access, Value* guard);
   void store_at(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
   void store_vector(kir::BufferId buffer, const Place& place, bool in_bounds, Value* value, Value* mask);
+  struct TileRow {
+    Place place;
+    Value* element;
+  };
+  bool is_transposed_store(const kir::StmtNode& loop);
+  Status transposed_store(const kir::StmtNode& loop);
+  void store_columns(kir::BufferId buffer, const Place& first, const std::vector<Value*>& rows);
   void store_streaming(kir::BufferId buffer, Value* pointer, Value* vector);
   void store_packed(kir::BufferId buffer, const Access& access, Value* value, Value* mask);
   void store_packed_element(kir::BufferId buffer, Value* position, Value* value);
@@ -166,6 +173,8 @@ class KernelEmitter {
   std::vector<llvm::MDNode*> scopes_, others_;
   std::optional<Lanes> lanes_;
   Value* mask_ = nullptr;  // lanes that are on; null: all
+  std::vector<TileRow>* tile_rows_ =
+      nullptr;  // where vectors wait to be stored transposed; null: they are stored at once
 
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;

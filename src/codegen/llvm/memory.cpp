@@ -231,6 +231,10 @@ void KernelEmitter::store_at(BufferId buffer, const Access& access, Value* value
   Place target = place(buffer, access);
   Value* element = to_memory(buffer, value);
   const Align align = Align(element->getType()->getScalarSizeInBits() / 8);
+  if (tile_rows_ != nullptr) {
+    tile_rows_->push_back({target, spread(element)});
+    return;
+  }
   if (!target.is_uniform()) return store_vector(buffer, target, access.in_bounds, element, mask);
   if (mask == nullptr) {  // of all lanes the last one's value stays
     if (varies(element)) element = b_.CreateExtractElement(element, lanes_->count - 1);

@@ -85,8 +85,10 @@ std::string KernelEmitter::value(const Expr& expr) {
   if (auto known = known_.find(key); known != known_.end()) return known->second;
   std::string text = is_less_itself(*expr) ? operations_.times_zero("abs(" + value(expr->operands[0]) + ")")
                                            : node_text(expr);
-  if (expr.dtype() == DType::F32 && cancelling_.contains(expr.address()))
-    text = codegen::is_times_zero(*expr) ? times_zero(*expr) : operations_.kept(text);
+  if (cancelling_.contains(expr.address())) {
+    text = expr.dtype() == DType::F32 && codegen::is_times_zero(*expr) ? times_zero(*expr)
+                                                                       : operations_.kept(expr.dtype(), text);
+  }
   if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
   const bool shared = uses_[expr.address()] > 1;
   if (!is_word(text) && (shared || text.size() > kLongText)) {

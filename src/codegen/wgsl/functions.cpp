@@ -99,6 +99,11 @@ constexpr Function kFunctions[] = {
   return bitcast<f32>(bits | u32(bits == 0x7fa5a5a4u));
 }
 )"},
+    {"kept_f64", "", R"(fn kept_f64(x: f64) -> f64 {
+  let bits = bitcast<u64>(x);
+  return bitcast<f64>(bits | select(0lu, 1lu, bits == 0x7ff5a5a5a5a5a5a4lu));
+}
+)"},
     {"kept_vector", "", R"(fn kept_vector(x: vec4<f32>) -> vec4<f32> {
   let bits = bitcast<vec4<u32>>(x);
   return bitcast<vec4<f32>>(bits | vec4<u32>(bits == vec4<u32>(0x7fa5a5a4u)));

@@ -304,7 +304,13 @@ std::string Operations::times_zero(const std::string& value) {
   return call("times_zero_f32", std::array{value});
 }
 
-std::string Operations::kept(const std::string& value) { return call("kept_f32", std::array{value}); }
+std::string Operations::kept(DType dtype, const std::string& value) {
+  return can_keep(dtype) ? call("kept_" + type(dtype), std::array{value}) : value;
+}
+
+bool Operations::can_keep(DType dtype) const {
+  return dtype == DType::F32 || (dtype == DType::F64 && features_.int64);
+}
 
 std::string Operations::kept_vector(const std::string& value) {
   return call("kept_vector", std::array{value});

@@ -1,5 +1,6 @@
 // Kernels written by hand: loops, scopes, masks, checks.
 #include <bit>
+#include <numeric>
 
 #include "unit/codegen/example_kernels.h"
 #include "unit/codegen/kernel_runner.h"
@@ -324,6 +325,41 @@ TEST(Kernels, ReadsAndWritesAtAnyStride) {
         ASSERT_EQ(bytes[(row * 5 + c) * width], found[(c * 16 + 15 - row) * width]) << name_of(dtype);
       }
       EXPECT_EQ(bytes[(row * 5 + 4) * width], column[((15 - row) * 3 + 1) * width]) << name_of(dtype);
+    }
+  }
+}
+
+// Tiles whose rows are contiguous in memory and whose lanes are not, stored by columns; what is between columns is left alone.
+TEST(Kernels, TilesAreStoredByColumns) {
+  for (const std::int64_t lanes : {4, 8, 16}) {
+    for (const std::int64_t rows : {3, 4, 5, 14, 16, 17, 32}) {
+      for (const std::int64_t vectors : {1, 2}) {
+        Kernel kernel{"columns", {}, {}, {}};
+        const std::int64_t columns = vectors * lanes, gap = 3;
+        BufferId x = add_buffer(kernel, global(DType::F32, {rows, columns}));
+        BufferId y = add_buffer(kernel, global(DType::F32, {columns, rows + gap}, true));
+        VarId r = add_variable(kernel, "r", rows), v = add_variable(kernel, "v", vectors),
+              l = add_variable(kernel, "l", lanes);
+        Expr column = var(v) * lanes + var(l);
+        Stmt store = Stmt::store(y, {column, var(r)}, load(kernel, x, {var(r), column}) + 1);
+        kernel.body =
+            Stmt::loop(LoopKind::Unrolled, r,
+                       Stmt::loop(LoopKind::Unrolled, v, Stmt::loop(LoopKind::Vector, l, std::move(store))));
+        KernelRunner runner(kernel);
+        auto buffers = runner.buffers();
+        std::vector<float> values(static_cast<std::size_t>(rows * columns));
+        std::iota(values.begin(), values.end(), 0.0f);
+        std::vector<float> expected(static_cast<std::size_t>(columns * (rows + gap)), -7);
+        buffers[0].set(values);
+        buffers[1].set(expected);
+        ASSERT_EQ(0, runner.run(buffers));
+        for (std::int64_t c = 0; c < columns; ++c) {
+          for (std::int64_t row = 0; row < rows; ++row)
+            expected[static_cast<std::size_t>(c * (rows + gap) + row)] =
+                static_cast<float>(row * columns + c + 1);
+        }
+        EXPECT_EQ(expected, buffers[1].as<float>()) << lanes << " lanes, " << rows << " rows";
+      }
     }
   }
 }

@@ -21,6 +21,20 @@ TEST(MergeAxes, NeighboursThatEveryAccessWalksAsOneBecomeOne) {
   EXPECT_EQ(to_string(formula.buffer(x.id()).shape), to_string(Shape{n() * 16}));
 }
 
+// As layouts of blocked channels leave them: results are written in another order than loops are given in.
+TEST(MergeAxes, LoopsOfElementWiseStagesFollowTheirResults) {
+  Builder builder("relu");
+  Buffer x = builder.input(0, "x", DType::F32, {2, 30, 16}),
+         y = builder.output(0, "y", DType::F32, {2, 30, 16});
+  Axes axes = builder.axes({2, 16, 30});
+  builder.write_at(y, axes, {axes[0], axes[2], axes[1]}, max(x(axes[0], axes[2], axes[1]), 0));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  ASSERT_EQ(formula.stages[0].axes.size(), 1u);
+  EXPECT_TRUE(formula.variable(formula.stages[0].axes[0]).extent.is(960));
+}
+
 TEST(MergeAxes, AnAxisThatAnotherBufferReadsAloneStays) {
   Builder builder("bias");
   Buffer x = builder.input(0, "x", DType::F32, {4, 6, 8}), b = builder.input(1, "b", DType::F32, {8}),
