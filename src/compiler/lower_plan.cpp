@@ -122,10 +122,19 @@ class PlanLowering {
     return std::move(results[0]);
   }
 
+  // What a group moves, at the speed of memory. Threads share a group by this too: whether its operands are in a cache depends on what
+  // ran before it, and one core alone is far from the bandwidth of all.
+  std::int64_t uncached_ns(const Group& group) const {
+    ChooseOptions sizes;
+    sizes.nominal = plan_.nominal;
+    return target_.estimate_ns(nominal(group.bytes_in + group.bytes_out, sizes), 0, DType::F32,
+                               /*launches=*/0);
+  }
+
   ProgramStep step_of(const Group& group) const {
     const Node& node = plan_.graph.node(group.nodes.back());
     ProgramStep step;
-    step.predicted_ns = group.predicted_ns;
+    step.predicted_ns = std::max(group.predicted_ns, uncached_ns(group));
     step.origin = node.origin;
     step.op = node.op;
     return step;

@@ -5,6 +5,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/cost.h"
+#include "schedule/lower_groups.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/repeated_parts.h"
 #include "schedule/waiting.h"
@@ -218,6 +219,8 @@ class Chooser {
         return refuse("its steps share only " + std::to_string(items) +
                       " independent rows, too few to keep the target busy");
       }
+      if (target_.kind != TargetKind::Cpu && reduces && common.empty() && !is_one_small_row(formula_))
+        return refuse("its steps share no rows: each would be a launch of its own");
       if (!reduces && bytes > 0) choice.schedule.name = "row";
     } else if (!same_space()) {
       return refuse("its results have nothing in common that one loop could walk");

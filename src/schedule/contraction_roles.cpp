@@ -56,11 +56,8 @@ std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const Contrac
   std::int64_t finish = access(stage.target, stage.store);
   if (stage.finish.defined()) {
     const std::int64_t effort = te::effort_of(stage.finish) * kCycle / 4 * steps / count;
-    // One or two chains of arithmetic wait for themselves; tiles of sizes that are not known are finished vector by vector.
-    const bool known = std::ranges::all_of(
-        stage.axes, [&](VarId axis) { return formula.variable(axis).extent.is_constant(); });
     const bool function = te::effort_of(stage.finish) >= kFunction;
-    finish += function && !known ? effort * 5 / 2 : sums <= 2 ? effort * 3 / 2 : effort;
+    finish += sums <= 2 ? effort * 3 / 2 : effort;  // one or two chains of arithmetic wait for themselves
     if (function) finish += effort / kPerTile;
     te::for_each_node(stage.finish, [&](const ExprNode& node) {
       if (te::is_load(node)) finish += access(node.buffer, te::index_of(node));

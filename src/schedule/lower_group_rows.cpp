@@ -40,7 +40,7 @@ class RowsInGroups {
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
-    if ((rows_.empty() && !is_one_small_row()) || !is_worth_it() || rows_are_interleaved(alignment))
+    if ((rows_.empty() && !is_one_small_row(formula_)) || !is_worth_it() || rows_are_interleaved(alignment))
       return {};
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (group_.turns(formula_.stages[s], free_of(s, alignment)) > most_turns) return {};
@@ -96,18 +96,6 @@ class RowsInGroups {
         free.push_back(axis);
     }
     return free;
-  }
-
-  // What has no rows to share out is one: a norm of one token. One group does it sooner than several launches would.
-  bool is_one_small_row() const {
-    Dim work = 0;
-    for (const Stage& stage : formula_.stages) {
-      Dim all = 1;
-      for (VarId axis : stage.axes) all = all * formula_.variable(axis).extent;
-      for (VarId axis : stage.reduction) all = all * formula_.variable(axis).extent;
-      work = work + all;
-    }
-    return formula_.stages.size() > 1 && work.is_constant() && work.constant() <= kSmallRow;
   }
 
   // Many rows that a device reads at once where neighbouring threads have neighbouring rows, and not along a row: the columns of a
@@ -238,6 +226,18 @@ class RowsInGroups {
 };
 
 }  // namespace
+
+bool is_one_small_row(const te::Formula& formula) {
+  Dim work = 0;
+  for (const Stage& stage : formula.stages) {
+    Dim all = 1;
+    for (const auto* loops : {&stage.axes, &stage.reduction}) {
+      for (VarId loop : *loops) all = all * formula.variable(loop).extent;
+    }
+    work = work + all;
+  }
+  return formula.stages.size() > 1 && work.is_constant() && work.constant() <= kSmallRow;
+}
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {
   return lower_rows_in_groups(lowering, schedule, INT64_MAX);
