@@ -26,9 +26,12 @@ SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert Sequence
 Sign Size Slice SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub TensorScatter ThresholdedRelu Tile TopK
 Transpose Trilu Unique Unsqueeze Where Xor ConvInteger MatMulInteger MaxRoiPool com.microsoft.ExpandDims
 com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.DequantizeLinear
-com.microsoft.QuantizeLinear TfIdfVectorizer""".split()
+com.microsoft.QuantizeLinear TfIdfVectorizer ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer
+ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.OneHotEncoder""".split()
 )
-FUNCTIONS = set(
+# Noise before a tree would take it to other leaves: what is free is the order in which leaves are added.
+TREES = set("ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor".split())
+FUNCTIONS = TREES | set(
     """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Shrink
 Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
 )
@@ -209,12 +212,18 @@ def differences(
     return found
 
 
-def disagreement(graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], asked: list[Step]) -> str:
-    """The first operator about which the peers differ, given the same operands."""
+def disagreement(
+    graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], asked: list[Step], shapes_only: bool = False
+) -> str:
+    """The first operator about which the peers differ, given the same operands; or about whose shapes they do."""
     for step in asked:
         alone = Graph(graph.opset, {n: Leaf(right[n], False) for n in step.reads}, [step], [n for n in step.makes])
         try:
             theirs = peers[id(step)].run(right, "ONNX reference")
+            if shapes_only:
+                if any(theirs[n].shape != right[n].shape for n in step.makes):
+                    return step.ops[0]
+                continue
             if differences(theirs, right, tolerances(alone, right, peers)):
                 return step.ops[0]
         except Refused:

@@ -76,6 +76,8 @@ class Peer:
                 self.name = "ONNX reference"
                 return self.run(arrays)
             raise Refused(f"{chosen} refuses {self.step.ops[0]}: {error}") from error
+        if any(isinstance(r, list) for r in results):
+            raise Refused(f"{chosen} gives a sequence for a tensor, as of optionals")
         return {n: np.asarray(r) for n, r in zip(self.names, results)}
 
 

@@ -4,8 +4,10 @@ or computed here where it lacks the operator.
 
 usage: tests/models/make_small.py [FOLDER]      # needs onnx and numpy
 """
+import math
 import pathlib
 import sys
+from fractions import Fraction
 
 import numpy as np
 import onnx
@@ -154,6 +156,55 @@ def resize_unchanged():
     model = model_of("resize_unchanged", nodes, [shape], [tensor(y, [1, 5, 4, 6]) for y in ("linear", "cubic")],
                      {"sizes": np.array([1, 5, 4, 6], np.int64)})
     return model, {"x": x}, None
+
+
+def resize_halfway():
+    """Positions halfway between elements, by lengths whose quotient is rounded: 4 * 7 / 8, and 2.5 * 6 / 10 - 0.5."""
+    x = np.arange(6 * 7, dtype=np.float32).reshape(1, 1, 6, 7)
+    nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], [mode + rounding], mode="nearest", nearest_mode="round_prefer_" + rounding,
+                              coordinate_transformation_mode=mode) for mode in ("asymmetric", "half_pixel") for rounding in ("ceil", "floor")]
+    outputs = [tensor(node.output[0], [1, 1, 10, 8]) for node in nodes]
+    model = model_of("resize_halfway", nodes, [tensor("x", [1, 1, 6, 7])], outputs, {"sizes": np.array([1, 1, 10, 8], np.int64)})
+    expected = []
+    for middle in (Fraction(0), Fraction(1, 2)):
+        for rounded in (lambda at: math.floor(at + Fraction(1, 2)), lambda at: math.ceil(at - Fraction(1, 2))):
+            rows, columns = ([min(max(rounded((i + middle) * old / new - middle), 0), old - 1) for i in range(new)]
+                             for old, new in ((6, 10), (7, 8)))
+            expected.append(x[:, :, rows][:, :, :, columns])
+    return model, {"x": x}, expected
+
+
+def truth_of_nan():
+    """Only zeros are false: NaN is true, read from memory or made on the way."""
+    nodes = [helper.make_node("Cast", ["x"], ["read"], to=TensorProto.BOOL), helper.make_node("Sqrt", ["x"], ["root"]),
+             helper.make_node("Cast", ["root"], ["made"], to=TensorProto.BOOL), helper.make_node("Cast", ["x"], ["half"], to=TensorProto.FLOAT16),
+             helper.make_node("Cast", ["half"], ["narrow"], to=TensorProto.BOOL), helper.make_node("Where", ["made", "x", "one"], ["y"])]
+    outputs = [tensor(name, ["n"], TensorProto.BOOL) for name in ("read", "made", "narrow")] + [tensor("y", ["n"])]
+    model = model_of("truth_of_nan", nodes, [tensor("x", ["n"])], outputs, {"one": np.float32(1)})
+    x = np.array([np.nan, 0.0, -0.0, -4.0, 2.25, np.inf, -np.inf], np.float32)
+    truth = np.array([True, False, False, True, True, True, True])
+    return model, {"x": x}, [truth, truth, truth, np.where(truth, x, np.float32(1))]
+
+
+def signs_of_zeros():
+    """Differences that are 0: negated, subtracted from 0, added to 0; their reciprocals tell."""
+    steps = [("Sub", ["x", "w"], "d"), ("Neg", ["d"], "n"), ("Sub", ["zero", "d"], "s"), ("Neg", ["x"], "m"), ("Add", ["m", "zero"], "a"),
+             ("Reciprocal", ["n"], "y0"), ("Reciprocal", ["s"], "y1"), ("Reciprocal", ["a"], "y2")]
+    nodes = [helper.make_node(op, inputs, [output]) for op, inputs, output in steps]
+    model = model_of("signs_of_zeros", nodes, [tensor("x", ["n"]), tensor("w", ["n"])], [tensor(f"y{i}", ["n"]) for i in range(3)],
+                     {"zero": np.float32(0)})
+    feed = {"x": np.array([1.5, 0.0, 2.0, -0.0], np.float32), "w": np.array([1.5, 0.0, 1.0, 0.0], np.float32)}
+    with np.errstate(all="ignore"):
+        return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
+def broadcast_empty():
+    """An empty list of positions beside a size of 1: nothing is repeated."""
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Mul", ["places", "w"], ["y"]),
+             helper.make_node("Add", ["y", "w"], ["z"])]
+    model = model_of("broadcast_empty", nodes, [tensor("x", ["n"]), tensor("w", ["a", "a"], TensorProto.INT64)],
+                     [tensor("z", ["b", "c"], TensorProto.INT64)])
+    return model, {"x": np.zeros(3, np.float32), "w": np.array([[-2]], np.int64)}, [np.zeros((1, 0), np.int64)]
 
 
 def conv_transpose_weights():
@@ -340,9 +391,9 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
+SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
          gelu_far_below, largest_of_columns, loop_placeholder, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
-         real_signal, resize_unchanged, shared_keys)
+         real_signal, resize_halfway, resize_unchanged, shared_keys, signs_of_zeros, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 
