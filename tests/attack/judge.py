@@ -103,7 +103,14 @@ def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     spare = np.abs(array[np.isfinite(array)]).max(initial=1) * coarse if COARSE & set(step.ops) else 0.0
     spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
     free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
-    return np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
+    result = np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
+    return result if set(step.ops) <= EXACT | DIVISIONS | FUNCTIONS else cancelled(result, coarse, rng)
+
+
+def cancelled(array: np.ndarray, coarse: float, rng) -> np.ndarray:
+    """Sums that are rounding errors beside the others of their array may be 0 in another order."""
+    small = np.abs(array) <= np.abs(array[np.isfinite(array)]).max(initial=0) * UNITS * max(coarse, unit(array.dtype))
+    return np.where(small & (rng.random(array.shape) < 0.5), np.zeros((), array.dtype), array)
 
 
 def one_off(array: np.ndarray, rng) -> np.ndarray:
@@ -178,6 +185,20 @@ def tolerances(
         spare = 1.2e-38 if freedom.divides and right[name].dtype == np.float32 else 0.0
         found[name] = 6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5 + spare
     return found
+
+
+def sizes_move(
+    graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], freedom: Freedom, runs: int = RUNS
+) -> bool:
+    """Whether noise decides about a size on the way, as of NonZero after a function: then an index may be out of range."""
+    for run in range(runs):
+        try:
+            noisy = noisy_run(graph, peers, run, freedom)
+        except Refused:
+            return True
+        if any(array.shape != right[name].shape for name, array in noisy.items()):
+            return True
+    return False
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

@@ -95,8 +95,9 @@ def doubted(step: Step, opset: int, arrays: dict[str, np.ndarray], results: dict
             return True
         if result.dtype.kind == "f":
             size = np.abs(result[np.isfinite(result)]).max(initial=0).astype(np.float64)
+            near = 0.05 if result.dtype.itemsize == 2 else 1e-4
             if not np.allclose(
-                others[name].astype(np.float64), result.astype(np.float64), 0.05, 0.05 * size, equal_nan=True
+                others[name].astype(np.float64), result.astype(np.float64), near, near * size, equal_nan=True
             ):
                 return True
     return False
