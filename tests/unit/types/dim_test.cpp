@@ -55,8 +55,8 @@ TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
   EXPECT_EQ(broadcast(Dim(0), n), Dim(0));
   EXPECT_EQ(both, broadcast(m, n));
   EXPECT_EQ(broadcast(both, m), both);
-  for (const auto& [a, b, size] :
-       {std::array{3, 3, 3}, std::array{1, 5, 5}, std::array{5, 1, 5}, std::array{0, 1, 0}, std::array{1, 0, 0}})
+  for (const auto& [a, b, size] : {std::array{3, 3, 3}, std::array{1, 5, 5}, std::array{5, 1, 5},
+                                   std::array{0, 1, 0}, std::array{1, 0, 0}})
     EXPECT_EQ(both.evaluate({{"n", a}, {"m", b}}).value(), size) << a << " and " << b;
   EXPECT_EQ(both.range({{"n", {0, 8}}, {"m", {0, 4}}}), (Range{0, 8}));
   EXPECT_EQ(both.range({{"n", {1, 8}}, {"m", {2, 4}}}), (Range{2, 8}));
