@@ -117,7 +117,7 @@ class Checker:
             return self.unanswered(graph, right, steps, flags, model, feed, answer)
         return self.compare(graph, right, steps, flags, answer)
 
-    def compare(self, graph: Graph, right: dict[str, np.ndarray], steps: dict, flags: list[str], answer: Answer) -> Seen:
+    def compare(self, graph: Graph, right: dict[str, np.ndarray], steps: dict, flags, answer: Answer) -> Seen:
         if all(judge.same_bits(answer.outputs[n], right[n]) for n in graph.outputs):
             return Seen("passed", "", "")
         freedom = judge.freedom_of(flags)

@@ -190,7 +190,8 @@ def tolerances(
 def sizes_move(
     graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], freedom: Freedom, runs: int = RUNS
 ) -> bool:
-    """Whether noise decides about a size on the way, as of NonZero after a function: then an index may be out of range."""
+    """Whether noise decides about a size on the way, as of NonZero after a function; an index may be out of range
+    then."""
     for run in range(runs):
         try:
             noisy = noisy_run(graph, peers, run, freedom)
