@@ -45,6 +45,8 @@ COARSE = set(
 BlackmanWindow MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization
 InstanceNormalization Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
 )
+# Computed by way of 1 + exp(x), which rounds the smallest of them to 1.
+BESIDE_ONE = set("Softplus Mish".split())
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
 
@@ -101,8 +103,8 @@ def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     coarse, own = coarsest(step), unit(array.dtype)
     result = shaken(array, UNITS * max(coarse, own) / own, rng)
     spare = np.abs(array[np.isfinite(array)]).max(initial=1) * coarse if COARSE & set(step.ops) else 0.0
-    spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
-    free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
+    spare = max(spare, own if BESIDE_ONE & set(step.ops) else 2 * float(np.finfo(array.dtype).smallest_subnormal))
+    free = np.isfinite(array) & ((array != 0) | bool((COARSE | BESIDE_ONE) & set(step.ops)))
     result = np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
     return result if set(step.ops) <= EXACT | DIVISIONS | FUNCTIONS else cancelled(result, coarse, rng)
 

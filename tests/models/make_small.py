@@ -259,6 +259,16 @@ def attended(q, k, v, heads, allowed):
     return y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1).astype(np.float32)
 
 
+def mask_of_open_batch():
+    """Two heads of queries that share one of keys, and a mask whose batch only running tells, though there is but one."""
+    random = np.random.default_rng(9)
+    nodes = [helper.make_node("Slice", ["masks", "zero", "count", "zero"], ["mask"]), helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"])]
+    shapes = {"q": (1, 2, 3, 4), "k": (1, 1, 5, 4), "v": (1, 1, 5, 4), "masks": (2, 2, 3, 5)}
+    model = model_of("mask_of_open_batch", nodes, [*(tensor(*one) for one in shapes.items()), tensor("count", [1], TensorProto.INT64)],
+                     [tensor("y", [1, 2, 3, 4])], {"zero": np.array([0], np.int64)}, opset=24)
+    return model, {name: eighths(random, *shape) for name, shape in shapes.items()} | {"count": np.array([1], np.int64)}, None
+
+
 def masked_keys():
     """com.microsoft.MultiHeadAttention: one length per batch, or ends and starts, of an open size; what is not masked keeps its digits."""
     random = np.random.default_rng(7)
@@ -392,7 +402,7 @@ def rounding_idioms():
 
 
 SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
-         gelu_far_below, largest_of_columns, loop_placeholder, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
+         gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
          real_signal, resize_halfway, resize_unchanged, shared_keys, signs_of_zeros, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
