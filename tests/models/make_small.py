@@ -269,6 +269,17 @@ def mask_of_open_batch():
     return model, {name: eighths(random, *shape) for name, shape in shapes.items()} | {"count": np.array([1], np.int64)}, None
 
 
+def pool_of_open_rank():
+    """Channels last in a value of no known rank: the window tells it."""
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["image"]),
+             helper.make_node("NhwcMaxPool", ["image"], ["y"], domain="com.microsoft", kernel_shape=[1, 2], pads=[0, 1, 0, 1])]
+    model = model_of("pool_of_open_rank", nodes, [tensor("x", [24], TensorProto.INT8), tensor("shape", ["rank"], TensorProto.INT64)],
+                     [tensor("y", ["n", "h", "w", "c"], TensorProto.INT8)], microsoft=True)
+    x, shape = np.random.default_rng(2).integers(-99, 99, 24).astype(np.int8), np.array([1, 4, 3, 2], np.int64)
+    padded = np.pad(x.reshape(shape), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-128)
+    return model, {"x": x, "shape": shape}, [np.maximum(padded[:, :, :-1], padded[:, :, 1:])]
+
+
 def masked_keys():
     """com.microsoft.MultiHeadAttention: one length per batch, or ends and starts, of an open size; what is not masked keeps its digits."""
     random = np.random.default_rng(7)
@@ -402,8 +413,8 @@ def rounding_idioms():
 
 
 SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
-         gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
-         real_signal, resize_halfway, resize_unchanged, shared_keys, signs_of_zeros, truth_of_nan)
+         gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys, mean_of_one, open_parameters, packed_query,
+         pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged, shared_keys, signs_of_zeros, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 
