@@ -269,6 +269,29 @@ def mask_of_open_batch():
     return model, {name: eighths(random, *shape) for name, shape in shapes.items()} | {"count": np.array([1], np.int64)}, None
 
 
+def features_of_open_rank():
+    """Operators of ai.onnx.ml on values of no known rank: a vector for one, a matrix for the others."""
+    nodes = [helper.make_node("Reshape", ["v", "one"], ["row"]), helper.make_node("Reshape", ["v", "two"], ["rows"]),
+             helper.make_node("Cast", ["rows"], ["whole"], to=TensorProto.INT64)]
+    columns = {"columns": np.array([1, 0], np.int64)}
+    forms = [("ArrayFeatureExtractor", ["row", "columns"], {}), ("ArrayFeatureExtractor", ["rows", "columns"], {}),
+             ("LabelEncoder", ["whole"], {"keys_int64s": [1, -2], "values_int64s": [10, 20], "default_int64": 7}),
+             ("LinearRegressor", ["row"], {"coefficients": [0.5, 1.0, -2.0, 0.25, 1.0, 2.0], "intercepts": [1.0]}),
+             ("FeatureVectorizer", ["rows", "rows"], {"inputdimensions": [3, 3]}), ("Normalizer", ["rows"], {"norm": "MAX"})]
+    types = [TensorProto.INT64 if op == "LabelEncoder" else TensorProto.FLOAT for op, _, _ in forms]
+    for i, (op, inputs, attributes) in enumerate(forms):
+        nodes.append(helper.make_node(op, inputs, [f"y{i}"], domain="ai.onnx.ml", **attributes))
+    outputs = [tensor(f"y{i}", [f"n{i}", f"m{i}"], dtype) for i, dtype in enumerate(types)]
+    inputs = [tensor("v", [6]), tensor("one", ["a"], TensorProto.INT64), tensor("two", ["b"], TensorProto.INT64)]
+    model = model_of("features_of_open_rank", nodes, inputs, outputs, columns)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    v = np.array([1.0, -2.0, 3.0, 4.0, 1.5, 1.0], np.float32)
+    rows, whole = v.reshape(2, 3), v.reshape(2, 3).astype(np.int64)
+    expected = [v[None, [1, 0]], rows[:, [1, 0]], np.where(whole == 1, 10, np.where(whole == -2, 20, 7)),
+                np.array([[v @ np.array([0.5, 1, -2, 0.25, 1, 2]) + 1]]), np.concatenate([rows, rows], 1), rows / rows.max(1, keepdims=True)]
+    return model, {"v": v, "one": np.array([6], np.int64), "two": np.array([2, 3], np.int64)}, expected
+
+
 def pool_of_open_rank():
     """Channels last in a value of no known rank: the window tells it."""
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["image"]),
@@ -412,9 +435,10 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
-         gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys, mean_of_one, open_parameters, packed_query,
-         pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged, shared_keys, signs_of_zeros, truth_of_nan)
+SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
+         features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
+         mean_of_one, open_parameters, packed_query, pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
+         shared_keys, signs_of_zeros, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms)  # of float32: in float64 they give something else
 
 
