@@ -81,6 +81,15 @@ class Peer:
         return {n: np.asarray(r) for n, r in zip(self.names, results)}
 
 
+def ill_typed(model: onnx.ModelProto) -> bool:
+    """Whether ONNX has no such type of an operator, which its reference evaluator does not look at."""
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except Exception as error:  # of several unrelated types
+        return "type" in str(error).lower()
+    return False
+
+
 def doubted(step: Step, opset: int, arrays: dict[str, np.ndarray], results: dict[str, np.ndarray]) -> bool:
     """Whether ONNX Runtime, which has no kernel for a step's type, gives something else for it in float32."""
     given = {n: arrays[n].astype(np.float32) if arrays[n].dtype.kind == "f" else arrays[n] for n in step.reads}
