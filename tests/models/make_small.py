@@ -269,11 +269,22 @@ def mask_of_open_batch():
     return model, {name: eighths(random, *shape) for name, shape in shapes.items()} | {"count": np.array([1], np.int64)}, None
 
 
+def open_sizes(name, sizes, x, lowest):
+    """Nodes and constants of a list of sizes whose length only running tells: taken where elements of x are not below the lowest."""
+    constants = {name + "_all": np.array(sizes, np.int64), name + "_lowest": lowest, name + "_from": np.array([0], np.int64),
+                 name + "_to": np.array([len(sizes)], np.int64)}
+    nodes = [helper.make_node("Slice", [x, name + "_from", name + "_to"], [name + "_x"]),
+             helper.make_node("GreaterOrEqual", [name + "_x", name + "_lowest"], [name + "_taken"]),
+             helper.make_node("Compress", [name + "_all", name + "_taken"], [name], axis=0)]
+    return nodes, constants
+
+
 def features_of_open_rank():
     """Operators of ai.onnx.ml on values of no known rank: a vector for one, a matrix for the others."""
-    nodes = [helper.make_node("Reshape", ["v", "one"], ["row"]), helper.make_node("Reshape", ["v", "two"], ["rows"]),
+    (one, ones), (two, twos) = open_sizes("one", [6], "v", np.float32(-1e30)), open_sizes("two", [2, 3], "v", np.float32(-1e30))
+    nodes = [*one, *two, helper.make_node("Reshape", ["v", "one"], ["row"]), helper.make_node("Reshape", ["v", "two"], ["rows"]),
              helper.make_node("Cast", ["rows"], ["whole"], to=TensorProto.INT64)]
-    columns = {"columns": np.array([1, 0], np.int64)}
+    constants = ones | twos | {"columns": np.array([1, 0], np.int64)}
     forms = [("ArrayFeatureExtractor", ["row", "columns"], {}), ("ArrayFeatureExtractor", ["rows", "columns"], {}),
              ("LabelEncoder", ["whole"], {"keys_int64s": [1, -2], "values_int64s": [10, 20], "default_int64": 7}),
              ("LinearRegressor", ["row"], {"coefficients": [0.5, 1.0, -2.0, 0.25, 1.0, 2.0], "intercepts": [1.0]}),
@@ -282,25 +293,25 @@ def features_of_open_rank():
     for i, (op, inputs, attributes) in enumerate(forms):
         nodes.append(helper.make_node(op, inputs, [f"y{i}"], domain="ai.onnx.ml", **attributes))
     outputs = [tensor(f"y{i}", [f"n{i}", f"m{i}"], dtype) for i, dtype in enumerate(types)]
-    inputs = [tensor("v", [6]), tensor("one", ["a"], TensorProto.INT64), tensor("two", ["b"], TensorProto.INT64)]
-    model = model_of("features_of_open_rank", nodes, inputs, outputs, columns)
+    model = model_of("features_of_open_rank", nodes, [tensor("v", [6])], outputs, constants)
     model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
     v = np.array([1.0, -2.0, 3.0, 4.0, 1.5, 1.0], np.float32)
     rows, whole = v.reshape(2, 3), v.reshape(2, 3).astype(np.int64)
     expected = [v[None, [1, 0]], rows[:, [1, 0]], np.where(whole == 1, 10, np.where(whole == -2, 20, 7)),
                 np.array([[v @ np.array([0.5, 1, -2, 0.25, 1, 2]) + 1]]), np.concatenate([rows, rows], 1), rows / rows.max(1, keepdims=True)]
-    return model, {"v": v, "one": np.array([6], np.int64), "two": np.array([2, 3], np.int64)}, expected
+    return model, {"v": v}, expected
 
 
 def pool_of_open_rank():
     """Channels last in a value of no known rank: the window tells it."""
-    nodes = [helper.make_node("Reshape", ["x", "shape"], ["image"]),
+    sizes, constants = open_sizes("shape", [1, 4, 3, 2], "x", np.int8(-128))
+    nodes = [*sizes, helper.make_node("Reshape", ["x", "shape"], ["image"]),
              helper.make_node("NhwcMaxPool", ["image"], ["y"], domain="com.microsoft", kernel_shape=[1, 2], pads=[0, 1, 0, 1])]
-    model = model_of("pool_of_open_rank", nodes, [tensor("x", [24], TensorProto.INT8), tensor("shape", ["rank"], TensorProto.INT64)],
-                     [tensor("y", ["n", "h", "w", "c"], TensorProto.INT8)], microsoft=True)
-    x, shape = np.random.default_rng(2).integers(-99, 99, 24).astype(np.int8), np.array([1, 4, 3, 2], np.int64)
-    padded = np.pad(x.reshape(shape), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-128)
-    return model, {"x": x, "shape": shape}, [np.maximum(padded[:, :, :-1], padded[:, :, 1:])]
+    model = model_of("pool_of_open_rank", nodes, [tensor("x", [24], TensorProto.INT8)],
+                     [tensor("y", ["n", "h", "w", "c"], TensorProto.INT8)], constants, microsoft=True)
+    x = np.random.default_rng(2).integers(-99, 99, 24).astype(np.int8)
+    padded = np.pad(x.reshape(1, 4, 3, 2), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-128)
+    return model, {"x": x}, [np.maximum(padded[:, :, :-1], padded[:, :, 1:])]
 
 
 def masked_keys():
