@@ -4,6 +4,7 @@ SECONDS_EACH ?= 60
 CASES ?= 20000
 SEED ?= 2
 BACKENDS ?= cpu,sim,reference
+FALLBACKS ?= fail
 .PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
 
 help: ## list these targets
@@ -75,10 +76,10 @@ hostile: ## CASES models that are wrong on purpose, from SEED
 	@scripts/build release
 	@tests/hostile/sweep --cases $(CASES) --seed $(SEED)
 
-attack: ## CASES random graphs of every operator from SEED against ONNX Runtime and ONNX's reference, on BACKENDS
+attack: ## CASES random graphs of every operator from SEED against ONNX Runtime and ONNX's reference, on BACKENDS; FALLBACKS=count passes those that plainer forms serve
 	@scripts/setup build conformance peers
 	@scripts/build release xyntra xyntra_link_command
-	@build/venv/bin/python tests/attack/attack --cases $(CASES) --seed $(SEED) --backends '$(BACKENDS)' --table
+	@build/venv/bin/python tests/attack/attack --cases $(CASES) --seed $(SEED) --backends '$(BACKENDS)' --fallbacks $(FALLBACKS) --table
 
 asan: ## make test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup test

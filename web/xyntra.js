@@ -34,6 +34,7 @@ const FUNCTIONS = {
   mod: (a, b) => (b === 0 ? 0 : a - b * floorDivide(a, b)),
   max: Math.max,
   min: Math.min,
+  broadcast: (a, b) => (a === 0 || b === 0 ? 0 : Math.max(a, b)),
 };
 
 /** The function carries `symbol` where the size is one name and nothing else. */

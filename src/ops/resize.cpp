@@ -134,11 +134,14 @@ struct ResizedAxis {
   Expr position;  // of the output, as f32
   Expr from_length, to_length, fractional_length, scale;
   Expr start, end;
+  bool by_lengths;  // the factor is to_length / from_length, and never rounded by itself
+
+  Expr over_scale(const Expr& x) const { return by_lengths ? x * from_length / to_length : x / scale; }
 };
 
 Expr real(double value) { return Expr::floating(DType::F32, value); }
 
-Expr half_pixel(const ResizedAxis& a) { return (a.position + 0.5) / a.scale - 0.5; }
+Expr half_pixel(const ResizedAxis& a) { return a.over_scale(a.position + 0.5) - 0.5; }
 Expr half_pixel_symmetric(const ResizedAxis& a) {
   Expr adjustment = a.to_length / (a.scale * a.from_length);
   return a.from_length / real(2) * (real(1) - adjustment) + half_pixel(a);
@@ -149,7 +152,7 @@ Expr align_corners(const ResizedAxis& a) {
   Expr length = a.fractional_length;
   return select(equal(length, 1), real(0), a.position * (a.from_length - 1) / (length - 1));
 }
-Expr asymmetric(const ResizedAxis& a) { return a.position / a.scale; }
+Expr asymmetric(const ResizedAxis& a) { return a.over_scale(a.position); }
 Expr crop(const ResizedAxis& a) {
   Expr last = a.from_length - 1;
   return select(a.to_length > 1, a.start * last + a.position * (a.end - a.start) * last / (a.to_length - 1),
@@ -164,7 +167,7 @@ const std::map<std::string, Transform, std::less<>> kTransforms = {
     {"pytorch_half_pixel", pytorch_half_pixel},
     {"asymmetric", asymmetric},
     {"tf_crop_and_resize", crop},
-    {"tf_half_pixel_for_nn", [](const ResizedAxis& a) { return (a.position + 0.5) / a.scale; }}};
+    {"tf_half_pixel_for_nn", [](const ResizedAxis& a) { return a.over_scale(a.position + 0.5); }}};
 
 using Rounding = Expr (*)(const Expr&);
 const std::map<std::string, Rounding, std::less<>> kRoundings = {
@@ -230,6 +233,11 @@ class Resizer {
     if (has_contents(c_, kScales)) return c_.in(kScales)(Expr::index(static_cast<std::int64_t>(k)));
     return cast(DType::F32, Expr::size(to(k))) / cast(DType::F32, Expr::size(from(k)));
   }
+  // With sizes, 4 * 7 / 8 is halfway between two elements: 4 / (8 / 7) is not, in f32.
+  bool rounds_halfway() const {
+    const bool rounds = c_.text("mode") == "nearest" && c_.text("nearest_mode").starts_with("round");
+    return rounds && !ratio_ && !has_contents(c_, kScales);
+  }
   // Where output position o of axis k lies in the operand.
   Expr coordinate(std::size_t k, const Expr& o) {
     auto region = [&](std::size_t entry) {
@@ -239,7 +247,8 @@ class Resizer {
     Expr before = cast(DType::F32, Expr::size(from(k))), after = cast(DType::F32, Expr::size(to(k)));
     bool fractional = ratio_ || has_contents(c_, kScales);
     return transform_({cast(DType::F32, o), before, after, fractional ? scale(k) * before : after, scale(k),
-                       cropped ? region(k) : Expr(), cropped ? region(k + axes_.size()) : Expr()});
+                       cropped ? region(k) : Expr(), cropped ? region(k + axes_.size()) : Expr(),
+                       rounds_halfway()});
   }
   Expr clamped(const Expr& i, std::size_t k) { return max(min(i, Expr::size(from(k) - 1)), Expr::index(0)); }
   // The value, or the extrapolation where a cropping coordinate leaves the operand.

@@ -6,15 +6,10 @@
 namespace xyntra {
 
 Result<Dim> broadcast_dims(const OpContext& context, const Dim& a, const Dim& b) {
-  if (a == b || b.is(1)) return a;
-  if (a.is(1)) return b;
-  if (a.is_constant() && b.is_constant()) {
+  if (a.is_constant() && b.is_constant() && !(a == b) && !a.is(1) && !b.is(1)) {
     return context.fail("sizes " + a.to_string() + " and " + b.to_string() + " cannot be broadcast together");
   }
-  // A symbolic size beside a constant larger than 1 must be 1 or equal to it; either way the result is that.
-  if (a.is_constant()) return a;
-  if (b.is_constant()) return b;
-  return max(a, b);
+  return broadcast(a, b);
 }
 
 Result<Shape> broadcast_shapes(const OpContext& context, const Shape& a, const Shape& b) {

@@ -162,8 +162,11 @@ class Comparison {
       if (class_ == RuleClass::PrecisionChanging && std::isnan(a)) continue;
       if (std::isnan(a) != std::isnan(b)) return at(i, a, b);
       // What overflows on one side only is a rounding of a sum; element by element it is another result.
-      if (elementwise_ && class_ != RuleClass::PrecisionChanging && std::isinf(a) != std::isinf(b))
-        return at(i, a, b);
+      const bool strict = elementwise_ && class_ != RuleClass::PrecisionChanging;
+      if (strict && std::isinf(a) != std::isinf(b)) return at(i, a, b);
+      // The reciprocals of 0 and -0 are different infinities.
+      const bool signed_alone = (std::isinf(a) && std::isinf(b)) || (a == 0 && b == 0);
+      if (strict && signed_alone && std::signbit(a) != std::signbit(b)) return at(i, a, b);
       if (std::isnan(a) || !std::isfinite(a) || !std::isfinite(b) || !std::isfinite(o)) continue;
       if (values_ == Values::Ordinary && std::abs(b - o) > allowed) return at(i, a, b);
     }

@@ -2,7 +2,8 @@
 //
 // Exact: the same bits, any NaN being as good as another. Reassociating: against the float64 oracle of the left side, an error
 // at most twice the left side's plus 4 units in the last place of the largest number involved; NaN where the left
-// side has NaN and nowhere else. Precision-changing: the sides agree to a few decimal digits on ordinary values.
+// side has NaN and nowhere else; element-wise, the same infinities and signs of zeros. Precision-changing: the sides
+// agree to a few decimal digits on ordinary values.
 #pragma once
 
 #include <cstdint>

@@ -309,12 +309,13 @@ Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& sch
   // A batch that one factor does not have looks like rows or columns, and is a loop around the block all the same.
   std::erase_if(roles->columns, is_bound);
   std::erase_if(roles->rows, is_bound);
-  const bool all = std::ranges::all_of(stage.axes, [&](VarId axis) {
-    return is_bound(axis) || axis == rows.axis || axis == roles->lane ||
-           lowering.formula().variable(axis).extent.is(1) ||
-           std::ranges::find(roles->columns, axis) != roles->columns.end();
-  });
-  if (!all) return {};
+  for (VarId axis : stage.axes) {
+    if (is_bound(axis) || axis == rows.axis || axis == roles->lane ||
+        std::ranges::find(roles->columns, axis) != roles->columns.end())
+      continue;
+    if (!lowering.formula().variable(axis).extent.is(1)) return {};
+    bound[axis.index] = Expr::index(0);
+  }
   return ContractionLowering(lowering, stage, std::move(*roles), schedule).block(std::move(bound), rows);
 }
 

@@ -98,8 +98,8 @@ I wrap(DType dtype, I value) {
 
 template <class T>
 I float_to_integer(DType dtype, T value) {
+  if (dtype == DType::Bool) return value != 0 ? 1 : 0;  // only zeros are false: NaN is true
   if (std::isnan(value)) return 0;
-  if (dtype == DType::Bool) return value != 0 ? 1 : 0;
   if (dtype == DType::U64) {
     if (value <= 0) return 0;
     if (value >= static_cast<T>(0x1p64)) return -1;

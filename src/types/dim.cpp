@@ -68,8 +68,8 @@ std::string spell_symbol(const std::string& name) {
   return quoted + "'";
 }
 
-enum class AtomKind : std::uint8_t { Symbol, FloorDiv, Modulo, Max, Min };
-constexpr std::array kAtomNames = {"", "floordiv", "mod", "max", "min"};
+enum class AtomKind : std::uint8_t { Symbol, FloorDiv, Modulo, Max, Min, Broadcast };
+constexpr std::array kAtomNames = {"", "floordiv", "mod", "max", "min", "broadcast"};
 
 }  // namespace
 
@@ -302,12 +302,14 @@ Dim max(const Dim& a, const Dim& b) {
       auto below = [depth](const Dim& low, const Dim& high) { return never_above(low, high, depth - 1); };
       if (const Dim::Atom* low = only_atom(x)) {
         if (low->kind == AtomKind::Min && (below(*low->left, y) || below(*low->right, y))) return true;
-        if (low->kind == AtomKind::Max && below(*low->left, y) && below(*low->right, y)) return true;
+        const bool larger = low->kind == AtomKind::Max || low->kind == AtomKind::Broadcast;
+        if (larger && below(*low->left, y) && below(*low->right, y)) return true;
       }
       const Dim::Atom* high = only_atom(y);
       if (high == nullptr) return false;
       if (high->kind == AtomKind::Max) return below(x, *high->left) || below(x, *high->right);
-      return high->kind == AtomKind::Min && below(x, *high->left) && below(x, *high->right);
+      const bool smaller = high->kind == AtomKind::Min || high->kind == AtomKind::Broadcast;
+      return smaller && below(x, *high->left) && below(x, *high->right);
     }
   };
   constexpr int kDepth = 3;
@@ -327,6 +329,30 @@ Dim min(const Dim& a, const Dim& b) {
   if (larger == a) return b;
   Dim::Atom atom;
   atom.kind = AtomKind::Min;
+  bool ordered = a.to_string() <= b.to_string();
+  atom.left = std::make_shared<const Dim>(ordered ? a : b);
+  atom.right = std::make_shared<const Dim>(ordered ? b : a);
+  return Dim::from_atom(std::move(atom));
+}
+
+Dim broadcast(const Dim& a, const Dim& b) {
+  if (a == b || b.is(1)) return a;
+  if (a.is(1)) return b;
+  if (a.is_constant() && b.is_constant()) return a.is(0) || b.is(0) ? Dim(0) : max(a, b);
+  // A symbolic size beside a constant other than 1 must be 1 or equal to it; either way the result is that.
+  if (a.is_constant()) return a;
+  if (b.is_constant()) return b;
+  auto holds = [](const Dim& whole, const Dim& part) {
+    const Dim::Terms& terms = whole.terms();
+    if (whole.constant_ != 0 || terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1)
+      return false;
+    const Dim::Atom& atom = *terms[0].atoms[0];
+    return atom.kind == AtomKind::Broadcast && (*atom.left == part || *atom.right == part);
+  };
+  if (holds(a, b)) return a;
+  if (holds(b, a)) return b;
+  Dim::Atom atom;
+  atom.kind = AtomKind::Broadcast;
   bool ordered = a.to_string() <= b.to_string();
   atom.left = std::make_shared<const Dim>(ordered ? a : b);
   atom.right = std::make_shared<const Dim>(ordered ? b : a);
@@ -394,6 +420,10 @@ Range Dim::range(const SymbolRanges& ranges) const {
     switch (atom.kind) {
       case AtomKind::Max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
       case AtomKind::Min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      case AtomKind::Broadcast: {  // of 0 and 1 it is 0
+        const bool largest = std::max(a.low, b.low) > 1 || std::min(a.low, b.low) > 0;
+        return {largest ? std::max(a.low, b.low) : std::min(a.low, b.low), std::max(a.high, b.high)};
+      }
       case AtomKind::Modulo:
         return b.low > 0 ? Range{0, b.high == INT64_MAX ? INT64_MAX : b.high - 1}
                          : Range{INT64_MIN, INT64_MAX};
@@ -448,6 +478,11 @@ bool Dim::never_negative(const SymbolRanges& ranges, int depth, int& steps_left)
         if (either ? holds(a) || holds(b) : holds(a) && holds(b)) return true;
         continue;
       }
+      if (atom.kind == AtomKind::Broadcast) {
+        const bool either = positive && a.range(ranges).low > 0 && b.range(ranges).low > 0;
+        if (either ? holds(a) || holds(b) : holds(a) && holds(b)) return true;
+        continue;
+      }
       if (!b.is_constant() || b.constant() <= 0) continue;
       if (atom.kind == AtomKind::Modulo) {
         if (!positive && a.range(ranges).low >= 0 && holds(a)) return true;
@@ -477,6 +512,7 @@ Dim Dim::substitute(const SymbolBindings& bindings) const {
           case AtomKind::Modulo: factor = modulo(a, b); break;
           case AtomKind::Max: factor = max(a, b); break;
           case AtomKind::Min: factor = min(a, b); break;
+          case AtomKind::Broadcast: factor = broadcast(a, b); break;
           case AtomKind::Symbol: break;
         }
       }
@@ -626,6 +662,7 @@ class DimParser {
     if (name == "mod") return modulo(left, right);
     if (name == "max") return max(left, right);
     if (name == "min") return min(left, right);
+    if (name == "broadcast") return broadcast(left, right);
     return fail("unknown function '" + name + "'");
   }
 

@@ -51,6 +51,7 @@ class Dim {
   friend Dim modulo(const Dim& a, const Dim& b);  // result has the divisor's sign; by zero gives zero
   friend Dim max(const Dim& a, const Dim& b);
   friend Dim min(const Dim& a, const Dim& b);
+  friend Dim broadcast(const Dim& a, const Dim& b);  // the one that is not 1, 0 beside 1 too, or both
 
   bool operator==(const Dim& other) const;
   std::string to_string() const;  // "n*2 + 1"; read back by parse

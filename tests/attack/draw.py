@@ -223,6 +223,8 @@ class Draw:
         results = peer.run(known)
         if peer.name != "ONNX Runtime" and peers.doubted(step, self.graph.opset, known, results):
             raise Refused(f"ONNX's reference evaluator is alone with its {step.ops[0]}")
+        if peer.name != "ONNX Runtime" and peers.ill_typed(peer.model):
+            raise Refused(f"{step.ops[0]} has no such type")
         for name in makes:
             if results[name].size > LARGEST or results[name].dtype.kind not in "fiub":
                 raise Refused("too large, or of a type that is not drawn")

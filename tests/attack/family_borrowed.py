@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from draw import Draw
-from graph import Refused, Value
+from graph import MICROSOFT, ML, Refused, Value
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
 import case as random_case  # noqa: E402
@@ -48,11 +48,37 @@ def disguise(g: Draw, value: Value) -> Value:
     return g.emit("Identity", [value], keep=False)[0]
 
 
+PREFIXES = {random_generate.PREFIX: f"{MICROSOFT}.", random_generate.ML_PREFIX: f"{ML}."}
+OLD_TREES = {f"{ML}.TreeEnsembleClassifier", f"{ML}.TreeEnsembleRegressor"}
+
+
+def key_of(name: str) -> str:
+    """What tests/random calls an operator."""
+    for prefix, domain in PREFIXES.items():
+        if name.startswith(domain):
+            return prefix + name.removeprefix(domain)
+    return name
+
+
+def name_of(key: str) -> str:
+    for prefix, domain in PREFIXES.items():
+        if key.startswith(prefix):
+            return domain + key.removeprefix(prefix)
+    return key
+
+
+def refuse_mixed_trees(g: Draw, name: str) -> None:
+    """The versions of ai.onnx.ml with TreeEnsemble have the others no more."""
+    present = set(g.graph.operators())
+    if name in OLD_TREES and f"{ML}.TreeEnsemble" in present or name == f"{ML}.TreeEnsemble" and present & OLD_TREES:
+        raise Refused("trees of two versions")
+
+
 def borrowed(g: Draw, name: str):
-    domain = random_case.MICROSOFT if name.startswith("com.microsoft.") else ""
-    op = name.removeprefix("com.microsoft.")
-    key = random_generate.PREFIX + op if domain else op
-    case = random_generate.GENERATORS[key](Case(g, op))
+    refuse_mixed_trees(g, name)
+    op = name.rpartition(".")[2]
+    domain = name.rpartition(".")[0]
+    case = random_generate.GENERATORS[key_of(name)](Case(g, op))
     if not domain and case.opset != g.graph.opset:
         raise Refused("a case of another opset")
     inputs = []
@@ -78,4 +104,4 @@ def borrowed(g: Draw, name: str):
     return g.emit(op, inputs, {k: v for k, v in case.attributes.items() if v is not None}, mask, case.domain)
 
 
-OPERATORS = {name.replace(random_generate.PREFIX, "com.microsoft.") for name in random_generate.GENERATORS}
+OPERATORS = {name_of(key) for key in random_generate.GENERATORS}

@@ -131,15 +131,10 @@ def sequence(g: Draw, op: str):
     at = lambda number: g.leaf(np.asarray(number), True).name
     if op in ("SplitToSequence", "SequenceErase") and a.shape[0] >= 1:
         axis = g.integer(0, a.rank - 1)
-        nodes.append(
-            helper.make_node(
-                "SplitToSequence",
-                [a.name] + ([at(1)] if g.chance(0.5) else []),
-                [seq],
-                axis=axis,
-                keepdims=g.choice([0, 1]),
-            )
-        )
+        sizes = [at(1)] if g.chance(0.5) else []
+        # ONNX ignores keepdims where sizes are given; ONNX Runtime does not.
+        kept = g.choice([0, 1]) if not sizes else 1
+        nodes.append(helper.make_node("SplitToSequence", [a.name, *sizes], [seq], axis=axis, keepdims=kept))
     elif op in ("SequenceEmpty", "SequenceInsert"):
         empty = g.name("s")
         nodes += [

@@ -82,6 +82,8 @@ def slice_(g: Draw, op: str):
     for i, step in enumerate(steps):
         if step < 0 and g.chance(0.7):
             starts[i], ends[i] = -1, -(2**31)
+        elif step < 0 and ends[i] == 2**31 - 1:
+            ends[i] = sizes[i]  # backwards from a start to INT_MAX there is nothing, but to ONNX Runtime all
     return g.emit(
         op,
         [

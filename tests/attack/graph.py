@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
+ML = "ai.onnx.ml"
 LARGEST = 20_000  # elements of one value
 
 
@@ -126,6 +127,9 @@ def make_model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
     opsets = [helper.make_opsetid("", opset)]
     if any(op.startswith(MICROSOFT) for op in operators(graph.node)):
         opsets.append(helper.make_opsetid(MICROSOFT, 1))
+    if any(op.startswith(ML) for op in operators(graph.node)):
+        # The older trees have no place beside the one that replaced them.
+        opsets.append(helper.make_opsetid(ML, 5 if f"{ML}.TreeEnsemble" in operators(graph.node) else 3))
     return helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name="xyntra attack")
 
 

@@ -26,9 +26,12 @@ SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert Sequence
 Sign Size Slice SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub TensorScatter ThresholdedRelu Tile TopK
 Transpose Trilu Unique Unsqueeze Where Xor ConvInteger MatMulInteger MaxRoiPool com.microsoft.ExpandDims
 com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.DequantizeLinear
-com.microsoft.QuantizeLinear TfIdfVectorizer""".split()
+com.microsoft.QuantizeLinear TfIdfVectorizer ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer
+ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.OneHotEncoder""".split()
 )
-FUNCTIONS = set(
+# Noise before a tree would take it to other leaves: what is free is the order in which leaves are added.
+TREES = set("ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor".split())
+FUNCTIONS = TREES | set(
     """Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSigmoid HardSwish Log Mish Pow Selu Shrink
 Sigmoid Sin Sinh Softplus Softsign Swish Tan Tanh""".split()
 )
@@ -42,6 +45,8 @@ COARSE = set(
 BlackmanWindow MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization
 InstanceNormalization Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
 )
+# Computed by way of 1 + exp(x), which rounds the smallest of them to 1.
+BESIDE_ONE = set("Softplus Mish".split())
 UNITS = 6.0  # in the last place, that a function may be off
 RUNS = 4
 
@@ -98,9 +103,16 @@ def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     coarse, own = coarsest(step), unit(array.dtype)
     result = shaken(array, UNITS * max(coarse, own) / own, rng)
     spare = np.abs(array[np.isfinite(array)]).max(initial=1) * coarse if COARSE & set(step.ops) else 0.0
-    spare = max(spare, 2 * float(np.finfo(array.dtype).smallest_subnormal))
-    free = np.isfinite(array) & ((array != 0) | bool(COARSE & set(step.ops)))
-    return np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
+    spare = max(spare, own if BESIDE_ONE & set(step.ops) else 2 * float(np.finfo(array.dtype).smallest_subnormal))
+    free = np.isfinite(array) & ((array != 0) | bool((COARSE | BESIDE_ONE) & set(step.ops)))
+    result = np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
+    return result if set(step.ops) <= EXACT | DIVISIONS | FUNCTIONS else cancelled(result, coarse, rng)
+
+
+def cancelled(array: np.ndarray, coarse: float, rng) -> np.ndarray:
+    """Sums that are rounding errors beside the others of their array may be 0 in another order."""
+    small = np.abs(array) <= np.abs(array[np.isfinite(array)]).max(initial=0) * UNITS * max(coarse, unit(array.dtype))
+    return np.where(small & (rng.random(array.shape) < 0.5), np.zeros((), array.dtype), array)
 
 
 def one_off(array: np.ndarray, rng) -> np.ndarray:
@@ -175,6 +187,21 @@ def tolerances(
         spare = 1.2e-38 if freedom.divides and right[name].dtype == np.float32 else 0.0
         found[name] = 6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5 + spare
     return found
+
+
+def sizes_move(
+    graph: Graph, right: dict[str, np.ndarray], peers: dict[int, Peer], freedom: Freedom, runs: int = RUNS
+) -> bool:
+    """Whether noise decides about a size on the way, as of NonZero after a function; an index may be out of range
+    then."""
+    for run in range(runs):
+        try:
+            noisy = noisy_run(graph, peers, run, freedom)
+        except Refused:
+            return True
+        if any(array.shape != right[name].shape for name, array in noisy.items()):
+            return True
+    return False
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

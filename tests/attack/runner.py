@@ -17,6 +17,7 @@ import numpy as np
 
 HANG_SECONDS = 60  # by the clock, so that a machine that has other work to do is no hang
 SLOW_SECONDS = 10  # of the CPU
+STOP = "XYNTRA_STOP_AT_INTERNAL_ERRORS"  # instead of serving a graph by plainer forms
 EXIT_CLASS = {1: "refused", 2: "refused", 3: "internal", 4: "refused", 5: "limit"}
 
 
@@ -47,6 +48,7 @@ class Runner:
             "NO_COLOR": "1",
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "COLUMNS": "200",
+            STOP: "1",
         }
 
     def write(self, model: bytes, feed: dict[str, np.ndarray]) -> None:
@@ -54,7 +56,8 @@ class Runner:
         np.savez(self.folder / "input.npz", **feed)
         self.fed = bool(feed)
 
-    def run(self, names: list[str], flags: list[str]) -> Answer:
+    def run(self, names: list[str], flags: list[str], serve: bool = False) -> Answer:
+        """What the command gives; with `serve`, by plainer forms where one of its own fails."""
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         line = [
@@ -72,7 +75,7 @@ class Runner:
             done = subprocess.run(
                 line,
                 cwd=self.folder,
-                env=self.environment,
+                env={k: v for k, v in self.environment.items() if not (serve and k == STOP)},
                 capture_output=True,
                 timeout=HANG_SECONDS,
                 text=True,
@@ -94,19 +97,6 @@ class Runner:
         except (OSError, ValueError) as error:
             return Answer("internal", f"no output: {error}", seconds)
         return Answer("done", "", seconds, outputs)
-
-    def fallbacks(self, flags: list[str]) -> list[str]:
-        """Forms of kernels that failed for the model, though its answer may be right: plainer ones serve."""
-        threads = flags.index("--threads") if "--threads" in flags else None
-        kept = flags if threads is None else flags[:threads] + flags[threads + 2 :]
-        line = [self.command, "explain", "model.onnx", "--json", *kept]
-        try:
-            done = subprocess.run(
-                line, cwd=self.folder, env=self.environment, capture_output=True, timeout=HANG_SECONDS, text=True
-            )
-            return [f"{one['left_out']}: {one['reason']}" for one in json.loads(done.stdout)["fallbacks"]]
-        except (subprocess.TimeoutExpired, json.JSONDecodeError, KeyError, UnicodeDecodeError):
-            return []
 
 
 def message(done: subprocess.CompletedProcess) -> str:

@@ -40,10 +40,20 @@ def local_response(attributes, x):
     return (x / (bias + alpha / size * sums) ** beta).astype(x.dtype)
 
 
+def one_hot(attributes, indices, depth, values):
+    """ONNX's reference takes the difference of the values times 1, plus the first: rounded."""
+    depth = int(depth.reshape(-1)[0])
+    axis = attributes.get("axis", -1) % (indices.ndim + 1)
+    places = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    wanted = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(indices.ndim + 1)])
+    return np.where(places == wanted, values[1], values[0])
+
+
 OPERATORS = {
     "BiasAdd": bias_add,
     "BiasSplitGelu": bias_split_gelu,
     "LRN": local_response,
+    "OneHot": one_hot,
     "QLinearReduceMean": quantized_mean,
 }
 

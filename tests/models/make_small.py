@@ -4,8 +4,10 @@ or computed here where it lacks the operator.
 
 usage: tests/models/make_small.py [FOLDER]      # needs onnx and numpy
 """
+import math
 import pathlib
 import sys
+from fractions import Fraction
 
 import numpy as np
 import onnx
@@ -156,6 +158,55 @@ def resize_unchanged():
     return model, {"x": x}, None
 
 
+def resize_halfway():
+    """Positions halfway between elements, by lengths whose quotient is rounded: 4 * 7 / 8, and 2.5 * 6 / 10 - 0.5."""
+    x = np.arange(6 * 7, dtype=np.float32).reshape(1, 1, 6, 7)
+    nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], [mode + rounding], mode="nearest", nearest_mode="round_prefer_" + rounding,
+                              coordinate_transformation_mode=mode) for mode in ("asymmetric", "half_pixel") for rounding in ("ceil", "floor")]
+    outputs = [tensor(node.output[0], [1, 1, 10, 8]) for node in nodes]
+    model = model_of("resize_halfway", nodes, [tensor("x", [1, 1, 6, 7])], outputs, {"sizes": np.array([1, 1, 10, 8], np.int64)})
+    expected = []
+    for middle in (Fraction(0), Fraction(1, 2)):
+        for rounded in (lambda at: math.floor(at + Fraction(1, 2)), lambda at: math.ceil(at - Fraction(1, 2))):
+            rows, columns = ([min(max(rounded((i + middle) * old / new - middle), 0), old - 1) for i in range(new)]
+                             for old, new in ((6, 10), (7, 8)))
+            expected.append(x[:, :, rows][:, :, :, columns])
+    return model, {"x": x}, expected
+
+
+def truth_of_nan():
+    """Only zeros are false: NaN is true, read from memory or made on the way."""
+    nodes = [helper.make_node("Cast", ["x"], ["read"], to=TensorProto.BOOL), helper.make_node("Sqrt", ["x"], ["root"]),
+             helper.make_node("Cast", ["root"], ["made"], to=TensorProto.BOOL), helper.make_node("Cast", ["x"], ["half"], to=TensorProto.FLOAT16),
+             helper.make_node("Cast", ["half"], ["narrow"], to=TensorProto.BOOL), helper.make_node("Where", ["made", "x", "one"], ["y"])]
+    outputs = [tensor(name, ["n"], TensorProto.BOOL) for name in ("read", "made", "narrow")] + [tensor("y", ["n"])]
+    model = model_of("truth_of_nan", nodes, [tensor("x", ["n"])], outputs, {"one": np.float32(1)})
+    x = np.array([np.nan, 0.0, -0.0, -4.0, 2.25, np.inf, -np.inf], np.float32)
+    truth = np.array([True, False, False, True, True, True, True])
+    return model, {"x": x}, [truth, truth, truth, np.where(truth, x, np.float32(1))]
+
+
+def signs_of_zeros():
+    """Differences that are 0: negated, subtracted from 0, added to 0; their reciprocals tell."""
+    steps = [("Sub", ["x", "w"], "d"), ("Neg", ["d"], "n"), ("Sub", ["zero", "d"], "s"), ("Neg", ["x"], "m"), ("Add", ["m", "zero"], "a"),
+             ("Reciprocal", ["n"], "y0"), ("Reciprocal", ["s"], "y1"), ("Reciprocal", ["a"], "y2")]
+    nodes = [helper.make_node(op, inputs, [output]) for op, inputs, output in steps]
+    model = model_of("signs_of_zeros", nodes, [tensor("x", ["n"]), tensor("w", ["n"])], [tensor(f"y{i}", ["n"]) for i in range(3)],
+                     {"zero": np.float32(0)})
+    feed = {"x": np.array([1.5, 0.0, 2.0, -0.0], np.float32), "w": np.array([1.5, 0.0, 1.0, 0.0], np.float32)}
+    with np.errstate(all="ignore"):
+        return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
+def broadcast_empty():
+    """An empty list of positions beside a size of 1: nothing is repeated."""
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Mul", ["places", "w"], ["y"]),
+             helper.make_node("Add", ["y", "w"], ["z"])]
+    model = model_of("broadcast_empty", nodes, [tensor("x", ["n"]), tensor("w", ["a", "a"], TensorProto.INT64)],
+                     [tensor("z", ["b", "c"], TensorProto.INT64)])
+    return model, {"x": np.zeros(3, np.float32), "w": np.array([[-2]], np.int64)}, [np.zeros((1, 0), np.int64)]
+
+
 def conv_transpose_weights():
     """Weights that are infinite or NaN count only where the window reaches; those of open sizes give the shapes of known ones."""
     random = np.random.default_rng(4)
@@ -206,6 +257,61 @@ def attended(q, k, v, heads, allowed):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     y = weights / weights.sum(-1, keepdims=True) @ v
     return y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1).astype(np.float32)
+
+
+def mask_of_open_batch():
+    """Two heads of queries that share one of keys, and a mask whose batch only running tells, though there is but one."""
+    random = np.random.default_rng(9)
+    nodes = [helper.make_node("Slice", ["masks", "zero", "count", "zero"], ["mask"]), helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"])]
+    shapes = {"q": (1, 2, 3, 4), "k": (1, 1, 5, 4), "v": (1, 1, 5, 4), "masks": (2, 2, 3, 5)}
+    model = model_of("mask_of_open_batch", nodes, [*(tensor(*one) for one in shapes.items()), tensor("count", [1], TensorProto.INT64)],
+                     [tensor("y", [1, 2, 3, 4])], {"zero": np.array([0], np.int64)}, opset=24)
+    return model, {name: eighths(random, *shape) for name, shape in shapes.items()} | {"count": np.array([1], np.int64)}, None
+
+
+def open_sizes(name, sizes, x, lowest):
+    """Nodes and constants of a list of sizes whose length only running tells: taken where elements of x are not below the lowest."""
+    constants = {name + "_all": np.array(sizes, np.int64), name + "_lowest": lowest, name + "_from": np.array([0], np.int64),
+                 name + "_to": np.array([len(sizes)], np.int64)}
+    nodes = [helper.make_node("Slice", [x, name + "_from", name + "_to"], [name + "_x"]),
+             helper.make_node("GreaterOrEqual", [name + "_x", name + "_lowest"], [name + "_taken"]),
+             helper.make_node("Compress", [name + "_all", name + "_taken"], [name], axis=0)]
+    return nodes, constants
+
+
+def features_of_open_rank():
+    """Operators of ai.onnx.ml on values of no known rank: a vector for one, a matrix for the others."""
+    (one, ones), (two, twos) = open_sizes("one", [6], "v", np.float32(-1e30)), open_sizes("two", [2, 3], "v", np.float32(-1e30))
+    nodes = [*one, *two, helper.make_node("Reshape", ["v", "one"], ["row"]), helper.make_node("Reshape", ["v", "two"], ["rows"]),
+             helper.make_node("Cast", ["rows"], ["whole"], to=TensorProto.INT64)]
+    constants = ones | twos | {"columns": np.array([1, 0], np.int64)}
+    forms = [("ArrayFeatureExtractor", ["row", "columns"], {}), ("ArrayFeatureExtractor", ["rows", "columns"], {}),
+             ("LabelEncoder", ["whole"], {"keys_int64s": [1, -2], "values_int64s": [10, 20], "default_int64": 7}),
+             ("LinearRegressor", ["row"], {"coefficients": [0.5, 1.0, -2.0, 0.25, 1.0, 2.0], "intercepts": [1.0]}),
+             ("FeatureVectorizer", ["rows", "rows"], {"inputdimensions": [3, 3]}), ("Normalizer", ["rows"], {"norm": "MAX"})]
+    types = [TensorProto.INT64 if op == "LabelEncoder" else TensorProto.FLOAT for op, _, _ in forms]
+    for i, (op, inputs, attributes) in enumerate(forms):
+        nodes.append(helper.make_node(op, inputs, [f"y{i}"], domain="ai.onnx.ml", **attributes))
+    outputs = [tensor(f"y{i}", [f"n{i}", f"m{i}"], dtype) for i, dtype in enumerate(types)]
+    model = model_of("features_of_open_rank", nodes, [tensor("v", [6])], outputs, constants)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    v = np.array([1.0, -2.0, 3.0, 4.0, 1.5, 1.0], np.float32)
+    rows, whole = v.reshape(2, 3), v.reshape(2, 3).astype(np.int64)
+    expected = [v[None, [1, 0]], rows[:, [1, 0]], np.where(whole == 1, 10, np.where(whole == -2, 20, 7)),
+                np.array([[v @ np.array([0.5, 1, -2, 0.25, 1, 2]) + 1]]), np.concatenate([rows, rows], 1), rows / rows.max(1, keepdims=True)]
+    return model, {"v": v}, expected
+
+
+def pool_of_open_rank():
+    """Channels last in a value of no known rank: the window tells it."""
+    sizes, constants = open_sizes("shape", [1, 4, 3, 2], "x", np.int8(-128))
+    nodes = [*sizes, helper.make_node("Reshape", ["x", "shape"], ["image"]),
+             helper.make_node("NhwcMaxPool", ["image"], ["y"], domain="com.microsoft", kernel_shape=[1, 2], pads=[0, 1, 0, 1])]
+    model = model_of("pool_of_open_rank", nodes, [tensor("x", [24], TensorProto.INT8)],
+                     [tensor("y", ["n", "h", "w", "c"], TensorProto.INT8)], constants, microsoft=True)
+    x = np.random.default_rng(2).integers(-99, 99, 24).astype(np.int8)
+    padded = np.pad(x.reshape(1, 4, 3, 2), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-128)
+    return model, {"x": x}, [np.maximum(padded[:, :, :-1], padded[:, :, 1:])]
 
 
 def masked_keys():
@@ -352,10 +458,11 @@ def split_of_doubles():
     return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
-SMALL = (attention_shared_heads, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes, gathered_mask,
-         gelu_far_below, largest_of_columns, loop_placeholder, masked_keys, mean_of_one, open_parameters, packed_query, quantized_lstm,
-         real_signal, resize_unchanged, shared_keys)
-ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # of float32: in float64 they give something else
+SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
+         features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
+         mean_of_one, open_parameters, packed_query, pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
+         shared_keys, signs_of_zeros, truth_of_nan)
+ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 
 
 def main():

@@ -21,6 +21,8 @@ def spatial(draw: Draw, rank: int, kernel_most: int = 3) -> tuple[list[int], dic
         attributes["auto_pad"] = padding
         if padding.startswith("SAME"):
             attributes["dilations"], dilations = None, [1] * rank
+            if attributes["strides"]:  # a stride beyond the kernel would ask for negative padding, which is not defined
+                attributes["strides"] = [min(s, k) for s, k in zip(attributes["strides"], kernel)]
     image = [dilations[i] * (kernel[i] - 1) + draw.integer(1, 5) for i in range(rank)]
     return image, attributes
 

@@ -294,7 +294,7 @@ Value* Arithmetic::cast(DType from, DType to, te::CastMode mode, Value* x) {
     return to == DType::F32 ? x : narrowed(to, mode, x);
   }
   if (is_float(from)) {
-    if (to == DType::Bool) return b_.CreateFCmpONE(x, real(x, 0));
+    if (to == DType::Bool) return b_.CreateFCmpUNE(x, real(x, 0));  // NaN is true
     return saturated(to, type, x);
   }
   if (is_float(to)) {

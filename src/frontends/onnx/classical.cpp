@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace xyntra::onnx {
 namespace {
@@ -35,14 +36,32 @@ Result<ValueId> operand(const NodeDraft& draft, const GraphBuilder& builder, std
   if (position >= draft.inputs.size() || !draft.inputs[position].valid())
     return bad_model("operand " + std::to_string(position) + " is missing");
   const Type& type = builder.type(draft.inputs[position]);
-  if (!type.is_tensor() || !type.shape)
-    return unsupported("an operand whose rank is not known before it runs");
+  if (type.kind == Type::Kind::Sequence || type.kind == Type::Kind::Optional)
+    return unsupported("an operand that is no tensor");
   return draft.inputs[position];
 }
 
+// Nothing where a step before it has a rank that only running tells.
+std::optional<DType> known_dtype(const GraphBuilder& builder, ValueId x) {
+  const Type& type = builder.type(x);
+  return type.is_tensor() ? std::optional(type.dtype) : std::nullopt;
+}
+
+// Nothing where only running tells it.
+std::optional<std::int64_t> known_rank(const GraphBuilder& builder, ValueId x) {
+  const auto& shape = builder.type(x).shape;
+  return shape ? std::optional(static_cast<std::int64_t>(shape->size())) : std::nullopt;
+}
+
 Result<ValueId> as_dtype(const NodeDraft& draft, GraphBuilder& builder, ValueId x, DType dtype) {
-  if (builder.type(x).dtype == dtype) return x;
+  if (known_dtype(builder, x) == dtype) return x;
   return builder.add_step(draft, "Cast", {x}, {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}});
+}
+
+// The value in the dtype of x.
+Result<ValueId> as_dtype_of(const NodeDraft& draft, GraphBuilder& builder, ValueId value, ValueId x) {
+  if (const auto dtype = known_dtype(builder, x)) return as_dtype(draft, builder, value, *dtype);
+  return builder.add_step(draft, "CastLike", {value, x});
 }
 
 Result<ValueId> floats(const NodeDraft& draft, GraphBuilder& builder) {
@@ -63,15 +82,40 @@ Result<ValueId> reshaped(const NodeDraft& draft, GraphBuilder& builder, ValueId 
   return builder.add_step(draft, "Reshape", {x, vector_of(draft, builder, "sizes", sizes)});
 }
 
+// [1], then the sizes of x but the last, then the number of columns; without the 1 where x is no vector.
+Result<ValueId> extracted_sizes(const NodeDraft& draft, GraphBuilder& builder, ValueId x, ValueId columns) {
+  const auto number = [&](std::string_view role, std::int64_t value) {
+    return vector_of(draft, builder, role, Integers{value});
+  };
+  XYNTRA_TRY(const ValueId sizes, builder.add_step(draft, "Shape", {x}));
+  XYNTRA_TRY(const ValueId count, builder.add_step(draft, "Shape", {columns}));
+  XYNTRA_TRY(const ValueId leading,
+             builder.add_step(draft, "Slice", {sizes, number("front", 0), number("last", -1)}));
+  XYNTRA_TRY(const ValueId all, builder.add_step(draft, "Concat", {number("one", 1), leading, count},
+                                                 {{"axis", std::int64_t{0}}}));
+  XYNTRA_TRY(const ValueId rank, builder.add_step(draft, "Shape", {sizes}));
+  XYNTRA_TRY(const ValueId axes, builder.add_step(draft, "Min", {rank, number("matrix", 2)}));
+  XYNTRA_TRY(const ValueId first, builder.add_step(draft, "Sub", {axes, number("before", 1)}));
+  return builder.add_step(draft, "Slice", {all, first, number("end", INT64_MAX)});
+}
+
 // Columns of X; of a vector, one row of them.
 Status array_feature_extractor(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
   XYNTRA_TRY(const ValueId y, operand(draft, builder, 1));
-  if (builder.type(x).shape->empty()) return bad_model("X must have an axis");
-  if (builder.type(x).shape->size() == 1) {
+  const auto rank = known_rank(builder, x);
+  if (rank == 0) return bad_model("X must have an axis");
+  if (rank == 1) {
     XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
   }
   XYNTRA_TRY(const ValueId columns, reshaped(draft, builder, y, {-1}));
+  if (!rank) {
+    XYNTRA_TRY(const ValueId sizes, extracted_sizes(draft, builder, x, columns));
+    XYNTRA_TRY(const ValueId taken,
+               builder.add_step(draft, "Gather", {x, columns}, {{"axis", std::int64_t{-1}}}));
+    become(draft, "Reshape", {taken, sizes}, {{"allowzero", std::int64_t{1}}});
+    return {};
+  }
   become(draft, "Gather", {x, columns}, {{"axis", std::int64_t{-1}}});
   return {};
 }
@@ -79,14 +123,17 @@ Status array_feature_extractor(NodeDraft& draft, GraphBuilder& builder) {
 Status binarizer(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const float threshold, attribute<float>(draft, "threshold", 0.0F));
   XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
-  const DType dtype = builder.type(x).dtype;
   XYNTRA_TRY(const ValueId wide, as_dtype(draft, builder, x, DType::F64));
   XYNTRA_TRY(Tensor limit, Tensor::allocate(DType::F64, {}));
   limit.set_element_f64(0, threshold);
   XYNTRA_TRY(
       const ValueId above,
       builder.add_step(draft, "Greater", {wide, builder.add_constant(draft, "threshold", std::move(limit))}));
-  become(draft, "Cast", {above}, {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}});
+  if (const auto dtype = known_dtype(builder, x)) {
+    become(draft, "Cast", {above}, {{"to", static_cast<std::int64_t>(onnx_code_of(*dtype))}});
+  } else {
+    become(draft, "CastLike", {above, x});
+  }
   return {};
 }
 
@@ -106,9 +153,9 @@ Status scaler(NodeDraft& draft, GraphBuilder& builder) {
 Status normalizer(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const std::string norm, attribute<std::string>(draft, "norm", "MAX"));
   XYNTRA_TRY(const ValueId x, floats(draft, builder));
-  const auto rank = static_cast<std::int64_t>(builder.type(x).shape->size());
-  if (rank != 1 && rank != 2) return bad_model("X must have rank 1 or 2");
-  const ValueId axes = vector_of(draft, builder, "axes", Integers{rank - 1});
+  const auto rank = known_rank(builder, x);
+  if (rank && rank != 1 && rank != 2) return bad_model("X must have rank 1 or 2");
+  const ValueId axes = vector_of(draft, builder, "axes", Integers{rank ? *rank - 1 : -1});
   const char* op = norm == "L1"    ? "ReduceL1"
                    : norm == "L2"  ? "ReduceL2"
                    : norm == "MAX" ? "ReduceMax"
@@ -134,8 +181,9 @@ Status linear_regressor(NodeDraft& draft, GraphBuilder& builder) {
     return bad_model("coefficients does not have as many numbers for each target");
   if (!intercepts.empty() && static_cast<std::int64_t>(intercepts.size()) != targets)
     return bad_model("intercepts needs one number for each target");
-  if (builder.type(x).shape->size() == 1) {
-    XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
+  const auto rank = known_rank(builder, x);
+  if (!rank || rank == 1) {
+    XYNTRA_TRY(x, reshaped(draft, builder, x, {rank ? 1 : -1, rank ? -1 : count / targets}));
   }
   const ValueId weights = builder.add_constant(
       draft, "coefficients", Tensor::from<float>(DType::F32, {targets, count / targets}, coefficients));
@@ -160,23 +208,23 @@ Status linear_regressor(NodeDraft& draft, GraphBuilder& builder) {
 // What equals the replaced value, or is NaN where that is, gets the column's own.
 Status imputer(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
-  const DType dtype = builder.type(x).dtype;
-  const bool real = is_float(dtype);
   XYNTRA_TRY(const Reals reals, attribute<Reals>(draft, "imputed_value_floats"));
   XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, "imputed_value_int64s"));
+  const auto dtype = known_dtype(builder, x);
+  const bool real = dtype ? is_float(*dtype) : !reals.empty();
   XYNTRA_TRY(const float replaced_real, attribute<float>(draft, "replaced_value_float", 0.0F));
   XYNTRA_TRY(const std::int64_t replaced, attribute<std::int64_t>(draft, "replaced_value_int64", 0));
   if (real ? reals.empty() : integers.empty()) return bad_model("the imputed values are not given");
   ValueId values =
       real ? vector_of(draft, builder, "imputed", reals) : vector_of(draft, builder, "imputed", integers);
-  XYNTRA_TRY(values, as_dtype(draft, builder, values, dtype));
+  XYNTRA_TRY(values, as_dtype_of(draft, builder, values, x));
   ValueId missing;
   if (real && std::isnan(replaced_real)) {
     XYNTRA_TRY(missing, builder.add_step(draft, "IsNaN", {x}));
   } else {
     ValueId sought = real ? vector_of(draft, builder, "replaced", Reals{replaced_real})
                           : vector_of(draft, builder, "replaced", Integers{replaced});
-    XYNTRA_TRY(sought, as_dtype(draft, builder, sought, dtype));
+    XYNTRA_TRY(sought, as_dtype_of(draft, builder, sought, x));
     XYNTRA_TRY(missing, builder.add_step(draft, "Equal", {x, sought}));
   }
   become(draft, "Where", {missing, values, x});
@@ -190,13 +238,14 @@ Status feature_vectorizer(NodeDraft& draft, GraphBuilder& builder) {
   for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
     XYNTRA_TRY(ValueId x, operand(draft, builder, i));
     XYNTRA_TRY(x, as_dtype(draft, builder, x, DType::F32));
-    const auto& shape = *builder.type(x).shape;
-    if (shape.size() == 1) {
-      XYNTRA_TRY(x, reshaped(draft, builder, x, {1, -1}));
-    } else if (shape.size() != 2) {
+    const auto rank = known_rank(builder, x);
+    if (!rank && i >= widths.size()) return unsupported("an operand of unknown rank and width");
+    if (!rank || rank == 1) {
+      XYNTRA_TRY(x, reshaped(draft, builder, x, {rank ? 1 : -1, rank ? -1 : widths[i]}));
+    } else if (rank != 2) {
       return bad_model("operands must have rank 1 or 2");
     }
-    const Dim width = builder.type(x).shape->at(1);
+    const Dim width = known_rank(builder, x) == 2 ? builder.type(x).shape->at(1) : Dim::symbol("width");
     if (i < widths.size() && width.is_constant() && width.constant() != widths[i])
       return unsupported("an operand of " + width.to_string() + " columns, of which " +
                          std::to_string(widths[i]) + " are meant");
@@ -261,7 +310,8 @@ Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
     return bad_model("keys and values are not equally many");
   if (keys.count() > kMostKeys) return unsupported("more than " + std::to_string(kMostKeys) + " keys");
   XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
-  if (builder.type(x).dtype != keys.dtype()) return bad_model("X and the keys differ in dtype");
+  if (known_dtype(builder, x).value_or(keys.dtype()) != keys.dtype())
+    return bad_model("X and the keys differ in dtype");
   XYNTRA_TRY(const Tensor flat_keys, keys.reshaped({keys.count()}));
   XYNTRA_TRY(const Tensor flat_values, values.reshaped({values.count()}));
   for (std::int64_t i = 0; is_float(keys.dtype()) && i < keys.count(); ++i) {

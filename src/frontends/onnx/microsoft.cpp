@@ -7,14 +7,28 @@ namespace {
 
 using Permutation = std::vector<std::int64_t>;
 
+// The rank of the operand, by the window where only running tells its shape.
+std::size_t rank_of(const NodeDraft& draft, const GraphBuilder& builder) {
+  constexpr std::size_t kWeights = 3;  // of a quantized convolution
+  if (const auto& shape = builder.type(draft.inputs[0]).shape) return shape->size();
+  const auto window = draft.attributes.find("kernel_shape");
+  if (window != draft.attributes.end()) {
+    const auto* sizes = std::get_if<std::vector<std::int64_t>>(&window->second);
+    if (sizes != nullptr) return sizes->size() + 2;
+  }
+  if (draft.inputs.size() <= kWeights || !draft.inputs[kWeights].valid()) return 0;
+  const auto& weights = builder.type(draft.inputs[kWeights]).shape;
+  return weights ? weights->size() : 0;
+}
+
 // Channels from last to second, or back; for any number of spatial axes.
-Result<Permutation> channels_second(const GraphBuilder& builder, ValueId x) {
-  const auto& shape = builder.type(x).shape;
-  if (!shape || shape->size() < 2) return unsupported("channels last in a tensor whose rank is not known");
-  Permutation order(shape->size());
+Result<Permutation> channels_second(const NodeDraft& draft, const GraphBuilder& builder) {
+  const std::size_t rank = rank_of(draft, builder);
+  if (rank < 2) return unsupported("channels last in a tensor whose rank is not known");
+  Permutation order(rank);
   std::iota(order.begin() + 1, order.end(), 0);
   order[0] = 0;
-  order[1] = static_cast<std::int64_t>(shape->size()) - 1;
+  order[1] = static_cast<std::int64_t>(rank) - 1;
   return order;
 }
 
@@ -29,7 +43,7 @@ Permutation inverse(const Permutation& order) {
 Status with_channels_second(NodeDraft& draft, GraphBuilder& builder, const std::string& op) {
   if (draft.inputs.empty() || !draft.inputs[0].valid()) return bad_model("operand 0 is missing");
   if (draft.outputs.size() > 1) return unsupported("more than one output with channels last");
-  XYNTRA_TRY(const Permutation order, channels_second(builder, draft.inputs[0]));
+  XYNTRA_TRY(const Permutation order, channels_second(draft, builder));
   XYNTRA_TRY(draft.inputs[0], builder.add_step(draft, "Transpose", {draft.inputs[0]}, {{"perm", order}}));
   XYNTRA_TRY(const ValueId result, builder.add_step(draft, op, draft.inputs, draft.attributes));
   draft.op = "Transpose";

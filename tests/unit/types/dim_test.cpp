@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace xyntra {
 namespace {
 
@@ -46,6 +48,23 @@ TEST(Dim, MaxAndMinDecideWhenTheDifferenceIsKnown) {
   EXPECT_NE(max(n, min(m, Dim(512))), n);
 }
 
+TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
+  const Dim both = broadcast(n, m);
+  EXPECT_EQ(broadcast(n, Dim(1)), n);
+  EXPECT_EQ(broadcast(Dim(4), n), Dim(4));
+  EXPECT_EQ(broadcast(Dim(0), n), Dim(0));
+  EXPECT_EQ(both, broadcast(m, n));
+  EXPECT_EQ(broadcast(both, m), both);
+  for (const auto& [a, b, size] : {std::array{3, 3, 3}, std::array{1, 5, 5}, std::array{5, 1, 5},
+                                   std::array{0, 1, 0}, std::array{1, 0, 0}})
+    EXPECT_EQ(both.evaluate({{"n", a}, {"m", b}}).value(), size) << a << " and " << b;
+  EXPECT_EQ(both.range({{"n", {0, 8}}, {"m", {0, 4}}}), (Range{0, 8}));
+  EXPECT_EQ(both.range({{"n", {1, 8}}, {"m", {2, 4}}}), (Range{2, 8}));
+  EXPECT_TRUE((max(n, m) - both).never_negative());
+  EXPECT_FALSE((both - n).never_negative()) << "of 1 and 0 it is 0";
+  EXPECT_TRUE((both - n).never_negative({{"n", {1, 9}}, {"m", {1, 9}}}));
+}
+
 TEST(Dim, SaturatesInsteadOfWrapping) {
   Dim huge(std::int64_t{1} << 42);
   EXPECT_EQ(huge * huge, Dim(std::int64_t{1} << 62));
@@ -53,7 +72,7 @@ TEST(Dim, SaturatesInsteadOfWrapping) {
 
 TEST(Dim, TextRoundTrips) {
   for (const Dim& dim : {Dim(0), Dim(-3), n, n * 2 - m * 3 + 1, floor_div(n + 1, Dim(2)) * m, max(n, m * m),
-                         Dim::symbol("batch size'\n"), Dim::symbol("max"), Dim(0) - n}) {
+                         broadcast(n, m + 1), Dim::symbol("batch size'\n"), Dim::symbol("max"), Dim(0) - n}) {
     auto back = Dim::parse(dim.to_string());
     ASSERT_TRUE(back.has_value()) << dim.to_string() << ": " << back.error().message;
     EXPECT_EQ(*back, dim) << dim.to_string();
