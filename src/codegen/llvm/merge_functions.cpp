@@ -266,13 +266,19 @@ class Group {
     return load;
   }
 
-  static void call_shared(llvm::Module& module, Member& member, Function& shared,
-                          const std::vector<std::size_t>& loaded) {
+  static llvm::Constant* table_of(llvm::Module& module, const Member& member,
+                                  const std::vector<std::size_t>& loaded) {
+    if (loaded.empty())
+      return llvm::ConstantPointerNull::get(llvm::PointerType::getUnqual(module.getContext()));
     std::vector<std::uint64_t> numbers;
     for (std::size_t site : loaded) numbers.push_back(static_cast<std::uint64_t>(member.numbers[site]));
     auto* content = llvm::ConstantDataArray::get(module.getContext(), numbers);
-    auto* table = new llvm::GlobalVariable(module, content->getType(), /*isConstant=*/true,
-                                           llvm::GlobalValue::PrivateLinkage, content);
+    return new llvm::GlobalVariable(module, content->getType(), /*isConstant=*/true,
+                                    llvm::GlobalValue::PrivateLinkage, content);
+  }
+
+  static void call_shared(llvm::Module& module, Member& member, Function& shared,
+                          const std::vector<std::size_t>& loaded) {
     Function& function = *member.function;
     const auto linkage = function.getLinkage();
     function.deleteBody();
@@ -280,7 +286,7 @@ class Group {
     llvm::IRBuilder<> b(BasicBlock::Create(module.getContext(), "", &function));
     std::vector<Value*> arguments;
     for (llvm::Argument& argument : function.args()) arguments.push_back(&argument);
-    arguments.push_back(table);
+    arguments.push_back(table_of(module, member, loaded));
     llvm::CallInst* call = b.CreateCall(&shared, arguments);
     call->setTailCall();
     b.CreateRet(call);

@@ -78,6 +78,12 @@ TEST(MergedKernels, ComputeWhatTheyDoOnTheirOwn) {
   expect_as_on_their_own(kernels);
 }
 
+TEST(MergedKernels, MayBeEqual) {
+  const Kernel one = tiled_matmul(24, 64, Dim(5));
+  const std::vector<Kernel> kernels{one, one, concatenation(4, {3, 3}), concatenation(4, {3, 3})};
+  expect_as_on_their_own(kernels);
+}
+
 TEST(MergedKernels, ShareTheirCode) {
   std::vector<Kernel> kernels;
   for (std::int64_t k = 3; k < 19; ++k) kernels.push_back(tiled_matmul(24, 64, Dim(k)));
