@@ -15,6 +15,7 @@
 #include "support/sha256.h"
 #include "support/stored_zip.h"
 #include "support/text.h"
+#include "support/threads.h"
 
 namespace xyntra {
 namespace {
@@ -78,9 +79,8 @@ Result<std::vector<LevelRequest>> levels_of(const std::vector<std::string>& cpus
 // The constants of all levels, one after another, equal contents once.
 class Weights {
  public:
-  std::uint64_t add(const Tensor& tensor) {
+  std::uint64_t add(const Tensor& tensor, std::uint64_t hash) {
     const auto bytes = tensor.bytes();
-    const std::uint64_t hash = block_hash(bytes);
     const auto [first, last] = known_.equal_range(hash);
     for (auto known = first; known != last; ++known) {
       const auto other = kept_[known->second.place].bytes();
@@ -98,10 +98,27 @@ class Weights {
   const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
   std::size_t size() const { return size_; }
   std::size_t count() const { return kept_.size(); }
-  std::vector<std::byte> hashes() const {
-    WeightBlockWriter blocks;
-    for (const auto& piece : pieces_) blocks.add(piece);
-    return blocks.finish();
+  struct Sums {
+    std::vector<std::byte> blocks;  // as runtime/weight_blocks.h has them
+    std::uint32_t checksum = 0;
+  };
+  Sums sums() const {
+    Sums made;
+    ThreadPool::shared().parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t which = begin; which < end; ++which) {
+        WeightBlockWriter blocks;
+        for (const auto& piece : pieces_) {
+          poll_limits(static_cast<int>(piece.size() >> 12));
+          if (which == 0) {
+            blocks.add(piece);
+          } else {
+            made.checksum = crc32(piece, made.checksum);
+          }
+        }
+        if (which == 0) made.blocks = blocks.finish();
+      }
+    });
+    return made;
   }
 
  private:
@@ -125,8 +142,20 @@ class Weights {
   std::size_t size_ = 0;
 };
 
+std::vector<std::uint64_t> hashes_of(const std::vector<Tensor>& tensors) {
+  std::vector<std::uint64_t> hashes(tensors.size());
+  ThreadPool::shared().parallel_for(0, std::ssize(tensors), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+      poll_limits(static_cast<int>(tensors[t].bytes().size() >> 12));
+      hashes[t] = block_hash(tensors[t].bytes());
+    }
+  });
+  return hashes;
+}
+
 // Constants that some step or output reads, in the order of their first use; all others go.
 std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& weights) {
+  const std::vector<std::uint64_t> hashes = hashes_of(program.constants);
   std::vector<StoredConstant> stored;
   std::vector<bool> used(program.values.size(), false);
   auto use = [&](ProgramValueId id) {
@@ -135,8 +164,9 @@ std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& wei
       ProgramValue& value = program.values[id];
       if (value.kind != ProgramValue::Kind::Constant) continue;
       const Tensor& tensor = program.constants[value.index];
+      const std::uint64_t offset = weights.add(tensor, hashes[value.index]);
       value.index = static_cast<std::uint32_t>(stored.size());
-      stored.push_back({tensor.dtype(), tensor.dims(), weights.add(tensor)});
+      stored.push_back({tensor.dtype(), tensor.dims(), offset});
     }
   };
   for (const ProgramStep& step : program.steps) {
@@ -273,12 +303,13 @@ Result<ArtifactFigures> write_levels(const Module& model, const std::string& pat
     const auto bound = index_bound(model.graph, input, options.compile.fusion.choose.nominal);
     if (bound && *bound > 0) manifest.index_bounds[model.graph.value(input).name] = *bound;
   }
-  entries.add("blocks", weights.hashes());
+  Weights::Sums sums = weights.sums();
+  entries.add("blocks", std::move(sums.blocks));
   for (const auto& [name, bytes] : entries.list) manifest.hashes[name] = sha256_hex(bytes);
   const std::string text = print_manifest(manifest);
   std::vector<ZipPart> parts{{"manifest", {std::as_bytes(std::span(text))}}};
   for (const auto& [name, bytes] : entries.list) parts.push_back({name, {bytes}});
-  parts.push_back({"weights", weights.pieces()});
+  parts.push_back({"weights", weights.pieces(), sums.checksum});
   XYNTRA_CHECK_OK(write_stored_zip(path, parts, kArtifactAlignment));
   figures.constants = weights.count();
   figures.weight_bytes = weights.size();

@@ -10,6 +10,7 @@
 #include "interp/execute.h"
 #include "support/current_budget.h"
 #include "te/layout.h"
+#include "types/tensor_layout.h"
 
 namespace xyntra {
 namespace {
@@ -67,14 +68,14 @@ class PlanLowering {
       if (!value.is_constant()) continue;
       made.kind = ProgramValue::Kind::Constant;
       made.index = static_cast<std::uint32_t>(program.constants.size());
-      Tensor tensor = value.constant.aligned();
+      Tensor tensor = value.constant;
       if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(tensor, made_of->second(tensor));
       }
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
-        XYNTRA_TRY(tensor, laid_out(tensor, layout->second));
+        XYNTRA_TRY(tensor, in_layout(tensor, layout->second));
       }
-      program.constants.push_back(std::move(tensor));
+      program.constants.push_back(options_.aligned_constants ? tensor.aligned() : std::move(tensor));
     }
     for (const BufferAssignment& assignment : plan_.memory.assignments) {
       ProgramValue& value = program.values.at(assignment.value.index);
@@ -114,7 +115,8 @@ class PlanLowering {
     }
   }
 
-  Result<Tensor> laid_out(const Tensor& tensor, const Layout& layout) const {
+  Result<Tensor> in_layout(const Tensor& tensor, const Layout& layout) const {
+    if (bits_of(tensor.dtype()) >= 8) return laid_out(tensor, layout, options_.budget);
     te::Formula formula = te::relayout(tensor.dtype(), shape_of(tensor.dims()), {}, layout);
     XYNTRA_TRY(auto compiled, interp::CompiledFormula::compile(std::move(formula), {}));
     XYNTRA_TRY(auto results,

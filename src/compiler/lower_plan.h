@@ -19,6 +19,8 @@ struct LowerOptions {
   int threads = 0;
   std::shared_ptr<Budget> budget;
   std::int64_t subgroup_lanes = 0;  // of the device, as for lower()
+  bool aligned_constants =
+      true;  // false: those to be written, not run with, may stay where the model's file has them
 };
 
 // All that was left out for the plan, while it was made and lowered; nothing, as long as nothing is wrong with us.

@@ -94,10 +94,9 @@ FusionOptions fusion_options(const Compilation& work) {
   return options;
 }
 
-Status fuse(Compilation& work) {
+Status group_again(Compilation& work) {
   const FusionOptions options = fusion_options(work);
-  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, options.budget));
-  XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options));
+  XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options, work.drafts));
   if (work.options.precision == Precision::Winograd)
     take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
   if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
@@ -117,6 +116,12 @@ Status fuse(Compilation& work) {
   work.plan.edges = work.grouping.edges;
   work.plan.choices = work.grouping.choices;
   return {};
+}
+
+Status fuse(Compilation& work) {
+  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, work.options.budget.get()));
+  work.drafts = {};
+  return group_again(work);
 }
 
 Status fuse_step(Compilation& work) { return fuse(work); }
@@ -148,10 +153,10 @@ Result<LayoutDecision> layouts_without_losses(Compilation& work) {
     LayoutDecision decision = work.options.choose_layouts ? layouts_for(work) : LayoutDecision{};
     if (time == kMostTimes) return decision;
     KeptApart slower = slower_groups(*work.fusion_nodes, work.grouping, decision.layouts,
-                                     *work.options.target, fusion_options(work));
+                                     *work.options.target, fusion_options(work), work.drafts);
     if (slower.empty()) return decision;
     work.apart.merge(std::move(slower));
-    XYNTRA_CHECK_OK(fuse(work));
+    XYNTRA_CHECK_OK(group_again(work));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "compiler/precision.h"
-#include "fusion/groups.h"
+#include "fusion/drafts.h"
 #include "plan/plan.h"
 #include "rewrite/rewrite.h"
 
@@ -33,6 +33,7 @@ struct Compilation {
   const CompileOptions& options;
   Plan plan;
   std::optional<FusionNodes> fusion_nodes = {};  // of the plan's graph, once there is one to fuse
+  DraftCache drafts = {};  // of these nodes
   Grouping grouping = {};
   std::map<std::string, std::string> stages = {};  // values that are made by a launch of their own, and why
   KeptApart apart = {};  // groups that layouts made slower than their parts

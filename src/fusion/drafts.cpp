@@ -42,13 +42,14 @@ std::string in_units(std::int64_t ns) {
 }
 
 GroupDrafts::GroupDrafts(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
-                         Extended extended)
+                         Extended extended, DraftCache& cache)
     : fusion_nodes_(fusion_nodes),
       target_(target),
       options_(options),
       extended_(std::move(extended)),
       owner_(fusion_nodes.graph().node_count(), kNone),
-      materialised_(fusion_nodes.graph().node_count(), false) {
+      materialised_(fusion_nodes.graph().node_count(), false),
+      cache_(cache) {
   for (NodeId node : fusion_nodes.order()) {
     if (!fusion_nodes[node].live) continue;
     bool needed = !fusion_nodes[node].transparent || !options.enabled || !why_stage(node).empty();
@@ -167,13 +168,15 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
     draft.choice.schedule.name = "host";
     return draft;
   }
-  auto [entry, fresh] = found_.try_emplace(key_of(draft, merged));
-  Found& found = entry->second;
+  auto [entry, fresh] = cache_.found.try_emplace(key_of(draft, merged));
+  DraftCache::Found& found = entry->second;
   if (fresh) {
-    compose_and_decide(draft, merged, found.decision);
+    compose_and_decide(draft, merged, found);
     found.formula = std::move(draft.formula);
     found.bytes_in = draft.bytes_in, found.bytes_out = draft.bytes_out;
   }
+  if (found.fallback && std::ranges::find(fallbacks_, *found.fallback) == fallbacks_.end())
+    fallbacks_.push_back(*found.fallback);
   if (!found.decision) return no(found.decision.error().reason);
   draft.choice = *found.decision;
   draft.formula = found.formula;
@@ -182,15 +185,15 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
 }
 
 // A merge that we fail at costs the fusion, not the model.
-void GroupDrafts::compose_and_decide(GroupDraft& draft, bool merged, Decision& decision) const {
+void GroupDrafts::compose_and_decide(GroupDraft& draft, bool merged, DraftCache::Found& found) const {
   try {
     draft.formula = compose(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
-    decision = decided(draft, merged);
-    if (decision) count_bytes(draft);
+    found.decision = decided(draft, merged);
+    if (found.decision) count_bytes(draft);
   } catch (const InternalError& error) {
     if (draft.core.size() == 1 || stops_at_internal_errors()) throw;
-    decision = tl::make_unexpected(Refusal{"we fail to make one kernel of them: " + error.message()});
-    fallbacks_.push_back({joined(names_of(draft.core), " "), "one kernel of them", error.message()});
+    found.decision = tl::make_unexpected(Refusal{"we fail to make one kernel of them: " + error.message()});
+    found.fallback = Fallback{joined(names_of(draft.core), " "), "one kernel of them", error.message()};
   }
 }
 
@@ -214,13 +217,13 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
 }
 
 // Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.
-GroupDrafts::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
+DraftCache::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
   const Graph& graph = fusion_nodes_.graph();
   std::map<ValueId, std::uint64_t> numbers;  // of values within the draft
   auto number_of = [&numbers](ValueId value) {
     return numbers.try_emplace(value, numbers.size()).first->second;
   };
-  Key key{merged, draft.inputs.size(), draft.outputs.size()};
+  DraftCache::Key key{merged, draft.inputs.size(), draft.outputs.size()};
   for (ValueId input : draft.inputs) {
     key.push_back(number_of(input));
     if (extended_.contains(input)) key.push_back(std::uint64_t{3} << 32);

@@ -21,11 +21,24 @@ struct GroupDraft {
   bool alive = true;
 };
 
+// What was found for groups of the same make: composing and choosing is most of the work, and layers repeat. Holds for one
+// FusionNodes, one target and one ChooseOptions, for as many groupings as are tried.
+struct DraftCache {
+  using Key = std::vector<std::uint64_t>;
+  struct Found {
+    te::Formula formula;
+    Decision decision;
+    Dim bytes_in, bytes_out;
+    std::optional<Fallback> fallback;  // where we failed
+  };
+  std::map<Key, Found> found;
+};
+
 class GroupDrafts {
  public:
   // `extended`: inputs whose copy to the result that extends them is left out.
   GroupDrafts(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
-              Extended extended);
+              Extended extended, DraftCache& cache);
 
   using Index = std::size_t;
   static constexpr Index kNone = SIZE_MAX;
@@ -61,9 +74,8 @@ class GroupDrafts {
   std::optional<std::string> slower_together(const Choice& a, const Choice& b, const Choice& together,
                                              bool alone) const;
   Decision decided(const GroupDraft& draft, bool merged) const;
-  void compose_and_decide(GroupDraft& draft, bool merged, Decision& decision) const;
-  using Key = std::vector<std::uint64_t>;
-  Key key_of(const GroupDraft& draft, bool merged) const;
+  void compose_and_decide(GroupDraft& draft, bool merged, DraftCache::Found& found) const;
+  DraftCache::Key key_of(const GroupDraft& draft, bool merged) const;
   Index add(GroupDraft draft);
 
   const FusionNodes& fusion_nodes_;
@@ -71,15 +83,9 @@ class GroupDrafts {
   const FusionOptions& options_;
   Extended extended_;
   std::vector<GroupDraft> drafts_;
-  std::vector<Index> owner_;       // by node
+  std::vector<Index> owner_;  // by node
   std::vector<bool> materialised_;  // by node
-  // What was found for groups of the same make: composing and choosing is most of the work, and layers repeat.
-  struct Found {
-    te::Formula formula;
-    Decision decision;
-    Dim bytes_in, bytes_out;
-  };
-  mutable std::map<Key, Found> found_;
+  DraftCache& cache_;
   mutable std::vector<Fallback> fallbacks_;
 };
 

@@ -25,8 +25,10 @@ int rank_of(Hero hero) {
 class Grouper {
  public:
   Grouper(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
-          const Extended& extended)
-      : fusion_nodes_(fusion_nodes), options_(options), drafts_(fusion_nodes, target, options, extended) {}
+          const Extended& extended, DraftCache& cache)
+      : fusion_nodes_(fusion_nodes),
+        options_(options),
+        drafts_(fusion_nodes, target, options, extended, cache) {}
 
   Result<Grouping> run() {
     if (options_.enabled) seed_attention();
@@ -226,9 +228,9 @@ namespace {
 
 // Groups that count on inputs being extended where they are, of those that then are.
 Result<Grouping> grouped(const FusionNodes& fusion_nodes, const Target& target, const FusionOptions& options,
-                         Extended& extended) {
+                         Extended& extended, DraftCache& cache) {
   while (true) {
-    XYNTRA_TRY(Grouping grouping, Grouper(fusion_nodes, target, options, extended).run());
+    XYNTRA_TRY(Grouping grouping, Grouper(fusion_nodes, target, options, extended, cache).run());
     const Extensions made = find_extensions(fusion_nodes, grouping.groups, grouping.formulas);
     const auto missing = std::erase_if(extended, [&](const auto& pair) {
       return std::ranges::find(made.found, pair.first, &Extension::input) == made.found.end();
@@ -240,10 +242,10 @@ Result<Grouping> grouped(const FusionNodes& fusion_nodes, const Target& target, 
 }  // namespace
 
 Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
-                             const FusionOptions& options) {
+                             const FusionOptions& options, DraftCache& cache) {
   Extended extended;
   if (target.kind != TargetKind::Cpu) extended = extended_by_nodes(fusion_nodes, options.donated);
-  XYNTRA_TRY(Grouping grouping, grouped(fusion_nodes, target, options, extended));
+  XYNTRA_TRY(Grouping grouping, grouped(fusion_nodes, target, options, extended, cache));
   if (!options.enabled) return grouping;
   std::vector<LayoutChoice> choices = weigh_relayouts(fusion_nodes, grouping, target, options);
   FusionOptions with_stages = options;
@@ -253,10 +255,16 @@ Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& targ
                                "a copy once is cheaper than strides in everyone who reads it");
   }
   if (with_stages.stages.size() > options.stages.size()) {
-    XYNTRA_TRY(grouping, grouped(fusion_nodes, target, with_stages, extended));
+    XYNTRA_TRY(grouping, grouped(fusion_nodes, target, with_stages, extended, cache));
   }
   grouping.choices = std::move(choices);
   return grouping;
+}
+
+Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                             const FusionOptions& options) {
+  DraftCache cache;
+  return group_nodes(fusion_nodes, target, options, cache);
 }
 
 }  // namespace xyntra

@@ -35,5 +35,9 @@ struct Grouping {
 
 Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
                              const FusionOptions& options);
+// The same, for nodes that are grouped several times: with what was found before (fusion/drafts.h).
+struct DraftCache;
+Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& target,
+                             const FusionOptions& options, DraftCache& cache);
 
 }  // namespace xyntra

@@ -12,11 +12,11 @@ namespace {
 class SlowerGroups {
  public:
   SlowerGroups(const FusionNodes& fusion_nodes, const std::vector<ValueLayout>& layouts, const Target& target,
-               const FusionOptions& options)
+               const FusionOptions& options, DraftCache& cache)
       : layouts_(layouts_of(layouts)),
         target_(target),
         nominal_(options.choose.nominal),
-        drafts_(fusion_nodes, target, options, {}) {}
+        drafts_(fusion_nodes, target, options, {}, cache) {}
 
   // Why not, where the nodes of a group would be faster by themselves.
   std::optional<std::string> faster_apart(const Group& group, const te::Formula& formula) {
@@ -67,10 +67,10 @@ class SlowerGroups {
 
 KeptApart slower_groups(const FusionNodes& fusion_nodes, const Grouping& grouping,
                         const std::vector<ValueLayout>& layouts, const Target& target,
-                        const FusionOptions& options) {
+                        const FusionOptions& options, DraftCache& cache) {
   KeptApart found;
   if (!options.enabled || target.kind != TargetKind::Cpu) return found;
-  SlowerGroups groups(fusion_nodes, layouts, target, options);
+  SlowerGroups groups(fusion_nodes, layouts, target, options, cache);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     const Group& group = grouping.groups[g];
     if (auto why = groups.faster_apart(group, grouping.formulas[g]))

@@ -9,6 +9,6 @@ namespace xyntra {
 // By the names of their nodes, with the reason: to be given as FusionOptions::apart.
 KeptApart slower_groups(const FusionNodes& fusion_nodes, const Grouping& grouping,
                         const std::vector<ValueLayout>& layouts, const Target& target,
-                        const FusionOptions& options);
+                        const FusionOptions& options, DraftCache& cache);
 
 }  // namespace xyntra

@@ -146,11 +146,14 @@ void HashCache::add(std::span<const Tensor> tensors) {
   // The longest first, so that no thread is left with one of them in the end.
   std::ranges::stable_sort(missing, std::greater(),
                            [](const auto& one) { return one.first->bytes().size(); });
-  ThreadPool::shared().parallel_for(0, std::ssize(missing), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto& [tensor, hash] = missing[static_cast<std::size_t>(i)];
+  ThreadPool::shared().parallel_for(0, std::ssize(missing), 2, [&](std::int64_t begin, std::int64_t end) {
+    const auto& [tensor, hash] = missing[static_cast<std::size_t>(begin)];
+    if (end == begin + 1) {
       *hash = tensor->content_hash();
+      return;
     }
+    const auto& [other, hash_of_other] = missing[static_cast<std::size_t>(begin + 1)];
+    std::tie(*hash, *hash_of_other) = Tensor::content_hashes(*tensor, *other);
   });
 }
 

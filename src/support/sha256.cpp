@@ -12,20 +12,26 @@ void compress(Sha256State& state, std::span<const std::byte> blocks) {
   has_sha256_instructions() ? compress_by_instructions(state, blocks) : compress_portably(state, blocks);
 }
 
+constexpr std::size_t kBetweenLooks = 1 << 20;
+
 }  // namespace
 
+void Sha256::fill_pending(std::span<const std::byte>& bytes) {
+  if (pending_size_ == 0) return;
+  const std::size_t taken = std::min(bytes.size(), pending_.size() - pending_size_);
+  std::ranges::copy(bytes.first(taken), std::span(pending_).subspan(pending_size_).begin());
+  pending_size_ += taken;
+  total_bytes_ += taken;
+  bytes = bytes.subspan(taken);
+  if (pending_size_ < pending_.size()) return;
+  compress(state_, pending_);
+  pending_size_ = 0;
+}
+
 void Sha256::update(std::span<const std::byte> bytes) {
+  fill_pending(bytes);
+  if (bytes.empty()) return;
   total_bytes_ += bytes.size();
-  if (pending_size_ > 0) {
-    const std::size_t taken = std::min(bytes.size(), pending_.size() - pending_size_);
-    std::ranges::copy(bytes.first(taken), std::span(pending_).subspan(pending_size_).begin());
-    pending_size_ += taken;
-    bytes = bytes.subspan(taken);
-    if (pending_size_ < pending_.size()) return;
-    compress(state_, pending_);
-    pending_size_ = 0;
-  }
-  constexpr std::size_t kBetweenLooks = 1 << 20;
   while (bytes.size() >= kSha256Block) {
     const std::size_t whole = std::min(bytes.size(), kBetweenLooks) / kSha256Block * kSha256Block;
     compress(state_, bytes.first(whole));
@@ -34,6 +40,25 @@ void Sha256::update(std::span<const std::byte> bytes) {
   }
   std::ranges::copy(bytes, pending_.begin());
   pending_size_ = bytes.size();
+}
+
+void Sha256::update_two(Sha256& a, std::span<const std::byte> bytes_of_a, Sha256& b,
+                        std::span<const std::byte> bytes_of_b) {
+  a.fill_pending(bytes_of_a);
+  b.fill_pending(bytes_of_b);
+  while (has_sha256_instructions()) {
+    const std::size_t both = std::min({bytes_of_a.size(), bytes_of_b.size(), kBetweenLooks});
+    const std::size_t whole = both / kSha256Block * kSha256Block;
+    if (whole == 0) break;
+    compress_two_by_instructions(a.state_, bytes_of_a.first(whole), b.state_, bytes_of_b.first(whole));
+    a.total_bytes_ += whole;
+    b.total_bytes_ += whole;
+    bytes_of_a = bytes_of_a.subspan(whole);
+    bytes_of_b = bytes_of_b.subspan(whole);
+    if (whole == kBetweenLooks) poll_limits(1000);
+  }
+  a.update(bytes_of_a);
+  b.update(bytes_of_b);
 }
 
 void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }

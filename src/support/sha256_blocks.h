@@ -20,5 +20,8 @@ void compress_portably(Sha256State& state, std::span<const std::byte> blocks);
 bool has_sha256_instructions();  // of this CPU, that this build knows
 void compress_by_instructions(Sha256State& state,
                               std::span<const std::byte> blocks);  // only where there are any
+// Equally many blocks of two messages. A round waits for the one before it, so two messages take little longer than one.
+void compress_two_by_instructions(Sha256State& a, std::span<const std::byte> blocks_of_a, Sha256State& b,
+                                  std::span<const std::byte> blocks_of_b);
 
 }  // namespace xyntra

@@ -29,43 +29,100 @@ bool has_sha256_instructions() {
   return kHas;
 }
 
+#define XYNTRA_SHA256 __attribute__((target("sha,sse4.1"), always_inline)) inline
+
+namespace {
+
 // The instructions hold the state as the words a b e f in one register, c d g h in the other, the first on top.
+class Rounds {
+ public:
+  XYNTRA_SHA256 explicit Rounds(Sha256State& state) : state_(state) {
+    const __m128i cdab = _mm_shuffle_epi32(load_four(state[0]), 0xb1);
+    const __m128i efgh = _mm_shuffle_epi32(load_four(state[4]), 0x1b);
+    abef_ = _mm_alignr_epi8(cdab, efgh, 8);
+    cdgh_ = _mm_blend_epi16(efgh, cdab, 0xf0);
+  }
+
+  XYNTRA_SHA256 void begin_block() {
+    abef_before_ = abef_;
+    cdgh_before_ = cdgh_;
+  }
+
+  XYNTRA_SHA256 void four_rounds(std::size_t four, std::span<const std::byte> block) {
+    __m128i& w = words_[four % 4];
+    if (four < 4) {
+      const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+      const auto* bytes = reinterpret_cast<const __m128i*>(block.subspan(16 * four).data());
+      w = _mm_shuffle_epi8(_mm_loadu_si128(bytes), big_endian);
+    } else {
+      const __m128i last = words_[(four + 3) % 4];
+      const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w, words_[(four + 1) % 4]),
+                                        _mm_alignr_epi8(last, words_[(four + 2) % 4], 4));
+      w = _mm_sha256msg2_epu32(sum, last);
+    }
+    const __m128i keyed = _mm_add_epi32(w, load_four(kSha256Constants[4 * four]));
+    cdgh_ = _mm_sha256rnds2_epu32(cdgh_, abef_, keyed);
+    abef_ = _mm_sha256rnds2_epu32(abef_, cdgh_, _mm_shuffle_epi32(keyed, 0x0e));
+  }
+
+  XYNTRA_SHA256 void end_block() {
+    abef_ = _mm_add_epi32(abef_, abef_before_);
+    cdgh_ = _mm_add_epi32(cdgh_, cdgh_before_);
+  }
+
+  XYNTRA_SHA256 void finish() {
+    const __m128i feba = _mm_shuffle_epi32(abef_, 0x1b), dchg = _mm_shuffle_epi32(cdgh_, 0xb1);
+    store_four(state_[0], _mm_blend_epi16(feba, dchg, 0xf0));
+    store_four(state_[4], _mm_alignr_epi8(dchg, feba, 8));
+  }
+
+ private:
+  Sha256State& state_;
+  __m128i abef_, cdgh_, abef_before_, cdgh_before_;
+  __m128i words_[4];  // of the schedule: the last sixteen
+};
+
+}  // namespace
+
 __attribute__((target("sha,sse4.1"))) void compress_by_instructions(Sha256State& state,
                                                                     std::span<const std::byte> blocks) {
-  const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  const __m128i cdab = _mm_shuffle_epi32(load_four(state[0]), 0xb1);
-  const __m128i efgh = _mm_shuffle_epi32(load_four(state[4]), 0x1b);
-  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8);
-  __m128i cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+  Rounds rounds(state);
   for (; blocks.size() >= kSha256Block; blocks = blocks.subspan(kSha256Block)) {
-    const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i words[4];  // of the schedule: the last sixteen
-    for (std::size_t four = 0; four < 16; ++four) {
-      __m128i& w = words[four % 4];
-      if (four < 4) {
-        const auto* bytes = reinterpret_cast<const __m128i*>(blocks.subspan(16 * four).data());
-        w = _mm_shuffle_epi8(_mm_loadu_si128(bytes), big_endian);
-      } else {
-        const __m128i last = words[(four + 3) % 4];
-        const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w, words[(four + 1) % 4]),
-                                          _mm_alignr_epi8(last, words[(four + 2) % 4], 4));
-        w = _mm_sha256msg2_epu32(sum, last);
-      }
-      const __m128i keyed = _mm_add_epi32(w, load_four(kSha256Constants[4 * four]));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, keyed);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(keyed, 0x0e));
-    }
-    abef = _mm_add_epi32(abef, abef_before);
-    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+    rounds.begin_block();
+    for (std::size_t four = 0; four < 16; ++four) rounds.four_rounds(four, blocks);
+    rounds.end_block();
   }
-  const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
-  store_four(state[0], _mm_blend_epi16(feba, dchg, 0xf0));
-  store_four(state[4], _mm_alignr_epi8(dchg, feba, 8));
+  rounds.finish();
+}
+
+__attribute__((target("sha,sse4.1"))) void compress_two_by_instructions(
+    Sha256State& a, std::span<const std::byte> blocks_of_a, Sha256State& b,
+    std::span<const std::byte> blocks_of_b) {
+  Rounds of_a(a), of_b(b);
+  while (blocks_of_a.size() >= kSha256Block && blocks_of_b.size() >= kSha256Block) {
+    of_a.begin_block();
+    of_b.begin_block();
+    for (std::size_t four = 0; four < 16; ++four) {
+      of_a.four_rounds(four, blocks_of_a);
+      of_b.four_rounds(four, blocks_of_b);
+    }
+    of_a.end_block();
+    of_b.end_block();
+    blocks_of_a = blocks_of_a.subspan(kSha256Block);
+    blocks_of_b = blocks_of_b.subspan(kSha256Block);
+  }
+  of_a.finish();
+  of_b.finish();
 }
 #else
 bool has_sha256_instructions() { return false; }
 void compress_by_instructions(Sha256State& state, std::span<const std::byte> blocks) {
   compress_portably(state, blocks);
+}
+void compress_two_by_instructions(Sha256State& a, std::span<const std::byte> blocks_of_a, Sha256State& b,
+                                  std::span<const std::byte> blocks_of_b) {
+  compress_portably(a, blocks_of_a);
+  compress_portably(b, blocks_of_b);
 }
 #endif
 

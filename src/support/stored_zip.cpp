@@ -300,10 +300,10 @@ Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts,
   Bytes directory;
   std::uint64_t offset = 0;
   for (const ZipPart& part : parts) {
-    Written entry{offset, 0, 0};
+    Written entry{offset, 0, part.checksum.value_or(0)};
     for (const auto& piece : part.pieces) {
       entry.size += piece.size();
-      entry.checksum = crc32(piece, entry.checksum);
+      if (!part.checksum) entry.checksum = crc32(piece, entry.checksum);
     }
     const auto& header = headers.emplace_back(local_header(part.name, entry, alignment));
     pieces.push_back(header);

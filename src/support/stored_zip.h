@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive
 struct ZipPart {
   std::string name;
   std::vector<std::span<const std::byte>> pieces;  // one after another
+  std::optional<std::uint32_t> checksum = std::nullopt;  // crc32() of them all, where it is known already
 };
 
 // Every entry starts at a multiple of `alignment`, a power of two below 2^15. The same parts give the same bytes.

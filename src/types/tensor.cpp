@@ -282,25 +282,56 @@ Tensor Tensor::aligned() const {
   return std::move(*copy);
 }
 
+namespace {
+
+// The parts of a tensor's content: what comes before its bytes, those that are whole, and the last one where some of its bits
+// are unused, which are no content.
+void hash_type(Sha256& hash, const Tensor& tensor) {
+  hash.update(name_of(tensor.dtype()));
+  hash.update_u64(tensor.dims().size());
+  for (std::int64_t dim : tensor.dims()) hash.update_u64(static_cast<std::uint64_t>(dim));
+}
+
+int unused_bits(const Tensor& tensor) {
+  return static_cast<int>(std::ssize(tensor.bytes()) * 8 - tensor.count() * bits_of(tensor.dtype()));
+}
+
+std::span<const std::byte> whole_bytes(const Tensor& tensor) {
+  const auto bytes = tensor.bytes();
+  return bytes.first(unused_bits(tensor) == 0 ? bytes.size() : bytes.size() - 1);
+}
+
+std::string finished(Sha256& hash, const Tensor& tensor) {
+  if (const int unused = unused_bits(tensor); unused != 0) {
+    const std::byte last = tensor.bytes().back() & static_cast<std::byte>(0xff >> unused);
+    hash.update(std::span(&last, 1));
+  }
+  return to_hex(hash.finish());
+}
+
+}  // namespace
+
 std::string Tensor::content_hash() const { return content_hash(Budget()).value(); }
 
 Result<std::string> Tensor::content_hash(const Budget& budget) const {
   constexpr std::size_t kPiece = 1 << 20;
   Sha256 hash;
-  hash.update(name_of(dtype_));
-  hash.update_u64(dims_.size());
-  for (std::int64_t dim : dims_) hash.update_u64(static_cast<std::uint64_t>(dim));
-  const auto padding = static_cast<int>(static_cast<std::int64_t>(size_) * 8 - count_ * bits_of(dtype_));
-  const auto whole = bytes().first(padding == 0 ? size_ : size_ - 1);
+  hash_type(hash, *this);
+  const auto whole = whole_bytes(*this);
   for (std::size_t begin = 0; begin < whole.size(); begin += kPiece) {
     XYNTRA_CHECK_OK(budget.check_time());
     hash.update(whole.subspan(begin, std::min(kPiece, whole.size() - begin)));
   }
-  if (padding != 0) {  // unused bits of the last byte are not content
-    const std::byte last = bytes().back() & static_cast<std::byte>(0xff >> padding);
-    hash.update(std::span(&last, 1));
-  }
-  return to_hex(hash.finish());
+  return finished(hash, *this);
+}
+
+std::pair<std::string, std::string> Tensor::content_hashes(const Tensor& a, const Tensor& b) {
+  Sha256 of_a, of_b;
+  hash_type(of_a, a);
+  hash_type(of_b, b);
+  Sha256::update_two(of_a, whole_bytes(a), of_b, whole_bytes(b));
+  std::string first = finished(of_a, a);
+  return {std::move(first), finished(of_b, b)};
 }
 
 Datum Datum::of(Tensor tensor) {

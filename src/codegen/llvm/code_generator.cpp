@@ -3,49 +3,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <numeric>
 
 #include "codegen/llvm/module.h"
+#include "codegen/llvm/partition.h"
 #include "runtime/code/object.h"
 #include "support/own_folders.h"
 #include "support/threads.h"
-#include "te/effort.h"
-#include "te/walk.h"
 
 namespace xyntra {
 namespace {
-
-constexpr std::size_t kKernelsOfModule = 4;
-constexpr std::int64_t kEffortOfModule =
-    20000;  // LLVM takes some 100 ms for as much, and is stopped only between modules
-
-// About how long LLVM works on it.
-std::int64_t effort_of(const kir::Kernel& kernel) {
-  std::int64_t effort = 0;
-  kir::for_each_statement(kernel.body, [&](const kir::StmtNode& statement) {
-    effort += 4;
-    kir::for_each_expr(statement, [&](const te::Expr& expr) {
-      te::for_each_node(expr, [&](const te::ExprNode& node) { effort += 1 + te::effort_of_node(node); });
-    });
-  });
-  return effort;
-}
-
-// Where the modules begin, and the end: a few kernels each, whatever the number of threads, so that the same kernels give the same bytes.
-std::vector<std::size_t> modules_of(std::span<const kir::Kernel> kernels) {
-  std::vector<std::size_t> starts;
-  std::int64_t effort = 0;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const std::int64_t more = effort_of(kernels[k]);
-    if (starts.empty() || k - starts.back() == kKernelsOfModule || effort + more > kEffortOfModule) {
-      starts.push_back(k);
-      effort = 0;
-    }
-    effort += more;
-  }
-  starts.push_back(kernels.size());
-  return starts;
-}
 
 #ifdef XYNTRA_LLVM_VERSION
 
@@ -103,6 +70,13 @@ Result<const CodeGeneratorModule*> opened() {
 
 #endif
 
+std::vector<NumberedKernel> numbered(std::span<const kir::Kernel> kernels,
+                                     const std::vector<std::size_t>& numbers) {
+  std::vector<NumberedKernel> list;
+  for (std::size_t number : numbers) list.push_back({&kernels[number], number});
+  return list;
+}
+
 const Result<const CodeGeneratorModule*>& module() {
   static const Result<const CodeGeneratorModule*> found = opened();
   return found;
@@ -128,22 +102,21 @@ Result<CpuTarget> cpu_target(std::string_view name) {
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
                                         const CodeOptions& options) {
   if (!module()) return failure(module().error());
-  const std::vector<std::size_t> starts = modules_of(kernels);
-  const std::size_t modules = starts.size() - 1;
-  std::vector<Result<CompiledKernels>> parts(modules);
+  const std::vector<std::vector<std::size_t>> modules = partition_kernels(kernels);
+  std::vector<Result<CompiledKernels>> parts(modules.size());
   auto compile = [&](std::int64_t begin, std::int64_t end) {
-    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m) {
-      const std::size_t first = starts[m];
-      parts[m] = (*module())->compile(kernels.subspan(first, starts[m + 1] - first), first, cpu, options);
-    }
+    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m)
+      parts[m] = (*module())->compile(numbered(kernels, modules[m]), cpu, options);
   };
-  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules), 1, compile);
+  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules.size()), 1, compile);
   CompiledKernels compiled;
+  compiled.kernels.resize(kernels.size());
   std::vector<std::vector<std::byte>> objects;
-  for (Result<CompiledKernels>& part : parts) {
-    if (!part) return failure(std::move(part).error());
-    objects.push_back(std::move(part->object));
-    for (CompiledKernel& kernel : part->kernels) compiled.kernels.push_back(std::move(kernel));
+  for (std::size_t m = 0; m < modules.size(); ++m) {
+    if (!parts[m]) return failure(std::move(parts[m]).error());
+    objects.push_back(std::move(parts[m]->object));
+    for (std::size_t i = 0; i < modules[m].size(); ++i)
+      compiled.kernels[modules[m][i]] = std::move(parts[m]->kernels[i]);
   }
   compiled.object = bundle_of(objects);
   return compiled;
@@ -152,7 +125,9 @@ Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, co
 Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
                                  const CodeOptions& options) {
   if (!module()) return failure(module().error());
-  return (*module())->text(kernels, cpu, form, options);
+  std::vector<std::size_t> all(kernels.size());
+  std::iota(all.begin(), all.end(), 0);
+  return (*module())->text(numbered(kernels, all), cpu, form, options);
 }
 
 }  // namespace xyntra

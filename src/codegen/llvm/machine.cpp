@@ -23,9 +23,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/merge_functions.h"
 #include "codegen/llvm/module.h"
 #include "support/current_budget.h"
 
@@ -92,17 +94,15 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
 // begun for that kernel, nor any once the budget is used up.
 class KernelClock {
  public:
-  KernelClock(std::span<const kir::Kernel> kernels, std::size_t first, const CodeOptions& options)
-      : kernels_(kernels),
-        first_(first),
-        limit_(options.kernel_seconds),
-        budget_(options.budget),
-        spent_(kernels.size()) {}
+  KernelClock(std::span<const NumberedKernel> kernels, const CodeOptions& options)
+      : kernels_(kernels), limit_(options.kernel_seconds), budget_(options.budget), spent_(kernels.size()) {
+    for (std::size_t k = 0; k < kernels.size(); ++k) positions_.emplace(kernels[k].number, k);
+  }
 
   // Runs the passes one by one on a function of a kernel.
   void run(std::span<llvm::FunctionPassManager> passes, llvm::Function& function,
            llvm::FunctionAnalysisManager& analyses) {
-    const auto kernel = number_of(function);
+    const auto kernel = position_of(function);
     for (llvm::FunctionPassManager& pass : passes) {
       if (kernel && spent_[*kernel].count() > limit_) return;
       if (budget_ != nullptr && budget_->stopped()) return;
@@ -119,7 +119,7 @@ class KernelClock {
       if (spent_[k].count() > limit_) return late(k);
     }
     for (const llvm::Function& function : module) {
-      const auto kernel = number_of(function);
+      const auto kernel = position_of(function);
       if (kernel && function.getInstructionCount() > kMostInstructions) return late(*kernel);
     }
     return {};
@@ -130,24 +130,24 @@ class KernelClock {
   static constexpr unsigned kMostInstructions = 1'000'000;  // emitting more takes minutes
 
   Status late(std::size_t kernel) const {
-    return limit_error("kernel " + kernels_[kernel].name +
+    return limit_error("kernel " + kernels_[kernel].kernel->name +
                        ": making its machine code takes longer than limits.kernel_seconds allows");
   }
 
-  // Functions are called k12_p0: emitter.cpp.
-  std::optional<std::size_t> number_of(const llvm::Function& function) const {
+  // Functions are called k12_p0: emitter.cpp. What several kernels share counts for the one that it is named after.
+  std::optional<std::size_t> position_of(const llvm::Function& function) const {
     llvm::StringRef name = function.getName();
     std::size_t number = 0;
     if (!name.consume_front("k") || name.consumeInteger(10, number)) return std::nullopt;
-    if (number < first_ || number - first_ >= kernels_.size()) return std::nullopt;
-    return number - first_;
+    const auto known = positions_.find(number);
+    return known == positions_.end() ? std::nullopt : std::optional(known->second);
   }
 
-  std::span<const kir::Kernel> kernels_;
-  std::size_t first_;
+  std::span<const NumberedKernel> kernels_;
+  std::map<std::size_t, std::size_t> positions_;  // by number
   double limit_;
   const Budget* budget_;  // may be null
-  std::vector<std::chrono::duration<double>> spent_;  // by kernel
+  std::vector<std::chrono::duration<double>> spent_;  // by position
 };
 
 // Few passes: the emitter writes what it means, and what is left are constants of unrolled loops, registers in memory,
@@ -181,7 +181,8 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine, KernelClock& c
   add(llvm::SimplifyCFGPass());
   add(llvm::DCEPass());
   for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) clock.run(passes, function, functions);
+    if (!function.isDeclaration() && !cpu_code::calls_shared(function))
+      clock.run(passes, function, functions);
   }
   llvm::ModulePassManager whole;
   whole.addPass(llvm::GlobalDCEPass());
@@ -195,9 +196,9 @@ struct Emitted {
   std::vector<CompiledKernel> kernels;
 };
 
-// The kernels in one module; `first` is the number of the first among all.
-Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first, const CpuTarget& cpu,
-                        const CodeOptions& options) {
+// The kernels in one module, each with functions of its own where they are to be read.
+Result<Emitted> emitted(std::span<const NumberedKernel> kernels, const CpuTarget& cpu,
+                        const CodeOptions& options, bool merged) {
   Emitted made;
   XYNTRA_TRY(made.machine, machine_for(cpu, options.optimize));
   made.context = std::make_unique<llvm::LLVMContext>();
@@ -206,21 +207,22 @@ Result<Emitted> emitted(std::span<const kir::Kernel> kernels, std::size_t first,
   made.module->setDataLayout(made.machine->createDataLayout());
   made.module->setPICLevel(llvm::PICLevel::SmallPIC);
   const MachineTraits traits = traits_of(*made.machine);
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
+  for (const NumberedKernel& given : kernels) {
     if (options.budget != nullptr) XYNTRA_CHECK_OK(options.budget->check_time());
-    cpu_code::KernelEmitter emitter(*made.module, traits, kernels[i], options);
-    auto kernel = emitter.emit("k" + std::to_string(first + i));
+    cpu_code::KernelEmitter emitter(*made.module, traits, *given.kernel, options);
+    auto kernel = emitter.emit("k" + std::to_string(given.number));
     if (!kernel) {
       Error error = std::move(kernel).error();
-      error.message = "kernel " + kernels[i].name + ": " + error.message;
+      error.message = "kernel " + given.kernel->name + ": " + error.message;
       return failure(std::move(error));
     }
     made.kernels.push_back(std::move(*kernel));
   }
+  if (merged) cpu_code::merge_functions(*made.module);
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*made.module, &stream)) internal_error("codegen: " + stream.str());
-  KernelClock clock(kernels, first, options);
+  KernelClock clock(kernels, options);
   if (options.optimize) optimize(*made.module, *made.machine, clock);
   XYNTRA_CHECK_OK(clock.check(*made.module));
   return made;
@@ -267,10 +269,11 @@ void require_no_undefined_symbols(std::span<const char> bytes) {
   }
 }
 
-Result<CompiledKernels> compile_module(std::span<const kir::Kernel> kernels, std::size_t first,
-                                       const CpuTarget& cpu, const CodeOptions& options) {
-  XYNTRA_TRY(Emitted made,
-             within(options.budget, nullptr, [&] { return emitted(kernels, first, cpu, options); }));
+Result<CompiledKernels> compile_module(std::span<const NumberedKernel> kernels, const CpuTarget& cpu,
+                                       const CodeOptions& options) {
+  XYNTRA_TRY(Emitted made, within(options.budget, nullptr, [&] {
+               return emitted(kernels, cpu, options, /*merged=*/options.optimize);
+             }));
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   XYNTRA_CHECK_OK(emit_file(made, llvm::CodeGenFileType::ObjectFile, stream));
@@ -345,9 +348,9 @@ Result<CpuTarget> cpu_named(std::string_view name) {
   return found;
 }
 
-Result<std::string> text_of(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
+Result<std::string> text_of(std::span<const NumberedKernel> kernels, const CpuTarget& cpu, CodeText form,
                             const CodeOptions& options) {
-  XYNTRA_TRY(Emitted made, emitted(kernels, 0, cpu, options));
+  XYNTRA_TRY(Emitted made, emitted(kernels, cpu, options, /*merged=*/false));
   std::string text;
   if (form == CodeText::Ir) {
     llvm::raw_string_ostream stream(text);

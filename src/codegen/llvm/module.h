@@ -7,12 +7,17 @@
 
 namespace xyntra {
 
+struct NumberedKernel {
+  const kir::Kernel* kernel = nullptr;
+  std::size_t number = 0;  // among all, which its symbols carry
+};
+
 struct CodeGeneratorModule {
   Result<CpuTarget> (*cpu_target)(std::string_view name);
-  // Kernels of one object; `first` is the number of the first among all, which its symbols carry.
-  Result<CompiledKernels> (*compile)(std::span<const kir::Kernel> kernels, std::size_t first,
-                                     const CpuTarget& cpu, const CodeOptions& options);
-  Result<std::string> (*text)(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
+  // Kernels of one object.
+  Result<CompiledKernels> (*compile)(std::span<const NumberedKernel> kernels, const CpuTarget& cpu,
+                                     const CodeOptions& options);
+  Result<std::string> (*text)(std::span<const NumberedKernel> kernels, const CpuTarget& cpu, CodeText form,
                               const CodeOptions& options);
 };
 

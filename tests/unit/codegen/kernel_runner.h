@@ -63,13 +63,18 @@ class KernelRunner {
  public:
   explicit KernelRunner(const kir::Kernel& kernel, const CpuTarget& cpu = native_cpu(),
                         CodeOptions options = {})
-      : kernel_(kernel) {
-    auto made = compile_kernels(std::span(&kernel_, 1), cpu, options);
+      : KernelRunner(std::span(&kernel, 1), 0, cpu, options) {}
+
+  // One of several that are compiled together.
+  KernelRunner(std::span<const kir::Kernel> kernels, std::size_t number, const CpuTarget& cpu = native_cpu(),
+               CodeOptions options = {})
+      : kernel_(kernels[number]) {
+    auto made = compile_kernels(kernels, cpu, options);
     if (!made) {
       ADD_FAILURE() << made.error().to_string();
       return;
     }
-    compiled_ = std::move(made->kernels[0]);
+    compiled_ = std::move(made->kernels.at(number));
     auto code = CodeImage::load(made->object);
     if (!code) {
       ADD_FAILURE() << code.error().to_string();

@@ -43,5 +43,22 @@ TEST(Sha256, TheCpusInstructionsAgree) {
   EXPECT_EQ(portable, fast);
 }
 
+TEST(Sha256, TwoAtOnceAreAsOneAfterTheOther) {
+  std::vector<std::byte> bytes(3 << 20);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i + (i >> 5));
+  for (std::size_t size_of_a : {0, 1, 63, 64, 1000, 2 << 20}) {
+    for (std::size_t size_of_b : {0, 5, 64, 200, 100'000, 3 << 20}) {
+      const auto a = std::span(bytes).first(size_of_a), b = std::span(bytes).last(size_of_b);
+      Sha256 of_a, of_b, a_alone, b_alone;
+      for (Sha256* hash : {&of_a, &a_alone}) hash->update(std::string_view("begun"));
+      Sha256::update_two(of_a, a, of_b, b);
+      a_alone.update(a);
+      b_alone.update(b);
+      EXPECT_EQ(of_a.finish(), a_alone.finish()) << size_of_a << " " << size_of_b;
+      EXPECT_EQ(of_b.finish(), b_alone.finish()) << size_of_a << " " << size_of_b;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xyntra
