@@ -157,20 +157,67 @@ bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
   });
 }
 
-std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) {
-  if (is_product(stage)) {
-    std::int64_t total = 0;
-    for (const Expr& factor : stage.body->operands)
-      total = sum(total, packing_cycles(lowering, stage, factor));
-    if (const auto roles = contraction_roles(lowering, stage))
-      return sum(total, contraction_cycles(lowering, stage, *roles));
-    const bool packed = total > 0 && may_have_lanes(lowering, stage) &&
-                        std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
-                          return te::effort_of(factor) == 0 || is_packed(lowering, stage, factor);
-                        });
-    if (packed || runs_along_sum(lowering, stage)) return sum(total, product_cycles(lowering, stage));
+// Of the taps of a window along one dimension, those that fall on elements and not on padding, in thousandths; all where its places are
+// no sums of loops.
+std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& algebra, const Expr& place,
+                              const Dim& size) {
+  constexpr std::int64_t kAll = 1000, kMostPairs = 1 << 16;
+  const te::LinearIndex linear = algebra.linear(place);
+  if (linear.terms.size() != 2 || !linear.constant.is_constant() || !size.is_constant()) return kAll;
+  std::int64_t extents[2], factors[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const te::LinearIndex::Term& term = linear.terms[i];
+    if (term.atom->op != te::ExprOp::Var || !term.coefficient.is_constant()) return kAll;
+    extents[i] = lowering.size(lowering.formula().variable(term.atom->var).extent);
+    factors[i] = term.coefficient.constant();
+    if (extents[i] < 1 || extents[i] > kMostPairs) return kAll;
   }
-  return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
+  if (extents[0] * extents[1] > kMostPairs) return kAll;
+  std::int64_t inside = 0;
+  for (std::int64_t a = 0; a < extents[0]; ++a) {
+    for (std::int64_t b = 0; b < extents[1]; ++b) {
+      const std::int64_t at = a * factors[0] + b * factors[1] + linear.constant.constant();
+      if (at >= 0 && at < size.constant()) ++inside;
+    }
+  }
+  return std::max<std::int64_t>(1, inside * kAll / (extents[0] * extents[1]));
+}
+
+// Of the products of a convolution, those that are not skipped as padding, in thousandths.
+std::int64_t products_on_elements(const Lowering& lowering, const Stage& stage) {
+  const te::IndexAlgebra algebra(lowering.formula());
+  std::int64_t share = 1000;
+  for (const Expr& factor : stage.body->operands) {
+    if (factor->op != te::ExprOp::LoadOr) continue;
+    const std::vector<Expr> index = te::index_of(*factor);
+    const Shape& shape = lowering.formula().buffer(factor->buffer).shape;
+    for (std::size_t d = 0; d < index.size(); ++d)
+      share = share * taps_on_elements(lowering, algebra, index[d], shape[d]) / 1000;
+  }
+  return std::max<std::int64_t>(1, share);
+}
+
+std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) {
+  if (!is_product(stage)) return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
+  std::int64_t total = 0;
+  for (const Expr& factor : stage.body->operands) total = sum(total, packing_cycles(lowering, stage, factor));
+  const std::int64_t share = products_on_elements(lowering, stage);
+  auto on_elements = [&](std::int64_t cycles) { return share == 1000 ? cycles : cycles / 1000 * share; };
+  if (const auto roles = contraction_roles(lowering, stage)) {
+    std::int64_t cycles = contraction_cycles(lowering, stage, *roles);
+    // Of small images, which windows leave on all sides: lanes are channels, as soon as weights are laid out for it.
+    constexpr std::int64_t kMostlyPadding = 700;
+    if (share < kMostlyPadding && may_have_lanes(lowering, stage))
+      cycles = std::min(cycles, product_cycles(lowering, stage));
+    return sum(total, on_elements(cycles));
+  }
+  const bool packed = total > 0 && may_have_lanes(lowering, stage) &&
+                      std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
+                        return te::effort_of(factor) == 0 || is_packed(lowering, stage, factor);
+                      });
+  if (packed || runs_along_sum(lowering, stage))
+    return sum(total, on_elements(product_cycles(lowering, stage)));
+  return on_elements(StageLowering(lowering, stage, stage.axes, keep_order).cycles());
 }
 
 std::int64_t cycles_by_stages(const Formula& formula, const Target& target, const SymbolBindings& nominal,

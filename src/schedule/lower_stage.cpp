@@ -506,12 +506,10 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
   if (lane.defined()) place.push_back(lane);
   Stmt begin = Stmt::store(sum, place, identity_of(stage_.reducer, dtype));
   std::vector<Stmt> statements;
-  statements.push_back(turns(bound, [&](const Substitution& inner) {
-    Lowering::Body body = term(inner);
-    body.checks.push_back(
-        Stmt::store(sum, place, combined(stage_.reducer, Expr::load(sum, dtype, place), body.value)));
-    return Stmt::block(std::move(body.checks));
-  }));
+  statements.push_back(sums_by_blocks() ? block_sums(bound, sum, place)
+                                        : turns(bound, [&](const Substitution& inner) {
+                                            return add_term(sum, place, inner);
+                                          }));
   Expr reduced = Expr::load(sum, dtype, place);
   Lowering::Body value{{}, reduced};
   if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, reduced);

@@ -107,6 +107,11 @@ class StageLowering {
   kir::Stmt point(const te::Substitution& bound, const te::Expr& lane, std::int64_t width,
                   const te::Expr& when = {}) const;
   Lowering::Body term(const te::Substitution& bound) const;
+  kir::Stmt add_term(kir::BufferId sum, const std::vector<te::Expr>& place,
+                     const te::Substitution& bound) const;
+  bool sums_by_blocks() const;
+  kir::Stmt block_sums(const te::Substitution& bound, kir::BufferId sum,
+                       const std::vector<te::Expr>& place) const;
   std::int64_t chains() const;
   kir::Stmt in_lanes(std::int64_t lanes, const std::function<kir::Stmt(const te::Expr& lane)>& body) const;
   kir::Stmt added(kir::BufferId sums, const te::Substitution& bound, const te::Expr& chain,

@@ -13,6 +13,8 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kChains = 4;  // independent partial sums, to hide the time of one addition
+constexpr std::int64_t kBlockTerms =
+    256;  // terms of a block: rounding errors grow with the length of a chain
 
 }  // namespace
 
@@ -20,6 +22,51 @@ bool StageLowering::finishes_in_vectors() const {
   if (!strip_ || strip_->reduces) return false;
   const Dim& extent = lowering_.formula().variable(strip_->axis).extent;
   return 4 * lowering_.size(extent) >= 3 * lowering_.vector_steps(extent) * lowering_.lanes();
+}
+
+Stmt StageLowering::add_term(kir::BufferId sum, const std::vector<Expr>& place,
+                             const Substitution& bound) const {
+  Lowering::Body body = term(bound);
+  const Expr so_far = Expr::load(sum, stage_.body.dtype(), place);
+  body.checks.push_back(Stmt::store(sum, place, combined(stage_.reducer, so_far, body.value)));
+  return Stmt::block(std::move(body.checks));
+}
+
+bool StageLowering::sums_by_blocks() const {
+  if (keep_order_ || stage_.reducer != te::Reducer::Sum || !is_float(stage_.body.dtype()) ||
+      reduction_.empty())
+    return false;
+  const Dim& last = lowering_.formula().variable(reduction_.back()).extent;
+  return last.is_constant() && last.constant() >= 2 * kBlockTerms;
+}
+
+// Blocks of the innermost reduction loop, each a sum of its own that is added to the whole.
+Stmt StageLowering::block_sums(const Substitution& bound, kir::BufferId sum,
+                               const std::vector<Expr>& place) const {
+  const DType dtype = stage_.body.dtype();
+  const VarId last = reduction_.back();
+  const te::Variable& variable = lowering_.formula().variable(last);
+  const std::int64_t terms = variable.extent.constant(), blocks = terms / kBlockTerms,
+                     rest = terms % kBlockTerms;
+  const kir::BufferId part = lowering_.scratch(
+      "p", dtype, place.empty() ? Shape{} : lowering_.kernel().buffer(sum).shape, Scope::Register);
+  auto block = [&](Substitution inner, const Expr& first, std::int64_t count) {
+    const VarId loop = lowering_.loop(variable.name, count);
+    inner[last.index] = first + Expr::variable(loop);
+    const Expr so_far = Expr::load(sum, dtype, place);
+    return Stmt::block(
+        {Stmt::store(part, place, identity_of(stage_.reducer, dtype)),
+         Stmt::loop(LoopKind::Serial, loop, add_term(part, place, inner)),
+         Stmt::store(sum, place, combined(stage_.reducer, so_far, Expr::load(part, dtype, place)))});
+  };
+  const std::vector<VarId> outer(reduction_.begin(), reduction_.end() - 1);
+  return around(outer, LoopKind::Serial, bound, [&](const Substitution& inner) {
+    const VarId number = lowering_.loop(variable.name + "b", blocks);
+    Stmt whole = Stmt::loop(LoopKind::Serial, number,
+                            block(inner, Expr::variable(number) * Expr::index(kBlockTerms), kBlockTerms));
+    if (rest == 0) return whole;
+    return Stmt::block({std::move(whole), block(inner, Expr::index(blocks * kBlockTerms), rest)});
+  });
 }
 
 std::int64_t StageLowering::chains() const {

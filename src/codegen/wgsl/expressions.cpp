@@ -21,6 +21,17 @@ bool is_less_itself(const ExprNode& node) {
   return node.op == ExprOp::Sub && node.dtype == DType::F32 && te::same(node.operands[0], node.operands[1]);
 }
 
+// x + 0 or 0 - x: which operand is the zero.
+std::optional<std::size_t> zero_of_sum(const ExprNode& node) {
+  auto is_zero = [](const Expr& expr) {
+    return expr->op == ExprOp::Const && expr->float_value == 0 && !std::signbit(expr->float_value);
+  };
+  if (node.dtype != DType::F32 || (node.op != ExprOp::Add && node.op != ExprOp::Sub)) return std::nullopt;
+  if (is_zero(node.operands[0])) return 0;
+  if (node.op == ExprOp::Add && is_zero(node.operands[1])) return 1;
+  return std::nullopt;
+}
+
 bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
 
 // What can be said in 32 bits about positions in buffers, which have fewer elements than that.
@@ -168,6 +179,10 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       node.operands[1]->int_value < bits_of(node.dtype))
     return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
   if (auto bounded = bounded_float(node)) return *bounded;
+  if (const auto zero = zero_of_sum(node)) {
+    const std::string other = value(node.operands[1 - *zero]);
+    return operations_.plus_zero(node.op == ExprOp::Sub ? "-(" + other + ")" : other);
+  }
   // What WGSL promises of a quotient ends at divisors of this size.
   constexpr double kLargeDivisor = 0x1p126;
   // Quotients by constants are scales, of which whole numbers may be made elsewhere.
@@ -462,7 +477,7 @@ bool KernelEmitter::is_vector(const Expr& expr, te::Visited& seen) {
     case ExprOp::Min:
     case ExprOp::Max:
     case ExprOp::Fma:
-      if (is_less_itself(node)) return false;
+      if (is_less_itself(node) || zero_of_sum(node)) return false;
       return std::all_of(node.operands.begin(), node.operands.end(),
                          [&](const Expr& operand) { return is_vector(operand, seen); });
     case ExprOp::Select: {  // all lanes or none

@@ -115,6 +115,9 @@ constexpr Function kFunctions[] = {
   return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, (bits & 0x7f800000u) == 0x7f800000u));
 }
 )"},
+    // x + 0, which is a zero without a sign where x is any zero: drivers take it for x.
+    {"plus_zero_f32", "", R"(fn plus_zero_f32(x: f32) -> f32 { return select(x, 0.0f, x == 0.0f); }
+)"},
     {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
 )"},
     {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && !(x - x == x - x); }

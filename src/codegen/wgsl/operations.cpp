@@ -312,6 +312,10 @@ bool Operations::can_keep(DType dtype) const {
   return dtype == DType::F32 || (dtype == DType::F64 && features_.int64);
 }
 
+std::string Operations::plus_zero(const std::string& value) {
+  return call("plus_zero_f32", std::array{value});
+}
+
 std::string Operations::kept_vector(const std::string& value) {
   return call("kept_vector", std::array{value});
 }

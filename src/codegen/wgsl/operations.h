@@ -57,6 +57,7 @@ class Operations {
   std::string times_zero(const std::string& value);  // an f32
   std::string kept(DType dtype, const std::string& value);  // as it was rounded, where can_keep
   bool can_keep(DType dtype) const;
+  std::string plus_zero(const std::string& value);  // an f32
   std::string kept_vector(const std::string& value);
   std::string settled(DType dtype, const std::string& value);  // its NaN is the one NaN
   // Of an i64 given as a word: whether it lies outside 0 … bound - 1, where the bound is an i32.
