@@ -298,6 +298,7 @@ bool GroupDrafts::path_around(Index from, Index to) const {
   while (!waiting.empty()) {
     Index group = waiting.back();
     waiting.pop_back();
+    through.clear();  // a change of index that is a group too is read from there as well
     std::vector<Index> next;
     for (NodeId node : drafts_[group].core) {
       for (ValueId output : fusion_nodes_.graph().node(node).outputs) {

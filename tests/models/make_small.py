@@ -446,6 +446,25 @@ def rounding_idioms():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
+def shown_queries():
+    """Queries that are reshaped, an output as they are, and read by attention: what makes them and what reads them cannot be one kernel."""
+    random = np.random.default_rng(13)
+    weights = {f"w{name}": eighths(random, 3, 3) for name in "qkv"}
+    steps = [("ReduceMax", ["x"], "top", {"keepdims": 0}), ("Cast", ["top"], "whole", {"to": TensorProto.INT64}), ("Mul", ["whole", "none"], "nothing", {}),
+             ("Add", ["nothing", "four"], "open", {}), ("Add", ["nothing", "three"], "last", {}), ("MatMul", ["x", "wq"], "q0", {}), ("Add", ["q0", "b"], "q1", {}), ("Shape", ["q0"], "all", {}),
+             *[("Gather", ["all", f"i{i}"], f"n{i}", {}) for i in range(3)], ("Concat", ["n0", "n1", "n2", "n0"], "sizes", {"axis": 0}), ("Reshape", ["q1", "sizes"], "q", {}),
+             ("Transpose", ["q"], "q2", {"perm": [0, 2, 1, 3]}), ("MatMul", ["x", "wk"], "k0", {}), ("Reshape", ["k0", "heads"], "k1", {}),
+             ("Transpose", ["k1"], "k", {"perm": [0, 2, 3, 1]}), ("MatMul", ["x", "wv"], "v0", {}), ("Reshape", ["v0", "open"], "v1", {}),
+             ("Transpose", ["v1"], "v", {"perm": [0, 2, 1, 3]}), ("MatMul", ["q2", "k"], "s0", {}), ("Mul", ["s0", "scale"], "s2", {}), ("Add", ["s2", "mask"], "s1", {}),
+             ("Softmax", ["s1"], "s", {}), ("MatMul", ["s", "v"], "y0", {}), ("Transpose", ["y0"], "y1", {"perm": [0, 2, 1, 3]}), ("Reshape", ["y1", "last"], "y", {})]
+    nodes = [helper.make_node(op, reads, [y], **attributes) for op, reads, y, attributes in steps]
+    model = model_of("shown_queries", nodes, [tensor("x", ["n", 4, 3]), tensor("b", [3]), tensor("mask", [1, 1, 1, 4]), tensor("scale", [])],
+                     [tensor("y", list("abc")), tensor("q", list("nhsd"))], {**weights, **{f"i{i}": np.array([i]) for i in range(3)}, "heads": np.array([1, -1, 3, 1]),
+                      "none": np.int64(0), "four": np.array([1, -1, 3, 1]), "three": np.array([1, 4, 3])})
+    feed = {"x": eighths(random, 1, 4, 3), "b": eighths(random, 3), "mask": eighths(random, 1, 1, 1, 4), "scale": np.float32(0.5)}
+    return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
 def split_of_doubles():
     """Dekker's split of a difference of doubles into a high and a low half: a product that is rounded before it is subtracted."""
     names = [("x", TensorProto.DOUBLE), ("y", TensorProto.DOUBLE)]
@@ -461,7 +480,7 @@ def split_of_doubles():
 SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
          mean_of_one, open_parameters, packed_query, pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
-         shared_keys, signs_of_zeros, truth_of_nan)
+         shared_keys, shown_queries, signs_of_zeros, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 
 
