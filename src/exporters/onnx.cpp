@@ -168,14 +168,30 @@ class OnnxWriter {
       for (NodeId id : order) XYNTRA_CHECK_OK(write_node(writer, field::graph::kNode, graph.node(id), scope));
       return {};
     }
+    std::set<ValueId> of_calls;
+    for (const NodeCluster& function : functions_)
+      of_calls.insert(function.outputs.begin(), function.outputs.end());
     for (const OnnxCall& call : calls_) {
       if (call.node.valid()) {
-        XYNTRA_CHECK_OK(write_node(writer, field::graph::kNode, graph.node(call.node), scope));
+        XYNTRA_CHECK_OK(write_node_beside_calls(writer, graph.node(call.node), of_calls, scope));
       } else {
         write_call(writer, call.cluster, scope);
       }
     }
     return {};
+  }
+
+  // A node that is in a function, too, because the host needs another of its results: those the call gives have other names here.
+  Status write_node_beside_calls(Writer& writer, const Node& node, const std::set<ValueId>& of_calls,
+                                 Scope& scope) {
+    std::vector<std::string> names = scope.names;
+    for (ValueId output : node.outputs) {
+      if (output.valid() && of_calls.contains(output))
+        scope.names[output.index] = fresh(scope, names[output.index]);
+    }
+    const Status written = write_node(writer, field::graph::kNode, node, scope);
+    scope.names = std::move(names);
+    return written;
   }
 
   static void collect_symbols(const Type& type, std::vector<std::string>& symbols) {

@@ -207,9 +207,10 @@ class MemoryChecker {
       launches.push_back(std::move(launch));
     }
     const std::vector<std::size_t> order(plan_.order.begin(), plan_.order.end());
-    XYNTRA_TRY(const ArenaPlacement placement, assign_offsets(lifetimes.requests, order, needs_.nominal));
-    XYNTRA_CHECK_OK(as_bad_lock(verify_arena(lifetimes.requests, placement, needs_.nominal)));
-    return as_bad_lock(verify_lifetimes(buffers, launches, lifetimes, placement, needs_.nominal));
+    const SymbolBindings sizes = possible_sizes(buffers, needs_.nominal);
+    XYNTRA_TRY(const ArenaPlacement placement, assign_offsets(lifetimes.requests, order, sizes));
+    XYNTRA_CHECK_OK(as_bad_lock(verify_arena(lifetimes.requests, placement, sizes)));
+    return as_bad_lock(verify_lifetimes(buffers, launches, lifetimes, placement, sizes));
   }
 
   // What is a bug in a plan of ours is a bad file in someone else's.

@@ -25,9 +25,10 @@ class MemoryPlanner {
     collect_values();
     collect_launches();
     XYNTRA_TRY(BufferLifetimes lifetimes, plan_lifetimes(buffers_, launches_, needs_.alignment));
-    XYNTRA_TRY(ArenaPlan arena, plan_arena(lifetimes.requests, needs_.nominal));
-    XYNTRA_TRY(ArenaPlacement placement, assign_offsets(lifetimes.requests, arena.order, needs_.nominal));
-    XYNTRA_CHECK_OK(verify_lifetimes(buffers_, launches_, lifetimes, placement, needs_.nominal));
+    const SymbolBindings sizes = possible_sizes(buffers_, needs_.nominal);
+    XYNTRA_TRY(ArenaPlan arena, plan_arena(lifetimes.requests, sizes));
+    XYNTRA_TRY(ArenaPlacement placement, assign_offsets(lifetimes.requests, arena.order, sizes));
+    XYNTRA_CHECK_OK(verify_lifetimes(buffers_, launches_, lifetimes, placement, sizes));
     PlannedMemory result;
     for (const ArenaRequest& request : lifetimes.requests) {
       result.plan.slots.push_back({request.size, static_cast<std::uint32_t>(request.first),

@@ -236,12 +236,6 @@ class Simulation {
 Status verify_lifetimes(std::span<const BufferSpec> buffers, std::span<const LaunchSpec> launches,
                         const BufferLifetimes& lifetimes, const ArenaPlacement& placement,
                         const SymbolBindings& bindings) {
-  // Sizes assumed for planning that no run can have: what a window leaves of one element is fewer than none.
-  for (const BufferSpec& buffer : buffers) {
-    if (buffer.bytes.is_constant()) continue;
-    XYNTRA_TRY(const std::int64_t bytes, buffer.bytes.evaluate(bindings));
-    if (bytes < 0) return {};
-  }
   Simulation simulation(buffers, lifetimes, placement, bindings);
   XYNTRA_CHECK_OK(simulation.locate_buffers());
   for (std::size_t step = 0; step < launches.size(); ++step) {

@@ -157,11 +157,13 @@ bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
   });
 }
 
+constexpr std::int64_t kAll = 1000;  // thousandths
+
 // Of the taps of a window along one dimension, those that fall on elements and not on padding, in thousandths; all where its places are
 // no sums of loops.
 std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& algebra, const Expr& place,
                               const Dim& size) {
-  constexpr std::int64_t kAll = 1000, kMostPairs = 1 << 16;
+  constexpr std::int64_t kMostPairs = 1 << 16;
   const te::LinearIndex linear = algebra.linear(place);
   if (linear.terms.size() != 2 || !linear.constant.is_constant() || !size.is_constant()) return kAll;
   std::int64_t extents[2], factors[2];
@@ -186,13 +188,13 @@ std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& 
 // Of the products of a convolution, those that are not skipped as padding, in thousandths.
 std::int64_t products_on_elements(const Lowering& lowering, const Stage& stage) {
   const te::IndexAlgebra algebra(lowering.formula());
-  std::int64_t share = 1000;
+  std::int64_t share = kAll;
   for (const Expr& factor : stage.body->operands) {
     if (factor->op != te::ExprOp::LoadOr) continue;
     const std::vector<Expr> index = te::index_of(*factor);
     const Shape& shape = lowering.formula().buffer(factor->buffer).shape;
     for (std::size_t d = 0; d < index.size(); ++d)
-      share = share * taps_on_elements(lowering, algebra, index[d], shape[d]) / 1000;
+      share = share * taps_on_elements(lowering, algebra, index[d], shape[d]) / kAll;
   }
   return std::max<std::int64_t>(1, share);
 }
@@ -202,7 +204,7 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
   std::int64_t total = 0;
   for (const Expr& factor : stage.body->operands) total = sum(total, packing_cycles(lowering, stage, factor));
   const std::int64_t share = products_on_elements(lowering, stage);
-  auto on_elements = [&](std::int64_t cycles) { return share == 1000 ? cycles : cycles / 1000 * share; };
+  auto on_elements = [&](std::int64_t cycles) { return share == kAll ? cycles : cycles / kAll * share; };
   if (const auto roles = contraction_roles(lowering, stage)) {
     std::int64_t cycles = contraction_cycles(lowering, stage, *roles);
     // Of small images, which windows leave on all sides: lanes are channels, as soon as weights are laid out for it.

@@ -98,6 +98,19 @@ class Runner:
             return Answer("internal", f"no output: {error}", seconds)
         return Answer("done", "", seconds, outputs)
 
+    def unproved(self, flags: list[str]) -> list[str]:
+        """Forms of kernels that could not be shown to be right for the model: plain loops that check their bounds serve."""
+        threads = flags.index("--threads") if "--threads" in flags else None
+        kept = flags if threads is None else flags[:threads] + flags[threads + 2 :]
+        line = [self.command, "explain", "model.onnx", "--json", *kept]
+        try:
+            done = subprocess.run(
+                line, cwd=self.folder, env=self.environment, capture_output=True, timeout=HANG_SECONDS, text=True
+            )
+            return [f"{one['left_out']}: {one['reason']}" for one in json.loads(done.stdout)["fallbacks"]]
+        except (subprocess.TimeoutExpired, json.JSONDecodeError, KeyError, UnicodeDecodeError):
+            return []
+
 
 def message(done: subprocess.CompletedProcess) -> str:
     try:

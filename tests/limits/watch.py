@@ -20,7 +20,7 @@ WATCHDOG_SECONDS = 60
 @dataclass
 class Outcome:
     code: int
-    seconds: float  # of its own time: from the start, or from the stop where there was one
+    seconds: float  # of its own time: from the start, or from the stop where one was asked for; 0 where it ended before it
     wall: float     # the same by the clock
     cpu: float
     peak: int       # bytes of the process, mapped files included
@@ -118,9 +118,10 @@ def execute(command, stop_after=None, interrupt=False, stacks_after=None, enviro
             time.sleep(POLL_SECONDS)
         own.look()
         end = time.monotonic()
+        early = stop_after is not None and not stopped
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         err.seek(0)
         text = err.read().decode("utf-8", errors="backslashreplace").strip()
-    return Outcome(process.returncode, own.seconds(), end - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, own_peak, text,
+    return Outcome(process.returncode, 0.0 if early else own.seconds(), 0.0 if early else end - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, own_peak, text,
                    stopped, stack)
