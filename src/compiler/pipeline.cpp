@@ -9,6 +9,7 @@
 #include "compiler/flatten_windows.h"
 #include "compiler/integer_products.h"
 #include "compiler/plan_dump.h"
+#include "compiler/predict_plan.h"
 #include "compiler/recipes.h"
 #include "compiler/round_products.h"
 #include "compiler/shared_constants.h"
@@ -167,15 +168,7 @@ Status layout_step(Compilation& work) {
     decision = layouts_for(work);
   }
   work.plan.layouts = std::move(decision.layouts);
-  // What strides are left is part of what a group takes.
-  const LayoutsByValue layouts = layouts_of(work.plan.layouts);
-  for (std::size_t g = 0; g < work.grouping.groups.size(); ++g) {
-    if (work.grouping.formulas[g].stages.empty()) continue;
-    te::Formula formula = work.grouping.formulas[g];
-    lay_out(formula, work.grouping.groups[g], layouts);
-    Group& group = work.grouping.groups[g];
-    group.predicted_ns += strided_ns(formula, group.schedule, *work.options.target, work.plan.nominal);
-  }
+  predict_plan(work.plan, work.grouping, *work.options.target);
   ChooseOptions counting = work.options.fusion.choose;
   counting.nominal = work.plan.nominal;
   XYNTRA_TRY(const std::vector<ValueLayout> roomy,

@@ -112,7 +112,8 @@ class RelayoutWeigher {
     std::size_t slowed = 0;
     for (std::size_t g : groups) {
       const Group& group = grouping_.groups[g];
-      if (computes_source(group, node)) return std::nullopt;  // a copy would part what is one loop now
+      const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
+      if (!main && computes_source(group, node)) return std::nullopt;  // a copy would part one loop
       const std::int64_t as_it_is = cost_of(node, grouping_.formulas[g], group.schedule);
       if (as_it_is == 0) continue;
       const Group apart = reading_from_memory(group, node);

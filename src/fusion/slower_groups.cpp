@@ -4,7 +4,6 @@
 
 #include "fusion/drafts.h"
 #include "schedule/layouts.h"
-#include "schedule/strides.h"
 
 namespace xyntra {
 namespace {
@@ -13,7 +12,8 @@ class SlowerGroups {
  public:
   SlowerGroups(const FusionNodes& fusion_nodes, const std::vector<ValueLayout>& layouts, const Target& target,
                const FusionOptions& options, DraftCache& cache)
-      : layouts_(layouts_of(layouts)),
+      : graph_(fusion_nodes.graph()),
+        layouts_(layouts_of(layouts)),
         target_(target),
         nominal_(options.choose.nominal),
         drafts_(fusion_nodes, target, options, {}, cache) {}
@@ -22,8 +22,9 @@ class SlowerGroups {
   std::optional<std::string> faster_apart(const Group& group, const te::Formula& formula) {
     const std::vector<NodeId> core = core_of(group);
     if (core.size() < 2 || formula.stages.empty()) return std::nullopt;
-    const std::int64_t strides = strides_of(group, formula), together = group.predicted_ns + strides;
-    if (strides == 0) return std::nullopt;  // the grouping knew all of it
+    const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
+    const std::int64_t together = laid_out_ns(formula, group, layouts_, target_, nominal_);
+    if (!main && together <= group.predicted_ns) return std::nullopt;  // the grouping knew all of it
     std::int64_t apart = 0;
     for (NodeId node : core) {
       const auto made = drafts_.make({node}, {});
@@ -31,12 +32,14 @@ class SlowerGroups {
       const GroupDraft& draft = drafts_.all()[*made];
       if (!draft.choice.counted) return std::nullopt;
       Group alone;
+      alone.hero = draft.choice.hero;
       alone.inputs = draft.inputs;
       alone.outputs = draft.outputs;
       alone.schedule = draft.choice.schedule;
-      apart += draft.choice.predicted_ns + strides_of(alone, draft.formula);
+      alone.predicted_ns = draft.choice.predicted_ns;
+      apart += alone_ns(alone, draft.formula);
+      if (apart >= together) return std::nullopt;
     }
-    if (together <= apart) return std::nullopt;
     return "with the strides that are left they would take " + in_units(together) + ", apart " +
            in_units(apart);
   }
@@ -52,11 +55,15 @@ class SlowerGroups {
     return core;
   }
 
-  std::int64_t strides_of(const Group& group, te::Formula formula) const {
-    lay_out(formula, group, layouts_);
-    return strided_ns(formula, group.schedule, target_, nominal_);
+  // With constants as it would have them: in the group they may lie otherwise.
+  std::int64_t alone_ns(const Group& group, const te::Formula& formula) const {
+    LayoutsByValue layouts = layouts_;
+    for (const ValueLayout& wish : choose_layouts(graph_, {group}, {formula}, target_, nominal_).layouts)
+      layouts.insert_or_assign(wish.value, wish.layout);
+    return laid_out_ns(formula, group, layouts, target_, nominal_);
   }
 
+  const Graph& graph_;
   const LayoutsByValue layouts_;
   const Target& target_;
   const SymbolBindings& nominal_;

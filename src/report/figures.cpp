@@ -5,6 +5,7 @@
 
 #include "compiler/lower_plan.h"
 #include "memory/plan_memory.h"
+#include "schedule/cost.h"
 #include "schedule/strides.h"
 
 namespace xyntra {
@@ -66,6 +67,8 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
       ++costs.total.kernels;
     }
   }
+  costs.total.predicted_ns +=
+      static_cast<std::int64_t>(costs.total.kernels) * start_ns(target, costs.total.bytes);
   return costs;
 }
 

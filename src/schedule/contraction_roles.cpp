@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/function_parts.h"
 #include "te/effort.h"
 
 namespace xyntra {
@@ -18,7 +19,7 @@ namespace {
 constexpr std::int64_t kCycle = 1000;
 constexpr std::int64_t kStoreApart =
     2 * kCycle;  // an element is taken out of its vector and stored by itself
-constexpr std::int64_t kProductsPerCycle = 2;  // vectors
+constexpr std::int64_t kProductsPerCycle = 2;  // vectors; tiles reach four fifths of it
 constexpr std::int64_t kFunction = 32;  // effort of an epilogue that goes over the tile in memory;
 constexpr std::int64_t kPerTile =
     12;  // a part of it is added by what every tile begins anew: constants, chains
@@ -46,18 +47,21 @@ std::int64_t cost_of(const Lowering& lowering, const Stage& stage, const Contrac
   // Few vectors and rows: products wait for one another, or each has a load of its own.
   const std::int64_t sums = sums_together(lowering, roles);
   std::int64_t products =
-      iterations(lowering, stage.reduction) * kCycle * steps / (kProductsPerCycle * count);
+      iterations(lowering, stage.reduction) * kCycle * steps * 5 / (4 * kProductsPerCycle * count);
   if (sums < kFewestSums) products = products * kFewestSums / sums;
-  if (vectors_across(lowering, roles) == 1) products = products * 5 / 4;
-  if (roles.lane_in_rows) products = products * 2;
+  if (roles.lane_in_rows) {
+    products = products * 8 / 5;  // each loads both of its factors
+  } else if (vectors_across(lowering, roles) == 1) {
+    products = products * 5 / 4;
+  }
   auto access = [&](te::BufferId buffer, std::span<const Expr> index) {
     return lowering.contiguous_in_blocks(buffer, index, roles.lane, lanes) ? kCycle / lanes : kStoreApart;
   };
   std::int64_t finish = access(stage.target, stage.store);
   if (stage.finish.defined()) {
     const std::int64_t effort = te::effort_of(stage.finish) * kCycle / 4 * steps / count;
-    const bool function = te::effort_of(stage.finish) >= kFunction;
-    finish += sums <= 2 ? effort * 3 / 2 : effort;  // one or two chains of arithmetic wait for themselves
+    const bool function = functions_in(stage.finish) && te::effort_of(stage.finish) >= kFunction;
+    finish += function && sums <= 2 ? effort * 3 / 2 : effort;  // one or two chains wait for themselves
     if (function) finish += effort / kPerTile;
     te::for_each_node(stage.finish, [&](const ExprNode& node) {
       if (te::is_load(node)) finish += access(node.buffer, te::index_of(node));

@@ -118,7 +118,7 @@ std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
   for (VarId axis : stage.axes) results *= size(axis);
   for (VarId axis : stage.reduction) terms *= size(axis);
   const auto [taken, filled] = lanes_of_results(lowering, stage);
-  const Int128 total = results * terms * 625 / lowering.lanes() +
+  const Int128 total = results * terms * 780 / lowering.lanes() +
                        results * taken / filled * (te::effort_of(stage.finish) + 4) * 250 / lowering.lanes();
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
@@ -207,9 +207,12 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
   auto on_elements = [&](std::int64_t cycles) { return share == kAll ? cycles : cycles / kAll * share; };
   if (const auto roles = contraction_roles(lowering, stage)) {
     std::int64_t cycles = contraction_cycles(lowering, stage, *roles);
-    // Of small images, which windows leave on all sides: lanes are channels, as soon as weights are laid out for it.
+    // Of small images, which windows leave on all sides or whose lines do not fill vectors: lanes are channels, as soon as weights are
+    // laid out for it.
     constexpr std::int64_t kMostlyPadding = 700;
-    if (share < kMostlyPadding && may_have_lanes(lowering, stage))
+    const Dim& line = lowering.formula().variable(roles->lane).extent;
+    const bool unfilled = 4 * lowering.size(line) < 3 * lowering.vector_steps(line) * lowering.lanes();
+    if ((share < kMostlyPadding || unfilled) && may_have_lanes(lowering, stage))
       cycles = std::min(cycles, product_cycles(lowering, stage));
     return sum(total, on_elements(cycles));
   }
@@ -294,7 +297,25 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
 
 namespace {
 constexpr std::int64_t kInline = 8000, kInlineLaunch = 150, kMostNs = INT64_MAX / 4;
+
+// Neither hides all of the other where bytes come from memory.
+std::int64_t overlapped_ns(const Target& target, std::int64_t bytes, std::int64_t traffic,
+                           std::int64_t compute) {
+  const auto [less, more] = std::minmax(std::clamp<std::int64_t>(traffic, 0, kMostNs),
+                                        std::clamp<std::int64_t>(compute, 0, kMostNs));
+  return more + (target.stays_cached(bytes) ? 0 : less / 2);
+}
 }  // namespace
+
+bool outgrows_caches(const Target& target, std::int64_t bytes_of_run) {
+  return target.kind == TargetKind::Cpu && bytes_of_run > target.l2_bytes;
+}
+
+std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run) {
+  constexpr std::int64_t kWarm = 150, kCold = 800;
+  if (target.kind != TargetKind::Cpu) return 0;
+  return outgrows_caches(target, bytes_of_run) ? kCold : kWarm;
+}
 
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
   if (target.kind != TargetKind::Cpu) return target.launch_ns;
@@ -302,14 +323,14 @@ std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
 }
 
 std::int64_t by_one_core_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
-  return kInlineLaunch + std::clamp(compute, std::min(target.traffic_ns(bytes), kMostNs), kMostNs);
+  return kInlineLaunch + overlapped_ns(target, bytes, target.traffic_ns(bytes, true), compute);
 }
 
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute) {
   const std::int64_t alone = by_one_core_ns(target, bytes, compute);
   if (alone - kInlineLaunch < kInline) return alone;
-  const std::int64_t shared = std::clamp<std::int64_t>(compute, 0, kMostNs) / target.cores;
-  return target.launch_ns + std::max(std::min(target.traffic_ns(bytes), kMostNs), shared);
+  return target.launch_ns +
+         overlapped_ns(target, bytes, target.traffic_ns(bytes, false), compute / target.cores);
 }
 
 }  // namespace xyntra

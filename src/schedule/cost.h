@@ -18,6 +18,10 @@ bool is_faster_by_stages(const te::Formula& formula, const Schedule& schedule, c
 // A launch that moves so many bytes and computes for so long, by all cores, or by one where it is not worth sharing.
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
 std::int64_t by_one_core_ns(const Target& target, std::int64_t bytes, std::int64_t compute);
+// Beside the launch, in a run that moves so many bytes: code and constants of a kernel come from the caches, or others have put them out
+// of these.
+bool outgrows_caches(const Target& target, std::int64_t bytes_of_run);
+std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run);
 // What of it is the launch.
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns);
 

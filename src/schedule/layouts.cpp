@@ -482,4 +482,26 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
   if (any && !winograd && !parts) te::fuse(formula);  // its stages are what the schedule is about
 }
 
+std::int64_t laid_out_ns(Formula formula, const Group& group, const LayoutsByValue& layouts,
+                         const Target& target, const SymbolBindings& nominal_sizes) {
+  const auto in_blocks = [&](ValueId value) { return layouts.contains(value); };
+  const bool blocked =
+      std::ranges::any_of(group.inputs, in_blocks) || std::ranges::any_of(group.outputs, in_blocks);
+  lay_out(formula, group, layouts);
+  std::int64_t ns = group.predicted_ns;
+  if (blocked && group.hero != Hero::Attention) {
+    if (const auto compute = compute_ns(formula, group.schedule, target, nominal_sizes)) {
+      ChooseOptions sizes;
+      sizes.nominal = nominal_sizes;
+      std::int64_t bytes = 0;
+      for (const te::BufferInfo& buffer : formula.buffers) {
+        if (buffer.role != te::BufferRole::Temporary)
+          bytes += std::clamp<std::int64_t>(nominal(bytes_of(buffer), sizes), 0, INT64_MAX >> 16);
+      }
+      ns = std::min(ns, launched_ns(target, bytes, *compute));
+    }
+  }
+  return ns + strided_ns(formula, group.schedule, target, nominal_sizes);
+}
+
 }  // namespace xyntra

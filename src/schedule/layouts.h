@@ -39,4 +39,9 @@ LayoutsByValue layouts_of(const std::vector<ValueLayout>& layouts);
 // (schedule/part_products.h).
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts);
 
+// What a group takes whose values lie so: lanes may run along other loops where they lie in blocks, and strides may be left. The group
+// has the time that was predicted for it with all values plain.
+std::int64_t laid_out_ns(te::Formula formula, const Group& group, const LayoutsByValue& layouts,
+                         const Target& target, const SymbolBindings& nominal);
+
 }  // namespace xyntra

@@ -122,7 +122,8 @@ class RowLowering {
 
   // Thousandths of a cycle; nothing where no rows are shared.
   std::optional<std::int64_t> cycles() {
-    constexpr std::int64_t kBeginRow = 8000;  // of one stage: its loops begin, its last element is waited for
+    // Of one stage: its loops begin, its last element is waited for. In rows of one vector there is nothing else to do meanwhile.
+    constexpr std::int64_t kBeginRow = 8000, kBeginShortRow = 20000;
     if (!find_rows()) return std::nullopt;
     std::int64_t total = 0, rows = 1;
     for (Alignment::Class id : rows_)
@@ -131,23 +132,35 @@ class RowLowering {
       std::vector<VarId> free = part_.stages[s].axes;
       for (Alignment::Class id : rows_) std::erase(free, alignment_.axis_of(s, id));
       std::int64_t of_stage = StageLowering(lowering_, part_.stages[s], free, keep_order_).cycles();
-      if (waits(part_.stages[s], free)) of_stage = of_stage / 2 * 3;
+      of_stage = of_stage / kInStep * vectors_waited_for(part_.stages[s], free);
       total = of_stage > INT64_MAX / 2 - total ? INT64_MAX / 2 : total + of_stage;
-      total = rows > (INT64_MAX / 2 - total) / kBeginRow ? INT64_MAX / 2 : total + rows * kBeginRow;
+      const std::int64_t begin =
+          turns_of(part_.stages[s], free) <= lowering_.lanes() ? kBeginShortRow : kBeginRow;
+      total = rows > (INT64_MAX / 2 - total) / begin ? INT64_MAX / 2 : total + rows * begin;
     }
     return total;
   }
 
-  // Whether there are too few vectors in a row for their steps to fill the waiting for one another.
-  bool waits(const Stage& stage, const std::vector<VarId>& free) const {
-    constexpr std::int64_t kFewVectors = 4, kFunction = 32;
+  static constexpr std::int64_t kInStep =
+      16;  // as long as where steps of a function fill the waiting for one another
+
+  // Of one row.
+  std::int64_t turns_of(const Stage& stage, const std::vector<VarId>& free) const {
     std::int64_t turns = 1;
     for (const auto* loops : {&free, &stage.reduction}) {
       for (VarId loop : *loops)
         turns *= std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(loop).extent));
     }
-    return turns <= kFewVectors * lowering_.lanes() &&
-           te::effort_of(stage.body) + te::effort_of(stage.finish) >= kFunction;
+    return turns;
+  }
+
+  // Four vectors go together; those that are left over take as long as four, and a few by themselves wait, too.
+  std::int64_t vectors_waited_for(const Stage& stage, const std::vector<VarId>& free) const {
+    constexpr std::int64_t kTogether = 4, kFunction = 32;
+    if (te::effort_of(stage.body) + te::effort_of(stage.finish) < kFunction) return kInStep;
+    const std::int64_t vectors = (turns_of(stage, free) + lowering_.lanes() - 1) / lowering_.lanes();
+    if (vectors <= kTogether) return kInStep * 3 / 2;
+    return kInStep * ((vectors + kTogether - 1) / kTogether * kTogether) / vectors;
   }
 
   Stmt run() {

@@ -200,6 +200,7 @@ std::int64_t StageLowering::vectors_together() const {
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   constexpr std::int64_t kQuarter = 50;  // of a cycle; an access takes two
+  constexpr std::int64_t kExtreme = 12 * kQuarter;
   constexpr std::int64_t kFold = 6 * 200;  // steps of adding up the lanes of a sum
   auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
     const auto stride = lowering_.stride(buffer, index, axis);
@@ -224,7 +225,10 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   std::int64_t terms = 1;
   for (VarId loop : reduction_)
     terms *= std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(loop).extent));
-  const std::int64_t of_terms = cost_of(stage_.body);
+  // The larger of two, or NaN: a chain of some instructions, each of which waits.
+  const bool extremes =
+      !reduces && (stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min);
+  const std::int64_t of_terms = cost_of(stage_.body) + (extremes ? kExtreme : 0);
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
   of_result += reduces ? 100 : access(stage_.target, stage_.store, lowering_.has_masks());
   if (!axis.valid()) return (of_terms + of_result / terms) * kElements;

@@ -317,7 +317,18 @@ class RegisterTile {
       return where_row(row, std::move(each_vector));
     });
   }
+  // Unrolled where lanes are stored far apart and functions are done: such a tile is transposed in registers.
   Stmt finish_in_loops(const Element& value, const PlaceFree& heavy) {
+    const bool apart = !lowering_.contiguous_in_blocks(stage_.target, stage_.store, roles_.lane, width_);
+    if (apart && heavy.whole.defined() && added_ == nullptr) {
+      return unrolled("r", rows_.count, [&](const Expr& row) {
+        return where_row(row, unrolled("v", vectors_, [&](const Expr& vector) {
+                           return lanes([&](const Expr& lane) {
+                             return finished(value(row, vector, lane), row, vector, lane, &heavy);
+                           });
+                         }));
+      });
+    }
     VarId row = lowering_.loop("r", rows_.count), vector = lowering_.loop("v", vectors_);
     const Expr r = Expr::variable(row), v = Expr::variable(vector);
     Stmt body = lanes([&](const Expr& lane) { return finished(value(r, v, lane), r, v, lane, &heavy); });

@@ -151,6 +151,33 @@ bool reads(const Stage& stage, BufferId buffer) {
   return found;
 }
 
+bool loads(const Expr& expr, BufferId buffer) { return expr->op == ExprOp::Load && expr->buffer == buffer; }
+
+// Places in expressions where a buffer is read; a load that two of them share counts twice.
+std::size_t uses(std::span<const Stage> stages, BufferId buffer) {
+  std::size_t found = 0;
+  for (const Stage& stage : stages) {
+    found += loads(stage.body, buffer) + (stage.finish.defined() && loads(stage.finish, buffer)) +
+             (stage.guard.defined() && loads(stage.guard, buffer));
+    te::for_each_node(stage, [&](const ExprNode& node) {
+      found += static_cast<std::size_t>(
+          std::ranges::count_if(node.operands, [&](const Expr& operand) { return loads(operand, buffer); }));
+    });
+  }
+  return found;
+}
+
+// Whether exponentials are read only to be multiplied with the sum, or divided by it: a NaN in one is one in the other.
+bool meets_sum(const Stage& stage, BufferId exponents, const Stage& sum) {
+  std::size_t met = 0;
+  te::for_each_node(stage, [&](const ExprNode& node) {
+    if (node.op != ExprOp::Mul && node.op != ExprOp::Div) return;
+    const Expr &a = node.operands[0], &b = node.operands[1];
+    met += (loads(a, exponents) && loads(b, sum.target)) || (loads(b, exponents) && loads(a, sum.target));
+  });
+  return met > 0 && met == uses({&stage, 1}, exponents);
+}
+
 // Whether a NaN that it reads is a NaN in what it writes.
 bool passes_nan_on(const Stage& stage) {
   bool passes = true;
@@ -176,8 +203,11 @@ Formula ignore_nan_in_maxima(const Formula& formula) {
     const BufferId exponents = sum.body->op == ExprOp::Load ? sum.body->buffer : largest->target;
     const bool all = std::ranges::all_of(made.stages, [&](const Stage& stage) {
       const bool own = &stage == &sum || &stage == largest || stage.target == exponents;
-      const bool uses = reads(stage, largest->target) || reads(stage, exponents);
-      return own || !uses || (reads(stage, sum.target) && passes_nan_on(stage));
+      const bool made_of_them = reads(stage, largest->target) || reads(stage, exponents);
+      if (own || !made_of_them) return true;
+      const bool only_exponents = exponents != largest->target && !reads(stage, largest->target);
+      return (reads(stage, sum.target) && passes_nan_on(stage)) ||
+             (only_exponents && meets_sum(stage, exponents, sum));
     });
     if (!all || made.buffer(exponents).role != BufferRole::Temporary) continue;
     made.stages[static_cast<std::size_t>(largest - made.stages.data())].reducer = te::Reducer::Largest;
@@ -186,22 +216,6 @@ Formula ignore_nan_in_maxima(const Formula& formula) {
 }
 
 namespace {
-
-bool loads(const Expr& expr, BufferId buffer) { return expr->op == ExprOp::Load && expr->buffer == buffer; }
-
-// Places in expressions where a buffer is read; a load that two of them share counts twice.
-std::size_t uses(std::span<const Stage> stages, BufferId buffer) {
-  std::size_t found = 0;
-  for (const Stage& stage : stages) {
-    found += loads(stage.body, buffer) + (stage.finish.defined() && loads(stage.finish, buffer)) +
-             (stage.guard.defined() && loads(stage.guard, buffer));
-    te::for_each_node(stage, [&](const ExprNode& node) {
-      found += static_cast<std::size_t>(
-          std::ranges::count_if(node.operands, [&](const Expr& operand) { return loads(operand, buffer); }));
-    });
-  }
-  return found;
-}
 
 // s, or n / s
 bool is_divisor(const Stage& sum) {

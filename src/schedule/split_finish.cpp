@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "schedule/contraction_roles.h"
+#include "schedule/function_parts.h"
 #include "schedule/lower_stage.h"
 #include "te/compose.h"
 #include "te/effort.h"
@@ -29,7 +30,7 @@ bool fills_lanes(const Formula& formula, const Stage& stage, const Schedule& sch
                  const SymbolBindings& nominal, bool known) {
   Lowering probe(formula, target, nominal, "probe");
   probe.place_temporaries(kir::Scope::Workspace);
-  const bool function = te::effort_of(stage.finish) >= kChained;
+  const bool function = functions_in(stage.finish) && te::effort_of(stage.finish) >= kChained;
   if (const auto roles = contraction_roles(probe, stage)) {
     if (function && sums_together(probe, *roles) < kFewestTogether) return false;
     const Dim& lanes = formula.variable(roles->lane).extent;

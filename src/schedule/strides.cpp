@@ -19,6 +19,7 @@ using te::VarId;
 
 namespace {
 
+constexpr std::int64_t kNearPart = 4;  // of what strides cost, where elements lie near one another
 constexpr std::int64_t kFewestLanes = 4;  // a loop of fewer turns fills no vector
 constexpr std::int64_t kSharedBlock =
     128;  // rows of a product that one group of threads reads an operand for
@@ -68,9 +69,19 @@ class StrideCount {
   std::int64_t strided(const std::vector<Access>& accesses, VarId lane) const {
     std::int64_t total = 0;
     for (const Access& access : accesses) {
-      if (!in_order(access, lane)) total = sum(total, target_.strided_ns(access.bytes));
+      if (in_order(access, lane)) continue;
+      const std::int64_t ns = target_.strided_ns(access.bytes);
+      total = sum(total, is_near(access, lane) ? ns / kNearPart : ns);
     }
     return total;
+  }
+
+  // Elements of some neighbouring vectors, which are loaded whole and shuffled.
+  bool is_near(const Access& access, VarId lane) const {
+    constexpr std::int64_t kMostApart = 4;
+    const auto stride = probe_.stride(access.buffer, access.index, lane);
+    return target_.kind == TargetKind::Cpu && stride && stride->is_constant() && stride->constant() > 1 &&
+           stride->constant() <= kMostApart;
   }
 
   std::int64_t turns(VarId loop) const {

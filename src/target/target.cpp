@@ -76,11 +76,15 @@ std::int64_t Target::estimate_ns(std::int64_t bytes, std::int64_t flops, DType d
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
-std::int64_t Target::traffic_ns(std::int64_t bytes) const {
-  constexpr std::int64_t kCaches = 3;  // times as fast as memory
+bool Target::stays_cached(std::int64_t bytes) const {
   constexpr std::int64_t kShare = 3;  // of a cache that one kernel finds as it left it
-  const bool cached = bytes <= l2_bytes / kShare;
-  return nanoseconds(bytes, static_cast<Int128>(memory_bytes_per_us) * (cached ? kCaches : 1));
+  return bytes <= l2_bytes / kShare;
+}
+
+std::int64_t Target::traffic_ns(std::int64_t bytes, bool by_one_core) const {
+  constexpr std::int64_t kCaches = 3;  // times as fast as memory
+  const Int128 rate = by_one_core ? core_bytes_per_us : memory_bytes_per_us;
+  return nanoseconds(bytes, rate * (stays_cached(bytes) ? kCaches : 1));
 }
 
 std::int64_t Target::strided_ns(std::int64_t bytes) const {

@@ -70,8 +70,9 @@ struct Target {
   std::int64_t estimate_ns(std::int64_t bytes, std::int64_t flops, DType dtype, std::int64_t launches,
                            ArithmeticUnit unit = ArithmeticUnit::Vector) const;
 
+  bool stays_cached(std::int64_t bytes) const;  // what one kernel moves and another finds again
   // Moving so many bytes: from the caches where they fit there.
-  std::int64_t traffic_ns(std::int64_t bytes) const;
+  std::int64_t traffic_ns(std::int64_t bytes, bool by_one_core) const;
   // What access to so many bytes costs beyond access in order when lanes lie apart; rounded and saturating alike.
   std::int64_t strided_ns(std::int64_t bytes) const;
   // A launch that only changes a layout: so many bytes are written in order and read strided.
