@@ -34,7 +34,7 @@ class MemoryChecker {
   std::optional<Dim> bytes_of(ValueId id) const {
     if (auto given = needs_.bytes.find(id); given != needs_.bytes.end()) return given->second;
     const Type& type = graph_.value(id).type;
-    if (!type.is_tensor() || !type.shape) return std::nullopt;
+    if (!type.is_of_numbers() || !type.shape) return std::nullopt;
     return floor_div(product(*type.shape) * bits_of(type.dtype) + 7, 8);
   }
 

@@ -57,6 +57,9 @@ Status check_attributes(const OpContext& context) {
       return context.fail("attribute '" + name + "' must be of kind " + spec->kind + ", not " +
                           attribute_kind(attribute));
     }
+    const auto* tensor = std::get_if<Tensor>(&attribute);
+    if (tensor != nullptr && tensor->defined() && is_string(tensor->dtype()))
+      return context.fail("attribute '" + name + "' must hold numbers, not strings");
   }
   for (const AttributeSpec& spec : context.def().attributes) {
     if (spec.required && context.node().attributes.count(spec.name) == 0) {

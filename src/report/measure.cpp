@@ -168,6 +168,10 @@ void widen(OutputDifference& worst, const Tensor& actual, const Tensor& expected
     worst = {kInfinite, kInfinite};
     return;
   }
+  if (is_string(actual.dtype())) {
+    if (!std::ranges::equal(actual.bytes(), expected.bytes())) worst = {kInfinite, kInfinite};
+    return;
+  }
   double largest = 0, difference = 0;
   for (std::int64_t i = 0; i < actual.count(); ++i) {
     const double a = actual.element_as_f64(i), b = expected.element_as_f64(i);

@@ -35,7 +35,8 @@ Result<std::vector<Tensor>> evaluate_node(const OpDef& def, const NodeForm& form
 }
 
 std::optional<double> splat_value(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.count() == 0 || is_bool(tensor.dtype())) return std::nullopt;
+  if (!tensor.defined() || tensor.count() == 0 || is_bool(tensor.dtype()) || is_string(tensor.dtype()))
+    return std::nullopt;
   const int bits = bits_of(tensor.dtype());
   const auto bytes = tensor.bytes();
   if (bits % 8 == 0) {

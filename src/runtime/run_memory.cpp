@@ -140,11 +140,7 @@ Result<Datum> RunMemory::as_datum(ProgramValueId id) {
   return Datum::of(std::move(tensor));
 }
 
-Result<Tensor> RunMemory::copied(const Tensor& tensor) const {
-  XYNTRA_TRY(Tensor copy, Tensor::allocate(tensor.dtype(), tensor.dims(), budget));
-  std::ranges::copy(tensor.bytes(), copy.mutable_bytes().begin());
-  return copy;
-}
+Result<Tensor> RunMemory::copied(const Tensor& tensor) const { return tensor.copied(budget); }
 
 void RunMemory::learn(const Dim& dim, std::int64_t size) {
   if (!dim.is_symbol()) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 namespace xyntra::onnx {
@@ -9,6 +10,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 using Reals = std::vector<float>;
+using Texts = std::vector<std::string>;
 
 constexpr std::int64_t kMostKeys = 1 << 12;  // every element is compared with each
 
@@ -76,6 +78,11 @@ ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_vie
 ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_view role,
                   const Integers& values) {
   return builder.add_constant(draft, role, Tensor::of_integers(values));
+}
+
+Result<Tensor> strings_of(const Texts& texts) {
+  const std::vector<std::string_view> elements(texts.begin(), texts.end());
+  return Tensor::of_strings({std::ssize(texts)}, elements);
 }
 
 Result<ValueId> reshaped(const NodeDraft& draft, GraphBuilder& builder, ValueId x, const Integers& sizes) {
@@ -261,24 +268,31 @@ Result<ValueId> with_last_axis(const NodeDraft& draft, GraphBuilder& builder, Va
 
 Status one_hot_encoder(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const Integers categories, attribute<Integers>(draft, "cats_int64s"));
+  XYNTRA_TRY(const Texts words, attribute<Texts>(draft, "cats_strings"));
   XYNTRA_TRY(const std::int64_t zeros, attribute<std::int64_t>(draft, "zeros", 1));
   XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
-  if (categories.empty()) return unsupported("categories that are strings");
+  if (categories.empty() == words.empty())
+    return bad_model("cats_int64s or cats_strings must be given, not both");
   if (zeros == 0) return unsupported("zeros = 0: an unknown category would be an error");
-  XYNTRA_TRY(x, as_dtype(draft, builder, x, DType::I64));
+  XYNTRA_TRY(Tensor known,
+             words.empty() ? Result<Tensor>(Tensor::of_integers(categories)) : strings_of(words));
+  XYNTRA_TRY(x, as_dtype(draft, builder, x, known.dtype()));
   XYNTRA_TRY(x, with_last_axis(draft, builder, x));
-  XYNTRA_TRY(const ValueId same,
-             builder.add_step(draft, "Equal", {x, vector_of(draft, builder, "categories", categories)}));
+  XYNTRA_TRY(
+      const ValueId same,
+      builder.add_step(draft, "Equal", {x, builder.add_constant(draft, "categories", std::move(known))}));
   become(draft, "Cast", {same}, {{"to", static_cast<std::int64_t>(onnx_code_of(DType::F32))}});
   return {};
 }
 
-// Keys or values of a LabelEncoder, in any of their forms; undefined where they are none of numbers.
+// Keys or values of a LabelEncoder, in any of their forms; undefined where they are in none.
 Result<Tensor> table(const NodeDraft& draft, const std::string& role) {
   XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, role + "_int64s"));
   XYNTRA_TRY(const Reals reals, attribute<Reals>(draft, role + "_floats"));
   XYNTRA_TRY(const Tensor tensor, attribute<Tensor>(draft, role + "_tensor"));
+  XYNTRA_TRY(const Texts texts, attribute<Texts>(draft, role + "_strings"));
   if (tensor.defined()) return tensor;
+  if (!texts.empty()) return strings_of(texts);
   if (!integers.empty()) return Tensor::of_integers(integers);
   if (!reals.empty())
     return Tensor::from<float>(DType::F32, {static_cast<std::int64_t>(reals.size())}, reals);
@@ -289,6 +303,14 @@ Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
   XYNTRA_TRY(const Tensor given, attribute<Tensor>(draft, "default_tensor"));
   XYNTRA_TRY(const float real, attribute<float>(draft, "default_float", -0.0F));
   XYNTRA_TRY(const std::int64_t integer, attribute<std::int64_t>(draft, "default_int64", -1));
+  XYNTRA_TRY(const std::string text, attribute<std::string>(draft, "default_string", "_Unused"));
+  if (given.defined() && is_string(given.dtype()) != is_string(dtype))
+    return bad_model("default_tensor is of another dtype");
+  if (is_string(dtype)) {
+    if (given.defined() && given.count() == 1) return given.reshaped({});
+    const std::string_view element = text;
+    return Tensor::of_strings({}, std::span(&element, 1));
+  }
   XYNTRA_TRY(Tensor label, Tensor::allocate(dtype, {}));
   if (given.defined() && given.count() == 1) {
     is_float(dtype) ? label.set_element_f64(0, given.element_as_f64(0))
@@ -302,10 +324,7 @@ Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
 }
 
 // The value of the first key that an element equals, or the default.
-Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
-  XYNTRA_TRY(const Tensor keys, table(draft, "keys"));
-  XYNTRA_TRY(const Tensor values, table(draft, "values"));
-  if (!keys.defined() || !values.defined()) return unsupported("labels that are strings");
+Status look_up(NodeDraft& draft, GraphBuilder& builder, const Tensor& keys, const Tensor& values) {
   if (keys.count() != values.count() || keys.count() == 0)
     return bad_model("keys and values are not equally many");
   if (keys.count() > kMostKeys) return unsupported("more than " + std::to_string(kMostKeys) + " keys");
@@ -334,6 +353,38 @@ Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
   return {};
 }
 
+Status look_up_either_way(NodeDraft& draft, GraphBuilder& builder, const Tensor& integers,
+                          const Tensor& texts) {
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  const auto dtype = known_dtype(builder, x);
+  if (!dtype) return unsupported("an operand of unknown dtype");
+  return is_string(*dtype) ? look_up(draft, builder, texts, integers)
+                           : look_up(draft, builder, integers, texts);
+}
+
+Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Tensor keys, table(draft, "keys"));
+  XYNTRA_TRY(const Tensor values, table(draft, "values"));
+  XYNTRA_TRY(const Texts classes, attribute<Texts>(draft, "classes_strings"));
+  if (classes.empty()) {
+    if (!keys.defined() || !values.defined()) return bad_model("keys and values must be given");
+    return look_up(draft, builder, keys, values);
+  }
+  // As its first version has it: strings to their places, or places to their strings.
+  Integers places(classes.size());
+  std::iota(places.begin(), places.end(), 0);
+  XYNTRA_TRY(const Tensor texts, strings_of(classes));
+  return look_up_either_way(draft, builder, Tensor::of_integers(places), texts);
+}
+
+// Integers to strings, or strings to integers, whichever X is.
+Status category_mapper(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, "cats_int64s"));
+  XYNTRA_TRY(const Texts words, attribute<Texts>(draft, "cats_strings"));
+  XYNTRA_TRY(const Tensor texts, strings_of(words));
+  return look_up_either_way(draft, builder, Tensor::of_integers(integers), texts);
+}
+
 // A map for each row, from label to score: the scores themselves, in the order of the labels.
 Status zip_map(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
@@ -349,6 +400,7 @@ struct Reading {
 constexpr Reading kReadings[] = {
     {"ai.onnx.ml.ArrayFeatureExtractor", array_feature_extractor},
     {"ai.onnx.ml.Binarizer", binarizer},
+    {"ai.onnx.ml.CategoryMapper", category_mapper},
     {"ai.onnx.ml.FeatureVectorizer", feature_vectorizer},
     {"ai.onnx.ml.Imputer", imputer},
     {"ai.onnx.ml.LabelEncoder", label_encoder},
