@@ -90,7 +90,8 @@ class MemoryChecker {
       case BufferAssignment::Kind::Input:
       case BufferAssignment::Kind::Output:
         return callers_memory(assignment) && !is_view ? Status() : refuse();
-      case BufferAssignment::Kind::Own: return value.producer.valid() && !is_view ? Status() : refuse();
+      case BufferAssignment::Kind::Own:
+        return (value.producer.valid() || !bytes) && !is_view ? Status() : refuse();
       case BufferAssignment::Kind::View:
         if (!is_view) return refuse();
         if (views_.at(assignment.value)->of != assignment.of ||

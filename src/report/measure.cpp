@@ -96,9 +96,7 @@ class Contestant {
   // Results may lie in a cache, where the next run writes.
   static Status own(Datum& datum) {
     if (datum.kind != Datum::Kind::Tensor) return {};
-    XYNTRA_TRY(Tensor copy, Tensor::allocate(datum.tensor.dtype(), datum.tensor.dims()));
-    std::ranges::copy(datum.tensor.bytes(), copy.mutable_bytes().begin());
-    datum = Datum::of(std::move(copy));
+    XYNTRA_TRY(datum.tensor, datum.tensor.copied());
     return {};
   }
 

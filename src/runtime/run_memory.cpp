@@ -166,7 +166,8 @@ Result<std::span<const std::byte>> RunMemory::keep(ProgramValueId id, Datum datu
   if (value.kind == ProgramValue::Kind::Arena) {
     const std::span<const std::byte> bytes = datum.tensor.bytes();
     XYNTRA_TRY(Dims planned, dims_of(value));
-    if (planned != dims) return bad_model("a value has another size than the plan says");
+    if (planned != dims || datum.tensor.dtype() != value.dtype)
+      return bad_model("a value has another size or dtype than the plan says");
     std::ranges::copy(bytes, pointers[id]);
     return std::span<const std::byte>(pointers[id], bytes.size());
   }

@@ -530,9 +530,11 @@ def string_labels():
     """Strings to numbers and back: categories, labels of classifiers, n-grams, Cast."""
     string, integer, real = TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT
     ml = {"domain": "ai.onnx.ml"}
+    others = range(100, 170)  # more than a lock and an artifact hold in their text
     words, x = texts("dog", "cat", "eel"), np.array([[1, 2], [-1, 0.5], [0.25, -3]], np.float32)
     nodes = [helper.make_node("LabelEncoder", ["words"], ["places"], keys_strings=["cat", "dog"], values_int64s=[4, 7], default_int64=-2, **ml),
-             helper.make_node("LabelEncoder", ["places"], ["named"], keys_int64s=[4, 7], values_strings=["CAT", "DOG"], default_string="?", **ml),
+             helper.make_node("LabelEncoder", ["places"], ["named"], keys_int64s=[4, 7, *others], values_strings=["CAT", "DOG", *map(str, others)],
+                              default_string="?", **ml),
              helper.make_node("OneHotEncoder", ["words"], ["hot"], cats_strings=["dog", "eel"], **ml),
              helper.make_node("LinearClassifier", ["x"], ["kind", "scores"], classlabels_strings=["low", "high"], coefficients=[1.0, 0.0], intercepts=[0.0],
                               post_transform="NONE", **ml),

@@ -49,7 +49,7 @@ WITHOUT_GENERATOR = {
     "control flow, in tests/models": "If Loop Scan",
     "sequences and optionals": "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty "
                                "SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence",
-    "strings, images, text": "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+    "strings, images, text: ONNX's own tests and tests/models": "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
     "newer than ONNX Runtime's opset, or without a kernel in it": "BitCast CausalConvWithState LinearAttention",
 }
 
@@ -82,7 +82,7 @@ def generate(op: str, out: pathlib.Path, count: int, seed: int, separator: str =
             outputs = cases.run(cases.build(draw.op, case), case)
             model = cases.build(draw.op, case, outputs, symbolic)
             again = cases.run(model, case)
-            if any(a.tobytes() != b.tobytes() for a, b in zip(outputs, again)):
+            if any((a.tolist() != b.tolist()) if a.dtype == object else (a.tobytes() != b.tobytes()) for a, b in zip(outputs, again)):
                 raise RuntimeError("two runs of ONNX Runtime give different outputs")
         except Exception as error:  # whatever ONNX Runtime raises is its refusal
             refused[" ".join(str(error).split())[:160]] += 1
