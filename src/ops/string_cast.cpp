@@ -25,21 +25,13 @@ std::string number_as_text(const Tensor& x, std::int64_t index) {
                                       : std::to_string(static_cast<std::uint64_t>(value));
 }
 
-std::optional<double> real_in(std::string_view text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
-}
-
 // The whole text but white space around it. A fraction becomes an integer towards zero.
 bool set_number(Tensor& y, std::int64_t index, std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto whole = parse_i64(text);
   const auto wide = parse_u64(text);
-  const auto real = real_in(text);
+  const auto real = parse_f64(text);
   if (is_float(y.dtype())) {
     if (real) y.set_element_f64(index, *real);
     return real.has_value();

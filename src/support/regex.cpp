@@ -157,7 +157,6 @@ class Compiler {
   // ---- the grammar
   Result<Part> alternatives(int depth) {
     if (depth > kDeepest) return limit_error("groups of the pattern are nested deeper than 64");
-    const Flags outer = flags_;
     XYNTRA_TRY(Part part, sequence(depth));
     while (accept("|")) {
       XYNTRA_TRY(Part other, sequence(depth));
@@ -169,7 +168,6 @@ class Compiler {
       part.first = fork;
       part.open.insert(part.open.end(), other.open.begin(), other.open.end());
     }
-    flags_ = outer;
     return part;
   }
 
@@ -210,6 +208,7 @@ class Compiler {
   }
 
   Result<std::optional<Part>> group(int depth) {
+    const Flags outer = flags_;
     if (accept("?")) {
       const bool named = accept("P<") || (rest_.starts_with("<") && !rest_.starts_with("<=") &&
                                           !rest_.starts_with("<!") && accept("<"));
@@ -224,6 +223,7 @@ class Compiler {
     }
     XYNTRA_TRY(Part inside, alternatives(depth + 1));
     if (!accept(")")) return wrong("a group is not closed");
+    flags_ = outer;
     return inside;
   }
 
@@ -258,8 +258,7 @@ class Compiler {
         (times->second >= 0 && times->second < times->first))
       return wrong("this cannot be repeated so often");
     accept("?");
-    if (std::string_view("*+?").find(rest_.empty() ? 'x' : rest_[0]) != std::string_view::npos)
-      return wrong("a repetition is repeated");
+    if (repeat()) return wrong("a repetition is repeated");
     const auto again = [&]() -> Result<Part> {
       const std::string_view after = std::exchange(rest_, written);
       const Flags now = std::exchange(flags_, flags);

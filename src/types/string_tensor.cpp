@@ -58,7 +58,8 @@ std::string_view string_in(std::span<const std::byte> bytes, std::int64_t count,
   const std::uint64_t begin = at == 0 ? 0 : end_of(bytes, at - 1), end = end_of(bytes, at);
   // Whoever lends the bytes could have changed them since they were checked.
   if (begin > end || end > text.size()) return {};
-  return {reinterpret_cast<const char*>(text.data()) + begin, static_cast<std::size_t>(end - begin)};
+  const std::string_view all(reinterpret_cast<const char*>(text.data()), text.size());
+  return all.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
 }  // namespace xyntra

@@ -488,13 +488,13 @@ def strings_moved():
     constants = [helper.make_tensor("picked", integer, [2], [2, 0]), helper.make_tensor("flat", integer, [1], [-1]),
                  helper.make_tensor("dash", string, [], [b"-"]), helper.make_tensor("twice", integer, [2, 3], [1, 1, 0, 0, 1, 0]),
                  helper.make_tensor("starts", integer, [1], [1]), helper.make_tensor("ends", integer, [1], [9]), helper.make_tensor("axes", integer, [1], [1]),
-                 helper.make_tensor("wide", integer, [2], [2, 3]), helper.make_tensor("pads", integer, [2], [1, 2])]
+                 helper.make_tensor("wide", integer, [2], [2, 3])]
     made = {"gathered": ("Gather", ["x", "picked"], {"axis": 1}, x[:, [2, 0]]), "same": ("Equal", ["x", "y"], {}, x == y),
-            "chosen": ("Where", ["same", "x", "y"], {}, np.where(x == y, x, y)), "turned": ("Transpose", ["x"], {}, x.T),
+            "chosen": ("Where", ["same", "x", "y"], {}, np.where(x == y, x, y)), "transposed": ("Transpose", ["x"], {}, x.T),
             "row": ("Reshape", ["x", "flat"], {}, x.ravel()), "joined": ("Concat", ["row", "y"], {"axis": 0}, np.concatenate([x.ravel(), y])),
             "cut": ("Slice", ["x", "starts", "ends", "axes"], {}, x[:, 1:]), "spread": ("Expand", ["y", "wide"], {}, np.broadcast_to(y, (2, 3))),
             "elements": ("GatherElements", ["x", "twice"], {}, np.take_along_axis(x, np.array([[1, 1, 0], [0, 1, 0]]), 0)),
-            "padded": ("Pad", ["y", "pads"], {}, np.array(["", *y, "", ""], dtype=object)), "sizes": ("Shape", ["x"], {}, np.array([2, 3])),
+            "sizes": ("Shape", ["x"], {}, np.array([2, 3])),
             "dashed": ("StringConcat", ["x", "dash"], {}, x + "-"), "doubled": ("StringConcat", ["x", "y"], {}, x + y)}
     nodes = [helper.make_node(op, inputs, [name], **attributes) for name, (op, inputs, attributes, _) in made.items()]
     nodes.append(helper.make_node("Unique", ["joined"], ["sorted", "first", "inverse", "counts"], axis=0))
@@ -538,14 +538,16 @@ def string_labels():
              helper.make_node("OneHotEncoder", ["words"], ["hot"], cats_strings=["dog", "eel"], **ml),
              helper.make_node("LinearClassifier", ["x"], ["kind", "scores"], classlabels_strings=["low", "high"], coefficients=[1.0, 0.0], intercepts=[0.0],
                               post_transform="NONE", **ml),
+             helper.make_node("SVMClassifier", ["x"], ["side", "distances"], classlabels_strings=["n", "p"], coefficients=[1.0, 0.0, 0.0, 1.0], rho=[0.0],
+                              kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], post_transform="NONE", **ml),
              helper.make_node("TfIdfVectorizer", ["words"], ["grams"], max_gram_length=2, min_gram_length=1, max_skip_count=0, mode="TF", ngram_counts=[0, 2],
                               ngram_indexes=[0, 1, 2], pool_strings=["cat", "dog", "cat", "eel"]),
              helper.make_node("Cast", ["x"], ["written"], to=string), helper.make_node("Cast", ["written"], ["read"], to=real)]
     outputs = [tensor("places", [3], integer), tensor("named", [3], string), tensor("hot", [3, 2]), tensor("kind", [3], string), tensor("scores", [3, 2]),
-               tensor("grams", [3]), tensor("written", [3, 2], string), tensor("read", [3, 2])]
+               tensor("side", [3], string), tensor("distances", [3, 2]), tensor("grams", [3]), tensor("written", [3, 2], string), tensor("read", [3, 2])]
     graph = helper.make_graph(nodes, "labels", [tensor("words", [3], string), tensor("x", [3, 2])], outputs)
     expected = [np.array([7, 4, -2]), texts("DOG", "CAT", "?"), np.array([[1, 0], [0, 0], [0, 1]]), texts("high", "low", "high"),
-                np.stack([1 - x[:, 0], x[:, 0]], 1), np.array([1, 1, 1]), texts(["1", "2"], ["-1", "0.5"], ["0.25", "-3"]), x]
+                np.stack([1 - x[:, 0], x[:, 0]], 1), texts("p", "p", "n"), x, np.array([1, 1, 1]), texts(["1", "2"], ["-1", "0.5"], ["0.25", "-3"]), x]
     return (helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9),
             {"words": words, "x": x}, expected)
 

@@ -237,11 +237,7 @@ def svm_classifier(draw: Draw) -> Case:
     pairs = classes * (classes - 1) // 2
     form = draw.choice(["vectors", "probabilities", "weights"])
     transform = draw.choice(TRANSFORMS[:4])
-    attributes = {"post_transform": transform, **kernel(draw)}
-    if draw.chance(0.5):
-        attributes["classlabels_strings"] = [f"label {label}" for label in draw.rng.permutation(20)[:classes]]
-    else:
-        attributes["classlabels_ints"] = [int(label) for label in draw.rng.permutation(20)[:classes]]
+    attributes = {"post_transform": transform, **kernel(draw), "classlabels_ints": [int(label) for label in draw.rng.permutation(20)[:classes]]}
     if form == "weights":
         attributes |= {"kernel_type": "LINEAR", "coefficients": eighths(draw, classes * width), "rho": eighths(draw, 1)}
     else:

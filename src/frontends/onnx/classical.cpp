@@ -323,6 +323,25 @@ Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
   return label;
 }
 
+// The values, and the default behind them.
+Result<Tensor> with_default(const Tensor& values, const Tensor& otherwise) {
+  const std::int64_t count = values.count();
+  if (is_string(values.dtype())) {
+    std::vector<std::string_view> elements;
+    for (std::int64_t i = 0; i < count; ++i) elements.push_back(values.string_at(i));
+    elements.push_back(otherwise.string_at(0));
+    return Tensor::of_strings({count + 1}, elements);
+  }
+  XYNTRA_TRY(Tensor all, Tensor::allocate(values.dtype(), {count + 1}));
+  for (std::int64_t i = 0; i <= count; ++i) {
+    const Tensor& from = i < count ? values : otherwise;
+    const std::int64_t place = i < count ? i : 0;
+    is_float(all.dtype()) ? all.set_element_f64(i, from.element_as_f64(place))
+                          : all.set_element_i64(i, from.element_as_i64(place));
+  }
+  return all;
+}
+
 // The value of the first key that an element equals, or the default.
 Status look_up(NodeDraft& draft, GraphBuilder& builder, const Tensor& keys, const Tensor& values) {
   if (keys.count() != values.count() || keys.count() == 0)
@@ -336,7 +355,7 @@ Status look_up(NodeDraft& draft, GraphBuilder& builder, const Tensor& keys, cons
   for (std::int64_t i = 0; is_float(keys.dtype()) && i < keys.count(); ++i) {
     if (std::isnan(flat_keys.element_as_f64(i))) return unsupported("NaN as a key");
   }
-  XYNTRA_TRY(Tensor otherwise, default_label(draft, values.dtype()));
+  XYNTRA_TRY(const Tensor otherwise, default_label(draft, values.dtype()));
   XYNTRA_TRY(x, with_last_axis(draft, builder, x));
   XYNTRA_TRY(const ValueId same,
              builder.add_step(draft, "Equal", {x, builder.add_constant(draft, "keys", flat_keys)}));
@@ -347,9 +366,10 @@ Status look_up(NodeDraft& draft, GraphBuilder& builder, const Tensor& keys, cons
              builder.add_step(draft, "ReduceMax", {flags, vector_of(draft, builder, "axes", Integers{-1})},
                               {{"keepdims", std::int64_t{0}}}));
   XYNTRA_TRY(const ValueId found, as_dtype(draft, builder, any, DType::Bool));
-  XYNTRA_TRY(const ValueId label,
-             builder.add_step(draft, "Gather", {builder.add_constant(draft, "values", flat_values), place}));
-  become(draft, "Where", {found, label, builder.add_constant(draft, "default", std::move(otherwise))});
+  XYNTRA_TRY(Tensor labels, with_default(flat_values, otherwise));
+  const ValueId last_place = builder.add_constant(draft, "last", Tensor::scalar_i64(values.count()));
+  XYNTRA_TRY(const ValueId taken, builder.add_step(draft, "Where", {found, place, last_place}));
+  become(draft, "Gather", {builder.add_constant(draft, "values", std::move(labels)), taken});
   return {};
 }
 
