@@ -90,8 +90,14 @@ std::vector<DTypeRow> numpy_dtypes() {
   return rows;
 }
 
-// A NumPy array over the memory of a result, which lives as long as any of its arrays.
+// A NumPy array over the memory of a result, which lives as long as any of its arrays. Strings are their bytes and their shape:
+// xyntra/strings.py makes an array of them.
 nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_result>& owner) {
+  if (tensor.dtype == XYNTRA_STRING) {
+    nb::list shape;
+    for (std::size_t d = 0; d < tensor.rank; ++d) shape.append(tensor.dims[d]);
+    return nb::make_tuple(nb::bytes(static_cast<const char*>(tensor.data), tensor.bytes), nb::tuple(shape));
+  }
   static const std::vector<DTypeRow> kRows = numpy_dtypes();
   for (const DTypeRow& row : kRows) {
     if (row.dtype != tensor.dtype) continue;
@@ -190,18 +196,30 @@ class Session {
     return named;
   }
 
-  // Inputs are (name, array, ONNX's number of the dtype that the array holds the bits of, 0 where it says so itself), donated
+  // Inputs are (name, array, ONNX's number of the dtype that the array holds the bits of, 0 where it says so itself; of strings,
+  // their bytes and shape in place of the array), donated
   // ones (name, memory, number, rows in use, unchanged). Outputs are (array, number); with them, for each donated input, come
   // the rows in use now, None where it was not in place.
   nb::tuple run(const nb::list& feed, const nb::list& donated) const {
     std::vector<InputArray> arrays(feed.size());  // keep what was converted until the end of the call
     std::vector<std::string> names(feed.size());
+    std::vector<std::vector<std::int64_t>> shapes(feed.size());  // of strings
     std::vector<xyntra_tensor> inputs;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      const auto [name, value, number] = nb::cast<std::tuple<std::string, nb::object, int>>(feed[i]);
+      auto [name, value, number] = nb::cast<std::tuple<std::string, nb::object, int>>(feed[i]);
       names[i] = name;
+      if (number == XYNTRA_STRING) {
+        auto [bytes, shape] = nb::cast<std::tuple<nb::object, std::vector<std::int64_t>>>(value);
+        value = bytes;
+        shapes[i] = std::move(shape);
+      }
       if (!nb::try_cast(value, arrays[i]))
         raise(XYNTRA_USAGE, "input '" + name + "' is no array in main memory");
+      if (number == XYNTRA_STRING) {
+        inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), XYNTRA_STRING, shapes[i].size(),
+                          shapes[i].data(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
+        continue;
+      }
       inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), name, number),
                         arrays[i].ndim(), arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()),
                         arrays[i].nbytes()});

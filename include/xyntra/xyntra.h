@@ -66,6 +66,8 @@ typedef enum xyntra_status {
 XYNTRA_API const char* xyntra_last_message(void);
 
 /* The numbers are those of ONNX's TensorProto.DataType. Elements narrower than a byte are packed, first in the low bits.
+   The data of strings are, for each element, 64 bits that say where it ends in the text, then the text of all, one behind the other,
+   in UTF-8: ["ab", "", "c"] is 2 2 3 "abc".
    A caller may hand in any number, so in C++ the type holds any: to read one of no name would be undefined else. */
 #ifdef __cplusplus
 typedef enum xyntra_dtype : int {
@@ -79,6 +81,7 @@ typedef enum xyntra_dtype {
   XYNTRA_I16 = 5,
   XYNTRA_I32 = 6,
   XYNTRA_I64 = 7,
+  XYNTRA_STRING = 8,
   XYNTRA_BOOL = 9,
   XYNTRA_F16 = 10,
   XYNTRA_F64 = 11,

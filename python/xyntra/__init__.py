@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xyntra import _native, dtypes
+from xyntra import _native, dtypes, strings
 from xyntra.errors import BadModelError, DeviceError, Error, InternalError, LimitError, UnsupportedError, UsageError
 
 __all__ = ["BadModelError", "Cache", "DeviceError", "Error", "InternalError", "LimitError", "Session", "UnsupportedError", "UsageError",
@@ -195,7 +195,7 @@ class Session:
         return self._native.counts()
 
     def run(self, output_names: Sequence[str] | None, feed: Mapping[str, object]) -> list[np.ndarray]:
-        """The named outputs, or all of them. Inputs are arrays of NumPy's or of others that speak DLPack, plain numbers, or caches."""
+        """The named outputs, or all of them. Inputs are arrays of NumPy's or of others that speak DLPack, plain numbers, strings, or caches."""
         if not isinstance(feed, Mapping):
             raise UsageError(f"inputs are arrays by name, not {type(feed).__name__}")
         feed = {_text("the name of an input", name): value for name, value in feed.items()}
@@ -245,6 +245,8 @@ class Session:
         return [places[name] for name in output_names]
 
     def _input(self, name: str, value: object) -> tuple[str, object, int]:
+        if self._numbers.get(name) == strings.NUMBER:
+            return name, strings.packed(value, name), strings.NUMBER
         if isinstance(value, np.ndarray):
             return (name, *dtypes.bits_of(dtypes.plain_array(value, name)))
         if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xyntra import strings
 from xyntra.errors import UnsupportedError, UsageError
 
 # ONNX's names of its dtypes, as onnxruntime spells them, by number.
@@ -25,6 +26,8 @@ def bits_of(array: np.ndarray) -> tuple[np.ndarray, int]:
 
 def array_of(bits: np.ndarray, number: int, name: str) -> np.ndarray:
     """The inverse, for an output."""
+    if number == strings.NUMBER:
+        return strings.unpacked(*bits)
     if number not in _EXTENDED:
         return bits
     try:

@@ -180,6 +180,9 @@ class ModelSession::State {
       const auto index = static_cast<std::size_t>(known - outputs_.begin());
       if (wanted[index] != nullptr) return usage_error("output '" + one.name + "' was given twice");
       wanted[index] = &one;
+      if (is_string(known->dtype))
+        return unsupported("output '" + one.name +
+                           "' holds strings, which take no memory whose size is known before the run");
       memory[index] = one.bytes;
       Dims dims;
       bool sized = known->has_shape;
@@ -225,9 +228,7 @@ class ModelSession::State {
       const bool lent = std::ranges::any_of(
           inputs, [&](const Datum& input) { return overlap(input.tensor.bytes(), result.tensor.bytes()); });
       if (!in_place && (lent || interpreted_)) {
-        XYNTRA_TRY(Tensor copy, Tensor::allocate(result.tensor.dtype(), result.tensor.dims()));
-        std::ranges::copy(result.tensor.bytes(), copy.mutable_bytes().begin());
-        result.tensor = std::move(copy);
+        XYNTRA_TRY(result.tensor, result.tensor.copied());
       }
       tensors.push_back(std::move(result.tensor));
     }

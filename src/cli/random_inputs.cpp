@@ -29,12 +29,32 @@ double normal(std::uint64_t stream, std::uint64_t index) {
   return sum;
 }
 
+// Short words of a few letters, so that some of them are equal and some are empty.
+Result<Tensor> random_strings(const Dims& dims, std::uint64_t stream, const std::shared_ptr<Budget>& budget) {
+  constexpr std::uint64_t kLongest = 3, kLetters = 4;
+  XYNTRA_TRY(const std::int64_t count, element_count(dims));
+  Charge charge(budget);
+  XYNTRA_CHECK_OK(
+      charge.grow(count * static_cast<std::int64_t>(sizeof(std::string) + sizeof(std::string_view))));
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i % 65536 == 0 && budget) XYNTRA_CHECK_OK(budget->check_time());
+    std::uint64_t bits = mixed(stream + static_cast<std::uint64_t>(i));
+    std::string& word = words.emplace_back();
+    for (std::uint64_t left = bits % (kLongest + 1); left > 0; --left)
+      word += static_cast<char>('a' + ((bits >>= 8) % kLetters));
+  }
+  const std::vector<std::string_view> elements(words.begin(), words.end());
+  return Tensor::of_strings(dims, elements, budget);
+}
+
 }  // namespace
 
 Result<Tensor> random_tensor(DType dtype, const Dims& dims, std::uint64_t seed, std::string_view name,
                              std::optional<std::int64_t> bound, const std::shared_ptr<Budget>& budget) {
-  XYNTRA_TRY(Tensor tensor, Tensor::allocate(dtype, dims, budget));
   const std::uint64_t stream = stream_of(seed, name);
+  if (is_string(dtype)) return random_strings(dims, stream, budget);
+  XYNTRA_TRY(Tensor tensor, Tensor::allocate(dtype, dims, budget));
   const bool any_value = !bound && bits_of(dtype) <= 8 && is_integer(dtype);
   const std::uint64_t range = any_value
                                   ? std::uint64_t{1} << bits_of(dtype)

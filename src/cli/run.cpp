@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kIndent = 2;  // of tables below their titles
 constexpr std::size_t kShownOps = 12;
+constexpr std::size_t kShownText = 24;  // bytes of a string
 constexpr std::size_t kShownHash = 16;  // characters; the JSON has all of it
 
 struct RunFlags {
@@ -104,8 +105,14 @@ std::string outputs_text(const std::vector<ResultLine>& lines) {
     std::vector<std::string> cells{printable(line.name), type_text(*line.tensor),
                                    summary.sha256.substr(0, kShownHash)};
     const bool any = summary.numbers > 0;
-    for (double value : {summary.lowest, summary.highest, summary.mean})
-      cells.push_back(any ? number_text(value) : "-");
+    if (is_string(line.tensor->dtype()) && line.tensor->count() > 0) {
+      for (const std::string& text : {summary.first_text, summary.last_text})
+        cells.push_back(quote(cut_at_character(text, kShownText)));
+      cells.emplace_back("-");
+    } else {
+      for (double value : {summary.lowest, summary.highest, summary.mean})
+        cells.push_back(any ? number_text(value) : "-");
+    }
     cells.push_back(std::to_string(summary.nans));
     table.row(std::move(cells));
   }
@@ -120,6 +127,12 @@ Json line_to_json(const ResultLine& line) {
             {"shape", line.tensor->dims()},
             {"sha256", summary.sha256},
             {"nan", summary.nans}};
+  if (is_string(line.tensor->dtype())) {
+    const bool any = line.tensor->count() > 0;
+    json["min"] = any ? Json(summary.first_text) : Json();
+    json["max"] = any ? Json(summary.last_text) : Json();
+    return json;
+  }
   // JSON has no infinities: such a figure is left null.
   const bool any = summary.numbers > 0;
   json["min"] = any ? Json(summary.lowest) : Json();

@@ -60,6 +60,14 @@ Result<TensorSummary> summarize(const Tensor& tensor, const Budget& budget) {
   TensorSummary summary;
   XYNTRA_TRY(summary.sha256, tensor.content_hash(budget));
   double sum = 0;
+  if (is_string(tensor.dtype())) {
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      const std::string_view text = tensor.string_at(i);
+      if (i == 0 || text < summary.first_text) summary.first_text = text;
+      if (i == 0 || text > summary.last_text) summary.last_text = text;
+    }
+    return summary;
+  }
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
     if (i % (1 << 16) == 0) XYNTRA_CHECK_OK(budget.check_time());
     const double value = tensor.element_as_f64(i);

@@ -25,6 +25,7 @@ struct TensorSummary {
   std::int64_t numbers = 0;                  // elements that are not NaN
   std::int64_t nans = 0;
   std::string sha256;
+  std::string first_text, last_text;  // of strings, as they are sorted: of the model, escape on output
 };
 Result<TensorSummary> summarize(const Tensor& tensor, const Budget& budget);
 

@@ -60,7 +60,7 @@ class PlanLowering {
       const Value& value = graph.value(ValueId(v));
       ProgramValue& made = program.values[v];
       made.name = value.name;
-      made.kind = value.type.is_tensor() ? ProgramValue::Kind::Own : ProgramValue::Kind::Datum;
+      made.kind = value.type.is_of_numbers() ? ProgramValue::Kind::Own : ProgramValue::Kind::Datum;
       if (!value.type.is_tensor()) continue;
       made.dtype = value.type.dtype;
       made.has_shape = value.type.shape.has_value();

@@ -4,6 +4,7 @@
 
 #include "ops/formula_context.h"
 #include "ops/infer.h"
+#include "ops/string_ranks.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -16,7 +17,7 @@ bool has_rank(const ValueFacts& facts) {
 Result<std::string> describe(const Graph& graph, const Node& node) {
   const OpDef* def = find_op(node.op);
   if (def == nullptr) return std::string("  has no definition\n");
-  if (def->formula == nullptr) return std::string("  runs on the host\n");
+  if (def->formula == nullptr || touches_strings(graph, node)) return std::string("  runs on the host\n");
   std::vector<ValueFacts> inputs, outputs;
   for (ValueId input : node.inputs) {
     inputs.push_back(input.valid() ? facts_of(graph, input) : ValueFacts{{}, {}, {}, false});

@@ -16,7 +16,8 @@ Json number_or_text(const std::string& text) { return Json::parse(text).value_or
 Json elements_of(const Tensor& tensor) {
   Json elements = Json::array();
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
-    elements.push_back(number_or_text(element_text(tensor, i)));
+    elements.push_back(is_string(tensor.dtype()) ? Json(tensor.string_at(i))
+                                                 : number_or_text(element_text(tensor, i)));
   }
   return elements;
 }

@@ -436,6 +436,11 @@ class OnnxWriter {
     for (std::int64_t dim : tensor.dims()) out.add_int64(field::tensor::kDims, dim);
     out.add_int32(field::tensor::kDataType, onnx_code_of(tensor.dtype()));
     if (!name.empty()) out.add_string(field::tensor::kName, name);
+    if (is_string(tensor.dtype())) {
+      for (std::int64_t i = 0; i < tensor.count(); ++i)
+        out.add_string(field::tensor::kStringData, std::string(tensor.string_at(i)));
+      return;
+    }
     const auto bytes = tensor.bytes();
     if (!external_ || static_cast<std::int64_t>(bytes.size()) < kSmallestExternal) {
       out.add_bytes(field::tensor::kRawData, reinterpret_cast<const char*>(bytes.data()), bytes.size());

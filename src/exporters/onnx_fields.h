@@ -44,7 +44,7 @@ enum Type {
 };
 }  // namespace attribute
 namespace tensor {
-inline constexpr Tag kDims = 1, kDataType = 2, kName = 8, kRawData = 9, kExternalData = 13,
+inline constexpr Tag kDims = 1, kDataType = 2, kStringData = 6, kName = 8, kRawData = 9, kExternalData = 13,
                      kDataLocation = 14;
 inline constexpr int kExternal = 1;
 }  // namespace tensor

@@ -5,6 +5,7 @@
 
 #include "ops/formula_context.h"
 #include "ops/infer.h"
+#include "ops/string_ranks.h"
 #include "support/limits.h"
 #include "te/walk.h"
 
@@ -96,6 +97,10 @@ Status FusionNodes::make_fusion_node(NodeId id) {
   if (def == nullptr) {
     return failure(
         std::move(unsupported("this operator is not defined").value()).at_node(node.origin, node.op));
+  }
+  if (touches_strings(*graph_, node)) {
+    as_host("it reads or makes strings");
+    return {};
   }
   std::vector<ValueFacts> inputs, outputs;
   auto facts = [this](ValueId value) {

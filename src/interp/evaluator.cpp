@@ -7,6 +7,7 @@
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
 #include "ops/infer.h"
+#include "ops/string_ranks.h"
 #include "ops/tracked_elements.h"
 #include "support/guarded.h"
 
@@ -244,16 +245,46 @@ class Evaluator::State {
     if (def == nullptr) return unsupported("this operator is not defined");
     std::vector<Datum> inputs;
     for (ValueId input : node.inputs) inputs.push_back(input.valid() ? values[input.index] : Datum());
-    if (def->formula != nullptr && !(def->has(kView) && is_view(inputs))) {
-      return run_formula(graph, id, *def, inputs);
-    }
-    if (def->formula != nullptr) return run_view(*def, node, inputs);
+    if (def->formula != nullptr && def->has(kView) && is_view(inputs)) return run_view(*def, node, inputs);
+    const bool strings = (def->strings != nullptr || def->has(kStringRanks)) && touches_strings(node, inputs);
+    if (strings && def->has(kStringRanks)) return run_on_ranks(graph, id, *def, inputs);
+    return run_definition(graph, id, *def, inputs, strings);
+  }
+
+  Result<std::vector<Datum>> run_definition(const Graph& graph, NodeId id, const OpDef& def,
+                                            const std::vector<Datum>& inputs, bool strings) {
+    if (def.formula != nullptr && !strings) return run_formula(graph, id, def, inputs);
     XYNTRA_TRY(const GraphPlan* plan, plan_of(graph));
-    return run_host(*def, node, inputs, plan->memos[id.index].get());
+    return run_host(def, graph.node(id), inputs, plan->memos[id.index].get(), strings);
+  }
+
+  // The same with ranks in place of strings, and strings in place of ranks where the result is of them.
+  Result<std::vector<Datum>> run_on_ranks(const Graph& graph, NodeId id, const OpDef& def,
+                                          const std::vector<Datum>& inputs) {
+    const Node& node = graph.node(id);
+    const auto reduction = node.attributes.find("reduction");
+    const auto* how =
+        reduction == node.attributes.end() ? nullptr : std::get_if<std::string>(&reduction->second);
+    if (how != nullptr && *how != "none") return bad_model("strings cannot be reduced");
+    XYNTRA_TRY(auto facts, facts_of_all(inputs));
+    XYNTRA_TRY(const auto expected, infer_node(def, node, facts));
+    std::vector<Tensor> tensors;
+    for (const Datum& input : inputs) tensors.push_back(input.tensor);
+    XYNTRA_TRY(const StringRanks ranks, StringRanks::of(tensors, options_.budget));
+    std::vector<Datum> ranked = inputs;
+    for (Datum& input : ranked) {
+      XYNTRA_TRY(input.tensor, ranks.ranks(input.tensor));
+    }
+    XYNTRA_TRY(std::vector<Datum> results, run_definition(graph, id, def, ranked, false));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i].kind != Datum::Kind::Tensor || !is_string(expected[i].type.dtype)) continue;
+      XYNTRA_TRY(results[i].tensor, ranks.strings(results[i].tensor));
+    }
+    return results;
   }
 
   Result<std::vector<Datum>> run_host(const OpDef& def, const Node& node, const std::vector<Datum>& inputs,
-                                      HostMemo* memo) {
+                                      HostMemo* memo, bool strings) {
     std::vector<ValueFacts> expected;
     // A subgraph checks itself as it runs: to infer it first, at every level and iteration, would be done in vain.
     if (options_.float64 || !def.has(kControlFlow)) {
@@ -263,7 +294,7 @@ class Evaluator::State {
     std::vector<ValueFacts> facts;
     for (const Datum& input : inputs) facts.push_back(facts_of(input));
     HostContext context(def, node, facts, inputs, options_.budget, &runner_, memo);
-    XYNTRA_CHECK_OK(def.host(context));
+    XYNTRA_CHECK_OK((strings ? def.strings : def.host)(context));
     if (!options_.float64) return std::move(context.results());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       Datum& result = context.results()[i];

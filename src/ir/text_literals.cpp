@@ -63,6 +63,7 @@ std::string decimal_text(const Tensor& tensor, std::int64_t index) {
     case DTypeClass::Signed: return std::to_string(tensor.element_as_i64(index));
     case DTypeClass::Unsigned: return std::to_string(bits_at(tensor.bytes(), index, bits_of(dtype)));
     case DTypeClass::Boolean: return tensor.element_as_i64(index) != 0 ? "true" : "false";
+    case DTypeClass::Text: return quote(tensor.string_at(index));
   }
   return "?";
 }
@@ -70,6 +71,7 @@ std::string decimal_text(const Tensor& tensor, std::int64_t index) {
 }  // namespace
 
 std::string element_text(const Tensor& tensor, std::int64_t index) {
+  if (is_string(tensor.dtype())) return decimal_text(tensor, index);
   int width = bits_of(tensor.dtype());
   std::uint64_t bits = bits_at(tensor.bytes(), index, width);
   std::string text = decimal_text(tensor, index);
@@ -111,6 +113,7 @@ bool set_element_text(Tensor& tensor, std::int64_t index, std::string_view text)
       if (text != "true" && text != "false") return false;
       set_bits_at(tensor.mutable_bytes(), index, width, text == "true" ? 1 : 0);
       return true;
+    case DTypeClass::Text: return false;  // read as a whole: its elements have no place of their own
   }
   return false;
 }
@@ -131,6 +134,7 @@ std::optional<float> parse_float_text(std::string_view text) {
 }
 
 bool padding_is_zero(const Tensor& tensor) {
+  if (is_string(tensor.dtype())) return true;
   auto used_bits =
       static_cast<std::size_t>(tensor.count()) * static_cast<std::size_t>(bits_of(tensor.dtype()));
   if (used_bits % 8 == 0) return true;

@@ -187,6 +187,7 @@ class Parser : public TokenReader {
     // Each element takes at least two characters, so a short text cannot ask for much memory.
     if (*count > static_cast<std::int64_t>(lexer_.remaining() / 2 + 1)) return wrong_count(*count, place);
     const bool scalar = dims.empty() && !current_.is_symbol("[");
+    if (is_string(dtype)) return strings(std::move(dims), *count, scalar, place);
     XYNTRA_TRY(Tensor tensor, Tensor::allocate(dtype, std::move(dims)));
     if (scalar) {
       XYNTRA_CHECK_OK(element(tensor, 0));
@@ -199,6 +200,27 @@ class Parser : public TokenReader {
       return element(tensor, index++);
     }));
     if (index != *count) return wrong_count(*count, place);
+    return tensor;
+  }
+
+  Result<Tensor> strings(Dims dims, std::int64_t count, bool scalar, const Token& place) {
+    std::vector<std::string> texts;
+    const auto one = [&]() -> Status {
+      if (std::ssize(texts) >= count) return wrong_count(count, place);
+      XYNTRA_TRY(std::string text, name(Kind::String, "an element of type string in quotes"));
+      texts.push_back(std::move(text));
+      return {};
+    };
+    if (scalar) {
+      XYNTRA_CHECK_OK(one());
+    } else {
+      XYNTRA_CHECK_OK(expect("[", "or base64\"…\" with the elements of a constant"));
+      XYNTRA_CHECK_OK(list_until("]", "among the elements", one));
+    }
+    if (std::ssize(texts) != count) return wrong_count(count, place);
+    const std::vector<std::string_view> elements(texts.begin(), texts.end());
+    auto tensor = Tensor::of_strings(std::move(dims), elements);
+    if (!tensor) return lexer_.error_at(place.offset, tensor.error().message, tensor.error().error_class);
     return tensor;
   }
 
@@ -219,6 +241,13 @@ class Parser : public TokenReader {
     if (!size) return lexer_.error_at(place.offset, size.error().message, ErrorClass::Limit);
     auto bytes = base64_decode(current_.text);
     if (!bytes) return error("this is not base64: letters, digits, '+', '/' and '=' at the end");
+    if (is_string(dtype)) {
+      const auto owner = std::make_shared<const std::vector<std::byte>>(bytes->begin(), bytes->end());
+      auto tensor = Tensor::borrow(dtype, std::move(dims), *owner, owner);
+      if (!tensor) return error(tensor.error().message);
+      XYNTRA_CHECK_OK(advance());
+      return tensor;
+    }
     if (static_cast<std::int64_t>(bytes->size()) != *size) {
       return error("these are " + std::to_string(bytes->size()) + " bytes, but the type needs " +
                    std::to_string(*size));

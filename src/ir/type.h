@@ -22,6 +22,7 @@ struct Type {
   static Type optional(Type element);
 
   bool is_tensor() const { return kind == Kind::Tensor; }
+  bool is_of_numbers() const { return is_tensor() && !is_string(dtype); }  // what memory can be planned for
   bool has_static_shape() const { return is_tensor() && shape && is_static(*shape); }
   bool operator==(const Type& other) const;
   std::string to_string()

@@ -108,7 +108,7 @@ class Parser {
     XYNTRA_TRY(made.name, identifier("the name of a buffer"));
     if (buffers_.count(made.name) != 0) return lexer_.error_at(offset, "this name is taken");
     XYNTRA_CHECK_OK(symbol(":"));
-    auto dtype = dtype_named(current().text);
+    auto dtype = number_dtype_named(current().text);
     if (!dtype) return error("expected a dtype");
     made.dtype = *dtype;
     XYNTRA_CHECK_OK(lexer_.advance());
@@ -364,7 +364,7 @@ class Parser {
     auto begins = [this](std::string_view word) {
       std::string_view text = current().text;
       return text == word || (text.starts_with(word) && text.size() > word.size() &&
-                              text[word.size()] == '_' && dtype_named(text.substr(word.size() + 1)));
+                              text[word.size()] == '_' && number_dtype_named(text.substr(word.size() + 1)));
     };
     return current().kind == Token::Kind::Number ||
            (current().kind == Token::Kind::Word && (begins("inf") || begins("nan")));
@@ -374,7 +374,7 @@ class Parser {
     std::string_view text = current().text;
     std::optional<DType> dtype;
     if (std::size_t cut = text.find('_'); cut != std::string_view::npos) {
-      dtype = dtype_named(text.substr(cut + 1));
+      dtype = number_dtype_named(text.substr(cut + 1));
       if (!dtype || *dtype == DType::Bool) return error("expected a dtype after '_'");
       text = text.substr(0, cut);
     }
@@ -460,8 +460,8 @@ class Parser {
     }
     XYNTRA_CHECK_OK(symbol("("));
     if (name == "load_or") return load_or();
-    if (name.starts_with("bits_")) return bitcast(*dtype_named(name.substr(5)), offset);
-    if (auto dtype = dtype_named(name)) return converted(*dtype);
+    if (name.starts_with("bits_")) return bitcast(*number_dtype_named(name.substr(5)), offset);
+    if (auto dtype = number_dtype_named(name)) return converted(*dtype);
     for (int i = 0; i <= static_cast<int>(ExprOp::Pow); ++i) {
       auto op = static_cast<ExprOp>(i);
       if (is_function(op) && name == te::spelling_of(op)) return function_of(op, offset);

@@ -34,7 +34,7 @@ class MemoryChecker {
   std::optional<Dim> bytes_of(ValueId id) const {
     if (auto given = needs_.bytes.find(id); given != needs_.bytes.end()) return given->second;
     const Type& type = graph_.value(id).type;
-    if (!type.is_tensor() || !type.shape) return std::nullopt;
+    if (!type.is_of_numbers() || !type.shape) return std::nullopt;
     return floor_div(product(*type.shape) * bits_of(type.dtype) + 7, 8);
   }
 
@@ -90,7 +90,8 @@ class MemoryChecker {
       case BufferAssignment::Kind::Input:
       case BufferAssignment::Kind::Output:
         return callers_memory(assignment) && !is_view ? Status() : refuse();
-      case BufferAssignment::Kind::Own: return value.producer.valid() && !is_view ? Status() : refuse();
+      case BufferAssignment::Kind::Own:
+        return (value.producer.valid() || !bytes) && !is_view ? Status() : refuse();
       case BufferAssignment::Kind::View:
         if (!is_view) return refuse();
         if (views_.at(assignment.value)->of != assignment.of ||

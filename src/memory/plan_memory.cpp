@@ -11,7 +11,7 @@ namespace xyntra {
 namespace {
 
 std::optional<Dim> bytes_of(const Value& value) {
-  if (!value.type.is_tensor() || !value.type.shape) return std::nullopt;
+  if (!value.type.is_of_numbers() || !value.type.shape) return std::nullopt;
   int bits = bits_of(value.type.dtype);
   Dim elements = product(*value.type.shape);
   return bits % 8 == 0 ? elements * (bits / 8) : floor_div(elements * bits + 7, 8);

@@ -33,7 +33,8 @@ std::optional<std::vector<Dim>> OpContext::elements(std::size_t i) const {
   inputs_[i].contents_used = true;
   if (inputs_[i].elements) return inputs_[i].elements;
   const Tensor* tensor = constant(i);
-  if (tensor == nullptr || is_float(tensor->dtype()) || tensor->count() > kMaxTrackedElements)
+  if (tensor == nullptr || is_float(tensor->dtype()) || is_string(tensor->dtype()) ||
+      tensor->count() > kMaxTrackedElements)
     return std::nullopt;
   auto numbers = tensor->to_integers();
   return std::vector<Dim>(numbers.begin(), numbers.end());

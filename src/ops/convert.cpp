@@ -10,10 +10,10 @@ using te::Axes;
 using te::CastMode;
 using te::Expr;
 
-Result<DType> dtype_attribute(const OpContext& c, std::string_view name) {
+Result<DType> dtype_attribute(const OpContext& c, std::string_view name, bool strings) {
   std::int64_t code = c.integer(name);
   auto dtype = code >= 0 && code < INT32_MAX ? dtype_of_onnx_code(static_cast<int>(code)) : std::nullopt;
-  if (!dtype) {
+  if (!dtype || (is_string(*dtype) && !strings)) {
     return c.unsupported("attribute '" + std::string(name) + "' = " + std::to_string(code) +
                          " names no dtype that is supported");
   }
@@ -38,7 +38,7 @@ Result<CastMode> cast_mode(const OpContext& c) {
 void convert_elements(InferenceContext& c) {
   DType from = c.dtype(0), to = c.output_type(0).dtype;
   auto elements = c.elements(0);
-  if (!elements || is_float(from) || is_float(to)) return;
+  if (!elements || is_float(from) || is_float(to) || is_string(from) || is_string(to)) return;
   for (Dim& element : *elements) {
     if (is_bool(to)) {
       if (!element.is_constant()) return;
@@ -54,7 +54,7 @@ void convert_elements(InferenceContext& c) {
 namespace rule {
 
 Status cast(InferenceContext& c) {
-  XYNTRA_TRY(DType to, dtype_attribute(c, "to"));
+  XYNTRA_TRY(DType to, dtype_attribute(c, "to", /*strings=*/true));
   c.set_dtype(0, to);
   c.set_shape(0, c.shape(0));
   convert_elements(c);

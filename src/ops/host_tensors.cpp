@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/string_ranks.h"
+
 namespace xyntra {
 namespace {
 
@@ -54,10 +56,26 @@ Status copy_elements(const HostContext& c, const Tensor& from, std::int64_t from
 
 std::string dims_text(const Dims& dims) { return to_string(shape_of(dims)); }
 
+// What is done to strings is done to their ranks.
+template <class Move>
+Result<Tensor> on_ranks(const HostContext& c, std::span<const Tensor> strings, const Move& move) {
+  XYNTRA_TRY(const StringRanks ranks, StringRanks::of(strings, c.budget()));
+  std::vector<Tensor> ranked;
+  for (const Tensor& one : strings) {
+    XYNTRA_TRY(Tensor made, ranks.ranks(one));
+    ranked.push_back(std::move(made));
+  }
+  XYNTRA_TRY(const Tensor moved, move(ranked));
+  return ranks.strings(moved);
+}
+
 }  // namespace
 
 Result<Tensor> picked(const HostContext& c, const Tensor& x, std::size_t axis,
                       std::span<const std::int64_t> positions) {
+  if (is_string(x.dtype()))
+    return on_ranks(c, std::span(&x, 1),
+                    [&](const auto& ranked) { return picked(c, ranked[0], axis, positions); });
   Dims dims = x.dims();
   dims.at(axis) = static_cast<std::int64_t>(positions.size());
   AxisView view = view_around(x.dims(), axis);
@@ -76,6 +94,9 @@ Result<Tensor> picked(const HostContext& c, const Tensor& x, std::size_t axis,
 
 Result<Tensor> cut(const HostContext& c, const Tensor& x, std::size_t axis, std::int64_t begin,
                    std::int64_t length) {
+  if (is_string(x.dtype()))
+    return on_ranks(c, std::span(&x, 1),
+                    [&](const auto& ranked) { return cut(c, ranked[0], axis, begin, length); });
   Dims dims = x.dims();
   dims.at(axis) = length;
   AxisView view = view_around(x.dims(), axis);
@@ -111,6 +132,8 @@ Result<Tensor> joined(const HostContext& c, std::span<const Tensor> parts, std::
     }
     dims[axis] += extent;
   }
+  if (is_string(parts[0].dtype()))
+    return on_ranks(c, parts, [&](const auto& ranked) { return joined(c, ranked, axis); });
   XYNTRA_TRY(Tensor result, c.allocate(parts[0].dtype(), dims));
   if (result.count() == 0) return result;
   AxisView whole = view_around(dims, axis);

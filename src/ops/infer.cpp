@@ -57,6 +57,9 @@ Status check_attributes(const OpContext& context) {
       return context.fail("attribute '" + name + "' must be of kind " + spec->kind + ", not " +
                           attribute_kind(attribute));
     }
+    const auto* tensor = std::get_if<Tensor>(&attribute);
+    if (tensor != nullptr && tensor->defined() && is_string(tensor->dtype()))
+      return context.fail("attribute '" + name + "' must hold numbers, not strings");
   }
   for (const AttributeSpec& spec : context.def().attributes) {
     if (spec.required && context.node().attributes.count(spec.name) == 0) {
@@ -73,8 +76,10 @@ Status check_operand(const OpContext& context, const ValueFacts& facts, std::siz
   const Parameter& parameter = parameter_at(context.def().inputs, i);
   const bool tensors_only = context.def().formula != nullptr && !context.def().has(kAnyRank);
   if (facts.type.kind == Type::Kind::Unknown) return {};
-  if (parameter.type == "value" && (facts.type.is_tensor() || !tensors_only)) return {};
+  if (parameter.type == "value" && (facts.type.is_of_numbers() || !tensors_only)) return {};
   std::string place = "operand " + std::to_string(i) + " (" + parameter.name + ")";
+  if (parameter.type == "value" && facts.type.is_tensor())
+    return context.fail(place + " must be a tensor of numbers, not " + facts.type.to_string());
   if (!facts.type.is_tensor())
     return context.fail(place + " must be a tensor, not " + facts.type.to_string());
   DType dtype = facts.type.dtype;

@@ -1,7 +1,7 @@
 // LinearClassifier: a score for each class, the class with the largest, and the scores transformed.
 #include <algorithm>
 
-#include "ops/host_context.h"
+#include "ops/class_labels.h"
 #include "ops/score_transform.h"
 
 namespace xyntra {
@@ -10,7 +10,7 @@ namespace {
 struct Linear {
   std::vector<float> coefficients;  // one row of features for each target
   std::vector<float> intercepts;    // one for each target
-  std::vector<std::int64_t> labels;
+  ClassLabels labels;
   ScoreTransform transform = ScoreTransform::None;
 
   // One target and two labels: its sign tells them apart.
@@ -19,12 +19,12 @@ struct Linear {
 };
 
 Result<Linear> read_linear(const OpContext& c) {
-  if (!c.texts("classlabels_strings").empty()) return c.unsupported("labels that are strings");
-  Linear model{c.reals("coefficients"), c.reals("intercepts"), c.integers("classlabels_ints"), {}};
+  Linear model{c.reals("coefficients"), c.reals("intercepts"), {}, {}};
+  XYNTRA_TRY(model.labels, ClassLabels::read(c, "classlabels_ints", "classlabels_strings"));
   XYNTRA_TRY(model.transform, score_transform(c, c.text("post_transform")));
   if (model.intercepts.empty()) model.intercepts.assign(std::max<std::size_t>(model.labels.size(), 1), 0);
   if (!model.is_binary() && model.labels.size() != model.intercepts.size())
-    return c.fail("classlabels_ints needs one label for each target, or two for one");
+    return c.fail("classlabels_ints or classlabels_strings needs one label for each target, or two for one");
   if (model.coefficients.empty() || model.coefficients.size() % model.intercepts.size() != 0)
     return c.fail("coefficients does not have as many numbers for each target");
   return model;
@@ -52,6 +52,7 @@ Status linear_classes(InferenceContext& c) {
   if (c.rank(0) != 1 && c.rank(0) != 2) return c.fail("X must have rank 1 or 2");
   XYNTRA_TRY(const Linear model, read_linear(c));
   const Dim rows = c.rank(0) == 1 ? Dim(1) : c.dim(0, 0);
+  c.set_dtype(0, model.labels.dtype());
   c.set_shape(0, {rows});
   if (c.output_count() > 1) c.set_shape(1, {rows, static_cast<std::int64_t>(model.scores())});
   return {};
@@ -69,9 +70,8 @@ Status linear_classifier(HostContext& c) {
   // Numbers after the last target's are not used, as in ONNX Runtime, whose own example has some.
   if (features > model->coefficients.size() / targets)
     return c.fail("X has " + std::to_string(width) + " features, too many for the coefficients");
-  XYNTRA_TRY(Tensor labels, c.allocate(DType::I64, {rows}));
   XYNTRA_TRY(Tensor scores, c.allocate(DType::F32, {rows, static_cast<std::int64_t>(model->scores())}));
-  auto label_view = labels.mutable_view<std::int64_t>();
+  std::vector<std::size_t> winners;
   auto score_view = scores.mutable_view<float>();
   std::vector<double> row;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -83,10 +83,11 @@ Status linear_classifier(HostContext& c) {
         row[t] += static_cast<double>(model->coefficients[t * features + k]) * static_cast<double>(feature);
       }
     }
-    label_view[static_cast<std::size_t>(r)] = model->labels[finish(*model, row)];
+    winners.push_back(finish(*model, row));
     for (std::size_t k = 0; k < row.size(); ++k)
       score_view[static_cast<std::size_t>(r) * row.size() + k] = static_cast<float>(row[k]);
   }
+  XYNTRA_TRY(Tensor labels, model->labels.picked(c, winners));
   c.set_result(0, std::move(labels));
   if (c.output_count() > 1) c.set_result(1, std::move(scores));
   return {};

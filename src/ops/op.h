@@ -30,6 +30,8 @@ enum Trait : std::uint32_t {
   kRandom = 1u << 6,       // depends on a seed
   kControlFlow = 1u << 7,  // has subgraphs
   kHostShape = 1u << 8,    // the output's shape depends on operands' contents beyond `elements`
+  kStringRanks =
+      1u << 9,  // moves or compares elements, so strings may stand for their ranks: ops/string_ranks.h
 };
 
 // One operand or result in a signature.
@@ -58,6 +60,8 @@ struct OpDef {
   Status (*shape_rule)(InferenceContext&) = nullptr;
   Status (*formula)(FormulaContext&) = nullptr;  // exactly one of formula and host
   Status (*host)(HostContext&) = nullptr;
+  Status (*strings)(HostContext&) =
+      nullptr;  // beside a formula: what it does where it reads or makes strings
 
   bool has(Trait trait) const { return (traits & trait) != 0; }
   const AttributeSpec* attribute(std::string_view attribute_name) const;

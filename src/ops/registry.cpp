@@ -31,7 +31,21 @@ namespace rule {
 #undef FORMULA
 #undef HOST
 
+// ---- what an op with a formula does with strings, where that is not what it does with their ranks
+namespace host {
+Status cast_strings(HostContext&);
+}  // namespace host
+
 namespace {
+
+struct StringForm {
+  std::string_view op;
+  Status (*host)(HostContext&);
+};
+constexpr StringForm kStringForms[] = {
+    {"Cast", &host::cast_strings},
+    {"CastLike", &host::cast_strings},
+};
 
 struct Line {
   const char* name;
@@ -102,7 +116,7 @@ struct DTypeWord {
 
 bool is_wide_float(DType d) { return is_float(d) && bits_of(d) >= 16; }
 constexpr DTypeWord kWords[] = {
-    {"any", [](DType) { return true; }},
+    {"any", [](DType d) { return !is_string(d); }},
     {"float", is_wide_float},
     {"small_float", [](DType d) { return is_float(d) && bits_of(d) < 16; }},
     {"number", [](DType d) { return is_wide_float(d) || (is_integer(d) && bits_of(d) >= 8); }},
@@ -199,6 +213,8 @@ OpDef parse_line(const Line& line) {
   def.shape_rule = line.shape_rule;
   def.formula = line.formula;
   def.host = line.host;
+  const auto form = std::ranges::find(kStringForms, std::string_view(def.name), &StringForm::op);
+  if (form != std::end(kStringForms)) def.strings = form->host;
   return def;
 }
 

@@ -6,7 +6,7 @@
 namespace xyntra {
 
 // The dtype that an attribute names by its ONNX code.
-Result<DType> dtype_attribute(const OpContext& context, std::string_view name);
+Result<DType> dtype_attribute(const OpContext& context, std::string_view name, bool strings = false);
 
 // Whether a known element can be one of a tensor of this dtype; symbolic ones are sizes, and fit.
 bool fits(DType dtype, const Dim& element);

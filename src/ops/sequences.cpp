@@ -52,7 +52,7 @@ Status sequence_construct(InferenceContext& c) {
 Status sequence_empty(InferenceContext& c) {
   DType dtype = DType::F32;
   if (c.has_attribute("dtype")) {
-    XYNTRA_TRY(dtype, dtype_attribute(c, "dtype"));
+    XYNTRA_TRY(dtype, dtype_attribute(c, "dtype", /*strings=*/true));
   }
   c.set_type(0, Type::sequence(Type::tensor(dtype)));
   return {};

@@ -1,4 +1,4 @@
-// TfIdfVectorizer over integer tokens: how often each n-gram of a pool occurs in a row.
+// TfIdfVectorizer: how often each n-gram of a pool occurs in a row. Tokens that are strings go by their number in the pool.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -11,16 +11,23 @@ namespace {
 // Every n-gram of the pool with the column its count goes to, by length.
 struct GramPool {
   std::map<std::vector<std::int64_t>, std::size_t> grams;  // n-gram -> its number in the pool
-  std::vector<std::int64_t> columns;                       // number -> column
-  std::vector<float> weights;                              // number -> weight; empty: all 1
+  std::vector<std::int64_t> columns;  // number -> column
+  std::vector<float> weights;  // number -> weight; empty: all 1
+  std::map<std::string, std::int64_t, std::less<>> words;  // string -> the token it stands for
 };
 
 Result<GramPool> read_pool(const OpContext& c) {
-  if (!c.texts("pool_strings").empty()) return c.unsupported("strings");
   GramPool pool;
   pool.columns = c.integers("ngram_indexes");
   pool.weights = c.reals("weights");
   std::vector<std::int64_t> tokens = c.integers("pool_int64s"), starts = c.integers("ngram_counts");
+  if (is_string(c.dtype(0))) {
+    tokens.clear();
+    for (const std::string& text : c.texts("pool_strings"))
+      tokens.push_back(pool.words.emplace(text, std::ssize(pool.words)).first->second);
+  } else if (tokens.empty() && !c.texts("pool_strings").empty()) {
+    return c.fail("the pool is of strings, X is of integers");
+  }
   for (std::size_t level = 0; level < starts.size(); ++level) {
     std::int64_t begin = starts[level];
     std::int64_t end =
@@ -28,7 +35,7 @@ Result<GramPool> read_pool(const OpContext& c) {
     auto length = static_cast<std::int64_t>(level) + 1;
     if (begin < 0 || end < begin || end > static_cast<std::int64_t>(tokens.size()) ||
         (end - begin) % length != 0) {
-      return c.fail("ngram_counts does not divide pool_int64s into n-grams");
+      return c.fail("ngram_counts does not divide the pool into n-grams");
     }
     for (std::int64_t at = begin; at < end; at += length) {
       pool.grams.emplace(std::vector(tokens.begin() + at, tokens.begin() + at + length), pool.grams.size());
@@ -43,6 +50,17 @@ Result<GramPool> read_pool(const OpContext& c) {
     if (column < 0) return c.fail("ngram_indexes must not be negative");
   }
   return pool;
+}
+
+// Of X, in its order; -1 where no word of the pool is meant.
+std::vector<std::int64_t> tokens_of(const GramPool& pool, const Tensor& x) {
+  if (!is_string(x.dtype())) return x.to_integers();
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < x.count(); ++i) {
+    const auto known = pool.words.find(x.string_at(i));
+    tokens.push_back(known == pool.words.end() ? -1 : known->second);
+  }
+  return tokens;
 }
 
 std::int64_t width_of(const OpContext& c) {
@@ -77,7 +95,7 @@ Status tfidf_vectorizer(HostContext& c) {
   std::int64_t rows = x.rank() == 2 ? x.dims()[0] : 1, length = x.dims().back(), width = width_of(c);
   XYNTRA_TRY(Tensor y, c.allocate(DType::F32, x.rank() == 2 ? Dims{rows, width} : Dims{width}));
   auto counts = y.mutable_view<float>();
-  std::vector<std::int64_t> tokens = x.to_integers();
+  const std::vector<std::int64_t> tokens = tokens_of(pool, x);
   std::int64_t longest = c.integer("max_gram_length");
   std::int64_t most_skipped = std::min(c.integer("max_skip_count"), length);  // more reach no token
   for (std::int64_t row = 0; row < rows; ++row) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/class_labels.h"
 #include "ops/forest.h"
 #include "ops/host_context.h"
 #include "ops/score_transform.h"
@@ -193,7 +194,7 @@ Result<Regressor> read_tree_ensemble(const OpContext& c) {
 struct Classifier {
   Forest forest;
   ScoreTransform transform = ScoreTransform::None;
-  std::vector<std::int64_t> labels;
+  ClassLabels labels;
   // Two classes and weights for one of them only, the positive one.
   bool one_list = false;
   std::size_t listed = 0;  // the class that those weights are given for
@@ -202,10 +203,9 @@ struct Classifier {
 
 Result<Classifier> read_classifier(const OpContext& c) {
   Classifier model;
-  if (!c.texts("classlabels_strings").empty()) return c.unsupported("labels that are strings");
   XYNTRA_TRY(model.forest, read_node_lists(c, "class"));
   XYNTRA_TRY(model.transform, score_transform(c, c.text("post_transform")));
-  model.labels = c.integers("classlabels_int64s");
+  XYNTRA_TRY(model.labels, ClassLabels::read(c, "classlabels_int64s", "classlabels_strings"));
   XYNTRA_CHECK_OK(check_targets(c, model.forest, static_cast<std::int64_t>(model.labels.size())));
   const std::vector<Forest::Weight>& weights = model.forest.weights;
   model.all_positive =
@@ -269,27 +269,28 @@ std::size_t finish_classes(const Classifier& model, Scores<T>& scores, std::vect
   return winner;
 }
 
+const ClassLabels kPresence{{0, 1}, {}};
+
 Status run_classifier(HostContext& c, const Classifier& model) {
   const Matrix matrix = matrix_of(c.input(0));
   const auto classes = static_cast<std::int64_t>(model.labels.size());
-  XYNTRA_TRY(Tensor labels, c.allocate(DType::I64, {matrix.rows}));
   XYNTRA_TRY(Tensor probabilities, c.allocate(DType::F32, {matrix.rows, classes}));
-  auto label_view = labels.mutable_view<std::int64_t>();
+  std::vector<std::size_t> winners(static_cast<std::size_t>(matrix.rows), 0);
   auto score_view = probabilities.mutable_view<float>();
   std::vector<double> row;
   const auto run = [&]<class T>(T) {
     return for_each_row<T>(
         c, model.forest, Aggregate::Sum, model.labels.size(), [&](std::int64_t r, Scores<T>& scores) {
-          const std::size_t winner = finish_classes(model, scores, row);
-          // One label alone says whether the class is there.
-          label_view[static_cast<std::size_t>(r)] =
-              classes == 1 ? static_cast<std::int64_t>(winner) : model.labels[winner];
+          winners[static_cast<std::size_t>(r)] = finish_classes(model, scores, row);
           for (std::size_t k = 0; k < row.size(); ++k) {
             score_view[static_cast<std::size_t>(r * classes) + k] = static_cast<float>(row[k]);
           }
         });
   };
   XYNTRA_CHECK_OK(c.dtype(0) == DType::F64 ? run(double()) : run(float()));
+  // One label alone says whether the class is there.
+  const ClassLabels& known = classes == 1 ? kPresence : model.labels;
+  XYNTRA_TRY(Tensor labels, known.picked(c, winners));
   c.set_result(0, std::move(labels));
   if (c.output_count() > 1) c.set_result(1, std::move(probabilities));
   return {};
@@ -317,9 +318,11 @@ Status tree_targets(InferenceContext& c) {
 
 Status tree_classes(InferenceContext& c) {
   XYNTRA_CHECK_OK(check_rank(c));
-  if (!c.texts("classlabels_strings").empty()) return c.unsupported("labels that are strings");
-  const std::size_t classes = c.integers("classlabels_int64s").size();
-  if (classes == 0) return c.fail("classlabels_int64s is empty");
+  XYNTRA_TRY(const ClassLabels labels, ClassLabels::read(c, "classlabels_int64s", "classlabels_strings"));
+  const std::size_t classes = labels.size();
+  if (classes == 0) return c.fail("classlabels_int64s and classlabels_strings are empty");
+  if (labels.texts.size() == 1) return c.unsupported("one label alone that is a string");
+  c.set_dtype(0, labels.dtype());
   c.set_shape(0, {rows_of(c)});
   if (c.output_count() > 1) c.set_shape(1, {rows_of(c), static_cast<std::int64_t>(classes)});
   return {};

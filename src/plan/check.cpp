@@ -115,7 +115,7 @@ class PlanChecker {
       last = one.value;
       const Type& type = graph_.value(one.value).type;
       // The caller's memory is row-major; some of it has room for rows to come: fusion/extensions.h.
-      if (callers.contains(one.value) != leaves_room(one.layout) || !type.is_tensor() || !type.shape ||
+      if (callers.contains(one.value) != leaves_room(one.layout) || !type.is_of_numbers() || !type.shape ||
           one.layout.empty())
         return bad_model("the value " + value_text(one.value) + " cannot have a layout of its own");
       XYNTRA_CHECK_OK(check_layout(one.layout, *type.shape, plan_.graph.value(one.value).is_constant()));

@@ -33,7 +33,7 @@ struct ClassFacts {
 
   const Type& type() const { return outputs[0].type; }
   const Tensor& contents() const { return outputs[0].constant; }
-  bool is_tensor() const { return outputs.size() == 1 && outputs[0].present && type().is_tensor(); }
+  bool is_tensor() const { return outputs.size() == 1 && outputs[0].present && type().is_of_numbers(); }
   bool shaped() const { return is_tensor() && type().shape.has_value(); }
   const Shape& shape() const { return *type().shape; }
   std::size_t rank() const { return shape().size(); }

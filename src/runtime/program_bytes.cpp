@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "types/string_tensor.h"
+
 namespace xyntra {
 namespace {
 
@@ -100,12 +102,13 @@ class ProgramReader {
         dims.push_back(size);
       }
       XYNTRA_TRY(const std::uint64_t offset, reader_.number());
-      XYNTRA_TRY(const std::int64_t bytes, byte_size(type, dims));
-      if (offset % kConstantAlignment != 0 || offset > weights_.size() ||
-          static_cast<std::uint64_t>(bytes) > weights_.size() - offset)
+      if (offset > weights_.size()) return reader_.bad("a constant lies outside the weights");
+      const auto rest = weights_.subspan(static_cast<std::size_t>(offset));
+      XYNTRA_TRY(const std::int64_t bytes,
+                 is_string(type) ? strings_size(dims, rest) : byte_size(type, dims));
+      if (offset % kConstantAlignment != 0 || static_cast<std::uint64_t>(bytes) > rest.size())
         return reader_.bad("a constant lies outside the weights");
-      const auto content =
-          weights_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+      const auto content = rest.first(static_cast<std::size_t>(bytes));
       XYNTRA_TRY(Tensor tensor, Tensor::borrow(type, std::move(dims), content, owner_));
       program_.constants.push_back(std::move(tensor));
     }
@@ -271,7 +274,8 @@ class ProgramReader {
     return room && room->is_symbol() && input.kind == Kind::Input && input.of == kNoValue &&
            output.kind == Kind::Input && output.of == extension.input && input.has_shape &&
            output.has_shape && input.dtype == output.dtype && bits_of(input.dtype) % 8 == 0 &&
-           input.shape.size() == output.shape.size() && extension.axis < input.shape.size();
+           !is_string(input.dtype) && input.shape.size() == output.shape.size() &&
+           extension.axis < input.shape.size();
   }
 
   // Every value's place is there, and following `of` ends, after few steps: whoever looks a place up recurses.

@@ -140,11 +140,7 @@ Result<Datum> RunMemory::as_datum(ProgramValueId id) {
   return Datum::of(std::move(tensor));
 }
 
-Result<Tensor> RunMemory::copied(const Tensor& tensor) const {
-  XYNTRA_TRY(Tensor copy, Tensor::allocate(tensor.dtype(), tensor.dims(), budget));
-  std::ranges::copy(tensor.bytes(), copy.mutable_bytes().begin());
-  return copy;
-}
+Result<Tensor> RunMemory::copied(const Tensor& tensor) const { return tensor.copied(budget); }
 
 void RunMemory::learn(const Dim& dim, std::int64_t size) {
   if (!dim.is_symbol()) return;
@@ -170,7 +166,8 @@ Result<std::span<const std::byte>> RunMemory::keep(ProgramValueId id, Datum datu
   if (value.kind == ProgramValue::Kind::Arena) {
     const std::span<const std::byte> bytes = datum.tensor.bytes();
     XYNTRA_TRY(Dims planned, dims_of(value));
-    if (planned != dims) return bad_model("a value has another size than the plan says");
+    if (planned != dims || datum.tensor.dtype() != value.dtype)
+      return bad_model("a value has another size or dtype than the plan says");
     std::ranges::copy(bytes, pointers[id]);
     return std::span<const std::byte>(pointers[id], bytes.size());
   }

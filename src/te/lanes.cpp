@@ -672,6 +672,7 @@ void load_lanes(DType dtype, void* lanes, const std::byte* memory, std::int64_t 
     case DType::Bool:
       read<std::uint8_t>(i, memory, stride, n, [](std::uint8_t x) { return I{x != 0}; });
       return;
+    case DType::String: internal_error("load_lanes: strings have no lanes");
   }
 }
 
@@ -721,6 +722,7 @@ void store_lanes(DType dtype, std::byte* memory, std::int64_t stride, const void
     case DType::Bool:
       write<std::uint8_t>(memory, stride, i, n, [](I x) { return static_cast<std::uint8_t>(x != 0); });
       return;
+    case DType::String: internal_error("store_lanes: strings have no lanes");
   }
 }
 

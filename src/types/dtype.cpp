@@ -34,7 +34,8 @@ const DTypeRow& row_of(DType dtype) {
 
 }  // namespace
 
-std::span<const DType> all_dtypes() { return kAllDTypes; }
+static_assert(kAllDTypes.back() == DType::String, "strings are the last row, behind all numbers");
+std::span<const DType> all_dtypes() { return std::span(kAllDTypes).first(kAllDTypes.size() - 1); }
 
 std::string_view name_of(DType dtype) { return row_of(dtype).name; }
 int bits_of(DType dtype) { return row_of(dtype).bits; }
@@ -46,6 +47,11 @@ std::optional<DType> dtype_named(std::string_view name) {
     if (kDTypes[i].name == name) return static_cast<DType>(i);
   }
   return std::nullopt;
+}
+
+std::optional<DType> number_dtype_named(std::string_view name) {
+  const auto found = dtype_named(name);
+  return found && is_string(*found) ? std::nullopt : found;
 }
 
 std::optional<DType> dtype_of_onnx_code(int code) {

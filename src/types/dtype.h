@@ -14,17 +14,20 @@ enum class DType : std::uint8_t {
 #undef DTYPE
 };
 
-enum class DTypeClass : std::uint8_t { Float, Signed, Unsigned, Boolean };
+enum class DTypeClass : std::uint8_t { Float, Signed, Unsigned, Boolean, Text };
 
-std::span<const DType> all_dtypes();                      // in the order of the table
+std::span<const DType> all_dtypes();                      // of numbers, in the order of the table
 std::string_view name_of(DType dtype);                    // "f32"
 std::optional<DType> dtype_named(std::string_view name);  // inverse of name_of
+std::optional<DType> number_dtype_named(std::string_view name);  // what a kernel can hold
 int bits_of(DType dtype);                                 // 32; 4 for i4
 DTypeClass class_of(DType dtype);
 int onnx_code_of(DType dtype);  // TensorProto.DataType
 std::optional<DType> dtype_of_onnx_code(int code);
 
 inline bool is_float(DType dtype) { return class_of(dtype) == DTypeClass::Float; }
+// Strings never reach a kernel: whatever reads or makes them runs on the host.
+inline bool is_string(DType dtype) { return dtype == DType::String; }
 inline bool is_bool(DType dtype) { return dtype == DType::Bool; }
 inline bool is_integer(DType dtype) {
   return class_of(dtype) == DTypeClass::Signed || class_of(dtype) == DTypeClass::Unsigned;

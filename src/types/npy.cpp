@@ -9,6 +9,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "types/npy_header.h"
+#include "types/npy_strings.h"
 
 namespace xyntra {
 namespace {
@@ -144,6 +145,8 @@ Result<Tensor> converted(const NpyHeader& header, FileType type, std::span<const
 Result<Tensor> read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                         const NpyOptions& options) {
   XYNTRA_TRY(const NpyHeader header, parse_npy_header(bytes));
+  if (const auto text = npy_text(header.descr))
+    return read_npy_strings(header, *text, bytes.subspan(header.data_offset), options.budget);
   XYNTRA_TRY(const FileType type, type_of(header.descr, options.expected));
   XYNTRA_TRY(const std::int64_t count, element_count(header.shape));
   const std::span<const std::byte> data = bytes.subspan(header.data_offset);
@@ -176,6 +179,10 @@ std::string npy_bytes(const Tensor& tensor) {
 }
 
 Status write_npy_file(const std::string& path, const Tensor& tensor) {
+  if (is_string(tensor.dtype())) {
+    XYNTRA_TRY(const std::string file, npy_bytes_of_strings(tensor));
+    return write_file_atomically(path, file);
+  }
   const std::string header = write_npy_header(descr_of(tensor.dtype()), tensor.dims());
   const auto codes = bits_of(tensor.dtype()) < 8 ? unpacked(tensor) : std::vector<std::byte>();
   const std::array<std::span<const std::byte>, 2> parts = {

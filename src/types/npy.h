@@ -24,13 +24,14 @@ struct NpyOptions {
 };
 
 // Versions 1 to 3, C and Fortran order, either byte order. The tensor shares `bytes`, kept alive by `owner`, where
-// they are as we need them. Python objects (pickles), strings, dates and complex numbers are refused.
+// they are as we need them. Text of a fixed width (U, S) is read as strings. Python objects (pickles), dates and complex numbers
+// are refused.
 Result<Tensor> read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                         const NpyOptions& options = {});
 Result<Tensor> read_npy_file(const std::string& path, const NpyOptions& options = {});
 
 // The whole file, for small tensors and tests; write_npy_file does not copy.
-std::string npy_bytes(const Tensor& tensor);
+std::string npy_bytes(const Tensor& tensor);  // of numbers; of strings: types/npy_strings.h
 Status write_npy_file(const std::string& path, const Tensor& tensor);
 
 // What an archive may hold. A deflated bomb is refused by its declared sizes, and by what really comes out of it.

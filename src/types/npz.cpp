@@ -9,6 +9,7 @@
 #include "support/text.h"
 #include "types/npy.h"
 #include "types/npy_header.h"
+#include "types/npy_strings.h"
 
 namespace xyntra {
 namespace {
@@ -198,7 +199,12 @@ Result<std::string> npz_bytes(const std::map<std::string, Tensor>& tensors) {
   std::vector<std::string> contents;  // must outlive zip_close
   contents.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    contents.push_back(npy_bytes(tensor));
+    if (is_string(tensor.dtype())) {
+      XYNTRA_TRY(std::string file, npy_bytes_of_strings(tensor));
+      contents.push_back(std::move(file));
+    } else {
+      contents.push_back(npy_bytes(tensor));
+    }
     XYNTRA_CHECK_OK(add_entry(archive.get(), name, contents.back()));
   }
   if (zip_close(archive.get()) != 0) {

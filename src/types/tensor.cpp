@@ -9,7 +9,9 @@
 
 #include "support/memory.h"
 #include "support/sha256.h"
+#include "support/text.h"
 #include "types/float_formats.h"
+#include "types/string_tensor.h"
 
 namespace xyntra {
 namespace {
@@ -169,6 +171,11 @@ Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims) 
 
 Result<Tensor> Tensor::allocate(DType dtype, Dims dims, const std::shared_ptr<Budget>& budget) {
   XYNTRA_TRY(const std::int64_t bytes, byte_size(dtype, dims));
+  return allocate_bytes(dtype, std::move(dims), bytes, budget);
+}
+
+Result<Tensor> Tensor::allocate_bytes(DType dtype, Dims dims, std::int64_t bytes,
+                                      const std::shared_ptr<Budget>& budget) {
   const std::int64_t charged = bytes + kOverheadBytes;
   if (budget) XYNTRA_CHECK_OK(budget->charge(charged));
   std::shared_ptr<std::byte> memory = allocate_zeroed(static_cast<std::size_t>(bytes));
@@ -199,7 +206,8 @@ Result<Tensor> Tensor::allocate(DType dtype, Dims dims, const std::shared_ptr<Bu
 Result<Tensor> Tensor::borrow(DType dtype, Dims dims, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) {
   XYNTRA_TRY(const std::int64_t expected, byte_size(dtype, dims));
-  if (std::cmp_not_equal(bytes.size(), expected)) {
+  if (is_string(dtype)) XYNTRA_CHECK_OK(check_strings(dims, bytes));
+  if (!is_string(dtype) && std::cmp_not_equal(bytes.size(), expected)) {
     return bad_model(std::string(name_of(dtype)) + shown(dims) + " takes " + std::to_string(expected) +
                      " bytes, but there are " + std::to_string(bytes.size()));
   }
@@ -276,10 +284,42 @@ Result<Tensor> Tensor::reshaped(Dims dims) const {
 Tensor Tensor::aligned() const {
   const auto natural = static_cast<std::size_t>(std::max(bits_of(dtype_) / 8, 1));
   if (!defined_ || is_aligned(data_, natural)) return *this;
-  auto copy = allocate(dtype_, dims_);
+  auto copy = copied();
   if (!copy) internal_error("Tensor::aligned: " + copy.error().message);
-  std::memcpy(copy->mutable_bytes().data(), data_, size_);
   return std::move(*copy);
+}
+
+Result<Tensor> Tensor::copied(const std::shared_ptr<Budget>& budget) const {
+  XYNTRA_TRY(Tensor copy, allocate_bytes(dtype_, dims_, static_cast<std::int64_t>(size_), budget));
+  std::ranges::copy(bytes(), copy.mutable_bytes().begin());
+  return copy;
+}
+
+Result<Tensor> Tensor::of_strings(Dims dims, std::span<const std::string_view> elements,
+                                  const std::shared_ptr<Budget>& budget) {
+  XYNTRA_TRY(const std::int64_t ends, byte_size(DType::String, dims));
+  require(std::cmp_equal(elements.size(), element_count(dims).value()),
+          "Tensor: as many strings as elements");
+  std::int64_t text = 0;
+  for (std::string_view element : elements) {
+    if (!is_utf8(element)) return bad_model("a string is not UTF-8");
+    text += static_cast<std::int64_t>(element.size());
+  }
+  XYNTRA_TRY(Tensor tensor, allocate_bytes(DType::String, std::move(dims), ends + text, budget));
+  const std::span<std::byte> bytes = tensor.mutable_bytes();
+  std::span<std::byte> rest = bytes.subspan(static_cast<std::size_t>(ends));
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    std::ranges::copy(std::as_bytes(std::span(elements[i])), rest.begin());
+    rest = rest.subspan(elements[i].size());
+    store(bytes, static_cast<std::int64_t>(i), end += elements[i].size());
+  }
+  return tensor;
+}
+
+std::string_view Tensor::string_at(std::int64_t index) const {
+  require(is_string(dtype_) && index >= 0 && index < count_, "Tensor: there is no string of this index");
+  return string_in(bytes(), count_, index);
 }
 
 namespace {
@@ -293,6 +333,7 @@ void hash_type(Sha256& hash, const Tensor& tensor) {
 }
 
 int unused_bits(const Tensor& tensor) {
+  if (is_string(tensor.dtype())) return 0;
   return static_cast<int>(std::ssize(tensor.bytes()) * 8 - tensor.count() * bits_of(tensor.dtype()));
 }
 

@@ -1,5 +1,5 @@
 // A dense row-major tensor: dtype, dims, and bytes that are owned, or borrowed from something kept alive
-// (a mapped model file, a caller's buffer).
+// (a mapped model file, a caller's buffer). Strings are tensors too: their bytes are those of types/string_tensor.h.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,8 @@ using Dims = std::vector<std::int64_t>;
 
 // Checked sizes: a Limit error when the product overflows or is beyond 2^48.
 Result<std::int64_t> element_count(std::span<const std::int64_t> dims);
-Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims);  // packed sub-byte types
+// Packed sub-byte types; of strings, what they take when all of them are empty.
+Result<std::int64_t> byte_size(DType dtype, std::span<const std::int64_t> dims);
 
 class Tensor {
  public:
@@ -29,16 +31,22 @@ class Tensor {
 
   // Zero-filled, 64-byte aligned memory charged to `budget` (may be null) until the last copy dies.
   static Result<Tensor> allocate(DType dtype, Dims dims, const std::shared_ptr<Budget>& budget = nullptr);
-  // Bytes owned by someone else; `owner` keeps them alive. Size must match; need not be aligned.
+  // Bytes owned by someone else; `owner` keeps them alive. Size must match; need not be aligned. Strings are checked: BadModel
+  // error where they do not lie one behind the other to the last byte, or one is not UTF-8.
   static Result<Tensor> borrow(DType dtype, Dims dims, std::span<const std::byte> bytes,
                                std::shared_ptr<const void> owner);
 
   template <class T>
   static Tensor from(DType dtype, Dims dims,
-                     std::span<const T> elements);                    // copies; tests and small constants
+                     std::span<const T> elements);  // copies; tests and small constants
   static Tensor of_integers(std::span<const std::int64_t> elements);  // i64[n]
   static Tensor scalar_i64(std::int64_t value);
   static Tensor scalar_f32(float value);
+
+  // Strings; BadModel error where one is not UTF-8.
+  static Result<Tensor> of_strings(Dims dims, std::span<const std::string_view> elements,
+                                   const std::shared_ptr<Budget>& budget = nullptr);
+  std::string_view string_at(std::int64_t index) const;  // valid as long as the bytes are
 
   bool defined() const { return defined_; }
   DType dtype() const { return dtype_; }
@@ -68,7 +76,8 @@ class Tensor {
   std::vector<std::int64_t> to_integers() const;  // all elements
 
   Result<Tensor> reshaped(Dims dims) const;  // shares the bytes
-  Tensor aligned() const;                    // itself, or a copy when the borrowed bytes are misaligned
+  Tensor aligned() const;  // itself, or a copy when the borrowed bytes are misaligned
+  Result<Tensor> copied(const std::shared_ptr<Budget>& budget = nullptr) const;  // in memory of its own
 
   // SHA-256 of dtype, dims and bytes: equal content, equal hash, on any machine.
   std::string content_hash() const;
@@ -77,6 +86,9 @@ class Tensor {
   static std::pair<std::string, std::string> content_hashes(const Tensor& a, const Tensor& b);
 
  private:
+  static Result<Tensor> allocate_bytes(DType dtype, Dims dims, std::int64_t bytes,
+                                       const std::shared_ptr<Budget>& budget);
+
   bool defined_ = false;
   DType dtype_ = DType::F32;
   Dims dims_;
@@ -101,7 +113,7 @@ Tensor Tensor::from(DType dtype, Dims dims, std::span<const T> elements) {
 struct Datum {
   enum class Kind : std::uint8_t { Absent, Tensor, Sequence, Optional };
   Kind kind = Kind::Absent;
-  Tensor tensor;             // Tensor
+  Tensor tensor;  // Tensor
   std::vector<Datum> items;  // Sequence: its elements; Optional: none or one
   // The dtype the model gives a tensor that is held wider: set by the float64 oracle alone.
   std::optional<DType> declared;

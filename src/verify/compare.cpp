@@ -47,8 +47,9 @@ std::optional<std::string> difference(const Tensor& actual, const Tensor& expect
   const bool exact = !is_float(actual.dtype());
   std::int64_t differing = 0, first = 0;
   for (std::int64_t i = 0; i < actual.count(); ++i) {
-    const bool same = exact ? actual.element_as_i64(i) == expected.element_as_i64(i)
-                            : close(actual.element_as_f64(i), expected.element_as_f64(i), tolerance);
+    const bool same = is_string(actual.dtype()) ? actual.string_at(i) == expected.string_at(i)
+                      : exact                   ? actual.element_as_i64(i) == expected.element_as_i64(i)
+                              : close(actual.element_as_f64(i), expected.element_as_f64(i), tolerance);
     if (same) continue;
     if (differing++ == 0) first = i;
   }

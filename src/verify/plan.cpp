@@ -261,6 +261,10 @@ PlanError compare_with_unfused(const Tensor& fused, const Tensor& unfused, const
     error.problem = "another dtype or shape";
     return error;
   }
+  if (is_string(fused.dtype())) {
+    if (!std::ranges::equal(fused.bytes(), unfused.bytes())) error.problem = "a string differs";
+    return error;
+  }
   double largest = 0;
   for (std::int64_t i = 0; i < fused.count(); ++i) {
     if (!is_float(fused.dtype())) {

@@ -116,9 +116,45 @@ static void* work(void* given) {
   return NULL;
 }
 
+/* Strings are ends and text in one block; whatever else is refused. */
+static void strings(void) {
+  static const char kModel[] =
+      "xir 1\ngraph @main(%x: string[2]) -> (%y) {\n  %y: string[2] = StringConcat(%x, %x)\n}\n";
+  struct {
+    uint64_t ends[2];
+    char text[8];
+  } block = {{2, 3}, "abc"};
+  const int64_t dims[] = {2};
+  xyntra_model* model = NULL;
+  xyntra_result* result = NULL;
+  expect("a model of strings", xyntra_load_bytes(kModel, sizeof kModel - 1, NULL, &model), XYNTRA_OK);
+  xyntra_tensor x = {sizeof x, "x", XYNTRA_STRING, 1, dims, &block, 16 + 3};
+  expect("strings", xyntra_run(model, &x, 1, &result), XYNTRA_OK);
+  xyntra_tensor y = XYNTRA_INIT(xyntra_tensor);
+  expect("strings that were made", xyntra_result_tensor(result, 0, &y), XYNTRA_OK);
+  const uint64_t ends[2] = {4, 6};
+  if (y.dtype != XYNTRA_STRING || y.bytes != 16 + 6 || memcmp(y.data, ends, 16) != 0 ||
+      memcmp((const char*)y.data + 16, "ababcc", 6) != 0)
+    expect("the strings that were made", XYNTRA_OK, XYNTRA_USAGE);
+  xyntra_release_result(result);
+  expect("memory for strings", xyntra_run_into(model, &x, 1, &y, 1), XYNTRA_UNSUPPORTED);
+  x.bytes = 16 + 2;
+  expect("text that is too short", xyntra_run(model, &x, 1, &result), XYNTRA_USAGE);
+  x.bytes = 8;
+  expect("ends that are not there", xyntra_run(model, &x, 1, &result), XYNTRA_USAGE);
+  x.bytes = 16 + 3;
+  block.ends[0] = UINT64_MAX;
+  expect("an end that is nowhere", xyntra_run(model, &x, 1, &result), XYNTRA_USAGE);
+  block.ends[0] = 1;
+  block.text[0] = (char)0xff;
+  expect("no UTF-8", xyntra_run(model, &x, 1, &result), XYNTRA_USAGE);
+  xyntra_release(model);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   loading(argv[1]);
+  strings();
   size_t size = 0;
   char* content = content_of(argv[1], &size);
   xyntra_model* model = NULL;

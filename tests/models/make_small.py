@@ -477,10 +477,85 @@ def split_of_doubles():
     return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
+def texts(*rows):
+    return np.array(rows, dtype=object)
+
+
+def strings_moved():
+    """Strings through what only moves and compares elements, and through what makes text of them."""
+    string, integer, flag = TensorProto.STRING, TensorProto.INT64, TensorProto.BOOL
+    x, y = texts(["b", "", "é"], ["a", "b", "\u4e2d"]), texts("b", "zz", "")
+    constants = [helper.make_tensor("picked", integer, [2], [2, 0]), helper.make_tensor("flat", integer, [1], [-1]),
+                 helper.make_tensor("dash", string, [], [b"-"]), helper.make_tensor("twice", integer, [2, 3], [1, 1, 0, 0, 1, 0]),
+                 helper.make_tensor("starts", integer, [1], [1]), helper.make_tensor("ends", integer, [1], [9]), helper.make_tensor("axes", integer, [1], [1]),
+                 helper.make_tensor("wide", integer, [2], [2, 3])]
+    made = {"gathered": ("Gather", ["x", "picked"], {"axis": 1}, x[:, [2, 0]]), "same": ("Equal", ["x", "y"], {}, x == y),
+            "chosen": ("Where", ["same", "x", "y"], {}, np.where(x == y, x, y)), "transposed": ("Transpose", ["x"], {}, x.T),
+            "row": ("Reshape", ["x", "flat"], {}, x.ravel()), "joined": ("Concat", ["row", "y"], {"axis": 0}, np.concatenate([x.ravel(), y])),
+            "cut": ("Slice", ["x", "starts", "ends", "axes"], {}, x[:, 1:]), "spread": ("Expand", ["y", "wide"], {}, np.broadcast_to(y, (2, 3))),
+            "elements": ("GatherElements", ["x", "twice"], {}, np.take_along_axis(x, np.array([[1, 1, 0], [0, 1, 0]]), 0)),
+            "sizes": ("Shape", ["x"], {}, np.array([2, 3])),
+            "dashed": ("StringConcat", ["x", "dash"], {}, x + "-"), "doubled": ("StringConcat", ["x", "y"], {}, x + y)}
+    nodes = [helper.make_node(op, inputs, [name], **attributes) for name, (op, inputs, attributes, _) in made.items()]
+    nodes.append(helper.make_node("Unique", ["joined"], ["sorted", "first", "inverse", "counts"], axis=0))
+    ordered, first, inverse, counts = np.unique(np.concatenate([x.ravel(), y]).astype(str), return_index=True, return_inverse=True, return_counts=True)
+    results = {name: row[3] for name, row in made.items()} | {"sorted": ordered.astype(object), "first": first, "inverse": inverse, "counts": counts}
+    kinds = {"same": flag} | dict.fromkeys(["sizes", "first", "inverse", "counts"], integer)
+    outputs = [tensor(name, [None] * np.ndim(array), kinds.get(name, string)) for name, array in results.items()]
+    graph = helper.make_graph(nodes, "strings", [tensor("x", ["rows", 3], string), tensor("y", [3], string)], outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), {"x": x, "y": y}, list(results.values())
+
+
+def strings_in_body():
+    """Strings that a Loop carries and stacks, in a sequence, and a constant that an If chooses."""
+    string, integer, flag = TensorProto.STRING, TensorProto.INT64, TensorProto.BOOL
+    body = helper.make_graph([helper.make_node("Identity", ["cond"], ["cond_o"]), helper.make_node("StringConcat", ["s", "x"], ["s_o"]),
+                              helper.make_node("Identity", ["s_o"], ["stacked"])], "body",
+                             [tensor("it", [], integer), tensor("cond", [], flag), tensor("s", [2], string)],
+                             [tensor("cond_o", [], flag), tensor("s_o", [2], string), tensor("stacked", [2], string)])
+    branches = {f"{name}_branch": helper.make_graph([helper.make_node("Constant", [], ["c"], value_strings=[text])], name, [], [tensor("c", [1], string)])
+                for name, text in (("then", "yes"), ("else", "no"))}
+    constants = [helper.make_tensor("n", integer, [], [3]), helper.make_tensor("t", flag, [], [True])]
+    nodes = [helper.make_node("Loop", ["n", "t", "x"], ["last", "all"], body=body), helper.make_node("If", ["flag"], ["chosen"], **branches),
+             helper.make_node("SplitToSequence", ["last"], ["parts"], axis=0), helper.make_node("SequenceInsert", ["parts", "chosen"], ["more"]),
+             helper.make_node("ConcatFromSequence", ["more"], ["whole"], axis=0)]
+    outputs = [tensor("last", [2], string), tensor("all", [3, 2], string), tensor("chosen", [1], string), tensor("whole", [None], string)]
+    graph = helper.make_graph(nodes, "body_strings", [tensor("x", [2], string), tensor("flag", [], flag)], outputs, constants)
+    x = texts("ab", "")
+    expected = [x * 4, np.stack([x * 2, x * 3, x * 4]), texts("no"), np.concatenate([x * 4, texts("no")])]
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), {"x": x, "flag": np.array(False)}, expected
+
+
+def string_labels():
+    """Strings to numbers and back: categories, labels of classifiers, n-grams, Cast."""
+    string, integer, real = TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT
+    ml = {"domain": "ai.onnx.ml"}
+    others = range(100, 170)  # more than a lock and an artifact hold in their text
+    words, x = texts("dog", "cat", "eel"), np.array([[1, 2], [-1, 0.5], [0.25, -3]], np.float32)
+    nodes = [helper.make_node("LabelEncoder", ["words"], ["places"], keys_strings=["cat", "dog"], values_int64s=[4, 7], default_int64=-2, **ml),
+             helper.make_node("LabelEncoder", ["places"], ["named"], keys_int64s=[4, 7, *others], values_strings=["CAT", "DOG", *map(str, others)],
+                              default_string="?", **ml),
+             helper.make_node("OneHotEncoder", ["words"], ["hot"], cats_strings=["dog", "eel"], **ml),
+             helper.make_node("LinearClassifier", ["x"], ["kind", "scores"], classlabels_strings=["low", "high"], coefficients=[1.0, 0.0], intercepts=[0.0],
+                              post_transform="NONE", **ml),
+             helper.make_node("SVMClassifier", ["x"], ["side", "distances"], classlabels_strings=["n", "p"], coefficients=[1.0, 0.0, 0.0, 1.0], rho=[0.0],
+                              kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], post_transform="NONE", **ml),
+             helper.make_node("TfIdfVectorizer", ["words"], ["grams"], max_gram_length=2, min_gram_length=1, max_skip_count=0, mode="TF", ngram_counts=[0, 2],
+                              ngram_indexes=[0, 1, 2], pool_strings=["cat", "dog", "cat", "eel"]),
+             helper.make_node("Cast", ["x"], ["written"], to=string), helper.make_node("Cast", ["written"], ["read"], to=real)]
+    outputs = [tensor("places", [3], integer), tensor("named", [3], string), tensor("hot", [3, 2]), tensor("kind", [3], string), tensor("scores", [3, 2]),
+               tensor("side", [3], string), tensor("distances", [3, 2]), tensor("grams", [3]), tensor("written", [3, 2], string), tensor("read", [3, 2])]
+    graph = helper.make_graph(nodes, "labels", [tensor("words", [3], string), tensor("x", [3, 2])], outputs)
+    expected = [np.array([7, 4, -2]), texts("DOG", "CAT", "?"), np.array([[1, 0], [0, 0], [0, 1]]), texts("high", "low", "high"),
+                np.stack([1 - x[:, 0], x[:, 0]], 1), texts("p", "p", "n"), x, np.array([1, 1, 1]), texts(["1", "2"], ["-1", "0.5"], ["0.25", "-3"]), x]
+    return (helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9),
+            {"words": words, "x": x}, expected)
+
+
 SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
          mean_of_one, open_parameters, packed_query, pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
-         shared_keys, shown_queries, signs_of_zeros, truth_of_nan)
+         shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 
 

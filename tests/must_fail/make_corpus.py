@@ -11,7 +11,7 @@ import importlib
 
 from corpus.pieces import CASES, FOLDER
 
-FAMILIES = ["bytes_and_header", "operators", "names", "types", "tensors", "external_data", "functions", "subgraphs"]
+FAMILIES = ["bytes_and_header", "operators", "names", "types", "tensors", "strings", "external_data", "functions", "subgraphs"]
 
 
 def main():

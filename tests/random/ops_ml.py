@@ -225,9 +225,44 @@ def scaler(draw: Draw) -> Case:
     return Case([x], {"offset": eighths(draw, count), "scale": eighths(draw, count)}, domain=ML)
 
 
+def kernel(draw: Draw) -> dict:
+    return {"kernel_type": draw.choice(["LINEAR", "POLY", "RBF", "SIGMOID"]), "kernel_params": [0.25, 0.5, 2.0]}
+
+
+def svm_classifier(draw: Draw) -> Case:
+    """By support vectors with or without probabilities, or by one row of weights for each class. There is no PROBIT: of two classes
+    without probabilities ONNX Runtime leaves half of the scores unset."""
+    x = matrix(draw, ["float32", "float64", "int64", "int32"])
+    classes, width = draw.choice([2, 3, 4]), x.shape[1]
+    pairs = classes * (classes - 1) // 2
+    form = draw.choice(["vectors", "probabilities", "weights"])
+    transform = draw.choice(TRANSFORMS[:4])
+    attributes = {"post_transform": transform, **kernel(draw), "classlabels_ints": [int(label) for label in draw.rng.permutation(20)[:classes]]}
+    if form == "weights":
+        attributes |= {"kernel_type": "LINEAR", "coefficients": eighths(draw, classes * width), "rho": eighths(draw, 1)}
+    else:
+        counts = [draw.integer(1, 3) for _ in range(classes)]
+        attributes |= {"vectors_per_class": counts, "support_vectors": eighths(draw, sum(counts) * width),
+                       "coefficients": eighths(draw, sum(counts) * (classes - 1)), "rho": eighths(draw, pairs)}
+        if form == "probabilities":
+            attributes |= {"prob_a": [-abs(value) - 0.125 for value in eighths(draw, pairs)], "prob_b": eighths(draw, pairs)}
+    return Case([x], attributes, outputs=2, domain=ML, note=f"{form}_{transform.lower()}_{classes}")
+
+
+def svm_regressor(draw: Draw) -> Case:
+    x = matrix(draw, ["float32"])
+    count = draw.integer(0, 4)
+    attributes = {"coefficients": eighths(draw, count or x.shape[1]), "rho": eighths(draw, 1), "n_supports": count, **kernel(draw)}
+    if count:
+        attributes["support_vectors"] = eighths(draw, count * x.shape[1])
+    if draw.chance(0.3):
+        attributes["one_class"] = 1
+    return Case([x], attributes, domain=ML)
+
+
 GENERATORS = {
     "ArrayFeatureExtractor": array_feature_extractor, "Binarizer": binarizer, "FeatureVectorizer": feature_vectorizer, "Imputer": imputer,
     "LabelEncoder": label_encoder, "LinearClassifier": linear_classifier, "LinearRegressor": linear_regressor, "Normalizer": normalizer,
-    "OneHotEncoder": one_hot_encoder, "Scaler": scaler, "TreeEnsemble": ensemble, "TreeEnsembleClassifier": classifier,
-    "TreeEnsembleRegressor": regressor,
+    "OneHotEncoder": one_hot_encoder, "SVMClassifier": svm_classifier, "SVMRegressor": svm_regressor, "Scaler": scaler,
+    "TreeEnsemble": ensemble, "TreeEnsembleClassifier": classifier, "TreeEnsembleRegressor": regressor,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 namespace xyntra::onnx {
@@ -9,6 +10,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 using Reals = std::vector<float>;
+using Texts = std::vector<std::string>;
 
 constexpr std::int64_t kMostKeys = 1 << 12;  // every element is compared with each
 
@@ -76,6 +78,11 @@ ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_vie
 ValueId vector_of(const NodeDraft& draft, GraphBuilder& builder, std::string_view role,
                   const Integers& values) {
   return builder.add_constant(draft, role, Tensor::of_integers(values));
+}
+
+Result<Tensor> strings_of(const Texts& texts) {
+  const std::vector<std::string_view> elements(texts.begin(), texts.end());
+  return Tensor::of_strings({std::ssize(texts)}, elements);
 }
 
 Result<ValueId> reshaped(const NodeDraft& draft, GraphBuilder& builder, ValueId x, const Integers& sizes) {
@@ -261,24 +268,31 @@ Result<ValueId> with_last_axis(const NodeDraft& draft, GraphBuilder& builder, Va
 
 Status one_hot_encoder(NodeDraft& draft, GraphBuilder& builder) {
   XYNTRA_TRY(const Integers categories, attribute<Integers>(draft, "cats_int64s"));
+  XYNTRA_TRY(const Texts words, attribute<Texts>(draft, "cats_strings"));
   XYNTRA_TRY(const std::int64_t zeros, attribute<std::int64_t>(draft, "zeros", 1));
   XYNTRA_TRY(ValueId x, operand(draft, builder, 0));
-  if (categories.empty()) return unsupported("categories that are strings");
+  if (categories.empty() == words.empty())
+    return bad_model("cats_int64s or cats_strings must be given, not both");
   if (zeros == 0) return unsupported("zeros = 0: an unknown category would be an error");
-  XYNTRA_TRY(x, as_dtype(draft, builder, x, DType::I64));
+  XYNTRA_TRY(Tensor known,
+             words.empty() ? Result<Tensor>(Tensor::of_integers(categories)) : strings_of(words));
+  XYNTRA_TRY(x, as_dtype(draft, builder, x, known.dtype()));
   XYNTRA_TRY(x, with_last_axis(draft, builder, x));
-  XYNTRA_TRY(const ValueId same,
-             builder.add_step(draft, "Equal", {x, vector_of(draft, builder, "categories", categories)}));
+  XYNTRA_TRY(
+      const ValueId same,
+      builder.add_step(draft, "Equal", {x, builder.add_constant(draft, "categories", std::move(known))}));
   become(draft, "Cast", {same}, {{"to", static_cast<std::int64_t>(onnx_code_of(DType::F32))}});
   return {};
 }
 
-// Keys or values of a LabelEncoder, in any of their forms; undefined where they are none of numbers.
+// Keys or values of a LabelEncoder, in any of their forms; undefined where they are in none.
 Result<Tensor> table(const NodeDraft& draft, const std::string& role) {
   XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, role + "_int64s"));
   XYNTRA_TRY(const Reals reals, attribute<Reals>(draft, role + "_floats"));
   XYNTRA_TRY(const Tensor tensor, attribute<Tensor>(draft, role + "_tensor"));
+  XYNTRA_TRY(const Texts texts, attribute<Texts>(draft, role + "_strings"));
   if (tensor.defined()) return tensor;
+  if (!texts.empty()) return strings_of(texts);
   if (!integers.empty()) return Tensor::of_integers(integers);
   if (!reals.empty())
     return Tensor::from<float>(DType::F32, {static_cast<std::int64_t>(reals.size())}, reals);
@@ -289,6 +303,14 @@ Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
   XYNTRA_TRY(const Tensor given, attribute<Tensor>(draft, "default_tensor"));
   XYNTRA_TRY(const float real, attribute<float>(draft, "default_float", -0.0F));
   XYNTRA_TRY(const std::int64_t integer, attribute<std::int64_t>(draft, "default_int64", -1));
+  XYNTRA_TRY(const std::string text, attribute<std::string>(draft, "default_string", "_Unused"));
+  if (given.defined() && is_string(given.dtype()) != is_string(dtype))
+    return bad_model("default_tensor is of another dtype");
+  if (is_string(dtype)) {
+    if (given.defined() && given.count() == 1) return given.reshaped({});
+    const std::string_view element = text;
+    return Tensor::of_strings({}, std::span(&element, 1));
+  }
   XYNTRA_TRY(Tensor label, Tensor::allocate(dtype, {}));
   if (given.defined() && given.count() == 1) {
     is_float(dtype) ? label.set_element_f64(0, given.element_as_f64(0))
@@ -301,11 +323,27 @@ Result<Tensor> default_label(const NodeDraft& draft, DType dtype) {
   return label;
 }
 
+// The values, and the default behind them.
+Result<Tensor> with_default(const Tensor& values, const Tensor& otherwise) {
+  const std::int64_t count = values.count();
+  if (is_string(values.dtype())) {
+    std::vector<std::string_view> elements;
+    for (std::int64_t i = 0; i < count; ++i) elements.push_back(values.string_at(i));
+    elements.push_back(otherwise.string_at(0));
+    return Tensor::of_strings({count + 1}, elements);
+  }
+  XYNTRA_TRY(Tensor all, Tensor::allocate(values.dtype(), {count + 1}));
+  for (std::int64_t i = 0; i <= count; ++i) {
+    const Tensor& from = i < count ? values : otherwise;
+    const std::int64_t place = i < count ? i : 0;
+    is_float(all.dtype()) ? all.set_element_f64(i, from.element_as_f64(place))
+                          : all.set_element_i64(i, from.element_as_i64(place));
+  }
+  return all;
+}
+
 // The value of the first key that an element equals, or the default.
-Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
-  XYNTRA_TRY(const Tensor keys, table(draft, "keys"));
-  XYNTRA_TRY(const Tensor values, table(draft, "values"));
-  if (!keys.defined() || !values.defined()) return unsupported("labels that are strings");
+Status look_up(NodeDraft& draft, GraphBuilder& builder, const Tensor& keys, const Tensor& values) {
   if (keys.count() != values.count() || keys.count() == 0)
     return bad_model("keys and values are not equally many");
   if (keys.count() > kMostKeys) return unsupported("more than " + std::to_string(kMostKeys) + " keys");
@@ -317,7 +355,7 @@ Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
   for (std::int64_t i = 0; is_float(keys.dtype()) && i < keys.count(); ++i) {
     if (std::isnan(flat_keys.element_as_f64(i))) return unsupported("NaN as a key");
   }
-  XYNTRA_TRY(Tensor otherwise, default_label(draft, values.dtype()));
+  XYNTRA_TRY(const Tensor otherwise, default_label(draft, values.dtype()));
   XYNTRA_TRY(x, with_last_axis(draft, builder, x));
   XYNTRA_TRY(const ValueId same,
              builder.add_step(draft, "Equal", {x, builder.add_constant(draft, "keys", flat_keys)}));
@@ -328,10 +366,43 @@ Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
              builder.add_step(draft, "ReduceMax", {flags, vector_of(draft, builder, "axes", Integers{-1})},
                               {{"keepdims", std::int64_t{0}}}));
   XYNTRA_TRY(const ValueId found, as_dtype(draft, builder, any, DType::Bool));
-  XYNTRA_TRY(const ValueId label,
-             builder.add_step(draft, "Gather", {builder.add_constant(draft, "values", flat_values), place}));
-  become(draft, "Where", {found, label, builder.add_constant(draft, "default", std::move(otherwise))});
+  XYNTRA_TRY(Tensor labels, with_default(flat_values, otherwise));
+  const ValueId last_place = builder.add_constant(draft, "last", Tensor::scalar_i64(values.count()));
+  XYNTRA_TRY(const ValueId taken, builder.add_step(draft, "Where", {found, place, last_place}));
+  become(draft, "Gather", {builder.add_constant(draft, "values", std::move(labels)), taken});
   return {};
+}
+
+Status look_up_either_way(NodeDraft& draft, GraphBuilder& builder, const Tensor& integers,
+                          const Tensor& texts) {
+  XYNTRA_TRY(const ValueId x, operand(draft, builder, 0));
+  const auto dtype = known_dtype(builder, x);
+  if (!dtype) return unsupported("an operand of unknown dtype");
+  return is_string(*dtype) ? look_up(draft, builder, texts, integers)
+                           : look_up(draft, builder, integers, texts);
+}
+
+Status label_encoder(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Tensor keys, table(draft, "keys"));
+  XYNTRA_TRY(const Tensor values, table(draft, "values"));
+  XYNTRA_TRY(const Texts classes, attribute<Texts>(draft, "classes_strings"));
+  if (classes.empty()) {
+    if (!keys.defined() || !values.defined()) return bad_model("keys and values must be given");
+    return look_up(draft, builder, keys, values);
+  }
+  // As its first version has it: strings to their places, or places to their strings.
+  Integers places(classes.size());
+  std::iota(places.begin(), places.end(), 0);
+  XYNTRA_TRY(const Tensor texts, strings_of(classes));
+  return look_up_either_way(draft, builder, Tensor::of_integers(places), texts);
+}
+
+// Integers to strings, or strings to integers, whichever X is.
+Status category_mapper(NodeDraft& draft, GraphBuilder& builder) {
+  XYNTRA_TRY(const Integers integers, attribute<Integers>(draft, "cats_int64s"));
+  XYNTRA_TRY(const Texts words, attribute<Texts>(draft, "cats_strings"));
+  XYNTRA_TRY(const Tensor texts, strings_of(words));
+  return look_up_either_way(draft, builder, Tensor::of_integers(integers), texts);
 }
 
 // A map for each row, from label to score: the scores themselves, in the order of the labels.
@@ -349,6 +420,7 @@ struct Reading {
 constexpr Reading kReadings[] = {
     {"ai.onnx.ml.ArrayFeatureExtractor", array_feature_extractor},
     {"ai.onnx.ml.Binarizer", binarizer},
+    {"ai.onnx.ml.CategoryMapper", category_mapper},
     {"ai.onnx.ml.FeatureVectorizer", feature_vectorizer},
     {"ai.onnx.ml.Imputer", imputer},
     {"ai.onnx.ml.LabelEncoder", label_encoder},

@@ -42,8 +42,11 @@ Result<Tensor> constant_value(const Attribute& attribute, TensorReader& tensors)
   const bool sparse = attribute.name == "sparse_value" && attribute.type == Attribute::Type::SparseTensor;
   if (dense && !attribute.tensors.empty()) return tensors.read(attribute.tensors[0]);
   if (sparse && !attribute.sparse_tensors.empty()) return tensors.read_sparse(attribute.sparse_tensors[0]);
-  if (attribute.name == "value_string" || attribute.name == "value_strings") {
-    return unsupported("a constant of strings");
+  if (attribute.name == "value_string" && attribute.type == Attribute::Type::String) {
+    return Tensor::of_strings({}, std::span(&attribute.s, 1));
+  }
+  if (attribute.name == "value_strings" && attribute.type == Attribute::Type::Strings) {
+    return Tensor::of_strings({static_cast<std::int64_t>(attribute.strings.size())}, attribute.strings);
   }
   return bad_model("a constant with attribute " + in_quotes(attribute.name) + " of type " +
                    name_of(attribute.type));

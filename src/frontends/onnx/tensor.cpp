@@ -43,7 +43,6 @@ Result<DType> dtype_of(const TensorProto& proto) {
   if (const auto dtype = dtype_of_onnx_code(proto.data_type)) return *dtype;
   switch (proto.data_type) {
     case 0: return bad_model(the_tensor(proto) + " has no element type");
-    case 8: return unsupported(the_tensor(proto) + " holds strings");
     case 14:
     case 15: return unsupported(the_tensor(proto) + " holds complex numbers");
     default:
@@ -149,6 +148,7 @@ Result<Tensor> TensorReader::read(const TensorProto& proto) {
   if (std::ranges::any_of(proto.dims, [](std::int64_t dim) { return dim < 0; })) {
     return bad_model(the_tensor(proto) + " has the negative size " + elements_text(proto.dims));
   }
+  if (is_string(dtype)) return read_strings(proto);
   if (proto.location == TensorProto::Location::External) return read_external(proto, dtype);
   const bool raw = proto.raw_data && (proto.data_fields == 0 || !proto.raw_data->empty());
   if (raw && proto.data_fields != 0) return bad_model(the_tensor(proto) + " has both raw and typed data");
@@ -163,6 +163,46 @@ Result<Tensor> TensorReader::read(const TensorProto& proto) {
   XYNTRA_TRY(Tensor tensor,
              Tensor::borrow(dtype, proto.dims, std::as_bytes(std::span(*proto.raw_data)), owner_));
   XYNTRA_CHECK_OK(check_booleans(proto, tensor));
+  return tensor;
+}
+
+// Strings stand in a field of their own: there is no raw form of them.
+Result<Tensor> TensorReader::read_strings(const TensorProto& proto) {
+  constexpr std::uint32_t kStringData = 6;
+  const bool elsewhere = proto.location == TensorProto::Location::External ||
+                         (proto.raw_data && !proto.raw_data->empty()) ||
+                         (proto.data_fields & ~(1U << kStringData)) != 0;
+  if (elsewhere)
+    return bad_model(the_tensor(proto) + " of string has its elements elsewhere than in string_data");
+  XYNTRA_TRY(const std::int64_t size, size_of(proto, DType::String));
+  const std::int64_t needed = size / static_cast<std::int64_t>(sizeof(std::uint64_t));
+  std::int64_t bytes = 0;
+  std::vector<std::string_view> elements;
+  ParseState state({}, 0);
+  MessageReader reader(state, proto.message, proto.offset, "TensorProto");
+  auto walked = parse_guarded(state, [&] {
+    while (reader.next()) {
+      if (reader.field() != kStringData) {
+        reader.skip();
+        continue;
+      }
+      const std::string_view element = reader.bytes();
+      bytes += static_cast<std::int64_t>(sizeof(std::uint64_t) + sizeof(std::string_view) + element.size());
+      if (bytes <= decoded_bytes_left_) elements.push_back(element);
+    }
+    return true;
+  });
+  if (!walked) return failure(std::move(walked).error());
+  if (bytes > decoded_bytes_left_)
+    return limit_error("decoding its tensors takes too much memory for a file of this size");
+  if (std::ssize(elements) != needed) {
+    return bad_model(the_tensor(proto) + " of string" + elements_text(proto.dims) + " needs " +
+                     std::to_string(needed) + " entries of string_data, has " +
+                     std::to_string(elements.size()));
+  }
+  decoded_bytes_left_ -= bytes;
+  auto tensor = Tensor::of_strings(proto.dims, elements);
+  if (!tensor) tensor.error().message = the_tensor(proto) + ": " + tensor.error().message;
   return tensor;
 }
 
@@ -249,6 +289,7 @@ Result<Tensor> TensorReader::read_sparse(const SparseTensorProto& proto) {
   XYNTRA_TRY(const Tensor indices, read(proto.indices));
   const std::string what = "sparse " + the_tensor(proto.values);
   if (values.rank() != 1 || indices.dtype() != DType::I64) return bad_model(what + " is not well formed");
+  if (is_string(values.dtype())) return unsupported(what + " holds strings");
   if (bits_of(values.dtype()) < 8) return unsupported(what + " has elements narrower than a byte");
   if (std::ranges::any_of(proto.dims, [](std::int64_t dim) { return dim < 0; })) {
     return bad_model(what + " has the negative size " + elements_text(proto.dims));

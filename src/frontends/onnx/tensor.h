@@ -25,6 +25,7 @@ class TensorReader {
   Result<Tensor> read_sparse(const SparseTensorProto& proto);  // as a dense tensor
 
  private:
+  Result<Tensor> read_strings(const TensorProto& proto);
   Result<Tensor> read_external(const TensorProto& proto, DType dtype);
   Result<Tensor> decode(const TensorProto& proto, DType dtype);
   Result<Tensor> allocate(DType dtype, const Dims& dims);

@@ -25,7 +25,6 @@ Result<DType> element_dtype(const TypeProto& proto) {
   if (const auto dtype = dtype_of_onnx_code(proto.element_type)) return *dtype;
   switch (proto.element_type) {
     case 0: return bad_model("a tensor type without element type");
-    case 8: return unsupported("tensors of strings");
     case 14:
     case 15: return unsupported("tensors of complex numbers");
     default: return bad_model("unknown element type " + std::to_string(proto.element_type));

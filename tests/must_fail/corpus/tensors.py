@@ -91,12 +91,6 @@ def tensor_of_unknown_type():
 
 
 @case
-def tensor_of_strings():
-    """Weights that are strings."""
-    return with_weights(T(name="w", data_type=T.STRING, dims=(1,), string_data=[b"a"]))
-
-
-@case
 def tensor_of_complex_numbers():
     """Weights that are complex."""
     return with_weights(weights(dtype=T.COMPLEX64))
@@ -143,9 +137,3 @@ def constant_without_value():
 def constant_with_two_values():
     """A Constant that has two."""
     return model([node("Constant", [], ["y"], value_int=1, value_float=2.0)])
-
-
-@case
-def constant_of_strings():
-    """A Constant of strings."""
-    return model([node("Constant", [], ["y"], value_string="a")])

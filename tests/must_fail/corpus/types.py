@@ -67,13 +67,6 @@ def element_type_missing():
 
 
 @case
-def string_input():
-    """Strings are not tensors of numbers."""
-    return model([node("Identity", ["x"], ["y"])], inputs=[h.make_tensor_value_info("x", T.STRING, (2,))],
-                 outputs=[h.make_tensor_value_info("y", T.STRING, (2,))])
-
-
-@case
 def map_input():
     """A map as input."""
     value = onnx.ValueInfoProto(name="x")

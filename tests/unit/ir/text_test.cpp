@@ -116,11 +116,7 @@ TEST(Text, HostileNamesAreQuoted) {
 }
 
 TEST(Text, EveryBitPatternOfEveryNarrowTypeIsExact) {
-#define DTYPE(enumerator, spelling, bits, dtype_class, onnx) DType::enumerator,
-  for (DType dtype : {
-#include "types/dtypes.def"
-       }) {
-#undef DTYPE
+  for (DType dtype : all_dtypes()) {
     const int width = bits_of(dtype);
     const std::int64_t patterns = std::int64_t{1} << std::min(width, 16);
     auto source = Tensor::allocate(dtype, {patterns}).value();

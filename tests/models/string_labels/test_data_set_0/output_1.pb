@@ -1,0 +1,1 @@
+2DOG2CAT2?Bnamed

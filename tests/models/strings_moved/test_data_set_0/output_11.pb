@@ -1,0 +1,1 @@
+2bb2zz2é2ab2bzz2中Bdoubled
