@@ -184,13 +184,14 @@ class OnnxWriter {
   // A node that is in a function, too, because the host needs another of its results: those the call gives have other names here.
   Status write_node_beside_calls(Writer& writer, const Node& node, const std::set<ValueId>& of_calls,
                                  Scope& scope) {
-    std::vector<std::string> names = scope.names;
+    std::vector<std::pair<ValueId, std::string>> names;
     for (ValueId output : node.outputs) {
-      if (output.valid() && of_calls.contains(output))
-        scope.names[output.index] = fresh(scope, names[output.index]);
+      if (!output.valid() || !of_calls.contains(output)) continue;
+      names.emplace_back(output, scope.names[output.index]);
+      scope.names[output.index] = fresh(scope, names.back().second);
     }
     const Status written = write_node(writer, field::graph::kNode, node, scope);
-    scope.names = std::move(names);
+    for (auto& [output, name] : names) scope.names[output.index] = std::move(name);
     return written;
   }
 

@@ -27,4 +27,11 @@ Result<Tensor> ClassLabels::picked(const HostContext& c, std::span<const std::si
   return Tensor::of_strings(dims, elements, c.budget());
 }
 
+Status ClassLabels::give(HostContext& c, std::span<const std::size_t> winners, Tensor scores) const {
+  XYNTRA_TRY(Tensor labels, picked(c, winners));
+  c.set_result(0, std::move(labels));
+  if (c.output_count() > 1) c.set_result(1, std::move(scores));
+  return {};
+}
+
 }  // namespace xyntra

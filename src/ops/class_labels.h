@@ -18,6 +18,8 @@ struct ClassLabels {
   DType dtype() const { return texts.empty() ? DType::I64 : DType::String; }
   // Those at these places.
   Result<Tensor> picked(const HostContext& c, std::span<const std::size_t> places) const;
+  // The results of a classifier: the labels of the winners, and their scores where they are asked for.
+  Status give(HostContext& c, std::span<const std::size_t> winners, Tensor scores) const;
 };
 
 }  // namespace xyntra

@@ -87,10 +87,7 @@ Status linear_classifier(HostContext& c) {
     for (std::size_t k = 0; k < row.size(); ++k)
       score_view[static_cast<std::size_t>(r) * row.size() + k] = static_cast<float>(row[k]);
   }
-  XYNTRA_TRY(Tensor labels, model->labels.picked(c, winners));
-  c.set_result(0, std::move(labels));
-  if (c.output_count() > 1) c.set_result(1, std::move(scores));
-  return {};
+  return model->labels.give(c, winners, std::move(scores));
 }
 
 }  // namespace host

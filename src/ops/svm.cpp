@@ -322,10 +322,7 @@ Status svm_classifier(HostContext& c) {
     winners.push_back(classify(*model, features, row));
     for (std::size_t k = 0; k < row.size(); ++k) results[r * row.size() + k] = static_cast<float>(row[k]);
   }));
-  XYNTRA_TRY(Tensor labels, model->labels.picked(c, winners));
-  c.set_result(0, std::move(labels));
-  if (c.output_count() > 1) c.set_result(1, std::move(scores));
-  return {};
+  return model->labels.give(c, winners, std::move(scores));
 }
 
 }  // namespace host

@@ -290,10 +290,7 @@ Status run_classifier(HostContext& c, const Classifier& model) {
   XYNTRA_CHECK_OK(c.dtype(0) == DType::F64 ? run(double()) : run(float()));
   // One label alone says whether the class is there.
   const ClassLabels& known = classes == 1 ? kPresence : model.labels;
-  XYNTRA_TRY(Tensor labels, known.picked(c, winners));
-  c.set_result(0, std::move(labels));
-  if (c.output_count() > 1) c.set_result(1, std::move(probabilities));
-  return {};
+  return known.give(c, winners, std::move(probabilities));
 }
 
 Status check_rank(const OpContext& c) {
