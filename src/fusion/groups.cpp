@@ -247,16 +247,22 @@ Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& targ
   if (target.kind != TargetKind::Cpu) extended = extended_by_nodes(fusion_nodes, options.donated);
   XYNTRA_TRY(Grouping grouping, grouped(fusion_nodes, target, options, extended, cache));
   if (!options.enabled) return grouping;
-  std::vector<LayoutChoice> choices = weigh_relayouts(fusion_nodes, grouping, target, options);
   FusionOptions with_stages = options;
-  for (const LayoutChoice& one : choices) {
-    if (one.taken.way != LayoutChoice::Way::Stage) continue;
-    with_stages.stages.emplace(fusion_nodes.graph().value(one.value).name,
-                               "a copy once is cheaper than strides in everyone who reads it");
-  }
-  if (with_stages.stages.size() > options.stages.size()) {
+  std::vector<LayoutChoice> choices;
+  while (true) {  // a stage leaves its source to another group, which may want one of its own
+    const std::size_t stages = with_stages.stages.size();
+    for (LayoutChoice& one : weigh_relayouts(fusion_nodes, grouping, target, with_stages)) {
+      if (one.taken.way == LayoutChoice::Way::Stage) {
+        with_stages.stages.emplace(fusion_nodes.graph().value(one.value).name,
+                                   "a copy once is cheaper than strides in everyone who reads it");
+      }
+      std::erase_if(choices, [&](const LayoutChoice& before) { return before.value == one.value; });
+      choices.push_back(std::move(one));
+    }
+    if (with_stages.stages.size() == stages) break;
     XYNTRA_TRY(grouping, grouped(fusion_nodes, target, with_stages, extended, cache));
   }
+  std::ranges::sort(choices, comes_before);
   grouping.choices = std::move(choices);
   return grouping;
 }

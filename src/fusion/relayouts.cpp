@@ -46,7 +46,7 @@ class RelayoutWeigher {
   bool transposes(NodeId node) const {
     const FusionNode& fusion_node = fusion_nodes_[node];
     if (!fusion_node.transparent || fusion_node.formula.stages.empty()) return false;
-    if (computes_places(node)) return true;
+    if (computes_places(node) || divides_places(node)) return true;
     if (fusion_node.formula.stages.size() != 1) return false;
     const te::Stage& stage = fusion_node.formula.stages[0];
     if (stage.body->op != te::ExprOp::Load) return false;
@@ -113,7 +113,8 @@ class RelayoutWeigher {
     for (std::size_t g : groups) {
       const Group& group = grouping_.groups[g];
       const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
-      if (!main && computes_source(group, node)) return std::nullopt;  // a copy would part one loop
+      if (!main && (computes_source(group, node) || divides_places(node)))
+        return std::nullopt;  // a copy would part one loop
       const std::int64_t as_it_is = cost_of(node, grouping_.formulas[g], group.schedule);
       if (as_it_is == 0) continue;
       const Group apart = reading_from_memory(group, node);
@@ -136,6 +137,20 @@ class RelayoutWeigher {
                     std::to_string(groups.size()) + (groups.size() == 1 ? " reader" : " readers") +
                     " would go over in strides";
     return choice;
+  }
+
+  // Digits of an index, on a GPU: products would compute them for every block that they bring into shared memory.
+  bool divides_places(NodeId node) const {
+    const te::Formula& formula = fusion_nodes_[node].formula;
+    const OpDef* op = find_op(graph_.node(node).op);
+    if (target_.kind == TargetKind::Cpu || op == nullptr || (op->traits & kView) != 0) return false;
+    if (formula.stages.size() != 1 || formula.stages[0].body->op != te::ExprOp::Load) return false;
+    bool found = std::ranges::any_of(formula.stages[0].store,
+                                     [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
+    te::for_each_node(formula.stages[0], [&](const te::ExprNode& expr) {
+      found = found || expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod;
+    });
+    return found;
   }
 
   // Whether the value that is transposed is computed by the group itself.

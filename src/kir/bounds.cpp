@@ -315,6 +315,18 @@ bool BoundsProver::with_bound(const Goal& goal, std::size_t term, const LinearIn
   return prove(plus(std::move(left), bound, coefficient), depth - 1);
 }
 
+// What a sum is at most by one fact and the loops.
+std::vector<Dim> BoundsProver::most_by_facts(const te::LinearIndex& sum) const {
+  std::vector<Dim> found;
+  for (const Fact& fact : facts_) {
+    if (!fact.holds || fact.sum.terms.empty()) continue;
+    const LinearIndex more = plus(sum, fact.sum, 1);
+    if (more.terms.size() >= sum.terms.size()) continue;
+    if (const std::optional<Dim> least = least_of(plus({}, more, -1))) found.push_back(Dim(0) - *least);
+  }
+  return found;
+}
+
 // e floordiv d = q:  e - d + 1 <= d*q <= e.   e mod d = r:  0 <= r < d, and r <= e where e >= 0.
 // Truncating division is the same where e is not negative.
 bool BoundsProver::by_division(const Goal& goal, std::size_t term, int depth) {
@@ -330,6 +342,10 @@ bool BoundsProver::by_division(const Goal& goal, std::size_t term, int depth) {
     return prove(dividend, depth - 1) && with_bound(goal, term, dividend, depth);
   }
   if (positive && prove(dividend, depth - 1) && with_bound(goal, term, number(0), depth)) return true;
+  for (const Dim& most :
+       positive ? std::vector<Dim>() : most_by_facts(dividend)) {  // rounded before it is multiplied
+    if (with_bound(goal, term, number(floor_div(most, divisor.constant)), depth)) return true;
+  }
   LinearIndex left = goal;
   Dim coefficient = left.terms[term].coefficient;
   left.terms.erase(left.terms.begin() + static_cast<std::ptrdiff_t>(term));

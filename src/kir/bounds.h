@@ -64,6 +64,7 @@ class BoundsProver {
   bool by_facts(const Goal& goal, std::size_t term, int depth);
   bool by_structure(const Goal& goal, std::size_t term, int depth);
   bool with_bound(const Goal& goal, std::size_t term, const te::LinearIndex& bound, int depth);
+  std::vector<Dim> most_by_facts(const te::LinearIndex& sum) const;
   bool by_division(const Goal& goal, std::size_t term, int depth);
 
   const std::vector<te::Variable>& variables_;

@@ -25,6 +25,9 @@ constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
+constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
+constexpr std::int64_t kSetsApart = 4096 * 8;  // bits: what lies so far apart shares a set
+constexpr std::int64_t kBegin = 200;  // of a loop over one strip
 constexpr std::int64_t kMostApart =
     4;  // lanes so far from one another are loaded in whole vectors and shuffled
 constexpr std::int64_t kShuffle = 200;  // of two vectors
@@ -200,7 +203,7 @@ std::int64_t StageLowering::vectors_together() const {
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   constexpr std::int64_t kQuarter = 50;  // of a cycle; an access takes two
-  constexpr std::int64_t kExtreme = 12 * kQuarter;
+  constexpr std::int64_t kExtreme = 12 * kQuarter, kChained = 5 * kQuarter;
   constexpr std::int64_t kFold = 6 * 200;  // steps of adding up the lanes of a sum
   auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
     const auto stride = lowering_.stride(buffer, index, axis);
@@ -213,7 +216,10 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
     if (near) return stride->constant() * (100 + kShuffle);
     if (!stride && axis.valid() && lowering_.within_a_vector(buffer, index, axis, width))
       return 100 + kShuffle;
-    return kGatherCost * width;
+    const bool one_set =
+        stride && stride->is_constant() && stride->constant() != 0 &&
+        stride->constant() * bits_of(lowering_.formula().buffer(buffer).dtype) % kSetsApart == 0;
+    return (one_set ? kCrowdedCost : kGatherCost) * width;
   };
   auto cost_of = [&](const Expr& expr) {
     std::int64_t cost = 25 + kQuarter * te::effort_of(expr);
@@ -228,7 +234,9 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   // The larger of two, or NaN: a chain of some instructions, each of which waits.
   const bool extremes =
       !reduces && (stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min);
-  const std::int64_t of_terms = cost_of(stage_.body) + (extremes ? kExtreme : 0);
+  const std::int64_t of_terms = cost_of(stage_.body) + (!extremes              ? 0
+                                                        : extremes_in_chains() ? kChained
+                                                                               : kExtreme);
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
   of_result += reduces ? 100 : access(stage_.target, stage_.store, lowering_.has_masks());
   if (!axis.valid()) return (of_terms + of_result / terms) * kElements;
@@ -238,7 +246,7 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   // Vectors that are left over go together where there are functions: two, or four with an idle one (along_output).
   if (!reduces && steps % 4 == 3 && count % lowering_.lanes() != 0 && has_functions()) ++steps;
   if (reduces) return (of_terms * steps + kFold) * kElements / count + of_result * kElements / terms;
-  return (of_terms + of_result / terms) * steps * kElements / count;
+  return ((of_terms + of_result / terms) * steps + kBegin / terms) * kElements / count;
 }
 
 std::int64_t StageLowering::cycles() const {
@@ -510,10 +518,14 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
   if (lane.defined()) place.push_back(lane);
   Stmt begin = Stmt::store(sum, place, identity_of(stage_.reducer, dtype));
   std::vector<Stmt> statements;
-  statements.push_back(sums_by_blocks() ? block_sums(bound, sum, place)
-                                        : turns(bound, [&](const Substitution& inner) {
-                                            return add_term(sum, place, inner);
-                                          }));
+  if (sums_by_blocks()) {
+    statements.push_back(block_sums(bound, sum, place));
+  } else if (extremes_in_chains()) {
+    statements.push_back(chained_extremes(bound, sum, place));
+  } else {
+    statements.push_back(
+        turns(bound, [&](const Substitution& inner) { return add_term(sum, place, inner); }));
+  }
   Expr reduced = Expr::load(sum, dtype, place);
   Lowering::Body value{{}, reduced};
   if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, reduced);

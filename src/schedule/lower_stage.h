@@ -112,6 +112,9 @@ class StageLowering {
   bool sums_by_blocks() const;
   kir::Stmt block_sums(const te::Substitution& bound, kir::BufferId sum,
                        const std::vector<te::Expr>& place) const;
+  bool extremes_in_chains() const;
+  kir::Stmt chained_extremes(const te::Substitution& bound, kir::BufferId extreme,
+                             const std::vector<te::Expr>& place) const;
   std::int64_t chains() const;
   kir::Stmt in_lanes(std::int64_t lanes, const std::function<kir::Stmt(const te::Expr& lane)>& body) const;
   kir::Stmt added(kir::BufferId sums, const te::Substitution& bound, const te::Expr& chain,

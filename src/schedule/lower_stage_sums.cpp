@@ -69,6 +69,56 @@ Stmt StageLowering::block_sums(const Substitution& bound, kir::BufferId sum,
   });
 }
 
+bool StageLowering::extremes_in_chains() const {
+  const bool extreme = stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min;
+  if (!extreme || lowering_.target().kind != TargetKind::Cpu || alongside_.stage != nullptr ||
+      reduction_.empty())
+    return false;
+  const Dim& last = lowering_.formula().variable(reduction_.back()).extent;
+  return last.is_constant() && last.constant() >= 2 * kChains;
+}
+
+// The larger of two, or NaN, is some instructions that wait for one another: turns of the innermost reduction loop alternate between
+// chains, whose extremes are compared at the end.
+Stmt StageLowering::chained_extremes(const Substitution& bound, kir::BufferId extreme,
+                                     const std::vector<Expr>& place) const {
+  const DType dtype = stage_.body.dtype();
+  const VarId last = reduction_.back();
+  const te::Variable& variable = lowering_.formula().variable(last);
+  const std::int64_t terms = variable.extent.constant(), rounds = terms / kChains, rest = terms % kChains;
+  std::vector<kir::BufferId> chains{extreme};
+  std::vector<Stmt> made;
+  for (std::int64_t chain = 1; chain < kChains; ++chain) {
+    chains.push_back(
+        lowering_.scratch("a", dtype, lowering_.kernel().buffer(extreme).shape, Scope::Register));
+    made.push_back(Stmt::store(chains.back(), place, identity_of(stage_.reducer, dtype)));
+  }
+  auto one_each = [&](Substitution inner, const Expr& first, std::int64_t count) {
+    std::vector<Stmt> turns;
+    for (std::int64_t chain = 0; chain < count; ++chain) {
+      inner[last.index] = first + Expr::index(chain);
+      turns.push_back(add_term(chains[static_cast<std::size_t>(chain)], place, inner));
+    }
+    return Stmt::block(std::move(turns));
+  };
+  const std::vector<VarId> outer(reduction_.begin(), reduction_.end() - 1);
+  made.push_back(around(outer, LoopKind::Serial, bound, [&](const Substitution& inner) {
+    const VarId round = lowering_.loop(variable.name + "b", rounds);
+    Stmt whole = Stmt::loop(LoopKind::Serial, round,
+                            one_each(inner, Expr::variable(round) * Expr::index(kChains), kChains));
+    if (rest == 0) return whole;
+    return Stmt::block({std::move(whole), one_each(inner, Expr::index(rounds * kChains), rest)});
+  }));
+  for (std::size_t apart = chains.size() / 2; apart >= 1; apart /= 2) {
+    for (std::size_t chain = 0; chain < apart; ++chain) {
+      const Expr one = Expr::load(chains[chain], dtype, place),
+                 other = Expr::load(chains[chain + apart], dtype, place);
+      made.push_back(Stmt::store(chains[chain], place, combined(stage_.reducer, one, other)));
+    }
+  }
+  return Stmt::block(std::move(made));
+}
+
 std::int64_t StageLowering::chains() const {
   const std::int64_t turns = lowering_.size(lowering_.formula().variable(strip_->axis).extent);
   return turns >= kChains * strip_->width ? kChains : 1;

@@ -124,10 +124,20 @@ class Preparation {
       if (!seen.insert(expr.address())) continue;
       if (expr->op == ExprOp::Select) continue;  // what is read on one side only may lie nowhere on the other
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
-      if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant())
+      if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant() && !is_in_prologue(stage, expr))
         made = with_border(stage, expr, expr);
     }
     return made;
+  }
+
+  // Each place of a load by a loop of its own, in a factor that is computed and packed: its border is filled on the way.
+  bool is_in_prologue(const Stage& stage, const Expr& load) const {
+    if (stage.body->op != ExprOp::Mul) return false;
+    if (std::ranges::any_of(stage.body->operands, [&](const Expr& factor) { return te::same(factor, load); }))
+      return false;
+    const te::IndexAlgebra algebra(formula_);
+    return std::ranges::all_of(te::index_of(*load),
+                               [&](const Expr& place) { return algebra.linear(place).terms.size() <= 1; });
   }
 
   // `part` of the body is the load, or what it is widened to.
@@ -211,7 +221,9 @@ class Preparation {
     if (rows_reading(probe, stage, used) < 4 * kRowsToTurnFor) return std::nullopt;
     for (VarId axis : stage.axes) {
       const auto along = probe.stride(factor->buffer, te::index_of(*factor), axis);
-      if (along && along->is(1)) return kept(stage, factor, axis);
+      if (!along || !along->is(1)) continue;
+      if (*apart == formula_.variable(axis).extent) return std::nullopt;  // one follows the other already
+      return kept(stage, factor, axis);
     }
     return std::nullopt;
   }

@@ -91,10 +91,10 @@ class RegisterTile {
     return tiling_.at_column(across_, std::move(variables), vector, lane);
   }
 
-  Stmt where_row(const Expr& row, Stmt inside) const {
+  Stmt where_row(const Expr& row, Stmt inside, Stmt outside = {}) const {
     if (!rows_.clamped) return inside;
     return Stmt::branch(at_row({}, row)[tiling_.tile.index] < Expr::size(contraction_.extent(tiling_.tile)),
-                        std::move(inside));
+                        std::move(inside), std::move(outside));
   }
   Stmt where_column(const Expr& vector, const Expr& lane, Stmt inside) const {
     return contraction_.where_column(across_, vector, lane, std::move(inside), {});
@@ -223,9 +223,8 @@ class RegisterTile {
   // A long epilogue goes over the tile in memory, and what does not depend on places of the result goes over all of it as one
   // row, several vectors at a time: steps of a function wait for one another.
   Stmt finish_kept(kir::BufferId kept, const std::vector<Expr>& place, const Element& sum) {
-    // Where sizes are not known, every part of a tile would need a proof of its own.
-    const bool known =
-        dtype_ == DType::F32 && !rows_.clamped && contraction_.extent(roles_.lane).is_constant();
+    // Where a line's size is not known, every part of a tile would need a proof of its own.
+    const bool known = dtype_ == DType::F32 && contraction_.extent(roles_.lane).is_constant();
     const PlaceFree heavy = known ? place_free_part(stage_.finish) : PlaceFree();
     auto at = [&](const Expr& number) {
       std::vector<Expr> index = place;
@@ -246,6 +245,8 @@ class RegisterTile {
       Stmt inside = Stmt::block(std::move(value.checks));
       if (!heavy.whole.defined()) return inside;
       const Stmt nothing = Stmt::store(kept, in_tile(row, vector, lane), Expr::number(dtype_, 0));
+      const bool reads = te::any_load(heavy.of, [](const ExprNode&) { return true; });
+      if (reads) inside = where_row(row, std::move(inside), nothing);
       return contraction_.where_column(across_, vector, lane, std::move(inside), nothing);
     }));
     if (heavy.whole.defined()) made.push_back(over_tile(kept, at, heavy));

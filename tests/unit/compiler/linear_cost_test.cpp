@@ -160,7 +160,7 @@ void expect_linear(const Counts& shorter, const Counts& longer) {
 TEST(LinearCost, OfChainsOnCpus) {
   for (const Chain& chain : chains()) {
     SCOPED_TRACE(chain.name);
-    expect_linear(on_cpu(chain, 12, 140), on_cpu(chain, 24, 140));
+    expect_linear(on_cpu(chain, 24, 140), on_cpu(chain, 48, 140));
   }
 }
 
