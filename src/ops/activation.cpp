@@ -17,7 +17,7 @@ Expr zero_of(const Expr& x) { return Expr::number(x.dtype(), 0); }
 Expr number(const Expr& x, float value) { return Expr::number(x.dtype(), value); }
 
 const Named kActivations[] = {
-    {"relu", {[](Expr x, float, float) { return max(x, zero_of(x)); }}},
+    {"relu", {[](Expr x, float, float) { return select(x < zero_of(x), zero_of(x), x); }}},
     {"tanh", {[](Expr x, float, float) { return tanh(x); }}},
     {"sigmoid", {[](Expr x, float, float) { return sigmoid(x); }}},
     {"silu", {[](Expr x, float, float) { return x * sigmoid(x); }}},

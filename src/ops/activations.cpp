@@ -96,7 +96,7 @@ Expr clamp_to_unit(const Expr& x) { return max(min(x, 1), 0); }
     return unary(c, [=](const Expr& x) { return (expression); });                 \
   }
 
-ACTIVATION(relu, max(x, 0))
+ACTIVATION(relu, select(x < 0, Expr::number(x.dtype(), 0), x))  // -0 stays -0
 ACTIVATION(leaky_relu, select(x < 0, alpha* x, x))
 ACTIVATION(elu, select(x < 0, alpha* expm1(x), x))
 ACTIVATION(selu, gamma* select(x > 0, x, alpha* expm1(x)))

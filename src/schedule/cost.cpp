@@ -70,7 +70,7 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
     const bool bound = (node.op == te::ExprOp::Min || node.op == te::ExprOp::Max) && node.dtype == DType::I64;
     const bool digits = bound || node.op == te::ExprOp::FloorDiv || node.op == te::ExprOp::Mod;
     computed = computed || digits;
-    if (digits || node.op == te::ExprOp::LoadOr || node.op == te::ExprOp::Select) effort += kComputedPlace;
+    if (digits || node.op == te::ExprOp::LoadOr || te::chooses_by_place(node)) effort += kComputedPlace;
   });
   if (effort == 0) return 0;
   if (!function_parts(factor).empty())

@@ -81,7 +81,7 @@ class Packing {
     bool found = te::work_of(part_) > 0;
     te::for_each_node(part_, [&](const ExprNode& node) {
       const bool bound = (node.op == ExprOp::Min || node.op == ExprOp::Max) && node.dtype == DType::I64;
-      found = found || bound || node.op == ExprOp::Select || node.op == ExprOp::LoadOr;
+      found = found || bound || te::chooses_by_place(node) || node.op == ExprOp::LoadOr;
       const bool divides = node.op == ExprOp::FloorDiv || node.op == ExprOp::Mod;
       if (!divides || !is_one_loop(node.operands[0])) found = found || divides;
       if (divides) found = found || !is_power_of_two(node.operands[1]);

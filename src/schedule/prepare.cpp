@@ -122,7 +122,7 @@ class Preparation {
       Expr expr = waiting.back();
       waiting.pop_back();
       if (!seen.insert(expr.address())) continue;
-      if (expr->op == ExprOp::Select) continue;  // what is read on one side only may lie nowhere on the other
+      if (te::chooses_by_place(*expr)) continue;  // what is read on one side may lie nowhere on the other
       for (const Expr& operand : expr->operands) waiting.push_back(operand);
       if (expr->op == ExprOp::LoadOr && expr->operands[0].is_constant() && !is_in_prologue(stage, expr))
         made = with_border(stage, expr, expr);

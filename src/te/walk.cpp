@@ -20,6 +20,10 @@ bool reads_data(const Expr& expr) {
   return any_load(expr, [](const ExprNode&) { return true; });
 }
 
+bool chooses_by_place(const ExprNode& node) {
+  return node.op == ExprOp::Select && !reads_data(node.operands[0]);
+}
+
 namespace {
 
 // Pairs of nodes that were compared, so that what is shared is compared once; one that differs ends the comparison.

@@ -80,6 +80,7 @@ bool reads(const Root& root, BufferId buffer) {
   return any_load(root, [buffer](const ExprNode& load) { return load.buffer == buffer; });
 }
 bool reads_data(const Expr& expr);  // whether it loads anything
+bool chooses_by_place(const ExprNode& node);  // a select by where it stands: borders, concatenated parts
 
 bool same(const Expr& a, const Expr& b);  // equal in structure
 // Whether b is a with other loops in the places of its own; tells which.
