@@ -303,14 +303,14 @@ bool is_sum(const ExprNode& node) {
   return is_float(node.dtype) && (node.op == ExprOp::Add || node.op == ExprOp::Sub);
 }
 
-// What a sum is made of, two sums deep.
+// What a sum is made of, two sums deep: those sums and what they are made of.
 void terms_of(const Expr& sum, int depth, std::vector<Expr>& found) {
   if (sum->op == ExprOp::Neg) return terms_of(sum->operands[0], depth, found);
-  if (depth == 0 || !is_sum(*sum)) {
-    found.push_back(sum);
-    return;
+  if (depth == 0 || !is_sum(*sum)) return;
+  for (const Expr& operand : sum->operands) {
+    found.push_back(operand->op == ExprOp::Neg ? operand->operands[0] : operand);
+    terms_of(operand, depth - 1, found);
   }
-  for (const Expr& operand : sum->operands) terms_of(operand, depth - 1, found);
 }
 
 // The sums that a value may be, as it is or with the other sign, a few choices deep.
@@ -321,17 +321,55 @@ void sums_in(const Expr& value, int depth, std::vector<Expr>& found) {
   for (std::size_t i : {1U, 2U}) sums_in(value->operands[i], depth - 1, found);
 }
 
-bool share_a_term(const Expr& sum, const Expr& other) {
+// The terms of a sum that another value has too; constants, of which something is left over, count as the same.
+std::vector<Expr> shared_terms(const Expr& sum, const Expr& other) {
   constexpr int kDepth = 2;
   std::vector<Expr> left, right;
   terms_of(sum, kDepth, left);
   terms_of(other, kDepth, right);
-  right.push_back(other);
-  return std::ranges::any_of(left, [&](const Expr& one) {
-    return std::ranges::any_of(right, [&](const Expr& two) {
+  right.push_back(other->op == ExprOp::Neg ? other->operands[0] : other);
+  std::erase_if(left, [&](const Expr& one) {
+    return std::ranges::none_of(right, [&](const Expr& two) {
       return (one.is_constant() && two.is_constant()) || te::same(one, two);
     });
   });
+  return left;
+}
+
+// Whether a product has to be rounded: not where a factor is a power of two, as what is made of bits is.
+bool rounds(const Expr& product) {
+  return product->op == ExprOp::Mul && is_float(product.dtype()) &&
+         std::ranges::none_of(product->operands, [](const Expr& factor) {
+           int exponent = 0;
+           return factor->op == ExprOp::Bitcast ||
+                  (factor->op == ExprOp::Const && std::fabs(std::frexp(factor->float_value, &exponent)) == 0.5);
+         });
+}
+
+// Products whose error is taken account of elsewhere: fma(a, b, -(a * b)), and the terms of a sum that is taken apart again.
+// Compilers make one operation of a product and the sum after it, and the error is counted twice.
+void exact_products(const Expr& root, std::unordered_set<const ExprNode*>& found) {
+  std::unordered_set<const ExprNode*> terms, factors;
+  te::for_each_node(root, [&](const ExprNode& node) {
+    if (is_sum(node)) {
+      for (const Expr& operand : node.operands) {
+        const Expr& term = operand->op == ExprOp::Neg ? operand->operands[0] : operand;
+        if (rounds(term)) terms.insert(term.address());
+      }
+    }
+    if (node.op != ExprOp::Fma || !is_float(node.dtype)) return;
+    const Expr &a = node.operands[0], &b = node.operands[1], &sum = node.operands[2];
+    for (const Expr& factor : {a, b})
+      factors.insert(factor->op == ExprOp::Neg ? factor->operands[0].address() : factor.address());
+    if (sum->op != ExprOp::Neg || !rounds(sum->operands[0])) return;
+    const Expr& product = sum->operands[0];
+    const Expr &c = product->operands[0], &d = product->operands[1];
+    if ((te::same(a, c) && te::same(b, d)) || (te::same(a, d) && te::same(b, c)))
+      found.insert(product.address());
+  });
+  for (const ExprNode* term : terms) {
+    if (factors.contains(term)) found.insert(term);
+  }
 }
 
 }  // namespace
@@ -359,15 +397,28 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
   auto is_factor = [](const Expr& product, const Expr& expr) {
     return te::same(product->operands[0], expr) || te::same(product->operands[1], expr);
   };
+  // What -(a - b) is for equal numbers, b - a is not.
+  auto may_be_zero_of_a_sum = [&](const Expr& expr) {
+    const bool wide = expr.dtype() == DType::F32 || expr.dtype() == DType::F64;
+    return wide && (is_sum(*expr) || is_own(expr));
+  };
+  auto is_minus_one = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == -1; };
   kir::for_each_expr(statement, [&](const Expr& root) {
+    exact_products(root, found);
     te::for_each_node(root, [&](const ExprNode& node) {
+      if (node.op == ExprOp::Neg && may_be_zero_of_a_sum(node.operands[0]))
+        found.insert(node.operands[0].address());
       for (std::size_t i = 0; i < 2 && node.operands.size() == 2; ++i) {
         const Expr &one = node.operands[i], &other = node.operands[1 - i];
         const Expr& inner = one->op == ExprOp::Neg ? one->operands[0] : one;
         std::vector<Expr> sums;
         if (is_sum(node)) sums_in(one, kChoices, sums);
         for (const Expr& sum : sums) {
-          if (share_a_term(sum, other)) found.insert(sum.address());
+          const std::vector<Expr> shared = shared_terms(sum, other);
+          if (!shared.empty()) found.insert(sum.address());
+          for (const Expr& term : shared) {
+            if (rounds(term)) found.insert(term.address());
+          }
         }
         if (node.op == ExprOp::Mul && is_scaled(inner) && other.is_constant()) found.insert(inner.address());
         if (is_sum(node) && is_scaled(inner) &&
@@ -375,6 +426,8 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
           found.insert(inner.address());
         if (node.op == ExprOp::Sub && is_product(inner) && is_own(other)) found.insert(inner.address());
         if (is_times_zero(node)) found.insert(&node);
+        if ((node.op == ExprOp::Mul || node.op == ExprOp::Div) && is_minus_one(other) && may_be_zero_of_a_sum(one))
+          found.insert(one.address());
       }
     });
   });

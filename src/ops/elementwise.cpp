@@ -170,11 +170,15 @@ Expr integer_power(const Expr& base, const Expr& exponent) {
 }  // namespace
 
 // The exponent may have another dtype. Integers to integer powers are exact; otherwise the power is taken in
-// a float type and converted back.
+// a float type and converted back, rounded where the exponent is whole: one that is 728.9999 where a device has no fma that
+// rounds once, or multiplies and adds at once where it should not, is 729.
 Status power(FormulaContext& c) {
   return binary(c, [](const Expr& base, const Expr& exponent) {
     if (is_float(base.dtype())) return pow(base, cast(base.dtype(), exponent));
-    if (is_float(exponent.dtype())) return pow(cast(DType::F64, base), cast(DType::F64, exponent));
+    if (is_float(exponent.dtype())) {
+      Expr y = cast(DType::F64, exponent), power = pow(cast(DType::F64, base), y);
+      return select((y > 0) & te::equal(floor(y), y), round(power), power);
+    }
     return integer_power(cast(DType::I64, base), cast(DType::I64, exponent));
   });
 }

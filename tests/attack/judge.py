@@ -56,11 +56,13 @@ class Freedom:
     """What a way to run a graph may do beyond another order of sums and functions of its own."""
 
     wider: float = 1.0  # times the noise before contractions: precisions that the user asked for
-    divides: bool = False  # divisions and roots are rounded as functions are, subnormals may be 0: shaders
+    divides: bool = False  # divisions and roots are rounded as functions are: shaders
+    flushes: bool = False  # subnormals may be 0 wherever they are read or made, as WGSL allows: Floor(-1e-40) is 0 then
 
 
 def freedom_of(flags: list[str]) -> Freedom:
-    return Freedom(50.0 if "--precision" in flags else 1.0, "wgsl" in flags)
+    on_shaders = "wgsl" in flags
+    return Freedom(50.0 if "--precision" in flags else 1.0, divides=on_shaders, flushes=on_shaders)
 
 
 @dataclasses.dataclass
@@ -132,14 +134,22 @@ def overflowed(array: np.ndarray) -> np.ndarray:
     return np.where(huge, np.copysign(np.inf, array), array).astype(array.dtype)
 
 
+def flushed(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    tiny = np.abs(array) < np.finfo(array.dtype).smallest_normal
+    return np.where(tiny, np.copysign(np.zeros((), array.dtype), array), array)
+
+
 def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     exact = EXACT - DIVISIONS if freedom.divides else EXACT
-    arrays = {name: leaf.array for name, leaf in graph.leaves.items()}
+    seen = flushed if freedom.flushes and seed % 2 else lambda array: array
+    arrays = {name: seen(leaf.array) for name, leaf in graph.leaves.items()}
     for step in graph.steps:
         ops = set(step.ops)
         if ops <= exact:
-            arrays.update(peers[id(step)].run(arrays))
+            arrays.update({name: seen(array) for name, array in peers[id(step)].run(arrays).items()})
             continue
         read = {n: arrays[n] for n in step.reads}
         if not ops <= exact | DIVISIONS | FUNCTIONS | STEPPED:
@@ -154,7 +164,7 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
             )
             if array.dtype.kind == "f":
                 array = moved(array, step, rng)
-            arrays[name] = one_off(array, rng) if stepped else array
+            arrays[name] = one_off(array, rng) if stepped else seen(array)
     return arrays
 
 
@@ -184,7 +194,7 @@ def tolerances(
     for name, moved in found.items():
         finite = moved[np.isfinite(moved)]
         typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-        spare = 1.2e-38 if freedom.divides and right[name].dtype == np.float32 else 0.0
+        spare = 1.2e-38 if freedom.flushes and right[name].dtype == np.float32 else 0.0
         found[name] = 6 * moved + np.where(moved > 0, typical, 0) + typical * 0.5 + spare
     return found
 

@@ -198,6 +198,28 @@ def signs_of_zeros():
         return model, feed, ReferenceEvaluator(model).run(None, feed)
 
 
+def powers_of_integers():
+    """Whole numbers to whole powers given as floats: what a device makes of 5 * log2(3) is truncated, and 242.9999 is not 243."""
+    base, exponent = (grid.ravel() for grid in np.meshgrid(np.arange(-9, 10), np.arange(0, 7)))
+    kinds = {"y0": (TensorProto.INT32, np.int32), "y1": (TensorProto.INT64, np.int64)}
+    nodes = [helper.make_node("Pow", [f"x{i}", "e"], [f"y{i}"]) for i in range(2)]
+    inputs = [tensor(f"x{i}", ["n"], kind) for i, (kind, _) in enumerate(kinds.values())] + [tensor("e", ["n"])]
+    model = model_of("powers_of_integers", nodes, inputs, [tensor(name, ["n"], kind) for name, (kind, _) in kinds.items()])
+    return model, {"x0": base.astype(np.int32), "x1": base.astype(np.int64), "e": exponent.astype(np.float32)}, [base**exponent] * 2
+
+
+def capped_scores():
+    """Attention over two keys with capped scores and a mask of four bools: wrong on an H200, for queries whose first key is masked."""
+    steps = [("MatMul", ["q", "k"], "a"), ("Tanh", ["a"], "t"), ("Mul", ["t", "cap"], "c"), ("Where", ["mask", "c", "low"], "m"),
+             ("Softmax", ["m"], "p"), ("MatMul", ["p", "v"], "y")]
+    nodes = [helper.make_node(op, inputs, [output]) for op, inputs, output in steps]
+    inputs = [tensor("mask", [2, 2], TensorProto.BOOL), tensor("q", ["n", 3, 2, 4]), tensor("k", ["n", 3, 4, 2]), tensor("v", ["n", 3, 2, 4])]
+    model = model_of("capped_scores", nodes, inputs, [tensor("y", ["n", 3, 2, 4])], {"cap": np.float32(3), "low": np.float32(-1e9)})
+    random = np.random.default_rng(7)
+    feed = {"mask": np.eye(2, dtype=bool), "q": eighths(random, 2, 3, 2, 4), "k": eighths(random, 2, 3, 4, 2), "v": eighths(random, 2, 3, 2, 4)}
+    return model, feed, ReferenceEvaluator(model).run(None, feed)
+
+
 def broadcast_empty():
     """An empty list of positions beside a size of 1: nothing is repeated."""
     nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Mul", ["places", "w"], ["y"]),
@@ -552,9 +574,9 @@ def string_labels():
             {"words": words, "x": x}, expected)
 
 
-SMALL = (attention_shared_heads, broadcast_empty, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
+SMALL = (attention_shared_heads, broadcast_empty, capped_scores, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
-         mean_of_one, open_parameters, packed_query, pool_of_open_rank, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
+         mean_of_one, open_parameters, packed_query, pool_of_open_rank, powers_of_integers, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
          shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan)
 ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 

@@ -12,6 +12,7 @@ try:
 
     import check
     import generator
+    import judge
     from draw import Draw
     from runner import Answer
 except ModuleNotFoundError as missing:
@@ -44,7 +45,25 @@ def verdict(serves, shift=0):
         return checker.check(1, 2, draw.graph, draw)
 
 
+def allowed_after_subnormals(flags):
+    """How far Sqrt(Floor(x)) may be off where x is -1e-40, which a shader may take for 0, and where it is -2.5."""
+    draw = Draw((1, 2))
+    x = draw.leaf(np.array([-1e-40, -2.5, 4.0], np.float32), constant=False)
+    [floor] = draw.emit("Floor", [x])
+    [root] = draw.emit("Sqrt", [floor])
+    [less] = draw.emit("Less", [floor, draw.leaf(np.array([-0.5], np.float32))])
+    draw.graph.outputs = [root.name, less.name]
+    found = judge.tolerances(draw.graph, draw.values(), draw.peers, judge.freedom_of(flags))
+    return [float(v) for v in found[root.name]], [bool(v) for v in found[less.name] >= 1]
+
+
 class Attack(unittest.TestCase):
+    def test_what_follows_a_subnormal_is_free_on_shaders_alone(self):
+        root, less = allowed_after_subnormals(["--backend", "cpu"])
+        self.assertEqual((root, less), ([0, 0, 0], [False] * 3))
+        root, less = allowed_after_subnormals(["--backend", "wgsl"])
+        self.assertEqual((root[0], root[1] < 1e-5, less), (np.inf, True, [True, False, False]))
+
     def test_draws_every_operator_of_the_reference_page(self):
         page = ROOT / "docs/reference/operators.md"
         self.assertEqual([op for op in generator.claimed(page) if op not in generator.MAKERS], [])

@@ -379,10 +379,10 @@ std::string Operations::bitcast(DType from, DType to, const std::string& value) 
 }
 
 std::string Operations::decoded(DType dtype, const std::string& word, const std::string& shift) {
+  if (dtype == DType::Bool) return "((" + word + " & (255u << (" + shift + "))) != 0u)";
   const std::string bits = std::to_string(bits_of(dtype)) + "u";
   std::string raw = "extractBits(" + word + ", " + shift + ", " + bits + ")";
   if (is_narrow_float(dtype)) return from_code(dtype, raw);
-  if (dtype == DType::Bool) return "(" + raw + " != 0u)";
   if (is_signed_integer(dtype)) return "extractBits(bitcast<i32>(" + word + "), " + shift + ", " + bits + ")";
   return raw;
 }
