@@ -342,7 +342,8 @@ bool rounds(const Expr& product) {
          std::ranges::none_of(product->operands, [](const Expr& factor) {
            int exponent = 0;
            return factor->op == ExprOp::Bitcast ||
-                  (factor->op == ExprOp::Const && std::fabs(std::frexp(factor->float_value, &exponent)) == 0.5);
+                  (factor->op == ExprOp::Const &&
+                   std::fabs(std::frexp(factor->float_value, &exponent)) == 0.5);
          });
 }
 
@@ -426,7 +427,8 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
           found.insert(inner.address());
         if (node.op == ExprOp::Sub && is_product(inner) && is_own(other)) found.insert(inner.address());
         if (is_times_zero(node)) found.insert(&node);
-        if ((node.op == ExprOp::Mul || node.op == ExprOp::Div) && is_minus_one(other) && may_be_zero_of_a_sum(one))
+        if ((node.op == ExprOp::Mul || node.op == ExprOp::Div) && is_minus_one(other) &&
+            may_be_zero_of_a_sum(one))
           found.insert(one.address());
       }
     });

@@ -16,6 +16,14 @@ Result<std::optional<Dim>> range_length(const OpContext& c) {
   if (start && limit && delta && delta->is_constant()) {
     std::int64_t step = delta->constant();
     if (step == 0) return c.fail("delta is 0");
+    if (start->is_constant() && limit->is_constant()) {  // sizes saturate, these need not
+      __extension__ typedef __int128 Int128;
+      const Int128 span = static_cast<Int128>(limit->constant()) - start->constant();
+      const Int128 whole = span / step,
+                   length = whole + (span % step != 0 && (span < 0) == (step < 0) ? 1 : 0);
+      constexpr Int128 kMost = Int128{1} << 62;
+      return std::optional<Dim>(static_cast<std::int64_t>(std::clamp<Int128>(length, 0, kMost)));
+    }
     Dim span = step > 0 ? *limit - *start : *start - *limit;
     Dim length = ceil_div(span, step > 0 ? step : -step);
     return std::optional(length.range({}).low < 0 ? max(length, 0) : length);
@@ -71,8 +79,10 @@ Status range(InferenceContext& c) {
   if (!start || !delta || !length || !length->is_constant() || length->constant() > kMaxTrackedElements)
     return {};
   std::vector<Dim> elements;
-  for (std::int64_t i = 0; i < length->constant(); ++i)
+  for (std::int64_t i = 0; i < length->constant(); ++i) {
     elements.push_back((*start)[0] + (*delta)[0] * Dim(i));
+    if (!is_exact((*start)[0]) || !is_exact((*delta)[0]) || !is_exact(elements.back())) return {};
+  }
   c.set_elements(0, std::move(elements));
   return {};
 }

@@ -45,7 +45,10 @@ void reduce_elements(InferenceContext& c, const std::vector<bool>& reduced,
   auto elements = c.elements(0);
   if (!elements || c.rank(0) != 1 || !reduced[0] || is_float(c.dtype(0))) return;
   Dim total = identity;
-  for (const Dim& element : *elements) total = combine(total, element);
+  for (const Dim& element : *elements) {
+    total = combine(total, element);
+    if (!is_exact(element) || !is_exact(total)) return;
+  }
   if (fits(c.dtype(0), total)) c.set_elements(0, {total});
 }
 

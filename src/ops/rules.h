@@ -10,6 +10,7 @@ Result<DType> dtype_attribute(const OpContext& context, std::string_view name, b
 
 // Whether a known element can be one of a tensor of this dtype; symbolic ones are sizes, and fit.
 bool fits(DType dtype, const Dim& element);
+bool is_exact(const Dim& element);  // within what sizes count; they saturate beyond
 
 Result<Dim> broadcast_dims(const OpContext& context, const Dim& a, const Dim& b);
 Result<Shape> broadcast_shapes(const OpContext& context, const Shape& a, const Shape& b);  // numpy's rule

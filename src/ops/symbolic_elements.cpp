@@ -16,6 +16,8 @@ bool fits(DType dtype, const Dim& element) {
   return value < 0 || static_cast<std::uint64_t>(value) <= highest_integer(dtype);
 }
 
+bool is_exact(const Dim& element) { return fits(DType::I64, element); }
+
 namespace {
 
 constexpr std::int64_t kMostElements = 1024;
@@ -62,7 +64,7 @@ Status fold(InferenceContext& c, Operation operation) {
   std::vector<std::vector<Dim>> operands;
   for (std::size_t n = 0; n < c.input_count(); ++n) {
     auto elements = c.has_input(n) ? broadcast_elements(c, n, *dims, *count) : std::nullopt;
-    if (!elements) return {};
+    if (!elements || !std::ranges::all_of(*elements, is_exact)) return {};
     operands.push_back(std::move(*elements));
   }
   std::vector<Dim> results;
@@ -128,7 +130,10 @@ Dim smaller(const Dim& a, const Dim& b) {
 
 MaybeDim total(const std::vector<Dim>& point, Dim (*combine)(const Dim&, const Dim&)) {
   Dim all = point[0];
-  for (std::size_t i = 1; i < point.size(); ++i) all = combine(all, point[i]);
+  for (std::size_t i = 1; i < point.size(); ++i) {
+    all = combine(all, point[i]);
+    if (!is_exact(all)) return std::nullopt;
+  }
   return all;
 }
 

@@ -194,6 +194,13 @@ class RowLowering {
       if (everywhere) rows_.push_back(id);
     }
     if (part_.stages.size() < 2 || rows_.empty()) return false;
+    // One after another as the last stage's results lie: what is next to a row in memory is soon wanted.
+    const Stage& last = part_.stages.back();
+    auto place = [&](Alignment::Class id) {
+      const VarId axis = alignment_.axis_of(part_.stages.size() - 1, id);
+      return std::ranges::find(last.axes, axis) - last.axes.begin();
+    };
+    std::ranges::stable_sort(rows_, {}, place);
     rows_ = without_lane_rows(lowering_, part_, alignment_, rows_, keep_order_);
     return true;
   }

@@ -572,8 +572,9 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
   const Dim &length = lowering_.formula().variable(strip_->axis).extent,
             &height = lowering_.formula().variable(other).extent;
   const std::string& name = lowering_.formula().variable(other).name;
-  const Dim vectors = floor_div(length, strip_->width), rows = floor_div(height, kSquare);
-  const Dim rest = length - vectors * strip_->width, rows_left = height - rows * kSquare;
+  const std::int64_t width = has_functions() ? together_ * strip_->width : strip_->width;
+  const Dim vectors = floor_div(length, width), rows = floor_div(height, kSquare);
+  const Dim rest = length - vectors * width, rows_left = height - rows * kSquare;
   std::vector<VarId> outer = free_;
   drop(outer, other);
   std::vector<Stmt> made;
@@ -587,16 +588,16 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
       };
       std::vector<Stmt> parts;
       if (!vectors.is(0)) {
-        const VarId turn = lowering_.loop("b", vectors), lane = lowering_.loop("l", strip_->width);
-        bound[strip_->axis.index] = Expr::variable(turn) * Expr::index(strip_->width) + Expr::variable(lane);
+        const VarId turn = lowering_.loop("b", vectors), lane = lowering_.loop("l", width);
+        bound[strip_->axis.index] = Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
         parts.push_back(Stmt::loop(LoopKind::Serial, turn, for_rows([&](const Substitution& at) {
                                      return Stmt::loop(LoopKind::Vector, lane,
-                                                       point(at, Expr::variable(lane), strip_->width));
+                                                       point(at, Expr::variable(lane), width));
                                    })));
       }
       if (!rest.is(0)) {
-        parts.push_back(for_rows(
-            [&](const Substitution& at) { return along_output(at, vectors * strip_->width, rest); }));
+        parts.push_back(
+            for_rows([&](const Substitution& at) { return along_output(at, vectors * width, rest); }));
       }
       return Stmt::loop(LoopKind::Grid, block, Lowering::where_any(length, Stmt::block(std::move(parts))));
     })));

@@ -380,11 +380,15 @@ std::string Operations::bitcast(DType from, DType to, const std::string& value) 
 
 std::string Operations::decoded(DType dtype, const std::string& word, const std::string& shift) {
   if (dtype == DType::Bool) return "((" + word + " & (255u << (" + shift + "))) != 0u)";
-  const std::string bits = std::to_string(bits_of(dtype)) + "u";
-  std::string raw = "extractBits(" + word + ", " + shift + ", " + bits + ")";
-  if (is_narrow_float(dtype)) return from_code(dtype, raw);
-  if (is_signed_integer(dtype)) return "extractBits(bitcast<i32>(" + word + "), " + shift + ", " + bits + ")";
-  return raw;
+  // Not by extractBits: NVIDIA's compiler was seen to take the bits of another place.
+  const int bits = bits_of(dtype);
+  if (is_signed_integer(dtype)) {
+    const std::string unused = std::to_string(32 - bits) + "u";
+    return "(bitcast<i32>(" + word + " << (" + unused + " - (" + shift + "))) >> " + unused + ")";
+  }
+  const std::string mask = std::to_string((std::uint32_t{1} << static_cast<unsigned>(bits)) - 1) + "u";
+  const std::string raw = "((" + word + " >> (" + shift + ")) & " + mask + ")";
+  return is_narrow_float(dtype) ? from_code(dtype, raw) : raw;
 }
 
 std::string Operations::from_code(DType dtype, const std::string& code) {
