@@ -103,19 +103,19 @@ class Merger {
 
   // Variables used other than as the whole of an index.
   void find_bare(const Expr& root) {
-    std::unordered_set<const ExprNode*> seen;
-    std::vector<Expr> waiting{root};
+    Visited seen;
+    std::vector<const ExprNode*> waiting{root.address()};
     while (!waiting.empty()) {
-      Expr expr = waiting.back();
+      const ExprNode* expr = waiting.back();
       waiting.pop_back();
-      if (!seen.insert(expr.address()).second) continue;
+      if (!seen.insert(expr)) continue;
       if (expr->op == ExprOp::Var) spoiled_.insert(expr->var.index);
       std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
       for (std::size_t i = 0; i < expr->operands.size(); ++i) {
         const Expr& operand = expr->operands[i];
         bool index = is_load(*expr) && i >= first;
         if (index && operand->op == ExprOp::Var) continue;
-        waiting.push_back(operand);
+        waiting.push_back(operand.address());
       }
     }
   }
@@ -285,7 +285,10 @@ void merge_axes(Formula& formula, Temporaries temporaries) {
   order_loops(formula);
   join_dimensions(formula);
   merge_plain(formula, temporaries);
-  for (Formula split = formula; split_dimensions(split) && merge_plain(split, temporaries);) formula = split;
+  while (std::optional<Formula> split = with_split_dimensions(formula)) {
+    if (!merge_plain(*split, temporaries)) break;
+    formula = std::move(*split);
+  }
   if (temporaries == Temporaries::ByTheirOwnLoops) join_loops(formula);
 }
 
