@@ -24,8 +24,7 @@ class PlanPredictor {
     for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
       if (grouping.formulas[g].stages.empty()) continue;
       Group& group = grouping.groups[g];
-      group.predicted_ns =
-          laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal, costs_);
+      group.predicted_ns = laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal, costs_);
       if (cold) group.predicted_ns = std::max(group.predicted_ns, cold_ns(group));
       group.predicted_ns += start_ns(target_, bytes);
     }

@@ -60,8 +60,7 @@ class SlowerGroups {
   std::int64_t alone_ns(const Group& group, const te::Formula& formula) const {
     LayoutsByValue layouts = layouts_;
     const LayoutDecision own = choose_layouts(graph_, {group}, {formula}, target_, nominal_, costs_);
-    for (const ValueLayout& wish : own.layouts)
-      layouts.insert_or_assign(wish.value, wish.layout);
+    for (const ValueLayout& wish : own.layouts) layouts.insert_or_assign(wish.value, wish.layout);
     return laid_out_ns(formula, group, layouts, target_, nominal_, costs_);
   }
 

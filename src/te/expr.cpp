@@ -55,7 +55,8 @@ class LeftBlocks {
     blocks_.push_back(block);
   }
 
-  static constinit thread_local bool is_gone;  // expressions that outlive it, such as those of tables, are freed as usual
+  static constinit thread_local bool
+      is_gone;  // expressions that outlive it, such as those of tables, are freed as usual
 
  private:
   std::vector<void*> blocks_;
