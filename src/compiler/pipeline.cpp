@@ -127,9 +127,9 @@ Status fuse(Compilation& work) {
 
 Status fuse_step(Compilation& work) { return fuse(work); }
 
-LayoutDecision layouts_for(const Compilation& work) {
+LayoutDecision layouts_for(const Compilation& work, LayoutCosts& costs) {
   return choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target,
-                        work.plan.nominal);
+                        work.plan.nominal, costs);
 }
 
 // Copies that layouts ask for become nodes, and the graph is fused once more around them.
@@ -148,13 +148,13 @@ Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
 }
 
 // Fuses again without the groups that turn out to be slower than their parts, until none is.
-Result<LayoutDecision> layouts_without_losses(Compilation& work) {
+Result<LayoutDecision> layouts_without_losses(Compilation& work, LayoutCosts& costs) {
   constexpr int kMostTimes = 4;
   for (int time = 0;; ++time) {
-    LayoutDecision decision = work.options.choose_layouts ? layouts_for(work) : LayoutDecision{};
+    LayoutDecision decision = work.options.choose_layouts ? layouts_for(work, costs) : LayoutDecision{};
     if (time == kMostTimes) return decision;
     KeptApart slower = slower_groups(*work.fusion_nodes, work.grouping, decision.layouts,
-                                     *work.options.target, fusion_options(work), work.drafts);
+                                     *work.options.target, fusion_options(work), work.drafts, costs);
     if (slower.empty()) return decision;
     work.apart.merge(std::move(slower));
     XYNTRA_CHECK_OK(group_again(work));
@@ -162,13 +162,14 @@ Result<LayoutDecision> layouts_without_losses(Compilation& work) {
 }
 
 Status layout_step(Compilation& work) {
-  XYNTRA_TRY(LayoutDecision decision, layouts_without_losses(work));
+  LayoutCosts costs(*work.options.target, work.plan.nominal);
+  XYNTRA_TRY(LayoutDecision decision, layouts_without_losses(work, costs));
   if (!decision.copies.empty()) {
     XYNTRA_CHECK_OK(copy_values(work, decision.copies));
-    decision = layouts_for(work);
+    decision = layouts_for(work, costs);
   }
   work.plan.layouts = std::move(decision.layouts);
-  predict_plan(work.plan, work.grouping, *work.options.target);
+  predict_plan(work.plan, work.grouping, *work.options.target, costs);
   ChooseOptions counting = work.options.fusion.choose;
   counting.nominal = work.plan.nominal;
   XYNTRA_TRY(const std::vector<ValueLayout> roomy,

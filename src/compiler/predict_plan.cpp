@@ -11,8 +11,8 @@ namespace {
 
 class PlanPredictor {
  public:
-  PlanPredictor(const Plan& plan, const Target& target)
-      : plan_(plan), target_(target), layouts_(layouts_of(plan.layouts)) {
+  PlanPredictor(const Plan& plan, const Target& target, LayoutCosts& costs)
+      : plan_(plan), target_(target), costs_(costs), layouts_(layouts_of(plan.layouts)) {
     sizes_.nominal = plan.nominal;
   }
 
@@ -24,7 +24,7 @@ class PlanPredictor {
     for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
       if (grouping.formulas[g].stages.empty()) continue;
       Group& group = grouping.groups[g];
-      group.predicted_ns = laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal);
+      group.predicted_ns = laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal, costs_);
       if (cold) group.predicted_ns = std::max(group.predicted_ns, cold_ns(group));
       group.predicted_ns += start_ns(target_, bytes);
     }
@@ -51,14 +51,15 @@ class PlanPredictor {
 
   const Plan& plan_;
   const Target& target_;
+  LayoutCosts& costs_;
   const LayoutsByValue layouts_;
   ChooseOptions sizes_;
 };
 
 }  // namespace
 
-void predict_plan(const Plan& plan, Grouping& grouping, const Target& target) {
-  PlanPredictor(plan, target).predict(grouping);
+void predict_plan(const Plan& plan, Grouping& grouping, const Target& target, LayoutCosts& costs) {
+  PlanPredictor(plan, target, costs).predict(grouping);
 }
 
 }  // namespace xyntra

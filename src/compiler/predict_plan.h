@@ -3,11 +3,12 @@
 
 #include "fusion/groups.h"
 #include "plan/plan.h"
+#include "schedule/layout_costs.h"
 #include "target/target.h"
 
 namespace xyntra {
 
 // Predicts the groups of a grouping again. The plan has the graph, layouts and nominal sizes.
-void predict_plan(const Plan& plan, Grouping& grouping, const Target& target);
+void predict_plan(const Plan& plan, Grouping& grouping, const Target& target, LayoutCosts& costs);
 
 }  // namespace xyntra

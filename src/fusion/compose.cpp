@@ -1,6 +1,7 @@
 #include "fusion/compose.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "te/compose.h"
@@ -80,6 +81,35 @@ te::Formula compose(const FusionNodes& fusion_nodes, const std::vector<NodeId>& 
   te::Formula whole = te::link("group", wire_infos, parts, input_wires, output_wires);
   te::fuse(whole);
   return whole;
+}
+
+GroupStructure structure_of(const FusionNodes& fusion_nodes, const std::vector<NodeId>& nodes,
+                            const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  const Graph& graph = fusion_nodes.graph();
+  std::map<ValueId, std::uint64_t> numbers;  // of values within the group
+  auto number_of = [&numbers](ValueId value) {
+    return numbers.try_emplace(value, numbers.size()).first->second;
+  };
+  GroupStructure structure{nodes.size(), inputs.size(), outputs.size()};
+  for (ValueId input : inputs) structure.push_back(number_of(input));
+  for (NodeId node : nodes) {
+    structure.push_back(std::uint64_t{1} << 32 | fusion_nodes[node].kind);
+    for (ValueId input : graph.node(node).inputs) {
+      if (input.valid() && fusion_nodes.is_number(input)) {
+        const Tensor& number = graph.value(input).constant;
+        bool real = is_float(number.dtype());
+        structure.push_back(std::uint64_t{2} << 32);
+        structure.push_back(real ? std::bit_cast<std::uint64_t>(number.element_as_f64(0))
+                                 : static_cast<std::uint64_t>(number.element_as_i64(0)));
+      } else {
+        structure.push_back(input.valid() ? number_of(input) : UINT64_MAX);
+      }
+    }
+    for (ValueId output : graph.node(node).outputs)
+      structure.push_back(output.valid() ? number_of(output) : UINT64_MAX);
+  }
+  for (ValueId output : outputs) structure.push_back(number_of(output));
+  return structure;
 }
 
 Result<te::Formula> bound(te::Formula formula, const SymbolBindings& bindings) {

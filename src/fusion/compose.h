@@ -11,6 +11,11 @@ namespace xyntra {
 te::Formula compose(const FusionNodes& fusion_nodes, const std::vector<NodeId>& nodes,
                     const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
 
+// Nodes of the same kinds, wired alike: groups with equal structures compose to the same formula.
+using GroupStructure = std::vector<std::uint64_t>;
+GroupStructure structure_of(const FusionNodes& fusion_nodes, const std::vector<NodeId>& nodes,
+                            const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
+
 // What a formula says once its symbolic sizes are bound.
 Result<te::Formula> bound(te::Formula formula, const SymbolBindings& bindings);
 

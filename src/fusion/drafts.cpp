@@ -1,7 +1,6 @@
 #include "fusion/drafts.h"
 
 #include <algorithm>
-#include <bit>
 #include <set>
 
 #include "fusion/compose.h"
@@ -216,35 +215,12 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
   return chosen;
 }
 
-// Two drafts with equal keys compose to the same formula: nodes of the same kinds, wired alike.
 DraftCache::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
-  const Graph& graph = fusion_nodes_.graph();
-  std::map<ValueId, std::uint64_t> numbers;  // of values within the draft
-  auto number_of = [&numbers](ValueId value) {
-    return numbers.try_emplace(value, numbers.size()).first->second;
-  };
-  DraftCache::Key key{merged, draft.inputs.size(), draft.outputs.size()};
-  for (ValueId input : draft.inputs) {
-    key.push_back(number_of(input));
-    if (extended_.contains(input)) key.push_back(std::uint64_t{3} << 32);
+  DraftCache::Key key = structure_of(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
+  key.push_back(merged);
+  for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
+    if (extended_.contains(draft.inputs[i])) key.push_back(i);
   }
-  for (NodeId node : draft.nodes) {
-    key.push_back(std::uint64_t{1} << 32 | fusion_nodes_[node].kind);
-    for (ValueId input : graph.node(node).inputs) {
-      if (input.valid() && fusion_nodes_.is_number(input)) {
-        const Tensor& number = graph.value(input).constant;
-        bool real = is_float(number.dtype());
-        key.push_back(std::uint64_t{2} << 32);
-        key.push_back(real ? std::bit_cast<std::uint64_t>(number.element_as_f64(0))
-                           : static_cast<std::uint64_t>(number.element_as_i64(0)));
-      } else {
-        key.push_back(input.valid() ? number_of(input) : UINT64_MAX);
-      }
-    }
-    for (ValueId output : graph.node(node).outputs)
-      key.push_back(output.valid() ? number_of(output) : UINT64_MAX);
-  }
-  for (ValueId output : draft.outputs) key.push_back(number_of(output));
   return key;
 }
 

@@ -1,6 +1,7 @@
 #include "fusion/relayouts.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "fusion/compose.h"
@@ -107,6 +108,25 @@ class RelayoutWeigher {
     return counted ? std::max(strided, launched_ns(target_, 0, *counted)) : strided;
   }
 
+  // What a group would save if a node's result lay in memory: the same for layers that are alike.
+  std::int64_t gain_of(NodeId node, std::size_t g) {
+    const Group& group = grouping_.groups[g];
+    GroupStructure key = structure_of(fusion_nodes_, group.nodes, group.inputs, group.outputs);
+    key.push_back(static_cast<std::uint64_t>(std::ranges::find(group.nodes, node) - group.nodes.begin()));
+    key.push_back(is_counted(node));
+    std::vector<std::pair<Schedule, std::int64_t>>& known = gains_[std::move(key)];
+    const auto found = std::ranges::find(known, group.schedule, &std::pair<Schedule, std::int64_t>::first);
+    if (found != known.end()) return found->second;
+    std::int64_t gain = cost_of(node, grouping_.formulas[g], group.schedule);
+    if (gain != 0) {
+      const Group apart = reading_from_memory(group, node);
+      const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
+      gain -= cost_of(node, formula, group.schedule);
+    }
+    known.emplace_back(group.schedule, gain);
+    return gain;
+  }
+
   std::optional<LayoutChoice> weigh(NodeId node, const std::vector<std::size_t>& groups) {
     std::int64_t fused = 0;
     std::size_t slowed = 0;
@@ -115,11 +135,7 @@ class RelayoutWeigher {
       const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
       if (!main && (computes_source(group, node) || divides_places(node)))
         return std::nullopt;  // a copy would part one loop
-      const std::int64_t as_it_is = cost_of(node, grouping_.formulas[g], group.schedule);
-      if (as_it_is == 0) continue;
-      const Group apart = reading_from_memory(group, node);
-      const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
-      const std::int64_t gain = as_it_is - cost_of(node, formula, group.schedule);
+      const std::int64_t gain = gain_of(node, g);
       fused += gain;
       slowed += gain > 0;
     }
@@ -193,6 +209,7 @@ class RelayoutWeigher {
   const Grouping& grouping_;
   const Target& target_;
   const FusionOptions& options_;
+  std::map<GroupStructure, std::vector<std::pair<Schedule, std::int64_t>>> gains_;
 };
 
 }  // namespace

@@ -11,11 +11,12 @@ namespace {
 class SlowerGroups {
  public:
   SlowerGroups(const FusionNodes& fusion_nodes, const std::vector<ValueLayout>& layouts, const Target& target,
-               const FusionOptions& options, DraftCache& cache)
+               const FusionOptions& options, DraftCache& cache, LayoutCosts& costs)
       : graph_(fusion_nodes.graph()),
         layouts_(layouts_of(layouts)),
         target_(target),
         nominal_(options.choose.nominal),
+        costs_(costs),
         drafts_(fusion_nodes, target, options, {}, cache) {}
 
   // Why not, where the nodes of a group would be faster by themselves.
@@ -23,7 +24,7 @@ class SlowerGroups {
     const std::vector<NodeId> core = core_of(group);
     if (core.size() < 2 || formula.stages.empty()) return std::nullopt;
     const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
-    const std::int64_t together = laid_out_ns(formula, group, layouts_, target_, nominal_);
+    const std::int64_t together = laid_out_ns(formula, group, layouts_, target_, nominal_, costs_);
     if (!main && together <= group.predicted_ns) return std::nullopt;  // the grouping knew all of it
     std::int64_t apart = 0;
     for (NodeId node : core) {
@@ -58,15 +59,16 @@ class SlowerGroups {
   // With constants as it would have them: in the group they may lie otherwise.
   std::int64_t alone_ns(const Group& group, const te::Formula& formula) const {
     LayoutsByValue layouts = layouts_;
-    for (const ValueLayout& wish : choose_layouts(graph_, {group}, {formula}, target_, nominal_).layouts)
-      layouts.insert_or_assign(wish.value, wish.layout);
-    return laid_out_ns(formula, group, layouts, target_, nominal_);
+    const LayoutDecision own = choose_layouts(graph_, {group}, {formula}, target_, nominal_, costs_);
+    for (const ValueLayout& wish : own.layouts) layouts.insert_or_assign(wish.value, wish.layout);
+    return laid_out_ns(formula, group, layouts, target_, nominal_, costs_);
   }
 
   const Graph& graph_;
   const LayoutsByValue layouts_;
   const Target& target_;
   const SymbolBindings& nominal_;
+  LayoutCosts& costs_;
   GroupDrafts drafts_;
 };
 
@@ -74,10 +76,10 @@ class SlowerGroups {
 
 KeptApart slower_groups(const FusionNodes& fusion_nodes, const Grouping& grouping,
                         const std::vector<ValueLayout>& layouts, const Target& target,
-                        const FusionOptions& options, DraftCache& cache) {
+                        const FusionOptions& options, DraftCache& cache, LayoutCosts& costs) {
   KeptApart found;
   if (!options.enabled || target.kind != TargetKind::Cpu) return found;
-  SlowerGroups groups(fusion_nodes, layouts, target, options, cache);
+  SlowerGroups groups(fusion_nodes, layouts, target, options, cache, costs);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     const Group& group = grouping.groups[g];
     if (auto why = groups.faster_apart(group, grouping.formulas[g]))

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "fusion/groups.h"
+#include "schedule/layout_costs.h"
 
 namespace xyntra {
 
 // By the names of their nodes, with the reason: to be given as FusionOptions::apart.
 KeptApart slower_groups(const FusionNodes& fusion_nodes, const Grouping& grouping,
                         const std::vector<ValueLayout>& layouts, const Target& target,
-                        const FusionOptions& options, DraftCache& cache);
+                        const FusionOptions& options, DraftCache& cache, LayoutCosts& costs);
 
 }  // namespace xyntra

@@ -6,7 +6,7 @@
 #include "compiler/lower_plan.h"
 #include "memory/plan_memory.h"
 #include "schedule/cost.h"
-#include "schedule/strides.h"
+#include "schedule/layout_costs.h"
 
 namespace xyntra {
 namespace {
@@ -50,6 +50,7 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
   options.choose = choose;
   options.budget = budget;
   XYNTRA_TRY(const Grouping grouping, group_nodes(fusion_nodes, target, options));
+  LayoutCosts plain(target, choose.nominal);  // layers repeat
   NodeCosts costs;
   costs.bytes.assign(fusion_nodes.graph().node_count(), 0);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
@@ -62,8 +63,7 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
       const std::int64_t bytes = nominal(group.bytes_in, choose) + nominal(group.bytes_out, choose);
       costs.bytes[node.index] = bytes;
       costs.total.bytes += bytes;
-      costs.total.predicted_ns +=
-          group.predicted_ns + strided_ns(grouping.formulas[g], group.schedule, target, choose.nominal);
+      costs.total.predicted_ns += group.predicted_ns + plain.of(grouping.formulas[g], group, {}).strided_ns();
       ++costs.total.kernels;
     }
   }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 
+#include "plan/plan.h"
 #include "schedule/lowering.h"
 #include "schedule/product_sides.h"
 

@@ -9,8 +9,8 @@
 
 #include "schedule/choose.h"
 #include "schedule/cost.h"
+#include "schedule/layout_costs.h"
 #include "schedule/part_products.h"
-#include "schedule/strides.h"
 #include "schedule/tile_form.h"
 #include "schedule/turned_weights.h"
 #include "schedule/winograd.h"
@@ -54,8 +54,13 @@ bool is_copy(const Graph& graph, const Group& group) {
 class LayoutChooser {
  public:
   LayoutChooser(const Graph& graph, const std::vector<Group>& groups, const std::vector<Formula>& formulas,
-                const Target& target, const SymbolBindings& nominal)
-      : graph_(graph), groups_(groups), formulas_(formulas), target_(target), nominal_(nominal) {}
+                const Target& target, const SymbolBindings& nominal, LayoutCosts& laid_out_costs)
+      : graph_(graph),
+        groups_(groups),
+        formulas_(formulas),
+        target_(target),
+        nominal_(nominal),
+        laid_out_costs_(laid_out_costs) {}
 
   LayoutDecision run() {
     if (target_.kind != TargetKind::Cpu) {  // tiles are gathered in shared memory: all else may be row-major
@@ -122,17 +127,13 @@ class LayoutChooser {
     return known->second;
   }
 
-  std::int64_t counted_cost(std::size_t g, const LayoutsByValue& layouts) const {
+  std::int64_t counted_cost(std::size_t g, const LayoutsByValue& layouts) {
     if (formulas_[g].stages.empty()) return 0;
-    Formula formula = formulas_[g];
-    lay_out(formula, groups_[g], layouts);
+    LayoutCosts::LaidOut& laid_out = laid_out_costs_.of(formulas_[g], groups_[g], layouts);
     const bool row = groups_[g].schedule.name == "row", pointwise = groups_[g].schedule.name == "pointwise";
-    const auto counted = row || pointwise  // lanes are known
-                             ? compute_ns(formula, groups_[g].schedule, target_, nominal_)
-                             : std::nullopt;
+    const auto counted = row || pointwise ? laid_out.compute_ns() : std::nullopt;  // lanes are known
     if (counted && row) return *counted;
-    if (counted) return std::max(*counted, strided_ns(formula, groups_[g].schedule, target_, nominal_));
-    return strided_ns(formula, groups_[g].schedule, target_, nominal_);
+    return counted ? std::max(*counted, laid_out.strided_ns()) : laid_out.strided_ns();
   }
 
   // ---- regions: groups that blocked feature maps go between
@@ -437,6 +438,7 @@ class LayoutChooser {
   LayoutsByValue layouts_;
   std::set<std::size_t> plain_groups_;  // of regions that are plain
   LayoutDecision decision_;
+  LayoutCosts& laid_out_costs_;
   std::map<std::pair<std::size_t, std::string>, std::int64_t> costs_;  // by group and its layouts
   std::set<ValueId> tiled_;  // read by tiles
   std::set<ValueId> convolved_;  // touched by a convolution: only those gain by blocks
@@ -446,8 +448,8 @@ class LayoutChooser {
 
 LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& groups,
                               const std::vector<Formula>& formulas, const Target& target,
-                              const SymbolBindings& nominal) {
-  return LayoutChooser(graph, groups, formulas, target, nominal).run();
+                              const SymbolBindings& nominal, LayoutCosts& costs) {
+  return LayoutChooser(graph, groups, formulas, target, nominal, costs).run();
 }
 
 LayoutsByValue layouts_of(const std::vector<ValueLayout>& chosen) {
@@ -482,26 +484,26 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
   if (any && !winograd && !parts) te::fuse(formula);  // its stages are what the schedule is about
 }
 
-std::int64_t laid_out_ns(Formula formula, const Group& group, const LayoutsByValue& layouts,
-                         const Target& target, const SymbolBindings& nominal_sizes) {
+std::int64_t laid_out_ns(const Formula& formula, const Group& group, const LayoutsByValue& layouts,
+                         const Target& target, const SymbolBindings& nominal_sizes, LayoutCosts& costs) {
   const auto in_blocks = [&](ValueId value) { return layouts.contains(value); };
   const bool blocked =
       std::ranges::any_of(group.inputs, in_blocks) || std::ranges::any_of(group.outputs, in_blocks);
-  lay_out(formula, group, layouts);
+  LayoutCosts::LaidOut& laid_out = costs.of(formula, group, layouts);
   std::int64_t ns = group.predicted_ns;
   if (blocked && group.hero != Hero::Attention) {
-    if (const auto compute = compute_ns(formula, group.schedule, target, nominal_sizes)) {
+    if (const auto compute = laid_out.compute_ns()) {
       ChooseOptions sizes;
       sizes.nominal = nominal_sizes;
       std::int64_t bytes = 0;
-      for (const te::BufferInfo& buffer : formula.buffers) {
+      for (const te::BufferInfo& buffer : laid_out.formula().buffers) {
         if (buffer.role != te::BufferRole::Temporary)
           bytes += std::clamp<std::int64_t>(nominal(bytes_of(buffer), sizes), 0, INT64_MAX >> 16);
       }
       ns = std::min(ns, launched_ns(target, bytes, *compute));
     }
   }
-  return ns + strided_ns(formula, group.schedule, target, nominal_sizes);
+  return ns + laid_out.strided_ns();
 }
 
 }  // namespace xyntra

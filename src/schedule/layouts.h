@@ -21,6 +21,8 @@ struct LayoutCopy {
   LayoutChoice choice;  // for the value; for the copy once there is one
 };
 
+class LayoutCosts;  // schedule/layout_costs.h
+
 struct LayoutDecision {
   std::vector<ValueLayout> layouts;  // in order of value ids
   std::vector<LayoutChoice> choices;  // likewise
@@ -30,7 +32,7 @@ struct LayoutDecision {
 // formulas[g] is that of groups[g]; empty for a host group.
 LayoutDecision choose_layouts(const Graph& graph, const std::vector<Group>& groups,
                               const std::vector<te::Formula>& formulas, const Target& target,
-                              const SymbolBindings& nominal);
+                              const SymbolBindings& nominal, LayoutCosts& costs);
 
 using LayoutsByValue = std::map<ValueId, Layout>;
 LayoutsByValue layouts_of(const std::vector<ValueLayout>& layouts);
@@ -41,7 +43,7 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
 
 // What a group takes whose values lie so: lanes may run along other loops where they lie in blocks, and strides may be left. The group
 // has the time that was predicted for it with all values plain.
-std::int64_t laid_out_ns(te::Formula formula, const Group& group, const LayoutsByValue& layouts,
-                         const Target& target, const SymbolBindings& nominal);
+std::int64_t laid_out_ns(const te::Formula& formula, const Group& group, const LayoutsByValue& layouts,
+                         const Target& target, const SymbolBindings& nominal, LayoutCosts& costs);
 
 }  // namespace xyntra

@@ -15,10 +15,10 @@ namespace {
 // A dimension that every access walks by two loops, as digits of its place: i * 97 + j for j < 97.
 class DigitSplitter {
  public:
-  explicit DigitSplitter(Formula& formula) : formula_(formula) {}
+  explicit DigitSplitter(const Formula& formula) : formula_(formula) {}
 
-  // As two dimensions, one loop for each; whether there was any.
-  bool run() {
+  // As two dimensions, one loop for each; nothing where there is none.
+  std::optional<Formula> run() {
     for (const Stage& stage : formula_.stages) {
       look_at(stage.target, stage.store);
       for_each_node(stage, [&](const ExprNode& node) {
@@ -26,23 +26,24 @@ class DigitSplitter {
       });
     }
     std::erase_if(sizes_, [](const auto& entry) { return !entry.second; });
-    if (sizes_.empty()) return false;
+    if (sizes_.empty()) return std::nullopt;
+    Formula split = formula_;
     Rewriter rewriter([&](const Expr& expr) {
       if (!is_load(*expr)) return Expr();
       const std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
       return with_operands(expr, longer(expr->buffer, expr->operands, first));
     });
-    for (Stage& stage : formula_.stages) {
+    for (Stage& stage : split.stages) {
       rewriter(stage);
       stage.store = longer(stage.target, stage.store, 0);
     }
     for (const auto& [place, sizes] : std::views::reverse(sizes_)) {
-      Shape& shape = formula_.buffers[place.first].shape;
+      Shape& shape = split.buffers[place.first].shape;
       const auto at = shape.begin() + static_cast<std::ptrdiff_t>(place.second);
       *at = sizes->second;
       shape.insert(at, sizes->first);
     }
-    return true;
+    return split;
   }
 
  private:
@@ -91,7 +92,7 @@ class DigitSplitter {
     return made;
   }
 
-  Formula& formula_;
+  const Formula& formula_;
   // Of both digits, by buffer and dimension.
   std::map<std::pair<std::uint32_t, std::size_t>, std::optional<std::pair<Dim, Dim>>> sizes_;
 };
@@ -211,14 +212,14 @@ class LoopJoiner {
     const Dim& size = formula_.variable(inner).extent;
     if (!size.is_constant() || size.constant() < 2) return false;  // nothing is divided by no elements
     if (!walks_as_one(stage_.target, stage_.store, outer, inner)) return false;
-    std::unordered_set<const ExprNode*> seen;
-    std::vector<Expr> waiting{stage_.body};
-    if (stage_.finish.defined()) waiting.push_back(stage_.finish);
-    if (stage_.guard.defined()) waiting.push_back(stage_.guard);
+    Visited seen;
+    std::vector<const ExprNode*> waiting{stage_.body.address()};
+    if (stage_.finish.defined()) waiting.push_back(stage_.finish.address());
+    if (stage_.guard.defined()) waiting.push_back(stage_.guard.address());
     while (!waiting.empty()) {
-      const Expr expr = waiting.back();
+      const ExprNode* expr = waiting.back();
       waiting.pop_back();
-      if (!seen.insert(expr.address()).second) continue;
+      if (!seen.insert(expr)) continue;
       if (expr->op == ExprOp::Var && (expr->var == outer || expr->var == inner)) return false;
       if (expr->op == ExprOp::Load) {
         if (reads_data_to_find(*expr)) return false;
@@ -227,7 +228,7 @@ class LoopJoiner {
           return false;
         continue;
       }
-      waiting.insert(waiting.end(), expr->operands.begin(), expr->operands.end());
+      for (const Expr& operand : expr->operands) waiting.push_back(operand.address());
     }
     return true;
   }
@@ -302,7 +303,7 @@ class LoopJoiner {
 
 }  // namespace
 
-bool split_dimensions(Formula& formula) { return DigitSplitter(formula).run(); }
+std::optional<Formula> with_split_dimensions(const Formula& formula) { return DigitSplitter(formula).run(); }
 
 void join_dimensions(Formula& formula) {
   while (DimensionJoiner(formula).run()) {

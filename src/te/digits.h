@@ -2,12 +2,14 @@
 // them moves.
 #pragma once
 
+#include <optional>
+
 #include "te/formula.h"
 
 namespace xyntra::te {
 
-// x[i * 4 + j] for j < 4 becomes x[i, j], where every access of x is such a one; whether there was any.
-bool split_dimensions(Formula& formula);
+// x[i * 4 + j] for j < 4 becomes x[i, j], where every access of x is such a one; nothing where there is none.
+std::optional<Formula> with_split_dimensions(const Formula& formula);
 
 // x[k / 4, k % 4] becomes x[k]; what else reads x[i, j] reads x[i * 4 + j] then.
 void join_dimensions(Formula& formula);

@@ -1,7 +1,8 @@
 #include "te/effort.h"
 
-#include <unordered_set>
 #include <vector>
+
+#include "te/walk.h"
 
 namespace xyntra::te {
 namespace {
@@ -35,12 +36,12 @@ std::int64_t effort_of_node(const ExprNode& node) {
 std::int64_t effort_of(const Expr& body) {
   if (!body.defined()) return 0;
   std::int64_t total = 0;
-  std::unordered_set<const ExprNode*> seen;
+  Visited seen;
   std::vector<const ExprNode*> waiting{body.address()};
   while (!waiting.empty()) {
     const ExprNode* node = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(node).second) continue;
+    if (!seen.insert(node)) continue;
     total += effort_of_node(*node);
     if (node->op == ExprOp::Load) continue;
     const std::size_t count = node->op == ExprOp::LoadOr ? 1 : node->operands.size();

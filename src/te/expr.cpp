@@ -28,11 +28,75 @@ const char* spelling_of(ExprOp op) { return traits_of(op).spelling; }
 ExprKind kind_of(ExprOp op) { return traits_of(op).kind; }
 int operand_count_of(ExprOp op) { return traits_of(op).operands; }
 
+namespace {
+
+// Blocks of memory that nodes have left, for those that a thread makes next. Rewriting a formula makes thousands of nodes and drops as
+// many, which is more than an allocator keeps at hand.
+class LeftBlocks {
+ public:
+  LeftBlocks() = default;
+  LeftBlocks(const LeftBlocks&) = delete;
+  LeftBlocks& operator=(const LeftBlocks&) = delete;
+  ~LeftBlocks() {
+    is_gone = true;
+    for (void* block : blocks_) ::operator delete(block);
+  }
+
+  void* take(std::size_t size) {
+    if (blocks_.empty()) return ::operator new(size);
+    void* block = blocks_.back();
+    blocks_.pop_back();
+    return block;
+  }
+  void give(void* block) {
+    constexpr std::size_t kMost = 1 << 14;
+    if (blocks_.capacity() == 0) blocks_.reserve(kMost);
+    if (blocks_.size() == kMost) return ::operator delete(block);
+    blocks_.push_back(block);
+  }
+
+  static constinit thread_local bool
+      is_gone;  // expressions that outlive it, such as those of tables, are freed as usual
+
+ private:
+  std::vector<void*> blocks_;
+};
+constinit thread_local bool LeftBlocks::is_gone = false;
+
+template <class Node>
+struct NodeAllocator {
+  using value_type = Node;
+  NodeAllocator() = default;
+  template <class Other>
+  NodeAllocator(const NodeAllocator<Other>&) {}  // NOLINT: as the standard has it
+
+  Node* allocate(std::size_t count) {
+    if (count != 1 || LeftBlocks::is_gone) return static_cast<Node*>(::operator new(count * sizeof(Node)));
+    return static_cast<Node*>(left().take(sizeof(Node)));
+  }
+  void deallocate(Node* node, std::size_t count) {
+    if (count != 1 || LeftBlocks::is_gone) return ::operator delete(node);
+    left().give(node);
+  }
+  template <class Other>
+  bool operator==(const NodeAllocator<Other>&) const {
+    return true;
+  }
+
+ private:
+  static LeftBlocks& left() {  // one for each size
+    thread_local LeftBlocks blocks;
+    return blocks;
+  }
+};
+
+}  // namespace
+
 struct ExprFactory {
   static Expr wrap(ExprNode node) {
     poll_limits();  // whatever works on formulas or kernels makes expressions
     Expr expr;
-    expr.node_ = std::make_shared<const ExprNode>(std::move(node));
+    expr.node_ = std::allocate_shared<const ExprNode>(NodeAllocator<ExprNode>(), std::move(node));
     return expr;
   }
 };

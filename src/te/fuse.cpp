@@ -27,12 +27,12 @@ std::int64_t work_of_node(const ExprNode& node) {
 // Like for_each_node, but not into the indices of loads.
 template <class Visit>
 void for_each_value_node(const Expr& root, Visit visit) {
-  std::unordered_set<const ExprNode*> seen;
+  Visited seen;
   std::vector<const ExprNode*> waiting{root.address()};
   while (!waiting.empty()) {
     const ExprNode* node = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(node).second) continue;
+    if (!seen.insert(node)) continue;
     visit(*node);
     if (node->op == ExprOp::Load) continue;
     std::size_t count = node->op == ExprOp::LoadOr ? 1 : node->operands.size();

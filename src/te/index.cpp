@@ -129,7 +129,7 @@ LinearIndex IndexAlgebra::linear_anew(const Expr& index) const {
 Expr IndexAlgebra::expr(const LinearIndex& linear) const {
   Expr sum;
   for (const auto& term : linear.terms) {
-    Expr part = interned(term.atom * Expr::size(term.coefficient));
+    Expr part = interned(term.coefficient.is(1) ? term.atom : term.atom * Expr::size(term.coefficient));
     sum = sum.defined() ? interned(sum + part) : part;
   }
   if (!sum.defined()) return Expr::size(linear.constant);

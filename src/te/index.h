@@ -35,7 +35,7 @@ class IndexAlgebra {
 
   LinearIndex linear(const Expr& index) const;
   Expr expr(const LinearIndex& linear) const;
-  Expr simplified(const Expr& index) const { return expr(linear(index)); }
+  Expr simplified(const Expr& index) const { return is_simple(index) ? index : expr(linear(index)); }
 
   // Whether low <= index < high at every iteration of the loops; false when that cannot be shown.
   bool within(const Expr& index, const Dim& low, const Dim& high) const;
@@ -61,6 +61,8 @@ class IndexAlgebra {
   LinearIndex remainder(LinearIndex dividend, const Dim& divisor) const;
   LinearIndex rejoined(LinearIndex sum) const;
 
+  // A loop by itself, as most indices are.
+  bool is_simple(const Expr& index) const { return index->op == ExprOp::Var && !extent(index->var).is(1); }
   const Dim& extent(VarId variable) const { return variables_.at(variable.index).extent; }
 
   // What is shared in a long index is looked at once, and what is made of it stays shared. Kept during one question: variables

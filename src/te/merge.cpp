@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "te/digits.h"
 #include "te/walk.h"
@@ -43,7 +44,7 @@ class Merger {
       std::pair<std::uint32_t, std::size_t>;  // buffer, the outer of two neighbouring dimensions
   struct Access {
     std::uint32_t buffer;
-    std::vector<Expr> index;
+    std::span<const Expr> index;  // of the formula, until it is changed
     bool anyhow = false;  // may name the place by two loops where the dimension is one
   };
   struct Place {
@@ -62,7 +63,8 @@ class Merger {
       }
       for_each_node(stage, [&](const ExprNode& node) {
         if (!is_load(node)) return;
-        accesses_.push_back({node.buffer.index, index_of(node)});
+        accesses_.push_back(
+            {node.buffer.index, std::span(node.operands).subspan(node.op == ExprOp::LoadOr ? 1 : 0)});
         if (node.op == ExprOp::LoadOr) spoil_index(accesses_.back().index);
       });
       for (const Expr* expr : {&stage.body, &stage.finish, &stage.guard}) {
@@ -89,33 +91,39 @@ class Merger {
     for (std::size_t a = 0; a < accesses_.size(); ++a) {
       of_buffer_[accesses_[a].buffer].push_back(a);
       for (std::size_t d = 0; d < accesses_[a].index.size(); ++d) {
-        for (VarId loop : variables_of(accesses_[a].index[d])) of_loop_[loop.index].push_back({a, d});
+        for_each_loop(accesses_[a].index[d], [&](VarId loop) { of_loop_[loop.index].push_back({a, d}); });
       }
     }
   }
 
   // Bounds of a padded load are looked at dimension by dimension.
-  void spoil_index(const std::vector<Expr>& index) {
-    for (const Expr& one : index) {
-      for (VarId var : variables_of(one)) spoiled_.insert(var.index);
-    }
+  void spoil_index(std::span<const Expr> index) {
+    for (const Expr& one : index) for_each_loop(one, [&](VarId loop) { spoiled_.insert(loop.index); });
+  }
+
+  // Every loop that an index names, once.
+  template <class Visit>
+  static void for_each_loop(const Expr& index, Visit visit) {
+    if (index->op == ExprOp::Var) return visit(index->var);  // as most are
+    if (index->operands.empty()) return;
+    for (VarId loop : variables_of(index)) visit(loop);
   }
 
   // Variables used other than as the whole of an index.
   void find_bare(const Expr& root) {
-    std::unordered_set<const ExprNode*> seen;
-    std::vector<Expr> waiting{root};
+    Visited seen;
+    std::vector<const ExprNode*> waiting{root.address()};
     while (!waiting.empty()) {
-      Expr expr = waiting.back();
+      const ExprNode* expr = waiting.back();
       waiting.pop_back();
-      if (!seen.insert(expr.address()).second) continue;
+      if (!seen.insert(expr)) continue;
       if (expr->op == ExprOp::Var) spoiled_.insert(expr->var.index);
       std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
       for (std::size_t i = 0; i < expr->operands.size(); ++i) {
         const Expr& operand = expr->operands[i];
         bool index = is_load(*expr) && i >= first;
         if (index && operand->op == ExprOp::Var) continue;
-        waiting.push_back(operand);
+        waiting.push_back(operand.address());
       }
     }
   }
@@ -285,7 +293,10 @@ void merge_axes(Formula& formula, Temporaries temporaries) {
   order_loops(formula);
   join_dimensions(formula);
   merge_plain(formula, temporaries);
-  for (Formula split = formula; split_dimensions(split) && merge_plain(split, temporaries);) formula = split;
+  while (std::optional<Formula> split = with_split_dimensions(formula)) {
+    if (!merge_plain(*split, temporaries)) break;
+    formula = std::move(*split);
+  }
   if (temporaries == Temporaries::ByTheirOwnLoops) join_loops(formula);
 }
 

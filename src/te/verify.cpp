@@ -1,7 +1,7 @@
 #include <set>
-#include <unordered_set>
 
 #include "te/formula.h"
+#include "te/node_table.h"
 
 namespace xyntra::te {
 namespace {
@@ -66,12 +66,12 @@ class Verifier {
 
   // Each shared node is looked at once per call, so that math definitions with much sharing stay cheap.
   Status expr_ok(const Expr& expr, const std::set<VarId>& scope, bool accumulator_allowed) {
-    std::unordered_set<const ExprNode*> seen;
+    Visited seen;
     std::vector<const ExprNode*> waiting{expr.address()};
     while (!waiting.empty()) {
       const ExprNode* node = waiting.back();
       waiting.pop_back();
-      if (!seen.insert(node).second) continue;
+      if (!seen.insert(node)) continue;
       if (node->op == ExprOp::Var && !scope.count(node->var)) {
         return fail("variable '" + formula_.variable(node->var).name + "' is used outside its loop");
       }

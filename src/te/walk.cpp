@@ -87,8 +87,7 @@ Expr with_operands(const Expr& expr, std::vector<Expr> operands) {
 }
 
 Expr Rewriter::operator()(const Expr& expr) {
-  auto found = done_.find(expr.address());
-  if (found != done_.end()) return found->second.rebuilt;
+  if (const Done* found = done_.find(expr.address())) return found->rebuilt;
   std::vector<Expr> operands;  // empty until one is another
   for (std::size_t i = 0; i < expr->operands.size(); ++i) {
     const Expr& operand = expr->operands[i];
@@ -102,7 +101,7 @@ Expr Rewriter::operator()(const Expr& expr) {
   Expr other = replace_(rebuilt);
   if (!other.defined() && expr->operands.empty()) return expr;  // as quick to see again as to remember
   if (other.defined()) rebuilt = std::move(other);
-  return done_.emplace(expr.address(), Done{expr, std::move(rebuilt)}).first->second.rebuilt;
+  return done_.add(expr.address(), Done{expr, std::move(rebuilt)}).rebuilt;
 }
 
 void Rewriter::operator()(Stage& stage) {

@@ -12,35 +12,22 @@
 
 #include "support/current_budget.h"
 #include "te/formula.h"
+#include "te/node_table.h"
 
 namespace xyntra::te {
 
 inline bool is_load(const ExprNode& node) { return node.op == ExprOp::Load || node.op == ExprOp::LoadOr; }
 
-// The nodes that a walk has been at. Most expressions are indices of a few nodes: those are compared, not hashed.
-class Visited {
- public:
-  bool insert(const ExprNode* node) {  // whether it is new
-    const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
-    if (std::find(few_.begin(), end, node) != end) return false;
-    if (count_ == few_.size()) return many_.insert(node).second;
-    few_[count_++] = node;
-    return true;
-  }
-
- private:
-  std::array<const ExprNode*, 8> few_;
-  std::size_t count_ = 0;
-  std::unordered_set<const ExprNode*> many_;
-};
-
 // Every node of an expression once, however often it is shared.
 template <class Visit>
 void for_each_node(const Expr& root, Visit visit) {
   poll_limits();
+  if (!root.defined()) return;
+  if (root->operands.empty()) return void(visit(*root));  // most indices are one loop
   Visited seen;
   std::vector<const ExprNode*> waiting;
-  if (root.defined()) waiting.push_back(root.address());
+  waiting.reserve(16);
+  waiting.push_back(root.address());
   while (!waiting.empty()) {
     const ExprNode* node = waiting.back();
     waiting.pop_back();
@@ -104,7 +91,7 @@ class Rewriter {
     Expr given;  // so that its address stays that of a living node
     Expr rebuilt;
   };
-  std::unordered_map<const ExprNode*, Done> done_;
+  NodeTable<Done> done_;
 };
 
 using Substitution = std::unordered_map<std::uint32_t, Expr>;  // by variable

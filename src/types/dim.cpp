@@ -103,6 +103,7 @@ const Dim::Terms& Dim::terms() const {
 
 Dim Dim::from_terms(std::int64_t constant, Terms terms) {
   poll_limits();
+  if (terms.empty()) return constant;
   std::map<std::string, Term> merged;
   for (Term& term : terms) {
     std::sort(term.atoms.begin(), term.atoms.end(),
@@ -166,6 +167,11 @@ std::size_t Dim::product_length(const Dim& other) const {
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return add(a.constant_, b.constant_);
   if (a.length() + b.length() > kLongest) return Dim::opaque("+", a, b);
+  if (a.is_constant() || b.is_constant()) {  // the terms stay as they are
+    Dim sum(add(a.constant_, b.constant_));
+    sum.terms_ = a.is_constant() ? b.terms_ : a.terms_;
+    return sum;
+  }
   Dim::Terms all = a.terms();
   all.insert(all.end(), b.terms().begin(), b.terms().end());
   return Dim::from_terms(add(a.constant_, b.constant_), std::move(all));
@@ -175,6 +181,17 @@ Dim operator-(const Dim& a, const Dim& b) { return a == b ? Dim(0) : a + b * Dim
 
 Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return multiply(a.constant_, b.constant_);
+  if (a.is(0) || b.is(0)) return 0;
+  if (a.is(1)) return b;
+  if (b.is(1)) return a;
+  if (a.is_constant() || b.is_constant()) {  // the same terms in the same order
+    const std::int64_t factor = a.is_constant() ? a.constant_ : b.constant_;
+    Dim::Terms scaled = a.is_constant() ? b.terms() : a.terms();
+    for (Dim::Term& term : scaled) term.coefficient = multiply(term.coefficient, factor);
+    Dim product(multiply(a.constant_, b.constant_));
+    product.terms_ = std::make_shared<const Dim::Terms>(std::move(scaled));
+    return product;
+  }
   if (a.length() * (b.terms().size() + 1) + b.length() * (a.terms().size() + 1) > kLongest &&
       !a.is_constant() && !b.is_constant()) {
     return Dim::opaque("*", a, b);
