@@ -56,6 +56,7 @@ class Needs {
 
   MemoryNeeds run() {
     for (const Group& group : groups_) {
+      if (group.hero == Hero::Host) continue;  // what comes from the host may be bytes of another value
       for (ValueId output : group.outputs) made_.insert(output);
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -89,7 +89,9 @@ def unit(dtype) -> float:
 def coarsest(step: Step) -> float:
     """The unit of the narrowest type that a step passes through, or that the peers compute it in."""
     narrow = {16: 2.0**-7, 10: 2.0**-10}  # bfloat16, float16
-    passed = [narrow.get(a.i, 0.0) for node in step.nodes for a in node.attribute if a.name == "to"]
+    attributes = [a for node in step.nodes for a in node.attribute]
+    passed = [narrow.get(a.i, 0.0) for a in attributes if a.name == "to"]
+    passed += [2.0**-15 for a in attributes if a.s == b"PROBIT"]  # ONNX Runtime approximates it
     return max(passed + [2.0**-23 if (COARSE | FUNCTIONS) & set(step.ops) else 0.0])
 
 
@@ -141,6 +143,12 @@ def flushed(array: np.ndarray) -> np.ndarray:
     return np.where(tiny, np.copysign(np.zeros((), array.dtype), array), array)
 
 
+def stays_wide(step: Step, read: dict[str, np.ndarray]) -> bool:
+    """float16 inside of a loop or branch: ONNX Runtime rounds what goes from node to node there to float32 alone."""
+    inside = any(a.HasField("g") for node in step.nodes for a in node.attribute)
+    return inside and any(array.dtype == np.float16 for array in read.values())
+
+
 def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     exact = EXACT - DIVISIONS if freedom.divides else EXACT
@@ -148,7 +156,7 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
     arrays = {name: seen(leaf.array) for name, leaf in graph.leaves.items()}
     for step in graph.steps:
         ops = set(step.ops)
-        if ops <= exact:
+        if ops <= exact and not stays_wide(step, {n: arrays[n] for n in step.reads}):
             arrays.update({name: seen(array) for name, array in peers[id(step)].run(arrays).items()})
             continue
         read = {n: arrays[n] for n in step.reads}
