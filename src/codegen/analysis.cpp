@@ -336,15 +336,79 @@ std::vector<Expr> shared_terms(const Expr& sum, const Expr& other) {
   return left;
 }
 
+bool is_power_of_two(const Expr& factor) {
+  int exponent = 0;
+  return factor->op == ExprOp::Const && std::fabs(std::frexp(factor->float_value, &exponent)) == 0.5;
+}
+
 // Whether a product has to be rounded: not where a factor is a power of two, as what is made of bits is.
 bool rounds(const Expr& product) {
   return product->op == ExprOp::Mul && is_float(product.dtype()) &&
          std::ranges::none_of(product->operands, [](const Expr& factor) {
-           int exponent = 0;
-           return factor->op == ExprOp::Bitcast ||
-                  (factor->op == ExprOp::Const &&
-                   std::fabs(std::frexp(factor->float_value, &exponent)) == 0.5);
+           return factor->op == ExprOp::Bitcast || is_power_of_two(factor);
          });
+}
+
+// x + c, or x * c + d: what a constant after it is distributed over.
+bool is_sum_with_constant(const ExprNode& node) {
+  auto among = [&](std::size_t first, std::size_t last) {
+    return std::any_of(node.operands.begin() + first, node.operands.begin() + last,
+                       [](const Expr& operand) { return operand.is_constant(); });
+  };
+  return (is_sum(node) && among(0, 2)) || (node.op == ExprOp::Fma && among(0, 2) && among(2, 3));
+}
+
+bool is_wide(const Expr& expr) { return expr.dtype() == DType::F32 || expr.dtype() == DType::F64; }
+
+bool is_scaled(const Expr& expr) {
+  return expr->op == ExprOp::Mul && is_float(expr.dtype()) &&
+         (expr->operands[0].is_constant() || expr->operands[1].is_constant());
+}
+
+bool is_factor(const Expr& product, const Expr& expr) {
+  return te::same(product->operands[0], expr) || te::same(product->operands[1], expr);
+}
+
+bool is_square(const Expr& expr) {
+  return expr->op == ExprOp::Mul && is_wide(expr) && te::same(expr->operands[0], expr->operands[1]);
+}
+
+// A comparison with a number that compilers make one of the sum's terms: a - b == 0 is no a == b where both are infinite,
+// and x + c < d is no x < d - c, which is rounded otherwise.
+bool shows_a_sum(const ExprNode& comparison, const ExprNode& sum) {
+  const Expr& number = comparison.operands[comparison.operands[1].is_constant() ? 1 : 0];
+  if (!is_sum(sum) || !number.is_constant()) return false;
+  if (is_sum_with_constant(sum)) return true;
+  const bool whole = std::ranges::any_of(sum.operands, [](const Expr& term) {
+    return term->op == ExprOp::Cast && is_integer(term->operands[0].dtype());
+  });
+  const bool strict = comparison.op == ExprOp::Less || comparison.op == ExprOp::Greater;
+  return number->float_value == 0 && !strict && !whole;
+}
+
+// (x + c) * d, x * y + x * z, and quotients by constants that are scaled: those of f32 are a function that is not seen through.
+bool is_seen_through(const ExprNode& node, const Expr& one, const Expr& other) {
+  if (te::kind_of(node.op) == te::ExprKind::Compare) return shows_a_sum(node, *one);
+  if (is_sum(node)) {
+    return one->op == ExprOp::Mul && other->op == ExprOp::Mul &&
+           (is_factor(one, other->operands[0]) || is_factor(one, other->operands[1]));
+  }
+  const bool scales = node.op == ExprOp::Mul || (node.op == ExprOp::Div && node.operands[1].is_constant());
+  if (!scales || !other.is_constant()) return false;
+  if (is_sum_with_constant(*one)) return !is_power_of_two(other);
+  if (node.dtype != DType::F64) return false;
+  return (one->op == ExprOp::Div && one->operands[1].is_constant()) ||
+         (node.op == ExprOp::Div && is_scaled(one));
+}
+
+// sqrt(x) * sqrt(y), and x / -x or |x| / x, which are NaN where x is 0.
+bool is_root_or_sign_cancelled(const ExprNode& node, const Expr& one, const Expr& other) {
+  if ((node.op != ExprOp::Mul && node.op != ExprOp::Div) || !is_wide(one)) return false;
+  if (one->op == ExprOp::Sqrt) return other->op == ExprOp::Sqrt;
+  auto has_sign = [](const Expr& expr) { return expr->op == ExprOp::Neg || expr->op == ExprOp::Abs; };
+  auto without_sign = [&](const Expr& expr) { return has_sign(expr) ? expr->operands[0] : expr; };
+  return node.op == ExprOp::Div && has_sign(one) && !te::same(one, other) &&
+         te::same(without_sign(one), without_sign(other));
 }
 
 // Products whose error is taken account of elsewhere: fma(a, b, -(a * b)), and the terms of a sum that is taken apart again.
@@ -375,11 +439,16 @@ void exact_products(const Expr& root, std::unordered_set<const ExprNode*>& found
 
 }  // namespace
 
+std::optional<double> literal(const Expr& expr) {
+  if (!is_float(expr.dtype())) return std::nullopt;
+  if (expr->op == ExprOp::Const) return expr->float_value;
+  const bool widens = expr->op == ExprOp::Cast && bits_of(expr->operands[0].dtype()) < bits_of(expr.dtype());
+  return widens ? literal(expr->operands[0]) : std::nullopt;
+}
+
 bool is_times_zero(const ExprNode& node) {
   return node.op == ExprOp::Mul && is_float(node.dtype) &&
-         std::ranges::any_of(node.operands, [](const Expr& operand) {
-           return operand->op == ExprOp::Const && operand->float_value == 0;
-         });
+         std::ranges::any_of(node.operands, [](const Expr& operand) { return literal(operand) == 0; });
 }
 
 std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const StmtNode& statement) {
@@ -391,17 +460,9 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
   auto is_own = [&](const Expr& expr) {
     return expr->op == ExprOp::Load && kernel.buffer(expr->buffer).scope != kir::Scope::Global;
   };
-  auto is_scaled = [](const Expr& expr) {
-    return expr->op == ExprOp::Mul && is_float(expr.dtype()) &&
-           (expr->operands[0].is_constant() || expr->operands[1].is_constant());
-  };
-  auto is_factor = [](const Expr& product, const Expr& expr) {
-    return te::same(product->operands[0], expr) || te::same(product->operands[1], expr);
-  };
   // What -(a - b) is for equal numbers, b - a is not.
   auto may_be_zero_of_a_sum = [&](const Expr& expr) {
-    const bool wide = expr.dtype() == DType::F32 || expr.dtype() == DType::F64;
-    return wide && (is_sum(*expr) || is_own(expr));
+    return is_wide(expr) && (is_sum(*expr) || is_own(expr));
   };
   auto is_minus_one = [](const Expr& expr) { return expr->op == ExprOp::Const && expr->float_value == -1; };
   kir::for_each_expr(statement, [&](const Expr& root) {
@@ -409,6 +470,7 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
     te::for_each_node(root, [&](const ExprNode& node) {
       if (node.op == ExprOp::Neg && may_be_zero_of_a_sum(node.operands[0]))
         found.insert(node.operands[0].address());
+      if (node.op == ExprOp::Sqrt && is_square(node.operands[0])) found.insert(node.operands[0].address());
       for (std::size_t i = 0; i < 2 && node.operands.size() == 2; ++i) {
         const Expr &one = node.operands[i], &other = node.operands[1 - i];
         const Expr& inner = one->op == ExprOp::Neg ? one->operands[0] : one;
@@ -422,6 +484,8 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
           }
         }
         if (node.op == ExprOp::Mul && is_scaled(inner) && other.is_constant()) found.insert(inner.address());
+        if (is_wide(inner) && is_seen_through(node, inner, other)) found.insert(inner.address());
+        if (is_root_or_sign_cancelled(node, one, other)) found.insert(one.address());
         if (is_sum(node) && is_scaled(inner) &&
             (is_scaled(other) || te::is_load(*other) || is_factor(inner, other)))
           found.insert(inner.address());

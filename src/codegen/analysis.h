@@ -22,11 +22,13 @@ struct Access {
 std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& statement);
 
 // Sums and products of a statement whose rounding shows in what follows, where a compiler that reckons with real numbers would take
-// both for one: (x + c) - c, (a + b) - a, (x * c) * d, x * c + y * c, x * c - m, where m may be the largest of them, and
-// fma(a, b, -(a * b)). So are products with a zero, which may be NaN, and sums whose sign is changed: -(a - b) is -0 where a is b, and
-// b - a is 0.
+// both for one: (x + c) - c, (a + b) - a, (x * c) * d, (x + c) * d, x * c + y * c, x * y + x * z, x * c - m, where m may be the largest
+// of them, and fma(a, b, -(a * b)). So are products with a zero, which may be NaN, sqrt(x) * sqrt(x), which is NaN where x is negative,
+// sums that are compared with a number, and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
 std::unordered_set<const te::ExprNode*> cancelling(const kir::Kernel& kernel, const kir::StmtNode& statement);
 bool is_times_zero(const te::ExprNode& product);
+// The number that a float is in every case, as it is or as a wider float.
+std::optional<double> literal(const te::Expr& expr);
 
 class KernelAnalysis {
  public:

@@ -80,7 +80,7 @@ class KernelEmitter {
   // ---- expressions: text that stands for a value; what is used twice gets a name
   std::string value(const te::Expr& expr);
   std::string node_text(const te::Expr& expr);
-  std::string times_zero(const te::ExprNode& product);
+  std::optional<std::string> unfolded_text(const te::ExprNode& node);
   std::string named(const te::Expr& expr);  // a value as a word, whatever it takes
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
@@ -104,6 +104,7 @@ class KernelEmitter {
   std::string vector_value(const te::Expr& expr);
   std::string vector_text(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
+  std::string compare_itself(te::ExprOp op, const te::Expr& number);
   std::string select(const te::ExprNode& node);
   std::string load(const te::ExprNode& node);
   std::string load_or(const te::ExprNode& node);

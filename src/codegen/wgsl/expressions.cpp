@@ -16,20 +16,39 @@ namespace {
 
 constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
 
-// 0, or NaN where x is not finite; compilers of shaders make 0 of it.
+bool is_zero(const Expr& expr) { return codegen::literal(expr) == 0; }
+bool is_negative(const Expr& literal) { return std::signbit(codegen::literal(literal).value_or(0)); }
+
+bool is_negated(const Expr& one, const Expr& other) {
+  return one->op == ExprOp::Neg && te::same(one->operands[0], other);
+}
+
+// Narrower floats are computed with in few places, and not all of them have a zero.
+bool has_own_arithmetic(DType dtype) { return is_float(dtype) && bits_of(dtype) >= 16; }
+
+// x - x or x + -x: 0, or NaN where x is not finite; compilers of shaders make 0 of it.
 bool is_less_itself(const ExprNode& node) {
-  return node.op == ExprOp::Sub && node.dtype == DType::F32 && te::same(node.operands[0], node.operands[1]);
+  if (!has_own_arithmetic(node.dtype) || node.operands.size() != 2) return false;
+  const Expr &a = node.operands[0], &b = node.operands[1];
+  return (node.op == ExprOp::Sub && te::same(a, b)) ||
+         (node.op == ExprOp::Add && (is_negated(a, b) || is_negated(b, a)));
 }
 
 // x + 0 or 0 - x: which operand is the zero.
 std::optional<std::size_t> zero_of_sum(const ExprNode& node) {
-  auto is_zero = [](const Expr& expr) {
-    return expr->op == ExprOp::Const && expr->float_value == 0 && !std::signbit(expr->float_value);
-  };
-  if (node.dtype != DType::F32 || (node.op != ExprOp::Add && node.op != ExprOp::Sub)) return std::nullopt;
-  if (is_zero(node.operands[0])) return 0;
-  if (node.op == ExprOp::Add && is_zero(node.operands[1])) return 1;
+  auto is_plus_zero = [](const Expr& expr) { return is_zero(expr) && !is_negative(expr); };
+  if (!has_own_arithmetic(node.dtype) || (node.op != ExprOp::Add && node.op != ExprOp::Sub))
+    return std::nullopt;
+  if (is_plus_zero(node.operands[0])) return 0;
+  if (node.op == ExprOp::Add && is_plus_zero(node.operands[1])) return 1;
   return std::nullopt;
+}
+
+// select(x < 0, 0, x)
+bool is_relu(const ExprNode& node) {
+  const Expr &condition = node.operands[0], &chosen = node.operands[1], &otherwise = node.operands[2];
+  return node.dtype == DType::F32 && condition->op == ExprOp::Less && is_zero(condition->operands[1]) &&
+         is_zero(chosen) && !is_negative(chosen) && te::same(condition->operands[0], otherwise);
 }
 
 bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
@@ -94,12 +113,9 @@ bool is_position(const Expr& expr, bool may_read) {
 std::string KernelEmitter::value(const Expr& expr) {
   const Key key{expr.address(), false};
   if (auto known = known_.find(key); known != known_.end()) return known->second;
-  std::string text = is_less_itself(*expr) ? operations_.times_zero("abs(" + value(expr->operands[0]) + ")")
-                                           : node_text(expr);
-  if (cancelling_.contains(expr.address())) {
-    text = expr.dtype() == DType::F32 && codegen::is_times_zero(*expr) ? times_zero(*expr)
-                                                                       : operations_.kept(expr.dtype(), text);
-  }
+  const std::optional<std::string> unfolded = unfolded_text(*expr);
+  std::string text = unfolded ? *unfolded : node_text(expr);
+  if (!unfolded && cancelling_.contains(expr.address())) text = operations_.kept(expr.dtype(), text);
   if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
   const bool shared = uses_[expr.address()] > 1;
   if (!is_word(text) && (shared || text.size() > kLongText)) {
@@ -111,10 +127,25 @@ std::string KernelEmitter::value(const Expr& expr) {
   return text;
 }
 
-std::string KernelEmitter::times_zero(const ExprNode& product) {
-  const std::size_t zero = product.operands[0].is_constant() ? 0 : 1;
-  const std::string made = operations_.times_zero(value(product.operands[1 - zero]));
-  return std::signbit(product.operands[zero]->float_value) ? "-(" + made + ")" : made;
+// By bits, what compilers that know neither NaN nor the sign of a zero make a constant of, or an operand.
+std::optional<std::string> KernelEmitter::unfolded_text(const ExprNode& node) {
+  const DType dtype = node.dtype;
+  if (!has_own_arithmetic(dtype) || node.operands.size() != 2) return std::nullopt;
+  if (is_less_itself(node)) return operations_.less_itself(dtype, value(node.operands[0]));
+  const bool divides = node.op == ExprOp::Div;
+  if (divides && te::same(node.operands[0], node.operands[1]))
+    return operations_.over_itself(dtype, value(node.operands[0]));
+  if (const auto zero = zero_of_sum(node)) {
+    const std::string other = value(node.operands[1 - *zero]);
+    return operations_.plus_zero(dtype, node.op == ExprOp::Sub ? "-(" + other + ")" : other);
+  }
+  const bool times = codegen::is_times_zero(node);
+  if (!times && !(divides && is_zero(node.operands[0]))) return std::nullopt;
+  const std::size_t zero = is_zero(node.operands[0]) ? 0 : 1;
+  const std::string other = value(node.operands[1 - zero]);
+  const std::string made =
+      times ? operations_.times_zero(dtype, other) : operations_.zero_over(dtype, other);
+  return is_negative(node.operands[zero]) ? "-(" + made + ")" : made;
 }
 
 std::string KernelEmitter::named(const Expr& expr) {
@@ -179,10 +210,6 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       node.operands[1]->int_value < bits_of(node.dtype))
     return operations_.shifted(node.op, node.dtype, value(node.operands[0]), node.operands[1]->int_value);
   if (auto bounded = bounded_float(node)) return *bounded;
-  if (const auto zero = zero_of_sum(node)) {
-    const std::string other = value(node.operands[1 - *zero]);
-    return operations_.plus_zero(node.op == ExprOp::Sub ? "-(" + other + ")" : other);
-  }
   // What WGSL promises of a quotient ends at divisors of this size.
   constexpr double kLargeDivisor = 0x1p126;
   // Quotients by constants are scales, of which whole numbers may be made elsewhere.
@@ -229,11 +256,18 @@ bool KernelEmitter::is_sum_of_halves(const ExprNode& node) const {
 
 std::string KernelEmitter::compare(const ExprNode& node) {
   const Expr &a = node.operands[0], &b = node.operands[1];
+  if (is_float(a.dtype()) && te::same(a, b)) return compare_itself(node.op, a);
   const bool positions = is_position(a) && is_position(b);
   const std::string first =
       positions ? position(a) : value(a);  // one after the other: lines come in this order
   const std::string second = positions ? position(b) : value(b);
   return operations_.compare(node.op, positions ? DType::I32 : a.dtype(), first, second);
+}
+
+// A number is what it is, but NaN is not.
+std::string KernelEmitter::compare_itself(ExprOp op, const Expr& number) {
+  if (op == ExprOp::Less || op == ExprOp::Greater) return "false";
+  return (op == ExprOp::NotEqual ? "" : "!") + operations_.is_nan(number.dtype(), value(number));
 }
 
 // ---- positions
@@ -603,12 +637,14 @@ bool KernelEmitter::is_minimum(const ExprNode& node) {
 
 // Each side is computed only where it is chosen, when reading for it elsewhere could be outside.
 std::string KernelEmitter::select(const ExprNode& node) {
+  if (is_relu(node)) return operations_.without_negatives(named(node.operands[2]));
   const std::string condition = value(node.operands[0]);
-  if (!analysis_.needs_guard(node, 1) && !analysis_.needs_guard(node, 2)) {
+  const bool minimum = is_minimum(node);  // the condition reads both sides
+  if (minimum || (!analysis_.needs_guard(node, 1) && !analysis_.needs_guard(node, 2))) {
     const std::string chosen = value(node.operands[1]);
-    const std::string otherwise = is_minimum(node) ? named(node.operands[2]) : value(node.operands[2]);
+    const std::string otherwise = minimum ? named(node.operands[2]) : value(node.operands[2]);
     const std::string text = "select(" + otherwise + ", " + chosen + ", " + condition + ")";
-    if (!is_minimum(node)) return text;
+    if (!minimum) return text;
     return "select(" + text + ", " + otherwise + ", " + operations_.is_nan(node.dtype, otherwise) + ")";
   }
   if (is_cheap(node.operands[1]) && is_cheap(node.operands[2]))

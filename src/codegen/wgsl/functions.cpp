@@ -115,12 +115,64 @@ constexpr Function kFunctions[] = {
   return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, (bits & 0x7f800000u) == 0x7f800000u));
 }
 )"},
-    // x + 0, which is a zero without a sign where x is any zero: drivers take it for x.
-    {"plus_zero_f32", "", R"(fn plus_zero_f32(x: f32) -> f32 { return select(x, 0.0f, x == 0.0f); }
+    {"times_zero_f64", "", R"(fn times_zero_f64(x: f64) -> f64 {
+  let bits = bitcast<u64>(x);
+  let size = bits & 0x7ff0000000000000lu;
+  return bitcast<f64>(select(bits & 0x8000000000000000lu, 0x7ff8000000000000lu, size == 0x7ff0000000000000lu));
+}
 )"},
-    {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool { return !(x == x); }
+    // x - x: 0, or NaN where x is not finite.
+    {"less_itself_f32", "", R"(fn less_itself_f32(x: f32) -> f32 {
+  return bitcast<f32>(select(0u, 0x7fc00000u, (bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u));
+}
 )"},
-    {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool { return x == x && !(x - x == x - x); }
+    {"less_itself_f64", "", R"(fn less_itself_f64(x: f64) -> f64 {
+  let size = bitcast<u64>(x) & 0x7ff0000000000000lu;
+  return bitcast<f64>(select(0lu, 0x7ff8000000000000lu, size == 0x7ff0000000000000lu));
+}
+)"},
+    // A zero over x: a zero with the sign of x, or NaN.
+    {"zero_over_f32", "", R"(fn zero_over_f32(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let outside = ((bits & 0x7fffffffu) - 1u) >= 0x7f800000u;
+  return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, outside));
+}
+)"},
+    {"zero_over_f64", "", R"(fn zero_over_f64(x: f64) -> f64 {
+  let bits = bitcast<u64>(x);
+  let outside = ((bits & 0x7ffffffffffffffflu) - 1lu) >= 0x7ff0000000000000lu;
+  return bitcast<f64>(select(bits & 0x8000000000000000lu, 0x7ff8000000000000lu, outside));
+}
+)"},
+    // x / x: 1, or NaN where x is 0 or not finite.
+    {"over_itself_f32", "", R"(fn over_itself_f32(x: f32) -> f32 {
+  let size = bitcast<u32>(x) & 0x7fffffffu;
+  return bitcast<f32>(select(0x3f800000u, 0x7fc00000u, (size - 1u) >= 0x7f7fffffu));
+}
+)"},
+    {"over_itself_f64", "", R"(fn over_itself_f64(x: f64) -> f64 {
+  let size = bitcast<u64>(x) & 0x7ffffffffffffffflu;
+  return bitcast<f64>(select(0x3ff0000000000000lu, 0x7ff8000000000000lu, (size - 1lu) >= 0x7feffffffffffffflu));
+}
+)"},
+    // x + 0, which is a zero without a sign where x is any zero: drivers take it for x, and a - b == 0 for a == b.
+    {"plus_zero_f32", "", R"(fn plus_zero_f32(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  return bitcast<f32>(select(bits, 0u, bits == 0x80000000u));
+}
+)"},
+    {"plus_zero_f64", "", R"(fn plus_zero_f64(x: f64) -> f64 {
+  let bits = bitcast<u64>(x);
+  return bitcast<f64>(select(bits, 0lu, bits == 0x8000000000000000lu));
+}
+)"},
+    {"is_nan_f64", "", R"(fn is_nan_f64(x: f64) -> bool {
+  return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
+}
+)"},
+    {"is_inf_f64", "", R"(fn is_inf_f64(x: f64) -> bool {
+  return (bitcast<u64>(x) & 0x7ffffffffffffffflu) == 0x7ff0000000000000lu;
+}
 )"},
     {"is_nan_f16", "is_nan_f32", R"(fn is_nan_f16(x: f16) -> bool { return is_nan_f32(f32(x)); }
 )"},
@@ -170,14 +222,16 @@ constexpr Function kFunctions[] = {
   return select(larger, nan_f32(), is_nan_f32(a) | is_nan_f32(b));
 }
 )"},
-    {"min_f", "is_nan_$T nan_$T", R"(fn min_$T(a: $T, b: $T) -> $T {
-  let smaller = select(select(b, a, a < b), -(-a - b), (a == $T(0)) & (b == $T(0)));
-  return select(smaller, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
+    {"min_f64", "is_nan_f64 nan_f64", R"(fn min_f64(a: f64, b: f64) -> f64 {
+  let zero = bitcast<f64>(bitcast<u64>(a) | bitcast<u64>(b));
+  let smaller = select(select(b, a, a < b), zero, (a == f64(0)) & (b == f64(0)));
+  return select(smaller, nan_f64(), is_nan_f64(a) | is_nan_f64(b));
 }
 )"},
-    {"max_f", "is_nan_$T nan_$T", R"(fn max_$T(a: $T, b: $T) -> $T {
-  let larger = select(select(b, a, a > b), a + b, (a == $T(0)) & (b == $T(0)));
-  return select(larger, nan_$T(), is_nan_$T(a) | is_nan_$T(b));
+    {"max_f64", "is_nan_f64 nan_f64", R"(fn max_f64(a: f64, b: f64) -> f64 {
+  let zero = bitcast<f64>(bitcast<u64>(a) & bitcast<u64>(b));
+  let larger = select(select(b, a, a > b), zero, (a == f64(0)) & (b == f64(0)));
+  return select(larger, nan_f64(), is_nan_f64(a) | is_nan_f64(b));
 }
 )"},
     {"rem_f", "is_nan_$T is_inf_$T nan_$T", R"(fn rem_$T(a: $T, b: $T) -> $T {

@@ -300,8 +300,15 @@ std::string Operations::is_inf(DType dtype, const std::string& value) {
   return is_float(dtype) ? call("is_inf_" + type(dtype), std::array{value}) : "false";
 }
 
-std::string Operations::times_zero(const std::string& value) {
-  return call("times_zero_f32", std::array{value});
+// By its bits, which halves have as f32.
+std::string Operations::by_bits(const std::string& function, DType dtype, const std::string& value) {
+  if (is_half(dtype)) return "f16(" + call(function + "_f32", std::array{"f32(" + value + ")"}) + ")";
+  return call(function + "_" + type(dtype), std::array{value});
+}
+
+// Of floats from -infinity to before -0, whose bits are consecutive.
+std::string Operations::without_negatives(const std::string& number) {
+  return "select(" + number + ", 0.0f, (bitcast<u32>(" + number + ") - 0x80000001u) < 0x7f800000u)";
 }
 
 std::string Operations::kept(DType dtype, const std::string& value) {
@@ -310,10 +317,6 @@ std::string Operations::kept(DType dtype, const std::string& value) {
 
 bool Operations::can_keep(DType dtype) const {
   return dtype == DType::F32 || (dtype == DType::F64 && features_.int64);
-}
-
-std::string Operations::plus_zero(const std::string& value) {
-  return call("plus_zero_f32", std::array{value});
 }
 
 std::string Operations::kept_vector(const std::string& value) {

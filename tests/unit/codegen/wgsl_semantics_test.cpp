@@ -101,6 +101,39 @@ TEST_P(WgslSemantics, ANanStaysOneBehindMinimaAndLargeDivisors) {
   expect_same_as_reference(std::move(operations));
 }
 
+// Of these compilers that know neither NaN nor the sign of a zero make constants or operands.
+TEST_P(WgslSemantics, ZerosAndOnesThatMayBeNanAreTheReferences) {
+  for (DType dtype : {DType::F32, DType::F64, DType::F16, DType::BF16}) {
+    Operations operations({dtype, dtype});
+    if (dtype == DType::F64 && !features(std::array{kernel_of(operations, 1)}).float64) continue;
+    const Expr x = operations.operand(0), y = operations.operand(1);
+    auto number = [dtype](double value) { return Expr::floating(dtype, value); };
+    operations.add("less itself", x - x);
+    operations.add("and its opposite", x + -x);
+    operations.add("over itself", x / x);
+    operations.add("difference over itself", (x - x) / (x - x));
+    operations.add("times zero", x * number(0));
+    operations.add("times minus zero", number(-0.0) * x);
+    operations.add("zero over", number(0) / x);
+    operations.add("minus zero over", number(-0.0) / x);
+    operations.add("plus zero", x + number(0));
+    operations.add("from zero", number(0) - x);
+    operations.add("equal to itself", te::equal(x, x));
+    operations.add("at most itself", x <= x);
+    operations.add("less than itself", x < x);
+    operations.add("sign", te::select(x > 0, number(1), te::select(te::is_nan(x), x, number(0))));
+    operations.add("not negative", te::select(x < 0, number(0), x));
+    operations.add("over its opposite", te::is_nan(x / -x));
+    operations.add("size over it", te::is_nan(te::abs(x) / x));
+    operations.add("roots", te::is_nan(te::sqrt(x) * te::sqrt(x)));
+    operations.add("difference of infinities", te::equal(x - y, number(0)) & te::is_nan(x - y));
+    operations.add("least", te::is_nan(te::min(x, y)));
+    operations.add("most of a root", te::is_nan(te::max(te::sqrt(x), number(0))));
+    operations.add("infinite", te::is_inf(x - y));
+    expect_same_as_reference(std::move(operations));
+  }
+}
+
 TEST_P(WgslSemantics, DoublesAreRefusedWithTheReasonWhereThereAreNone) {
   if (features({}).float64) GTEST_SKIP() << "the adapter has them";
   Operations operations({DType::F32});
