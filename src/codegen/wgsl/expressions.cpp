@@ -143,8 +143,7 @@ std::optional<std::string> KernelEmitter::unfolded_text(const ExprNode& node) {
   if (!times && !(divides && is_zero(node.operands[0]))) return std::nullopt;
   const std::size_t zero = is_zero(node.operands[0]) ? 0 : 1;
   const std::string other = value(node.operands[1 - zero]);
-  const std::string made =
-      times ? operations_.times_zero(dtype, other) : operations_.zero_over(dtype, other);
+  const std::string made = times ? operations_.times_zero(dtype, other) : operations_.zero_over(dtype, other);
   return is_negative(node.operands[zero]) ? "-(" + made + ")" : made;
 }
 
