@@ -20,6 +20,15 @@ class NoStopHook {
   NoStopHook& operator=(const NoStopHook&) = delete;
 };
 
+// While it lives, its thread is in code that looks at no budget, such as a driver's: where there is a hook, another thread looks.
+class LookedAfter {
+ public:
+  LookedAfter();
+  ~LookedAfter();
+  LookedAfter(const LookedAfter&) = delete;
+  LookedAfter& operator=(const LookedAfter&) = delete;
+};
+
 namespace detail {
 void noticed_stop(const Budget* budget,
                   const Error& error);  // calls the hook, if there is one for this budget

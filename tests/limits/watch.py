@@ -107,9 +107,9 @@ def execute(command, stop_after=None, interrupt=False, stacks_after=None, enviro
             if stop_after is not None and not stopped and (own.seconds() if interrupt else now - begin) >= stop_after:
                 stopped, begin, own = True, now, OwnTime(process.pid)
                 if interrupt:
-                    process.send_signal(signal.SIGINT)
+                    os.kill(process.pid, signal.SIGINT)  # send_signal would take the exit code away
             if now > watchdog:
-                process.kill()
+                os.kill(process.pid, signal.SIGKILL)
             own_peak = max(own_peak, own_bytes(process.pid))
             if stopped and stacks_after is not None and not stack and own.seconds() > stacks_after:
                 stack = stack_of(process.pid)

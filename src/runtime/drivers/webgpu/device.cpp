@@ -6,6 +6,7 @@
 
 #include "runtime/drivers/webgpu/state.h"
 #include "support/current_budget.h"
+#include "support/stop_hook.h"
 #include "support/text.h"
 
 namespace xyntra::webgpu {
@@ -154,6 +155,7 @@ Status Device::State::usable() const {
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
   static std::atomic<std::uint64_t> last_id{0};
+  const LookedAfter in_driver;
   XYNTRA_TRY(const Library* wgpu, library());
   XYNTRA_TRY(std::vector<AdapterEntry> entries, adapter_entries());
   XYNTRA_TRY(const AdapterEntry chosen, choose(std::move(entries), which));
@@ -370,6 +372,7 @@ Result<CommandBufferHandle> Device::State::finished(const CommandEncoderHandle& 
 
 Status Device::State::submit(const CommandBufferHandle& commands) {
   const Library& wgpu = opened_library();
+  const LookedAfter in_driver;  // software adapters work off what was submitted before
   const std::shared_lock running(gate);
   XYNTRA_CHECK_OK(poll());  // a loss, which QueueSubmit does not survive
   WGPUCommandBuffer list[1] = {commands.get()};
@@ -381,6 +384,7 @@ Status Device::State::submit(const CommandBufferHandle& commands) {
 
 Status Device::State::poll() {
   const Library& wgpu = opened_library();
+  const LookedAfter in_driver;
   XYNTRA_CHECK_OK(usable());
   wgpu.InstanceProcessEvents(wgpu.instance);
   const Reports reports;
