@@ -43,7 +43,7 @@ class AttentionLowering {
         everywhere = everywhere && alignment_.axis_of(s, id).valid();
       if (!everywhere) continue;
       VarId axis = alignment_.axis_of(0, id);
-      bool query = std::find(candidates.begin(), candidates.end(), axis) != candidates.end();
+      const bool query = std::ranges::find(candidates, axis) != candidates.end() && !both_factors_have(id);
       if (query && (!has_queries_ || size(id) > size(queries_))) {
         if (has_queries_) rows_.push_back(queries_);
         queries_ = id;
@@ -148,6 +148,19 @@ class AttentionLowering {
       body.push_back(std::move(made));
     }
     return Stmt::block(std::move(body));
+  }
+
+  // Heads that share keys but not values are rows of the scores alone.
+  bool both_factors_have(Alignment::Class id) const {
+    for (std::size_t s = 0; s < part_.stages.size(); ++s) {
+      const Stage& one = part_.stages[s];
+      if (one.reduction.empty() || one.body->op != te::ExprOp::Mul) continue;
+      const VarId axis = alignment_.axis_of(s, id);
+      if (std::ranges::all_of(one.body->operands,
+                              [&](const Expr& factor) { return te::variables_of(factor).contains(axis); }))
+        return true;
+    }
+    return false;
   }
 
   Stmt row_by_row(std::size_t s, Substitution bound, VarId axis, const Expr& first, std::int64_t count,
