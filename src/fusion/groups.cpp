@@ -249,7 +249,9 @@ Result<Grouping> group_nodes(const FusionNodes& fusion_nodes, const Target& targ
   if (!options.enabled) return grouping;
   FusionOptions with_stages = options;
   std::vector<LayoutChoice> choices;
-  while (true) {  // a stage leaves its source to another group, which may want one of its own
+  constexpr int kMostTimes = 4;  // each groups all nodes again
+  for (int time = 0; time < kMostTimes;
+       ++time) {  // a stage leaves its source to a group that may want one of its own
     const std::size_t stages = with_stages.stages.size();
     for (LayoutChoice& one : weigh_relayouts(fusion_nodes, grouping, target, with_stages)) {
       if (one.taken.way == LayoutChoice::Way::Stage) {

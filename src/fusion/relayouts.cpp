@@ -69,17 +69,24 @@ class RelayoutWeigher {
     });
   }
 
+  static bool has_digits(const te::Stage& stage) {
+    bool found =
+        std::ranges::any_of(stage.store, [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
+    te::for_each_node(stage, [&](const te::ExprNode& expr) {
+      found = found || expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod;
+    });
+    return found;
+  }
+
   // On a CPU, where that takes as long as arithmetic does. A view's places are its source's.
   bool computes_places(NodeId node) const {
     const te::Formula& formula = fusion_nodes_[node].formula;
     const OpDef* op = find_op(graph_.node(node).op);
     if (target_.kind != TargetKind::Cpu || op == nullptr || (op->traits & kView) != 0) return false;
     if (formula.stages.size() > 1) return true;
-    bool found = std::ranges::any_of(formula.stages[0].store,
-                                     [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
+    bool found = has_digits(formula.stages[0]);
     te::for_each_node(formula.stages[0], [&](const te::ExprNode& expr) {
       found = found || expr.op == te::ExprOp::Select || expr.op == te::ExprOp::LoadOr ||
-              expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod ||
               ((expr.op == te::ExprOp::Min || expr.op == te::ExprOp::Max) && expr.dtype == DType::I64);
     });
     return found;
@@ -161,12 +168,7 @@ class RelayoutWeigher {
     const OpDef* op = find_op(graph_.node(node).op);
     if (target_.kind == TargetKind::Cpu || op == nullptr || (op->traits & kView) != 0) return false;
     if (formula.stages.size() != 1 || formula.stages[0].body->op != te::ExprOp::Load) return false;
-    bool found = std::ranges::any_of(formula.stages[0].store,
-                                     [](const te::Expr& index) { return index->op != te::ExprOp::Var; });
-    te::for_each_node(formula.stages[0], [&](const te::ExprNode& expr) {
-      found = found || expr.op == te::ExprOp::FloorDiv || expr.op == te::ExprOp::Mod;
-    });
-    return found;
+    return has_digits(formula.stages[0]);
   }
 
   // Whether the value that is transposed is computed by the group itself.

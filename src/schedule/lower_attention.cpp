@@ -150,7 +150,7 @@ class AttentionLowering {
     return Stmt::block(std::move(body));
   }
 
-  // Heads that share keys but not values are rows of the scores alone.
+  // Heads that share keys (multi-query attention) but not values are rows of the scores alone.
   bool both_factors_have(Alignment::Class id) const {
     for (std::size_t s = 0; s < part_.stages.size(); ++s) {
       const Stage& one = part_.stages[s];

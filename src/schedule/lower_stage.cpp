@@ -28,8 +28,6 @@ constexpr std::int64_t kGatherCost =
 constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
 constexpr std::int64_t kSetsApart = 4096 * 8;  // bits: what lies so far apart shares a set
 constexpr std::int64_t kBegin = 200;  // of a loop over one strip
-constexpr std::int64_t kMostApart =
-    4;  // lanes so far from one another are loaded in whole vectors and shuffled
 constexpr std::int64_t kShuffle = 200;  // of two vectors
 constexpr std::int64_t kElements = 1024;  // that costs are counted for, so that fractions are not lost
 constexpr std::int64_t kTurns = 4;  // groups of vectors that a function goes over before the next one does
@@ -212,13 +210,13 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
     const std::int64_t width =
         axis.valid() ? lowering_.vector_width(lowering_.formula().variable(axis).extent) : 1;
     const bool near = stride && stride->is_constant() && stride->constant() > 1 &&
-                      stride->constant() <= kMostApart && width >= kMostApart && masks;
+                      stride->constant() <= kNearLanes && width >= kNearLanes && masks;
     if (near) return stride->constant() * (100 + kShuffle);
     if (!stride && axis.valid() && lowering_.within_a_vector(buffer, index, axis, width))
       return 100 + kShuffle;
     const bool one_set =
         stride && stride->is_constant() && stride->constant() != 0 &&
-        stride->constant() * bits_of(lowering_.formula().buffer(buffer).dtype) % kSetsApart == 0;
+        stride->constant() % (kSetsApart / bits_of(lowering_.formula().buffer(buffer).dtype)) == 0;
     return (one_set ? kCrowdedCost : kGatherCost) * width;
   };
   auto cost_of = [&](const Expr& expr) {

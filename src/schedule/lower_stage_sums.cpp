@@ -78,8 +78,8 @@ bool StageLowering::extremes_in_chains() const {
   return last.is_constant() && last.constant() >= 2 * kChains;
 }
 
-// The larger of two, or NaN, is some instructions that wait for one another: turns of the innermost reduction loop alternate between
-// chains, whose extremes are compared at the end.
+// Max and min reductions with several accumulators: the larger of two, or NaN, is some instructions of latency, so turns of the innermost
+// loop alternate between accumulators, which are compared at the end.
 Stmt StageLowering::chained_extremes(const Substitution& bound, kir::BufferId extreme,
                                      const std::vector<Expr>& place) const {
   const DType dtype = stage_.body.dtype();

@@ -10,6 +10,8 @@
 
 namespace xyntra {
 
+constexpr std::int64_t kNearLanes = 4;  // lanes so far apart are loaded in whole vectors and shuffled
+
 // A kernel under construction for one formula.
 class Lowering {
  public:

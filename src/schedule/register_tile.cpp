@@ -245,8 +245,7 @@ class RegisterTile {
       Stmt inside = Stmt::block(std::move(value.checks));
       if (!heavy.whole.defined()) return inside;
       const Stmt nothing = Stmt::store(kept, in_tile(row, vector, lane), Expr::number(dtype_, 0));
-      const bool reads = te::any_load(heavy.of, [](const ExprNode&) { return true; });
-      if (reads) inside = where_row(row, std::move(inside), nothing);
+      if (te::reads_data(heavy.of)) inside = where_row(row, std::move(inside), nothing);
       return contraction_.where_column(across_, vector, lane, std::move(inside), nothing);
     }));
     if (heavy.whole.defined()) made.push_back(over_tile(kept, at, heavy));

@@ -78,10 +78,9 @@ class StrideCount {
 
   // Elements of some neighbouring vectors, which are loaded whole and shuffled.
   bool is_near(const Access& access, VarId lane) const {
-    constexpr std::int64_t kMostApart = 4;
     const auto stride = probe_.stride(access.buffer, access.index, lane);
     return target_.kind == TargetKind::Cpu && stride && stride->is_constant() && stride->constant() > 1 &&
-           stride->constant() <= kMostApart;
+           stride->constant() <= kNearLanes;
   }
 
   std::int64_t turns(VarId loop) const {

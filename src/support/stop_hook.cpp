@@ -9,15 +9,17 @@ namespace {
 std::atomic<const Budget*> hooked_budget{nullptr};
 std::atomic<StopHook> called_hook{nullptr};
 constinit thread_local int holders = 0;  // NoStopHooks of this thread
-std::atomic<int> looked_after{0};  // threads
+std::mutex watching;  // held while the budget is looked at, which is gone some time after the last one leaves
+int watched = 0;  // Watchdogs, under the mutex
 
 // As long as the process lives: a thread that is never wanted again sleeps.
-void look_after() {
+void watch() {
   constexpr auto kOften = std::chrono::milliseconds(20);
   while (true) {
     std::this_thread::sleep_for(kOften);
+    const std::scoped_lock lock(watching);
     const Budget* budget = hooked_budget.load();
-    if (looked_after.load() > 0 && budget != nullptr) (void)budget->check_time();
+    if (watched > 0 && budget != nullptr) (void)budget->check_time();
   }
 }
 
@@ -31,12 +33,18 @@ void call_when_stopped(const Budget* budget, StopHook hook) {
 NoStopHook::NoStopHook() { ++holders; }
 NoStopHook::~NoStopHook() { --holders; }
 
-LookedAfter::LookedAfter() {
+Watchdog::Watchdog() : watches_(hooked_budget.load() != nullptr) {
+  if (!watches_) return;
   static std::once_flag begun;
-  if (hooked_budget.load() != nullptr) std::call_once(begun, [] { std::thread(look_after).detach(); });
-  ++looked_after;
+  std::call_once(begun, [] { std::thread(watch).detach(); });
+  const std::scoped_lock lock(watching);
+  ++watched;
 }
-LookedAfter::~LookedAfter() { --looked_after; }
+Watchdog::~Watchdog() {
+  if (!watches_) return;
+  const std::scoped_lock lock(watching);
+  --watched;
+}
 
 void detail::noticed_stop(const Budget* budget, const Error& error) {
   if (hooked_budget.load(std::memory_order_relaxed) != budget || holders > 0) return;

@@ -20,13 +20,17 @@ class NoStopHook {
   NoStopHook& operator=(const NoStopHook&) = delete;
 };
 
-// While it lives, its thread is in code that looks at no budget, such as a driver's: where there is a hook, another thread looks.
-class LookedAfter {
+// While it lives, its thread is in code that looks at no budget, such as a driver's, and a watchdog thread looks instead. Where there is
+// no hook, as in processes of others, it does nothing.
+class Watchdog {
  public:
-  LookedAfter();
-  ~LookedAfter();
-  LookedAfter(const LookedAfter&) = delete;
-  LookedAfter& operator=(const LookedAfter&) = delete;
+  Watchdog();
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  const bool watches_;
 };
 
 namespace detail {

@@ -27,17 +27,17 @@ class StopHookTest : public testing::Test {
   const Budget budget_{INT64_MAX, std::nullopt, token_};
 };
 
-TEST_F(StopHookTest, CallsOfOthersAreLookedAfter) {
+TEST_F(StopHookTest, TheWatchdogLooksDuringCallsOfOthers) {
   token_->cancel();
-  const LookedAfter in_driver;
+  const Watchdog in_driver;
   somebody_elses_code();
   EXPECT_GT(stops.load(), 0);
 }
 
-TEST_F(StopHookTest, NobodyLooksElsewhere) {
+TEST_F(StopHookTest, TheWatchdogLooksNowhereElse) {
   token_->cancel();
   {
-    const LookedAfter in_driver;
+    const Watchdog in_driver;
   }
   const int before = stops.load();
   somebody_elses_code();
@@ -45,7 +45,7 @@ TEST_F(StopHookTest, NobodyLooksElsewhere) {
 }
 
 TEST_F(StopHookTest, NothingHappensBeforeTheStop) {
-  const LookedAfter in_driver;
+  const Watchdog in_driver;
   somebody_elses_code();
   EXPECT_EQ(stops.load(), 0);
 }

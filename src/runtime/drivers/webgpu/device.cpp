@@ -155,7 +155,7 @@ Status Device::State::usable() const {
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
   static std::atomic<std::uint64_t> last_id{0};
-  const LookedAfter in_driver;
+  const Watchdog in_driver;
   XYNTRA_TRY(const Library* wgpu, library());
   XYNTRA_TRY(std::vector<AdapterEntry> entries, adapter_entries());
   XYNTRA_TRY(const AdapterEntry chosen, choose(std::move(entries), which));
@@ -372,7 +372,7 @@ Result<CommandBufferHandle> Device::State::finished(const CommandEncoderHandle& 
 
 Status Device::State::submit(const CommandBufferHandle& commands) {
   const Library& wgpu = opened_library();
-  const LookedAfter in_driver;  // software adapters work off what was submitted before
+  const Watchdog in_driver;  // software adapters work off what was submitted before
   const std::shared_lock running(gate);
   XYNTRA_CHECK_OK(poll());  // a loss, which QueueSubmit does not survive
   WGPUCommandBuffer list[1] = {commands.get()};
@@ -384,7 +384,7 @@ Status Device::State::submit(const CommandBufferHandle& commands) {
 
 Status Device::State::poll() {
   const Library& wgpu = opened_library();
-  const LookedAfter in_driver;
+  const Watchdog in_driver;
   XYNTRA_CHECK_OK(usable());
   wgpu.InstanceProcessEvents(wgpu.instance);
   const Reports reports;

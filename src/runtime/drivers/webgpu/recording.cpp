@@ -72,7 +72,7 @@ std::string of_binding(std::size_t binding) { return "binding " + std::to_string
 }  // namespace
 
 Result<Pipeline> Device::pipeline(const Shader& shader) {
-  const LookedAfter in_driver;  // it compiles
+  const Watchdog in_driver;  // it compiles
   const Library& wgpu = opened_library();
   XYNTRA_CHECK_OK(state_->usable());
   const Limits& limits = adapter().limits;
