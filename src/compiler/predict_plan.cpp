@@ -26,7 +26,8 @@ class PlanPredictor {
       Group& group = grouping.groups[g];
       group.predicted_ns = laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal, costs_);
       if (cold) group.predicted_ns = std::max(group.predicted_ns, cold_ns(group));
-      group.predicted_ns += start_ns(target_, bytes);
+      group.predicted_ns = sustained_ns(target_, group.schedule, grouping.formulas[g], group.predicted_ns) +
+                           start_ns(target_, bytes);
     }
   }
 
@@ -35,18 +36,27 @@ class PlanPredictor {
     return nominal(group.bytes_in + group.bytes_out, sizes_);
   }
 
-  // Weights and inputs of the model come from memory, however small a group's part of them is.
+  // Weights and inputs of the model come from memory and its outputs go there, however small a group's part of them is.
   std::int64_t cold_ns(const Group& group) const {
     const Graph& graph = plan_.graph;
-    Dim bytes = 0;
-    for (ValueId input : group.inputs) {
-      const Value& value = graph.value(input);
-      const bool given = value.is_constant() || std::ranges::find(graph.inputs, input) != graph.inputs.end();
-      if (given && value.type.is_tensor() && value.type.shape)
-        bytes = bytes + bytes_of(product(*value.type.shape), value.type.dtype);
-    }
-    const std::int64_t read = std::min(nominal(bytes, sizes_), nominal(group.bytes_in, sizes_));
-    return target_.estimate_ns(read, 0, DType::F32, 0);
+    auto is_among = [](ValueId id, const std::vector<ValueId>& values) {
+      return std::ranges::find(values, id) != values.end();
+    };
+    auto bytes_among = [&](const std::vector<ValueId>& values, auto outside) {
+      Dim bytes = 0;
+      for (ValueId id : values) {
+        const Value& value = graph.value(id);
+        if (outside(id) && value.type.is_tensor() && value.type.shape)
+          bytes = bytes + bytes_of(product(*value.type.shape), value.type.dtype);
+      }
+      return nominal(bytes, sizes_);
+    };
+    const std::int64_t read = bytes_among(group.inputs, [&](ValueId id) {
+      return graph.value(id).is_constant() || is_among(id, graph.inputs);
+    });
+    const std::int64_t written =
+        bytes_among(group.outputs, [&](ValueId id) { return is_among(id, graph.outputs); });
+    return target_.estimate_ns(std::min(read, nominal(group.bytes_in, sizes_)) + written, 0, DType::F32, 0);
   }
 
   const Plan& plan_;

@@ -63,7 +63,9 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
       const std::int64_t bytes = nominal(group.bytes_in, choose) + nominal(group.bytes_out, choose);
       costs.bytes[node.index] = bytes;
       costs.total.bytes += bytes;
-      costs.total.predicted_ns += group.predicted_ns + plain.of(grouping.formulas[g], group, {}).strided_ns();
+      costs.total.predicted_ns +=
+          sustained_ns(target, group.schedule, grouping.formulas[g],
+                       group.predicted_ns + plain.of(grouping.formulas[g], group, {}).strided_ns());
       ++costs.total.kernels;
     }
   }

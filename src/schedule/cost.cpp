@@ -312,9 +312,33 @@ bool outgrows_caches(const Target& target, std::int64_t bytes_of_run) {
 }
 
 std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run) {
-  constexpr std::int64_t kWarm = 150, kCold = 800;
+  constexpr std::int64_t kWarm = 150, kCold = 1500;
   if (target.kind != TargetKind::Cpu) return 0;
   return outgrows_caches(target, bytes_of_run) ? kCold : kWarm;
+}
+
+std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const Formula& formula,
+                          std::int64_t counted_ns) {
+  // Measured over the groups of models (bench/predictions), as hundredths of what is counted: of short kernels, which find in near
+  // caches what they read, and of those that are shared out.
+  struct Sustained {
+    std::string_view schedule;
+    std::int64_t brief, shared;
+  };
+  constexpr std::array<Sustained, 7> kSustained{{{"attention", 60, 110},
+                                                 {"contraction", 105, 130},
+                                                 {"movement", 120, 125},
+                                                 {"pointwise", 115, 140},
+                                                 {"row", 100, 130},
+                                                 {"stages", 155, 110},
+                                                 {"window", 110, 120}}};
+  constexpr std::int64_t kLoops = 150;  // ns that each of several loops in a launch takes to begin
+  if (target.kind != TargetKind::Cpu) return counted_ns;
+  if (schedule.name == "horizontal")
+    return sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * kLoops);
+  const auto found = std::ranges::find(kSustained, schedule.name, &Sustained::schedule);
+  if (found == kSustained.end()) return counted_ns;
+  return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? found->brief : found->shared) / 100;
 }
 
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
