@@ -313,7 +313,31 @@ Stmt StageLowering::around(const std::vector<VarId>& axes, LoopKind kind, Substi
 }
 
 Stmt StageLowering::turns(Substitution bound, const std::function<Stmt(Substitution)>& inner) const {
-  return around(reduction_, LoopKind::Serial, std::move(bound), inner);
+  const auto taps = reduction_.end() - written_out();
+  const std::vector<VarId> outer(reduction_.begin(), taps), last(taps, reduction_.end());
+  return around(outer, LoopKind::Serial, std::move(bound),
+                [&](Substitution at) { return around(last, LoopKind::Unrolled, std::move(at), inner); });
+}
+
+// How many of the innermost reduction loops are unrolled: the taps of a window beside lanes that leave its borders, or go by digits, each
+// at other places. Masks and shuffles of a known tap are constants.
+std::ptrdiff_t StageLowering::written_out() const {
+  constexpr std::int64_t kMostTaps = 16;
+  if (lowering_.target().kind != TargetKind::Cpu || !strip_ || strip_->reduces || strip_->width == 1)
+    return 0;
+  bool by_place = false;
+  te::for_each_node(stage_.body, [&](const te::ExprNode& node) {
+    by_place = by_place || node.op == te::ExprOp::LoadOr || te::chooses_by_place(node);
+  });
+  if (!by_place || !te::variables_of(stage_.body).contains(strip_->axis)) return 0;
+  std::int64_t taps = 1;
+  std::ptrdiff_t loops = 0;
+  for (auto axis = reduction_.rbegin(); axis != reduction_.rend(); ++axis, ++loops) {
+    const Dim& extent = lowering_.formula().variable(*axis).extent;
+    if (!extent.is_constant() || extent.constant() > kMostTaps / taps) break;
+    taps *= std::max<std::int64_t>(1, extent.constant());
+  }
+  return loops;
 }
 
 Stmt StageLowering::serial(Substitution bound) const {

@@ -147,6 +147,7 @@ class StageLowering {
   std::vector<kir::Stmt> in_pages(const Places& places) const;
   std::vector<kir::Stmt> in_rows(const Places& places) const;
   kir::Stmt turns(te::Substitution bound, const std::function<kir::Stmt(te::Substitution)>& inner) const;
+  std::ptrdiff_t written_out() const;
 
   Lowering& lowering_;
   const te::Stage& stage_;

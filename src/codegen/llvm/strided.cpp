@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 
+#include <llvm/Analysis/VectorUtils.h>
+
 #include "codegen/llvm/emitter.h"
 
 namespace xyntra::cpu_code {
@@ -77,12 +79,17 @@ Value* KernelEmitter::load_shuffled(BufferId buffer, Type* element, const Place&
   return b_.CreateShuffleVector(loaded, from);
 }
 
-// Which elements of a part belong to a lane, and to one of the mask.
+// Which elements of a part belong to a lane, and to one of the mask. What is the same for all lanes, or known, takes no shuffle.
 Value* KernelEmitter::mask_of_part(const std::vector<int>& lanes, Value* mask) {
   if (mask == nullptr) {
     auto* bits = llvm::FixedVectorType::get(b_.getInt1Ty(), lanes_->count);
     mask = llvm::Constant::getAllOnesValue(bits);
   }
+  if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask);
+      both != nullptr && both->getOpcode() == llvm::Instruction::And)
+    return b_.CreateAnd(mask_of_part(lanes, both->getOperand(0)), mask_of_part(lanes, both->getOperand(1)));
+  if (llvm::getSplatValue(mask) != nullptr && !llvm::isa<llvm::Constant>(mask))
+    return b_.CreateAnd(mask, mask_of_part(lanes, nullptr));
   return b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lanes);
 }
 
