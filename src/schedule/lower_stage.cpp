@@ -101,6 +101,7 @@ StageLowering::StageLowering(Lowering& lowering, const te::Stage& stage, std::ve
   strip_ = choose_strip();
   if (!strip_) return;
   together_ = vectors_together();
+  interior_ = interior_along(strip_->axis, strip_->reduces);
   if (has_functions() && stream_.defined()) ahead_ = some_elements_ahead();
   if (plain && lays_out_blocks()) ahead_ = some_blocks_ahead();
   drop(free_, strip_->axis);
@@ -232,9 +233,11 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   // The larger of two, or NaN: a chain of some instructions, each of which waits.
   const bool extremes =
       !reduces && (stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min);
-  const std::int64_t of_terms = cost_of(stage_.body) + (!extremes              ? 0
-                                                        : extremes_in_chains() ? kChained
-                                                                               : kExtreme);
+  const auto interior = interior_along(axis, reduces);
+  const std::int64_t of_terms =
+      cost_of(interior ? interior->body : stage_.body) + (!extremes              ? 0
+                                                          : extremes_in_chains() ? kChained
+                                                                                 : kExtreme);
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
   of_result += reduces ? 100 : access(stage_.target, stage_.store, lowering_.has_masks());
   if (!axis.valid()) return (of_terms + of_result / terms) * kElements;
@@ -245,6 +248,16 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   if (!reduces && steps % 4 == 3 && count % lowering_.lanes() != 0 && has_functions()) ++steps;
   if (reduces) return (of_terms * steps + kFold) * kElements / count + of_result * kElements / terms;
   return ((of_terms + of_result / terms) * steps + kBegin / terms) * kElements / count;
+}
+
+// Where ends are a small part of what there is.
+std::optional<Interior> StageLowering::interior_along(VarId axis, bool reduces) const {
+  constexpr std::int64_t kLeastVectors = 4;
+  const bool maps = stage_.kind == te::Stage::Kind::MapReduce && stage_.reducer == te::Reducer::None;
+  if (!maps || reduces || !axis.valid() || lowering_.target().kind != TargetKind::Cpu) return std::nullopt;
+  const std::int64_t turns = lowering_.size(lowering_.formula().variable(axis).extent);
+  if (turns < kLeastVectors * lowering_.lanes()) return std::nullopt;
+  return interior_of(lowering_, stage_.body, axis);
 }
 
 std::int64_t StageLowering::cycles() const {
@@ -364,9 +377,25 @@ Stmt StageLowering::vectors_at(const std::string& name, Substitution bound, cons
   const VarId lane = lowering_.loop(name, lanes);
   bound[strip_->axis.index] = begin + Expr::variable(lane);
   Stmt made = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), lanes));
+  if (interior_) made = by_ends(name, bound, begin, lanes, std::move(made));
   for (std::int64_t v = vectors; v-- > 0;)
     made = after_fetching(bound, begin + Expr::index(v * strip_->width), std::move(made));
   return made;
+}
+
+// Lanes from `begin` on that all lie between the ends of what they read have a loop of their own.
+Stmt StageLowering::by_ends(const std::string& name, Substitution bound, const Expr& begin,
+                            std::int64_t lanes, Stmt otherwise) const {
+  Expr inside;
+  for (const Interior::Condition& condition : interior_->not_negative) {
+    bound[strip_->axis.index] = condition.falls ? begin + Expr::index(lanes - 1) : begin;
+    const Expr one = lowering_.at(condition.value, bound) >= Expr::index(0);
+    inside = inside.defined() ? inside & one : one;
+  }
+  const VarId lane = lowering_.loop(name, lanes);
+  bound[strip_->axis.index] = begin + Expr::variable(lane);
+  Stmt run = Stmt::loop(LoopKind::Vector, lane, result(bound, value_of(interior_->body, bound)));
+  return Stmt::branch(inside, std::move(run), std::move(otherwise));
 }
 
 // The same for elements [begin, end), which leave some lanes idle.
@@ -477,6 +506,17 @@ Lowering::Body StageLowering::term(const Substitution& bound) const {
   return body;
 }
 
+// Of a stage that reduces nothing.
+Lowering::Body StageLowering::value_of(const Expr& body, const Substitution& bound) const {
+  Lowering::Body value = lowering_.body(body, bound);
+  if (stage_.finish.defined()) {
+    Lowering::Body finish = lowering_.body(stage_.finish, bound, value.value);
+    value.checks.insert(value.checks.end(), finish.checks.begin(), finish.checks.end());
+    value.value = std::move(finish.value);
+  }
+  return value;
+}
+
 Stmt StageLowering::result(const Substitution& bound, Lowering::Body value) const {
   return lowering_.store(stage_, bound, std::move(value), stream_);
 }
@@ -525,15 +565,7 @@ Stmt StageLowering::point(const Substitution& bound, const Expr& lane, std::int6
     statements.push_back(Stmt::branch(std::move(guard.value), std::move(update)));
     return where(Stmt::block(std::move(statements)));
   }
-  if (stage_.reducer == te::Reducer::None) {
-    Lowering::Body value = lowering_.body(stage_.body, bound);
-    if (stage_.finish.defined()) {
-      Lowering::Body finish = lowering_.body(stage_.finish, bound, value.value);
-      value.checks.insert(value.checks.end(), finish.checks.begin(), finish.checks.end());
-      value.value = std::move(finish.value);
-    }
-    return where(result(bound, std::move(value)));
-  }
+  if (stage_.reducer == te::Reducer::None) return where(result(bound, value_of(stage_.body, bound)));
   DType dtype = stage_.body.dtype();
   kir::BufferId sum = lowering_.scratch("a", dtype, lane.defined() ? Shape{width} : Shape{}, Scope::Register);
   std::vector<Expr> place;

@@ -11,6 +11,7 @@
 // Results that go past the caches are made in several places by turns.
 #pragma once
 
+#include "schedule/interior.h"
 #include "schedule/lowering.h"
 
 namespace xyntra {
@@ -91,9 +92,12 @@ class StageLowering {
   const te::Expr& copied() const;  // by a stage that does
   Ahead some_blocks_ahead() const;
   std::int64_t cost_along(te::VarId axis, bool reduces) const;
+  std::optional<Interior> interior_along(te::VarId axis, bool reduces) const;
   kir::Stmt around(const std::vector<te::VarId>& axes, kir::LoopKind kind, te::Substitution bound,
                    const std::function<kir::Stmt(te::Substitution)>& inner) const;
   kir::Stmt strips(te::Substitution bound) const;
+  kir::Stmt by_ends(const std::string& name, te::Substitution bound, const te::Expr& begin,
+                    std::int64_t lanes, kir::Stmt otherwise) const;
   bool masked(const Dim& rest) const;
   static kir::Stmt where_left(const Dim& done, const Dim& end, kir::Stmt body);
   kir::Stmt vectors_at(const std::string& name, te::Substitution bound, const te::Expr& begin,
@@ -127,6 +131,7 @@ class StageLowering {
   kir::Stmt end_sums(kir::BufferId sums, const te::Substitution& bound) const;
   kir::Stmt write_round(te::Substitution bound, const te::Expr& first) const;
   kir::Stmt result(const te::Substitution& bound, Lowering::Body value) const;
+  Lowering::Body value_of(const te::Expr& body, const te::Substitution& bound) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
   te::VarId turned_axis() const;
@@ -155,6 +160,7 @@ class StageLowering {
   std::vector<te::VarId> reduction_;  // without the strip
   bool keep_order_;
   std::optional<Strip> strip_;
+  std::optional<Interior> interior_;  // along it
   std::int64_t cost_ = 0;
   std::int64_t together_ = 1;  // vectors whose arithmetic is interleaved
   te::Expr stream_;  // when its results go past the caches
