@@ -111,7 +111,8 @@ class RelayoutWeigher {
                              ? compute_ns(formula, schedule, target_, options_.choose.nominal)
                              : std::nullopt;
     if (counted && (is_counted(node) || !pointwise)) return launched_ns(target_, 0, *counted);
-    const std::int64_t strided = strided_ns(formula, schedule, target_, options_.choose.nominal);
+    const auto places_ns = divides_places(node) ? strided_and_divided_ns : strided_ns;
+    const std::int64_t strided = places_ns(formula, schedule, target_, options_.choose.nominal);
     return counted ? std::max(strided, launched_ns(target_, 0, *counted)) : strided;
   }
 
@@ -140,7 +141,8 @@ class RelayoutWeigher {
     for (std::size_t g : groups) {
       const Group& group = grouping_.groups[g];
       const bool main = group.hero == Hero::Contraction || group.hero == Hero::Window;
-      if (!main && (computes_source(group, node) || divides_places(node)))
+      const bool divides = divides_places(node) && group.hero != Hero::Attention;
+      if (!main && (computes_source(group, node) || divides))
         return std::nullopt;  // a copy would part one loop
       const std::int64_t gain = gain_of(node, g);
       fused += gain;

@@ -219,7 +219,8 @@ class Chooser {
         return refuse("its steps share only " + std::to_string(items) +
                       " independent rows, too few to keep the target busy");
       }
-      if (target_.kind != TargetKind::Cpu && reduces && common.empty() && !is_one_small_row(formula_))
+      if (target_.kind != TargetKind::Cpu && reduces && common.empty() &&
+          !is_one_small_row(formula_, Stages::MaySplit))
         return refuse("its steps share no rows: each would be a launch of its own");
       if (!reduces && bytes > 0) choice.schedule.name = "row";
     } else if (!same_space()) {
@@ -276,6 +277,14 @@ class Chooser {
       stages.push_back(center);
       Classes rows = shared_rows(alignment, stages);
       if (rows.empty()) return refuse("what comes before the contraction is not made row by row");
+      if (target_.kind != TargetKind::Cpu) {  // threads of other groups would look on
+        const std::int64_t items = std::max<std::int64_t>(1, size(turns(alignment, rows)));
+        const bool heavy = std::ranges::any_of(
+            before, [&](std::size_t s) { return size(turns_of(formula_.stages[s])) / items > kSmallWork; });
+        if (heavy && items < target_.cores / 2)
+          return refuse("what comes before the contraction has only " + std::to_string(items) +
+                        " independent rows, too few to keep the target busy");
+      }
       for (BufferId id : prepared) {
         if (read_after(id, center))
           return refuse("a value prepared for the contraction is read after it too");

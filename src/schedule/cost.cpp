@@ -134,15 +134,17 @@ bool runs_along_sum(const Lowering& lowering, const Stage& stage) {
   });
 }
 
-// Whether lanes can run along an axis of the result once a factor is packed for it: it is one of the factor's places by itself, or goes
-// on along the last one.
+// Whether lanes can run along an axis of the result once a factor is packed for it: it is one of the places of each factor that it is in by
+// itself, or goes on along the last one.
 bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
   constexpr std::int64_t kFewestLanes = 4;
   const te::IndexAlgebra algebra(lowering.formula());
   return std::ranges::any_of(stage.axes, [&](VarId axis) {
     if (lowering.size(lowering.formula().variable(axis).extent) < kFewestLanes) return false;
-    return std::ranges::any_of(stage.body->operands, [&](const Expr& factor) {
-      bool fits = te::variables_of(factor).contains(axis);
+    bool any = false;
+    const bool all = std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
+      if (!te::variables_of(factor).contains(axis)) return true;
+      bool fits = any = true;
       te::for_each_node(factor, [&](const te::ExprNode& node) {
         if (!fits || !te::is_load(node)) return;
         const std::vector<Expr> index = te::index_of(node);
@@ -154,6 +156,7 @@ bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
       });
       return fits;
     });
+    return any && all;
   });
 }
 
@@ -222,7 +225,7 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
                       });
   if (packed || runs_along_sum(lowering, stage))
     return sum(total, on_elements(product_cycles(lowering, stage)));
-  return on_elements(StageLowering(lowering, stage, stage.axes, keep_order).cycles());
+  return StageLowering(lowering, stage, stage.axes, keep_order).cycles();  // padding is multiplied, too
 }
 
 std::int64_t cycles_by_stages(const Formula& formula, const Target& target, const SymbolBindings& nominal,

@@ -40,7 +40,8 @@ class RowsInGroups {
     }
     const Alignment alignment(formula_);
     find_rows(alignment);
-    if ((rows_.empty() && !is_one_small_row(formula_)) || !is_worth_it() || rows_are_interleaved(alignment))
+    if ((rows_.empty() && !is_one_small_row(formula_, Stages::AsTheyAre)) || !is_worth_it() ||
+        rows_are_interleaved(alignment))
       return {};
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       if (group_.turns(formula_.stages[s], free_of(s, alignment)) > most_turns) return {};
@@ -227,7 +228,7 @@ class RowsInGroups {
 
 }  // namespace
 
-bool is_one_small_row(const te::Formula& formula) {
+bool is_one_small_row(const te::Formula& formula, Stages stages) {
   Dim work = 0;
   for (const Stage& stage : formula.stages) {
     Dim all = 1;
@@ -236,7 +237,8 @@ bool is_one_small_row(const te::Formula& formula) {
     }
     work = work + all;
   }
-  return formula.stages.size() > 1 && work.is_constant() && work.constant() <= kSmallRow;
+  return formula.stages.size() > 1 && work.is_constant() &&
+         work.constant() <= (stages == Stages::AsTheyAre ? kSmallRow : kSmallRow / 2);
 }
 
 Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {

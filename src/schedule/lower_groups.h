@@ -41,8 +41,10 @@ kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const 
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns);
 
-// What has no rows to share out is one: a norm of one token. One workgroup does it sooner than several launches would.
-bool is_one_small_row(const te::Formula& formula);
+// What has no rows to share out is one: a norm of one token. One workgroup does it sooner than several launches would. A formula whose
+// stages lowering may still split is one with half as many turns.
+enum class Stages : std::uint8_t { AsTheyAre, MaySplit };
+bool is_one_small_row(const te::Formula& formula, Stages stages);
 
 // Attention, a group of threads for some queries of a head; no statement where the stages are of another form
 // (attention_parts.h), or queries are few.

@@ -5,6 +5,7 @@
 
 #include "schedule/lowering.h"
 #include "schedule/part_products.h"
+#include "schedule/waiting.h"
 #include "schedule/winograd.h"
 #include "te/merge.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kNearPart = 4;  // of what strides cost, where elements lie near one another
 constexpr std::int64_t kFewestLanes = 4;  // a loop of fewer turns fills no vector
+constexpr std::int64_t kDivisionNs = 12;  // on a GPU, of one thread
 constexpr std::int64_t kSharedBlock =
     128;  // rows of a product that one group of threads reads an operand for
 
@@ -32,8 +34,9 @@ struct Access {
 
 class StrideCount {
  public:
-  StrideCount(const Formula& formula, const Target& target, const SymbolBindings& nominal)
-      : formula_(formula), target_(target), probe_(formula, target, nominal, "probe") {
+  StrideCount(const Formula& formula, const Target& target, const SymbolBindings& nominal,
+              bool divisions = false)
+      : formula_(formula), target_(target), divisions_(divisions), probe_(formula, target, nominal, "probe") {
     probe_.place_temporaries(kir::Scope::Workspace);
   }
 
@@ -50,6 +53,22 @@ class StrideCount {
     accesses = loads(results.finish, points);
     accesses.push_back({results.target, results.store, bytes(results.target, points)});
     return sum(total, strided(accesses, filter));
+  }
+
+  // Divisions of the places of its operands, which a query's threads wait for with every product.
+  std::int64_t of_attention() const {
+    if (!hides_waiting(target_)) return 0;
+    const std::vector<VarId>& results = formula_.stages.back().axes;
+    const std::int64_t queries =
+        turns(results) / std::max<std::int64_t>(1, results.empty() ? 1 : turns(results.back()));
+    std::int64_t total = 0;
+    for (const Stage& stage : formula_.stages) {
+      const std::int64_t products = times(turns(stage.axes), turns(stage.reduction));
+      for (const Access& access : loads(stage.body, 1))
+        total = sum(total, times(products / std::max<std::int64_t>(1, queries),
+                                 divisions_of(access) * 2 * kDivisionNs));
+    }
+    return total;
   }
 
   std::int64_t run() const {
@@ -158,6 +177,28 @@ class StrideCount {
     });
   }
 
+  static std::int64_t divisions_of(const Access& access) {
+    std::int64_t divisions = 0;
+    for (const Expr& index : access.index) {
+      te::for_each_node(index, [&](const ExprNode& node) {
+        if (node.op == te::ExprOp::FloorDiv || node.op == te::ExprOp::Mod) ++divisions;
+      });
+    }
+    return divisions;
+  }
+
+  // Divisions of indices, and of turns where a sum has several loops, which threads wait for where they are few.
+  std::int64_t digits_ns(const Stage& stage, const Access& access, std::int64_t elements) const {
+    constexpr std::int64_t kResults = 16;  // of a thread
+    constexpr std::int64_t kMostThreads = 32768;
+    if (!hides_waiting(target_)) return 0;
+    std::int64_t loops = 0;
+    for (VarId loop : stage.reduction) loops += turns(loop) > 1 ? 1 : 0;
+    const std::int64_t divisions = divisions_of(access) + 2 * std::max<std::int64_t>(loops - 1, 0);
+    const std::int64_t threads = std::clamp<std::int64_t>(turns(stage.axes) / kResults, 1, kMostThreads);
+    return times(elements / threads, divisions * kDivisionNs);
+  }
+
   // Threads bring blocks of both factors into shared memory, along whatever loop each lies.
   std::int64_t gathered(const Stage& stage) const {
     std::int64_t total = 0;
@@ -177,11 +218,13 @@ class StrideCount {
       const std::int64_t passes = (readers + kSharedBlock - 1) / kSharedBlock;
       for (const Access& access : loads(factor, times(elements, passes))) {
         const bool lies_along_any = std::ranges::any_of(used, [&](VarId loop) {
-          if (shared.count(loop)) return false;  // one block each: no threads run along it
+          if (shared.count(loop) || turns(loop) <= 2)
+            return false;  // one block each: no threads run along it
           const auto stride = probe_.stride(access.buffer, access.index, loop);
           return stride && stride->is(1);
         });
         if (!lies_along_any) total = sum(total, target_.strided_ns(access.bytes));
+        if (divisions_) total = sum(total, digits_ns(stage, access, times(elements, passes)));
       }
     }
     return total;
@@ -189,13 +232,16 @@ class StrideCount {
 
   const Formula& formula_;
   const Target& target_;
+  const bool divisions_;  // are counted, too
   Lowering probe_;
 };
 
 }  // namespace
 
-std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
-                        const SymbolBindings& nominal) {
+namespace {
+std::int64_t places_ns(const Formula& formula, const Schedule& schedule, const Target& target,
+                       const SymbolBindings& nominal, bool divisions) {
+  if (schedule.name == "attention" && divisions) return StrideCount(formula, target, nominal).of_attention();
   if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == kParts ||
       schedule.name == "view")
     return 0;
@@ -203,7 +249,18 @@ std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const 
     return StrideCount(formula, target, nominal).by_winograd();
   Formula merged = formula;
   te::merge_axes(merged);
-  return StrideCount(merged, target, nominal).run();
+  return StrideCount(merged, target, nominal, divisions).run();
+}
+}  // namespace
+
+std::int64_t strided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
+                        const SymbolBindings& nominal) {
+  return places_ns(formula, schedule, target, nominal, false);
+}
+
+std::int64_t strided_and_divided_ns(const Formula& formula, const Schedule& schedule, const Target& target,
+                                    const SymbolBindings& nominal) {
+  return places_ns(formula, schedule, target, nominal, true);
 }
 
 }  // namespace xyntra

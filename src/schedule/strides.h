@@ -15,5 +15,8 @@ namespace xyntra {
 // applied to the formula already. Schedules that gather their operands into panels or blocks first cost nothing: attention, tiles.
 std::int64_t strided_ns(const te::Formula& formula, const Schedule& schedule, const Target& target,
                         const SymbolBindings& nominal);
+// And what products of few threads on a GPU wait for divisions of their places.
+std::int64_t strided_and_divided_ns(const te::Formula& formula, const Schedule& schedule,
+                                    const Target& target, const SymbolBindings& nominal);
 
 }  // namespace xyntra

@@ -37,12 +37,25 @@ class Waiting {
     for (const Stage& stage : formula_.stages) {
       if (count(stage.reduction) >= kLongSum) groups = std::min(groups, count(stage.axes));
     }
-    if (groups >= kManyGroups) return 0;
+    if (groups >= kManyGroups) return of_columns();
     std::int64_t turns = 0;
     for (const Stage& stage : formula_.stages) {
       const std::int64_t together = std::max<std::int64_t>(1, groups) * kThreads * lanes_of(stage);
       turns += (count(stage.axes) * count(stage.reduction) + together - 1) / together;
     }
+    return turns * kTurnNs;
+  }
+
+  // Sums down columns, and what is made of them: a thread has a column of every stage, one element after another.
+  std::int64_t of_columns() const {
+    const auto sum = std::ranges::find_if(
+        formula_.stages, [&](const Stage& stage) { return count(stage.reduction) >= kLongSum; });
+    if (formula_.stages.size() < 2 || sum == formula_.stages.end() || !goes_down(*sum)) return 0;
+    const std::int64_t columns = count(sum->axes);
+    if (columns >= kManyThreads) return 0;
+    std::int64_t turns = 0;
+    for (const Stage& stage : formula_.stages)
+      turns += count(stage.axes) * count(stage.reduction) / std::max<std::int64_t>(1, columns);
     return turns * kTurnNs;
   }
 
@@ -62,17 +75,32 @@ class Waiting {
     return all;
   }
 
+  // Whether something is read along the last axis of the results, and nothing along the sum.
+  bool goes_down(const Stage& stage) const {
+    if (stage.axes.empty()) return false;
+    auto reads_along = [&](VarId loop) {
+      return te::any_load(stage.body, [&](const te::ExprNode& load) {
+        const te::LinearIndex::Term* term = position_of(load).find(loop);
+        return term != nullptr && term->coefficient.is(1);
+      });
+    };
+    return reads_along(stage.axes.back()) && std::ranges::none_of(stage.reduction, reads_along);
+  }
+
+  te::LinearIndex position_of(const te::ExprNode& load) const {
+    Expr position = Expr::index(0);
+    const Shape& shape = formula_.buffer(load.buffer).shape;
+    const std::vector<Expr> index = te::index_of(load);
+    for (std::size_t d = 0; d < index.size(); ++d) position = position * Expr::size(shape[d]) + index[d];
+    return algebra_.linear(position);
+  }
+
   // Vectors, where all that is read is contiguous or invariant along the innermost loop.
   std::int64_t lanes_of(const Stage& stage) const {
     const std::vector<VarId>& loops = stage.reduction.empty() ? stage.axes : stage.reduction;
     if (loops.empty() || count({loops.back()}) % kVectorElements != 0) return 1;
-    const bool plain = !te::any_load(stage.body, [&](const te::ExprNode& load) {
-      Expr position = Expr::index(0);
-      const Shape& shape = formula_.buffer(load.buffer).shape;
-      const std::vector<Expr> index = te::index_of(load);
-      for (std::size_t d = 0; d < index.size(); ++d) position = position * Expr::size(shape[d]) + index[d];
-      return !is_plain(algebra_.linear(position), loops.back());
-    });
+    const bool plain = !te::any_load(
+        stage.body, [&](const te::ExprNode& load) { return !is_plain(position_of(load), loops.back()); });
     return plain ? kVectorElements : 1;
   }
   static bool is_plain(const te::LinearIndex& position, VarId loop) {
