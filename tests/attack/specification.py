@@ -40,6 +40,17 @@ def local_response(attributes, x):
     return (x / (bias + alpha / size * sums) ** beta).astype(x.dtype)
 
 
+def group_norm(attributes, x, scale, bias):
+    """In float64: ONNX's reference and ONNX Runtime take mean and variance in float32 (stash_type) of whatever they are given, which
+    is far off where the mean is large beside the deviation. Scale and bias are per channel, before opset 21 per group."""
+    groups, epsilon = attributes["num_groups"], float(np.float32(attributes.get("epsilon", 1e-5)))
+    wide = x.astype(np.float64).reshape(x.shape[0], groups, -1)
+    wide = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + epsilon)
+    per_channel = [np.repeat(given.astype(np.float64), x.shape[1] // given.size) for given in (scale, bias)]
+    gain, offset = (given.reshape(-1, *(1 for _ in x.shape[2:])) for given in per_channel)
+    return (wide.reshape(x.shape) * gain + offset).astype(x.dtype)
+
+
 def one_hot(attributes, indices, depth, values):
     """ONNX's reference takes the difference of the values times 1, plus the first: rounded."""
     depth = int(depth.reshape(-1)[0])
@@ -52,6 +63,7 @@ def one_hot(attributes, indices, depth, values):
 OPERATORS = {
     "BiasAdd": bias_add,
     "BiasSplitGelu": bias_split_gelu,
+    "GroupNormalization": group_norm,
     "LRN": local_response,
     "OneHot": one_hot,
     "QLinearReduceMean": quantized_mean,

@@ -13,6 +13,7 @@ try:
     import check
     import generator
     import judge
+    import specification
     from draw import Draw
     from runner import Answer
 except ModuleNotFoundError as missing:
@@ -20,16 +21,17 @@ except ModuleNotFoundError as missing:
 
 
 class Stub:
-    """Answers as a command does whose own form fails: an internal error, or the answer of a plainer form."""
+    """Answers as a command does whose own form fails: an internal error, or the answer of a plainer form. One that does not fail always
+    answers."""
 
-    def __init__(self, outputs):
-        self.outputs = outputs
+    def __init__(self, outputs, fails=True):
+        self.outputs, self.fails = outputs, fails
 
     def write(self, model, feed):
         pass
 
     def run(self, names, flags, serve=False):
-        return Answer("done", outputs=self.outputs) if serve else Answer("internal", "a form failed")
+        return Answer("done", outputs=self.outputs) if serve or not self.fails else Answer("internal", "a form failed")
 
 
 def verdict(serves, shift=0):
@@ -57,7 +59,46 @@ def allowed_after_subnormals(flags):
     return [float(v) for v in found[root.name]], [bool(v) for v in found[less.name] >= 1]
 
 
+def quotient_of_logarithm(x):
+    """How far Log(Exp(x)) / Log(Exp(x)) may be off."""
+    draw = Draw((1, 2))
+    [power] = draw.emit("Exp", [draw.leaf(np.array(x, np.float32), constant=False)])
+    [logarithm] = draw.emit("Log", [power])
+    [one] = draw.emit("Div", [logarithm, logarithm])
+    draw.graph.outputs = [one.name]
+    return judge.tolerances(draw.graph, draw.values(), draw.peers, runs=24)[one.name]
+
+
+def verdict_on_group_norm(change):
+    """Of float64, with a mean that is large beside the deviation; `change` makes our answer of the right one."""
+    draw = Draw((1, 2), oldest=21)
+    rng = np.random.default_rng(3)
+    x = draw.leaf(1000 + rng.standard_normal((2, 4, 3)), constant=False)
+    scale, bias = (draw.leaf(rng.standard_normal(4)) for _ in range(2))
+    [value] = draw.emit("GroupNormalization", [x, scale, bias], {"num_groups": 2})
+    draw.graph.outputs = [value.name]
+    for leaf in draw.graph.leaves.values():
+        leaf.dims = list(leaf.array.shape)
+    right = specification.group_norm({"num_groups": 2}, x.array, scale.array, bias.array)
+    assert np.abs(right - value.array).max() > 1e-5, "the peer computes it in float64, too"
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        checker = check.Checker(path / "xyntra", path, path, ["cpu"], reduce=False)
+        checker.runner = Stub({value.name: change(right)}, fails=False)
+        return checker.check(1, 2, draw.graph, draw)
+
+
 class Attack(unittest.TestCase):
+    def test_what_is_beside_a_whole_number_may_be_it(self):
+        allowed = quotient_of_logarithm([1e-8, -1e-7, 1.5e-7, 0.5, 3.0])
+        self.assertEqual(list(np.isinf(allowed)), [True, True, True, False, False])
+        self.assertLess(allowed[3:].max(), 1e-5)
+
+    def test_what_peers_compute_in_float32_is_judged_by_its_formula(self):
+        self.assertEqual(verdict_on_group_norm(lambda right: right).status, "passed")
+        for change in (lambda right: right + 1e-3, lambda right: right * 1.001, lambda right: right[:, ::-1], np.zeros_like):
+            self.assertEqual(verdict_on_group_norm(change).status, "failed")
+
     def test_what_follows_a_subnormal_is_free_on_shaders_alone(self):
         root, less = allowed_after_subnormals(["--backend", "cpu"])
         self.assertEqual((root, less), ([0, 0, 0], [False] * 3))
