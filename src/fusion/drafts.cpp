@@ -4,10 +4,13 @@
 #include <set>
 
 #include "fusion/compose.h"
+#include "kir/code_size.h"
 #include "schedule/cost.h"
+#include "schedule/lower.h"
 #include "schedule/waiting.h"
 #include "support/stop_at_internal_errors.h"
 #include "support/text.h"
+#include "te/code_size.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -16,6 +19,8 @@ using te::BufferInfo;
 using te::BufferRole;
 
 namespace {
+
+constexpr const char* kTooLong = "the kernel would be too long for a driver's compiler";
 
 tl::unexpected<std::string> no(std::string reason) { return tl::make_unexpected(std::move(reason)); }
 
@@ -180,6 +185,7 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   draft.choice = *found.decision;
   draft.formula = found.formula;
   draft.bytes_in = found.bytes_in, draft.bytes_out = found.bytes_out;
+  draft.code = found.code;
   return draft;
 }
 
@@ -188,11 +194,28 @@ void GroupDrafts::compose_and_decide(GroupDraft& draft, bool merged, DraftCache:
   try {
     draft.formula = compose(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
     found.decision = decided(draft, merged);
+    if (found.decision) found.code = code_of(draft.formula, found.decision->schedule);
+    if (found.code > options_.max_code && draft.core.size() > 1)
+      found.decision = tl::make_unexpected(Refusal{kTooLong});
     if (found.decision) count_bytes(draft);
   } catch (const InternalError& error) {
     if (draft.core.size() == 1 || stops_at_internal_errors()) throw;
     found.decision = tl::make_unexpected(Refusal{"we fail to make one kernel of them: " + error.message()});
     found.fallback = Fallback{joined(names_of(draft.core), " "), "one kernel of them", error.message()};
+  }
+}
+
+// Which copies a kernel has of what it computes is seen in the kernel itself; most have none that matter.
+std::int64_t GroupDrafts::code_of(const te::Formula& formula, const Schedule& schedule) const {
+  constexpr std::int64_t kMostCopies = 64;
+  if (target_.kind == TargetKind::Cpu) return 0;
+  const std::int64_t once = te::code_size(formula);
+  if (once > options_.max_code || once * kMostCopies <= options_.max_code) return once;
+  try {
+    const auto kernel = lower(formula, schedule, target_, options_.choose.nominal, "draft");
+    return kernel ? kir::code_size(*kernel) : once;
+  } catch (const InternalError&) {
+    return once;  // the same will be found where the group is lowered, if it stays one
   }
 }
 
@@ -218,6 +241,7 @@ Decision GroupDrafts::decided(const GroupDraft& draft, bool merged) const {
 DraftCache::Key GroupDrafts::key_of(const GroupDraft& draft, bool merged) const {
   DraftCache::Key key = structure_of(fusion_nodes_, draft.nodes, draft.inputs, draft.outputs);
   key.push_back(merged);
+  key.push_back(draft.core.size() > 1);  // the length of what cannot be taken apart is not bounded
   for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
     if (extended_.contains(draft.inputs[i])) key.push_back(i);
   }
@@ -339,6 +363,8 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
   if (a.core.size() + b.core.size() > options_.max_nodes) {
     return no("the group would have more than " + std::to_string(options_.max_nodes) + " nodes");
   }
+  // Composing is what takes time: a reader of a thousand values is not composed with each of them in vain.
+  if (a.code + b.code > options_.max_code || a.code >= b.too_long_from) return no(kTooLong);
   for (const GroupDraft* draft : {&a, &b}) {
     if (const std::string& why = why_stage(draft->core.front()); !why.empty()) return no(why);
   }
@@ -355,7 +381,10 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
               " has a loop of its own, which stages that run one after another have not");
   }
   auto draft = drafted(std::move(core), !alone);
-  if (!draft) return no(std::move(draft.error()));
+  if (!draft) {
+    if (draft.error() == kTooLong) drafts_[reader].too_long_from = a.code;
+    return no(std::move(draft.error()));
+  }
   if (alone && draft->formula.stages.size() > std::max(a.formula.stages.size(), b.formula.stages.size())) {
     return no("a " + std::string(name_of(runs_alone(a) ? a.choice.hero : b.choice.hero)) +
               " runs its stages one after another and takes only what vanishes into them");
@@ -368,6 +397,7 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
 tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b) {
   const GroupDraft &first = drafts_[a], &second = drafts_[b];
   if (first.core.size() + second.core.size() > options_.max_nodes) return no("the group would be too large");
+  if (first.code + second.code > options_.max_code) return no(kTooLong);
   if (depends(b, a) || depends(a, b)) return no("one needs a value of the other");
   std::vector<NodeId> core = first.core;
   core.insert(core.end(), second.core.begin(), second.core.end());

@@ -17,6 +17,8 @@ struct GroupDraft {
   te::Formula formula;
   Choice choice;
   Dim bytes_in, bytes_out;
+  std::int64_t code = 0;  // on GPUs: operations of its kernel (kir/code_size.h)
+  std::int64_t too_long_from = INT64_MAX;  // of producers that would make it too long: the shortest
   std::string reason;
   bool alive = true;
 };
@@ -29,6 +31,7 @@ struct DraftCache {
     te::Formula formula;
     Decision decision;
     Dim bytes_in, bytes_out;
+    std::int64_t code = 0;
     std::optional<Fallback> fallback;  // where we failed
   };
   std::map<Key, Found> found;
@@ -73,6 +76,7 @@ class GroupDrafts {
   // Why not, where two groups take longer as one.
   std::optional<std::string> slower_together(const Choice& a, const Choice& b, const Choice& together,
                                              bool alone) const;
+  std::int64_t code_of(const te::Formula& formula, const Schedule& schedule) const;
   Decision decided(const GroupDraft& draft, bool merged) const;
   void compose_and_decide(GroupDraft& draft, bool merged, DraftCache::Found& found) const;
   DraftCache::Key key_of(const GroupDraft& draft, bool merged) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kir/code_size.h"
 #include "schedule/choose.h"
 #include "schedule/lower_groups.h"
 #include "schedule/nested_loops.h"
@@ -15,6 +16,13 @@ using te::Expr;
 using te::Stage;
 using te::Substitution;
 using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kLongestUnrolled =
+    2000;  // operations, of all iterations: longer ones win nothing by being written out
+
+}  // namespace
 
 bool keeps_order(const Lowering& lowering, const Schedule& schedule) {
   return schedule.exactness == Exactness::Exact && adds_floats(lowering.formula().stages);
@@ -102,7 +110,9 @@ Stmt GroupStage::shared_out(const std::vector<Dim>& extents, bool vectors, const
   body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
   if (!te::divides(Dim(threads), parts)) body = Stmt::branch(part < Expr::size(parts), body);
   const Dim& turns = lowering_.kernel().variable(turn).extent;
-  const bool few = turns.is_constant() && turns.constant() <= kMostTurns;
+  const bool few = turns.is_constant() && turns.constant() <= kMostTurns &&
+                   (kir::code_size(lowering_.kernel(), body) * turns.constant() <= kLongestUnrolled ||
+                    kir::indexes_registers(lowering_.kernel(), body, turn));
   return Stmt::loop(few ? LoopKind::Unrolled : LoopKind::Serial, turn, body);
 }
 
