@@ -57,7 +57,11 @@ void check(xyntra_status status) {
 }
 
 struct ReleaseModel {
-  void operator()(xyntra_model* model) const { xyntra_release(model); }
+  void operator()(xyntra_model* model) const {
+    const nb::gil_scoped_release
+        other_threads_go_on;  // one of them may hold what is waited for, and need the lock
+    xyntra_release(model);
+  }
 };
 struct ReleaseResult {
   void operator()(xyntra_result* result) const { xyntra_release_result(result); }
@@ -111,16 +115,42 @@ nb::object array_of(const xyntra_tensor& tensor, const std::shared_ptr<xyntra_re
         "output '" + std::string(tensor.name) + "' has elements of a type that NumPy does not have");
 }
 
-// Calls without the lock of the interpreter, so that other threads go on, and raises what it says.
+// Signals are handled by Python's main thread. While that is in a call, the call asks whether there are any: their handlers run, and where one
+// raises, as KeyboardInterrupt is, the call ends.
+int handle_signals(void*) {
+  const nb::gil_scoped_acquire lock;
+  return PyErr_CheckSignals();
+}
+
+class SignalScope {
+ public:
+  SignalScope() {
+    const nb::module_ threading = nb::module_::import_("threading");
+    is_main_ = threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
+    if (is_main_) xyntra_set_interrupt(handle_signals, nullptr);
+  }
+  ~SignalScope() {
+    if (is_main_) xyntra_set_interrupt(nullptr, nullptr);
+  }
+  SignalScope(const SignalScope&) = delete;
+  SignalScope& operator=(const SignalScope&) = delete;
+
+ private:
+  bool is_main_ = false;
+};
+
+// Calls without the lock of the interpreter, so that other threads go on, and raises what it says, or what a signal's handler raised.
 template <class Call>
 void call(const Call& body) {
   xyntra_status status = XYNTRA_OK;
   std::string message;
   {
+    const SignalScope signals;
     const nb::gil_scoped_release other_threads_go_on;
     status = body();
     if (status != XYNTRA_OK) message = xyntra_last_message();
   }
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   if (status != XYNTRA_OK) raise(status, message);
 }
 
@@ -154,15 +184,16 @@ class Session {
     const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
                                  texts.data(),           texts.size(),    max_memory,
                                  precision.c_str(),      given.data(),    given.size()};
-    xyntra_model* model = nullptr;
     const std::string path = is_content ? std::string() : text_of(source);
     const void* content = source.c_str();  // `source` holds it while other threads go on
     const std::size_t size = source.size();
     call([&] {
-      return is_content ? xyntra_load_bytes(content, size, &options, &model)
-                        : xyntra_load(path.c_str(), &options, &model);
+      xyntra_model* model = nullptr;
+      const xyntra_status status = is_content ? xyntra_load_bytes(content, size, &options, &model)
+                                              : xyntra_load(path.c_str(), &options, &model);
+      model_.reset(model);
+      return status;
     });
-    model_.reset(model);
   }
 
   std::string explain() const {
@@ -241,13 +272,16 @@ class Session {
           memory[i].nbytes()};
       donations.push_back({sizeof(xyntra_donation), &tensors[i], length, 0, unchanged ? 1 : 0});
     }
-    xyntra_result* made = nullptr;
+    std::shared_ptr<xyntra_result> result;
     call([&] {
-      return donations.empty() ? xyntra_run(model_.get(), inputs.data(), inputs.size(), &made)
-                               : xyntra_run_donating(model_.get(), inputs.data(), inputs.size(),
-                                                     donations.data(), donations.size(), &made);
+      xyntra_result* made = nullptr;
+      const xyntra_status status = donations.empty()
+                                       ? xyntra_run(model_.get(), inputs.data(), inputs.size(), &made)
+                                       : xyntra_run_donating(model_.get(), inputs.data(), inputs.size(),
+                                                             donations.data(), donations.size(), &made);
+      result.reset(made, ReleaseResult());
+      return status;
     });
-    const std::shared_ptr<xyntra_result> result(made, ReleaseResult());
     nb::list outputs;
     for (std::size_t i = 0; i < xyntra_result_count(result.get()); ++i) {
       xyntra_tensor tensor = XYNTRA_INIT(xyntra_tensor);

@@ -65,6 +65,12 @@ typedef enum xyntra_status {
 /* Why the last call of this thread that failed did so: one sentence, valid until this thread's next call. */
 XYNTRA_API const char* xyntra_last_message(void);
 
+/* Whether a call that takes long is to end: calls of this thread ask, on this thread, about every 10 ms. Not 0 ends the call with
+ * XYNTRA_LIMIT, within 100 ms (500 ms where machine code is made; a driver's compiler is waited for); the model stays as usable as
+ * before. Null asks nothing, as at first. What is asked must not call this library. */
+typedef int (*xyntra_interrupt)(void* context);
+XYNTRA_API void xyntra_set_interrupt(xyntra_interrupt asked, void* context);
+
 /* The numbers are those of ONNX's TensorProto.DataType. Elements narrower than a byte are packed, first in the low bits.
    The data of strings are, for each element, 64 bits that say where it ends in the text, then the text of all, one behind the other,
    in UTF-8: ["ab", "", "c"] is 2 2 3 "abc".

@@ -9,6 +9,7 @@
 #include "api/session.h"
 #include "support/current_budget.h"
 #include "support/error.h"
+#include "support/interrupt.h"
 #include "xyntra/xyntra.h"
 
 using xyntra::Error;
@@ -80,6 +81,12 @@ namespace {
 
 thread_local std::string last_message;
 
+struct Asked {
+  xyntra_interrupt function = nullptr;
+  void* context = nullptr;
+};
+thread_local Asked asked;  // whether calls of this thread are to end
+
 xyntra_status status_of(ErrorClass error_class) {
   switch (error_class) {
     case ErrorClass::Usage: return XYNTRA_USAGE;
@@ -97,6 +104,8 @@ template <class Body>
 xyntra_status guarded(Body body) noexcept {
   try {
     last_message.clear();
+    xyntra::Interrupt interrupt(asked.function, asked.context);
+    const xyntra::InterruptScope scope(asked.function == nullptr ? nullptr : &interrupt);
     Status done = body();
     if (done) return XYNTRA_OK;
     last_message = done.error().to_string();
@@ -256,6 +265,7 @@ extern "C" {
 
 const char* xyntra_version(void) { return XYNTRA_VERSION; }
 const char* xyntra_last_message(void) { return last_message.c_str(); }
+void xyntra_set_interrupt(xyntra_interrupt function, void* context) { asked = {function, context}; }
 
 xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model) {
   const auto source = [path]() -> Result<std::string> {

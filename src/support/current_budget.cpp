@@ -1,5 +1,7 @@
 #include "support/current_budget.h"
 
+#include "support/interrupt.h"
+
 namespace xyntra {
 namespace {
 
@@ -24,12 +26,15 @@ BudgetScope::~BudgetScope() {
 
 const Budget* current_budget() { return current; }
 
-Status check_limits() { return current == nullptr ? Status() : current->check_time(); }
+Status check_limits() {
+  if (current != nullptr) return current->check_time();
+  return is_interrupted() ? Status(limit_error("cancelled")) : Status();
+}
 
 void detail::look_at_limits() {
   polls_left = kPollsBetweenLooks;
-  if (current == nullptr || !current->stopped()) return;
-  if (Status found = current->check_time(); !found) throw LimitReached(std::move(found).error());
+  if (current == nullptr ? !is_interrupted() : !current->stopped()) return;
+  if (Status found = check_limits(); !found) throw LimitReached(std::move(found).error());
 }
 
 }  // namespace xyntra

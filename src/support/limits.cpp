@@ -1,5 +1,6 @@
 #include "support/limits.h"
 
+#include "support/interrupt.h"
 #include "support/stop_hook.h"
 #include "support/text.h"
 
@@ -30,7 +31,7 @@ std::string Budget::while_phase() const {
 
 Status Budget::check_time() const {
   const auto found = [this]() -> Status {
-    if (token_ && token_->cancelled()) return limit_error("cancelled" + while_phase());
+    if ((token_ && token_->cancelled()) || is_interrupted()) return limit_error("cancelled" + while_phase());
     if (!deadline_ && most_of_process_ == INT64_MAX) return {};
     const Clock::time_point now = Clock::now();
     if (deadline_ && now >= *deadline_) return limit_error("out of time" + while_phase());
@@ -44,7 +45,7 @@ Status Budget::check_time() const {
 }
 
 bool Budget::stopped() const {
-  if (token_ && token_->cancelled()) return true;
+  if ((token_ && token_->cancelled()) || is_interrupted()) return true;
   if (!deadline_ && most_of_process_ == INT64_MAX) return false;
   const Clock::time_point now = Clock::now();
   return (deadline_ && now >= *deadline_) || outgrown(now);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/current_budget.h"
+#include "support/interrupt.h"
 
 namespace xyntra {
 namespace {
@@ -48,6 +49,7 @@ class Loop {
         grain_(grain),
         body_(body),
         budget_(current_budget()),
+        interrupt_(current_interrupt()),
         chunks_((end - begin - 1) / grain + 1) {}
 
   std::int64_t chunks() const { return chunks_; }
@@ -70,6 +72,7 @@ class Loop {
   void work(std::size_t own) {
     const InsideABody inside;
     const BudgetScope scope(budget_);
+    const InterruptScope interrupts(interrupt_);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const std::size_t part = (own + i) % parts_.size();
       const std::int64_t end = start_of(part + 1);
@@ -111,6 +114,7 @@ class Loop {
   const std::int64_t begin_, end_, grain_;
   const ThreadPool::Body& body_;
   const Budget* budget_;  // of the thread that called, and so of all who help it
+  Interrupt* interrupt_;
   const std::int64_t chunks_;
   std::span<Cursor> parts_;
   std::atomic<std::int64_t> first_failed_{0};
@@ -151,7 +155,15 @@ class ThreadPool::Crew {
     loop.work(0);
     loop_ = nullptr;  // who comes from now on finds nothing to do
     spin([this] { return working_.load() == 0; });
-    for (int left = working_.load(); left != 0; left = working_.load()) working_.wait(left);
+    Interrupt* const interrupt = current_interrupt();
+    for (int left = working_.load(); left != 0; left = working_.load()) {
+      if (interrupt == nullptr) {
+        working_.wait(left);
+      } else {  // others may be long: they learn from this thread that they are to end
+        std::this_thread::sleep_for(kBetweenLooks);
+        static_cast<void>(interrupt->raised());
+      }
+    }
     return true;
   }
 
@@ -227,6 +239,8 @@ class ThreadPool::Crew {
     __asm__ volatile("isb");
 #endif
   }
+
+  static constexpr auto kBetweenLooks = std::chrono::microseconds(100);
 
   const int wanted_;
   std::mutex use_;  // guards these three

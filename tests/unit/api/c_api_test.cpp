@@ -77,6 +77,37 @@ TEST(CApi, RunsOnEveryBackend) {
   }
 }
 
+TEST(CApi, AnInterruptEndsACallAndTheModelStaysUsable) {
+  const std::string text =
+      "xir 1\ngraph @g(%a: f32[n, n], %b: f32[n, n]) -> (%y) {\n  %y = MatMul(%a, %b)\n}\n";
+  xyntra_options options = XYNTRA_INIT(xyntra_options);
+  options.backend = "reference";
+  xyntra_model* model = nullptr;
+  ASSERT_EQ(xyntra_load_bytes(text.data(), text.size(), &options, &model), XYNTRA_OK)
+      << xyntra_last_message();
+  auto run = [model](std::int64_t size) {
+    std::vector<float> values(static_cast<std::size_t>(size * size), 1.0F);
+    const std::array dims{size, size};
+    const xyntra_tensor a{
+        sizeof a, "a", XYNTRA_F32, 2, dims.data(), values.data(), values.size() * sizeof(float)};
+    xyntra_tensor b = a;
+    b.name = "b";
+    const std::array inputs{a, b};
+    xyntra_result* result = nullptr;
+    const xyntra_status status = xyntra_run(model, inputs.data(), inputs.size(), &result);
+    xyntra_release_result(result);
+    return status;
+  };
+  int questions = 0;
+  xyntra_set_interrupt([](void* context) { return ++*static_cast<int*>(context) >= 3 ? 1 : 0; }, &questions);
+  EXPECT_EQ(run(1024), XYNTRA_LIMIT);
+  EXPECT_NE(std::string(xyntra_last_message()).find("cancelled"), std::string::npos) << xyntra_last_message();
+  EXPECT_EQ(questions, 3);
+  xyntra_set_interrupt(nullptr, nullptr);
+  EXPECT_EQ(run(16), XYNTRA_OK) << xyntra_last_message();
+  xyntra_release(model);
+}
+
 TEST(CApi, SaysWhatIsWrongWithInputs) {
   const LoadedModel loaded;
   Input input;
