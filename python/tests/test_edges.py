@@ -265,7 +265,7 @@ class Threads(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
-    def test_an_interrupt_is_raised_when_the_run_is_over(self):
+    def test_interrupts_of_short_runs_are_raised(self):
         session = xyntra.Session(double("f32"), threads=1)
         x = np.ones(1 << 22, np.float32)
         interrupted = 0
