@@ -104,6 +104,19 @@ ValueId GraphMaker::any() {
   return fresh(some_dtype(), some_shape());
 }
 
+// What is empty may have other sizes beside the 0 that nothing could be as large as: another value with them would be.
+bool GraphMaker::usable(ValueId value) const {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  const auto all = sizes(value);
+  if (!all) return false;
+  std::int64_t elements = 1;
+  return std::ranges::all_of(*all, [&](std::int64_t size) {
+    const bool fits = size >= 0 && size <= kMostElements / elements;
+    if (fits) elements *= std::max<std::int64_t>(size, 1);
+    return fits;
+  });
+}
+
 ValueId GraphMaker::any_of(DType dtype) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     ValueId value = any();

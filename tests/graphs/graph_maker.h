@@ -55,7 +55,7 @@ class GraphMaker {
  private:
   Tensor contents(DType dtype, const Sizes& sizes);
   std::string name();
-  bool usable(ValueId value) const { return sizes(value).has_value(); }
+  bool usable(ValueId value) const;
 
   bool special_values_;  // NaN, infinities, -0 and denormals in inputs and constants
   int names_ = 0;
