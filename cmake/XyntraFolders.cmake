@@ -63,7 +63,7 @@ endfunction()
 
 # What talks to LLVM is a shared library that is opened when code is first asked for (src/codegen/llvm/module.h). It shows
 # one symbol; LLVM's own come from its versioned library.
-set(xyntra_llvm_files "/codegen/llvm/(arithmetic|convert|emitter|machine|memory|merge_functions|strided|tiles|transposed_stores|units)\\.cpp$")
+set(xyntra_llvm_files "/codegen/llvm/(arithmetic|convert|emitter|machine|memory|merge_functions|strided|tiles|transposed_stores|units|wide_comparisons)\\.cpp$")
 function(xyntra_add_code_generator)
   file(GLOB sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
   list(FILTER sources INCLUDE REGEX "${xyntra_llvm_files}")

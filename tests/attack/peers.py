@@ -45,7 +45,8 @@ class Peer:
         self.model = make_model(helper.make_graph(step.nodes, "step", inputs, outputs), opset)
         self.sessions = {"ONNX Runtime": self.runtime, "ONNX reference": self.reference}
         self.loaded: dict = {}
-        self.name = "ONNX Runtime"
+        self.specified = step.nodes[0].op_type in specification.OPERATORS
+        self.name = "ONNX reference" if self.specified else "ONNX Runtime"
 
     def runtime(self):
         """In the newest opset that it has, where no operator has changed since."""
@@ -60,7 +61,7 @@ class Peer:
             self.model.opset_import[0].version = version
 
     def reference(self):
-        if self.step.nodes[0].op_type in specification.OPERATORS:
+        if self.specified:
             return specification.Session(self.step.nodes[0])
         return ReferenceEvaluator(self.model)
 

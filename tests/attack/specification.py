@@ -51,6 +51,23 @@ def group_norm(attributes, x, scale, bias):
     return (wide.reshape(x.shape) * gain + offset).astype(x.dtype)
 
 
+def mean_variance(attributes, x):
+    """In float64: the peers' variance is the mean of squares less the square of the mean, which is below 0 for values that are nearly
+    equal, and NaN then."""
+    axes, wide = tuple(attributes.get("axes", (0, 2, 3))), x.astype(np.float64)
+    return ((wide - wide.mean(axes, keepdims=True)) / (wide.std(axes, keepdims=True) + 1e-9)).astype(x.dtype)
+
+
+def sign(attributes, x):
+    """ONNX Runtime has 0 for NaN."""
+    return np.sign(x)
+
+
+def by_float64(function):
+    """ONNX Runtime's cosine of float16 is off by ten last places."""
+    return lambda attributes, x: function(x.astype(np.float64)).astype(x.dtype)
+
+
 def one_hot(attributes, indices, depth, values):
     """ONNX's reference takes the difference of the values times 1, plus the first: rounded."""
     depth = int(depth.reshape(-1)[0])
@@ -63,10 +80,14 @@ def one_hot(attributes, indices, depth, values):
 OPERATORS = {
     "BiasAdd": bias_add,
     "BiasSplitGelu": bias_split_gelu,
+    "Cos": by_float64(np.cos),
     "GroupNormalization": group_norm,
     "LRN": local_response,
+    "MeanVarianceNormalization": mean_variance,
     "OneHot": one_hot,
     "QLinearReduceMean": quantized_mean,
+    "Sign": sign,
+    "Sin": by_float64(np.sin),
 }
 
 

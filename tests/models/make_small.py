@@ -229,6 +229,21 @@ def broadcast_empty():
     return model, {"x": np.zeros(3, np.float32), "w": np.array([[-2]], np.int64)}, [np.zeros((1, 0), np.int64)]
 
 
+def compared_halves():
+    """float16 whose comparisons are masked, in vectors of 8 and 16: a sigmoid tells by its sign which of two quotients it is."""
+    half = TensorProto.FLOAT16
+    random = np.random.default_rng(6)
+    nodes, feed = [], {}
+    for lanes in (8, 16, 48):
+        names = [f"{letter}{lanes}" for letter in "xabyz"]
+        feed[names[0]] = (3 * random.standard_normal(lanes)).astype(np.float16)
+        nodes += [helper.make_node(op, [names[i]], [names[i + 1]]) for i, op in enumerate(("Cos", "Neg", "Sigmoid"))]
+        nodes.append(helper.make_node("Min", [names[0], names[3]], [names[4]]))
+    model = model_of("compared_halves", nodes, [tensor(name, array.shape, half) for name, array in feed.items()],
+                     [tensor(f"{letter}{lanes}", [lanes], half) for lanes in (8, 16, 48) for letter in "yz"], {})
+    return model, feed, None
+
+
 def conv_transpose_weights():
     """Weights that are infinite or NaN count only where the window reaches; those of open sizes give the shapes of known ones."""
     random = np.random.default_rng(4)
@@ -574,7 +589,7 @@ def string_labels():
             {"words": words, "x": x}, expected)
 
 
-SMALL = (attention_shared_heads, broadcast_empty, capped_scores, cast_in_loop, conv_transpose_weights, decay_of_open_width, declared_shapes,
+SMALL = (attention_shared_heads, broadcast_empty, capped_scores, cast_in_loop, compared_halves, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
          mean_of_one, open_parameters, packed_query, pool_of_open_rank, powers_of_integers, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
          shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan)

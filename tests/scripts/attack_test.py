@@ -13,6 +13,7 @@ try:
     import check
     import generator
     import judge
+    import peers
     import specification
     from draw import Draw
     from runner import Answer
@@ -80,7 +81,9 @@ def verdict_on_group_norm(change):
     for leaf in draw.graph.leaves.values():
         leaf.dims = list(leaf.array.shape)
     right = specification.group_norm({"num_groups": 2}, x.array, scale.array, bias.array)
-    assert np.abs(right - value.array).max() > 1e-5, "the peer computes it in float64, too"
+    given = {v.name: v.array for v in (x, scale, bias)}
+    runtime = peers.Peer(draw.graph.steps[-1], 21, given).run(given, "ONNX Runtime")[value.name]
+    assert np.abs(right - runtime).max() > 1e-5, "the peer computes it in float64, too"
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         checker = check.Checker(path / "xyntra", path, path, ["cpu"], reduce=False)

@@ -29,6 +29,7 @@
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/merge_functions.h"
 #include "codegen/llvm/module.h"
+#include "codegen/llvm/wide_comparisons.h"
 #include "support/current_budget.h"
 
 namespace xyntra {
@@ -179,6 +180,8 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine, KernelClock& c
   add(llvm::GVNPass());
   add(llvm::InstCombinePass());
   add(llvm::SimplifyCFGPass());
+  add(cpu_code::WideComparisonsPass());
+  add(llvm::EarlyCSEPass());
   add(llvm::DCEPass());
   for (llvm::Function& function : module) {
     if (!function.isDeclaration() && !cpu_code::calls_shared(function))
