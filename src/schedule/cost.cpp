@@ -328,17 +328,18 @@ std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const 
     std::string_view schedule;
     std::int64_t brief, shared;
   };
-  constexpr std::array<Sustained, 7> kSustained{{{"attention", 60, 110},
-                                                 {"contraction", 105, 130},
-                                                 {"movement", 120, 125},
+  constexpr std::array<Sustained, 8> kSustained{{{"attention", 75, 140},
+                                                 {"contraction", 110, 135},
+                                                 {"horizontal", 150, 150},
+                                                 {"movement", 160, 165},
                                                  {"pointwise", 115, 140},
-                                                 {"row", 100, 130},
-                                                 {"stages", 155, 110},
-                                                 {"window", 110, 120}}};
+                                                 {"row", 115, 145},
+                                                 {"stages", 250, 170},
+                                                 {"window", 115, 125}}};
   constexpr std::int64_t kLoops = 150;  // ns that each of several loops in a launch takes to begin
   if (target.kind != TargetKind::Cpu) return counted_ns;
   if (schedule.name == "horizontal")
-    return sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * kLoops);
+    counted_ns = sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * kLoops);
   const auto found = std::ranges::find(kSustained, schedule.name, &Sustained::schedule);
   if (found == kSustained.end()) return counted_ns;
   return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? found->brief : found->shared) / 100;
