@@ -57,9 +57,19 @@ std::int64_t sixteenths_of_rows(const Lowering& lowering, const Expr& factor) {
   return std::max(kInRows, kInRows * (steps + waits) * lanes / length);
 }
 
-bool is_packed(const Lowering& lowering, const Stage& stage, const Expr& factor) {
+// Elements of an operand that is packed; nothing where it is not.
+std::optional<std::int64_t> packed_elements(const Lowering& lowering, const Stage& stage,
+                                            const Expr& factor) {
+  constexpr std::int64_t kMost = INT64_MAX >> 20;
   Formula formula = lowering.formula();
-  return pack_operand(formula, stage, factor, lowering.nominal(), Packed::Any).has_value();
+  const auto packed = pack_operand(formula, stage, factor, lowering.nominal(), Packed::Any);
+  if (!packed) return std::nullopt;
+  std::int64_t elements = 1;
+  for (VarId loop : packed->stage.axes) {
+    const std::int64_t size = std::max<std::int64_t>(1, lowering.size(formula.variable(loop).extent));
+    elements = size > kMost / elements ? kMost : elements * size;
+  }
+  return elements;
 }
 
 // What a factor takes to compute, once for each of its elements.
@@ -75,7 +85,8 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
   if (effort == 0) return 0;
   if (!function_parts(factor).empty())
     effort = effort * 4 / 3;  // several functions that go together spill their constants
-  if (computed && !is_packed(lowering, stage, factor)) {  // its places are computed for every product
+  const auto packed = packed_elements(lowering, stage, factor);
+  if (computed && !packed) {  // its places are computed for every product
     __extension__ typedef __int128 Int128;
     Int128 products = 1;
     for (const auto* loops : {&stage.axes, &stage.reduction}) {
@@ -92,7 +103,7 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
     if (te::is_load(node))
       largest = std::max(largest, lowering.size(product(lowering.formula().buffer(node.buffer).shape)));
   });
-  const std::int64_t vectors = std::min(places, 2 * largest) / lowering.lanes();
+  const std::int64_t vectors = packed.value_or(std::min(places, 2 * largest)) / lowering.lanes();
   return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(lowering, factor);
 }
 
@@ -221,7 +232,7 @@ std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) 
   }
   const bool packed = total > 0 && may_have_lanes(lowering, stage) &&
                       std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
-                        return te::effort_of(factor) == 0 || is_packed(lowering, stage, factor);
+                        return te::effort_of(factor) == 0 || packed_elements(lowering, stage, factor);
                       });
   if (packed || runs_along_sum(lowering, stage))
     return sum(total, on_elements(product_cycles(lowering, stage)));

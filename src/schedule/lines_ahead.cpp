@@ -41,14 +41,15 @@ class Asking {
   // Whether vectors of a line are not contiguous.
   bool apart(const Substitution& at) const {
     if (!columns_.other.valid() || columns_.vectors < 2) return false;
-    const std::vector<Expr> first = index_at(at, 0);
-    std::vector<Expr> second = index_at(at, 1);
-    second.back() = second.back() - Expr::index(columns_.width);
+    auto position = [&](std::int64_t vector) {
+      const Shape& shape = lowering_.kernel().buffer(lowering_.placed(weights_.buffer)).shape;
+      const std::vector<Expr> index = index_at(at, vector);
+      Expr made = Expr::index(0);
+      for (std::size_t d = 0; d < index.size(); ++d) made = made * Expr::size(shape[d]) + index[d];
+      return made;
+    };
     const te::IndexAlgebra algebra(lowering_.kernel().variables);
-    for (std::size_t d = 0; d < first.size(); ++d) {
-      if (!algebra.simplified(second[d] - first[d]).is_integer_constant(0)) return true;
-    }
-    return false;
+    return !algebra.simplified(position(1) - position(0)).is_integer_constant(columns_.width);
   }
 
  private:

@@ -159,6 +159,17 @@ def stays_wide(step: Step, read: dict[str, np.ndarray]) -> bool:
     return inside and any(array.dtype == np.float16 for array in read.values())
 
 
+def noisy_answer(peer: Peer, read: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Of an operator with a formula of its own every other time what ONNX Runtime gives: formulas round once, and nobody else does."""
+    wide = any(array.dtype == np.float64 for array in read.values())
+    if peer.specified and seed % 2 and not wide:
+        try:
+            return peer.run(read, "ONNX Runtime")
+        except Refused:
+            pass
+    return peer.run(read)
+
+
 def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     exact = EXACT - DIVISIONS if freedom.divides else EXACT
@@ -176,7 +187,7 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
             read = {n: shaken(a, amount, rng) for n, a in read.items()}
             if seed % 2:
                 read = {n: overflowed(a) for n, a in read.items()}
-        for name, array in peers[id(step)].run(read).items():
+        for name, array in noisy_answer(peers[id(step)], read, seed).items():
             stepped = ops & STEPPED or any(
                 "QLinear" in op or "QGemm" in op or "QuantizeLinear" in op for op in ops - exact
             )
