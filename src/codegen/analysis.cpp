@@ -303,20 +303,27 @@ bool is_sum(const ExprNode& node) {
   return is_float(node.dtype) && (node.op == ExprOp::Add || node.op == ExprOp::Sub);
 }
 
+// Without signs and without roundings to halves and back, which compilers look through.
+const Expr& bare(const Expr& expr) {
+  const bool halves = expr->op == ExprOp::Cast && is_float(expr.dtype()) &&
+                      (expr.dtype() == DType::F16 || expr->operands[0].dtype() == DType::F16);
+  return expr->op == ExprOp::Neg || halves ? bare(expr->operands[0]) : expr;
+}
+
 // What a sum is made of, two sums deep: those sums and what they are made of.
-void terms_of(const Expr& sum, int depth, std::vector<Expr>& found) {
-  if (sum->op == ExprOp::Neg) return terms_of(sum->operands[0], depth, found);
+void terms_of(const Expr& value, int depth, std::vector<Expr>& found) {
+  const Expr& sum = bare(value);
   if (depth == 0 || !is_sum(*sum)) return;
   for (const Expr& operand : sum->operands) {
-    found.push_back(operand->op == ExprOp::Neg ? operand->operands[0] : operand);
+    found.push_back(bare(operand));
     terms_of(operand, depth - 1, found);
   }
 }
 
 // The sums that a value may be, as it is or with the other sign, a few choices deep.
-void sums_in(const Expr& value, int depth, std::vector<Expr>& found) {
+void sums_in(const Expr& given, int depth, std::vector<Expr>& found) {
+  const Expr& value = bare(given);
   if (is_sum(*value)) found.push_back(value);
-  if (value->op == ExprOp::Neg) sums_in(value->operands[0], depth, found);
   if (value->op != ExprOp::Select || depth == 0) return;
   for (std::size_t i : {1U, 2U}) sums_in(value->operands[i], depth - 1, found);
 }
@@ -327,7 +334,7 @@ std::vector<Expr> shared_terms(const Expr& sum, const Expr& other) {
   std::vector<Expr> left, right;
   terms_of(sum, kDepth, left);
   terms_of(other, kDepth, right);
-  right.push_back(other->op == ExprOp::Neg ? other->operands[0] : other);
+  right.push_back(bare(other));
   std::erase_if(left, [&](const Expr& one) {
     return std::ranges::none_of(right, [&](const Expr& two) {
       return (one.is_constant() && two.is_constant()) || te::same(one, two);

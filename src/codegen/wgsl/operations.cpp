@@ -312,6 +312,7 @@ std::string Operations::without_negatives(const std::string& number) {
 }
 
 std::string Operations::kept(DType dtype, const std::string& value) {
+  if (is_half(dtype)) return by_bits("kept", dtype, value);
   return can_keep(dtype) ? call("kept_" + type(dtype), std::array{value}) : value;
 }
 
