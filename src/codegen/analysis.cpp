@@ -486,6 +486,7 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
         for (const Expr& sum : sums) {
           const std::vector<Expr> shared = shared_terms(sum, other);
           if (!shared.empty()) found.insert(sum.address());
+          if (!shared.empty() && rounds(bare(other))) found.insert(bare(other).address());
           for (const Expr& term : shared) {
             if (rounds(term)) found.insert(term.address());
           }
