@@ -17,7 +17,7 @@ struct FusionOptions {
   bool enabled = true;  // false: a group for each node
   ChooseOptions choose;
   std::size_t max_nodes = 64;  // of one group
-  // Operations of a GPU's kernel, functions and unrolled loops written out (kir/code_size.h): a driver's compiler takes 2 to 3 s
+  // Operations of a GPU's kernel, functions and unrolled loops written out (kir/code_size.h): a driver's compiler takes about 3 s
   // for so many, and four times as long for twice as many.
   std::int64_t max_code = 12'000;
   // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.

@@ -22,7 +22,7 @@ std::int64_t by_one_core_ns(const Target& target, std::int64_t bytes, std::int64
 // of these.
 bool outgrows_caches(const Target& target, std::int64_t bytes_of_run);
 std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run);
-// What a kernel is expected to take, of what is counted to choose between forms: no schedule sustains what it is counted with.
+// Calibration of the cost model: what a kernel is expected to take, of what is counted to choose between forms: no schedule sustains what it is counted with.
 std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const te::Formula& formula,
                           std::int64_t counted_ns);
 // What of it is the launch.

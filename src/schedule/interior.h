@@ -1,4 +1,4 @@
-// Between the ends of a dimension, places that are clamped, mirrored or wrapped there are what they were before: lanes that stay between
+// Index-set splitting into interior and border: between the ends of a dimension, places that are clamped, mirrored or wrapped there are what they were before: lanes that stay between
 // them read one run of elements.
 #pragma once
 

@@ -55,7 +55,8 @@ class StrideCount {
     return sum(total, strided(accesses, filter));
   }
 
-  // Divisions of the places of its operands, which a query's threads wait for with every product.
+  // Divisions of the places of its operands, which a query's threads wait for with every product; nothing else goes on meanwhile, so that
+  // each takes twice as long as beside the loads of a GEMM.
   std::int64_t of_attention() const {
     if (!hides_waiting(target_)) return 0;
     const std::vector<VarId>& results = formula_.stages.back().axes;
@@ -218,8 +219,8 @@ class StrideCount {
       const std::int64_t passes = (readers + kSharedBlock - 1) / kSharedBlock;
       for (const Access& access : loads(factor, times(elements, passes))) {
         const bool lies_along_any = std::ranges::any_of(used, [&](VarId loop) {
-          if (shared.count(loop) || turns(loop) <= 2)
-            return false;  // one block each: no threads run along it
+          // One block each, or too short: no threads run along it.
+          if (shared.count(loop) || turns(loop) <= 2) return false;
           const auto stride = probe_.stride(access.buffer, access.index, loop);
           return stride && stride->is(1);
         });
