@@ -5,6 +5,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/cost.h"
+#include "schedule/function_parts.h"
 #include "schedule/lower_groups.h"
 #include "schedule/prepare_tiles.h"
 #include "schedule/repeated_parts.h"
@@ -289,6 +290,10 @@ class Chooser {
         if (read_after(id, center))
           return refuse("a value prepared for the contraction is read after it too");
       }
+      const bool functions_before =
+          std::ranges::any_of(before, [&](std::size_t s) { return functions_in(formula_.stages[s].body); });
+      if (target_.kind == TargetKind::Cpu && functions_before && functions_in(main.body))
+        return refuse("functions that come before the contraction would be computed again inside it");
       std::int64_t panel = target_.kind == TargetKind::Cpu ? 12 : target_.kind == TargetKind::Gpu ? 16 : 4;
       choice.scratch_bytes = held_bytes(alignment, rows, prepared) * panel;
       if (size(choice.scratch_bytes) > room() * 2) {

@@ -337,20 +337,23 @@ class LayoutChooser {
     if (groups_[g].schedule.name == kWinograd && buffer.position == winograd_operand(formulas_[g]))
       return Layout{{0, tile, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 0}, {0, 1, tile}};
     std::optional<std::size_t> columns;
+    std::int64_t count = 0;  // of a group, where the convolution has several
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
       const Expr& index = uses[0].second[d];
-      if (index->op == ExprOp::Var && contains(uses[0].first->axes, index->var)) {
+      if (const std::int64_t together = columns_along(formulas_[g], *uses[0].first, index); together > 0) {
         if (columns) return {};
         columns = d;
+        count = together;
         continue;
       }
       for (VarId loop : te::variables_of(index)) {
         if (!contains(uses[0].first->reduction, loop)) return {};
       }
     }
-    if (!columns || !buffer.shape[*columns].is_constant()) return {};
-    std::int64_t count = buffer.shape[*columns].constant();
-    std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
+    if (!columns) return {};
+    const bool grouped = !buffer.shape[*columns].is(count);
+    const std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
+    if (grouped && count % lanes != 0) return {};  // a block would hold columns of two groups
     // Where nothing comes out even and the weight is large, the last block is filled up. Half a vector is no block where
     // lanes can be masked.
     std::vector<std::int64_t> widths{tile, lanes, lanes / 2};
@@ -374,6 +377,25 @@ class LayoutChooser {
       return layout;
     }
     return {};
+  }
+
+  // How many columns of the result an index runs along: an axis, or an axis within groups (`group * count + axis`); 0: neither.
+  static std::int64_t columns_along(const Formula& formula, const Stage& stage, const Expr& index) {
+    std::int64_t count = 0, stride = 1;
+    const te::LinearIndex linear = te::IndexAlgebra(formula).linear(index);
+    if (!linear.constant.is(0) || linear.terms.size() > 2) return 0;
+    for (const te::LinearIndex::Term& term : linear.terms) {
+      const Expr& atom = term.atom;
+      if (atom->op != ExprOp::Var || !contains(stage.axes, atom->var) || !term.coefficient.is_constant())
+        return 0;
+      const Dim& extent = formula.variable(atom->var).extent;
+      if (!term.coefficient.is(1)) {
+        stride = term.coefficient.constant();
+      } else if (extent.is_constant()) {
+        count = extent.constant();
+      }
+    }
+    return linear.terms.size() < 2 || stride == count ? count : 0;
   }
 
   bool masks_lanes() const { return target_.kind == TargetKind::Cpu && target_.vector_bits >= 512; }

@@ -23,6 +23,7 @@ constexpr std::int64_t kBlock =
     64;  // vectors of a strip that one work item takes when there are few other loops
 constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
+constexpr std::int64_t kSharedWork = 1 << 15;  // of a stage, worth cutting an axis for threads to share it
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
 constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
@@ -666,6 +667,18 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
   return made;
 }
 
+namespace {
+
+// A divisor of `turns` close to `wanted`, or that itself where there is none: a rest is left then.
+std::int64_t divisor_near(std::int64_t turns, std::int64_t wanted) {
+  for (std::int64_t divisor = wanted; divisor <= 2 * wanted; ++divisor) {
+    if (turns % divisor == 0) return divisor;
+  }
+  return wanted;
+}
+
+}  // namespace
+
 std::vector<Stmt> StageLowering::phases() const {
   std::int64_t items = 1;
   for (VarId axis : free_) items *= lowering_.size(lowering_.formula().variable(axis).extent);
@@ -709,7 +722,12 @@ std::vector<Stmt> StageLowering::phases() const {
   while (!many && cut > 0 && work < kLeastWork) {
     const std::int64_t turns =
         std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(free_[cut - 1]).extent));
-    if (work >= kSomeWork && items >= kBlock && items / turns < kBlock) break;  // threads share the items
+    if (items >= kBlock && items / turns < kBlock) {  // threads share the items
+      if (work >= kSomeWork) break;
+      const std::int64_t together = divisor_near(turns, kLeastWork / work);
+      if (!ordered && items * work >= kSharedWork && turns >= 2 * together)
+        return in_blocks(cut - 1, together);
+    }
     items /= turns;
     work *= turns;
     --cut;
@@ -720,6 +738,34 @@ std::vector<Stmt> StageLowering::phases() const {
     return around(inside, LoopKind::Serial, std::move(bound),
                   [this](Substitution inner) { return strips(std::move(inner)); });
   }))};
+}
+
+// One free axis by blocks of `together` turns, a work item each; the axes behind it are inside. What is left over is another phase.
+std::vector<Stmt> StageLowering::in_blocks(std::size_t axis, std::int64_t together) const {
+  const VarId cut = free_[axis];
+  const te::Variable& variable = lowering_.formula().variable(cut);
+  auto middle = free_.begin() + static_cast<std::ptrdiff_t>(axis);
+  const std::vector<VarId> across(free_.begin(), middle), inside(middle + 1, free_.end());
+  // `count` turns from `first`.
+  auto turns = [&](Substitution bound, const Expr& first, const Dim& count) {
+    const VarId turn = lowering_.loop(variable.name, count);
+    bound[cut.index] = first + Expr::variable(turn);
+    return Stmt::loop(LoopKind::Serial, turn,
+                      around(inside, LoopKind::Serial, std::move(bound),
+                             [this](Substitution inner) { return strips(std::move(inner)); }));
+  };
+  const Dim blocks = floor_div(variable.extent, together), done = blocks * together;
+  std::vector<Stmt> made{around(across, LoopKind::Grid, {}, [&](Substitution bound) {
+    const VarId block = lowering_.loop(variable.name + "b", blocks);
+    return Stmt::loop(LoopKind::Grid, block,
+                      turns(std::move(bound), Expr::variable(block) * Expr::index(together), Dim(together)));
+  })};
+  if (const Dim rest = variable.extent - done; !rest.is(0)) {
+    made.push_back(item(around(across, LoopKind::Grid, {}, [&](Substitution bound) {
+      return turns(std::move(bound), Expr::size(done), rest);
+    })));
+  }
+  return made;
 }
 
 }  // namespace xyntra

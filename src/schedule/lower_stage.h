@@ -136,6 +136,7 @@ class StageLowering {
   kir::Stmt item(kir::Stmt body) const;
   te::VarId turned_axis() const;
   std::vector<kir::Stmt> squares(te::VarId other) const;
+  std::vector<kir::Stmt> in_blocks(std::size_t axis, std::int64_t together) const;
   struct Places {
     te::VarId axis;  // some turns of which one has; invalid where it is a page of the strip
     std::int64_t length = 0;  // turns of that axis, or elements of the page

@@ -52,6 +52,7 @@ class Fuser {
   }
 
   void run() {
+    map_single_terms();
     for (bool split = true; split;) {
       inline_and_sink();
       drop_dead_stages();
@@ -67,6 +68,32 @@ class Fuser {
   }
 
  private:
+  // A reduction of one term is none: its stage computes elements from elements. A sum still makes 0 of -0.
+  void map_single_terms() {
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      Stage& stage = formula_.stages[s];
+      const bool single = stage.kind == Stage::Kind::MapReduce && !stage.reduction.empty() &&
+                          std::ranges::all_of(stage.reduction, [this](VarId loop) {
+                            return formula_.variable(loop).extent.is(1);
+                          });
+      if (!single) continue;
+      Substitution first;
+      for (VarId loop : stage.reduction) first[loop.index] = Expr::index(0);
+      Expr term = substituted(stage.body, first);
+      if (stage.reducer == Reducer::Sum && is_float(term.dtype()))
+        term = term + Expr::floating(term.dtype(), 0.0);
+      if (stage.finish.defined()) {
+        Rewriter place([&](const Expr& expr) { return expr->op == ExprOp::Accumulator ? term : Expr(); });
+        term = place(stage.finish);
+      }
+      stage.body = std::move(term);
+      stage.finish = {};
+      stage.reducer = Reducer::None;
+      stage.reduction.clear();
+      note_loads(s);
+    }
+  }
+
   void inline_and_sink() {
     bool changed = true;
     while (changed) {
