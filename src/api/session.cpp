@@ -6,18 +6,16 @@
 #include <optional>
 
 #include "api/memory_in_use.h"
+#include "backends/make_runner.h"
 #include "compiler/artifact.h"
 #include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
-#include "compiler/model_runner.h"
 #include "report/explain.h"
 #include "support/memory.h"
 #include "support/text.h"
 
 namespace xyntra {
 namespace {
-
-constexpr std::string_view kBackends[] = {"cpu", "wgsl", "sim", "reference", "float64", "fused"};
 
 Result<std::vector<SessionValue>> describe(const Graph& graph, const std::vector<ValueId>& ids,
                                            const char* what) {
@@ -59,26 +57,28 @@ Result<ModelSource> copied(std::span<const std::byte> content) {
   return ModelSource{"", bytes, copy};
 }
 
+CompileOptions compile_options(const Target& target, const SymbolBindings& nominal, Precision precision,
+                               const std::vector<std::string>& donated) {
+  CompileOptions options;
+  options.donated = donated;
+  options.precision = precision;
+  options.target = &target;
+  options.fusion.choose.nominal = nominal;
+  return options;
+}
+
 }  // namespace
 
 class ModelSession::State {
  public:
   Status load(const ModelSource& source, const SessionOptions& options) {
-    const auto known = std::ranges::find(kBackends, options.backend);
-    if (known == std::end(kBackends)) {
-      return usage_error("there is no backend '" + options.backend + "'; there are " +
-                         joined(std::vector<std::string>(std::begin(kBackends), std::end(kBackends)), ", "));
-    }
+    XYNTRA_TRY(backend_, backend_named(options.backend));
     XYNTRA_TRY(const Precision precision, precision_named(options.precision));
-    const bool has_plan = runs_plans(options.backend);
-    if (precision != Precision::F32 && !has_plan)
+    if (precision != Precision::F32 && !backend_->runs_plans())
       return usage_error("the backend " + options.backend +
                          " runs a model as it is written, whatever the precision");
-    if (!options.donated.empty() && (!has_plan || options.backend == "fused"))
+    if (!options.donated.empty() && !backend_->takes_donations)
       return usage_error("the backend " + options.backend + " does not work in donated memory");
-    exact_dtypes_ = options.backend != "float64";
-    interpreted_ =
-        options.backend == "reference" || options.backend == "float64" || options.backend == "fused";
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     EvaluatorOptions running;
     running.threads = options.threads;
@@ -96,8 +96,8 @@ class ModelSession::State {
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(graph, options.dims, "dims: "));
     nominal_ = std::move(declared.sizes);
     // Where there can be no cache there is none: a library has nobody to warn.
-    const ObjectCache cache = options.backend == "cpu" ? ObjectCache::standard() : ObjectCache::off();
-    XYNTRA_TRY(auto first, make_runner(graph, options.backend, std::move(running), nominal_, cache, precision,
+    const ObjectCache cache = backend_->keeps_objects ? ObjectCache::standard() : ObjectCache::off();
+    XYNTRA_TRY(auto first, make_runner(graph, backend_->name, std::move(running), nominal_, cache, precision,
                                        {}, donated_));
     take_in(std::move(first));
     return {};
@@ -110,20 +110,14 @@ class ModelSession::State {
       XYNTRA_TRY(const auto bytes, artifact_->file->entry(entry));
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
-    const CompileOptions options = compile_options(nominal_, precision_, donated_);
+    if (!backend_->runs_plans())
+      return unsupported("the backend " + std::string(backend_->name) +
+                         " runs a model as it is written: there is no plan to explain");
+    XYNTRA_TRY(const Target* target, backend_->target());
+    const CompileOptions options = compile_options(*target, nominal_, precision_, donated_);
     XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
     XYNTRA_TRY(auto notes, explain_notes(module_.graph, plan, options));
     return std::move(notes.at("explain"));
-  }
-
-  static CompileOptions compile_options(const SymbolBindings& nominal, Precision precision,
-                                        const std::vector<std::string>& donated) {
-    CompileOptions options;
-    options.donated = donated;
-    options.precision = precision;
-    options.target = &host_target();
-    options.fusion.choose.nominal = nominal;
-    return options;
   }
 
   const std::vector<SessionValue>& inputs() const { return inputs_; }
@@ -191,7 +185,7 @@ class ModelSession::State {
         sized = sized && bound.is_constant();
         dims.push_back(bound.is_constant() ? bound.constant() : -1);
       }
-      if (sized && exact_dtypes_) XYNTRA_CHECK_OK(fits(one, known->dtype, dims));
+      if (sized && backend_->keeps_dtypes) XYNTRA_CHECK_OK(fits(one, known->dtype, dims));
     }
     ++counts_->runs;
     Loan loan(*this);
@@ -205,9 +199,10 @@ class ModelSession::State {
 
  private:
   Status load_compiled(const ModelSource& source, const SessionOptions& options, EvaluatorOptions running) {
-    if (options.backend != "cpu")
-      return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " +
-                         options.backend);
+    if (backend_->package != Package::Artifact)
+      return usage_error("an artifact holds machine code: it runs on the backend " +
+                         backends_where([](const Backend& one) { return one.package == Package::Artifact; }) +
+                         ", not on " + options.backend);
     if (!options.donated.empty())
       return usage_error("which inputs of an artifact may be donated was decided when it was compiled");
     XYNTRA_TRY(artifact_, source.artifact(options.threads));
@@ -227,7 +222,7 @@ class ModelSession::State {
           donated, [&](const DonatedInput& one) { return overlap(one.memory, result.tensor.bytes()); });
       const bool lent = std::ranges::any_of(
           inputs, [&](const Datum& input) { return overlap(input.tensor.bytes(), result.tensor.bytes()); });
-      if (!in_place && (lent || interpreted_)) {
+      if (!in_place && (lent || backend_->lends_memory)) {
         XYNTRA_TRY(result.tensor, result.tensor.copied());
       }
       tensors.push_back(std::move(result.tensor));
@@ -363,6 +358,7 @@ class ModelSession::State {
   }
 
   std::shared_ptr<RunCounts> counts_ = std::make_shared<RunCounts>();
+  const Backend* backend_ = nullptr;
   Module module_;
   std::optional<LoadedArtifact> artifact_;
   SymbolBindings nominal_;
@@ -370,8 +366,6 @@ class ModelSession::State {
   std::vector<std::string> donated_;
   std::vector<ModelSession::Extension> extensions_;
   MemoryInUse in_use_;
-  bool interpreted_ = false;
-  bool exact_dtypes_ = true;  // not where floats are held wider than the model says
   std::vector<SessionValue> inputs_, outputs_;
   std::mutex mutex_;
   std::condition_variable returned_;
@@ -408,7 +402,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
     ArtifactOptions writing;
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, options.dims, "dims: "));
     writing.ranges = std::move(declared.ranges);
-    writing.compile = State::compile_options(declared.sizes, precision, options.donated);
+    writing.compile = compile_options(host_target(), declared.sizes, precision, options.donated);
     writing.compile.budget = loading.budget;
     if (!cpus.empty()) writing.cpus = cpus;
     writing.threads = options.threads;

@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "cli/backends.h"
+#include "cli/backend_flags.h"
 #include "cli/bench_artifact.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
@@ -287,19 +287,13 @@ std::string to_text(const BenchFlags& flags, const Bench& bench) {
   return text + kernels_table(bench, flags.rows);
 }
 
-Result<Ceilings> ceilings_of(const std::string& backend, const std::string& which, const Target& target,
-                             int threads) {
-  if (backend == "cpu") return measure_ceilings(target, threads);
-  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> device, shared_device(which));
-  return measure_ceilings(*device);
-}
-
 Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   XYNTRA_TRY(Placement placement, placement_to_run(session));
-  const std::string& backend = placement.backend;
-  if (backend != "cpu" && backend != "wgsl") {
-    return usage_error("bench measures the backends cpu and wgsl; there is nothing to time in '" + backend +
-                       "'");
+  const Backend& backend = *placement.backend;
+  if (backend.compile == nullptr) {
+    return usage_error("bench measures the backends " +
+                       backends_where([](const Backend& one) { return one.compile != nullptr; }) +
+                       "; there is nothing to time in '" + std::string(backend.name) + "'");
   }
   if (flags.measuring.runs == 0) return usage_error("--runs is 1 or more");
   if (!(flags.measuring.seconds >= 0) || !(flags.measuring.most_seconds >= 0))
@@ -334,21 +328,18 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   options.fusion.enabled = false;
   XYNTRA_TRY(const Plan unfused, make_plan(module.graph, options));
 
-  CpuOptions cpu;
-  cpu.threads = bench.threads;
-  cpu.budget = budget;
-  cpu.kernel_seconds = session.config->number("limits.kernel_seconds");
-  cpu.cache = user_cache(session);
+  RunSettings settings;
+  settings.running.threads = bench.threads;
+  settings.running.budget = budget;
+  settings.running.kernel_seconds = session.config->number("limits.kernel_seconds");
+  settings.shaders = shader_options(session);
+  if (backend.keeps_objects) settings.cache = user_cache(session);
   std::vector<const Plan*> plans{&fused};
   if (!flags.alone) plans.push_back(&unfused);
-  auto compile = [&](const Plan& plan) {
-    return backend == "wgsl" ? compile_for_wgsl(plan, {bench.threads, budget}, shader_options(session))
-                             : compile_for_cpu(plan, cpu);
-  };
+  auto compile = [&](const Plan& plan) { return backend.compile(plan, settings); };
   Progress progress("runs");
   progress.show("compute and bandwidth of this machine");
-  XYNTRA_TRY(bench.ceilings,
-             ceilings_of(backend, shader_options(session).device, *options.target, bench.threads));
+  XYNTRA_TRY(bench.ceilings, measure_ceilings(*options.target, bench.threads, settings.shaders.device));
   progress.show("machine code");
   MeasureOptions measuring = flags.measuring;
   measuring.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };

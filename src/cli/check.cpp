@@ -1,5 +1,5 @@
 // xyntra check: everything a model needs that a backend is missing; of an artifact, what is damaged.
-#include "cli/backends.h"
+#include "cli/backend_flags.h"
 #include "cli/check_artifact.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
@@ -7,9 +7,7 @@
 #include "cli/verb.h"
 #include "compiler/artifact.h"
 #include "compiler/model_file.h"
-#include "compiler/model_runner.h"
 #include "compiler/pipeline.h"
-#include "compiler/wgsl_backend.h"
 #include "ops/infer.h"
 #include "support/json.h"
 #include "support/table.h"
@@ -68,12 +66,6 @@ Json report_json(const GraphSummary& summary, const MissingFeatures& missing) {
   return json;
 }
 
-// What the kernels of the model need of a device: they are made for it, and not run.
-Result<Places> needs_of(const Planning& planning, const Session& session) {
-  XYNTRA_TRY(const Plan plan, make_plan(planning.module.graph, planning.options));
-  return wgsl_lacks(plan, {session.threads(), session.budget()}, shader_options(session));
-}
-
 struct CheckFlags {
   std::string model;
   bool strict = false;
@@ -92,8 +84,13 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   if (missing.operators.empty() && placement.target != nullptr) {
     XYNTRA_TRY(Planning planning, planning_for(module, flags.planning, session, placement.target));
     sizes = planning.sizes;
-    if (placement.backend == "wgsl") {
-      auto needs = needs_of(planning, session);
+    if (placement.backend->missing != nullptr) {
+      XYNTRA_TRY(const Plan plan, make_plan(planning.module.graph, planning.options));
+      RunSettings settings;
+      settings.running.threads = session.threads();
+      settings.running.budget = session.budget();
+      settings.shaders = shader_options(session);
+      auto needs = placement.backend->missing(plan, settings);
       if (!needs) return failure(std::move(needs).error().in_file(model));
       missing.needs = std::move(*needs);
     }

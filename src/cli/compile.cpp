@@ -108,18 +108,25 @@ Result<ExitCode> compile_for_web(const CompileFlags& flags, const Module& module
 Result<Placement> placement_to_compile(const CompileFlags& flags, const Session& session) {
   const bool named = session.config->origin("run.backend").kind != Origin::Kind::Default;
   const bool targeted = session.config->origin("plan.target").kind == Origin::Kind::Flag;
-  XYNTRA_TRY(const std::string backend,
-             named || flags.web.empty() ? session.backend() : Result<std::string>("wgsl"));
-  if (backend != "cpu" && backend != "wgsl")
-    return usage_error("models are compiled for the backends cpu and wgsl, not for " + backend);
-  if (backend == "wgsl" && flags.web.empty())
-    return usage_error("--backend wgsl needs --web DIR: shaders are compiled for browsers");
-  if (backend == "cpu" && !flags.web.empty()) return usage_error("--web is for --backend wgsl");
+  XYNTRA_TRY(const Backend* backend, named || flags.web.empty()
+                                         ? session.backend()
+                                         : Result<const Backend*>(&backend_for(TargetKind::WebGpu)));
+  const std::string name(backend->name);
+  const bool folder = backend->package == Package::WebFolder;
+  if (backend->package == Package::None)
+    return usage_error("models are compiled for the backends " +
+                       backends_where([](const Backend& one) { return one.package != Package::None; }) +
+                       ", not for " + name);
+  if (folder && flags.web.empty())
+    return usage_error("--backend " + name + " needs --web DIR: shaders are compiled for browsers");
+  if (!folder && !flags.web.empty())
+    return usage_error("--web is for --backend " +
+                       backends_where([](const Backend& one) { return one.package == Package::WebFolder; }));
   if (!flags.web.empty() && !flags.output.empty())
     return usage_error("--web says where to write; --output is for artifacts");
-  if (backend == "wgsl" && targeted) return placement_to_plan(session);
+  if (folder && targeted) return placement_to_plan(session);
   if (targeted) return usage_error("an artifact's targets follow from --cpu; --target is for --web");
-  XYNTRA_TRY(const Target* target, target_of_backend(backend));
+  XYNTRA_TRY(const Target* target, backend->target());
   return Placement{backend, target};
 }
 
@@ -139,7 +146,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   }
   XYNTRA_TRY(options.compile, compile_options(flags.plan, session, placement.target,
                                               nominal_within(ranges, declared.sizes, planned.sizes)));
-  if (placement.backend == "wgsl")
+  if (placement.backend->package == Package::WebFolder)
     return compile_for_web(flags, module, {options.compile, options.ranges, 0}, planned, session);
   options.cpus.clear();
   for (std::string_view cpu : split(flags.cpus, ',')) options.cpus.emplace_back(cpu);
@@ -155,7 +162,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   auto written = write_artifact(module, output, options);
   if (!written) return failure(std::move(written).error().in_file(flags.model));
   if (session.json) {
-    Json json{{"artifact", output}, {"backend", placement.backend}, {"sizes", planned.sizes}};
+    Json json{{"artifact", output}, {"backend", placement.backend->name}, {"sizes", planned.sizes}};
     json.update(figures_json(*written));
     session.out = json.dump(1) + "\n";
   } else {

@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/backends.h"
+#include "cli/backend_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "compiler/model_runner.h"
 #include "rewrite/user_rules.h"
 #include "support/json.h"
 #include "support/table.h"
@@ -73,18 +72,18 @@ std::string results_text(const std::vector<ConformanceResult>& results, std::siz
 
 Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   XYNTRA_TRY(const Placement placement, placement_to_run(session));
-  const std::string& backend = placement.backend;
+  const Backend& backend = *placement.backend;
   std::string folder = flags.folder;
   if (folder.empty()) {
     XYNTRA_TRY(folder, default_folder());
   }
   Progress progress("tests");
   ConformanceOptions options;
-  options.backend = backend;
+  options.backend = backend.name;
   options.shaders = shader_options(session);
   if (flags.rewrite) options.rewrite = *session.rewrite;
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
-  if (runs_plans(backend)) {
+  if (backend.runs_plans()) {
     XYNTRA_TRY(options.plan, compile_options(flags.plan, session, placement.target));
   }
   options.filter = flags.filter;
@@ -101,7 +100,7 @@ Result<ExitCode> conformance(const ConformanceFlags& flags, Session& session) {
   const std::size_t passed = count(Outcome::Passed), failed = count(Outcome::Failed),
                     skipped = count(Outcome::Skipped);
   if (session.json) {
-    Json json{{"backend", backend},
+    Json json{{"backend", backend.name},
               {"passed", passed},
               {"failed", failed},
               {"skipped", skipped},

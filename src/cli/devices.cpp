@@ -1,8 +1,9 @@
 // xyntra devices: the backends of this version, the targets plans can be made for, and the adapters of this machine.
-#include "cli/backends.h"
+#include "backends/backend.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "codegen/llvm/emit.h"
+#include "compiler/wgsl_backend.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/json.h"
 #include "support/table.h"
@@ -62,36 +63,9 @@ std::vector<std::string> features_of(const webgpu::Adapter& adapter) {
   return names;
 }
 
-std::string with_hint(const Error& error) {
-  return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
-}
-
-// Why there is no adapter; empty when there is one.
-std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found) {
-  if (!found) return with_hint(found.error());
-  if (!found->empty()) return "";
-  return "no WebGPU adapter: this machine has no Vulkan driver (type apt-get install mesa-vulkan-drivers for "
-         "one "
-         "that runs on the CPU)";
-}
-
-// What a backend can do here, and why not all of it.
-struct BackendState {
-  std::string state = "ready";
-  std::string why;
-};
-
-BackendState state_of(const Backend& backend) {
-  if (!backend.present) return {"not in this version", ""};
-  if (backend.name == "cpu") {
-    if (const auto target = cpu_target("native"); !target)
-      return {"compiled .xyn files only", with_hint(target.error())};
-  }
-  if (backend.name == "wgsl") {
-    if (std::string why = why_no_adapter(webgpu::adapters()); !why.empty())
-      return {"no adapter", std::move(why)};
-  }
-  return {};
+Readiness readiness_of(const Backend& backend) {
+  if (!backend.present()) return {"not in this version", ""};
+  return backend.readiness != nullptr ? backend.readiness() : Readiness{};
 }
 
 Json webgpu_json() {
@@ -148,10 +122,10 @@ Result<ExitCode> list_devices(Session& session) {
     Json json{{"threads", threads},           {"memory", session.config->integer("limits.max_memory")},
               {"target", host_target().name}, {"backends", Json::array()},
               {"targets", targets_json()},    {"webgpu", webgpu_json()}};
-    for (const Backend& backend : all_backends()) {
-      const BackendState here = state_of(backend);
+    for (const Backend& backend : backends()) {
+      const Readiness here = readiness_of(backend);
       Json row{{"name", backend.name},
-               {"present", backend.present},
+               {"present", backend.present()},
                {"state", here.state},
                {"summary", backend.summary}};
       if (!here.why.empty()) row["why"] = here.why;
@@ -164,8 +138,8 @@ Result<ExitCode> list_devices(Session& session) {
   Table table({Left, Prose, Prose});
   table.header({"backend", "state", "what it is"});
   std::string reasons;
-  for (const Backend& backend : all_backends()) {
-    const BackendState here = state_of(backend);
+  for (const Backend& backend : backends()) {
+    const Readiness here = readiness_of(backend);
     table.row({std::string(backend.name), here.state, std::string(backend.summary)});
     if (!here.why.empty())
       reasons += wrapped(std::string(backend.name) + ": " + printable(here.why), stdout_width(), 2) + "\n";

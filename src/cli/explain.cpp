@@ -41,7 +41,7 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
   XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {0, options.budget}));
   const std::vector<Fallback> fallbacks = fallbacks_of(plan, lowered);
   if (session.json) {
-    Json json{{"model", flags.model}, {"backend", placement.backend}};
+    Json json{{"model", flags.model}, {"backend", placement.backend->name}};
     json.update(plan_json(plan, figures));
     json["fallbacks"] = fallbacks_json(fallbacks);
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};

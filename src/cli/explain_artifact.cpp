@@ -118,7 +118,7 @@ Result<ExitCode> explain_artifact(const std::string& path, Session& session) {
   const auto running = std::ranges::find(levels, true, &LevelContents::here);
   const LevelContents& shown = running == levels.end() ? levels.front() : *running;
   XYNTRA_TRY(const Target* target, find_target(shown.plan.target));
-  const Placement placement{"cpu", target};
+  const Placement placement = placement_of(*target);
   const Graph& graph = shown.plan.graph;
   const auto weights = static_cast<std::int64_t>(file.weight_bytes());
   if (session.json) {

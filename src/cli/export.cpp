@@ -1,7 +1,7 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <algorithm>
 
-#include "cli/backends.h"
+#include "cli/backend_flags.h"
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
 #include "compiler/model_file.h"
@@ -90,14 +90,14 @@ Result<ExitCode> write_text(std::string text, const ExportFlags& flags, Session&
   return ExitCode::Done;
 }
 
-// Shaders for a GPU by WebGPU, with everything an adapter may have unless they are to run anywhere; assembly for the
-// CPU at hand otherwise, or for that of a target it is none of.
-Result<std::string> code_of(const Plan& plan, const Target& target, bool portable) {
-  const WgslFeatures all{
-      .int64 = true, .float64 = true, .float16 = true, .float16_rounds = true, .float16_adds = true};
-  if (target.kind == TargetKind::WebGpu) return shaders_of(plan, portable ? WgslFeatures{} : all);
-  const bool another = target.kind == TargetKind::Cpu && !runs_on_host(target);
-  return assembly_of(plan, another ? target.name : "native");
+// Interpreters have no code of their own: that of the backend whose target it is stands for it.
+Result<std::string> code_of(const Plan& plan, const Placement& placement, const ShaderOptions& shaders) {
+  const Backend& backend =
+      placement.backend->code != nullptr ? *placement.backend : backend_for(placement.target->kind);
+  if (backend.code == nullptr)
+    return unsupported("the backend " + std::string(backend.name) +
+                       " writes no code yet; --stage kernels shows its kernels");
+  return backend.code(plan, *placement.target, shaders);
 }
 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
@@ -118,7 +118,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   if (flags.stage == "kernels" || flags.stage == "code") {
     XYNTRA_TRY(std::string text, flags.stage == "kernels"
                                      ? kernels_of(plan)
-                                     : code_of(plan, *options.target, shader_options(session).portable));
+                                     : code_of(plan, placement, shader_options(session)));
     return write_text(std::move(text), flags, session);
   }
   const Module& written = as_read ? module : planned;

@@ -46,7 +46,7 @@ Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
                     {"sha256", sha256_hex(std::string_view(made->text))},
                     {"bytes", made->text.size()},
                     {"model", plan.model_hash},
-                    {"backend", placement.backend},
+                    {"backend", placement.backend->name},
                     {"target", plan.target},
                     {"target_hash", plan.target_hash},
                     {"configuration", plan.configuration_hash},

@@ -2,7 +2,6 @@
 
 #include "cli/terminal.h"
 #include "compiler/declared_sizes.h"
-#include "compiler/model_runner.h"
 #include "report/contract.h"
 #include "report/patterns.h"
 #include "rewrite/user_rules.h"
@@ -25,15 +24,6 @@ bool is_flag(const Session& session, const char* setting) {
   return session.config->origin(setting).kind == Origin::Kind::Flag;
 }
 
-std::string_view backend_of(const Target& target) {
-  switch (target.kind) {
-    case TargetKind::Cpu: return "cpu";
-    case TargetKind::WebGpu: return "wgsl";
-    case TargetKind::Gpu: return "ptx";
-  }
-  return "";
-}
-
 std::string names_of(TargetKind kind) {
   std::vector<std::string> names;
   for (const Target& target : targets()) {
@@ -42,15 +32,10 @@ std::string names_of(TargetKind kind) {
   return joined(names, ", ");
 }
 
-// fused and sim interpret plans for any target.
-Status check_fits(const std::string& backend, const Target& target) {
-  if (backend == "wgsl" && target.kind != TargetKind::WebGpu)
-    return usage_error("the backend wgsl is for the targets " + names_of(TargetKind::WebGpu) + ", not for " +
-                       std::string(target.name));
-  if (backend == "cpu" && target.kind != TargetKind::Cpu)
-    return usage_error("the backend cpu is for the targets " + names_of(TargetKind::Cpu) + ", not for " +
-                       std::string(target.name));
-  return {};
+Status check_fits(const Backend& backend, const Target& target) {
+  if (!backend.target_kind || backend.target_kind == target.kind) return {};
+  return usage_error("the backend " + std::string(backend.name) + " is for the targets " +
+                     names_of(*backend.target_kind) + ", not for " + std::string(target.name));
 }
 
 std::string sizes_words(const SymbolBindings& sizes) {
@@ -64,18 +49,18 @@ std::string sizes_words(const SymbolBindings& sizes) {
 Result<Placement> placement_to_run(const Session& session) {
   Placement placement;
   XYNTRA_TRY(placement.backend, session.backend());
-  const std::string& backend = placement.backend;
-  if (!runs_plans(backend)) return placement;
+  const Backend& backend = *placement.backend;
+  if (!backend.runs_plans()) return placement;
   if (!is_set(session, "plan.target")) {
-    XYNTRA_TRY(placement.target, target_of_backend(backend));
+    XYNTRA_TRY(placement.target, backend.target());
     return placement;
   }
   XYNTRA_TRY(placement.target, target_of(session));
   XYNTRA_CHECK_OK(check_fits(backend, *placement.target));
-  if (backend == "cpu" && !runs_on_host(*placement.target)) {
+  if (backend.runs_target != nullptr && !backend.runs_target(*placement.target)) {
     Error error;
     error.error_class = ErrorClass::Usage;
-    error.message = "this CPU cannot run machine code for the target " + std::string(placement.target->name) +
+    error.message = "this machine cannot run code for the target " + std::string(placement.target->name) +
                     ", which " + session.config->origin("plan.target").to_string() + " names";
     error.hint = "the backends fused and sim interpret plans for any target: --backend sim";
     return failure(std::move(error));
@@ -84,38 +69,36 @@ Result<Placement> placement_to_run(const Session& session) {
 }
 
 Result<Placement> placement_to_plan(const Session& session) {
-  Placement placement;
-  XYNTRA_TRY(placement.target, target_of(session));
-  placement.backend = backend_of(*placement.target);
+  XYNTRA_TRY(const Target* target, target_of(session));
+  Placement placement = placement_of(*target);
   if (!is_set(session, "run.backend")) return placement;
   // Only who names a target may plan for a backend that is not built yet.
   if (!is_flag(session, "run.backend") && is_set(session, "plan.target")) return placement;
-  XYNTRA_TRY(const std::string backend, session.backend());
-  if (!runs_plans(backend)) {
+  XYNTRA_TRY(const Backend* backend, session.backend());
+  if (!backend->runs_plans()) {
     if (!is_flag(session, "run.backend")) return placement;
-    return usage_error("the backend " + backend + " runs a model as it is written: there is no plan for it");
+    return usage_error("the backend " + std::string(backend->name) +
+                       " runs a model as it is written: there is no plan for it");
   }
   placement.backend = backend;
   if (is_set(session, "plan.target")) {
-    XYNTRA_CHECK_OK(check_fits(backend, *placement.target));
+    XYNTRA_CHECK_OK(check_fits(*backend, *placement.target));
   } else {
-    XYNTRA_TRY(placement.target, target_of_backend(backend));
+    XYNTRA_TRY(placement.target, backend->target());
   }
   return placement;
 }
 
-Placement placement_of(const Target& target) { return {std::string(backend_of(target)), &target}; }
+Placement placement_of(const Target& target) { return {&backend_for(target.kind), &target}; }
 
 Result<Placement> placement_of_level(const std::string& level) {
-  Placement placement{"cpu", &host_target()};
-  if (level != "native") {
-    XYNTRA_TRY(placement.target, find_target(level));
-  }
-  return placement;
+  if (level == "native") return placement_of(host_target());
+  XYNTRA_TRY(const Target* target, find_target(level));
+  return placement_of(*target);
 }
 
 std::string placement_text(const Placement& placement) {
-  const std::string text = labelled("backend", placement.backend);
+  const std::string text = labelled("backend", std::string(placement.backend->name));
   if (placement.target == nullptr) return text;
   return text + labelled("target",
                          std::string(placement.target->name) + ": " + std::string(placement.target->summary));
@@ -141,13 +124,13 @@ Error with_assumed_sizes(Error error, const SymbolBindings& sizes, const std::ve
 }
 
 std::string placement_phrase(const Placement& placement, const SymbolBindings& sizes) {
-  std::string text = placement.backend;
+  std::string text(placement.backend->name);
   if (placement.target != nullptr) text += ", target " + std::string(placement.target->name);
   return sizes.empty() ? text : text + ", " + sizes_words(sizes);
 }
 
 void add_placement(Json& json, const Placement& placement, const SymbolBindings& sizes) {
-  json["backend"] = placement.backend;
+  json["backend"] = placement.backend->name;
   json["target"] = placement.target == nullptr ? Json() : Json(placement.target->name);
   json["sizes"] = sizes;
 }
@@ -266,9 +249,10 @@ SymbolBindings nominal_within(const SymbolRanges& ranges, SymbolBindings given, 
   return given;
 }
 
-Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session) {
-  if (runs_plans(backend)) return {};
-  const std::string why = "the backend " + backend + " runs a model as it is written, without a plan: ";
+Status check_plan_flags(const Backend& backend, const PlanFlags& flags, const Session& session) {
+  if (backend.runs_plans()) return {};
+  const std::string why =
+      "the backend " + std::string(backend.name) + " runs a model as it is written, without a plan: ";
   if (is_flag(session, "plan.target")) return usage_error(why + "--target has no effect");
   if (!flags.donated.empty()) return usage_error(why + "--donate has no effect");
   if (!flags.off.empty()) return usage_error(why + "--no-" + *flags.off.begin() + " has no effect");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"
 #include "support/json.h"
@@ -22,7 +23,7 @@ struct PlanFlags {
 
 // Where plans are to run, and what they are made for.
 struct Placement {
-  std::string backend;
+  const Backend* backend = nullptr;
   const Target* target = nullptr;  // null: the backend runs a model as it is written
 };
 // Of a verb that runs what it plans: --backend, else run.backend; --target where the backend runs plans for it, else the
@@ -72,7 +73,7 @@ SymbolBindings nominal_within(const SymbolRanges& ranges, SymbolBindings given, 
 Result<Planning> planning_for(Module module, const PlanFlags& flags, const Session& session,
                               const Target* target);
 // Usage error where flags about plans go with a backend that runs none.
-Status check_plan_flags(const std::string& backend, const PlanFlags& flags, const Session& session);
+Status check_plan_flags(const Backend& backend, const PlanFlags& flags, const Session& session);
 // How a lock is replayed under these options: without what they forbid, and for their target where somebody chose one.
 LockOptions lock_options(const CompileOptions& options, const Session& session);
 

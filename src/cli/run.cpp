@@ -3,7 +3,8 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/backends.h"
+#include "backends/make_runner.h"
+#include "cli/backend_flags.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
 #include "cli/summary.h"
@@ -13,7 +14,6 @@
 #include "compiler/artifact.h"
 #include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
-#include "compiler/model_runner.h"
 #include "support/json.h"
 #include "support/table.h"
 #include "support/text.h"
@@ -211,31 +211,33 @@ struct Ready {
 Result<Ready> runner_for(const Module& module, const Placement& placement, const SymbolBindings& sizes,
                          const RunFlags& flags, const Session& session, const EvaluatorOptions& options) {
   Ready ready;
-  const std::string& backend = placement.backend;
+  const Backend& backend = *placement.backend;
+  const std::string name(backend.name);
   XYNTRA_TRY(const Precision precision, precision_of(session));
   XYNTRA_CHECK_OK(check_plan_flags(backend, flags.plan, session));
-  if (!runs_plans(backend)) {
+  if (!backend.runs_plans()) {
     if (precision != Precision::F32)
-      return usage_error("the backend " + backend + " runs a model as it is written, whatever the precision");
+      return usage_error("the backend " + name + " runs a model as it is written, whatever the precision");
     if (!flags.lock.empty())
-      return usage_error("a lock is replayed by the backends fused, cpu and sim, not by " + backend);
-    XYNTRA_TRY(ready.runner, make_runner(module.graph, backend, options));
+      return usage_error("a lock is replayed by the backends " +
+                         backends_where([](const Backend& one) { return one.runs_plans(); }) + ", not by " +
+                         name);
+    XYNTRA_TRY(ready.runner, make_runner(module.graph, name, options));
     return ready;
   }
   if (!flags.lock.empty() && !flags.plan.off.empty())
     return usage_error("a lock has its plan in it: --no-" + *flags.plan.off.begin() + " is not for it");
   XYNTRA_TRY(CompileOptions compile, compile_options(flags.plan, session, placement.target, sizes));
   LockOptions locking = lock_options(compile, session);
-  if (backend != "fused") locking.target = compile.target;
-  XYNTRA_TRY(Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
-                                           : load_lock_file(flags.lock, module, locking));
+  if (backend.target_kind) locking.target = compile.target;
+  XYNTRA_TRY(const Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
+                                                 : load_lock_file(flags.lock, module, locking));
   XYNTRA_TRY(compile.target, find_target(plan.target));
   ready.target = compile.target;
   XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
   if (!ready.broken.empty()) return ready;
-  const ObjectCache cache = backend == "cpu" ? user_cache(session) : ObjectCache::off();
-  XYNTRA_TRY(ready.runner,
-             make_runner(module.graph, std::move(plan), backend, options, cache, shader_options(session)));
+  const ObjectCache cache = backend.keeps_objects ? user_cache(session) : ObjectCache::off();
+  XYNTRA_TRY(ready.runner, make_runner(module.graph, plan, name, options, cache, shader_options(session)));
   return ready;
 }
 
@@ -258,8 +260,13 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
     return subject;
   }
   const std::string& asked = session.flags["run.backend"].value;
-  if (!asked.empty() && asked != "cpu")
-    return usage_error("an artifact holds machine code: it runs on the backend cpu, not on " + asked);
+  if (!asked.empty()) {
+    XYNTRA_TRY(const Backend* backend, backend_named(asked));
+    if (backend->package != Package::Artifact)
+      return usage_error("an artifact holds machine code: it runs on the backend " +
+                         backends_where([](const Backend& one) { return one.package == Package::Artifact; }) +
+                         ", not on " + asked);
+  }
   if (!flags.lock.empty()) return usage_error("an artifact has its plan in it: --lock is not for it");
   XYNTRA_TRY(subject.artifact, load_artifact(flags.model, session.threads()));
   XYNTRA_TRY(subject.placement, placement_of_level(subject.artifact->level->name));

@@ -15,6 +15,8 @@
 
 namespace xyntra {
 
+struct Backend;
+
 enum class ExitCode : int {
   Done = 0,
   No = 1,  // differs, contract broken, something is missing
@@ -44,9 +46,9 @@ struct Session {
   std::shared_ptr<Budget> work;  // what the verb may use, from when its settings are known
   const std::shared_ptr<Budget>& budget() const { return work; }
   int threads() const;
-  // The backend in effect, by its own name; Usage error when there is none of this name, Device error when it is not
+  // The backend in effect; Usage error when there is none of this name, Device error when it is not
   // part of this version.
-  Result<std::string> backend() const;
+  Result<const Backend*> backend() const;
 };
 
 using VerbAction = std::function<Result<ExitCode>(Session&)>;

@@ -3,14 +3,9 @@
 
 #include <memory>
 
-#include "compiler/object_cache.h"
-#include "compiler/pipeline.h"
 #include "interp/evaluator.h"
-#include "plan/plan.h"
 #include "runtime/donated.h"
 #include "runtime/program.h"
-#include "runtime/shader.h"
-#include "target/target.h"
 
 namespace xyntra {
 
@@ -20,6 +15,9 @@ struct ExtendedInput {
 };
 
 std::vector<ExtendedInput> extended_inputs_of(const LaunchProgram& program);
+
+// Results in memory of the caller's, as far as there is some. Usage error where it has another size.
+Result<std::vector<Datum>> moved_to(std::vector<Datum> results, std::span<const std::span<std::byte>> memory);
 
 class ModelRunner {
  public:
@@ -35,27 +33,5 @@ class ModelRunner {
   // One more for another thread, sharing what was compiled; null where there can be only this one.
   virtual std::unique_ptr<ModelRunner> another() const { return nullptr; }
 };
-
-// `reference` and `float64` run the graph node by node, `fused` runs the groups of its plan by their composed
-// formulas. The graph must outlive the runner. Costs of a plan are counted with the nominal sizes. Machine code of `cpu`
-// is looked up and kept in the cache. `products` and `donated` are those of CompileOptions: for backends that have a plan only.
-Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options, const SymbolBindings& nominal = {},
-                                                 const ObjectCache& cache = ObjectCache::off(),
-                                                 Precision precision = Precision::F32,
-                                                 const ShaderOptions& shaders = {},
-                                                 const std::vector<std::string>& donated = {});
-// The same with a plan made by these options, on a backend that runs plans.
-Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, const std::string& backend,
-                                                 EvaluatorOptions options, CompileOptions compile,
-                                                 const ObjectCache& cache, const ShaderOptions& shaders);
-// The same with a plan that was made of this graph before: `fused`, `cpu` and `sim` run plans.
-Result<std::unique_ptr<ModelRunner>> make_runner(const Graph& graph, Plan plan, const std::string& backend,
-                                                 EvaluatorOptions options,
-                                                 const ObjectCache& cache = ObjectCache::off(),
-                                                 const ShaderOptions& shaders = {});
-bool runs_plans(const std::string& backend);
-// The one that plans of a backend are for: of this machine where they become its machine code.
-Result<const Target*> target_of_backend(const std::string& backend);
 
 }  // namespace xyntra

@@ -27,6 +27,9 @@ Result<std::map<std::string, std::vector<std::string>>> wgsl_lacks(const Plan& p
                                                                    const LowerOptions& options,
                                                                    const ShaderOptions& shaders);
 
+// Why there is no adapter; empty when there is one.
+std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found);
+
 // The shaders of a plan, one after another, for people.
 Result<std::string> shaders_of(const Plan& plan, const WgslFeatures& features);
 

@@ -17,5 +17,7 @@ struct Ceilings {
 Result<Ceilings> measure_ceilings(const Target& target, int threads);
 // Of a WebGPU device that has timestamps.
 Result<Ceilings> measure_ceilings(webgpu::Device& device);
+// Of where plans for the target run; `device` is an adapter's name where that is a GPU.
+Result<Ceilings> measure_ceilings(const Target& target, int threads, const std::string& device);
 
 }  // namespace xyntra

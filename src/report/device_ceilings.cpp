@@ -1,6 +1,7 @@
 // What a WebGPU device reaches at most: shaders that do nothing but copy, or multiply and add in registers.
 #include <algorithm>
 
+#include "compiler/wgsl_backend.h"
 #include "report/ceilings.h"
 
 namespace xyntra {
@@ -73,6 +74,12 @@ Result<Ceilings> measure_ceilings(webgpu::Device& device) {
   ceilings.flops_per_ns = static_cast<double>(groups * kGroupThreads * kFmaIterations * kFmaChains * 4 * 2) /
                           std::max(multiplying, 1.0);
   return ceilings;
+}
+
+Result<Ceilings> measure_ceilings(const Target& target, int threads, const std::string& device) {
+  if (target.kind == TargetKind::Cpu) return measure_ceilings(target, threads);
+  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> opened, shared_device(device));
+  return measure_ceilings(*opened);
 }
 
 }  // namespace xyntra

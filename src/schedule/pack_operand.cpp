@@ -42,8 +42,7 @@ class Packing {
     if (!find_walks(part_)) return std::nullopt;
     const std::int64_t walked = places();
     split_overlapping();
-    const bool windows =
-        std::ranges::any_of(walks_, [this](const Walk& walk) { return rank_of(walk) == kMixed; });
+    const bool windows = std::ranges::any_of(walks_, [this](const Walk& walk) { return is_window(walk); });
     if (((which == Packed::Windows || !computed) && !windows) || !is_worth_it(walked)) return std::nullopt;
     std::ranges::stable_sort(walks_, {}, [this](const Walk& walk) { return rank_of(walk); });
     PackedOperand made;
@@ -237,19 +236,24 @@ class Packing {
     }
   }
 
-  // Rows, then what is summed, then what lanes may run along: windows' walks, and neighbours in the result.
+  bool is_window(const Walk& walk) const {
+    return walk.terms.terms.size() > 1 && std::ranges::any_of(walk.terms.terms, [this](const auto& term) {
+             return std::ranges::find(stage_.reduction, term.atom->var) != stage_.reduction.end();
+           });
+  }
+
+  // Rows, then what is summed, then what lanes may run along: windows' walks, and neighbours in the result, the closest last.
   int rank_of(const Walk& walk) const {
-    bool in_axes = false, in_sum = false;
-    const auto& terms = walk.terms.terms;
-    if (terms.size() == 1) {
-      const auto found = std::ranges::find(neighbours_, terms[0].atom->var);
-      if (found != neighbours_.end()) return kMixed + static_cast<int>(neighbours_.end() - found);
-    }
+    int rank = is_window(walk) ? kMixed : 0;
     for (const LinearIndex::Term& term : walk.terms.terms) {
-      const bool summed = std::ranges::find(stage_.reduction, term.atom->var) != stage_.reduction.end();
-      (summed ? in_sum : in_axes) = true;
+      const auto found = std::ranges::find(neighbours_, term.atom->var);
+      if (found != neighbours_.end()) {
+        rank = std::max(rank, kMixed + static_cast<int>(neighbours_.end() - found));
+      } else if (std::ranges::find(stage_.reduction, term.atom->var) != stage_.reduction.end()) {
+        rank = std::max(rank, 1);
+      }
     }
-    return in_axes && in_sum ? kMixed : in_sum ? 1 : 0;
+    return rank;
   }
 
   // ---- the packed operand's element

@@ -45,6 +45,8 @@ struct Error {
 
   // `bad model: model.onnx: node 'n1' (Add): inputs 0 and 1 differ in dtype`; control characters escaped.
   std::string to_string() const;
+  // "message (hint)", of one that is part of a report.
+  std::string with_its_hint() const { return message + (hint.empty() ? "" : " (" + hint + ")"); }
 };
 
 // A broken invariant of ours. It is turned into an Error of class Internal at the API's edge.

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "compiler/model_runner.h"
+#include "backends/make_runner.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/tensor.h"
 #include "rewrite/rewrite.h"
@@ -185,14 +185,14 @@ Status check_data_set(const Module& module, ModelRunner& runner, const Test& tes
 
 Result<std::unique_ptr<ModelRunner>> runner_of(const Graph& graph, const ConformanceOptions& options,
                                                const EvaluatorOptions& evaluation) {
-  if (!runs_plans(options.backend)) return make_runner(graph, options.backend, evaluation);
+  XYNTRA_TRY(const Backend* backend, backend_named(options.backend));
+  if (!backend->runs_plans()) return make_runner(graph, options.backend, evaluation);
   CompileOptions compile = options.plan;
   compile.budget = evaluation.budget;
   if (compile.target == nullptr) {
-    XYNTRA_TRY(compile.target, target_of_backend(options.backend));
+    XYNTRA_TRY(compile.target, backend->target());
   }
-  return make_runner(graph, options.backend, evaluation, std::move(compile), ObjectCache::off(),
-                     options.shaders);
+  return make_runner(graph, options.backend, evaluation, compile, ObjectCache::off(), options.shaders);
 }
 
 Status check(const Test& test, const ConformanceOptions& options) {

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/model_runner.h"
+#include "backends/make_runner.h"
 #include "compiler/pipeline.h"
 #include "fusion/execute.h"
 #include "graphs/accuracy.h"
@@ -393,14 +393,16 @@ class Checker {
   void compare_backend() {
     const std::string& what = effort_.backend;
     CompileOptions options;
-    auto target = target_of_backend(effort_.backend);
+    const auto backend = backend_named(effort_.backend);
+    if (!backend) return fail(Outcome::Kind::NoPlan, what, backend.error().to_string());
+    auto target = (*backend)->target();
     if (!target) return fail(Outcome::Kind::NoPlan, what, target.error().to_string());
     options.target = *target;
     auto plan = make_plan(subject_.graph, options);
     if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
     outcome_.nodes = plan->graph.node_count();
     outcome_.groups = plan->groups.size();
-    auto runner = make_runner(subject_.graph, std::move(*plan), effort_.backend, on_one_thread(false));
+    auto runner = make_runner(subject_.graph, *plan, effort_.backend, on_one_thread(false));
     auto results = runner ? (*runner)->run(subject_.inputs) : failure(runner.error());
     if (results) {
       compare_with_oracle(what, with_what_shaders_leave_open(std::move(*results)));

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/make_runner.h"
 #include "compiler/cpu_backend.h"
-#include "compiler/model_runner.h"
 #include "ops/infer.h"
 
 namespace xyntra {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/model_runner.h"
+#include "backends/make_runner.h"
 #include "compiler/pipeline.h"
 #include "fusion/check.h"
 #include "ir/text.h"

@@ -9,8 +9,8 @@
 #include <map>
 #include <random>
 
+#include "backends/make_runner.h"
 #include "compiler/lower_plan.h"
-#include "compiler/model_runner.h"
 #include "compiler/pipeline.h"
 #include "ir/text.h"
 #include "kir/sim.h"

@@ -8,9 +8,9 @@
 #include <limits>
 #include <map>
 
+#include "backends/make_runner.h"
 #include "compiler/artifact.h"
 #include "compiler/lock.h"
-#include "compiler/model_runner.h"
 #include "compiler/wgsl_backend.h"
 #include "ir/text.h"
 #include "ops/infer.h"
