@@ -2,25 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <unordered_map>
 
+#include "compiler/artifact_weights.h"
 #include "compiler/assume.h"
 #include "compiler/index_bound.h"
 #include "compiler/lock.h"
 #include "compiler/specialise.h"
 #include "runtime/weight_blocks.h"
-#include "support/block_hash.h"
 #include "support/current_budget.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
 #include "support/text.h"
-#include "support/threads.h"
 
 namespace xyntra {
 namespace {
 
-constexpr std::size_t kPageFrom = 64 << 10;  // bytes; constants from this size on start at a page
 constexpr std::string_view kArchitectures[] = {"x86_64", "aarch64"};
 
 struct LevelRequest {
@@ -76,86 +72,9 @@ Result<std::vector<LevelRequest>> levels_of(const std::vector<std::string>& cpus
   return requests;
 }
 
-// The constants of all levels, one after another, equal contents once.
-class Weights {
- public:
-  std::uint64_t add(const Tensor& tensor, std::uint64_t hash) {
-    const auto bytes = tensor.bytes();
-    const auto [first, last] = known_.equal_range(hash);
-    for (auto known = first; known != last; ++known) {
-      const auto other = kept_[known->second.place].bytes();
-      if (other.size() == bytes.size() && std::memcmp(other.data(), bytes.data(), bytes.size()) == 0)
-        return known->second.offset;
-    }
-    pad_to(bytes.size() >= kPageFrom ? kArtifactAlignment : kConstantAlignment);
-    const std::uint64_t offset = size_;
-    known_.emplace(hash, Known{kept_.size(), offset});
-    kept_.push_back(tensor);
-    append(bytes);
-    return offset;
-  }
-
-  const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
-  std::size_t size() const { return size_; }
-  std::size_t count() const { return kept_.size(); }
-  struct Sums {
-    std::vector<std::byte> blocks;  // as runtime/weight_blocks.h has them
-    std::uint32_t checksum = 0;
-  };
-  Sums sums() const {
-    Sums made;
-    ThreadPool::shared().parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t which = begin; which < end; ++which) {
-        WeightBlockWriter blocks;
-        for (const auto& piece : pieces_) {
-          poll_limits(static_cast<int>(piece.size() >> 12));
-          if (which == 0) {
-            blocks.add(piece);
-          } else {
-            made.checksum = crc32(piece, made.checksum);
-          }
-        }
-        if (which == 0) made.blocks = blocks.finish();
-      }
-    });
-    return made;
-  }
-
- private:
-  void pad_to(std::size_t alignment) {
-    static constexpr std::array<std::byte, kArtifactAlignment> kZeros{};
-    const std::size_t padding = -size_ & (alignment - 1);
-    if (padding > 0) append(std::span(kZeros).first(padding));
-  }
-  void append(std::span<const std::byte> piece) {
-    pieces_.push_back(piece);
-    size_ += piece.size();
-  }
-
-  struct Known {
-    std::size_t place = 0;  // in kept_
-    std::uint64_t offset = 0;
-  };
-  std::unordered_multimap<std::uint64_t, Known> known_;  // by hash; only looked up
-  std::vector<std::span<const std::byte>> pieces_;
-  std::vector<Tensor> kept_;
-  std::size_t size_ = 0;
-};
-
-std::vector<std::uint64_t> hashes_of(const std::vector<Tensor>& tensors) {
-  std::vector<std::uint64_t> hashes(tensors.size());
-  ThreadPool::shared().parallel_for(0, std::ssize(tensors), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
-      poll_limits(static_cast<int>(tensors[t].bytes().size() >> 12));
-      hashes[t] = block_hash(tensors[t].bytes());
-    }
-  });
-  return hashes;
-}
-
 // Constants that some step or output reads, in the order of their first use; all others go.
-std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& weights) {
-  const std::vector<std::uint64_t> hashes = hashes_of(program.constants);
+std::vector<StoredConstant> store_constants(LaunchProgram& program, const std::vector<Layout>& packing,
+                                            ArtifactWeights& weights) {
   std::vector<StoredConstant> stored;
   std::vector<bool> used(program.values.size(), false);
   auto use = [&](ProgramValueId id) {
@@ -163,10 +82,10 @@ std::vector<StoredConstant> store_constants(LaunchProgram& program, Weights& wei
       used[id] = true;
       ProgramValue& value = program.values[id];
       if (value.kind != ProgramValue::Kind::Constant) continue;
-      const Tensor& tensor = program.constants[value.index];
-      const std::uint64_t offset = weights.add(tensor, hashes[value.index]);
+      PackedTensor tensor(program.constants[value.index], packing[value.index]);
       value.index = static_cast<std::uint32_t>(stored.size());
-      stored.push_back({tensor.dtype(), tensor.dims(), offset});
+      StoredConstant& added = stored.emplace_back(StoredConstant{tensor.dtype(), tensor.dims(), 0});
+      added.offset = weights.add(std::move(tensor));
     }
   };
   for (const ProgramStep& step : program.steps) {
@@ -194,7 +113,8 @@ struct Entries {
 };
 
 Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest& request,
-                                         const ArtifactOptions& options, Weights& weights, Entries& entries) {
+                                         const ArtifactOptions& options, ArtifactWeights& weights,
+                                         Entries& entries) {
   CompileOptions compile = options.compile;
   compile.target = request.target;
   const auto show = [&](const char* phase) {
@@ -209,6 +129,7 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   cpu.budget = compile.budget;
   cpu.cache = options.cache;
   cpu.kernel_seconds = options.kernel_seconds;
+  const std::vector<Layout> packing = std::move(lock.lowered.packing);
   show("machine code");
   XYNTRA_TRY(CompiledProgram made, compile_program(std::move(lock.lowered), cpu));
   made.program.ranges = options.ranges;
@@ -217,7 +138,7 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   for (const ProgramStep& step : made.program.steps)
     figures.host_calls += step.kind == ProgramStep::Kind::Host ? 1 : 0;
   const BudgetScope scope(compile.budget.get(), "packing weights");
-  const auto constants = store_constants(made.program, weights);
+  const auto constants = store_constants(made.program, packing, weights);
   entries.add(entry_of_level(request.level, "program"), to_bytes(made.program, constants));
   if (!made.object.empty()) entries.add(entry_of_level(request.level, "code"), std::move(made.object));
   if (figures.host_calls > 0) entries.add(entry_of_level(request.level, "host"), made.host->to_bytes());
@@ -227,6 +148,37 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
     for (const auto& [name, text] : notes) entries.add(entry_of_level(request.level, name), text);
   }
   return figures;
+}
+
+// Weights first, then the hashes of their blocks, the manifest, which has hashes of all, last: so each is read once, while it is written.
+Status write_entries(const std::string& path, ArtifactManifest& manifest, const Entries& entries,
+                     const ArtifactWeights& weights) {
+  std::vector<std::uint64_t> block_hashes(weights.blocks());
+  const auto write_weights = [&](const WriteAt& write_at) -> Result<std::uint32_t> {
+    XYNTRA_TRY(ArtifactWeights::Sums sums, weights.write(write_at));
+    block_hashes = std::move(sums.block_hashes);
+    return sums.checksum;
+  };
+  const auto write_all = [](std::span<const std::byte> bytes, const WriteAt& write_at) -> Result<std::uint32_t> {
+    XYNTRA_CHECK_OK(write_at(0, bytes));
+    return crc32(bytes);
+  };
+  const auto write_blocks = [&](const WriteAt& write_at) -> Result<std::uint32_t> {
+    const std::vector<std::byte> bytes = to_bytes(block_hashes);
+    manifest.hashes["blocks"] = sha256_hex(bytes);
+    return write_all(bytes, write_at);
+  };
+  const auto write_manifest = [&](const WriteAt& write_at) {
+    const std::string text = print_manifest(manifest);
+    return write_all(std::as_bytes(std::span(text)), write_at);
+  };
+  for (const auto& [name, bytes] : entries.list) manifest.hashes[name] = sha256_hex(bytes);
+  manifest.hashes["blocks"] = sha256_hex("");  // as long as what comes in its place
+  std::vector<ZipPart> parts{{"manifest", {}, ZipContent{print_manifest(manifest).size(), write_manifest}}};
+  for (const auto& [name, bytes] : entries.list) parts.push_back({name, {bytes}});
+  parts.push_back({"blocks", {}, ZipContent{to_bytes(block_hashes).size(), write_blocks}});
+  parts.push_back({"weights", {}, ZipContent{weights.size(), write_weights}});
+  return write_stored_zip(path, parts, kArtifactAlignment);
 }
 
 // Compiled code that runs as it is: no graph to fall back to.
@@ -290,7 +242,7 @@ Result<ArtifactFigures> write_levels(const Module& model, const std::string& pat
   }
   ArtifactManifest manifest;
   manifest.version = XYNTRA_VERSION;
-  Weights weights;
+  ArtifactWeights weights;
   Entries entries;
   ArtifactFigures figures;
   for (const LevelRequest& request : requests) {
@@ -303,14 +255,7 @@ Result<ArtifactFigures> write_levels(const Module& model, const std::string& pat
     const auto bound = index_bound(model.graph, input, options.compile.fusion.choose.nominal);
     if (bound && *bound > 0) manifest.index_bounds[model.graph.value(input).name] = *bound;
   }
-  Weights::Sums sums = weights.sums();
-  entries.add("blocks", std::move(sums.blocks));
-  for (const auto& [name, bytes] : entries.list) manifest.hashes[name] = sha256_hex(bytes);
-  const std::string text = print_manifest(manifest);
-  std::vector<ZipPart> parts{{"manifest", {std::as_bytes(std::span(text))}}};
-  for (const auto& [name, bytes] : entries.list) parts.push_back({name, {bytes}});
-  parts.push_back({"weights", weights.pieces(), sums.checksum});
-  XYNTRA_CHECK_OK(write_stored_zip(path, parts, kArtifactAlignment));
+  XYNTRA_CHECK_OK(write_entries(path, manifest, entries, weights));
   figures.constants = weights.count();
   figures.weight_bytes = weights.size();
   return figures;

@@ -285,7 +285,7 @@ Status plan_what_lowers(const Graph& graph, const CompileOptions& options, MadeL
   CompileOptions left = options;
   while (true) {
     XYNTRA_TRY(made.plan, make_plan(graph, left));
-    XYNTRA_TRY(made.lowered, lower_plan(made.plan, {.budget = options.budget, .aligned_constants = false}));
+    XYNTRA_TRY(made.lowered, lower_plan(made.plan, {.budget = options.budget, .pack_weights = false}));
     const std::size_t before = left.plain.size();
     bar_broken_forms(made.plan, made.lowered, left.plain);
     if (left.plain.size() == before) return {};

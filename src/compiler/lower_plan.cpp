@@ -72,10 +72,16 @@ class PlanLowering {
       if (auto made_of = prepacked.find(ValueId(v)); made_of != prepacked.end()) {
         XYNTRA_TRY(tensor, made_of->second(tensor));
       }
+      Layout packing;
       if (auto layout = layouts_.find(ValueId(v)); layout != layouts_.end()) {
-        XYNTRA_TRY(tensor, in_layout(tensor, layout->second));
+        if (!options_.pack_weights && bits_of(tensor.dtype()) >= 8) {
+          packing = layout->second;
+        } else {
+          XYNTRA_TRY(tensor, in_layout(tensor, layout->second));
+        }
       }
-      program.constants.push_back(options_.aligned_constants ? tensor.aligned() : std::move(tensor));
+      program.constants.push_back(options_.pack_weights ? tensor.aligned() : std::move(tensor));
+      if (!options_.pack_weights) lowered_.packing.push_back(std::move(packing));
     }
     for (const BufferAssignment& assignment : plan_.memory.assignments) {
       ProgramValue& value = program.values.at(assignment.value.index);

@@ -13,14 +13,14 @@ struct LoweredPlan {
   std::vector<kir::Kernel> kernels;  // by number of the program's kernel
   std::shared_ptr<const NodesOnHost> host;
   std::vector<RefusedForm> refused;  // of kernels that plainer loops serve for
+  std::vector<Layout> packing;  // where weights are not packed: the layout that each constant still has to get
 };
 
 struct LowerOptions {
   int threads = 0;
   std::shared_ptr<Budget> budget;
   std::int64_t subgroup_lanes = 0;  // of the device, as for lower()
-  bool aligned_constants =
-      true;  // false: those to be written, not run with, may stay where the model's file has them
+  bool pack_weights = true;  // false: they are to be written, not run with; LoweredPlan::packing says how
 };
 
 // All that was left out for the plan, while it was made and lowered; nothing, as long as nothing is wrong with us.

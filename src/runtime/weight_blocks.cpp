@@ -11,24 +11,10 @@ constexpr std::int64_t kGrain = 4;  // blocks that a thread takes at a time
 
 }  // namespace
 
-void WeightBlockWriter::add(std::span<const std::byte> piece) {
-  while (!piece.empty()) {
-    const std::size_t taken = std::min(piece.size(), kWeightBlock - in_block_);
-    hash_.update(piece.first(taken));
-    in_block_ += taken;
-    piece = piece.subspan(taken);
-    if (in_block_ < kWeightBlock) return;
-    hashes_.push_back(hash_.finish());
-    hash_ = BlockHash();
-    in_block_ = 0;
-  }
-}
-
-std::vector<std::byte> WeightBlockWriter::finish() {
-  if (in_block_ > 0) hashes_.push_back(hash_.finish());
+std::vector<std::byte> to_bytes(std::span<const std::uint64_t> block_hashes) {
   ByteWriter writer;
   writer.number(kWeightBlock);
-  for (std::uint64_t hash : hashes_) writer.number(hash);
+  for (std::uint64_t hash : block_hashes) writer.number(hash);
   return std::move(writer.bytes);
 }
 

@@ -18,18 +18,8 @@ namespace xyntra {
 
 inline constexpr std::size_t kWeightBlock = 64 << 10;  // bytes
 
-// For who writes them: hashes of what is given piece by piece.
-class WeightBlockWriter {
- public:
-  void add(std::span<const std::byte> piece);
-  std::vector<std::byte>
-  finish();  // as WeightBlocks::read takes it: the size of a block, then a hash of each
-
- private:
-  BlockHash hash_;
-  std::size_t in_block_ = 0;
-  std::vector<std::uint64_t> hashes_;
-};
+// For who writes them: as WeightBlocks::read takes them, the size of a block, then a hash of each.
+std::vector<std::byte> to_bytes(std::span<const std::uint64_t> block_hashes);
 
 class WeightBlocks {
  public:

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,5 +66,10 @@ Status write_file_atomically(const std::string& path, std::span<const std::byte>
 Status write_file_atomically(const std::string& path, std::string_view text);
 // One file of several parts, in order.
 Status write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);
+// One whose parts are not made in order, or by several threads at once: `write` is given a function that puts bytes at an
+// offset, and must have put all `size` of them. Threads that help it keep stop hooks away themselves (NoStopHook).
+using WriteAt = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
+Status write_file_atomically(const std::string& path, std::uint64_t size,
+                             const std::function<Status(const WriteAt& write_at)>& write);
 
 }  // namespace xyntra

@@ -42,6 +42,22 @@ Status write_fully(int descriptor, std::span<const std::byte> bytes, const std::
   return {};
 }
 
+Status write_fully_at(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes,
+                      const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  while (!bytes.empty()) {
+    const auto count =
+        ::pwrite(descriptor, bytes.data(), std::min(bytes.size(), kMost), static_cast<::off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return failure(write_failed(errno, path));
+    }
+    offset += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
 Error write_failed(int code, const std::string& path) {
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
   Error error;

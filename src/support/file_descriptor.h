@@ -35,6 +35,8 @@ std::string system_message(int code);
 // Reads until `target` is full or the file ends; how many bytes came. `path` is for messages.
 Result<std::size_t> read_fully(int descriptor, std::span<std::byte> target, const std::string& path);
 Status write_fully(int descriptor, std::span<const std::byte> bytes, const std::string& path);
+Status write_fully_at(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes,
+                      const std::string& path);
 // Opens for reading, component by component; a symbolic link that is absolute or leads above `folder` is EXDEV.
 // -1 and errno on failure. What MappedFile::open_beneath does where the system has no openat2.
 int open_beneath_by_walking(int folder, const std::string& relative_path);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "support/current_budget.h"
 #include "support/file.h"
@@ -79,13 +80,28 @@ Status write_directly(const std::string& path, Parts parts) {
   return write_parts(descriptor.get(), parts, path);
 }
 
-}  // namespace
+// A pipe has no offsets: what it gets is put together in memory.
+Status put_together(std::uint64_t size, const std::function<Status(const WriteAt&)>& write,
+                    const std::function<Status(std::span<const std::byte>)>& then) {
+  std::vector<std::byte> whole(static_cast<std::size_t>(size));
+  XYNTRA_CHECK_OK(write([&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
+    std::ranges::copy(bytes, std::span(whole).subspan(static_cast<std::size_t>(offset), bytes.size()).begin());
+    return {};
+  }));
+  return then(whole);
+}
 
-Status write_file_atomically(const std::string& path, Parts parts) {
+// How the content of a regular file gets into a descriptor, and how it is written where there is none.
+struct Content {
+  std::function<Status(int descriptor)> into;
+  std::function<Status()> directly;
+};
+
+Status write_atomically(const std::string& path, const Content& content) {
   struct stat existing = {};
   const bool exists = ::stat(path.c_str(), &existing) == 0;
   if (exists && S_ISDIR(existing.st_mode)) return failure(write_failed(EISDIR, path));
-  if (exists && !S_ISREG(existing.st_mode)) return write_directly(path, parts);
+  if (exists && !S_ISREG(existing.st_mode)) return content.directly();
 
   std::string target = path;
   std::error_code unresolved;
@@ -98,7 +114,7 @@ Status write_file_atomically(const std::string& path, Parts parts) {
   const std::string folder = folder_of(target);
   const NoStopHook hold;  // a temporary file would stay
   XYNTRA_TRY(TemporaryFile temporary, TemporaryFile::create(folder, path));
-  XYNTRA_CHECK_OK(write_parts(temporary.descriptor(), parts, path));
+  XYNTRA_CHECK_OK(content.into(temporary.descriptor()));
   if (exists && ::fchmod(temporary.descriptor(), existing.st_mode & 07777) != 0) {
     return failure(write_failed(errno, path));
   }
@@ -110,6 +126,29 @@ Status write_file_atomically(const std::string& path, Parts parts) {
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (directory.valid()) ::fsync(directory.get());
   return {};
+}
+
+}  // namespace
+
+Status write_file_atomically(const std::string& path, Parts parts) {
+  return write_atomically(path, {[&](int descriptor) { return write_parts(descriptor, parts, path); },
+                                 [&] { return write_directly(path, parts); }});
+}
+
+Status write_file_atomically(const std::string& path, std::uint64_t size,
+                             const std::function<Status(const WriteAt&)>& write) {
+  const auto into = [&](int descriptor) {
+    return write([&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
+      XYNTRA_CHECK_OK(check_limits());
+      return write_fully_at(descriptor, offset, bytes, path);
+    });
+  };
+  const auto directly = [&] {
+    return put_together(size, write, [&](std::span<const std::byte> whole) {
+      return write_directly(path, Parts(&whole, 1));
+    });
+  };
+  return write_atomically(path, {into, directly});
 }
 
 Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "support/crc32_folding.h"
-#include "support/file.h"
 
 namespace xyntra {
 namespace {
@@ -37,6 +36,27 @@ constexpr CrcTables make_crc_tables() {
   return tables;
 }
 constexpr CrcTables kCrcTables = make_crc_tables();
+
+// ---- CRC-32 as polynomials over GF(2) modulo that of the CRC; the highest bit is the coefficient of x^0
+
+constexpr std::uint32_t times_x(std::uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? 0xedb88320U : 0U); }
+
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = 1U << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = times_x(b);
+  }
+  return product;
+}
+
+constexpr std::uint32_t x_to_the(std::uint64_t power) {
+  std::uint32_t result = 1U << 31, square = 1U << 30;
+  for (; power != 0; power >>= 1, square = multiply(square, square)) {
+    if ((power & 1) != 0) result = multiply(result, square);
+  }
+  return result;
+}
 
 // ---- little-endian numbers
 
@@ -261,6 +281,29 @@ void put_end(Bytes& out, std::uint64_t directory, std::size_t entries) {
   out.put(0, 2);  // no comment
 }
 
+std::uint64_t size_of(const ZipPart& part) {
+  if (part.content) return part.content->size;
+  std::uint64_t size = 0;
+  for (const auto& piece : part.pieces) size += piece.size();
+  return size;
+}
+
+// The content of an entry that starts at `start`; its checksum.
+Result<std::uint32_t> write_content(const ZipPart& part, std::uint64_t start, const WriteAt& write_at) {
+  if (part.content) {
+    return part.content->write([&](std::uint64_t offset, std::span<const std::byte> bytes) {
+      return write_at(start + offset, bytes);
+    });
+  }
+  std::uint32_t checksum = 0;
+  for (const auto& piece : part.pieces) {
+    checksum = crc32(piece, checksum);
+    XYNTRA_CHECK_OK(write_at(start, piece));
+    start += piece.size();
+  }
+  return checksum;
+}
+
 }  // namespace
 
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far) {
@@ -290,30 +333,36 @@ Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive
   return entries;
 }
 
+std::uint32_t crc32_combine(std::uint32_t first, std::uint32_t second, std::uint64_t second_size) {
+  return multiply(x_to_the(8 * second_size), first) ^ second;
+}
+
 Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment) {
   require(alignment > 0 && alignment < (1U << 15) && (alignment & (alignment - 1)) == 0,
           "write_stored_zip: alignment");
   require(parts.size() <= kMostEntries, "write_stored_zip: too many entries");
-  std::vector<std::vector<std::byte>> headers;
-  headers.reserve(parts.size() + 1);
-  std::vector<std::span<const std::byte>> pieces;
-  Bytes directory;
+  std::vector<Written> entries;
+  Bytes directory;  // until it is known what is in them: as long as it will be
   std::uint64_t offset = 0;
   for (const ZipPart& part : parts) {
-    Written entry{offset, 0, part.checksum.value_or(0)};
-    for (const auto& piece : part.pieces) {
-      entry.size += piece.size();
-      if (!part.checksum) entry.checksum = crc32(piece, entry.checksum);
-    }
-    const auto& header = headers.emplace_back(local_header(part.name, entry, alignment));
-    pieces.push_back(header);
-    pieces.insert(pieces.end(), part.pieces.begin(), part.pieces.end());
+    const Written& entry = entries.emplace_back(Written{offset, size_of(part), 0});
+    offset += local_header(part.name, entry, alignment).size() + entry.size;
     put_central(directory, part.name, entry);
-    offset += header.size() + entry.size;
   }
   put_end(directory, offset, parts.size());
-  pieces.push_back(headers.emplace_back(std::move(directory.list)));
-  return write_file_atomically(path, pieces);
+  const auto write = [&](const WriteAt& write_at) -> Status {
+    for (std::size_t p = parts.size(); p-- > 0;) {
+      Written& entry = entries[p];
+      const std::uint64_t start = entry.header + local_header(parts[p].name, entry, alignment).size();
+      XYNTRA_TRY(entry.checksum, write_content(parts[p], start, write_at));
+      XYNTRA_CHECK_OK(write_at(entry.header, local_header(parts[p].name, entry, alignment)));
+    }
+    directory.list.clear();
+    for (std::size_t p = 0; p < parts.size(); ++p) put_central(directory, parts[p].name, entries[p]);
+    put_end(directory, offset, parts.size());
+    return write_at(offset, directory.list);
+  };
+  return write_file_atomically(path, offset + directory.list.size(), write);
 }
 
 }  // namespace xyntra

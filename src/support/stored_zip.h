@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "support/file.h"
 #include "support/result.h"
 
 namespace xyntra {
@@ -26,15 +28,24 @@ struct ZipEntry {
 // would touch every page.
 Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive);
 
+// Content that is made while it is written, in any order and by any number of threads. Offsets are those in the entry.
+struct ZipContent {
+  std::uint64_t size = 0;
+  std::function<Result<std::uint32_t>(const WriteAt& write_at)> write;  // returns its crc32()
+};
+
 struct ZipPart {
   std::string name;
   std::vector<std::span<const std::byte>> pieces;  // one after another
-  std::optional<std::uint32_t> checksum = std::nullopt;  // crc32() of them all, where it is known already
+  std::optional<ZipContent> content = std::nullopt;  // instead of pieces
 };
 
-// Every entry starts at a multiple of `alignment`, a power of two below 2^15. The same parts give the same bytes.
+// Every entry starts at a multiple of `alignment`, a power of two below 2^15. The same parts give the same bytes. The last part is
+// written first, so that those before it can be made of its hashes.
 Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment);
 
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far = 0);
+// Of bytes with the first checksum, followed by `second_size` bytes with the second one.
+std::uint32_t crc32_combine(std::uint32_t first, std::uint32_t second, std::uint64_t second_size);
 
 }  // namespace xyntra
