@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "compiler/background_hashing.h"
 #include "fusion/check.h"
 #include "interp/evaluator.h"
 #include "ops/infer.h"
@@ -296,8 +297,9 @@ Status plan_what_lowers(const Graph& graph, const CompileOptions& options, MadeL
 
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   MadeLock made;
+  BackgroundHashing hashing(model.graph, options.budget.get());
   XYNTRA_CHECK_OK(plan_what_lowers(model.graph, options, made));
-  HashCache cache;  // both graphs stay alive
+  HashCache cache = hashing.finish();  // both graphs stay alive
   const WeightsByHash weights = weights_of(model.graph, &cache);
   made.plan.model_hash = content_hash(model, [&cache](const Tensor& tensor) { return cache.of(tensor); });
   made.plan.target_hash = options.target->hash();

@@ -137,6 +137,10 @@ const std::string& HashCache::of(const Tensor& tensor) {
   return hash;
 }
 
+void HashCache::add(const Tensor& tensor, std::string hash) {
+  if (!hash.empty()) known_[{tensor.bytes().data(), tensor.dtype(), tensor.dims()}] = std::move(hash);
+}
+
 void HashCache::add(std::span<const Tensor> tensors) {
   std::vector<std::pair<const Tensor*, std::string*>> missing;
   for (const Tensor& tensor : tensors) {
