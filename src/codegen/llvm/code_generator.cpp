@@ -70,10 +70,10 @@ Result<const CodeGeneratorModule*> opened() {
 
 #endif
 
-std::vector<NumberedKernel> numbered(std::span<const kir::Kernel> kernels,
-                                     const std::vector<std::size_t>& numbers) {
+std::vector<NumberedKernel> numbered(std::span<const kir::Kernel> kernels, const KernelModule& module) {
   std::vector<NumberedKernel> list;
-  for (std::size_t number : numbers) list.push_back({&kernels[number], number});
+  for (std::size_t number : module.kernels)
+    list.push_back({&kernels[number], number, module.first_phase, module.phase_end});
   return list;
 }
 
@@ -102,7 +102,7 @@ Result<CpuTarget> cpu_target(std::string_view name) {
 Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, const CpuTarget& cpu,
                                         const CodeOptions& options) {
   if (!module()) return failure(module().error());
-  const std::vector<std::vector<std::size_t>> modules = partition_kernels(kernels);
+  const std::vector<KernelModule> modules = partition_kernels(kernels);
   std::vector<Result<CompiledKernels>> parts(modules.size());
   auto compile = [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m)
@@ -115,8 +115,8 @@ Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, co
   for (std::size_t m = 0; m < modules.size(); ++m) {
     if (!parts[m]) return failure(std::move(parts[m]).error());
     objects.push_back(std::move(parts[m]->object));
-    for (std::size_t i = 0; i < modules[m].size(); ++i)
-      compiled.kernels[modules[m][i]] = std::move(parts[m]->kernels[i]);
+    for (std::size_t i = 0; i < modules[m].kernels.size(); ++i)  // the same from each module of its phases
+      compiled.kernels[modules[m].kernels[i]] = std::move(parts[m]->kernels[i]);
   }
   compiled.object = bundle_of(objects);
   return compiled;
@@ -125,8 +125,9 @@ Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, co
 Result<std::string> kernels_text(std::span<const kir::Kernel> kernels, const CpuTarget& cpu, CodeText form,
                                  const CodeOptions& options) {
   if (!module()) return failure(module().error());
-  std::vector<std::size_t> all(kernels.size());
-  std::iota(all.begin(), all.end(), 0);
+  KernelModule all;
+  all.kernels.resize(kernels.size());
+  std::iota(all.kernels.begin(), all.kernels.end(), 0);
   return (*module())->text(numbered(kernels, all), cpu, form, options);
 }
 

@@ -199,6 +199,14 @@ struct Emitted {
   std::vector<CompiledKernel> kernels;
 };
 
+// Phases of a kernel that another module has. They were emitted all the same: sizes are numbered in the order of their first use.
+void leave_out_phases(llvm::Module& module, const CompiledKernel& kernel, const NumberedKernel& given) {
+  for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+    if (p < given.first_phase || p >= given.phase_end)
+      module.getFunction(kernel.phases[p].symbol)->eraseFromParent();
+  }
+}
+
 // The kernels in one module, each with functions of its own where they are to be read.
 Result<Emitted> emitted(std::span<const NumberedKernel> kernels, const CpuTarget& cpu,
                         const CodeOptions& options, bool merged) {
@@ -219,6 +227,7 @@ Result<Emitted> emitted(std::span<const NumberedKernel> kernels, const CpuTarget
       error.message = "kernel " + given.kernel->name + ": " + error.message;
       return failure(std::move(error));
     }
+    leave_out_phases(*made.module, *kernel, given);
     made.kernels.push_back(std::move(*kernel));
   }
   if (merged) cpu_code::merge_functions(*made.module);

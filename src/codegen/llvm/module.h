@@ -10,6 +10,7 @@ namespace xyntra {
 struct NumberedKernel {
   const kir::Kernel* kernel = nullptr;
   std::size_t number = 0;  // among all, which its symbols carry
+  std::size_t first_phase = 0, phase_end = SIZE_MAX;  // those to make code of
 };
 
 struct CodeGeneratorModule {

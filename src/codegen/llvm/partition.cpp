@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kKindsOfModule = 4;  // of kernels
 constexpr std::size_t kKernelsOfModule = 64;
 constexpr std::int64_t kEffortOfModule =
-    20000;  // LLVM takes some 100 ms for as much, and is stopped only between modules
+    6000;  // LLVM takes some 300 ms for as much, and is stopped only between modules
 
 struct PhaseKind {
   std::uint64_t hash = 0;  // of all but integers
@@ -85,14 +85,7 @@ std::vector<std::vector<std::size_t>> by_main_kind(const std::vector<Kinds>& kin
   return groups;
 }
 
-}  // namespace
-
-std::vector<std::vector<std::size_t>> partition_kernels(std::span<const kir::Kernel> kernels) {
-  std::vector<Kinds> kinds;
-  for (const kir::Kernel& kernel : kernels) {
-    Kinds& of_phases = kinds.emplace_back();
-    for (const kir::Phase& phase : kir::phases_of(kernel)) of_phases.push_back(kind_of(kernel, phase));
-  }
+std::vector<std::vector<std::size_t>> whole_kernels(const std::vector<Kinds>& kinds) {
   std::vector<std::vector<std::size_t>> modules;
   std::set<std::uint64_t> compiled;  // kinds of phases in the last module
   std::size_t main_kinds = 0;
@@ -102,8 +95,10 @@ std::vector<std::vector<std::size_t>> partition_kernels(std::span<const kir::Ker
     for (std::size_t k : group) {
       std::int64_t more = 0;
       for (const PhaseKind& kind : kinds[k]) more += compiled.contains(kind.hash) ? 1 : kind.effort;
+      const bool alike = more <= std::ssize(kinds[k]);  // to others of the module: costs nothing there
       const bool full = modules.empty() || main_kinds > kKindsOfModule ||
-                        modules.back().size() == kKernelsOfModule || effort + more > kEffortOfModule;
+                        modules.back().size() == kKernelsOfModule ||
+                        (effort + more > kEffortOfModule && !alike);
       if (full) {
         modules.emplace_back();
         compiled.clear();
@@ -112,6 +107,51 @@ std::vector<std::vector<std::size_t>> partition_kernels(std::span<const kir::Ker
       }
       modules.back().push_back(k);
       for (const PhaseKind& kind : kinds[k]) effort += compiled.insert(kind.hash).second ? kind.effort : 1;
+    }
+  }
+  return modules;
+}
+
+// Where the phases of a long kernel are cut: the ends of ranges that are no longer than a module should be, as far as phases allow.
+std::vector<std::size_t> phase_ends(const Kinds& phases) {
+  std::vector<std::size_t> ends;
+  std::set<std::uint64_t> compiled;  // kinds in the last range
+  std::int64_t effort = 0;
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    if (!compiled.empty() && !compiled.contains(phases[p].hash) &&
+        effort + phases[p].effort > kEffortOfModule) {
+      ends.push_back(p);
+      compiled.clear();
+      effort = 0;
+    }
+    if (compiled.insert(phases[p].hash).second) effort += phases[p].effort;
+  }
+  ends.push_back(phases.size());
+  return ends;
+}
+
+}  // namespace
+
+std::vector<KernelModule> partition_kernels(std::span<const kir::Kernel> kernels) {
+  std::vector<Kinds> kinds;
+  for (const kir::Kernel& kernel : kernels) {
+    Kinds& of_phases = kinds.emplace_back();
+    for (const kir::Phase& phase : kir::phases_of(kernel)) of_phases.push_back(kind_of(kernel, phase));
+  }
+  std::vector<KernelModule> modules;
+  for (std::vector<std::size_t>& together : whole_kernels(kinds)) {
+    const Kinds& first = kinds[together.front()];
+    const bool same_phases = std::ranges::all_of(together, [&](std::size_t k) {
+      return std::ranges::equal(kinds[k], first, {}, &PhaseKind::hash, &PhaseKind::hash);
+    });
+    const std::vector<std::size_t> ends = phase_ends(first);
+    if (!same_phases || ends.size() == 1) {
+      modules.push_back({std::move(together)});
+      continue;
+    }
+    for (std::size_t begin = 0; std::size_t end : ends) {
+      modules.push_back({together, begin, end});
+      begin = end;
     }
   }
   return modules;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,8 +10,16 @@
 
 namespace xyntra {
 
-// Numbers of the kernels of each module: a few that differ, with all that are like one of them but for integers, which are
-// compiled once (merge_functions.h). The same whatever the number of threads, so that the same kernels give the same bytes.
-std::vector<std::vector<std::size_t>> partition_kernels(std::span<const kir::Kernel> kernels);
+struct KernelModule {
+  std::vector<std::size_t> kernels;  // their numbers
+  std::size_t first_phase = 0,
+              phase_end = SIZE_MAX;  // of each of them; the other phases are in other modules
+  bool operator==(const KernelModule&) const = default;
+};
+
+// A few kernels that differ, with all that are like one of them but for integers, which are compiled once (merge_functions.h). Where one
+// alone is long, such as attention, its phases are modules of their own. The same whatever the number of threads, so that the same
+// kernels give the same bytes.
+std::vector<KernelModule> partition_kernels(std::span<const kir::Kernel> kernels);
 
 }  // namespace xyntra

@@ -108,8 +108,8 @@ TEST(PartitionOfKernels, PutsThoseAlikeTogether) {
     kernels.push_back(tiled_matmul(24, 64, Dim(k)));
     kernels.push_back(concatenation(k, {3, 4}));
   }
-  using Modules = std::vector<std::vector<std::size_t>>;
-  EXPECT_EQ(partition_kernels(kernels), (Modules{{0, 2, 4, 1, 3, 5}}));
+  using Modules = std::vector<KernelModule>;
+  EXPECT_EQ(partition_kernels(kernels), (Modules{{{0, 2, 4, 1, 3, 5}}}));
   EXPECT_EQ(partition_kernels({}), Modules{});
 }
 
@@ -123,12 +123,46 @@ TEST(PartitionOfKernels, EndsAModuleOfManyKinds) {
   kernels.push_back(fma_peak(10));
   std::vector<bool> seen(kernels.size());
   for (const auto& module : partition_kernels(kernels)) {
-    for (std::size_t k : module) {
+    for (std::size_t k : module.kernels) {
       EXPECT_FALSE(seen[k]);
       seen[k] = true;
     }
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), std::ssize(seen));
+}
+
+// Phases that differ in kind, each of them long: sums of more and more operands.
+Kernel long_phases(std::int64_t count) {
+  Kernel kernel{"long", {}, {}, {}};
+  BufferId x = add_buffer(kernel, global(DType::F32, {64}));
+  BufferId y = add_buffer(kernel, global(DType::F32, {count, 64}, true));
+  std::vector<Stmt> phases;
+  for (std::int64_t p = 0; p < count; ++p) {
+    VarId i = add_variable(kernel, "i", 64);
+    Expr sum = load(kernel, x, {var(i)});
+    for (std::int64_t term = 0; term < 400 + p; ++term)
+      sum = sum * load(kernel, x, {Expr::index(term % 64)}) + Expr::floating(DType::F32, 0.5);
+    phases.push_back(Stmt::loop(LoopKind::Grid, i, Stmt::store(y, {Expr::index(p), var(i)}, sum)));
+  }
+  kernel.body = Stmt::block(phases);
+  return kernel;
+}
+
+TEST(PartitionOfKernels, CutsALongKernelBetweenPhases) {
+  const std::vector<Kernel> kernels{concatenation(4, {3, 4}), long_phases(6)};
+  const auto modules = partition_kernels(kernels);
+  std::vector<std::size_t> next{0, 0};  // phase of each kernel
+  std::size_t of_the_long_one = 0;
+  for (const KernelModule& module : modules) {
+    for (std::size_t k : module.kernels) {
+      EXPECT_EQ(next[k], module.first_phase);
+      next[k] = module.phase_end;
+      of_the_long_one += k == 1;
+    }
+  }
+  EXPECT_GT(of_the_long_one, 1);
+  EXPECT_EQ(next, (std::vector<std::size_t>{SIZE_MAX, 6}));
+  expect_as_on_their_own(kernels);
 }
 
 }  // namespace
