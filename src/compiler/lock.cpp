@@ -297,7 +297,7 @@ Status plan_what_lowers(const Graph& graph, const CompileOptions& options, MadeL
 
 Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   MadeLock made;
-  BackgroundHashing hashing(model.graph, options.budget.get());
+  BackgroundHashing hashing(model.graph);
   XYNTRA_CHECK_OK(plan_what_lowers(model.graph, options, made));
   HashCache cache = hashing.finish();  // both graphs stay alive
   const WeightsByHash weights = weights_of(model.graph, &cache);

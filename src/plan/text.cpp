@@ -138,7 +138,7 @@ const std::string& HashCache::of(const Tensor& tensor) {
 }
 
 void HashCache::add(const Tensor& tensor, std::string hash) {
-  if (!hash.empty()) known_[{tensor.bytes().data(), tensor.dtype(), tensor.dims()}] = std::move(hash);
+  known_[{tensor.bytes().data(), tensor.dtype(), tensor.dims()}] = std::move(hash);
 }
 
 void HashCache::add(std::span<const Tensor> tensors) {

@@ -59,7 +59,7 @@ class HashCache {
  public:
   const std::string& of(const Tensor& tensor);
   void add(std::span<const Tensor> tensors);  // all at once, by several threads
-  void add(const Tensor& tensor, std::string hash);  // an empty one is one that is not known
+  void add(const Tensor& tensor, std::string hash);
 
  private:
   std::map<std::tuple<const std::byte*, DType, Dims>, std::string> known_;
