@@ -85,10 +85,20 @@ Status put_together(std::uint64_t size, const std::function<Status(const WriteAt
                     const std::function<Status(std::span<const std::byte>)>& then) {
   std::vector<std::byte> whole(static_cast<std::size_t>(size));
   XYNTRA_CHECK_OK(write([&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
-    std::ranges::copy(bytes, std::span(whole).subspan(static_cast<std::size_t>(offset), bytes.size()).begin());
+    std::ranges::copy(bytes,
+                      std::span(whole).subspan(static_cast<std::size_t>(offset), bytes.size()).begin());
     return {};
   }));
   return then(whole);
+}
+
+// So that the disk works while the rest is made, and fsync() finds little left to wait for.
+void start_writeback([[maybe_unused]] int descriptor, [[maybe_unused]] std::uint64_t offset,
+                     [[maybe_unused]] std::size_t size) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  ::sync_file_range(descriptor, static_cast<::off64_t>(offset), static_cast<::off64_t>(size),
+                    SYNC_FILE_RANGE_WRITE);
+#endif
 }
 
 // How the content of a regular file gets into a descriptor, and how it is written where there is none.
@@ -140,7 +150,9 @@ Status write_file_atomically(const std::string& path, std::uint64_t size,
   const auto into = [&](int descriptor) {
     return write([&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
       XYNTRA_CHECK_OK(check_limits());
-      return write_fully_at(descriptor, offset, bytes, path);
+      XYNTRA_CHECK_OK(write_fully_at(descriptor, offset, bytes, path));
+      start_writeback(descriptor, offset, bytes.size());
+      return {};
     });
   };
   const auto directly = [&] {
