@@ -9,6 +9,7 @@
 #include "compiler/lock.h"
 #include "compiler/specialise.h"
 #include "runtime/weight_blocks.h"
+#include "support/background.h"
 #include "support/current_budget.h"
 #include "support/sha256.h"
 #include "support/stored_zip.h"
@@ -112,6 +113,8 @@ struct Entries {
   }
 };
 
+using Notes = Result<std::map<std::string, std::string>>;
+
 Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest& request,
                                          const ArtifactOptions& options, ArtifactWeights& weights,
                                          Entries& entries) {
@@ -131,6 +134,7 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   cpu.kernel_seconds = options.kernel_seconds;
   const std::vector<Layout> packing = std::move(lock.lowered.packing);
   show("machine code");
+  auto notes = in_background([&] { return options.notes ? options.notes(lock.plan, compile) : Notes(); });
   XYNTRA_TRY(CompiledProgram made, compile_program(std::move(lock.lowered), cpu));
   made.program.ranges = options.ranges;
   ArtifactFigures::Level figures{request.level.name, made.program.kernels.size(),    0,
@@ -143,10 +147,8 @@ Result<ArtifactFigures::Level> add_level(const Module& model, const LevelRequest
   if (!made.object.empty()) entries.add(entry_of_level(request.level, "code"), std::move(made.object));
   if (figures.host_calls > 0) entries.add(entry_of_level(request.level, "host"), made.host->to_bytes());
   entries.add(entry_of_level(request.level, "plan"), lock.text);
-  if (options.notes) {
-    XYNTRA_TRY(const auto notes, options.notes(lock.plan, compile));
-    for (const auto& [name, text] : notes) entries.add(entry_of_level(request.level, name), text);
-  }
+  XYNTRA_TRY(const auto texts, notes.get());
+  for (const auto& [name, text] : texts) entries.add(entry_of_level(request.level, name), text);
   return figures;
 }
 
@@ -159,7 +161,8 @@ Status write_entries(const std::string& path, ArtifactManifest& manifest, const 
     block_hashes = std::move(sums.block_hashes);
     return sums.checksum;
   };
-  const auto write_all = [](std::span<const std::byte> bytes, const WriteAt& write_at) -> Result<std::uint32_t> {
+  const auto write_all = [](std::span<const std::byte> bytes,
+                            const WriteAt& write_at) -> Result<std::uint32_t> {
     XYNTRA_CHECK_OK(write_at(0, bytes));
     return crc32(bytes);
   };

@@ -18,7 +18,7 @@ struct ArtifactOptions {
   int threads = 0;
   ObjectCache cache = ObjectCache::off();
   double kernel_seconds = 30;  // to make machine code of one kernel; Limit error after that
-  // Texts for people, by name, to be kept beside the plan of a level.
+  // Texts for people, by name, to be kept beside the plan of a level. Called while machine code is made, by another thread.
   std::function<Result<std::map<std::string, std::string>>(const Plan& plan, const CompileOptions& options)>
       notes;
   std::function<void(const std::string& phase)> progress = {};  // "avx2: planning"

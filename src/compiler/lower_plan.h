@@ -13,7 +13,8 @@ struct LoweredPlan {
   std::vector<kir::Kernel> kernels;  // by number of the program's kernel
   std::shared_ptr<const NodesOnHost> host;
   std::vector<RefusedForm> refused;  // of kernels that plainer loops serve for
-  std::vector<Layout> packing;  // where weights are not packed: the layout that each constant still has to get
+  std::vector<Layout>
+      packing;  // where weights are not packed: the layout that each constant still has to get
 };
 
 struct LowerOptions {

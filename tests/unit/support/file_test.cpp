@@ -167,6 +167,24 @@ TEST_F(FileTest, WritesAtomically) {
   EXPECT_EQ(mapped->text(), "third");  // readers keep what they opened
 }
 
+TEST_F(FileTest, WritesPartsInAnyOrder) {
+  const auto backwards = [](const WriteAt& write_at) -> Status {
+    XYNTRA_CHECK_OK(write_at(5, std::as_bytes(std::span(std::string_view("text")))));
+    return write_at(0, std::as_bytes(std::span(std::string_view("some "))));
+  };
+  ASSERT_TRUE(write_file_atomically(root_ + "/new", 9, backwards).has_value());
+  EXPECT_EQ(content("/new"), "some text");
+  EXPECT_TRUE(write_file_atomically("/dev/null", 9, backwards).has_value());
+  EXPECT_EQ(write_file_atomically("/dev/full", 9, backwards).error().error_class, ErrorClass::Limit);
+  const auto fails = [&](const WriteAt& write_at) -> Status {
+    XYNTRA_CHECK_OK(backwards(write_at));
+    return usage_error("no more");
+  };
+  EXPECT_EQ(write_file_atomically(root_ + "/secret", 9, fails).error().message, "no more");
+  EXPECT_EQ(content("/secret"), "secret");
+  EXPECT_EQ(entries(""), 3u);  // model, secret, new
+}
+
 TEST_F(FileTest, FailedWritesLeaveEverythingAsItWas) {
   EXPECT_EQ(write_file_atomically(root_, "x").error().message,
             "cannot write '" + root_ + "': Is a directory");

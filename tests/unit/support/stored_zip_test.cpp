@@ -63,6 +63,45 @@ TEST_F(StoredZipTest, ChecksumIsTheOneOfZip) {
   EXPECT_EQ(0xcbf43926u, crc32(bytes_of("6789"), crc32(bytes_of("12345"))));
 }
 
+TEST_F(StoredZipTest, ChecksumsCombine) {
+  const std::string text = large_ + "and an end";
+  const auto bytes = bytes_of(text);
+  for (std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{9999}, bytes.size()}) {
+    const auto first = bytes.first(cut), second = bytes.subspan(cut);
+    EXPECT_EQ(crc32(bytes), crc32_combine(crc32(first), crc32(second), second.size())) << cut;
+  }
+}
+
+TEST_F(StoredZipTest, ContentMadeWhileWrittenIsThatOfPieces) {
+  std::vector<std::string> order;
+  const auto made = [&order](const std::string& name, std::string_view text) {
+    return ZipContent{text.size(), [&order, name, text](const WriteAt& write_at) -> Result<std::uint32_t> {
+                        order.push_back(name);
+                        const std::size_t half = text.size() / 2;
+                        XYNTRA_CHECK_OK(write_at(half, bytes_of(text.substr(half))));
+                        XYNTRA_CHECK_OK(write_at(0, bytes_of(text.substr(0, half))));
+                        return crc32(bytes_of(text));
+                      }};
+  };
+  const std::vector<ZipPart> parts{
+      {"first", {}, made("first", "some text")}, {"folder/empty", {}}, {"last", {}, made("last", large_)}};
+  ASSERT_TRUE(write_stored_zip(path_, parts, 4096));
+  EXPECT_EQ(order, (std::vector<std::string>{"last", "first"}));
+  auto file = MappedFile::open(path_);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(std::ranges::equal((*file)->bytes(), archive_));
+}
+
+TEST_F(StoredZipTest, ContentThatFailsLeavesWhatWasThere) {
+  const ZipContent fails{5, [](const WriteAt&) -> Result<std::uint32_t> { return usage_error("no more"); }};
+  const auto written = write_stored_zip(path_, std::vector<ZipPart>{{"first", {}, fails}}, 4096);
+  ASSERT_FALSE(written);
+  EXPECT_EQ("no more", written.error().message);
+  auto file = MappedFile::open(path_);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(std::ranges::equal((*file)->bytes(), archive_));
+}
+
 TEST_F(StoredZipTest, EveryCutIsSeen) {
   const std::vector<std::byte> whole = archive_;
   for (std::size_t size = 0; size < whole.size(); size += size < 64 || size + 300 > whole.size() ? 1 : 97) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace xyntra {
@@ -62,6 +63,26 @@ TEST(TensorLayout, PutsEveryElementInItsPlace) {
     const auto elements = made->view<float>();
     EXPECT_EQ(std::vector<float>(elements.begin(), elements.end()), expected(tensor, *layout, made->dims()))
         << one.layout;
+  }
+}
+
+TEST(TensorLayout, PartsOfAPackedTensorAreThoseOfTheWhole) {
+  for (const char* text : {"[]", "[1/32, 0, 1%32]", "[0/16, 1/32, 0%16, 1%32]", "[1, 0]"}) {
+    const Layout layout = std::string_view(text) == "[]" ? Layout() : *parse_layout(text);
+    const Tensor tensor = counted({37, 70}), whole = *laid_out(tensor, layout);
+    const PackedTensor packed(tensor, layout);
+    EXPECT_EQ(packed.dims(), whole.dims()) << text;
+    ASSERT_EQ(packed.bytes(), whole.bytes().size()) << text;
+    for (std::size_t size :
+         {std::size_t{1}, std::size_t{100}, std::size_t{128}, std::size_t{1000}, packed.bytes()}) {
+      std::vector<std::byte> part(size, std::byte{0x5a});  // padding is zero whatever was there
+      for (std::size_t begin = 0; begin < packed.bytes(); begin += size) {
+        const auto to = std::span(part).first(std::min(size, packed.bytes() - begin));
+        packed.copy(begin, to);
+        EXPECT_TRUE(std::ranges::equal(to, whole.bytes().subspan(begin, to.size())))
+            << text << " at " << begin;
+      }
+    }
   }
 }
 
