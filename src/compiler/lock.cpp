@@ -7,6 +7,7 @@
 #include "interp/evaluator.h"
 #include "ops/infer.h"
 #include "plan/check.h"
+#include "support/current_budget.h"
 #include "support/file.h"
 #include "support/sha256.h"
 #include "support/text.h"
@@ -299,6 +300,7 @@ Result<MadeLock> make_lock(const Module& model, const CompileOptions& options) {
   MadeLock made;
   BackgroundHashing hashing(model.graph);
   XYNTRA_CHECK_OK(plan_what_lowers(model.graph, options, made));
+  const BudgetScope scope("hashing weights");
   HashCache cache = hashing.finish();  // both graphs stay alive
   const WeightsByHash weights = weights_of(model.graph, &cache);
   made.plan.model_hash = content_hash(model, [&cache](const Tensor& tensor) { return cache.of(tensor); });
