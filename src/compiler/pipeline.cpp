@@ -46,42 +46,79 @@ Status assume_step(Compilation& work) {
   return {};
 }
 
+bool has_tiles(const Compilation& work, DType dtype) {
+  const Target& target = *work.options.target;
+  return target.kind == TargetKind::Cpu && target.matrix_unit(dtype) != nullptr;
+}
+
+// Lines of a certificate, and the types of what a step has added.
+Status written_down(Compilation& work, std::vector<CertificateLine> lines) {
+  if (!lines.empty()) XYNTRA_CHECK_OK(infer_types(work.plan.graph, work.options.budget.get()));
+  std::ranges::move(lines, std::back_inserter(work.plan.certificate));
+  return {};
+}
+
+void make_copies(Compilation& work, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    work.stages.emplace(name, "windows overlap, so their feature map is made once, as tiles read it");
+}
+
 Status rewrite_step(Compilation& work) {
   RewriteOptions options = work.options.rewrite;
   options.budget = work.options.budget.get();
-  options.integer_units =
-      work.options.target->kind == TargetKind::Cpu && work.options.target->matrix_unit(DType::I8) != nullptr;
+  options.integer_units = work.options.integer_products && has_tiles(work, DType::I8);
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
-  if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(rewritten.graph);
-  IntegerProducts integers;
-  if (options.enabled) {
-    XYNTRA_TRY(integers, integer_products(rewritten.graph, *work.options.target, rewritten.folded));
-  }
-  RoundedProducts roundings;
-  if (work.options.precision == Precision::Bf16) {
-    FlattenedWindows flattened;
-    const Target& target = *work.options.target;
-    const bool tiles = target.kind == TargetKind::Cpu && target.matrix_unit(DType::BF16) != nullptr;
-    if (tiles && work.options.fusion.choose.allow_reassociating) {
-      XYNTRA_TRY(flattened, flatten_windows(rewritten.graph, rewritten.folded));
-    }
-    XYNTRA_TRY(roundings, round_products(rewritten.graph, DType::BF16, flattened.nodes, rewritten.folded));
-    std::ranges::move(flattened.certificate, std::back_inserter(work.plan.certificate));
-  }
-  // As a lock's reader will number it, and with all that its nodes tell about sizes.
-  const Graph model = std::exchange(work.plan.graph, in_text_order(rewritten.graph));
-  XYNTRA_CHECK_OK(infer_types(work.plan.graph, options.budget));
-  work.plan.derived_constants = in_text_order(recipes_of(work.plan.graph, model, rewritten.folded));
-  work.plan.nominal = with_nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
+  work.model = std::exchange(work.plan.graph, std::move(rewritten.graph));
+  work.folded = std::move(rewritten.folded);
   for (RuleUse& use : rewritten.certificate) {
     work.plan.certificate.push_back({std::move(use.rule), static_cast<Exactness>(use.rule_class),
                                      std::move(use.origins), std::move(use.result)});
   }
-  std::ranges::move(integers.certificate, std::back_inserter(work.plan.certificate));
-  std::ranges::move(roundings.certificate, std::back_inserter(work.plan.certificate));
-  std::ranges::move(integers.copies, std::back_inserter(roundings.copies));
-  for (const std::string& name : roundings.copies)
-    work.stages.emplace(name, "windows overlap, so their picture is made once, as tiles read it");
+  return {};
+}
+
+Status constants_step(Compilation& work) {
+  if (work.options.separate_constants && work.options.target->kind == TargetKind::Cpu)
+    separate_shared_constants(work.plan.graph);
+  return {};
+}
+
+bool makes_integer_products(const CompileOptions& options) {
+  return options.integer_products && options.rewrite.enabled;
+}
+
+Status integers_step(Compilation& work) {
+  if (!makes_integer_products(work.options)) return {};
+  XYNTRA_TRY(IntegerProducts made, integer_products(work.plan.graph, *work.options.target, work.folded));
+  make_copies(work, made.copies);
+  return written_down(work, std::move(made.certificate));
+}
+
+bool flattens_windows(const CompileOptions& options) {
+  return options.flatten_windows && options.precision == Precision::Bf16 &&
+         options.fusion.choose.allow_reassociating;
+}
+
+Status windows_step(Compilation& work) {
+  if (!flattens_windows(work.options) || !has_tiles(work, DType::BF16)) return {};
+  XYNTRA_TRY(FlattenedWindows made, flatten_windows(work.plan.graph, work.folded));
+  work.flattened = std::move(made.nodes);
+  return written_down(work, std::move(made.certificate));
+}
+
+Status precision_step(Compilation& work) {
+  if (work.options.precision != Precision::Bf16) return {};
+  XYNTRA_TRY(RoundedProducts made, round_products(work.plan.graph, DType::BF16, work.flattened, work.folded));
+  make_copies(work, made.copies);
+  return written_down(work, std::move(made.certificate));
+}
+
+// The graph as a lock's reader will number it, and with all that its nodes tell about sizes.
+Status settle_graph(Compilation& work) {
+  work.plan.graph = in_text_order(work.plan.graph);
+  XYNTRA_CHECK_OK(infer_types(work.plan.graph, work.options.budget.get()));
+  work.plan.derived_constants = in_text_order(recipes_of(work.plan.graph, work.model, work.folded));
+  work.plan.nominal = with_nominal_sizes(work.plan.graph, work.options.fusion.choose.nominal);
   return {};
 }
 
@@ -95,37 +132,73 @@ FusionOptions fusion_options(const Compilation& work) {
   return options;
 }
 
-Status group_again(Compilation& work) {
-  const FusionOptions options = fusion_options(work);
-  XYNTRA_TRY(work.grouping, group_nodes(*work.fusion_nodes, *work.options.target, options, work.drafts));
-  if (work.options.precision == Precision::Winograd)
-    take_winograd(work.plan.graph, work.grouping, *work.options.target, options.choose);
-  if (work.options.precision == Precision::Bf16x3 && options.choose.allow_reassociating)
-    take_bf16x3(work.plan.graph, work.grouping, *work.options.target, options.choose);
-  skip_paddings(work.plan.graph, work.grouping, *work.options.target);
+// Groups whose own form failed have the plainest one, whatever a step would make of them.
+void publish_groups(Compilation& work) {
   for (Group& group : work.grouping.groups) {
     const auto failed = work.options.plain.find(names_of_nodes(work.plan.graph, group));
     if (failed == work.options.plain.end()) continue;
     group.schedule = {kPlain, group.schedule.exactness, {}};
     group.reason = failed->second;
   }
+  work.plan.groups = work.grouping.groups;
+  work.plan.edges = work.grouping.edges;
+  work.plan.choices = work.grouping.choices;
+}
+
+Status group(Compilation& work) {
+  XYNTRA_TRY(work.grouping,
+             group_nodes(*work.fusion_nodes, *work.options.target, fusion_options(work), work.drafts));
   for (const Fallback& one : work.grouping.fallbacks) {
     if (std::ranges::find(work.plan.fallbacks, one) == work.plan.fallbacks.end())
       work.plan.fallbacks.push_back(one);
   }
-  work.plan.groups = work.grouping.groups;
-  work.plan.edges = work.grouping.edges;
-  work.plan.choices = work.grouping.choices;
+  publish_groups(work);
   return {};
 }
 
-Status fuse(Compilation& work) {
-  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, work.options.budget.get()));
-  work.drafts = {};
-  return group_again(work);
+template <void (*kTake)(const Graph&, Grouping&, const Target&, const ChooseOptions&)>
+void take(Compilation& work) {
+  kTake(work.plan.graph, work.grouping, *work.options.target, fusion_options(work).choose);
+  publish_groups(work);
 }
 
-Status fuse_step(Compilation& work) { return fuse(work); }
+Status winograd_step(Compilation& work) {
+  if (work.options.precision == Precision::Winograd) take<take_winograd>(work);
+  return {};
+}
+
+Status bf16x3_step(Compilation& work) {
+  if (work.options.precision == Precision::Bf16x3 && work.options.fusion.choose.allow_reassociating)
+    take<take_bf16x3>(work);
+  return {};
+}
+
+Status paddings_step(Compilation& work) {
+  if (!work.options.skip_paddings) return {};
+  skip_paddings(work.plan.graph, work.grouping, *work.options.target);
+  publish_groups(work);
+  return {};
+}
+
+Status group_again(Compilation& work) {
+  XYNTRA_CHECK_OK(group(work));
+  for (const PipelineStep& step : pipeline_steps()) {
+    if (step.works == PipelineStep::Works::OnGroups) XYNTRA_CHECK_OK(step.run(work));
+  }
+  return {};
+}
+
+Status find_nodes(Compilation& work) {
+  XYNTRA_TRY(work.fusion_nodes, FusionNodes::of(work.plan.graph, work.options.budget.get()));
+  work.drafts = {};
+  return {};
+}
+
+Status fuse_step(Compilation& work) {
+  XYNTRA_CHECK_OK(settle_graph(work));
+  XYNTRA_CHECK_OK(find_nodes(work));
+  return group(work);
+}
 
 LayoutDecision layouts_for(const Compilation& work, LayoutCosts& costs) {
   return choose_layouts(work.plan.graph, work.grouping.groups, work.grouping.formulas, *work.options.target,
@@ -139,7 +212,8 @@ Status copy_values(Compilation& work, const std::vector<LayoutCopy>& copies) {
   XYNTRA_CHECK_OK(infer_types(work.plan.graph, work.options.budget.get()));
   for (const std::string& name : names)
     work.stages.emplace(name, "a copy once is cheaper than strides in everyone who uses the value");
-  XYNTRA_CHECK_OK(fuse(work));
+  XYNTRA_CHECK_OK(find_nodes(work));
+  XYNTRA_CHECK_OK(group_again(work));
   for (std::size_t i = 0; i < copies.size(); ++i) {
     work.plan.choices.push_back(copies[i].choice);
     work.plan.choices.back().value = work.plan.graph.find(names[i]);
@@ -221,6 +295,11 @@ void switch_off(CompileOptions& options) {
   options.*kSwitch = false;
 }
 
+template <Precision kPrecision>
+void leave_precision(CompileOptions& options) {
+  if (options.precision == kPrecision) options.precision = Precision::F32;
+}
+
 Status verify_graph(const Plan& plan) { return verify(plan.graph); }
 
 constexpr PipelineStep kSteps[] = {
@@ -234,9 +313,41 @@ constexpr PipelineStep kSteps[] = {
      "constants are folded and dead nodes dropped, nothing else",
      [](const CompileOptions& options) { return options.rewrite.enabled; },
      [](CompileOptions& options) { options.rewrite.enabled = false; }, rewrite_step, verify_graph},
+    {"constants", "separating constants",
+     "a large constant that is read in two ways becomes two, so that each can be laid out as its readers "
+     "like",
+     "one layout serves all readers of a constant", is_switched_on<&CompileOptions::separate_constants>,
+     switch_off<&CompileOptions::separate_constants>, constants_step, verify_graph},
+    {"integers", "rewriting quantized products",
+     "products of quantized matrices in the form that units for bytes take: zero points leave the sum",
+     "quantized products are computed as they are written", makes_integer_products,
+     switch_off<&CompileOptions::integer_products>, integers_step, verify_graph},
+    {"windows", "flattening windows",
+     "convolutions of few channels as convolutions of one, along whose lines tiles of bf16 sum, with "
+     "--precision bf16",
+     "such convolutions run in f32", flattens_windows, switch_off<&CompileOptions::flatten_windows>,
+     windows_step, verify_graph},
+    {"precision", "rounding products",
+     "factors of f32 products are rounded to bf16, where --precision bf16 asks for it", "they stay f32",
+     [](const CompileOptions& options) { return options.precision == Precision::Bf16; },
+     leave_precision<Precision::Bf16>, precision_step, verify_graph},
     {"fuse", "fusing", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},
+    {"winograd", "choosing Winograd",
+     "3x3 convolutions with fewer multiplications, where --precision winograd asks for it",
+     "they multiply as they are written",
+     [](const CompileOptions& options) { return options.precision == Precision::Winograd; },
+     leave_precision<Precision::Winograd>, winograd_step, check_plan, PipelineStep::Works::OnGroups},
+    {"bf16x3", "splitting floats",
+     "f32 products as three bf16 products each, where --precision bf16x3 asks for it",
+     "they are computed in f32",
+     [](const CompileOptions& options) { return options.precision == Precision::Bf16x3; },
+     leave_precision<Precision::Bf16x3>, bf16x3_step, check_plan, PipelineStep::Works::OnGroups},
+    {"paddings", "leaving out padding",
+     "windows leave out their products with padding, where all weights are finite",
+     "zeros are multiplied, too", is_switched_on<&CompileOptions::skip_paddings>,
+     switch_off<&CompileOptions::skip_paddings>, paddings_step, check_plan, PipelineStep::Works::OnGroups},
     {"layout", "choosing layouts",
      "which values are not row-major: prepacked weights, blocked channels, room to grow; copies where "
      "they cost less than strides",

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "compiler/precision.h"
@@ -23,7 +24,8 @@ struct CompileOptions {
   Precision precision = Precision::F32;
   std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
   // Off-switches of steps that have no options of their own.
-  bool assume_equal_sizes = true, choose_layouts = true, reuse_memory = true;
+  bool assume_equal_sizes = true, separate_constants = true, integer_products = true, flatten_windows = true;
+  bool skip_paddings = true, choose_layouts = true, reuse_memory = true;
   KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule kPlain
   std::shared_ptr<Budget> budget;
 };
@@ -32,6 +34,9 @@ struct CompileOptions {
 struct Compilation {
   const CompileOptions& options;
   Plan plan;
+  Graph model = {};  // as it was before it was rewritten
+  FoldLog folded = {};  // constants that were computed since
+  std::set<NodeId> flattened = {};  // convolutions that are of one channel now
   std::optional<FusionNodes> fusion_nodes = {};  // of the plan's graph, once there is one to fuse
   DraftCache drafts = {};  // of these nodes
   Grouping grouping = {};
@@ -40,6 +45,8 @@ struct Compilation {
 };
 
 struct PipelineStep {
+  enum class Works : std::uint8_t { OnTheWhole, OnGroups };  // OnGroups: once more after each new grouping
+
   const char* name;
   const char* doing;  // for messages: "out of time while rewriting"
   const char* summary;
@@ -48,6 +55,7 @@ struct PipelineStep {
   void (*turn_off)(CompileOptions& options);
   Status (*run)(Compilation& compilation);
   Status (*verify)(const Plan& plan);
+  Works works = Works::OnTheWhole;
 };
 std::span<const PipelineStep> pipeline_steps();  // in order
 Result<const PipelineStep*> find_step(std::string_view name);  // Usage error with the nearest name

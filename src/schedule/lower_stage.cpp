@@ -14,6 +14,7 @@ using kir::Scope;
 using kir::Stmt;
 using te::Expr;
 using te::ExprNode;
+using te::ExprOp;
 using te::Substitution;
 using te::VarId;
 
@@ -24,8 +25,10 @@ constexpr std::int64_t kBlock =
 constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
 constexpr std::int64_t kSharedWork = 1 << 15;  // of a stage, worth cutting an axis for threads to share it
+constexpr std::int64_t kRegistersEach = 8;  // of vectors whose functions go together
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
+constexpr std::int64_t kDividedPlace = 1000;  // of a lane that finds its place by a division
 constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
 constexpr std::int64_t kSetsApart = 4096 * 8;  // bits: what lies so far apart shares a set
 constexpr std::int64_t kBegin = 200;  // of a loop over one strip
@@ -187,7 +190,6 @@ Ahead StageLowering::some_blocks_ahead() const {
 // over several such chains. Vectors whose steps alternate keep them busy, as many as their registers hold. What goes past the
 // caches has to lie at multiples of a vector's size, which is looked at once for all of them.
 std::int64_t StageLowering::vectors_together() const {
-  constexpr std::int64_t kRegistersEach = 8;
   const bool finishes = stage_.finish.defined() && !functions_in(stage_.body) && functions_in(stage_.finish);
   if (strip_->reduces || strip_->width != lowering_.lanes()) return 1;
   if (stage_.reducer != te::Reducer::None && !finishes) return 1;
@@ -199,6 +201,23 @@ std::int64_t StageLowering::vectors_together() const {
   if (!long_chains || vectors < 2) return 1;
   return std::min(together, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(vectors))));
 }
+
+namespace {
+
+// Whether an index goes through a quotient or remainder that moves with the loop and is no shift.
+bool divides_along(const Expr& index, VarId axis) {
+  bool found = false;
+  te::for_each_node(index, [&](const ExprNode& node) {
+    if (node.op != ExprOp::FloorDiv && node.op != ExprOp::Mod) return;
+    const Expr& divisor = node.operands[1];
+    const bool shift = divisor->op == ExprOp::Const && divisor->int_value > 0 &&
+                       std::has_single_bit(static_cast<std::uint64_t>(divisor->int_value));
+    found = found || (!shift && te::variables_of(node.operands[0]).contains(axis));
+  });
+  return found;
+}
+
+}  // namespace
 
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
 std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
@@ -219,7 +238,11 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
     const bool one_set =
         stride && stride->is_constant() && stride->constant() != 0 &&
         stride->constant() % (kSetsApart / bits_of(lowering_.formula().buffer(buffer).dtype)) == 0;
-    return (one_set ? kCrowdedCost : kGatherCost) * width;
+    // Quotients and remainders take no vector instruction: each lane has its own.
+    const bool divides = !stride && axis.valid() && std::ranges::any_of(index, [&](const Expr& place) {
+      return divides_along(place, axis);
+    });
+    return ((one_set ? kCrowdedCost : kGatherCost) + (divides ? kDividedPlace : 0)) * width;
   };
   auto cost_of = [&](const Expr& expr) {
     std::int64_t cost = 25 + kQuarter * te::effort_of(expr);
@@ -234,11 +257,17 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   // The larger of two, or NaN: a chain of some instructions, each of which waits.
   const bool extremes =
       !reduces && (stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min);
-  const auto interior = interior_along(axis, reduces);
-  const std::int64_t of_terms =
-      cost_of(interior ? interior->body : stage_.body) + (!extremes              ? 0
-                                                          : extremes_in_chains() ? kChained
-                                                                                 : kExtreme);
+  std::int64_t of_terms = cost_of(stage_.body);
+  if (const auto interior = interior_along(axis, reduces)) {
+    // The vectors at both ends compute each place, and so do all where functions go over them in turns.
+    const std::int64_t together =
+        has_functions() ? std::max<std::int64_t>(1, lowering_.target().vector_registers / kRegistersEach) : 1;
+    const std::int64_t rounds =
+        lowering_.size(lowering_.formula().variable(axis).extent) / (together * lowering_.lanes());
+    const std::int64_t ends = has_function_parts() ? rounds : std::min<std::int64_t>(2, rounds);
+    if (rounds > 0) of_terms = (of_terms * ends + cost_of(interior->body) * (rounds - ends)) / rounds;
+  }
+  if (extremes) of_terms += extremes_in_chains() ? kChained : kExtreme;
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
   of_result += reduces ? 100 : access(stage_.target, stage_.store, lowering_.has_masks());
   if (!axis.valid()) return (of_terms + of_result / terms) * kElements;

@@ -33,12 +33,13 @@ CompileOptions options_for(const char* target) {
 
 TEST(Pipeline, EveryStepIsRecordedInOrder) {
   PipelineLog log;
-  const auto plan = make_plan(chain(), options_for("avx512"), &log);
+  const CompileOptions options = options_for("avx512");
+  const auto plan = make_plan(chain(), options, &log);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   ASSERT_EQ(log.steps.size(), pipeline_steps().size());
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
     EXPECT_EQ(log.steps[i].step, &pipeline_steps()[i]);
-    EXPECT_TRUE(log.steps[i].on);
+    EXPECT_EQ(log.steps[i].on, pipeline_steps()[i].is_on(options));
   }
   EXPECT_EQ(log.steps.back().groups, plan->groups.size());
 }
