@@ -224,6 +224,20 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   constexpr std::int64_t kQuarter = 50;  // of a cycle; an access takes two
   constexpr std::int64_t kExtreme = 12 * kQuarter, kChained = 5 * kQuarter;
   constexpr std::int64_t kFold = 6 * 200;  // steps of adding up the lanes of a sum
+  // Lanes that are guarded by more than their own place have no constant masks.
+  const te::IndexAlgebra algebra(lowering_.formula());
+  auto guarded = [&](const ExprNode& load) {
+    if (load.op != ExprOp::Load || !axis.valid()) return false;
+    const std::vector<Expr> index = te::index_of(load);
+    const Shape& shape = lowering_.formula().buffer(load.buffer).shape;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const std::set<VarId> used = te::variables_of(index[d]);
+      const bool others = std::ranges::any_of(
+          stage_.axes, [&](VarId other) { return other != axis && used.contains(other); });
+      if (used.contains(axis) && others && !algebra.within(index[d], 0, shape[d])) return true;
+    }
+    return false;
+  };
   auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
     const auto stride = lowering_.stride(buffer, index, axis);
     if (stride && stride->is(0)) return 25;
@@ -247,7 +261,7 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
   auto cost_of = [&](const Expr& expr) {
     std::int64_t cost = 25 + kQuarter * te::effort_of(expr);
     te::for_each_node(expr, [&](const ExprNode& node) {
-      if (te::is_load(node)) cost += access(node.buffer, te::index_of(node));
+      if (te::is_load(node)) cost += access(node.buffer, te::index_of(node), !guarded(node));
     });
     return cost;
   };
@@ -259,13 +273,17 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
       !reduces && (stage_.reducer == te::Reducer::Max || stage_.reducer == te::Reducer::Min);
   std::int64_t of_terms = cost_of(stage_.body);
   if (const auto interior = interior_along(axis, reduces)) {
-    // The vectors at both ends compute each place, and so do all where functions go over them in turns.
+    // The vectors at both ends compute each place. Where functions go over them in turns, all do, in every turn.
     const std::int64_t together =
         has_functions() ? std::max<std::int64_t>(1, lowering_.target().vector_registers / kRegistersEach) : 1;
     const std::int64_t rounds =
         lowering_.size(lowering_.formula().variable(axis).extent) / (together * lowering_.lanes());
-    const std::int64_t ends = has_function_parts() ? rounds : std::min<std::int64_t>(2, rounds);
-    if (rounds > 0) of_terms = (of_terms * ends + cost_of(interior->body) * (rounds - ends)) / rounds;
+    const std::int64_t between = cost_of(interior->body), ends = std::min<std::int64_t>(2, rounds);
+    if (has_function_parts()) {
+      of_terms += (of_terms - between) * std::ssize(function_parts(stage_.body));
+    } else if (rounds > 0) {
+      of_terms = (of_terms * ends + between * (rounds - ends)) / rounds;
+    }
   }
   if (extremes) of_terms += extremes_in_chains() ? kChained : kExtreme;
   std::int64_t of_result = stage_.finish.defined() ? cost_of(stage_.finish) : 0;
@@ -325,7 +343,9 @@ std::optional<Strip> StageLowering::choose_strip() {
     std::int64_t turns = lowering_.size(extent);
     if (turns < 2) return;
     const std::int64_t cost = cost_along(axis, reduces);
-    if (best && cost >= cost_) return;
+    // Squares that are transposed in registers take less than what is counted, one lane after another.
+    const bool squares = best && !best->reduces && turned_axis(best->axis).valid();
+    if (best && cost >= (squares ? cost_ * 3 / 4 : cost_)) return;
     cost_ = cost;
     best = Strip{axis, reduces, lowering_.vector_width(extent)};
   };
@@ -632,16 +652,16 @@ Stmt StageLowering::item(Stmt body) const {
 }
 
 // An axis that an operand lies along while it is strided along the strip; invalid where there is none.
-VarId StageLowering::turned_axis() const {
+VarId StageLowering::turned_axis(VarId strip) const {
   const bool copies = stage_.kind == te::Stage::Kind::MapReduce && stage_.reducer == te::Reducer::None &&
                       lowering_.target().kind == TargetKind::Cpu;
   auto turns = [this](VarId axis) { return lowering_.size(lowering_.formula().variable(axis).extent); };
-  if (!copies || !strip_ || turns(strip_->axis) < kSquare) return {};
+  if (!copies || turns(strip) < kSquare) return {};
   VarId found;
   te::for_each_node(stage_, [&](const ExprNode& node) {
     if (!te::is_load(node) || found.valid()) return;
     const std::vector<Expr> index = te::index_of(node);
-    const auto along_strip = lowering_.stride(node.buffer, index, strip_->axis);
+    const auto along_strip = lowering_.stride(node.buffer, index, strip);
     if (!along_strip || along_strip->is(0) || along_strip->is(1)) return;
     for (VarId axis : free_) {
       const auto stride = lowering_.stride(node.buffer, index, axis);
@@ -715,7 +735,8 @@ std::vector<Stmt> StageLowering::phases() const {
   bool ordered =
       stage_.kind == te::Stage::Kind::Scatter || bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
   LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
-  if (const VarId other = ordered ? VarId() : turned_axis(); other.valid()) return squares(other);
+  if (const VarId other = ordered || !strip_ ? VarId() : turned_axis(strip_->axis); other.valid())
+    return squares(other);
   if (const auto chosen = ordered ? std::nullopt : places()) return by_turns(*chosen);
   if (!ordered && strip_ && !strip_->reduces && items < kBlock) {
     const Dim& extent = lowering_.formula().variable(strip_->axis).extent;

@@ -134,7 +134,7 @@ class StageLowering {
   Lowering::Body value_of(const te::Expr& body, const te::Substitution& bound) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
-  te::VarId turned_axis() const;
+  te::VarId turned_axis(te::VarId strip) const;
   std::vector<kir::Stmt> squares(te::VarId other) const;
   std::vector<kir::Stmt> in_blocks(std::size_t axis, std::int64_t together) const;
   struct Places {
