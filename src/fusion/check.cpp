@@ -160,6 +160,12 @@ class LegalityChecker {
     return {};
   }
 
+  static std::string knobs_text(const Schedule& schedule) {
+    std::vector<std::string> names;
+    for (const Knob& knob : schedule.knobs) names.push_back(printable(knob.name));
+    return names.empty() ? "(none)" : joined(names, ", ");
+  }
+
   static Status compare(const Group& group, const Choice& choice) {
     const Schedule& named = group.schedule;
     if (group.hero != choice.hero)
@@ -176,7 +182,9 @@ class LegalityChecker {
                        " bytes, but it is " + choice.scratch_bytes.to_string());
     const bool same_knobs =
         std::ranges::equal(named.knobs, choice.schedule.knobs, {}, &Knob::name, &Knob::name);
-    if (!same_knobs) return bad_model("its schedule has other knobs");
+    if (!same_knobs)
+      return bad_model("its schedule has the knobs " + knobs_text(choice.schedule) + ", but " +
+                       knobs_text(named) + " are given; a lock of another version is renewed by xyntra lock");
     for (const Knob& knob : named.knobs) {
       if (knob.value < 1 || knob.value > kLargestKnob)
         return bad_model("the knob '" + printable(knob.name) + "' is out of range");

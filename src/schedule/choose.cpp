@@ -301,7 +301,6 @@ class Chooser {
                       std::to_string(size(choice.scratch_bytes)) + " bytes, and the target has room for " +
                       std::to_string(room() * 2));
       }
-      choice.schedule.knobs.push_back({"panel", panel});
       if (target_.kind != TargetKind::Cpu)
         repeats = std::max<std::int64_t>(1, columns(main, alignment, rows) / 128);
     }
@@ -403,30 +402,26 @@ class Chooser {
   // but those of one line and one spare hold sums; elsewhere about three quarters do. At most so many rows: a kernel
   // takes fewer where that comes out even. Wide tiles are lower, so that fewer rows are left over.
   void add_tile_knobs(Schedule& schedule, const Stage& main) const {
+    if (target_.kind != TargetKind::Cpu) return;
     std::int64_t lanes =
         std::max<std::int64_t>(1, target_.vector_bits / std::max(8, bits_of(main.body.dtype())));
-    if (target_.kind == TargetKind::Cpu) {
-      const std::int64_t wide = matrix_columns(main);
-      // Many columns that come out even in no way are cut as it suits the rows.
-      bool thrice = wide > 0 && (wide % (3 * lanes) == 0 || (wide % (2 * lanes) != 0 && wide > 64 * lanes));
-      // Rows a multiple of a page apart share lines of the innermost cache: few of them stay there at a time.
-      Dim row_bytes = bits_of(main.body.dtype()) / 8;
-      for (VarId k : main.reduction) row_bytes = row_bytes * formula_.variable(k).extent;
-      bool crowded = row_bytes.is_constant() && row_bytes.constant() % 4096 == 0 && row_bytes.constant() > 0;
-      std::int64_t rows = 1;
-      for (VarId axis : main.axes) rows *= size(formula_.variable(axis).extent);
-      if (wide > 0) rows /= wide;
-      bool few = rows <= (target_.vector_registers - 3) / 2;  // all in one tile: weights are read once
-      bool wider = wide > 0 && wide % (4 * lanes) == 0 && crowded && !thrice;
-      std::int64_t across = lanes < 16 ? 3 : few ? 2 : thrice ? 3 : wider ? 4 : 2;
-      schedule.knobs.push_back({"tile_columns", across * lanes});
-      std::int64_t sums =
-          lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;
-      schedule.knobs.push_back({"tile_rows", sums / across});
-    } else {
-      schedule.knobs.push_back({"tile_columns", 128});
-      schedule.knobs.push_back({"tile_rows", 128});
-    }
+    const std::int64_t wide = matrix_columns(main);
+    // Many columns that come out even in no way are cut as it suits the rows.
+    bool thrice = wide > 0 && (wide % (3 * lanes) == 0 || (wide % (2 * lanes) != 0 && wide > 64 * lanes));
+    // Rows a multiple of a page apart share lines of the innermost cache: few of them stay there at a time.
+    Dim row_bytes = bits_of(main.body.dtype()) / 8;
+    for (VarId k : main.reduction) row_bytes = row_bytes * formula_.variable(k).extent;
+    bool crowded = row_bytes.is_constant() && row_bytes.constant() % 4096 == 0 && row_bytes.constant() > 0;
+    std::int64_t rows = 1;
+    for (VarId axis : main.axes) rows *= size(formula_.variable(axis).extent);
+    if (wide > 0) rows /= wide;
+    bool few = rows <= (target_.vector_registers - 3) / 2;  // all in one tile: weights are read once
+    bool wider = wide > 0 && wide % (4 * lanes) == 0 && crowded && !thrice;
+    std::int64_t across = lanes < 16 ? 3 : few ? 2 : thrice ? 3 : wider ? 4 : 2;
+    schedule.knobs.push_back({"tile_columns", across * lanes});
+    std::int64_t sums =
+        lanes >= 16 ? target_.vector_registers - across - 1 : target_.vector_registers * 3 / 4;
+    schedule.knobs.push_back({"tile_rows", sums / across});
     std::sort(schedule.knobs.begin(), schedule.knobs.end(),
               [](const Knob& a, const Knob& b) { return a.name < b.name; });
   }
@@ -495,14 +490,12 @@ class Chooser {
     if (options_.allow_reassociating) {
       choice.schedule.exactness = Exactness::Reassociating;
       choice.scratch_bytes = Dim(query_block * key_block * 4);
-      choice.schedule.knobs = {{"key_block", key_block}, {"query_block", query_block}};
     } else {
       choice.scratch_bytes = held_bytes(alignment, rows, between());
       if (size(choice.scratch_bytes) > room()) {
         return refuse("a whole row of scores takes " + std::to_string(size(choice.scratch_bytes)) +
                       " bytes; online softmax would need none, but reassociation is forbidden");
       }
-      choice.schedule.knobs = {{"query_block", 1}};
     }
     return predicted(std::move(choice), formula_.buffers.back().dtype, ArithmeticUnit::Matrix);
   }

@@ -44,12 +44,11 @@ std::optional<Choice> winograd_tiling(const WinogradPicture& picture, const Wino
   Choice made;
   made.schedule.name = kWinograd;
   made.schedule.exactness = Exactness::PrecisionChanging;
-  made.schedule.knobs = {{"block_columns", wide},
-                         {"block_rows", rows},
-                         {"output", output},
-                         {"phases", few ? 2 : 1},
-                         {"tile_columns", columns},
-                         {"tile_rows", (target.vector_registers - kPanelVectors - 1) / kPanelVectors}};
+  if (!few)
+    made.schedule.knobs = {{"block_columns", wide}, {"block_rows", rows}};  // else all tiles are one block
+  for (const Knob& knob : {Knob{"output", output}, Knob{"phases", few ? 2 : 1}, Knob{"tile_columns", columns},
+                           Knob{"tile_rows", (target.vector_registers - kPanelVectors - 1) / kPanelVectors}})
+    made.schedule.knobs.push_back(knob);
   made.scratch_bytes = scratch_of(wide * rows);
   const std::int64_t tiles = picture.count * down * across, blocks = few ? 1 : tiles / (wide * rows),
                      work = output == 2 ? kElementWork2 : kElementWork4;

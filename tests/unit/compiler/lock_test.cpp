@@ -100,7 +100,7 @@ TEST(Lock, EveryLieIsFound) {
        "is said to be precision-changing"},
       {"predicted_ns", "predicted_ns", ""},
       {"tile_rows = ", "tile_rows = -", "out of range"},
-      {"{tile_columns", "{a_knob = 1, tile_columns", "other knobs"},
+      {"{tile_columns", "{a_knob = 1, tile_columns", "knobs"},
       {"scratch [", "scratch [7 + ", "scratch memory"},
       {"to %y fused", "to %y materialised", ""},
   };

@@ -311,7 +311,7 @@ TEST(Winograd, LocksSayItAndAreRefusedWhereItIsForbidden) {
   const CompileOptions options = allowing();
   auto lock = make_lock(module, options);
   ASSERT_TRUE(lock.has_value()) << lock.error().message;
-  const std::string named = "schedule winograd \"precision-changing\" {block_columns = ";
+  const std::string named = "schedule winograd \"precision-changing\" {";
   EXPECT_NE(lock->text.find(named), std::string::npos) << lock->text;
   LockOptions loading;
   auto plan = load_lock(lock->text, module, loading);

@@ -1,0 +1,122 @@
+// What a plan says is what its kernels are: every knob that a schedule has changes the kernel when it is turned, and results stay right.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/pipeline.h"
+#include "unit/compiler/plan_testing.h"
+
+namespace xyntra {
+namespace {
+
+Tensor counted(const Dims& dims, int step) {
+  Tensor tensor = *Tensor::allocate(DType::F32, dims);
+  int value = 0;
+  for (float& element : tensor.mutable_view<float>())
+    element = static_cast<float>((value += step) % 17 - 8) / 8.0f;
+  return tensor;
+}
+
+struct Subject {
+  Graph graph;
+  std::vector<Datum> inputs;
+};
+
+Subject product() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(100), Dim(96)}));
+  const ValueId w = made.graph.add_constant("w", counted({96, 192}, 5));
+  const ValueId p = made.graph.output_of(made.graph.add_node("MatMul", {x, w}, {"p"}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("Relu", {p}, {"y"}))};
+  made.inputs = {Datum::of(counted({100, 96}, 3))};
+  return made;
+}
+
+Subject window() {
+  Subject made;
+  const ValueId x =
+      made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(1), Dim(32), Dim(18), Dim(18)}));
+  const ValueId w = made.graph.add_constant("w", counted({64, 32, 3, 3}, 5));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node(
+      "Conv", {x, w}, {"y"}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}, "window"))};
+  made.inputs = {Datum::of(counted({1, 32, 18, 18}, 3))};
+  return made;
+}
+
+Subject attention() {
+  Subject made;
+  const Shape shape{Dim(2), Dim(40), Dim(32)};
+  std::vector<ValueId> given;
+  for (const char* name : {"q", "k", "v"}) {
+    given.push_back(made.graph.add_input(name, Type::tensor(DType::F32, shape)));
+    made.inputs.push_back(Datum::of(counted({2, 40, 32}, 3)));
+  }
+  const ValueId k = made.graph.output_of(made.graph.add_node(
+      "Transpose", {given[1]}, {"kt"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}, "turned"));
+  const ValueId scores = made.graph.output_of(made.graph.add_node("MatMul", {given[0], k}, {"s"}));
+  const ValueId weights = made.graph.output_of(made.graph.add_node("Softmax", {scores}, {"p"}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("MatMul", {weights, given[2]}, {"y"}))};
+  return made;
+}
+
+struct Case {
+  const char* name;
+  Subject (*subject)();
+  const char* target;
+  Precision precision;
+};
+
+class Knobs : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Schedules, Knobs,
+                         testing::Values(Case{"ProductAvx512", product, "avx512", Precision::F32},
+                                         Case{"ProductAvx2", product, "avx2", Precision::F32},
+                                         Case{"ProductNeon", product, "neon", Precision::F32},
+                                         Case{"ProductWebGpu", product, "webgpu", Precision::F32},
+                                         Case{"ProductH100", product, "h100", Precision::F32},
+                                         Case{"WindowAvx512", window, "avx512", Precision::F32},
+                                         Case{"WindowNeon", window, "neon", Precision::F32},
+                                         Case{"WindowWebGpu", window, "webgpu", Precision::F32},
+                                         Case{"WinogradAvx512", window, "avx512", Precision::Winograd},
+                                         Case{"AttentionAvx512", attention, "avx512", Precision::F32},
+                                         Case{"AttentionNeon", attention, "neon", Precision::F32},
+                                         Case{"AttentionWebGpu", attention, "webgpu", Precision::F32}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST_P(Knobs, EachOneThatIsWrittenIsRead) {
+  Subject subject = GetParam().subject();
+  ASSERT_TRUE(infer_types(subject.graph).has_value());
+  CompileOptions options;
+  options.target = *find_target(GetParam().target);
+  options.precision = GetParam().precision;
+  const auto plan = make_plan(subject.graph, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto kernels = kernels_of(*plan);
+  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
+  const std::vector<float> right = evaluated(*plan, subject.inputs);
+  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
+    for (std::size_t k = 0; k < plan->groups[g].schedule.knobs.size(); ++k) {
+      const Knob& knob = plan->groups[g].schedule.knobs[k];
+      if (knob.name == "skip_padding") continue;  // it is there or it is not
+      bool changed = false;
+      for (const std::int64_t value :
+           {knob.value / 2, knob.value * 2, knob.value - 1, knob.value + 1, std::int64_t{1}}) {
+        if (changed || value < 1) continue;
+        Plan turned = *plan;
+        turned.groups[g].schedule.knobs[k].value = value;
+        const auto others = kernels_of(turned);
+        if (!others || *others == *kernels) continue;
+        changed = true;
+        const std::vector<float> made = simulated(turned, subject.inputs);
+        ASSERT_EQ(made.size(), right.size());
+        for (std::size_t i = 0; i < made.size(); ++i)
+          ASSERT_NEAR(made[i], right[i], 1e-3 * (1 + std::fabs(right[i])))
+              << knob.name << " = " << value << ", element " << i;
+      }
+      EXPECT_TRUE(changed) << knob.name << " = " << knob.value << " of '" << plan->groups[g].schedule.name
+                           << "' changes nothing";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xyntra
