@@ -214,8 +214,7 @@ std::string why_no_adapter(const Result<std::vector<webgpu::Adapter>>& found) {
   if (!found) return found.error().with_its_hint();
   if (!found->empty()) return "";
   return "no WebGPU adapter: this machine has no Vulkan driver (type apt-get install mesa-vulkan-drivers for "
-         "one that runs on the "
-         "CPU)";
+         "one that runs on the CPU)";
 }
 
 }  // namespace xyntra

@@ -408,7 +408,7 @@ class Chooser {
     const std::int64_t wide = matrix_columns(main);
     // Many columns that come out even in no way are cut as it suits the rows.
     bool thrice = wide > 0 && (wide % (3 * lanes) == 0 || (wide % (2 * lanes) != 0 && wide > 64 * lanes));
-    // Rows a multiple of a page apart share lines of the innermost cache: few of them stay there at a time.
+    // Rows a multiple of a page apart share lines of the L1 cache: few of them stay there at a time.
     Dim row_bytes = bits_of(main.body.dtype()) / 8;
     for (VarId k : main.reduction) row_bytes = row_bytes * formula_.variable(k).extent;
     bool crowded = row_bytes.is_constant() && row_bytes.constant() % 4096 == 0 && row_bytes.constant() > 0;

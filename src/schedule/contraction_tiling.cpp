@@ -10,7 +10,7 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the innermost cache
+constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the L1 cache
 
 std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
   for (const Knob& one : schedule.knobs) {

@@ -59,7 +59,7 @@ class ContractionTiling {
 
   // The axes of the sum. The one that the row operand is contiguous along goes inside.
   std::vector<te::VarId> reduction_order() const;
-  // The lines of b that one pass reads stay in the innermost cache while all tiles of a work item use them.
+  // The lines of b that one pass reads stay in the L1 cache while all tiles of a work item use them.
   std::optional<SumCut> cut_for_cache(const ColumnRun& across) const;
   // The same for lines that are made in panels, which short sums have, too: in one pass, if need be.
   std::optional<SumCut> cut_for_panels(const ColumnRun& across) const;

@@ -16,6 +16,7 @@
 #include "schedule/winograd.h"
 #include "te/classify.h"
 #include "te/compose.h"
+#include "te/index.h"
 #include "te/layout.h"
 #include "te/walk.h"
 

@@ -5,11 +5,11 @@
 //
 // Where results go past the caches, a work item takes some rows and writes one while it makes the next, so that memory has
 // something to do all the time. An element is read right before the next row's is written in its place: both rows take no
-// more of the innermost cache than one.
+// more of the L1 cache than one.
 //
 //   row r + 1:   m' = max(k) x[r + 1, k];    for k { y[r, k] = e[k] / s;    s' += (e[k] = exp(x[r + 1, k] - m')) }
 //
-// Where the last stage reads what is the same for all rows, and more than the innermost cache has room for beside a row (the
+// Where the last stage reads what is the same for all rows, and more than the L1 cache has room for beside a row (the
 // weights of a norm), some rows are written together: it comes once for all of them.
 //
 //   rows r, r + 1:   m, s = …;   m', s' = …;   for k { y[r, k] = (x[r, k] - m) * s * w[k];   y[r + 1, k] = … }

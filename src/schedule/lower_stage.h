@@ -84,6 +84,9 @@ class StageLowering {
   std::vector<kir::Stmt> phases() const;
 
  private:
+  static constexpr std::int64_t kTurns =
+      4;  // groups of vectors that a function goes over before the next one does
+
   std::optional<Strip> choose_strip();
   std::int64_t vectors_together() const;
   bool has_functions() const;

@@ -101,7 +101,7 @@ class TilesLowering {
     bool fetches = false;
   };
 
-  // What of a step's tiles gets a place in the innermost cache.
+  // What of a step's tiles gets a place in the L1 cache.
   struct Near {
     bool panels = false, rows = false;
   };
@@ -385,7 +385,7 @@ class TilesLowering {
     return part_of_results(block, base, Expr::index(0), 1);
   }
 
-  // A panel is read again for the next block of rows. As many of its first steps stay in the innermost cache meanwhile as fill
+  // A panel is read again for the next block of rows. As many of its first steps stay in the L1 cache meanwhile as fill
   // two thirds of it; if the others came in, too, each would be gone before its turn.
   std::int64_t steps_in_cache() const {
     return lowering_.target().l1_bytes / 3 * 2 / (kAcross * kTileBytes * part_count());

@@ -8,7 +8,7 @@
 // item takes a panel of 32 columns through a group of blocks of 32 rows. Sums stay in the tiles for all of k, window
 // included; they leave once, and become results while the next block is multiplied, some rows between two steps: the tile unit
 // and the vector units work at the same time, and registers for tiles are too few for the processor to find that by
-// itself. Tiles that are read again only after the innermost cache has been filled anew take no place in it. Rows that fill no
+// itself. Tiles that are read again only after the L1 cache has been filled anew take no place in it. Rows that fill no
 // tile are multiplied together with some that were done before, and only the new ones are finished.
 #pragma once
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kLongestPart = 256;  // products; longer sums are added up from shorter ones
 constexpr std::int64_t kLineElements = 16;  // of a line of the caches
 constexpr std::int64_t kMostRows = 32, kMostVectors = 8;  // of a register tile, whatever a lock says
-constexpr std::int64_t kSets = 64;  // lines that lie so many apart share a place in the innermost cache
+constexpr std::int64_t kSets = 64;  // lines that lie so many apart share a place in the L1 cache
 
 class WinogradLowering {
  public:

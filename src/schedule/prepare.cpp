@@ -203,7 +203,7 @@ class Preparation {
     return std::nullopt;
   }
 
-  // Rows of an operand that lie far apart, those of one head between others', share few places of the innermost cache: they
+  // Rows of an operand that lie far apart, those of one head between others', share few places of the L1 cache: they
   // are made contiguous first. It pays when many rows of the other one read them.
   std::optional<Made> scattered_operand_of(std::size_t s) {
     constexpr std::int64_t kFarApart = 1024;  // bytes

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kKindsOfModule = 4;  // of kernels
 constexpr std::size_t kKernelsOfModule = 64;
 constexpr std::int64_t kEffortOfModule =
-    6000;  // LLVM takes some 300 ms for as much, and is stopped only between modules
+    6000;  // LLVM is stopped only between modules, and cores share them: a few of them per long kernel
 
 struct PhaseKind {
   std::uint64_t hash = 0;  // of all but integers
