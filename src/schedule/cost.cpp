@@ -339,14 +339,14 @@ std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const 
     std::string_view schedule;
     std::int64_t brief, shared;
   };
-  constexpr std::array<Sustained, 8> kSustained{{{"attention", 75, 140},
-                                                 {"contraction", 110, 135},
-                                                 {"horizontal", 150, 150},
-                                                 {"movement", 160, 165},
-                                                 {"pointwise", 115, 140},
-                                                 {"row", 115, 145},
+  constexpr std::array<Sustained, 8> kSustained{{{"attention", 140, 140},
+                                                 {"contraction", 110, 148},
+                                                 {"horizontal", 150, 200},
+                                                 {"movement", 205, 180},
+                                                 {"pointwise", 115, 205},
+                                                 {"row", 160, 180},
                                                  {"stages", 250, 170},
-                                                 {"window", 115, 125}}};
+                                                 {"window", 138, 155}}};
   constexpr std::int64_t kLoops = 150;  // ns that each of several loops in a launch takes to begin
   if (target.kind != TargetKind::Cpu) return counted_ns;
   if (schedule.name == "horizontal")

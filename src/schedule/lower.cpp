@@ -127,6 +127,10 @@ Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main
   // Temporaries of the stages before the main one stay inside their rows, but for what the others read.
   std::set<te::BufferId> outlive;
   if (main >= formula.stages.size() || main < 2) return lower_stages_tiled(lowering, schedule);
+  te::Formula rows = formula;
+  rows.stages.resize(main);
+  if (is_faster_by_stages(rows, schedule, lowering.target(), lowering.nominal()))
+    return lower_stages_tiled(lowering, schedule);
   for (std::size_t s = main; s < formula.stages.size(); ++s) {
     te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
       if (te::is_load(node)) outlive.insert(node.buffer);

@@ -139,15 +139,16 @@ std::vector<Stmt> StageLowering::phases() const {
     }
   }
   // A work item is worth counting to: inner loops go inside until it has enough to do.
-  std::int64_t work =
-      strip_ && !strip_->reduces ? lowering_.size(lowering_.formula().variable(strip_->axis).extent) : 1;
-  for (VarId axis : stage_.reduction) work *= lowering_.size(lowering_.formula().variable(axis).extent);
+  auto turns_of = [this](VarId axis) {
+    return std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(axis).extent));
+  };
+  std::int64_t work = strip_ && !strip_->reduces ? turns_of(strip_->axis) : 1;
+  for (VarId axis : stage_.reduction) work *= turns_of(axis);
   std::size_t cut = free_.size();
   const bool many =
       lowering_.target().kind != TargetKind::Cpu;  // threads by the thousand: the more items the better
   while (!many && cut > 0 && work < kLeastWork) {
-    const std::int64_t turns =
-        std::max<std::int64_t>(1, lowering_.size(lowering_.formula().variable(free_[cut - 1]).extent));
+    const std::int64_t turns = turns_of(free_[cut - 1]);
     if (items >= kBlock && items / turns < kBlock) {  // threads share the items
       if (work >= kSomeWork) break;
       const std::int64_t together = divisor_near(turns, kLeastWork / work);

@@ -464,17 +464,19 @@ Range Dim::range(const SymbolRanges& ranges) const {
 
 bool Dim::never_negative(const SymbolRanges& ranges) const {
   constexpr int kDepth = 4;
-  int steps_left = 64;  // replacements tried: a sum of many quotients has no end of them
+  int steps_left = 600;  // terms looked at: a sum of many quotients has no end of replacements
   return never_negative(ranges, kDepth, steps_left);
 }
 
 // A factor that is not a symbol is replaced by what bounds it from the harmless side, one after another.
 bool Dim::never_negative(const SymbolRanges& ranges, int depth, int& steps_left) const {
+  steps_left -= static_cast<int>(terms().size());
   if (range(ranges).low >= 0) return true;
-  if (depth == 0 || --steps_left < 0) return false;
+  if (depth == 0) return false;
   for (const Term& term : terms()) {
     for (std::size_t i = 0; i < term.atoms.size(); ++i) {
       const Atom& atom = *term.atoms[i];
+      if (steps_left < 0) return false;
       if (atom.kind == AtomKind::Symbol) continue;
       Dim others(term.coefficient);
       bool sign_known = true;

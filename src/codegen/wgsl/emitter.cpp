@@ -307,6 +307,12 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
       for (const Expr& operand : inner.operands) ++uses_[operand.address()];
     });
   });
+  const bool narrows = node.kind == StmtNode::Kind::Store && node.value->op == ExprOp::Cast &&
+                       operations_.is_half(node.value.dtype()) &&
+                       node.value->operands[0].dtype() == DType::F32 && features_.float16_rounds;
+  const bool stays = narrows && !reads_back_ && uses_[node.value.address()] == 1 &&
+                     !is_private(kernel_.buffer(node.buffer).scope);
+  stored_half_ = stays ? node.value.address() : nullptr;
 }
 
 Status KernelEmitter::statement(const kir::Stmt& given) {

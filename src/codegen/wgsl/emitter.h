@@ -150,6 +150,7 @@ class KernelEmitter {
   std::unordered_map<const te::ExprNode*, int> uses_;
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   std::unordered_set<const te::ExprNode*> rounded_;  // quotients of the statement
+  const te::ExprNode* stored_half_ = nullptr;  // an f32 of the statement that memory alone has as an f16
   std::unordered_set<const te::ExprNode*> cancelling_;  // sums and products of it
   std::vector<bool> atomic_;  // per buffer: packed and written
   std::vector<BufferForm> forms_;  // per buffer

@@ -195,6 +195,7 @@ std::string KernelEmitter::node_text(const Expr& expr) {
         return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
       if (is_float(operand.dtype()) && node.dtype == DType::I32 && analysis_.lies_within(operand, -1e9, 1e9))
         return "i32(" + value(operand) + ")";
+      if (&node == stored_half_) return "f16(" + value(operand) + ")";
       return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
     }
     case ExprOp::Bitcast:
@@ -553,7 +554,11 @@ std::string KernelEmitter::vector_text(const Expr& expr) {
   }
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(vector_value(operand));
-  if (node.op == ExprOp::Cast) return operations_.vector_cast(node.dtype, operands[0]);
+  if (node.op == ExprOp::Cast) {
+    const bool rounds = operations_.is_half(node.dtype) && node.operands[0].dtype() != DType::F16;
+    return rounds && &node != stored_half_ ? operations_.rounded_vector(operands[0])
+                                           : operations_.vector_cast(node.dtype, operands[0]);
+  }
   if (is_sum_of_halves(node)) return operations_.sum_of_halves(node.op, operands);
   return operations_.vector_arithmetic(node.op, node.dtype, operands);
 }

@@ -264,6 +264,10 @@ constexpr Function kFunctions[] = {
   return of_bits_f32(select(near, 0x7f800000u, near >= 0x47800000u) | (bits & 0x80000000u));
 }
 )"},
+    {"round_f16_vector", "round_f16", R"(fn round_f16_vector(x: vec4<f32>) -> vec4<f32> {
+  return vec4<f32>(round_f16(x.x), round_f16(x.y), round_f16(x.z), round_f16(x.w));
+}
+)"},
     {"round_bf16", "of_bits_f32", R"(fn round_bf16(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return x; }

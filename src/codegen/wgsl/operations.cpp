@@ -147,7 +147,8 @@ std::string Operations::vector_arithmetic(ExprOp op, DType dtype, std::span<cons
   if (is_half(dtype) && op != ExprOp::Neg) {
     std::vector<std::string> wide;
     for (const std::string& operand : operands) wide.push_back(vector_cast(DType::F32, operand));
-    return vector_cast(DType::F16, vector_arithmetic(op, DType::F32, wide));
+    const std::string made = vector_arithmetic(op, DType::F32, wide);
+    return op == ExprOp::Min || op == ExprOp::Max ? vector_cast(DType::F16, made) : rounded_vector(made);
   }
   if (op == ExprOp::Min) return call("min_vector", operands);
   if (op == ExprOp::Max) return call("max_vector", operands);
@@ -159,8 +160,13 @@ std::string Operations::settled_vector(DType dtype, const std::string& value) {
   return vector_cast(DType::F16, settled_vector(DType::F32, vector_cast(DType::F32, value)));
 }
 
+// By its bits: drivers take an f16 that is made wider again for what it was before it was rounded.
 std::string Operations::half(const std::string& single) {
-  return "f16(" + (features_.float16_rounds ? single : call("round_f16", std::array{single})) + ")";
+  return "f16(" + call("round_f16", std::array{single}) + ")";
+}
+
+std::string Operations::rounded_vector(const std::string& value) {
+  return vector_cast(DType::F16, call("round_f16_vector", std::array{value}));
 }
 
 // By way of f32, where sums, differences and products of two f16 are so close to exact that they are rounded once.
@@ -312,7 +318,7 @@ std::string Operations::without_negatives(const std::string& number) {
 }
 
 std::string Operations::kept(DType dtype, const std::string& value) {
-  if (is_half(dtype)) return by_bits("kept", dtype, value);
+  if (is_half(dtype)) return half("f32(" + value + ")");
   return can_keep(dtype) ? call("kept_" + type(dtype), std::array{value}) : value;
 }
 

@@ -51,6 +51,7 @@ class Operations {
   std::string vector_cast(DType to, const std::string& value) const {
     return vector_type(to) + "(" + value + ")";
   }
+  std::string rounded_vector(const std::string& value);  // four f32 to f16
   std::string settled_vector(DType dtype, const std::string& value);
   // An f32 brought down to a positive number, or up to a negative one; NaN stays.
   std::string bounded(const std::string& number, const te::ExprNode& bound);
