@@ -23,6 +23,7 @@ namespace {
 constexpr std::int64_t kRegistersEach = 8;  // of vectors whose functions go together
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
+constexpr std::int64_t kBoundedCost = 120;  // of one that is fetched beside its neighbours: edges are repeated
 constexpr std::int64_t kDividedPlace = 1000;  // of a lane that finds its place by a division
 constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
 constexpr std::int64_t kSetsApart = 4096 * 8;  // bits: what lies so far apart shares a set
@@ -210,6 +211,16 @@ bool divides_along(const Expr& index, VarId axis) {
   return found;
 }
 
+// An index without the bounds that keep it inside where it moves with the loop: max(min(i - 2, 20), 0) is i - 2.
+Expr unbounded(Expr index, VarId axis) {
+  while (index->op == ExprOp::Min || index->op == ExprOp::Max) {
+    const bool first = te::variables_of(index->operands[0]).contains(axis);
+    if (first == te::variables_of(index->operands[1]).contains(axis)) break;
+    index = index->operands[first ? 0 : 1];
+  }
+  return index;
+}
+
 }  // namespace
 
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.
@@ -249,6 +260,12 @@ std::int64_t StageLowering::cost_along(VarId axis, bool reduces) const {
     const bool divides = !stride && axis.valid() && std::ranges::any_of(index, [&](const Expr& place) {
       return divides_along(place, axis);
     });
+    if (!stride && axis.valid() && !divides) {
+      std::vector<Expr> inside(index.begin(), index.end());
+      for (Expr& place : inside) place = unbounded(place, axis);
+      const auto between = lowering_.stride(buffer, inside, axis);
+      if (between && between->is(1)) return kBoundedCost * width;
+    }
     return ((one_set ? kCrowdedCost : kGatherCost) + (divides ? kDividedPlace : 0)) * width;
   };
   auto cost_of = [&](const Expr& expr) {
