@@ -3,6 +3,7 @@
 #include "cli/terminal.h"
 #include "compiler/model_file.h"
 #include "report/explain.h"
+#include "schedule/forms.h"
 #include "support/json.h"
 #include "support/table.h"
 #include "support/text.h"
@@ -13,6 +14,7 @@ namespace {
 using Align = Table::Align;
 struct PassesFlags {
   std::string model;
+  bool forms = false;
   PlanFlags plan;
 };
 
@@ -28,6 +30,17 @@ void list_steps(const CompileOptions& options, Session& session) {
     const bool on = step.is_on(options);
     table.row({step.name, on ? "yes" : "no", step.summary, step.when_off});
     json["passes"].push_back(to_json(step, on));
+  }
+  session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());
+}
+
+void list_forms(Session& session) {
+  Table table({Align::Left, Align::Prose});
+  table.header({"form", "what it is"});
+  Json json{{"forms", Json::array()}};
+  for (const Form form : all_forms()) {
+    table.row({name_of(form), summary_of(form)});
+    json["forms"].push_back({{"name", name_of(form)}, {"summary", summary_of(form)}});
   }
   session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());
 }
@@ -48,6 +61,12 @@ void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
 }
 
 Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
+  if (flags.forms) {
+    if (!flags.model.empty())
+      return failure(ErrorClass::Usage, "--forms takes no model: explain shows the forms of one");
+    list_forms(session);
+    return ExitCode::Done;
+  }
   if (flags.model.empty()) {
     XYNTRA_TRY(const Placement placement, placement_to_plan(session));
     XYNTRA_TRY(const CompileOptions options, compile_options(flags.plan, session, placement.target));
@@ -68,6 +87,7 @@ Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
 VerbAction declare_passes(Flags& syntax, Session& session) {
   auto flags = std::make_shared<PassesFlags>();
   syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file: what each step did to it"});
+  syntax.push_back({"--forms", &flags->forms, "list the forms that kernels have, instead of the steps"});
   declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);
   return [flags](Session& running) { return passes(*flags, running); };

@@ -9,11 +9,30 @@
 #include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "support/current_budget.h"
+#include "support/text.h"
 #include "te/layout.h"
 #include "types/tensor_layout.h"
 
 namespace xyntra {
 namespace {
+
+// What a group computes, its operands where the plan has them.
+te::Formula formula_of(const Plan& plan, const FusionNodes& fusion_nodes, const LayoutsByValue& layouts,
+                       const Group& group) {
+  te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
+  leave_out_copies(formula, group, plan.memory);
+  lay_out(formula, group, layouts);
+  return formula;
+}
+
+// Equal ones give equal kernels. Forms are left out: they follow from the rest, or the plan was not made here.
+std::string key_of(const Schedule& schedule, const te::Formula& formula) {
+  std::string key = schedule.name + "/" + std::to_string(static_cast<int>(schedule.exactness));
+  for (const Knob& knob : schedule.knobs) key += " " + knob.name + "=" + std::to_string(knob.value);
+  return key + "\n" + te::to_string(formula);
+}
+
+bool is_kernel(const Group& group) { return group.hero != Hero::Host && group.schedule.name != "view"; }
 
 class PlanLowering {
  public:
@@ -161,9 +180,7 @@ class PlanLowering {
   }
 
   Status add_kernel(const Group& group) {
-    te::Formula formula = compose(fusion_nodes_, group.nodes, group.inputs, group.outputs);
-    leave_out_copies(formula, group, plan_.memory);
-    lay_out(formula, group, layouts_);
+    const te::Formula formula = formula_of(plan_, fusion_nodes_, layouts_, group);
     XYNTRA_CHECK_OK(te::verify(formula));
     ProgramStep step = step_of(group);
     std::map<int, ValueId> inputs, outputs;  // the kernel has arguments for what the formula speaks of
@@ -174,27 +191,41 @@ class PlanLowering {
     }
     for (const auto& [position, value] : inputs) step.inputs.push_back(id_of(value));
     for (const auto& [position, value] : outputs) step.outputs.push_back(id_of(value));
-    if (group.schedule.name == "view") {
+    if (!is_kernel(group)) {
       step.kind = ProgramStep::Kind::View;
       lowered_.program.steps.push_back(std::move(step));
       return {};
     }
-    std::string key = group.schedule.name + "/" + std::to_string(static_cast<int>(group.schedule.exactness));
-    for (const Knob& knob : group.schedule.knobs) key += " " + knob.name + "=" + std::to_string(knob.value);
-    key += "\n" + te::to_string(formula);
-    auto [found, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(lowered_.kernels.size()));
+    std::string key = key_of(group.schedule, formula);
+    const std::string forms = joined(group.schedule.forms, " ");
+    auto [found, fresh] =
+        numbers_.try_emplace(key + "\n" + forms, static_cast<std::uint32_t>(lowered_.kernels.size()));
     if (fresh) {
-      XYNTRA_TRY(kir::Kernel kernel,
-                 lower(formula, group.schedule, target_, plan_.nominal, "k" + std::to_string(found->second),
-                       options_.subgroup_lanes, &lowered_.refused));
-      if (plan_.replayed && !lowered_.refused.empty() && lowered_.refused.back().broken)
+      XYNTRA_TRY(LoweredKernel made, kernel_of(group, formula, key, "k" + std::to_string(found->second)));
+      if (plan_.replayed && !made.refused.empty() && made.refused.back().broken)
         return bad_model("a kernel of the lock cannot be made by the schedule '" + group.schedule.name +
-                         "': " + lowered_.refused.back().reason + "; make it again with xyntra lock");
-      lowered_.kernels.push_back(std::move(kernel));
+                         "': " + made.refused.back().reason + "; make it again with xyntra lock");
+      lowered_.kernels.push_back(std::move(made.kernel));
+      lowered_.refused.insert(lowered_.refused.end(), made.refused.begin(), made.refused.end());
     }
     step.callee = found->second;
     lowered_.program.steps.push_back(std::move(step));
     return {};
+  }
+
+  // As it was made when its forms were chosen, if that was for the same device.
+  Result<LoweredKernel> kernel_of(const Group& group, const te::Formula& formula, const std::string& key,
+                                  const std::string& name) const {
+    if (plan_.kernels && options_.subgroup_lanes == 0) {
+      if (auto found = plan_.kernels->by_key.find(key);
+          found != plan_.kernels->by_key.end() && found->second.forms == group.schedule.forms) {
+        LoweredKernel made = found->second;
+        made.kernel.name = name;
+        for (RefusedForm& form : made.refused) form.kernel = name;
+        return made;
+      }
+    }
+    return lower(formula, group.schedule, target_, plan_.nominal, name, options_.subgroup_lanes);
   }
 
   const Plan& plan_;
@@ -225,6 +256,25 @@ std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered)
     found.push_back({groups, form.form, form.reason});
   }
   return found;
+}
+
+Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target) {
+  const LayoutsByValue layouts = layouts_of(plan.layouts);
+  auto made = std::make_shared<MadeKernels>();
+  for (Group& group : plan.groups) {
+    if (!is_kernel(group)) continue;
+    XYNTRA_CHECK_OK(check_limits());
+    const te::Formula formula = formula_of(plan, fusion_nodes, layouts, group);
+    XYNTRA_CHECK_OK(te::verify(formula));
+    group.schedule.forms.clear();
+    auto [found, fresh] = made->by_key.try_emplace(key_of(group.schedule, formula));
+    if (fresh) {
+      XYNTRA_TRY(found->second, lower(formula, group.schedule, target, plan.nominal, "k"));
+    }
+    group.schedule.forms = found->second.forms;
+  }
+  plan.kernels = std::move(made);
+  return {};
 }
 
 Result<LoweredPlan> lower_plan(const Plan& plan, const LowerOptions& options) {

@@ -1,7 +1,10 @@
 // From a plan to a program: every group's formula becomes a kernel, equal ones are made once; constants are laid out.
 #pragma once
 
+#include <map>
+
 #include "compiler/host_calls.h"
+#include "fusion/fusion_nodes.h"
 #include "kir/kernel.h"
 #include "plan/plan.h"
 #include "schedule/lower.h"
@@ -23,6 +26,13 @@ struct LowerOptions {
   std::int64_t subgroup_lanes = 0;  // of the device, as for lower()
   bool pack_weights = true;  // false: they are to be written, not run with; LoweredPlan::packing says how
 };
+
+// Kernels that were made while the forms of a plan were chosen, by schedule and formula.
+struct MadeKernels {
+  std::map<std::string, LoweredKernel> by_key;
+};
+// The last thing that a plan says: which forms each of its kernels has. The kernels stay with the plan.
+Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target);
 
 // All that was left out for the plan, while it was made and lowered; nothing, as long as nothing is wrong with us.
 std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered);

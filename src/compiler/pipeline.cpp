@@ -8,6 +8,7 @@
 #include "compiler/declared_sizes.h"
 #include "compiler/flatten_windows.h"
 #include "compiler/integer_products.h"
+#include "compiler/lower_plan.h"
 #include "compiler/plan_dump.h"
 #include "compiler/predict_plan.h"
 #include "compiler/recipes.h"
@@ -261,6 +262,11 @@ Status layout_step(Compilation& work) {
   return {};
 }
 
+Status forms_step(Compilation& work) {
+  if (!work.options.choose_forms) return {};
+  return choose_forms(work.plan, *work.fusion_nodes, *work.options.target);
+}
+
 // What lives during the whole run shares memory with nothing.
 void keep_slots_apart(MemoryPlan& memory, std::size_t launches) {
   for (Slot& slot : memory.slots) {
@@ -357,6 +363,11 @@ constexpr PipelineStep kSteps[] = {
     {"memory", "planning memory", "where every value lives: views, results written over operands, one arena",
      "every value has memory of its own during the whole run", is_switched_on<&CompileOptions::reuse_memory>,
      switch_off<&CompileOptions::reuse_memory>, memory_step, check_plan},
+    {"forms", "choosing forms",
+     "which form each phase of a kernel has: the first of its schedule's that works",
+     "forms are chosen when kernels are made, and the plan does not say which",
+     is_switched_on<&CompileOptions::choose_forms>, switch_off<&CompileOptions::choose_forms>, forms_step,
+     check_plan},
 };
 
 void keep_dump(PipelineLog& log, const PipelineStep& step, const std::string& before, const Plan& plan) {

@@ -25,7 +25,7 @@ struct CompileOptions {
   std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/extensions.h
   // Off-switches of steps that have no options of their own.
   bool assume_equal_sizes = true, separate_constants = true, integer_products = true, flatten_windows = true;
-  bool skip_paddings = true, choose_layouts = true, reuse_memory = true;
+  bool skip_paddings = true, choose_layouts = true, reuse_memory = true, choose_forms = true;
   KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule kPlain
   std::shared_ptr<Budget> budget;
 };

@@ -10,6 +10,7 @@
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
+#include "schedule/forms.h"
 #include "schedule/part_products.h"
 #include "schedule/window_border.h"
 #include "schedule/winograd.h"
@@ -102,7 +103,13 @@ class LegalityChecker {
 
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
-    if (group.schedule == Schedule{"horizontal", Exactness::Exact, {}}) return horizontal(group, formula);
+    for (const std::string& form : group.schedule.forms) {
+      if (!form_named(form))
+        return bad_model("there is no form '" + printable(form) + "'; xyntra passes --forms lists them");
+    }
+    if (group.schedule.name == "horizontal" && group.schedule.exactness == Exactness::Exact &&
+        group.schedule.knobs.empty())
+      return horizontal(group, formula);
     if (group.schedule.name == kPlain && group.schedule.knobs.empty()) return {};  // it takes every formula
     ChooseOptions options;
     options.nominal = plan_.nominal;

@@ -213,7 +213,7 @@ std::int64_t GroupDrafts::code_of(const te::Formula& formula, const Schedule& sc
   if (once > options_.max_code || once * kMostCopies <= options_.max_code) return once;
   try {
     const auto kernel = lower(formula, schedule, target_, options_.choose.nominal, "draft");
-    return kernel ? kir::code_size(*kernel) : once;
+    return kernel ? kir::code_size(kernel->kernel) : once;
   } catch (const InternalError&) {
     return once;  // the same will be found where the group is lowered, if it stays one
   }

@@ -51,9 +51,12 @@ class Reader : public TokenReader {
   }
 
   Status header() {
-    if (!current_.is_word("xlock")) return expected("'xlock 1' at the start of the file");
+    if (!current_.is_word("xlock")) return expected("'xlock 2' at the start of the file");
     XYNTRA_CHECK_OK(advance());
-    if (!current_.is(Kind::Number, "1")) return expected("version 1, the only one there is");
+    if (current_.is(Kind::Number, "1"))
+      return lexer_.error_at(
+          current_.offset, "the lock is of version 1, which names no forms; make it again with xyntra lock");
+    if (!current_.is(Kind::Number, "2")) return expected("version 2");
     XYNTRA_CHECK_OK(advance());
     XYNTRA_CHECK_OK(keyword("model"));
     XYNTRA_TRY(plan().model_hash, hash());
@@ -228,6 +231,11 @@ class Reader : public TokenReader {
     XYNTRA_CHECK_OK(list("among the outputs of a group", group.outputs, [&] { return value("a value"); }));
     XYNTRA_CHECK_OK(keyword("schedule"));
     XYNTRA_CHECK_OK(schedule(group.schedule));
+    if (current_.is_word("forms")) {
+      XYNTRA_CHECK_OK(keyword("forms"));
+      XYNTRA_CHECK_OK(list("among the forms of a kernel", group.schedule.forms,
+                           [&] { return word("the name of a form"); }));
+    }
     XYNTRA_CHECK_OK(keyword("bytes_in"));
     XYNTRA_TRY(group.bytes_in, size());
     XYNTRA_CHECK_OK(keyword("bytes_out"));

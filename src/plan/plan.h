@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct Schedule {
   std::string name;  // "row"
   Exactness exactness = Exactness::Exact;
   std::vector<Knob> knobs;  // sorted by name
+  std::vector<std::string> forms = {};  // of its kernel, in the order of its phases; none: not chosen yet
   bool operator==(const Schedule&) const = default;
 };
 
@@ -155,6 +157,8 @@ struct Fallback {
 // tested where they stand. For groups whose own form failed.
 inline constexpr const char* kPlain = "plain";
 
+struct MadeKernels;  // compiler/lower_plan.h
+
 struct Plan {
   Graph graph;  // extracted: what the groups speak of
   // Computes, from constants of the model, constants of the graph that the model does not have; outputs bear their names.
@@ -170,6 +174,7 @@ struct Plan {
   std::string model_hash, target_hash, configuration_hash;
   SymbolBindings nominal;  // sizes that costs were counted at
   std::vector<Fallback> fallbacks;  // while it was made: no part of its text
+  std::shared_ptr<const MadeKernels> kernels = {};  // while their forms were chosen: no part of its text
   bool replayed = false;  // from a lock: what it says has to work as it stands
 };
 

@@ -56,7 +56,7 @@ class Printer {
   std::string node(NodeId id) const { return value(name_of_node(graph_, id)); }
 
   void header() {
-    out_ += "xlock 1\n";
+    out_ += "xlock 2\n";
     out_ += "model " + quote(plan_.model_hash) + "\n";
     out_ += "target " + spelled(plan_.target) + " " + quote(plan_.target_hash) + "\n";
     out_ += "configuration " + quote(plan_.configuration_hash) + "\n";
@@ -84,6 +84,9 @@ class Printer {
       first = false;
     }
     out_ += "}\n";
+    if (!group.schedule.forms.empty())
+      out_ += "  forms " +
+              listed(group.schedule.forms, [](const std::string& form) { return spelled(form); }) + "\n";
     out_ += "  bytes_in " + sized(group.bytes_in) + "\n";
     out_ += "  bytes_out " + sized(group.bytes_out) + "\n";
     out_ += "  flops " + sized(group.flops) + "\n";

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "report/names.h"
+#include "schedule/forms.h"
 #include "support/table.h"
 #include "support/text.h"
 
@@ -66,6 +67,7 @@ Json group_json(const Plan& plan, const PlanFigures& figures, std::size_t g) {
             {"schedule",
              {{"name", group.schedule.name},
               {"class", name_of(group.schedule.exactness)},
+              {"forms", group.schedule.forms},
               {"knobs", std::move(knobs)}}},
             {"reason", group.reason}};
   if (figure.dispatches > 0) json["dispatches"] = figure.dispatches;
@@ -104,20 +106,22 @@ std::string time_text(std::int64_t nanoseconds) { return scaled(nanoseconds, kTi
 std::string flops_text(std::int64_t flops) { return scaled(flops, kFlops); }
 
 std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size_t most, std::size_t width) {
-  Table table({Align::Right, Align::Left, Align::Prose, Align::Right, Align::Right, Align::Right,
-               Align::Right, Align::Right, Align::Prose});
-  table.header({"group", "hero", "ops", "in", "out", "saved", "work", "time", "index changes, free"});
+  Table table({Align::Right, Align::Left, Align::Prose, Align::Prose, Align::Right, Align::Right,
+               Align::Right, Align::Right, Align::Right, Align::Prose});
+  table.header(
+      {"group", "hero", "forms", "ops", "in", "out", "saved", "work", "time", "index changes, free"});
   const std::size_t shown = std::min(most, plan.groups.size());
   for (std::size_t g = 0; g < shown; ++g) {
     const GroupFigures& figure = figures.groups[g];
     if (!is_kernel(plan.groups[g])) {
-      table.row(
-          {std::to_string(g), plan.groups[g].schedule.name, printable(compressed(figure.ops, kOpsWidth))});
+      table.row({std::to_string(g), plan.groups[g].schedule.name, "",
+                 printable(compressed(figure.ops, kOpsWidth))});
       continue;
     }
-    table.row({std::to_string(g), name_of(plan.groups[g].hero), printable(compressed(figure.ops, kOpsWidth)),
-               human_bytes(figure.bytes_in), human_bytes(figure.bytes_out), human_bytes(figure.bytes_saved),
-               flops_text(figure.flops), time_text(figure.predicted_ns),
+    table.row({std::to_string(g), name_of(plan.groups[g].hero), text_of(plan.groups[g].schedule.forms),
+               printable(compressed(figure.ops, kOpsWidth)), human_bytes(figure.bytes_in),
+               human_bytes(figure.bytes_out), human_bytes(figure.bytes_saved), flops_text(figure.flops),
+               time_text(figure.predicted_ns),
                (figure.dispatches > 1 ? "(" + std::to_string(figure.dispatches) + " dispatches) " : "") +
                    printable(compressed(figure.index_changes, kOpsWidth))});
   }

@@ -5,6 +5,7 @@
 
 #include "runtime/offsets.h"
 #include "schedule/choose.h"
+#include "schedule/forms.h"
 #include "support/text.h"
 
 namespace xyntra {
@@ -265,6 +266,9 @@ class Comparison {
       if (x.schedule.exactness != y.schedule.exactness)
         say(Kind::Schedules,
             name + " is " + name_of(y.schedule.exactness) + ", was " + name_of(x.schedule.exactness));
+      if (x.schedule.forms != y.schedule.forms)
+        say(Kind::Schedules, name + " has the forms " + printable(text_of(y.schedule.forms)) + ", were " +
+                                 printable(text_of(x.schedule.forms)));
       knobs(name, x.schedule.knobs, y.schedule.knobs);
       if (x.scratch_bytes != y.scratch_bytes)
         say(Kind::Schedules, name + " takes " + y.scratch_bytes.to_string() +

@@ -1,5 +1,5 @@
 // The lowering half of schedule/: the composed formula of a group and the schedule that its plan names become a kernel.
-// Nothing is decided here that a plan does not say, so equal formulas with equal schedules give equal kernels.
+// Equal formulas with equal schedules give equal kernels.
 #pragma once
 
 #include <string>
@@ -17,12 +17,18 @@ struct RefusedForm {
   bool broken = false;  // by an invariant of ours, not by a proof that could not be found
 };
 
-// Layouts are applied to the formula already; the kernel has passed its verifier. Unsupported error when no kernel can do this on the target.
+struct LoweredKernel {
+  kir::Kernel kernel;
+  std::vector<std::string> forms;  // that it has, as Schedule::forms has them
+  std::vector<RefusedForm> refused;  // what was tried in vain: nothing, for a schedule that was chosen
+};
+
+// Layouts are applied to the formula already; the kernel has passed its verifier. A schedule without forms has them chosen; one with
+// forms is obeyed, or BadModel says which of them cannot be. Unsupported error when no kernel can do this on the target.
 // `nominal`: the sizes that the plan was made for; kernels are right for all others too. `subgroup_lanes`: neighbouring threads
-// that exchange values on the device that this is for, if that is known; results are the same with and without. `refused` gets
-// what was tried in vain, which should be nothing for a schedule that was chosen.
-Result<kir::Kernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                          const SymbolBindings& nominal, const std::string& name,
-                          std::int64_t subgroup_lanes = 0, std::vector<RefusedForm>* refused = nullptr);
+// that exchange values on the device that this is for, if that is known; results are the same with and without.
+Result<LoweredKernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
+                            const SymbolBindings& nominal, const std::string& name,
+                            std::int64_t subgroup_lanes = 0);
 
 }  // namespace xyntra

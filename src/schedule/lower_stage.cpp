@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t kRegistersEach = 8;  // of vectors whose functions go together
 constexpr std::int64_t kGatherCost =
     250;  // of a lane that has to be fetched by itself; a vector access is 100
-constexpr std::int64_t kBoundedCost = 120;  // of one that is fetched beside its neighbours: edges are repeated
+constexpr std::int64_t kBoundedCost =
+    120;  // of one that is fetched beside its neighbours: edges are repeated
 constexpr std::int64_t kDividedPlace = 1000;  // of a lane that finds its place by a division
 constexpr std::int64_t kCrowdedCost = 500;  // where all lanes compete for one set of the first cache
 constexpr std::int64_t kSetsApart = 4096 * 8;  // bits: what lies so far apart shares a set

@@ -25,7 +25,8 @@ constexpr std::int64_t kSets = 64;  // lines that lie so many apart share a plac
 
 class WinogradLowering {
  public:
-  WinogradLowering(Lowering& lowering, const Schedule& schedule, const WinogradTransform& transform)
+  WinogradLowering(Lowering& lowering, const Schedule& schedule, const WinogradTransform& transform,
+                   WinogradPhases phases)
       : lowering_(lowering),
         transform_(transform),
         m_(transform.output),
@@ -38,7 +39,7 @@ class WinogradLowering {
         tile_rows_(knob_of(schedule, "tile_rows")),
         block_rows_(knob_of(schedule, "block_rows")),
         block_columns_(knob_of(schedule, "block_columns")),
-        in_phases_(knob_of(schedule, "phases") == 2) {}
+        in_phases_(phases == WinogradPhases::Two) {}
 
   Stmt run() {
     if (!find_loops()) return {};
@@ -507,11 +508,11 @@ class WinogradLowering {
 
 }  // namespace
 
-Stmt lower_winograd(Lowering& lowering, const Schedule& schedule) {
+Stmt lower_winograd(Lowering& lowering, const Schedule& schedule, WinogradPhases phases) {
   const WinogradTransform* transform = WinogradTransform::of(knob_of(schedule, "output"));
   const te::Formula& formula = lowering.formula();
   if (transform == nullptr || formula.stages.size() != 4) return {};
-  return WinogradLowering(lowering, schedule, *transform).run();
+  return WinogradLowering(lowering, schedule, *transform, phases).run();
 }
 
 }  // namespace xyntra

@@ -10,6 +10,8 @@
 namespace xyntra {
 
 // Of a formula that winograd_formula made, laid out or not. Undefined where knobs and sizes do not go together.
-kir::Stmt lower_winograd(Lowering& lowering, const Schedule& schedule);
+// One: each block of tiles goes through all of it. Two: the elements of all tiles are transformed before any is multiplied.
+enum class WinogradPhases : std::uint8_t { One, Two };
+kir::Stmt lower_winograd(Lowering& lowering, const Schedule& schedule, WinogradPhases phases);
 
 }  // namespace xyntra

@@ -60,12 +60,13 @@ Expr combined_in_pairs(te::Reducer reducer, std::vector<Expr> terms) {
 }
 
 Lowering::Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal,
-                   std::string name)
+                   std::string name, Forms* forms)
     : formula_(formula),
       target_(target),
       nominal_(nominal),
       algebra_(formula),
-      lanes_(target.kind == TargetKind::Cpu ? std::max<std::int64_t>(1, target.vector_bits / 32) : 1) {
+      lanes_(target.kind == TargetKind::Cpu ? std::max<std::int64_t>(1, target.vector_bits / 32) : 1),
+      forms_(forms) {
   kernel_.name = std::move(name);
   auto add_arguments = [this](BufferRole role) {
     std::vector<const BufferInfo*> found;
@@ -445,6 +446,13 @@ kir::Stmt Lowering::where_any(const Dim& extent, kir::Stmt body) {
   for (std::int64_t block : {4, 8, 12, 16, 32, 64, 256, 1024})
     any = any & (Expr::index(0) <= Expr::size(floor_div(extent, block) * block));
   return kir::Stmt::branch(std::move(any), std::move(body));
+}
+
+void Lowering::back_to(const Mark& mark) {
+  kernel_.buffers.resize(mark.buffers);
+  kernel_.variables.resize(mark.variables);
+  places_ = mark.places;
+  done_ = mark.done;
 }
 
 kir::Kernel Lowering::finish(kir::Stmt body) && {

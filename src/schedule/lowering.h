@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kir/kernel.h"
+#include "schedule/forms.h"
 #include "target/target.h"
 #include "te/index.h"
 
@@ -15,12 +16,24 @@ constexpr std::int64_t kNearLanes = 4;  // lanes so far apart are loaded in whol
 // A kernel under construction for one formula.
 class Lowering {
  public:
-  Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal, std::string name);
+  // `forms`: those of the kernel, chosen or obeyed; null: whoever asks chooses for itself.
+  Lowering(const te::Formula& formula, const Target& target, const SymbolBindings& nominal, std::string name,
+           Forms* forms = nullptr);
 
   const te::Formula& formula() const { return formula_; }
   const te::IndexAlgebra& algebra() const { return algebra_; }
   const Target& target() const { return target_; }
   const SymbolBindings& nominal() const { return nominal_; }
+  Forms& forms() { return forms_ != nullptr ? *forms_ : own_forms_; }
+  // As Forms::attempt; what comes to nothing leaves nothing behind.
+  template <class Make>
+  auto attempt(Form form, Make make) -> decltype(make()) {
+    const Mark before = mark();
+    const std::size_t taken = forms().mark();
+    auto made = forms().attempt(form, make);
+    if (forms().mark() == taken) back_to(before);
+    return made;
+  }
   // Neighbouring threads that exchange values without waiting, of the device that this is for; 0 where that is not known.
   std::int64_t subgroup_lanes() const { return subgroup_lanes_; }
   void exchange_in_subgroups(std::int64_t lanes) { subgroup_lanes_ = lanes; }
@@ -122,6 +135,13 @@ class Lowering {
   std::vector<te::Expr> kept_index(const Place& place, std::vector<te::Expr> index) const;
   kir::Stmt repeated(std::size_t part, const std::vector<te::Expr>& index, const te::Expr& value);
   te::Expr undivided(const te::Expr& index) const;
+  struct Mark {
+    std::size_t buffers = 0, variables = 0;
+    Places places;
+    std::vector<bool> done;
+  };
+  Mark mark() const { return {kernel_.buffers.size(), kernel_.variables.size(), places_, done_}; }
+  void back_to(const Mark& mark);
   static std::size_t kept_position(const Place& place, std::size_t dimension);
   te::Expr folded(const te::Expr& expr) const;
 
@@ -134,6 +154,8 @@ class Lowering {
   bool masks_ = target_.kind == TargetKind::Cpu && target_.vector_bits >= 512;
   Places places_;
   std::int64_t subgroup_lanes_ = 0;
+  Forms* forms_ = nullptr;
+  Forms own_forms_;
   std::vector<te::Stage> repeated_;
   std::vector<bool> done_;  // by stage that is repeated
 };

@@ -46,7 +46,7 @@ std::optional<Choice> winograd_tiling(const WinogradPicture& picture, const Wino
   made.schedule.exactness = Exactness::PrecisionChanging;
   if (!few)
     made.schedule.knobs = {{"block_columns", wide}, {"block_rows", rows}};  // else all tiles are one block
-  for (const Knob& knob : {Knob{"output", output}, Knob{"phases", few ? 2 : 1}, Knob{"tile_columns", columns},
+  for (const Knob& knob : {Knob{"output", output}, Knob{"tile_columns", columns},
                            Knob{"tile_rows", (target.vector_registers - kPanelVectors - 1) / kPanelVectors}})
     made.schedule.knobs.push_back(knob);
   made.scratch_bytes = scratch_of(wide * rows);

@@ -1,9 +1,14 @@
-// What a plan says is what its kernels are: every knob that a schedule has changes the kernel when it is turned, and results stay right.
+// What a plan says is what its kernels are: every knob that a schedule has changes the kernel when it is turned, and so does every form;
+// results stay right.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
 #include "compiler/pipeline.h"
+#include "schedule/forms.h"
 #include "unit/compiler/plan_testing.h"
 
 namespace xyntra {
@@ -56,6 +61,26 @@ Subject attention() {
   const ValueId scores = made.graph.output_of(made.graph.add_node("MatMul", {given[0], k}, {"s"}));
   const ValueId weights = made.graph.output_of(made.graph.add_node("Softmax", {scores}, {"p"}));
   made.graph.outputs = {made.graph.output_of(made.graph.add_node("MatMul", {weights, given[2]}, {"y"}))};
+  return made;
+}
+
+Subject normed_product() {
+  Subject made = product();
+  const ValueId x = made.graph.inputs.front();
+  const ValueId scale = made.graph.add_constant("scale", counted({96}, 7));
+  const ValueId n = made.graph.output_of(made.graph.add_node("LayerNormalization", {x, scale}, {"n"}));
+  const ValueId w = made.graph.add_constant("w2", counted({96, 48}, 5));
+  const ValueId p = made.graph.output_of(made.graph.add_node("MatMul", {n, w}, {"p2"}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("Tanh", {p}, {"y2"}))};
+  return made;
+}
+
+Subject rows() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(33), Dim(300)}));
+  const ValueId p = made.graph.output_of(made.graph.add_node("Softmax", {x}, {"p"}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("Neg", {p}, {"y"}))};
+  made.inputs = {Datum::of(counted({33, 300}, 3))};
   return made;
 }
 
@@ -116,6 +141,100 @@ TEST_P(Knobs, EachOneThatIsWrittenIsRead) {
                            << "' changes nothing";
     }
   }
+}
+
+// ---- forms
+
+class OtherForms : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Schedules, OtherForms,
+                         testing::Values(Case{"ProductAvx512", product, "avx512", Precision::F32},
+                                         Case{"ProductWebGpu", product, "webgpu", Precision::F32},
+                                         Case{"ProductH100", product, "h100", Precision::F32},
+                                         Case{"NormedAvx512", normed_product, "avx512", Precision::F32},
+                                         Case{"NormedNeon", normed_product, "neon", Precision::F32},
+                                         Case{"NormedWebGpu", normed_product, "webgpu", Precision::F32},
+                                         Case{"RowsAvx512", rows, "avx512", Precision::F32},
+                                         Case{"RowsWebGpu", rows, "webgpu", Precision::F32},
+                                         Case{"WindowAvx512", window, "avx512", Precision::F32},
+                                         Case{"WindowWebGpu", window, "webgpu", Precision::F32},
+                                         Case{"WinogradAvx512", window, "avx512", Precision::Winograd},
+                                         Case{"AttentionAvx512", attention, "avx512", Precision::F32},
+                                         Case{"AttentionWebGpu", attention, "webgpu", Precision::F32}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+constexpr std::array kPlainLoops{Form::PlainLoops, Form::OwnLoops, Form::GuardedLoops};
+
+// Lists of forms near one: another in some place, and what follows all loops, which every stage has.
+std::set<std::vector<std::string>> near(const std::vector<std::string>& forms) {
+  constexpr std::size_t kMostStages = 6;
+  std::set<std::vector<std::string>> found;
+  for (std::size_t place = 0; place <= forms.size(); ++place) {
+    for (const Form form : all_forms()) {
+      std::vector<std::string> other(forms.begin(), forms.begin() + static_cast<std::ptrdiff_t>(place));
+      other.emplace_back(name_of(form));
+      for (std::size_t more = 0; more <= kMostStages; ++more) {
+        found.insert(other);
+        other.emplace_back(name_of(Form::Loops));
+      }
+    }
+  }
+  return found;
+}
+
+TEST_P(OtherForms, AreRefusedOrRight) {
+  Subject subject = GetParam().subject();
+  ASSERT_TRUE(infer_types(subject.graph).has_value());
+  CompileOptions options;
+  options.target = *find_target(GetParam().target);
+  options.precision = GetParam().precision;
+  const auto plan = make_plan(subject.graph, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto kernels = kernels_of(*plan);
+  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
+  const std::vector<float> right = evaluated(*plan, subject.inputs);
+  std::set<std::string> seen{*kernels};
+  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
+    const std::vector<std::string>& forms = plan->groups[g].schedule.forms;
+    ASSERT_FALSE(forms.empty());
+    for (const std::vector<std::string>& other : near(forms)) {
+      if (other == forms) continue;
+      Plan turned = *plan;
+      turned.groups[g].schedule.forms = other;
+      const auto others = kernels_of(turned);
+      if (!others) {
+        EXPECT_EQ(others.error().error_class, ErrorClass::BadModel) << others.error().message;
+        EXPECT_NE(others.error().message.find("as the plan says"), std::string::npos)
+            << others.error().message;
+        continue;
+      }
+      SCOPED_TRACE(text_of(other) + " for " + text_of(forms));
+      // Loops without masks, or of no merged axes, are those with them where there is nothing to mask or merge.
+      const bool plain =
+          std::ranges::any_of(kPlainLoops, [&](Form form) { return other[0] == name_of(form); });
+      EXPECT_TRUE(plain || seen.insert(*others).second) << "another form, and the kernels stay";
+      const std::vector<float> made = simulated(turned, subject.inputs);
+      ASSERT_EQ(made.size(), right.size());
+      for (std::size_t i = 0; i < made.size(); ++i)
+        ASSERT_NEAR(made[i], right[i], 1e-3 * (1 + std::fabs(right[i]))) << "element " << i;
+    }
+  }
+  EXPECT_GT(seen.size(), 1U) << "loops are a form that every kernel can have";
+}
+
+// A plan that is carried out from its text has the kernels that it had when it was made.
+TEST_P(OtherForms, WhatWasChosenIsObeyed) {
+  Subject subject = GetParam().subject();
+  ASSERT_TRUE(infer_types(subject.graph).has_value());
+  CompileOptions options;
+  options.target = *find_target(GetParam().target);
+  options.precision = GetParam().precision;
+  auto plan = make_plan(subject.graph, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto chosen = kernels_of(*plan);
+  plan->kernels = nullptr;
+  const auto obeyed = kernels_of(*plan);
+  ASSERT_TRUE(chosen && obeyed);
+  EXPECT_EQ(*chosen, *obeyed);
 }
 
 }  // namespace

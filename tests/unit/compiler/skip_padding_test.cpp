@@ -68,8 +68,10 @@ TEST(SkipPadding, HasTheBitsOfAPaddedFeatureMap) {
     const Plan plan = plan_of(model_of(step, 0.5F));
     EXPECT_EQ(with_knob(plan), 1U);
     Plan without = plan;
-    for (Group& group : without.groups)
+    for (Group& group : without.groups) {
       std::erase_if(group.schedule.knobs, [](const Knob& knob) { return knob.name == kSkipPadding; });
+      group.schedule.forms.clear();  // padding is a stage of its own then
+    }
     const std::vector<Datum> inputs{Datum::of(noise({1, 16, 15, 15}, 7))};
     const std::vector<float> made = simulated(plan, inputs);
     EXPECT_EQ(made, simulated(without, inputs));

@@ -304,7 +304,7 @@ TEST(GroupsTest, KernelsOfShadersAreNoLongerThanADriverCompilesSoon) {
           auto kernel = lower(made.grouping.formulas[g], made.grouping.groups[g].schedule,
                               **find_target(target), {}, "k");
           ASSERT_TRUE(kernel.has_value());
-          EXPECT_LE(kir::code_size(*kernel), most) << target << " " << op << behind << " group " << g;
+          EXPECT_LE(kir::code_size(kernel->kernel), most) << target << " " << op << behind << " group " << g;
         }
       }
     }

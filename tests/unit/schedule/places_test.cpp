@@ -53,7 +53,9 @@ te::Formula scaled(const Case& one) {
 Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name) {
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
-  return lower(formula, Schedule{"pointwise", Exactness::Exact, {}}, target, {}, "k");
+  XYNTRA_TRY(LoweredKernel made,
+             lower(formula, Schedule{"pointwise", Exactness::Exact, {}}, target, {}, "k"));
+  return std::move(made.kernel);
 }
 
 TEST(Places, FourInterleavedWhereThereAreSo) {

@@ -121,7 +121,9 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name) {
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
-  return lower(formula, Schedule{"row", Exactness::Reassociating, {}}, target, {}, "k");
+  XYNTRA_TRY(LoweredKernel made,
+             lower(formula, Schedule{"row", Exactness::Reassociating, {}}, target, {}, "k"));
+  return std::move(made.kernel);
 }
 
 std::string kernel_text(const te::Formula& formula, const char* target_name) {

@@ -99,7 +99,7 @@ kir::Kernel kernel_of(const Window& window, const char* target, std::vector<Knob
   schedule.knobs.push_back({"tile_rows", 14});
   auto kernel = lower(formula_of(window), schedule, **find_target(target), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
-  return *kernel;
+  return kernel->kernel;
 }
 
 void expect_right(const Window& window, const kir::Kernel& kernel) {
