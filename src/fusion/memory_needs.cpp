@@ -181,7 +181,7 @@ class Needs {
 MemoryNeeds memory_needs(const FusionNodes& fusion_nodes, Grouping& grouping,
                          const std::vector<ValueLayout>& layouts, const std::vector<Extension>& extensions,
                          const SymbolBindings& nominal, const Target& target) {
-  MemoryNeeds needs = Needs(fusion_nodes, grouping, layouts, target.kind == TargetKind::WebGpu).run();
+  MemoryNeeds needs = Needs(fusion_nodes, grouping, layouts, target.kind != TargetKind::Cpu).run();
   for (const Extension& one : extensions) {
     needs.donated.push_back(one.input);
     needs.groups[one.group].in_place.emplace_back(one.input, one.output);

@@ -1,0 +1,348 @@
+#include "codegen/ptx/arithmetic.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "support/result.h"
+#include "support/text.h"
+#include "types/float_formats.h"
+
+namespace xyntra::ptx {
+
+using te::ExprOp;
+
+namespace {
+
+// What an operation is on floats and on integers, the type to come; null: it takes more than one instruction.
+struct Row {
+  ExprOp op;
+  const char* of_floats;
+  const char* of_integers;
+  const char* of_bits = nullptr;  // of integers, with a type that has no sign
+};
+constexpr Row kRows[] = {
+    {ExprOp::Add, "add.rn", "add"},
+    {ExprOp::Sub, "sub.rn", "sub"},
+    {ExprOp::Mul, "mul.rn", "mul.lo"},
+    {ExprOp::Div, "div.rn", nullptr},
+    {ExprOp::Fma, "fma.rn", "mad.lo"},
+    {ExprOp::Sqrt, "sqrt.rn", nullptr},
+    {ExprOp::Min, nullptr, "min"},
+    {ExprOp::Max, nullptr, "max"},
+    {ExprOp::And, nullptr, nullptr, "and"},
+    {ExprOp::Or, nullptr, nullptr, "or"},
+    {ExprOp::Xor, nullptr, nullptr, "xor"},
+    {ExprOp::Not, nullptr, nullptr, "not"},
+};
+
+struct Rounding {
+  ExprOp op;
+  const char* mode;
+};
+constexpr Rounding kRoundings[] = {
+    {ExprOp::Floor, "rmi"}, {ExprOp::Ceil, "rpi"}, {ExprOp::Round, "rni"}, {ExprOp::Trunc, "rzi"}};
+
+const Row* row_of(ExprOp op) {
+  const Row* found = std::ranges::find(kRows, op, &Row::op);
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+bool is_wide(DType dtype) { return bits_of(dtype) == 64; }
+
+std::string hex(std::uint64_t bits, int digits) {
+  std::string text(static_cast<std::size_t>(digits), '0');
+  for (std::size_t i = text.size(); i-- > 0; bits >>= 4) text[i] = std::string_view("0123456789ABCDEF")[bits & 0xf];
+  return text;
+}
+
+// "s32", "u64": of the register that holds it.
+std::string integer_type(DType dtype) {
+  return std::string(is_signed_integer(dtype) ? "s" : "u") + (is_wide(dtype) ? "64" : "32");
+}
+std::string bits_type(DType dtype) { return is_wide(dtype) ? "b64" : "b32"; }
+std::string float_type(DType dtype) { return dtype == DType::F64 ? "f64" : "f32"; }
+
+[[noreturn]] void no_operation(ExprOp op, const char* on) {
+  internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on " + on);
+}
+
+}  // namespace
+
+std::string_view suffix_of(DType dtype) {
+  if (dtype == DType::Bool) return "pred";
+  if (is_float(dtype)) return dtype == DType::F64 ? "f64" : "f32";
+  return is_wide(dtype) ? "b64" : "b32";
+}
+
+// ---- numbers
+
+std::string Arithmetic::constant(const te::ExprNode& node) {
+  if (node.dtype == DType::F64) return "0d" + hex(std::bit_cast<std::uint64_t>(node.float_value), 16);
+  if (is_float(node.dtype))
+    return "0f" + hex(std::bit_cast<std::uint32_t>(round_to(node.dtype, static_cast<float>(node.float_value))), 8);
+  if (node.dtype == DType::Bool) return std::string(node.int_value != 0 ? kTrue : kFalse);
+  if (node.dtype == DType::U32) return std::to_string(static_cast<std::uint32_t>(node.int_value));
+  return std::to_string(node.int_value);
+}
+
+std::string Arithmetic::zero(DType dtype) {
+  if (dtype == DType::Bool) return std::string(kFalse);
+  if (!is_float(dtype)) return "0";
+  return dtype == DType::F64 ? "0d0000000000000000" : "0f00000000";
+}
+
+std::string Arithmetic::normalised(DType dtype, const std::string& x) {
+  const int bits = bits_of(dtype);
+  if (bits >= 32) return x;
+  const std::string count = std::to_string(bits);
+  return code_.word(is_signed_integer(dtype) ? "bfe.s32" : "bfe.u32", {x, "0", count});
+}
+
+// ---- operations
+
+std::string Arithmetic::arithmetic(ExprOp op, DType dtype, std::span<const std::string> o, Nans nans) {
+  if (dtype == DType::Bool) return bool_arithmetic(op, o);
+  if (!is_float(dtype)) return integer_arithmetic(op, dtype, o);
+  std::string result = float_arithmetic(op, dtype, o, nans);
+  // Of 8 bits and less the reference rounds these too, which makes an infinity the largest number.
+  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
+  return exact && bits_of(dtype) >= 16 ? result : rounded_to(dtype, result);
+}
+
+std::string Arithmetic::float_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o, Nans nans) {
+  const std::string type = float_type(dtype);
+  const Size size = size_of(dtype);
+  if (const Row* row = row_of(op); row != nullptr && row->of_floats != nullptr) {
+    const std::string operation = std::string(row->of_floats) + "." + type;
+    if (o.size() == 1) return code_.make(size, operation, {o[0]});
+    if (o.size() == 2) return code_.make(size, operation, {o[0], o[1]});
+    return code_.make(size, operation, {o[0], o[1], o[2]});
+  }
+  if (const Rounding* found = std::ranges::find(kRoundings, op, &Rounding::op); found != std::end(kRoundings))
+    return code_.make(size, std::string("cvt.") + found->mode + "." + type + "." + type, {o[0]});
+  const bool is_double = dtype == DType::F64;
+  switch (op) {
+    case ExprOp::Neg:
+      if (nans == Nans::Any) return code_.make(size, "neg." + type, {o[0]});
+      return is_double ? code_.wide("xor.b64", {bitcast(dtype, DType::I64, o[0]), "0x8000000000000000"})
+                       : code_.word("xor.b32", {bitcast(DType::F32, DType::I32, o[0]), "0x80000000"});
+    case ExprOp::Abs:
+      if (nans == Nans::Any) return code_.make(size, "abs." + type, {o[0]});
+      return is_double ? code_.wide("and.b64", {bitcast(dtype, DType::I64, o[0]), "0x7FFFFFFFFFFFFFFF"})
+                       : code_.word("and.b32", {bitcast(DType::F32, DType::I32, o[0]), "0x7FFFFFFF"});
+    case ExprOp::Min: return smallest_or_largest(false, dtype, o[0], o[1]);
+    case ExprOp::Max: return smallest_or_largest(true, dtype, o[0], o[1]);
+    case ExprOp::FloorDiv:
+      return code_.make(size, "cvt.rmi." + type + "." + type, {code_.make(size, "div.rn." + type, {o[0], o[1]})});
+    case ExprOp::Rem: return float_remainder(dtype, o[0], o[1]);
+    case ExprOp::Mod: {  // takes the divisor's sign
+      const std::string remainder = float_remainder(dtype, o[0], o[1]), none = zero(dtype);
+      const std::string is_zero = code_.predicate("setp.eq." + type, {remainder, none});
+      const std::string below = code_.predicate("setp.lt." + type, {remainder, none});
+      const std::string differ =
+          code_.predicate("xor.pred", {below, code_.predicate("setp.lt." + type, {o[1], none})});
+      const std::string moved = code_.make(size, "add.rn." + type, {remainder, o[1]});
+      const std::string chosen = select(dtype, differ, moved, remainder);
+      const std::string signed_zero = code_.make(size, "copysign." + type, {o[1], none});
+      return select(dtype, is_zero, signed_zero, chosen);
+    }
+    default: no_operation(op, "floats");
+  }
+}
+
+// NaN wins, and -0 is below +0.
+std::string Arithmetic::smallest_or_largest(bool largest, DType dtype, const std::string& a, const std::string& b) {
+  const std::string name = largest ? "max" : "min";
+  if (dtype != DType::F64) return code_.word(name + ".NaN.f32", {a, b});
+  const std::string chosen = code_.wide(name + ".f64", {a, b}), nan = code_.predicate("setp.nan.f64", {a, b});
+  return select(dtype, nan, code_.wide("add.rn.f64", {a, b}), chosen);
+}
+
+std::string Arithmetic::float_remainder(DType dtype, const std::string& a, const std::string& b) {
+  const DType computed = dtype == DType::F64 ? DType::F64 : DType::F32;
+  remainders_.insert(computed);
+  const std::string type = "." + bits_type(computed), name = "fmod_" + float_type(computed);
+  std::string result = code_.fresh(size_of(computed));
+  const DType bits = is_wide(computed) ? DType::I64 : DType::I32;
+  const std::string first = bitcast(computed, bits, a), second = bitcast(computed, bits, b);
+  code_.raw("  {\n");
+  for (const char* parameter : {"a", "b", "c"}) code_.line(".param " + type + " " + parameter);
+  code_.line("st.param" + type + " [a], " + first);
+  code_.line("st.param" + type + " [b], " + second);
+  code_.line("call (c), " + name + ", (a, b)");
+  code_.line("ld.param" + type + " " + result + ", [c]");
+  code_.raw("  }\n");
+  return result;
+}
+
+std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o) {
+  const Size size = size_of(dtype);
+  if (const Row* row = row_of(op); row != nullptr && (row->of_integers != nullptr || row->of_bits != nullptr)) {
+    const std::string operation = row->of_integers != nullptr ? row->of_integers + ("." + integer_type(dtype))
+                                                               : row->of_bits + ("." + bits_type(dtype));
+    if (o.size() == 1) return normalised(dtype, code_.make(size, operation, {o[0]}));
+    if (o.size() == 3) return normalised(dtype, code_.make(size, operation, {o[0], o[1], o[2]}));
+    std::string result = code_.make(size, operation, {o[0], o[1]});
+    const bool stays = op == ExprOp::Min || op == ExprOp::Max || row->of_bits != nullptr;
+    return stays ? result : normalised(dtype, result);
+  }
+  const std::string type = is_wide(dtype) ? "s64" : "s32";
+  switch (op) {
+    case ExprOp::Neg: return normalised(dtype, code_.make(size, "neg." + type, {o[0]}));
+    case ExprOp::Abs:
+      return is_signed_integer(dtype) ? normalised(dtype, code_.make(size, "abs." + type, {o[0]})) : o[0];
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    case ExprOp::Div:
+    case ExprOp::FloorDiv:
+    case ExprOp::Rem:
+    case ExprOp::Mod: return divided(op, dtype, o[0], o[1]);
+    case ExprOp::ShiftLeft:
+    case ExprOp::ShiftRight: return shifted(op, dtype, o[0], o[1]);
+    default: no_operation(op, "integers");
+  }
+}
+
+// Bool arithmetic is that of 0 and 1 as integers, with every number but 0 made 1.
+std::string Arithmetic::bool_arithmetic(ExprOp op, std::span<const std::string> o) {
+  switch (op) {
+    case ExprOp::Add:
+    case ExprOp::Max:
+    case ExprOp::Or: return code_.either(o[0], o[1]);
+    case ExprOp::Sub:
+    case ExprOp::Xor: return code_.predicate("xor.pred", {code_.held(o[0]), code_.held(o[1])});
+    case ExprOp::Mul:
+    case ExprOp::Min:
+    case ExprOp::Div:
+    case ExprOp::FloorDiv:
+    case ExprOp::And: return code_.both(o[0], o[1]);
+    case ExprOp::Rem:
+    case ExprOp::Mod: return std::string(kFalse);
+    case ExprOp::Fma: return code_.either(code_.both(o[0], o[1]), o[2]);
+    case ExprOp::Not: return code_.negated(o[0]);
+    case ExprOp::ShiftRight: return code_.both(o[0], code_.negated(o[1]));
+    case ExprOp::ShiftLeft:
+    case ExprOp::Neg:
+    case ExprOp::Abs:
+    case ExprOp::Floor:
+    case ExprOp::Ceil:
+    case ExprOp::Round:
+    case ExprOp::Trunc: return o[0];
+    default: no_operation(op, "bool");
+  }
+}
+
+std::string Arithmetic::quotient(bool wide, const std::string& a, const std::string& b) {
+  return wide ? code_.wide("div.u64", {a, b}) : code_.word("div.u32", {a, b});
+}
+
+std::string Arithmetic::rest(bool wide, const std::string& a, const std::string& b) {
+  return wide ? code_.wide("rem.u64", {a, b}) : code_.word("rem.u32", {a, b});
+}
+
+// x / 0 = 0 and x / -1 = -x, which wraps; what the machine makes of either is its own affair.
+std::string Arithmetic::divided(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
+  const bool quotient = op == ExprOp::Div || op == ExprOp::FloorDiv, is_signed = is_signed_integer(dtype);
+  const std::string type = integer_type(dtype);
+  const Size size = size_of(dtype);
+  const auto known = literal(b);
+  const bool by_number = known && *known != 0;
+  const bool plain = by_number && (!is_signed || *known != -1);
+  if (known && *known == 0) return "0";
+  const std::string by_zero = by_number ? std::string(kFalse) : code_.predicate("setp.eq." + type, {b, "0"});
+  const std::string by_minus_one =
+      plain || !is_signed ? std::string(kFalse) : code_.predicate("setp.eq." + type, {b, "-1"});
+  const std::string divisor = select(dtype, code_.either(by_zero, by_minus_one), "1", b);
+  std::string result = code_.make(size, (quotient ? "div." : "rem.") + type, {a, divisor});
+  if (is_signed && (op == ExprOp::FloorDiv || op == ExprOp::Mod)) {
+    const std::string left =
+        quotient ? code_.make(size, "sub." + type, {a, code_.make(size, "mul.lo." + type, {result, divisor})}) : result;
+    const std::string signs = code_.make(size, "xor." + bits_type(dtype), {left, divisor});
+    const std::string is_left = code_.predicate("setp.ne." + type, {left, "0"});
+    const std::string below = code_.both(is_left, code_.predicate("setp.lt." + type, {signs, "0"}));
+    const std::string moved = quotient ? code_.make(size, "sub." + type, {result, "1"})
+                                       : code_.make(size, "add." + type, {result, divisor});
+    result = select(dtype, below, moved, result);
+  }
+  if (by_minus_one != kFalse) {
+    const std::string of_minus_one = quotient ? code_.make(size, "neg." + type, {a}) : "0";
+    result = select(dtype, by_minus_one, of_minus_one, result);
+  }
+  result = select(dtype, by_zero, "0", result);
+  return quotient ? normalised(dtype, result) : result;
+}
+
+// Shifting by the width or more, or by a negative number, leaves nothing but the sign: so does the machine, by unsigned words.
+std::string Arithmetic::shifted(ExprOp op, DType dtype, const std::string& x, const std::string& places) {
+  std::string count = places;
+  if (is_wide(dtype) && !literal(places)) count = code_.word("cvt.u32.u64", {code_.wide("min.u64", {places, "64"})});
+  if (const auto known = literal(count); known && (*known < 0 || *known > 64)) count = "64";
+  if (op == ExprOp::ShiftLeft) return normalised(dtype, code_.make(size_of(dtype), "shl." + bits_type(dtype), {x, count}));
+  return code_.make(size_of(dtype), "shr." + integer_type(dtype), {x, count});
+}
+
+// ---- choices and comparisons
+
+std::string Arithmetic::select(DType dtype, const std::string& condition, const std::string& a, const std::string& b) {
+  if (condition == kTrue || a == b) return a;
+  if (condition == kFalse) return b;
+  if (dtype != DType::Bool)
+    return code_.make(size_of(dtype), "selp." + std::string(suffix_of(dtype)), {a, b, condition});
+  return code_.either(code_.both(condition, a), code_.both(code_.negated(condition), b));
+}
+
+std::string Arithmetic::compare(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
+  struct Names {
+    const char *floats, *integers;
+  };
+  const auto names = [op]() -> Names {
+    switch (op) {
+      case ExprOp::Less: return {"lt", "lt"};
+      case ExprOp::LessEqual: return {"le", "le"};
+      case ExprOp::Greater: return {"gt", "gt"};
+      case ExprOp::GreaterEqual: return {"ge", "ge"};
+      case ExprOp::Equal: return {"eq", "eq"};
+      case ExprOp::NotEqual: return {"neu", "ne"};
+      default: no_operation(op, "two of a kind");
+    }
+  }();
+  if (is_float(dtype)) return code_.predicate(std::string("setp.") + names.floats + "." + float_type(dtype), {a, b});
+  if (dtype == DType::Bool) {
+    const std::string left = cast(DType::Bool, DType::I32, {}, a, Nans::Any);
+    return compare(op, DType::I32, left, cast(DType::Bool, DType::I32, {}, b, Nans::Any));
+  }
+  const auto x = literal(a), y = literal(b);
+  if (x && y && is_signed_integer(dtype)) {
+    const bool holds = op == ExprOp::Less           ? *x < *y
+                       : op == ExprOp::LessEqual    ? *x <= *y
+                       : op == ExprOp::Greater      ? *x > *y
+                       : op == ExprOp::GreaterEqual ? *x >= *y
+                       : op == ExprOp::Equal        ? *x == *y
+                                                    : *x != *y;
+    return std::string(holds ? kTrue : kFalse);
+  }
+  return code_.predicate(std::string("setp.") + names.integers + "." + integer_type(dtype), {a, b});
+}
+
+std::string Arithmetic::is_nan(DType dtype, const std::string& x) {
+  if (!is_float(dtype)) return std::string(kFalse);
+  return code_.predicate("setp.nan." + float_type(dtype), {x, x});
+}
+
+std::string Arithmetic::is_inf(DType dtype, const std::string& x) {
+  if (!is_float(dtype)) return std::string(kFalse);
+  const std::string magnitude = code_.make(size_of(dtype), "abs." + float_type(dtype), {x});
+  return code_.predicate("setp.eq." + float_type(dtype),
+                         {magnitude, dtype == DType::F64 ? "0d7FF0000000000000" : "0f7F800000"});
+}
+
+std::string Arithmetic::settled(DType dtype, const std::string& x) {
+  if (!is_register(x) || one_nan_.contains(x)) return x;
+  std::string made = select(dtype, is_nan(dtype, x), dtype == DType::F64 ? "0d7FF8000000000000" : "0f7FC00000", x);
+  one_nan_.insert(made);
+  return made;
+}
+
+}  // namespace xyntra::ptx

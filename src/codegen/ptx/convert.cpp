@@ -1,0 +1,342 @@
+// Conversions between dtypes. What the machine does in one instruction is left to it, but for NaNs whose bits are seen; the formats of 8 bits
+// and less are integer arithmetic, as on every other backend (types/float_formats.cpp has the scalar twin).
+#include "codegen/ptx/arithmetic.h"
+
+#include <bit>
+
+#include "support/result.h"
+#include "types/float_formats.h"
+
+namespace xyntra::ptx {
+namespace {
+
+enum class Specials : std::uint8_t { Ieee, OneNaN, NegativeZero, None };
+
+struct Format {
+  int mantissa_bits, bias;
+  std::int64_t sign, largest_finite, nan;
+  Specials specials;
+};
+
+Format format_of(DType dtype) {
+  switch (dtype) {
+    case DType::F8E4M3FN: return {3, 7, 0x80, 0x7e, 0x7f, Specials::OneNaN};
+    case DType::F8E4M3FNUZ: return {3, 8, 0x80, 0x7f, 0x80, Specials::NegativeZero};
+    case DType::F8E5M2: return {2, 15, 0x80, 0x7b, 0x7e, Specials::Ieee};
+    case DType::F8E5M2FNUZ: return {2, 16, 0x80, 0x7f, 0x80, Specials::NegativeZero};
+    case DType::F4E2M1: return {1, 1, 0x8, 0x7, 0x8, Specials::None};
+    default: internal_error("codegen: not a float of 8 bits or less");
+  }
+}
+
+constexpr std::int64_t kInfinity = 0x7f800000;
+constexpr std::int64_t kQuietNaN = 0x7fc00000;
+constexpr std::int64_t kMagnitude = 0x7fffffff;
+constexpr std::int64_t kSign = 0x80000000;
+
+std::string n(std::int64_t value) { return std::to_string(value); }
+
+std::optional<float> float_literal(std::string_view operand) {
+  if (!operand.starts_with("0f")) return std::nullopt;
+  std::uint32_t bits = 0;
+  for (const char digit : operand.substr(2)) bits = bits * 16 + static_cast<std::uint32_t>(digit <= '9' ? digit - '0' : digit - 'A' + 10);
+  return std::bit_cast<float>(bits);
+}
+
+// Integer arithmetic on words, written as such.
+struct Words {
+  Instructions& code;
+  std::string band(const std::string& a, std::int64_t b) const { return code.word("and.b32", {a, n(b)}); }
+  std::string bor(const std::string& a, const std::string& b) const { return code.word("or.b32", {a, b}); }
+  std::string shl(const std::string& a, int b) const { return code.word("shl.b32", {a, n(b)}); }
+  std::string shr(const std::string& a, int b) const { return code.word("shr.u32", {a, n(b)}); }
+  std::string add(const std::string& a, const std::string& b) const { return code.word("add.s32", {a, b}); }
+  std::string sub(const std::string& a, const std::string& b) const { return code.word("sub.s32", {a, b}); }
+  std::string is(const char* how, const std::string& a, std::int64_t b) const {
+    return code.predicate(std::string("setp.") + how, {a, n(b)});
+  }
+  std::string pick(const std::string& condition, const std::string& a, const std::string& b) const {
+    return code.word("selp.b32", {a, b, condition});
+  }
+};
+
+}  // namespace
+
+// Round to nearest, ties to even; the code in a word.
+std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x) {
+  const Words w{code_};
+  const Format format = format_of(dtype);
+  const int dropped = 23 - format.mantissa_bits;
+  const std::string pattern = bitcast(DType::F32, DType::I32, x);
+  const std::string magnitude = w.band(pattern, kMagnitude);
+  const std::string is_negative = w.is("lt.s32", pattern, 0);
+
+  const std::string odd = w.band(w.shr(magnitude, dropped), 1);
+  const std::string raised = w.add(w.add(magnitude, n((1 << (dropped - 1)) - 1)), odd);
+  const std::string normal =
+      w.sub(w.shr(raised, dropped), n(std::int64_t{127 - format.bias} << format.mantissa_bits));
+  // A subnormal is a multiple of the smallest one: added to a power of two with just that spacing, the float adder
+  // rounds it, and the sum's low bits are the code.
+  const std::int64_t power = std::int64_t{127 + 24 - format.bias - format.mantissa_bits} << 23;
+  const std::string sum =
+      code_.word("add.rn.f32", {magnitude, bitcast(DType::I32, DType::F32, n(power))});
+  const std::string subnormal = w.sub(sum, n(power));
+  std::string code =
+      w.pick(w.is("lt.u32", magnitude, std::int64_t{128 - format.bias} << 23), subnormal, normal);
+
+  std::int64_t beyond = format.largest_finite;  // what an overflow becomes
+  if (!saturate && format.specials == Specials::Ieee) beyond = format.largest_finite + 1;
+  if (!saturate && format.specials == Specials::OneNaN) beyond = format.nan;
+  const std::string overflows = w.is("gt.u32", code, format.largest_finite);
+  code = w.pick(overflows, n(beyond), code);
+  std::string with_sign = w.bor(code, n(format.sign));
+  if (format.specials == Specials::NegativeZero) with_sign = w.pick(w.is("eq.s32", code, 0), "0", with_sign);
+  code = w.pick(is_negative, with_sign, code);
+  if (!saturate && format.specials == Specials::NegativeZero) code = w.pick(overflows, n(format.nan), code);
+
+  std::string nan = n(format.nan);
+  if (format.specials == Specials::Ieee)  // keeps the upper bits of its payload
+    nan = w.bor(w.band(w.shr(magnitude, dropped), (1 << format.mantissa_bits) - 1), nan);
+  if (format.specials == Specials::Ieee)
+    nan = w.pick(is_negative, w.bor(nan, n(format.sign)), nan);
+  if (format.specials == Specials::OneNaN) nan = w.pick(is_negative, n(format.nan | format.sign), nan);
+  return w.pick(w.is("gt.u32", magnitude, kInfinity), nan, code);
+}
+
+// Powers of two from 2^-127 (code 0, subnormal in f32) to 2^127, no sign; 0xff is NaN.
+std::string Arithmetic::encoded_scale(te::CastMode mode, const std::string& x) {
+  const Words w{code_};
+  const std::string magnitude = w.band(bitcast(DType::F32, DType::I32, x), kMagnitude);
+  const std::string is_subnormal = w.is("lt.u32", magnitude, 0x00800000);
+  // A subnormal at or above 2^-127 has its leading one in bit 22: moved up by one it looks like the others.
+  const std::string fraction = w.band(w.pick(is_subnormal, w.shl(magnitude, 1), magnitude), 0x7fffff);
+  std::string code = w.shr(magnitude, 23);
+  if (mode.scale_rounding % 3 != 2) {
+    const std::string up =
+        mode.scale_rounding % 3 == 0 ? w.is("ge.u32", fraction, 0x400000) : w.is("ne.u32", fraction, 0);
+    code = w.add(code, w.pick(up, "1", "0"));
+  }
+  const std::int64_t above = mode.saturate ? 0xfe : 0xff, below = mode.saturate ? 0 : 0xff;
+  code = w.pick(w.is("gt.u32", code, 0xfe), n(above), code);
+  code = w.pick(w.is("lt.u32", magnitude, 0x00400000), n(below), code);
+  return w.pick(w.is("gt.u32", magnitude, kInfinity), n(0xff), code);
+}
+
+std::string Arithmetic::decoded(DType dtype, const std::string& code) {
+  const Words w{code_};
+  if (dtype == DType::F8E8M0) {
+    const std::string power = w.pick(w.is("eq.s32", code, 0), n(0x00400000), w.shl(code, 23));
+    return w.pick(w.is("eq.s32", code, 0xff), n(kQuietNaN), power);
+  }
+  const Format format = format_of(dtype);
+  const int dropped = 23 - format.mantissa_bits;
+  const std::string magnitude = w.band(code, format.sign - 1);
+  const std::string sign = w.pick(w.is("ne.s32", w.band(code, format.sign), 0), n(kSign), "0");
+  const std::string moved = w.shl(magnitude, dropped);
+  const std::string normal = w.add(moved, n(std::int64_t{127 - format.bias} << 23));
+  const std::int64_t smallest = std::int64_t{128 - format.bias - format.mantissa_bits} << 23;
+  const std::string count = code_.word("cvt.rn.f32.s32", {magnitude});
+  const std::string subnormal =
+      code_.word("mul.rn.f32", {count, bitcast(DType::I32, DType::F32, n(smallest))});
+  std::string result =
+      w.bor(w.pick(w.is("lt.u32", magnitude, std::int64_t{1} << format.mantissa_bits), subnormal, normal), sign);
+  switch (format.specials) {
+    case Specials::Ieee: {
+      const std::string infinite = w.bor(w.bor(moved, n(kInfinity)), sign);
+      const std::string is_infinite = w.is("eq.s32", magnitude, format.largest_finite + 1);
+      const std::string special = w.pick(is_infinite, infinite, w.bor(infinite, n(kQuietNaN)));
+      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), special, result);
+      break;
+    }
+    case Specials::OneNaN:
+      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), w.bor(sign, n(kQuietNaN)), result);
+      break;
+    case Specials::NegativeZero:
+      result = w.pick(w.is("eq.s32", code, format.nan), n(kQuietNaN), result);
+      break;
+    case Specials::None: break;
+  }
+  return result;
+}
+
+// ---- rounding
+
+std::string Arithmetic::half_bits(std::string_view conversion, const std::string& x) {
+  return code_.word("cvt.u32.u16", {code_.make(Size::Half, conversion, {x})});
+}
+
+std::string Arithmetic::rounded_to(DType dtype, const std::string& x) {
+  switch (dtype) {
+    case DType::F64:
+    case DType::F32: return x;
+    case DType::F16:
+    case DType::BF16: return narrowed(dtype, {}, x, Nans::Any);
+    default: return narrowed(dtype, {}, x, Nans::Kept);
+  }
+}
+
+std::string Arithmetic::narrowed(DType dtype, te::CastMode mode, const std::string& x, Nans nans) {
+  switch (dtype) {
+    case DType::F32: return x;
+    case DType::F16:
+      if (nans == Nans::Kept) return from_storage(dtype, to_storage(dtype, x), nans);
+      return code_.word("cvt.f32.f16", {code_.make(Size::Half, "cvt.rn.f16.f32", {x})});
+    case DType::BF16:
+      if (nans == Nans::Kept) return from_storage(dtype, to_storage(dtype, x), nans);
+      return code_.word("shl.b32", {half_bits("cvt.rn.bf16.f32", x), "16"});
+    case DType::F8E8M0: return decoded(dtype, encoded_scale(mode, x));
+    default: return decoded(dtype, encoded(dtype, mode.saturate, x));
+  }
+}
+
+// f32 keeps 13 bits more than f16 does and 16 more than bf16. With the last of them standing for everything that was cut
+// off, rounding again gives what one rounding would.
+std::string Arithmetic::odd_single(const std::string& x) {
+  const Words w{code_};
+  const std::string single = code_.word("cvt.rn.f32.f64", {x});
+  const std::string back = code_.wide("cvt.f64.f32", {single});
+  const std::string inexact = code_.predicate("setp.ne.f64", {back, x});
+  const std::string is_even = w.is("eq.s32", w.band(single, 1), 0);
+  const std::string too_small =
+      code_.predicate("setp.lt.f64", {code_.wide("abs.f64", {back}), code_.wide("abs.f64", {x})});
+  const std::string odd = w.add(single, w.pick(too_small, "1", "-1"));
+  return w.pick(code_.both(inexact, is_even), odd, single);
+}
+
+// ---- memory
+
+std::string Arithmetic::to_storage(DType dtype, const std::string& x) {
+  const Words w{code_};
+  switch (dtype) {
+    case DType::Bool: return x == kTrue ? "1" : x == kFalse ? "0" : w.pick(x, "1", "0");
+    case DType::F16:
+    case DType::BF16: {
+      const bool half = dtype == DType::F16;
+      if (const auto known = float_literal(x)) return n(half ? f32_to_f16(*known) : f32_to_bf16(*known));
+      const std::string code = half_bits(half ? "cvt.rn.f16.f32" : "cvt.rn.bf16.f32", x);
+      if (one_nan_.contains(x)) return w.pick(is_nan(DType::F32, x), n(half ? 0x7e00 : 0x7fc0), code);
+      std::string nan;
+      if (half) {
+        const std::string sign = w.band(w.shr(x, 16), 0x8000), payload = w.band(w.shr(x, 13), 0x3ff);
+        nan = w.bor(w.bor(sign, payload), n(0x7e00));
+      } else {
+        nan = w.bor(w.shr(x, 16), n(0x40));
+      }
+      return w.pick(is_nan(DType::F32, x), nan, code);
+    }
+    case DType::F8E8M0: return encoded_scale({false, 1}, x);
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ:
+    case DType::F4E2M1: return encoded(dtype, false, x);
+    default: return x;
+  }
+}
+
+std::string Arithmetic::from_storage(DType dtype, const std::string& code, Nans nans) {
+  const Words w{code_};
+  switch (dtype) {
+    case DType::Bool: return w.is("ne.s32", code, 0);
+    case DType::F16: {
+      const std::string half = code_.make(Size::Half, "cvt.u16.u32", {code});
+      std::string made = code_.word("cvt.f32.f16", {half});
+      if (nans == Nans::Any) return made;
+      const std::string sign = w.shl(w.band(code, 0x8000), 16), payload = w.shl(w.band(code, 0x3ff), 13);
+      return w.pick(is_nan(DType::F32, made), w.bor(w.bor(sign, payload), n(kQuietNaN)), made);
+    }
+    case DType::BF16: return w.shl(code, 16);
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ:
+    case DType::F8E8M0:
+    case DType::F4E2M1: return decoded(dtype, code);
+    default: return is_integer(dtype) ? normalised(dtype, code) : code;
+  }
+}
+
+// ---- casts
+
+std::string Arithmetic::float_to_float(DType from, DType to, te::CastMode mode, std::string x, Nans nans) {
+  if (to == DType::F64) {
+    if (from == DType::F64) return x;
+    const std::string made = code_.wide("cvt.f64.f32", {x});
+    if (nans == Nans::Any) return made;
+    const std::string bits = code_.wide("cvt.u64.u32", {bitcast(DType::F32, DType::I32, x)});
+    const std::string sign = code_.wide("shl.b64", {code_.wide("and.b64", {bits, "0x80000000"}), "32"});
+    const std::string payload = code_.wide("shl.b64", {code_.wide("and.b64", {bits, "0x7FFFFF"}), "29"});
+    const std::string nan = code_.wide("or.b64", {code_.wide("or.b64", {sign, payload}), "0x7FF8000000000000"});
+    return select(DType::I64, is_nan(DType::F32, x), nan, made);
+  }
+  if (from == DType::F64) {
+    std::string single = bits_of(to) == 16 ? odd_single(x) : code_.word("cvt.rn.f32.f64", {x});
+    if (nans == Nans::Kept) {
+      const std::string bits = bitcast(DType::F64, DType::I64, x);
+      const std::string sign =
+          code_.word("and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "32"})}), "0x80000000"});
+      const std::string payload =
+          code_.word("and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "29"})}), "0x7FFFFF"});
+      const std::string nan = code_.word("or.b32", {code_.word("or.b32", {sign, payload}), "0x7FC00000"});
+      single = select(DType::I32, is_nan(DType::F64, x), nan, single);
+    }
+    x = single;
+  }
+  return narrowed(to, mode, x, nans);
+}
+
+// Truncates and saturates, and NaN gives 0: the machine does all of it but for NaN where either side has 64 bits.
+std::string Arithmetic::float_to_integer(DType from, DType to, const std::string& x) {
+  const std::string source = from == DType::F64 ? "f64" : "f32";
+  const bool is_signed = is_signed_integer(to);
+  if (bits_of(to) == 64) {
+    const std::string made = code_.wide((is_signed ? "cvt.rzi.s64." : "cvt.rzi.u64.") + source, {x});
+    return select(to, is_nan(from, x), "0", made);
+  }
+  const bool narrow = bits_of(to) < 32;
+  std::string made = code_.word((is_signed || narrow ? "cvt.rzi.s32." : "cvt.rzi.u32.") + source, {x});
+  if (from == DType::F64) made = select(to, is_nan(from, x), "0", made);
+  if (!narrow) return made;
+  made = code_.word("max.s32", {made, n(lowest_integer(to))});
+  return code_.word("min.s32", {made, n(static_cast<std::int64_t>(highest_integer(to)))});
+}
+
+std::string Arithmetic::integer_to_float(DType from, DType to, te::CastMode mode, const std::string& x) {
+  const std::string type = std::string(is_signed_integer(from) ? "s" : "u") + (bits_of(from) == 64 ? "64" : "32");
+  if (to == DType::F64) return code_.wide("cvt.rn.f64." + type, {x});
+  return narrowed(to, mode, code_.word("cvt.rn.f32." + type, {x}), Nans::Any);
+}
+
+std::string Arithmetic::cast(DType from, DType to, te::CastMode mode, const std::string& given, Nans nans) {
+  const bool is_literal = from != DType::Bool && !is_register(given);
+  const std::string x =
+      is_literal ? code_.make(size_of(from), "mov." + std::string(suffix_of(from)), {given}) : given;
+  if (from == DType::Bool && to != DType::Bool) {
+    if (!is_float(to)) return select(to, x, "1", "0");
+    if (to == DType::F64) return select(to, x, "0d3FF0000000000000", "0d0000000000000000");
+    return narrowed(to, mode, select(DType::F32, x, "0f3F800000", "0f00000000"), Nans::Any);
+  }
+  if (is_float(from) && is_float(to)) return float_to_float(from, to, mode, x, nans);
+  if (is_float(from)) {
+    if (to == DType::Bool) return compare(te::ExprOp::NotEqual, from, x, zero(from));  // NaN is true
+    return float_to_integer(from, to, x);
+  }
+  if (is_float(to)) return integer_to_float(from, to, mode, x);
+  if (to == DType::Bool) return from == DType::Bool ? x : compare(te::ExprOp::NotEqual, from, x, "0");
+  if (bits_of(to) == 64) {
+    if (bits_of(from) == 64) return x;
+    return code_.wide(is_signed_integer(from) ? "cvt.s64.s32" : "cvt.u64.u32", {x});
+  }
+  const std::string narrow = bits_of(from) == 64 ? code_.word("cvt.u32.u64", {x}) : x;
+  return normalised(to, narrow);
+}
+
+// A literal is one of the type that it becomes.
+std::string Arithmetic::bitcast(DType from, DType to, const std::string& x) {
+  if (is_register(x) || bits_of(from) < 32) return from_storage(to, to_storage(from, x), Nans::Kept);
+  const bool wide = bits_of(to) == 64;
+  if (is_float(from) == is_float(to)) return x;
+  return code_.make(size_of(to), is_float(from) ? (wide ? "mov.f64" : "mov.f32") : (wide ? "mov.b64" : "mov.b32"), {x});
+}
+
+}  // namespace xyntra::ptx

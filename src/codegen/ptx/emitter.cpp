@@ -1,0 +1,379 @@
+#include "codegen/ptx/emitter.h"
+
+#include <algorithm>
+
+#include "kir/effects.h"
+#include "kir/intrinsics.h"
+
+namespace xyntra::ptx {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::StmtNode;
+using te::Expr;
+using te::ExprNode;
+using te::ExprOp;
+
+namespace {
+
+constexpr std::int64_t kMostStatements = 200'000;  // after unrolling
+constexpr int kWarp = 32;
+
+// Threads of a block where each does a work item of its own: fewer where that leaves few blocks.
+std::int64_t threads_for(const Dim& items) {
+  if (!items.is_constant()) return 256;
+  return items.constant() <= 8192 ? 64 : items.constant() <= 65536 ? 128 : 256;
+}
+
+Status unsupported(const std::string& what) {
+  return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
+}
+
+bool moves_bits(ExprOp op) {
+  switch (op) {
+    case ExprOp::Cast:
+    case ExprOp::Bitcast:
+    case ExprOp::Select:
+    case ExprOp::Neg:
+    case ExprOp::Abs:
+    case ExprOp::LoadOr: return true;
+    default: return false;
+  }
+}
+
+// Whether something may have more elements than 32 bits count, as far as sizes are known.
+bool outgrows_words(const kir::Kernel& kernel) {
+  return std::ranges::any_of(kernel.buffers, [](const kir::Buffer& buffer) {
+    const Dim count = product(buffer.shape);
+    return count.is_constant() && count.constant() > kMostNarrow;
+  });
+}
+
+}  // namespace
+
+KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
+    : options_(options), analysis_(kernel), kernel_(analysis_.kernel()), arithmetic_(code_), wide_(outgrows_words(kernel)) {}
+
+// ---- module
+
+Result<PtxKernel> KernelEmitter::emit() {
+  made_.wide = wide_;
+  find_homes();
+  kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
+    made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
+  });
+  for (const kir::Buffer& buffer : kernel_.buffers) {
+    const Dim elements = product(buffer.shape);
+    if (buffer.scope == Scope::Global) made_.argument_elements.push_back(elements);
+    if (buffer.scope == Scope::Workspace)
+      made_.workspace_bytes.push_back(elements * Dim(std::max(8, bits_of(buffer.dtype)) / 8));
+  }
+  const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
+  // Sizes are parameters of all entries, and which there are is known when all are written.
+  std::vector<std::string> bodies;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    XYNTRA_CHECK_OK(phase(phases[i], "phase" + std::to_string(i)));
+    bodies.push_back(std::exchange(entries_, {}));
+  }
+  made_.text = ".version " + options_.version + "\n.target " + options_.target + "\n.address_size 64\n";
+  for (DType dtype : {DType::F32, DType::F64}) {
+    if (arithmetic_.uses_remainder(dtype)) made_.text += "\n" + remainder_function(dtype);
+  }
+  if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
+    made_.text += "\n.extern .shared .align 16 .b8 shared[];\n";
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    made_.text += "\n.visible .entry " + made_.phases[i].entry + "(" + parameters() + ")\n.reqntid " +
+                  std::to_string(made_.phases[i].threads) + "\n{\n" + bodies[i] + "}\n";
+  }
+  return std::move(made_);
+}
+
+std::string KernelEmitter::parameters() const {
+  std::string text;
+  auto add = [&text](const std::string& name) { text += (text.empty() ? "" : ", ") + (".param .u64 " + name); };
+  for (const Scope scope : {Scope::Global, Scope::Workspace}) {
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      if (kernel_.buffers[i].scope == scope) add("b" + std::to_string(i));
+    }
+  }
+  if (made_.has_faults) add("fault");
+  for (std::size_t i = 0; i < made_.sizes.size(); ++i) add("size" + std::to_string(i));
+  return text;
+}
+
+Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
+  kir::Stmt body = phase.body;
+  std::vector<kir::VarId> threads;
+  std::int64_t count = 1;
+  while (body->kind == StmtNode::Kind::Loop && body->loop == LoopKind::Thread) {
+    threads.push_back(body->var);
+    count *= kernel_.variable(body->var).extent.constant();
+    body = body->body.front();
+  }
+  const Dim items = kir::work_items(kernel_, phase);
+  const bool grouped = !threads.empty();
+  threads_ = grouped ? count : threads_for(items);
+  variables_.assign(kernel_.variables.size(), "");
+  bases_.assign(kernel_.buffers.size(), "");
+  elements_.clear();
+  sizes_.clear();
+  local_.clear();
+  prologue_.clear();
+  arithmetic_.begin_function();
+  end_ = "$END";
+  PtxPhase made{entry, items, threads_, grouped ? 1 : threads_, 0};
+  made_.phases.push_back(made);
+  XYNTRA_CHECK_OK(own_buffers(body, grouped));
+
+  std::string item = code_.word("mov.u32", {"%ctaid.x"});
+  if (!grouped) {
+    item = code_.word("mad.lo.s32", {item, std::to_string(threads_), code_.word("mov.u32", {"%tid.x"})});
+    const bool exact = items.is_constant() && items.constant() % threads_ == 0;
+    if (!exact) {
+      const std::string beyond = code_.predicate("setp.ge.s32", {item, size(items, false)});
+      code_.line("@" + beyond + " bra " + end_);
+    }
+  }
+  digits(item, phase.grid);
+  if (grouped) digits(code_.word("mov.u32", {"%tid.x"}), threads);
+  has_barriers_ = kir::has_barrier(body);
+  XYNTRA_CHECK_OK(statement(body));
+  code_.label(end_);
+  code_.line("ret");
+  std::string text = code_.take_body();
+  // Declarations come first, then what is read of the parameters.
+  const std::size_t declared = text.rfind("  .reg ");
+  const std::size_t after = declared == std::string::npos ? 0 : text.find('\n', declared) + 1;
+  entries_ += text.substr(0, after) + local_ + prologue_ + text.substr(after);
+  return {};
+}
+
+// The variables are the digits of a number, the last one the lowest.
+void KernelEmitter::digits(std::string number, const std::vector<kir::VarId>& variables) {
+  for (std::size_t d = variables.size(); d-- > 0;) {
+    const Dim& extent = kernel_.variable(variables[d]).extent;
+    std::string& digit = variables_[variables[d].index];
+    if (extent.is(1)) {
+      digit = "0";
+      continue;
+    }
+    const bool last = std::ranges::all_of(variables.begin(), variables.begin() + static_cast<std::ptrdiff_t>(d),
+                                          [this](kir::VarId id) { return kernel_.variable(id).extent.is(1); });
+    if (last) {
+      digit = number;
+      number = "0";
+      continue;
+    }
+    const std::string divisor = size(extent, false);
+    digit = arithmetic_.rest(false, number, divisor);
+    number = arithmetic_.quotient(false, number, divisor);
+  }
+}
+
+// ---- statements
+
+void KernelEmitter::begin_statement(const StmtNode& node) {
+  known_.clear();
+  guard_.clear();
+  settled_ = &analysis_.settled(node);
+  seen_.clear();
+  std::vector<const Expr*> waiting;
+  if (node.value.defined()) waiting.push_back(&node.value);
+  kir::for_each_expr(node, [&waiting](const Expr& root) {
+    te::for_each_node(root, [&waiting](const ExprNode& inner) {
+      if (inner.op == ExprOp::Bitcast) waiting.push_back(&inner.operands[0]);
+    });
+  });
+  while (!waiting.empty()) {
+    const Expr& expr = *waiting.back();
+    waiting.pop_back();
+    if (!seen_.insert(expr.address()).second || !moves_bits(expr->op)) continue;
+    if (expr->op == ExprOp::Select) {
+      waiting.push_back(&expr->operands[1]);
+      waiting.push_back(&expr->operands[2]);
+    } else {
+      waiting.push_back(&expr->operands[0]);
+    }
+  }
+}
+
+Status KernelEmitter::statement(const kir::Stmt& given) {
+  if (!given.defined()) return {};
+  const StmtNode& node = *given;
+  if (++statements_ > kMostStatements)
+    return limit_error("kernel has too many statements once its loops are unrolled");
+  switch (node.kind) {
+    case StmtNode::Kind::Block:
+      for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));
+      return {};
+    case StmtNode::Kind::Loop: return loop(node);
+    case StmtNode::Kind::If: return branch(node);
+    case StmtNode::Kind::Store: store(node); return {};
+    case StmtNode::Kind::Check: check(node); return {};
+    case StmtNode::Kind::Call: return call(node);
+  }
+  return {};
+}
+
+Status KernelEmitter::loop(const StmtNode& node) {
+  switch (node.loop) {
+    case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Thread: return unsupported("a thread loop inside another loop");
+    case LoopKind::Unrolled: return written_out(node.var, node.body.front());
+    case LoopKind::Vector: return lanes(node.body.front(), node.var);
+    case LoopKind::Serial: break;
+  }
+  return serial(node.var, [&] { return statement(node.body.front()); });
+}
+
+template <class Body>
+Status KernelEmitter::serial(kir::VarId var, Body body) {
+  const Dim& extent = kernel_.variable(var).extent;
+  if (extent.is_constant() && extent.constant() < 1) return {};
+  if (extent.is(1)) {
+    variables_[var.index] = "0";
+    return body();
+  }
+  const std::string trip_count = size(extent, false), counter = code_.fresh(Size::Word);
+  const std::string head = code_.fresh_label(), after = code_.fresh_label();
+  code_.line("mov.u32 " + counter + ", 0");
+  if (!extent.is_constant()) {
+    const std::string none = code_.predicate("setp.le.s32", {trip_count, "0"});
+    code_.line("@" + none + " bra " + after);
+  }
+  code_.label(head);
+  variables_[var.index] = counter;
+  XYNTRA_CHECK_OK(body());
+  code_.line("add.s32 " + counter + ", " + counter + ", 1");
+  code_.line("@" + code_.predicate("setp.lt.s32", {counter, trip_count}) + " bra " + head);
+  code_.label(after);
+  return {};
+}
+
+Status KernelEmitter::written_out(kir::VarId var, const kir::Stmt& body) {
+  const std::int64_t iterations = kernel_.variable(var).extent.constant();
+  for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+    variables_[var.index] = std::to_string(iteration);
+    XYNTRA_CHECK_OK(statement(body));
+  }
+  return {};
+}
+
+// A statement for every lane before the next one; memory is read and written for several lanes at once.
+Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
+  if (!given.defined()) return {};
+  const StmtNode& node = *given;
+  if (node.kind == StmtNode::Kind::Block) {
+    for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(lanes(inner, lane));
+    return {};
+  }
+  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
+    return serial(node.var, [&] { return lanes(node.body.front(), lane); });
+  if (node.kind == StmtNode::Kind::Check && te::variables_of(node.index.front()).count(lane) == 0)
+    return statement(given);
+  if (node.kind == StmtNode::Kind::Store && vector_store(node, lane)) return {};
+  return written_out(lane, given);
+}
+
+Status KernelEmitter::branch(const StmtNode& node) {
+  begin_statement(node);
+  const std::string condition = value(node.condition);
+  const kir::Stmt otherwise = node.body.size() > 1 ? node.body[1] : kir::Stmt();
+  if (condition == kTrue) return statement(node.body[0]);
+  if (condition == kFalse) return statement(otherwise);
+  const std::string other = code_.fresh_label();
+  code_.line("@!" + condition + " bra " + other);
+  XYNTRA_CHECK_OK(statement(node.body[0]));
+  if (!otherwise.defined()) {
+    code_.label(other);
+    return {};
+  }
+  const std::string after = code_.fresh_label();
+  code_.line("bra " + after);
+  code_.label(other);
+  XYNTRA_CHECK_OK(statement(otherwise));
+  code_.label(after);
+  return {};
+}
+
+void KernelEmitter::store(const StmtNode& node) {
+  begin_statement(node);
+  if (std::ranges::any_of(kernel_.buffer(node.buffer).shape, [](const Dim& extent) { return extent.is(0); })) return;
+  const std::string stored = value(node.value);
+  store_at(node.buffer, analysis_.access(node).flat, stored);
+}
+
+// The first index outside ends the run; what it was is stored.
+void KernelEmitter::check(const StmtNode& node) {
+  begin_statement(node);
+  const Expr& index = node.index.front();
+  const Dim& bound = kernel_.buffer(node.buffer).shape.at(node.dimension);
+  const bool narrow = is_position(index);
+  const std::string at = narrow ? position(index) : value(index);
+  const std::string inside = code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, size(bound, !narrow)});
+  const std::string after = code_.fresh_label(), known = code_.fresh_label();
+  code_.line("@" + inside + " bra " + after);
+  const std::string record = code_.wide("ld.param.u64", {"[fault]"});
+  const std::string before = code_.word("atom.global.exch.b32", {"[" + record + "]", "1"});
+  code_.line("@" + code_.predicate("setp.ne.s32", {before, "0"}) + " bra " + known);
+  code_.line("st.global.b32 [" + record + "+4], " + std::to_string(node.buffer.index));
+  code_.line("st.global.b32 [" + record + "+8], " + std::to_string(node.dimension));
+  const std::string found = narrow ? code_.wide("cvt.s64.s32", {at}) : at;
+  code_.line("st.global.b64 [" + record + "+16], " + found);
+  code_.label(known);
+  if (!has_barriers_) code_.line("bra " + end_);  // others wait for this thread, and loads after it have conditions
+  code_.label(after);
+}
+
+Status KernelEmitter::call(const StmtNode& node) {
+  if (kir::is_hint(node.intrinsic)) return {};
+  if (node.intrinsic == kir::Intrinsic::Barrier) {
+    if (threads_ > 1) code_.line("bar.sync 0");
+    return {};
+  }
+  if (node.intrinsic == kir::Intrinsic::ShuffleXor) return shuffle(node);
+  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+}
+
+// Threads beyond the last one of a block are not there to take part.
+Status KernelEmitter::shuffle(const StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  const std::string mask = std::to_string(node.operands[2].value->int_value);
+  if (node.operands[2].value->int_value >= kWarp) return unsupported("an exchange between threads of several warps");
+  const DType dtype = kernel_.buffer(to.buffer).dtype;
+  std::string present = "0xFFFFFFFF";
+  if (threads_ % kWarp != 0) {
+    const std::string tail = std::to_string((std::uint32_t{1} << (threads_ % kWarp)) - 1);
+    const std::string in_tail = code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
+    present = threads_ < kWarp ? tail : code_.word("selp.b32", {tail, "0xFFFFFFFF", in_tail});
+  }
+  auto exchanged = [&](const std::string& word) {
+    return code_.word("shfl.sync.bfly.b32", {word, mask, "31", present});
+  };
+  const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Kept);
+  std::string got;
+  if (size_of(dtype) == Size::Long) {
+    const std::string low = code_.fresh(Size::Word), high = code_.fresh(Size::Word);
+    code_.line("mov.b64 {" + low + ", " + high + "}, " + given);
+    const std::string other_low = exchanged(low), other_high = exchanged(high);
+    got = code_.wide("mov.b64", {"{" + other_low + ", " + other_high + "}"});
+  } else if (dtype == DType::Bool) {
+    got = arithmetic_.from_storage(dtype, exchanged(arithmetic_.to_storage(dtype, given)), Nans::Any);
+  } else {
+    got = exchanged(given);
+  }
+  store_at(to.buffer, analysis_.access(to).flat, got);
+  return {};
+}
+
+}  // namespace xyntra::ptx
+
+namespace xyntra {
+
+Result<PtxKernel> emit_ptx(const kir::Kernel& kernel, const PtxOptions& options) {
+  XYNTRA_CHECK_OK(kir::verify(kernel));
+  return ptx::KernelEmitter(kernel, options).emit();
+}
+
+}  // namespace xyntra

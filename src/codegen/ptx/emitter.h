@@ -1,0 +1,121 @@
+// One kernel as one PTX module, an entry per phase.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "codegen/analysis.h"
+#include "codegen/ptx/arithmetic.h"
+#include "codegen/ptx/emit.h"
+
+namespace xyntra::ptx {
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options);
+  Result<PtxKernel> emit();
+
+ private:
+  // ---- module (emitter.cpp)
+  Status phase(const kir::Phase& phase, const std::string& entry);
+  std::string parameters() const;
+  void digits(std::string number, const std::vector<kir::VarId>& variables);
+
+  // ---- statements (emitter.cpp)
+  Status statement(const kir::Stmt& statement);
+  Status loop(const kir::StmtNode& node);
+  template <class Body>
+  Status serial(kir::VarId var, Body body);
+  Status written_out(kir::VarId var, const kir::Stmt& body);
+  Status lanes(const kir::Stmt& statement, kir::VarId lane);
+  Status branch(const kir::StmtNode& node);
+  void store(const kir::StmtNode& node);
+  void check(const kir::StmtNode& node);
+  Status call(const kir::StmtNode& node);
+  Status shuffle(const kir::StmtNode& node);
+  void begin_statement(const kir::StmtNode& node);
+
+  // ---- memory (memory.cpp)
+  enum class Home : std::uint8_t { Global, Shared, Local, Registers };
+  void find_homes();
+  Status own_buffers(const kir::Stmt& body, bool threads);
+  bool is_packed(kir::BufferId buffer) const;
+  int element_bytes(kir::BufferId buffer) const;
+  std::string base(kir::BufferId buffer);
+  std::string element_register(kir::BufferId buffer, const te::LinearIndex& index);
+  // The sum's value, less its constant part, which comes apart.
+  struct Sum {
+    std::string varying;  // a word, or a long where positions are wide; empty: nothing
+    std::int64_t constant = 0;
+  };
+  Sum sum_of(const te::LinearIndex& index);
+  std::string place(kir::BufferId buffer, const te::LinearIndex& index);  // "[%d3+16]"
+  std::string element_number(const te::LinearIndex& index);
+  std::string load(kir::BufferId buffer, const te::LinearIndex& index, const std::string& guard, Nans nans);
+  std::string load_packed(kir::BufferId buffer, const te::LinearIndex& index, const std::string& guard);
+  void store_at(kir::BufferId buffer, const te::LinearIndex& index, const std::string& value);
+  void store_packed(kir::BufferId buffer, const te::LinearIndex& index, const std::string& code);
+  std::string access_name(kir::BufferId buffer, const char* verb, std::int64_t lanes) const;
+  // Lanes that one access takes at once; 1: they go one by one.
+  std::int64_t vector_width(kir::BufferId buffer, const te::LinearIndex& index, kir::VarId lane) const;
+  bool vector_store(const kir::StmtNode& node, kir::VarId lane);
+  void load_vectors(const te::Expr& value, kir::VarId lane);
+
+  // ---- expressions (expressions.cpp)
+  std::string value(const te::Expr& expr);
+  std::string node_value(const te::Expr& expr);
+  std::optional<std::string> known_value(const te::Expr& expr) const;
+  std::string select(const te::ExprNode& node, DType as,
+                     const std::function<std::string(const te::Expr&)>& side_value);
+  std::string load_or(const te::ExprNode& node);
+  std::string compare(const te::ExprNode& node);
+  std::string division(const te::ExprNode& node);
+  bool is_position(const te::Expr& expr, bool may_read = true);
+  std::string position(const te::Expr& index);  // a 64-bit index as a word
+  std::string position_value(const te::Expr& index);
+  std::string position_arithmetic(const te::ExprNode& node);
+  std::string size(const Dim& dim, bool wide);
+  std::string variable(kir::VarId id) const;  // a word
+  Nans nans_of(const te::ExprNode& node) const { return seen_.contains(&node) ? Nans::Kept : Nans::Any; }
+
+  struct Key {
+    const te::ExprNode* node;
+    bool as_position;
+    std::string guard;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  const PtxOptions options_;
+  codegen::KernelAnalysis analysis_;
+  const kir::Kernel& kernel_;
+  Instructions code_;
+  Arithmetic arithmetic_;
+  PtxKernel made_;
+  std::string entries_;
+  std::vector<Home> homes_;  // per buffer, of the phase
+  std::vector<bool> constant_indices_;  // per buffer: every index is, once loops are written out
+  std::vector<std::int64_t> shared_offsets_;  // per buffer, of the phase
+  std::vector<std::string> variables_;  // per variable: its register, or a literal
+  std::vector<std::string> bases_;  // per buffer, of the phase
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::string> elements_;  // registers of buffers, of the phase
+  std::map<std::string, std::string> sizes_;  // registers of sizes, of the phase
+  std::string local_;  // declarations of the phase
+  std::string prologue_;
+  std::map<Key, std::string> known_;  // of the statement
+  std::map<std::pair<const te::ExprNode*, std::int64_t>, std::string> loaded_;  // by load and lane
+  std::optional<std::int64_t> lane_;  // which one is being computed
+  std::unordered_set<const te::ExprNode*> seen_;  // of the statement: the bits of their NaNs are
+  const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
+  std::map<std::pair<const te::ExprNode*, bool>, bool> positions_;
+  std::string guard_;  // a condition under which alone loads are in bounds
+  std::vector<std::string> enclosing_;  // guards around it
+  std::string end_;  // label
+  std::int64_t threads_ = 1;
+  bool has_barriers_ = false, wide_ = false;
+  std::int64_t statements_ = 0;
+};
+
+}  // namespace xyntra::ptx
