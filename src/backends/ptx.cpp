@@ -4,12 +4,30 @@
 #include "compiler/ptx_backend.h"
 
 namespace xyntra {
+namespace {
+
+Result<CompiledModel> compile_ptx(const Plan& plan, const RunSettings& settings) {
+  return compile_for_ptx(plan, lower_options(settings), settings.shaders.device);
+}
+
+}  // namespace
 
 Backend ptx_backend() {
   Backend row{"ptx", "cuda", "NVIDIA GPUs"};
+  row.takes_donations = true;
   row.target_kind = TargetKind::Gpu;
   row.target = [] { return find_target("h100"); };
+  row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
+    XYNTRA_TRY(CompiledModel compiled, compile_ptx(model.plan, settings));
+    return run_by_kernels(model, settings, std::move(compiled));
+  };
+  row.compile = compile_ptx;
   row.code = [](const Plan& plan, const Target& /*target*/, const ShaderOptions& /*options*/) { return ptx_of(plan); };
+  row.missing = [](const Plan& plan, const RunSettings& settings) { return ptx_lacks(plan, lower_options(settings)); };
+  row.readiness = [] {
+    std::string why = cuda::why_no_chip();
+    return why.empty() ? Readiness{} : Readiness{"no GPU", std::move(why)};
+  };
   return row;
 }
 

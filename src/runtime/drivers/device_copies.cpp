@@ -13,9 +13,6 @@ bool whole_words(const KernelArgument::Rows& rows) {
 
 }  // namespace
 
-using webgpu::Buffer;
-using webgpu::BufferRange;
-
 std::uint64_t LastWriters::write(const std::byte* memory) {
   const std::lock_guard lock(mutex_);
   if (runs_.size() >= kMost && !runs_.contains(memory)) runs_.clear();
@@ -38,7 +35,8 @@ std::int64_t rounded_within(std::int64_t bytes, std::int64_t step, std::int64_t 
   return rounded <= most ? rounded : round_up(bytes, 4);
 }
 
-void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
+template <DeviceMemory Device>
+void DeviceCopiesOf<Device>::begin(std::span<const KernelDriver::Memory> unchanged) {
   for (auto& [memory, piece] : pieces_) piece.kept = false;
   std::erase_if(known_, [&](const auto& entry) {
     const auto& [begin, known] = entry;
@@ -58,10 +56,11 @@ void DeviceCopies::begin(std::span<const KernelDriver::Memory> unchanged) {
   uses_ = 0;
 }
 
-Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool is_read) {
+template <DeviceMemory Device>
+auto DeviceCopiesOf<Device>::range_of(const KernelArgument& argument, bool is_read) -> Result<BufferRange> {
   Piece& piece = pieces_[argument.piece];
   const std::int64_t bytes =
-      rounded_within(argument.piece_bytes, webgpu::kRangeStep, device_->adapter().limits.buffer_bytes);
+      rounded_within(argument.piece_bytes, kRangeStep, device_->most_bytes());
   if (!piece.buffer || piece.buffer.bytes() < bytes) {
     forget({argument.piece, static_cast<std::size_t>(argument.piece_bytes)});
     if (piece.buffer) outgrown_();
@@ -78,8 +77,10 @@ Result<BufferRange> DeviceCopies::range_of(const KernelArgument& argument, bool 
 }
 
 // In this piece: arrays of callers may overlap.
-std::map<std::byte*, DeviceCopies::Known>::iterator DeviceCopies::known_of(const KernelArgument& argument,
-                                                                           const Piece& piece) {
+template <DeviceMemory Device>
+auto DeviceCopiesOf<Device>::known_of(const KernelArgument& argument,
+                                                                           const Piece& piece) ->
+    typename std::map<std::byte*, Known>::iterator {
   auto found = known_.upper_bound(argument.memory);
   if (found == known_.begin()) return known_.end();
   --found;
@@ -88,7 +89,8 @@ std::map<std::byte*, DeviceCopies::Known>::iterator DeviceCopies::known_of(const
   return covers ? found : known_.end();
 }
 
-DeviceCopies::Known DeviceCopies::nothing_of(const KernelArgument& argument, Piece& piece) const {
+template <DeviceMemory Device>
+auto DeviceCopiesOf<Device>::nothing_of(const KernelArgument& argument, Piece& piece) const -> Known {
   Known known{argument.memory + argument.bytes, &piece, argument.memory - argument.piece};
   known.distance = argument.bytes;
   if (whole_words(argument.rows)) {
@@ -100,7 +102,8 @@ DeviceCopies::Known DeviceCopies::nothing_of(const KernelArgument& argument, Pie
 
 // What the device does not have yet. Of memory that is written in part only what is in use: the rest is room that nobody
 // reads. All of it where words are shared between rows, or where it is looked at in some other way.
-Status DeviceCopies::bring(const KernelArgument& argument, Piece& piece, bool is_read) {
+template <DeviceMemory Device>
+Status DeviceCopiesOf<Device>::bring(const KernelArgument& argument, Piece& piece, bool is_read) {
   auto found = known_of(argument, piece);
   if (found == known_.end()) {
     forget({argument.memory, static_cast<std::size_t>(argument.bytes)});
@@ -123,7 +126,8 @@ Status DeviceCopies::bring(const KernelArgument& argument, Piece& piece, bool is
 }
 
 // Rows come to what is there; everything else is new as a whole.
-void DeviceCopies::know_written(const KernelArgument& argument, Piece& piece) {
+template <DeviceMemory Device>
+void DeviceCopiesOf<Device>::know_written(const KernelArgument& argument, Piece& piece) {
   const auto found = known_of(argument, piece);
   const bool by_rows = argument.rows.count > 0 && found != known_.end() && found->first == argument.memory &&
                        found->second.end == argument.memory + argument.bytes;
@@ -138,7 +142,8 @@ void DeviceCopies::know_written(const KernelArgument& argument, Piece& piece) {
 
 // Callers bring their arrays from new places. The buffer of one that was there in the last run and is not yet in this one
 // serves: what was recorded with it can stay (Recording::follow).
-Buffer DeviceCopies::left_by_another(std::int64_t bytes) {
+template <DeviceMemory Device>
+auto DeviceCopiesOf<Device>::left_by_another(std::int64_t bytes) -> Buffer {
   Piece* first = nullptr;
   for (auto& [memory, piece] : pieces_) {
     if (piece.used || piece.kept || piece.constant || !piece.buffer || piece.buffer.bytes() != bytes)
@@ -148,18 +153,21 @@ Buffer DeviceCopies::left_by_another(std::int64_t bytes) {
   return first == nullptr ? Buffer() : std::exchange(first->buffer, {});
 }
 
-void DeviceCopies::use(const KernelArgument& argument, bool is_written) {
+template <DeviceMemory Device>
+void DeviceCopiesOf<Device>::use(const KernelArgument& argument, bool is_written) {
   const auto piece = pieces_.find(argument.piece);
   if (piece == pieces_.end()) return;
   if (is_written && argument.bytes > 0) know_written(argument, piece->second);
   piece->second.pending = true;
 }
 
-void DeviceCopies::submitted() {
+template <DeviceMemory Device>
+void DeviceCopiesOf<Device>::submitted() {
   for (auto& [memory, piece] : pieces_) piece.pending = false;
 }
 
-void DeviceCopies::forget(std::span<const std::byte> memory) {
+template <DeviceMemory Device>
+void DeviceCopiesOf<Device>::forget(std::span<const std::byte> memory) {
   auto* begin = const_cast<std::byte*>(memory.data());
   std::byte* end = begin + memory.size();
   auto first = known_.lower_bound(begin);
@@ -167,8 +175,9 @@ void DeviceCopies::forget(std::span<const std::byte> memory) {
   known_.erase(first, known_.lower_bound(end));
 }
 
-std::vector<DeviceRows> DeviceCopies::newer_in(std::span<const std::span<std::byte>> places) {
-  std::vector<DeviceRows> found;
+template <DeviceMemory Device>
+auto DeviceCopiesOf<Device>::newer_in(std::span<const std::span<std::byte>> places) -> std::vector<Rows> {
+  std::vector<Rows> found;
   for (const std::span<std::byte> memory : places) {
     std::byte* end = memory.data() + memory.size();
     for (auto& [begin, known] : known_) {
@@ -183,5 +192,8 @@ std::vector<DeviceRows> DeviceCopies::newer_in(std::span<const std::span<std::by
   }
   return found;
 }
+
+template class DeviceCopiesOf<webgpu::Device>;
+template class DeviceCopiesOf<cuda::Stream>;
 
 }  // namespace xyntra

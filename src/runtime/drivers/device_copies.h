@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/drivers/cuda.h"
 #include "runtime/drivers/gathered_rows.h"
 #include "runtime/kernel_driver.h"
 
@@ -30,12 +31,17 @@ class LastWriters {
 // In whole steps, or in words where that would be more than a device allows.
 std::int64_t rounded_within(std::int64_t bytes, std::int64_t step, std::int64_t most);
 
-class DeviceCopies {
+// On a WebGPU device, or on the stream of a CUDA one.
+template <DeviceMemory Device>
+class DeviceCopiesOf {
  public:
+  using Buffer = typename Device::Buffer;
+  using BufferRange = typename Device::BufferRange;
+  using Rows = RowsOf<Buffer>;
   using Submit = std::function<Status()>;  // what was recorded so far
   using Outgrown = std::function<void()>;  // a buffer is replaced by a larger one: let go of it
 
-  DeviceCopies(std::shared_ptr<webgpu::Device> device, std::shared_ptr<LastWriters> writers, Submit submit,
+  DeviceCopiesOf(std::shared_ptr<Device> device, std::shared_ptr<LastWriters> writers, Submit submit,
                Outgrown outgrown)
       : device_(std::move(device)),
         writers_(std::move(writers)),
@@ -44,18 +50,18 @@ class DeviceCopies {
 
   void begin(std::span<const KernelDriver::Memory> unchanged);
   // Where the argument of a launch is on the device; what it reads, or leaves as it is, is brought there first.
-  Result<webgpu::BufferRange> range_of(const KernelArgument& argument, bool is_read);
+  Result<BufferRange> range_of(const KernelArgument& argument, bool is_read);
   // The launch is recorded.
   void use(const KernelArgument& argument, bool is_written);
   void submitted();  // and nothing waits any more
   void forget(std::span<const std::byte> memory);
   // What must be read to have these places as the device has them; they count as read.
-  std::vector<DeviceRows> newer_in(std::span<const std::span<std::byte>> places);
+  std::vector<Rows> newer_in(std::span<const std::span<std::byte>> places);
 
  private:
   // A copy of a piece of the host's memory.
   struct Piece {
-    webgpu::Buffer buffer;
+    Buffer buffer;
     bool constant = false;
     bool used = false;  // in this run
     bool kept = false;  // holds what this run was told is unchanged
@@ -74,13 +80,13 @@ class DeviceCopies {
     std::uint64_t writer = 0;  // of memory that was donated
   };
 
-  webgpu::Buffer left_by_another(std::int64_t bytes);
+  Buffer left_by_another(std::int64_t bytes);
   std::map<std::byte*, Known>::iterator known_of(const KernelArgument& argument, const Piece& piece);
   Known nothing_of(const KernelArgument& argument, Piece& piece) const;
   Status bring(const KernelArgument& argument, Piece& piece, bool is_read);
   void know_written(const KernelArgument& argument, Piece& piece);
 
-  std::shared_ptr<webgpu::Device> device_;
+  std::shared_ptr<Device> device_;
   std::shared_ptr<LastWriters> writers_;
   Submit submit_;
   Outgrown outgrown_;
@@ -88,5 +94,7 @@ class DeviceCopies {
   std::map<std::byte*, Known> known_;  // by the first byte; they do not overlap
   int uses_ = 0;
 };
+
+using DeviceCopies = DeviceCopiesOf<webgpu::Device>;
 
 }  // namespace xyntra

@@ -6,17 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "runtime/drivers/device_memory.h"
 #include "runtime/drivers/webgpu.h"
 
 namespace xyntra {
 
-// `count` rows of `bytes` each, which begin `distance` bytes apart, here and there; in words on the device.
-struct DeviceRows {
-  const webgpu::Buffer* from = nullptr;
-  std::int64_t offset = 0;
-  std::byte* to = nullptr;
-  std::int64_t bytes = 0, distance = 0, count = 1;
-};
+using DeviceRows = RowsOf<webgpu::Buffer>;  // in words on the device
 
 class GatheredRows {
  public:

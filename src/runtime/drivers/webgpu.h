@@ -150,11 +150,15 @@ class Recording {
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
+  using Buffer = webgpu::Buffer;
+  using BufferRange = webgpu::BufferRange;
+
   // `which` is a place in adapters(), or a part of a name in any case; empty: the first.
   static Result<std::shared_ptr<Device>> open(std::string_view which);
   ~Device();
 
   const Adapter& adapter() const;
+  std::int64_t most_bytes() const { return adapter().limits.buffer_bytes; }  // of one buffer
   bool lost() const;
 
   Result<Buffer> allocate(std::int64_t bytes);

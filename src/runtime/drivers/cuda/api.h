@@ -1,0 +1,75 @@
+// The types of the CUDA driver's C interface, as far as api.def uses them, in our namespace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace xyntra::cuda {
+
+using std::size_t;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct CUctx_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUarray = struct CUarray_st*;
+
+enum CUresult : int {
+  kSuccess = 0,
+  kOutOfMemory = 2,
+  kDeinitialized = 4,
+  kNoDevice = 100,
+  kEccUncorrectable = 214,
+  kInvalidPtx = 218,
+  kUnsupportedPtxVersion = 222,
+  kContained = 226,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
+  kLaunchTimeout = 702,
+  kContextIsDestroyed = 709,
+  kAssert = 710,
+  kHardwareStackError = 714,
+  kIllegalInstruction = 715,
+  kMisalignedAddress = 716,
+  kInvalidAddressSpace = 717,
+  kInvalidProgramCounter = 718,
+  kLaunchFailed = 719,
+  kUnknown = 999
+};
+
+enum CUdeviceAttribute : int {
+  kMaxThreadsPerBlock = 1,
+  kMultiprocessorCount = 16,
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kMaxSharedMemoryPerBlockOptin = 97
+};
+
+enum CUfunctionAttribute : int { kFunctionLocalBytes = 3, kFunctionRegisters = 4, kFunctionMaxDynamicSharedBytes = 8 };
+
+enum CUjitOption : int { kJitErrorLogBuffer = 5, kJitErrorLogBufferBytes = 6 };
+
+enum CUmemorytype : int { kMemoryHost = 1, kMemoryDevice = 2 };
+
+struct CUmemcpy2D {
+  size_t source_x = 0, source_y = 0;
+  CUmemorytype source_type = kMemoryDevice;
+  const void* source_host = nullptr;
+  CUdeviceptr source_device = 0;
+  CUarray source_array = nullptr;
+  size_t source_pitch = 0;
+  size_t to_x = 0, to_y = 0;
+  CUmemorytype to_type = kMemoryHost;
+  void* to_host = nullptr;
+  CUdeviceptr to_device = 0;
+  CUarray to_array = nullptr;
+  size_t to_pitch = 0;
+  size_t width = 0, height = 0;
+};
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+
+}  // namespace xyntra::cuda

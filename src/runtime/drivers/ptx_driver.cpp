@@ -1,0 +1,263 @@
+#include "runtime/drivers/ptx_driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "runtime/blocks.h"
+#include "runtime/drivers/device_copies.h"
+#include "support/current_budget.h"
+
+namespace xyntra::cuda {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;  // that kernels read and write vectors by
+constexpr std::int64_t kWorkspaceStep = 1 << 14;
+constexpr std::int64_t kMostBlocks = INT32_MAX;
+
+// What all contexts share.
+struct LoadedKernels {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<LastWriters> writers = std::make_shared<LastWriters>();
+  std::vector<PtxKernel> kernels;
+  std::vector<std::vector<Function>> functions;  // by kernel and phase
+};
+
+class PtxDriver : public KernelDriver {
+ public:
+  explicit PtxDriver(std::shared_ptr<const LoadedKernels> loaded)
+      : loaded_(std::move(loaded)),
+        stream_(std::make_shared<Stream>(loaded_->device)),
+        copies_(
+            stream_, loaded_->writers, [] { return Status(); }, [] {}) {}
+
+  std::unique_ptr<KernelDriver> another() const override { return std::make_unique<PtxDriver>(loaded_); }
+
+  void begin(bool timed, std::span<const Memory> unchanged) override {
+    timed_ = timed;
+    timings_.clear();
+    times_.clear();
+    apart_.clear();
+    outgrown_.clear();
+    copies_.begin(unchanged);
+    work_ = {};
+    if (!faulty_.empty()) fault_buffer_ = {};  // the last run did not look at it
+    faulty_.clear();
+  }
+
+  Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
+                const SymbolBindings& sizes) override {
+    const PtxKernel& kernel = loaded_->kernels.at(step.callee);
+    XYNTRA_CHECK_OK(fits(kernel, sizes));
+    std::vector<std::uint64_t> parameters;
+    XYNTRA_CHECK_OK(add_arguments(step, arguments, parameters));
+    XYNTRA_CHECK_OK(add_workspace(kernel, sizes, parameters));
+    if (kernel.has_faults) XYNTRA_CHECK_OK(add_fault_record(step, parameters));
+    for (const Dim& size : kernel.sizes) {
+      XYNTRA_TRY(const std::int64_t value, size.evaluate(sizes));
+      parameters.push_back(static_cast<std::uint64_t>(value));
+    }
+    for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+      const PtxPhase& phase = kernel.phases[p];
+      XYNTRA_TRY(const std::int64_t items, phase.items.evaluate(sizes));
+      if (items <= 0) continue;
+      const std::int64_t blocks = (items + phase.items_per_block - 1) / phase.items_per_block;
+      if (blocks > kMostBlocks) return limit_error("a launch has " + std::to_string(items) + " work items");
+      Timing timing{&step};
+      if (timed_) {
+        XYNTRA_TRY(timing.begin, stream_->moment());
+      }
+      XYNTRA_CHECK_OK(stream_->launch(loaded_->functions[step.callee][p], {blocks, phase.threads, phase.shared_bytes},
+                                      parameters));
+      if (timed_) {
+        XYNTRA_TRY(timing.end, stream_->moment());
+        timings_.push_back(std::move(timing));
+      }
+      ++work_.dispatches;
+    }
+    for (std::size_t i = 0; i < arguments.size(); ++i) copies_.use(arguments[i], i >= step.inputs.size());
+    return {};
+  }
+
+  void changed(std::span<const std::byte> memory) override { copies_.forget(memory); }
+
+  Status fetch(std::span<const std::span<std::byte>> places, const Budget* budget) override {
+    std::vector<Stream::Read> reads;
+    for (const RowsOf<Buffer>& rows : copies_.newer_in(places))
+      reads.push_back({rows.from, rows.offset, rows.to, rows.bytes, rows.distance, rows.count});
+    if (reads.empty()) return {};
+    ++work_.submissions;
+    Status done = stream_->read(reads, budget);
+    if (!done) {  // the host may not have what the device has
+      for (const std::span<std::byte> place : places) copies_.forget(place);
+    }
+    return done;
+  }
+
+  Work work() const override { return work_; }
+
+  std::vector<Time> times() const override { return times_; }
+
+  Result<std::vector<Fault>> finish() override {
+    std::vector<Fault> found;
+    if (!timings_.empty()) XYNTRA_CHECK_OK(stream_->wait());
+    for (const Timing& timing : timings_) {
+      XYNTRA_TRY(const double spent, stream_->nanoseconds(timing.begin, timing.end));
+      times_.push_back({timing.step, spent});
+    }
+    timings_.clear();
+    if (faulty_.empty()) return found;
+    std::vector<PtxFault> records(faulty_.size());
+    const Stream::Read read{&fault_buffer_, 0, reinterpret_cast<std::byte*>(records.data()),
+                            static_cast<std::int64_t>(records.size() * sizeof(PtxFault))};
+    XYNTRA_CHECK_OK(stream_->read(std::span(&read, 1)));
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      if (records[i].found == 0) continue;
+      found.push_back({faulty_[i],
+                       {static_cast<std::int32_t>(records[i].buffer), static_cast<std::int32_t>(records[i].dimension),
+                        records[i].index}});
+    }
+    if (found.empty()) faulty_.clear();  // the records are as they were: the next run has them
+    return found;
+  }
+
+ private:
+  struct Timing {
+    const ProgramStep* step = nullptr;
+    Stream::Moment begin = {}, end = {};
+  };
+
+  // Positions of a kernel that is not wide are computed in 32 bits.
+  static Status fits(const PtxKernel& kernel, const SymbolBindings& sizes) {
+    auto small = [&sizes](const Dim& count) -> Status {
+      XYNTRA_TRY(const std::int64_t value, count.evaluate(sizes));
+      if (value <= kMostNarrow) return {};
+      return limit_error(std::to_string(value) + " elements or work items are more than a kernel for sizes of 32 bits can count");
+    };
+    for (const Dim& elements : kernel.argument_elements) {
+      if (!kernel.wide) XYNTRA_CHECK_OK(small(elements));
+    }
+    for (const PtxPhase& phase : kernel.phases) XYNTRA_CHECK_OK(small(phase.items));
+    return {};
+  }
+
+  // ---- memory
+
+  Result<BufferRange> range_of(const KernelArgument& argument, bool is_read) {
+    if (argument.bytes > 0) return copies_.range_of(argument, is_read);
+    if (!nothing_) {  // never looked at
+      XYNTRA_TRY(nothing_, stream_->allocate(kRangeStep));
+    }
+    return BufferRange{&nothing_, 0, 0};
+  }
+
+  // What a launch reads does not lie where it writes, unless rows are appended to it; what does is read from a copy.
+  Status add_arguments(const ProgramStep& step, std::span<const KernelArgument> arguments,
+                       std::vector<std::uint64_t>& parameters) {
+    std::vector<BufferRange> ranges;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      XYNTRA_TRY(const BufferRange range, range_of(arguments[i], i < step.inputs.size()));
+      ranges.push_back(range);
+    }
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      bool meets = false;
+      for (std::size_t j = step.inputs.size(); j < ranges.size(); ++j)
+        meets = meets || (arguments[j].rows.count == 0 && overlap(ranges[i], ranges[j]));
+      if (!meets) continue;
+      XYNTRA_TRY(Buffer copy, stream_->allocate(ranges[i].bytes));
+      XYNTRA_CHECK_OK(stream_->copy(ranges[i], copy, 0));
+      apart_.push_back(std::make_unique<Buffer>(std::move(copy)));
+      ranges[i] = {apart_.back().get(), 0, ranges[i].bytes};
+    }
+    for (const BufferRange& range : ranges) {
+      parameters.push_back(range.buffer->address() + static_cast<std::uint64_t>(range.offset));
+      require(parameters.back() % kAlignment == 0, "an argument of a kernel that is not aligned");
+    }
+    return {};
+  }
+
+  static bool overlap(const BufferRange& a, const BufferRange& b) {
+    return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  }
+
+  Status add_workspace(const PtxKernel& kernel, const SymbolBindings& sizes, std::vector<std::uint64_t>& parameters) {
+    std::int64_t end = 0;
+    std::vector<std::int64_t> offsets;
+    for (const Dim& dim : kernel.workspace_bytes) {
+      XYNTRA_TRY(const std::int64_t bytes, dim.evaluate(sizes));
+      offsets.push_back(end);
+      end = round_up(end + std::max<std::int64_t>(bytes, 1), kRangeStep);
+    }
+    if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
+      if (workspace_) outgrown_.push_back(std::exchange(workspace_, {}));  // launches before this one have it
+      XYNTRA_TRY(workspace_, stream_->allocate(round_up(end, kWorkspaceStep)));
+    }
+    for (const std::int64_t offset : offsets)
+      parameters.push_back(workspace_.address() + static_cast<std::uint64_t>(offset));
+    return {};
+  }
+
+  Status add_fault_record(const ProgramStep& step, std::vector<std::uint64_t>& parameters) {
+    const auto used = static_cast<std::int64_t>(faulty_.size() * sizeof(PtxFault));
+    constexpr std::int64_t kFirst = 64 * sizeof(PtxFault);
+    if (!fault_buffer_ || fault_buffer_.bytes() < used + static_cast<std::int64_t>(sizeof(PtxFault))) {
+      XYNTRA_TRY(Buffer larger, stream_->allocate(std::max(kFirst, 2 * used)));
+      XYNTRA_CHECK_OK(stream_->clear(larger));
+      if (fault_buffer_) {
+        XYNTRA_CHECK_OK(stream_->copy({&fault_buffer_, 0, used}, larger, 0));
+        outgrown_.push_back(std::move(fault_buffer_));
+      }
+      fault_buffer_ = std::move(larger);
+    }
+    parameters.push_back(fault_buffer_.address() + static_cast<std::uint64_t>(used));
+    faulty_.push_back(&step);
+    return {};
+  }
+
+  std::shared_ptr<const LoadedKernels> loaded_;
+  std::shared_ptr<Stream> stream_;
+  DeviceCopiesOf<Stream> copies_;
+  std::vector<std::unique_ptr<Buffer>> apart_;  // operands that lie where results do
+  std::vector<Buffer> outgrown_;  // of this run, which still uses them
+  Buffer workspace_, nothing_, fault_buffer_;
+  bool timed_ = false;
+  Work work_;
+  std::vector<Timing> timings_;
+  std::vector<Time> times_;
+  std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
+};
+
+Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel) {
+  std::vector<Entry> entries;
+  for (const PtxPhase& phase : kernel.phases) entries.push_back({phase.entry, phase.shared_bytes});
+  return device.load(kernel.text, entries);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels, std::shared_ptr<Device> device) {
+  constexpr std::size_t kMostThreads = 16;
+  std::vector<Result<std::vector<Function>>> made(kernels.size());
+  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+  std::atomic<std::size_t> next{0};
+  auto work = [&] {
+    for (std::size_t i = next++; i < kernels.size(); i = next++) made[i] = load(*device, kernels[i]);
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(threads, kernels.size()); ++i) others.emplace_back(work);
+    work();
+  }
+  XYNTRA_CHECK_OK(check_limits());
+  auto loaded = std::make_shared<LoadedKernels>();
+  for (Result<std::vector<Function>>& one : made) {
+    if (!one) return failure(std::move(one).error());
+    loaded->functions.push_back(std::move(*one));
+  }
+  loaded->kernels = std::move(kernels);
+  loaded->device = std::move(device);
+  return std::make_shared<const PtxDriver>(std::move(loaded));
+}
+
+}  // namespace xyntra::cuda
