@@ -19,9 +19,9 @@ test: ## everything CI runs: some 20 minutes on two cores
 	@scripts/build release
 	@scripts/test --preset release
 
-test-gpu: ## all that runs as shaders on a real adapter, with a table; ADAPTER=any SAMPLE=1/24 tries it on a software one
-	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build conformance wgpu && scripts/build release xyntra xyntra_link_command xyntra_graphs)
-	@scripts/test_gpu --adapter '$(or $(ADAPTER),gpu)' $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(JOBS),--jobs '$(JOBS)')
+test-gpu: ## all that runs on a real GPU, as shaders or with BACKEND=ptx, with a table; ADAPTER=any SAMPLE=1/24 tries it on a software one
+	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build conformance wgpu && scripts/build release xyntra xyntra_link_command xyntra_graphs xyntra_codegen_tests)
+	@scripts/test_gpu $(if $(BACKEND),--backend '$(BACKEND)') --adapter '$(or $(ADAPTER),gpu)' $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(JOBS),--jobs '$(JOBS)')
 
 dev: ## git hooks, compile_commands.json, formatter and linter
 	@scripts/setup build check

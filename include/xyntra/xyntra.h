@@ -131,7 +131,7 @@ typedef struct xyntra_value {
 
 typedef struct xyntra_options {
   size_t size; /* sizeof(xyntra_options) */
-  const char* backend; /* "cpu" (default), "wgsl", "sim", "reference", "float64" (gives f64), "fused" */
+  const char* backend; /* "cpu" (default), "wgsl", "ptx", "sim", "reference", "float64" (f64), "fused" */
   int threads; /* 0: as many as this process may use */
   const char* const* dims; /* "seq=128": sizes that costs are counted with; any size can be run */
   size_t dim_count;

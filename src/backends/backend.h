@@ -59,6 +59,7 @@ struct Backend {
   bool takes_donations = false;  // a result may extend an input in memory of the caller's
   bool keeps_objects = false;  // machine code is kept in the user's cache
   bool runs_shaders = false;  // ShaderOptions are for it
+  bool has_devices = false;  // one of several may be named: ShaderOptions::device
   Package package = Package::None;
 
   std::optional<TargetKind> target_kind = {};  // of the plans it runs; nothing: of any

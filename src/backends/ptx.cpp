@@ -15,6 +15,7 @@ Result<CompiledModel> compile_ptx(const Plan& plan, const RunSettings& settings)
 Backend ptx_backend() {
   Backend row{"ptx", "cuda", "NVIDIA GPUs"};
   row.takes_donations = true;
+  row.has_devices = true;
   row.target_kind = TargetKind::Gpu;
   row.target = [] { return find_target("h100"); };
   row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
@@ -22,8 +23,12 @@ Backend ptx_backend() {
     return run_by_kernels(model, settings, std::move(compiled));
   };
   row.compile = compile_ptx;
-  row.code = [](const Plan& plan, const Target& /*target*/, const ShaderOptions& /*options*/) { return ptx_of(plan); };
-  row.missing = [](const Plan& plan, const RunSettings& settings) { return ptx_lacks(plan, lower_options(settings)); };
+  row.code = [](const Plan& plan, const Target& /*target*/, const ShaderOptions& /*options*/) {
+    return ptx_of(plan);
+  };
+  row.missing = [](const Plan& plan, const RunSettings& settings) {
+    return ptx_lacks(plan, lower_options(settings));
+  };
   row.readiness = [] {
     std::string why = cuda::why_no_chip();
     return why.empty() ? Readiness{} : Readiness{"no GPU", std::move(why)};

@@ -28,6 +28,7 @@ Backend wgsl_backend() {
   Backend row{"wgsl", "webgpu", "WebGPU shaders"};
   row.takes_donations = true;
   row.runs_shaders = true;
+  row.has_devices = true;
   row.package = Package::WebFolder;
   row.target_kind = TargetKind::WebGpu;
   row.target = [] { return find_target("webgpu"); };

@@ -22,7 +22,7 @@ void declare_checked(Flags& syntax, Session& session) {
 
 void declare_device(Flags& syntax, Session& session) {
   declare_setting(syntax, session, "--device", "run.device", "NAME",
-                  "the adapter that shaders run on: a part of its name, or its place in xyntra devices");
+                  "the adapter or GPU to run on: a part of its name, or its place in xyntra devices");
 }
 
 ShaderOptions shader_options(const Session& session) {
@@ -32,10 +32,16 @@ ShaderOptions shader_options(const Session& session) {
 }
 
 Status check_shader_flags(const Session& session, const Backend& backend) {
-  for (const char* setting : {"run.device", "run.portable", "run.checked"}) {
-    auto given = session.flags.find(setting);
-    if (!backend.runs_shaders && given != session.flags.end() && !given->second.value.empty())
-      return usage_error(given->second.flag + " is about shaders: it goes with --backend " +
+  const auto is_given = [&session](const char* setting) {
+    const auto given = session.flags.find(setting);
+    return given != session.flags.end() && !given->second.value.empty();
+  };
+  if (is_given("run.device") && !backend.has_devices)
+    return usage_error(session.flags.at("run.device").flag + " is about GPUs: it goes with --backend " +
+                       backends_where([](const Backend& one) { return one.has_devices; }));
+  for (const char* setting : {"run.portable", "run.checked"}) {
+    if (is_given(setting) && !backend.runs_shaders)
+      return usage_error(session.flags.at(setting).flag + " is about shaders: it goes with --backend " +
                          backends_where([](const Backend& one) { return one.runs_shaders; }));
   }
   return {};

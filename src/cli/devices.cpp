@@ -4,6 +4,7 @@
 #include "cli/verb.h"
 #include "codegen/llvm/emit.h"
 #include "compiler/wgsl_backend.h"
+#include "runtime/drivers/cuda.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/json.h"
 #include "support/table.h"
@@ -95,6 +96,39 @@ Json webgpu_json() {
   return json;
 }
 
+Json cuda_json() {
+  const auto found = cuda::chips();
+  Json json{{"gpus", Json::array()}};
+  if (const std::string why = cuda::why_no_chip(); !why.empty()) json["why_none"] = why;
+  if (const auto version = cuda::driver_version()) json["driver"] = *version;
+  if (!found) return json;
+  for (const cuda::Chip& chip : *found) {
+    json["gpus"].push_back({{"name", chip.name},
+                            {"architecture", chip.architecture()},
+                            {"multiprocessors", chip.multiprocessors},
+                            {"memory_bytes", chip.memory_bytes},
+                            {"block_shared_bytes", chip.block_shared_bytes},
+                            {"block_threads", chip.block_threads}});
+  }
+  return json;
+}
+
+// With a blank line before it; nothing where there is no GPU.
+std::string cuda_table() {
+  const auto found = cuda::chips();
+  if (!found || found->empty()) return "";
+  using enum Table::Align;
+  Table table({Right, Prose, Left, Right, Right, Right, Left});
+  table.header({"gpu", "name", "chip", "SMs", "memory", "shared", "driver"});
+  int place = 0;
+  for (const cuda::Chip& chip : *found) {
+    table.row({std::to_string(place++), printable(chip.name), chip.architecture(),
+               std::to_string(chip.multiprocessors), human_bytes(chip.memory_bytes),
+               human_bytes(chip.block_shared_bytes), "CUDA " + cuda::driver_version().value_or("?")});
+  }
+  return "\n" + table.to_string(stdout_width());
+}
+
 // With a blank line before it; nothing where there is no adapter.
 std::string webgpu_table() {
   const auto found = webgpu::adapters();
@@ -121,7 +155,8 @@ Result<ExitCode> list_devices(Session& session) {
   if (session.json) {
     Json json{{"threads", threads},           {"memory", session.config->integer("limits.max_memory")},
               {"target", host_target().name}, {"backends", Json::array()},
-              {"targets", targets_json()},    {"webgpu", webgpu_json()}};
+              {"targets", targets_json()},    {"webgpu", webgpu_json()},
+              {"cuda", cuda_json()}};
     for (const Backend& backend : backends()) {
       const Readiness here = readiness_of(backend);
       Json row{{"name", backend.name},
@@ -145,8 +180,8 @@ Result<ExitCode> list_devices(Session& session) {
       reasons += wrapped(std::string(backend.name) + ": " + printable(here.why), stdout_width(), 2) + "\n";
   }
   session.out = table.to_string(stdout_width()) + "\n" + reasons + (reasons.empty() ? "" : "\n") +
-                targets_table() + webgpu_table() + "\nhost: " + std::to_string(threads) + " threads, " +
-                memory + " for tensors, target " + std::string(host_target().name) + "\n";
+                targets_table() + webgpu_table() + cuda_table() + "\nhost: " + std::to_string(threads) +
+                " threads, " + memory + " for tensors, target " + std::string(host_target().name) + "\n";
   return ExitCode::Done;
 }
 

@@ -81,6 +81,7 @@ class Loader {
   static std::string how_to_replay(const Target& target) {
     const std::string name(target.name);
     if (target.kind == TargetKind::WebGpu) return "replay it with --backend wgsl --target " + name;
+    if (target.kind == TargetKind::Gpu) return "replay it with --backend ptx --target " + name;
     if (target.kind == TargetKind::Cpu && runs_on_host(target)) return "replay it with --target " + name;
     return "no backend of this machine runs code for it; replay it interpreted, with --backend sim "
            "--target " +

@@ -32,7 +32,8 @@ Result<std::vector<PtxKernel>> emit(const LoweredPlan& lowered) {
   return made;
 }
 
-// A device that models share. A lost one is replaced.
+}  // namespace
+
 Result<std::shared_ptr<cuda::Device>> shared_gpu(const std::string& which) {
   static std::mutex mutex;
   // Never let go of: the driver ends before statics of ours do.
@@ -45,9 +46,8 @@ Result<std::shared_ptr<cuda::Device>> shared_gpu(const std::string& which) {
   return device;
 }
 
-}  // namespace
-
-Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options, const std::string& which) {
+Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options,
+                                      const std::string& which) {
   XYNTRA_TRY(std::shared_ptr<cuda::Device> device, shared_gpu(which));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, for_warps(options)));
   XYNTRA_TRY(std::vector<PtxKernel> kernels,
@@ -62,7 +62,8 @@ Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& opti
   return model;
 }
 
-Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& plan, const LowerOptions& options) {
+Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& plan,
+                                                                  const LowerOptions& options) {
   XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, for_warps(options)));
   std::vector<std::string> by_kernel;
   for (const kir::Kernel& kernel : lowered.kernels) {
@@ -82,7 +83,8 @@ Result<std::string> ptx_of(const Plan& plan) {
   XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, for_warps({})));
   XYNTRA_TRY(const std::vector<PtxKernel> kernels, emit(lowered));
   std::string text;
-  for (std::size_t i = 0; i < kernels.size(); ++i) text += "// k" + std::to_string(i) + "\n" + kernels[i].text + "\n";
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    text += "// k" + std::to_string(i) + "\n" + kernels[i].text + "\n";
   return text;
 }
 

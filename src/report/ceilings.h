@@ -2,6 +2,7 @@
 // add in registers, or copy arrays too large for the last-level cache. Reports use these figures; plans never do.
 #pragma once
 
+#include "runtime/drivers/cuda.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/result.h"
 #include "target/target.h"
@@ -17,6 +18,8 @@ struct Ceilings {
 Result<Ceilings> measure_ceilings(const Target& target, int threads);
 // Of a WebGPU device that has timestamps.
 Result<Ceilings> measure_ceilings(webgpu::Device& device);
+// Of an NVIDIA GPU.
+Result<Ceilings> measure_ceilings(const std::shared_ptr<cuda::Device>& device);
 // Of where plans for the target run; `device` is an adapter's name where that is a GPU.
 Result<Ceilings> measure_ceilings(const Target& target, int threads, const std::string& device);
 

@@ -1,6 +1,7 @@
 // What a WebGPU device reaches at most: shaders that do nothing but copy, or multiply and add in registers.
 #include <algorithm>
 
+#include "compiler/ptx_backend.h"
 #include "compiler/wgsl_backend.h"
 #include "report/ceilings.h"
 
@@ -78,6 +79,10 @@ Result<Ceilings> measure_ceilings(webgpu::Device& device) {
 
 Result<Ceilings> measure_ceilings(const Target& target, int threads, const std::string& device) {
   if (target.kind == TargetKind::Cpu) return measure_ceilings(target, threads);
+  if (target.kind == TargetKind::Gpu) {
+    XYNTRA_TRY(const std::shared_ptr<cuda::Device> gpu, shared_gpu(device));
+    return measure_ceilings(gpu);
+  }
   XYNTRA_TRY(const std::shared_ptr<webgpu::Device> opened, shared_device(device));
   return measure_ceilings(*opened);
 }

@@ -95,7 +95,7 @@ std::vector<Setting> known_settings() {
                    {},
                    "auto",
                    std::int64_t{available_threads()}});
-  table.push_back({"run.device", Text, "first", "the adapter of xyntra devices that shaders run on"});
+  table.push_back({"run.device", Text, "first", "the adapter or GPU of xyntra devices to run on"});
   table.push_back({"run.portable", Boolean, "false", "shaders use nothing but what every browser has"});
   table.push_back({"run.checked", Boolean, "false", "shaders run with the driver's checks of every index"});
   table.push_back({"run.seed", Integer, "0", "seed of random inputs", 0});

@@ -39,6 +39,7 @@ MODES = {
         "--target amx --precision bf16x3": 1,
     },
     "wgsl": {"": 4, "--no-fuse": 1},
+    "ptx": {"": 4, "--no-fuse": 1},
 }
 EXPLAINED = 8  # of so many graphs one is explained, to count forms that could not be shown to be right
 OF_SIZES = ("out of range", "cannot be broadcast")  # refusals that rounding may decide about

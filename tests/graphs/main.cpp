@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   app.add_option("--case", only, "this one alone");
   app.add_option("--threads", threads, "checked at the same time");
   app.add_option("--backend", effort.backend, "run them on this one alone")
-      ->check(CLI::IsMember({"fused", "cpu", "sim", "wgsl"}));
+      ->check(CLI::IsMember({"fused", "cpu", "sim", "wgsl", "ptx"}));
   app.add_flag("--all-targets", effort.all_targets, "plans for every target, not for one in turn");
   app.add_flag("--print", print, "show the graphs instead of checking them");
   CLI11_PARSE(app, argc, argv);

@@ -21,18 +21,12 @@ struct Row {
   const char* of_bits = nullptr;  // of integers, with a type that has no sign
 };
 constexpr Row kRows[] = {
-    {ExprOp::Add, "add.rn", "add"},
-    {ExprOp::Sub, "sub.rn", "sub"},
-    {ExprOp::Mul, "mul.rn", "mul.lo"},
-    {ExprOp::Div, "div.rn", nullptr},
-    {ExprOp::Fma, "fma.rn", "mad.lo"},
-    {ExprOp::Sqrt, "sqrt.rn", nullptr},
-    {ExprOp::Min, nullptr, "min"},
-    {ExprOp::Max, nullptr, "max"},
-    {ExprOp::And, nullptr, nullptr, "and"},
-    {ExprOp::Or, nullptr, nullptr, "or"},
-    {ExprOp::Xor, nullptr, nullptr, "xor"},
-    {ExprOp::Not, nullptr, nullptr, "not"},
+    {ExprOp::Add, "add.rn", "add"},         {ExprOp::Sub, "sub.rn", "sub"},
+    {ExprOp::Mul, "mul.rn", "mul.lo"},      {ExprOp::Div, "div.rn", nullptr},
+    {ExprOp::Fma, "fma.rn", "mad.lo"},      {ExprOp::Sqrt, "sqrt.rn", nullptr},
+    {ExprOp::Min, nullptr, "min"},          {ExprOp::Max, nullptr, "max"},
+    {ExprOp::And, nullptr, nullptr, "and"}, {ExprOp::Or, nullptr, nullptr, "or"},
+    {ExprOp::Xor, nullptr, nullptr, "xor"}, {ExprOp::Not, nullptr, nullptr, "not"},
 };
 
 struct Rounding {
@@ -51,7 +45,8 @@ bool is_wide(DType dtype) { return bits_of(dtype) == 64; }
 
 std::string hex(std::uint64_t bits, int digits) {
   std::string text(static_cast<std::size_t>(digits), '0');
-  for (std::size_t i = text.size(); i-- > 0; bits >>= 4) text[i] = std::string_view("0123456789ABCDEF")[bits & 0xf];
+  for (std::size_t i = text.size(); i-- > 0; bits >>= 4)
+    text[i] = std::string_view("0123456789ABCDEF")[bits & 0xf];
   return text;
 }
 
@@ -79,7 +74,8 @@ std::string_view suffix_of(DType dtype) {
 std::string Arithmetic::constant(const te::ExprNode& node) {
   if (node.dtype == DType::F64) return "0d" + hex(std::bit_cast<std::uint64_t>(node.float_value), 16);
   if (is_float(node.dtype))
-    return "0f" + hex(std::bit_cast<std::uint32_t>(round_to(node.dtype, static_cast<float>(node.float_value))), 8);
+    return "0f" +
+           hex(std::bit_cast<std::uint32_t>(round_to(node.dtype, static_cast<float>(node.float_value))), 8);
   if (node.dtype == DType::Bool) return std::string(node.int_value != 0 ? kTrue : kFalse);
   if (node.dtype == DType::U32) return std::to_string(static_cast<std::uint32_t>(node.int_value));
   return std::to_string(node.int_value);
@@ -133,7 +129,8 @@ std::string Arithmetic::float_arithmetic(ExprOp op, DType dtype, std::span<const
     case ExprOp::Min: return smallest_or_largest(false, dtype, o[0], o[1]);
     case ExprOp::Max: return smallest_or_largest(true, dtype, o[0], o[1]);
     case ExprOp::FloorDiv:
-      return code_.make(size, "cvt.rmi." + type + "." + type, {code_.make(size, "div.rn." + type, {o[0], o[1]})});
+      return code_.make(size, "cvt.rmi." + type + "." + type,
+                        {code_.make(size, "div.rn." + type, {o[0], o[1]})});
     case ExprOp::Rem: return float_remainder(dtype, o[0], o[1]);
     case ExprOp::Mod: {  // takes the divisor's sign
       const std::string remainder = float_remainder(dtype, o[0], o[1]), none = zero(dtype);
@@ -151,7 +148,8 @@ std::string Arithmetic::float_arithmetic(ExprOp op, DType dtype, std::span<const
 }
 
 // NaN wins, and -0 is below +0.
-std::string Arithmetic::smallest_or_largest(bool largest, DType dtype, const std::string& a, const std::string& b) {
+std::string Arithmetic::smallest_or_largest(bool largest, DType dtype, const std::string& a,
+                                            const std::string& b) {
   const std::string name = largest ? "max" : "min";
   if (dtype != DType::F64) return code_.word(name + ".NaN.f32", {a, b});
   const std::string chosen = code_.wide(name + ".f64", {a, b}), nan = code_.predicate("setp.nan.f64", {a, b});
@@ -177,9 +175,10 @@ std::string Arithmetic::float_remainder(DType dtype, const std::string& a, const
 
 std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o) {
   const Size size = size_of(dtype);
-  if (const Row* row = row_of(op); row != nullptr && (row->of_integers != nullptr || row->of_bits != nullptr)) {
+  if (const Row* row = row_of(op);
+      row != nullptr && (row->of_integers != nullptr || row->of_bits != nullptr)) {
     const std::string operation = row->of_integers != nullptr ? row->of_integers + ("." + integer_type(dtype))
-                                                               : row->of_bits + ("." + bits_type(dtype));
+                                                              : row->of_bits + ("." + bits_type(dtype));
     if (o.size() == 1) return normalised(dtype, code_.make(size, operation, {o[0]}));
     if (o.size() == 3) return normalised(dtype, code_.make(size, operation, {o[0], o[1], o[2]}));
     std::string result = code_.make(size, operation, {o[0], o[1]});
@@ -258,7 +257,8 @@ std::string Arithmetic::divided(ExprOp op, DType dtype, const std::string& a, co
   std::string result = code_.make(size, (quotient ? "div." : "rem.") + type, {a, divisor});
   if (is_signed && (op == ExprOp::FloorDiv || op == ExprOp::Mod)) {
     const std::string left =
-        quotient ? code_.make(size, "sub." + type, {a, code_.make(size, "mul.lo." + type, {result, divisor})}) : result;
+        quotient ? code_.make(size, "sub." + type, {a, code_.make(size, "mul.lo." + type, {result, divisor})})
+                 : result;
     const std::string signs = code_.make(size, "xor." + bits_type(dtype), {left, divisor});
     const std::string is_left = code_.predicate("setp.ne." + type, {left, "0"});
     const std::string below = code_.both(is_left, code_.predicate("setp.lt." + type, {signs, "0"}));
@@ -277,15 +277,18 @@ std::string Arithmetic::divided(ExprOp op, DType dtype, const std::string& a, co
 // Shifting by the width or more, or by a negative number, leaves nothing but the sign: so does the machine, by unsigned words.
 std::string Arithmetic::shifted(ExprOp op, DType dtype, const std::string& x, const std::string& places) {
   std::string count = places;
-  if (is_wide(dtype) && !literal(places)) count = code_.word("cvt.u32.u64", {code_.wide("min.u64", {places, "64"})});
+  if (is_wide(dtype) && !literal(places))
+    count = code_.word("cvt.u32.u64", {code_.wide("min.u64", {places, "64"})});
   if (const auto known = literal(count); known && (*known < 0 || *known > 64)) count = "64";
-  if (op == ExprOp::ShiftLeft) return normalised(dtype, code_.make(size_of(dtype), "shl." + bits_type(dtype), {x, count}));
+  if (op == ExprOp::ShiftLeft)
+    return normalised(dtype, code_.make(size_of(dtype), "shl." + bits_type(dtype), {x, count}));
   return code_.make(size_of(dtype), "shr." + integer_type(dtype), {x, count});
 }
 
 // ---- choices and comparisons
 
-std::string Arithmetic::select(DType dtype, const std::string& condition, const std::string& a, const std::string& b) {
+std::string Arithmetic::select(DType dtype, const std::string& condition, const std::string& a,
+                               const std::string& b) {
   if (condition == kTrue || a == b) return a;
   if (condition == kFalse) return b;
   if (dtype != DType::Bool)
@@ -308,7 +311,8 @@ std::string Arithmetic::compare(ExprOp op, DType dtype, const std::string& a, co
       default: no_operation(op, "two of a kind");
     }
   }();
-  if (is_float(dtype)) return code_.predicate(std::string("setp.") + names.floats + "." + float_type(dtype), {a, b});
+  if (is_float(dtype))
+    return code_.predicate(std::string("setp.") + names.floats + "." + float_type(dtype), {a, b});
   if (dtype == DType::Bool) {
     const std::string left = cast(DType::Bool, DType::I32, {}, a, Nans::Any);
     return compare(op, DType::I32, left, cast(DType::Bool, DType::I32, {}, b, Nans::Any));
@@ -340,7 +344,8 @@ std::string Arithmetic::is_inf(DType dtype, const std::string& x) {
 
 std::string Arithmetic::settled(DType dtype, const std::string& x) {
   if (!is_register(x) || one_nan_.contains(x)) return x;
-  std::string made = select(dtype, is_nan(dtype, x), dtype == DType::F64 ? "0d7FF8000000000000" : "0f7FC00000", x);
+  std::string made =
+      select(dtype, is_nan(dtype, x), dtype == DType::F64 ? "0d7FF8000000000000" : "0f7FC00000", x);
   one_nan_.insert(made);
   return made;
 }

@@ -12,13 +12,13 @@ namespace {
 
 enum class Specials : std::uint8_t { Ieee, OneNaN, NegativeZero, None };
 
-struct Format {
+struct NarrowFormat {
   int mantissa_bits, bias;
   std::int64_t sign, largest_finite, nan;
   Specials specials;
 };
 
-Format format_of(DType dtype) {
+NarrowFormat format_of(DType dtype) {
   switch (dtype) {
     case DType::F8E4M3FN: return {3, 7, 0x80, 0x7e, 0x7f, Specials::OneNaN};
     case DType::F8E4M3FNUZ: return {3, 8, 0x80, 0x7f, 0x80, Specials::NegativeZero};
@@ -29,17 +29,18 @@ Format format_of(DType dtype) {
   }
 }
 
-constexpr std::int64_t kInfinity = 0x7f800000;
-constexpr std::int64_t kQuietNaN = 0x7fc00000;
-constexpr std::int64_t kMagnitude = 0x7fffffff;
-constexpr std::int64_t kSign = 0x80000000;
+constexpr std::int64_t kFloatInfinity = 0x7f800000;
+constexpr std::int64_t kFloatNan = 0x7fc00000;
+constexpr std::int64_t kMagnitudeBits = 0x7fffffff;
+constexpr std::int64_t kSignBit = 0x80000000;
 
 std::string n(std::int64_t value) { return std::to_string(value); }
 
 std::optional<float> float_literal(std::string_view operand) {
   if (!operand.starts_with("0f")) return std::nullopt;
   std::uint32_t bits = 0;
-  for (const char digit : operand.substr(2)) bits = bits * 16 + static_cast<std::uint32_t>(digit <= '9' ? digit - '0' : digit - 'A' + 10);
+  for (const char digit : operand.substr(2))
+    bits = bits * 16 + static_cast<std::uint32_t>(digit <= '9' ? digit - '0' : digit - 'A' + 10);
   return std::bit_cast<float>(bits);
 }
 
@@ -65,10 +66,10 @@ struct Words {
 // Round to nearest, ties to even; the code in a word.
 std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x) {
   const Words w{code_};
-  const Format format = format_of(dtype);
+  const NarrowFormat format = format_of(dtype);
   const int dropped = 23 - format.mantissa_bits;
   const std::string pattern = bitcast(DType::F32, DType::I32, x);
-  const std::string magnitude = w.band(pattern, kMagnitude);
+  const std::string magnitude = w.band(pattern, kMagnitudeBits);
   const std::string is_negative = w.is("lt.s32", pattern, 0);
 
   const std::string odd = w.band(w.shr(magnitude, dropped), 1);
@@ -78,8 +79,7 @@ std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x
   // A subnormal is a multiple of the smallest one: added to a power of two with just that spacing, the float adder
   // rounds it, and the sum's low bits are the code.
   const std::int64_t power = std::int64_t{127 + 24 - format.bias - format.mantissa_bits} << 23;
-  const std::string sum =
-      code_.word("add.rn.f32", {magnitude, bitcast(DType::I32, DType::F32, n(power))});
+  const std::string sum = code_.word("add.rn.f32", {magnitude, bitcast(DType::I32, DType::F32, n(power))});
   const std::string subnormal = w.sub(sum, n(power));
   std::string code =
       w.pick(w.is("lt.u32", magnitude, std::int64_t{128 - format.bias} << 23), subnormal, normal);
@@ -97,16 +97,15 @@ std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x
   std::string nan = n(format.nan);
   if (format.specials == Specials::Ieee)  // keeps the upper bits of its payload
     nan = w.bor(w.band(w.shr(magnitude, dropped), (1 << format.mantissa_bits) - 1), nan);
-  if (format.specials == Specials::Ieee)
-    nan = w.pick(is_negative, w.bor(nan, n(format.sign)), nan);
+  if (format.specials == Specials::Ieee) nan = w.pick(is_negative, w.bor(nan, n(format.sign)), nan);
   if (format.specials == Specials::OneNaN) nan = w.pick(is_negative, n(format.nan | format.sign), nan);
-  return w.pick(w.is("gt.u32", magnitude, kInfinity), nan, code);
+  return w.pick(w.is("gt.u32", magnitude, kFloatInfinity), nan, code);
 }
 
 // Powers of two from 2^-127 (code 0, subnormal in f32) to 2^127, no sign; 0xff is NaN.
 std::string Arithmetic::encoded_scale(te::CastMode mode, const std::string& x) {
   const Words w{code_};
-  const std::string magnitude = w.band(bitcast(DType::F32, DType::I32, x), kMagnitude);
+  const std::string magnitude = w.band(bitcast(DType::F32, DType::I32, x), kMagnitudeBits);
   const std::string is_subnormal = w.is("lt.u32", magnitude, 0x00800000);
   // A subnormal at or above 2^-127 has its leading one in bit 22: moved up by one it looks like the others.
   const std::string fraction = w.band(w.pick(is_subnormal, w.shl(magnitude, 1), magnitude), 0x7fffff);
@@ -119,40 +118,40 @@ std::string Arithmetic::encoded_scale(te::CastMode mode, const std::string& x) {
   const std::int64_t above = mode.saturate ? 0xfe : 0xff, below = mode.saturate ? 0 : 0xff;
   code = w.pick(w.is("gt.u32", code, 0xfe), n(above), code);
   code = w.pick(w.is("lt.u32", magnitude, 0x00400000), n(below), code);
-  return w.pick(w.is("gt.u32", magnitude, kInfinity), n(0xff), code);
+  return w.pick(w.is("gt.u32", magnitude, kFloatInfinity), n(0xff), code);
 }
 
 std::string Arithmetic::decoded(DType dtype, const std::string& code) {
   const Words w{code_};
   if (dtype == DType::F8E8M0) {
     const std::string power = w.pick(w.is("eq.s32", code, 0), n(0x00400000), w.shl(code, 23));
-    return w.pick(w.is("eq.s32", code, 0xff), n(kQuietNaN), power);
+    return w.pick(w.is("eq.s32", code, 0xff), n(kFloatNan), power);
   }
-  const Format format = format_of(dtype);
+  const NarrowFormat format = format_of(dtype);
   const int dropped = 23 - format.mantissa_bits;
   const std::string magnitude = w.band(code, format.sign - 1);
-  const std::string sign = w.pick(w.is("ne.s32", w.band(code, format.sign), 0), n(kSign), "0");
+  const std::string sign = w.pick(w.is("ne.s32", w.band(code, format.sign), 0), n(kSignBit), "0");
   const std::string moved = w.shl(magnitude, dropped);
   const std::string normal = w.add(moved, n(std::int64_t{127 - format.bias} << 23));
   const std::int64_t smallest = std::int64_t{128 - format.bias - format.mantissa_bits} << 23;
   const std::string count = code_.word("cvt.rn.f32.s32", {magnitude});
   const std::string subnormal =
       code_.word("mul.rn.f32", {count, bitcast(DType::I32, DType::F32, n(smallest))});
-  std::string result =
-      w.bor(w.pick(w.is("lt.u32", magnitude, std::int64_t{1} << format.mantissa_bits), subnormal, normal), sign);
+  std::string result = w.bor(
+      w.pick(w.is("lt.u32", magnitude, std::int64_t{1} << format.mantissa_bits), subnormal, normal), sign);
   switch (format.specials) {
     case Specials::Ieee: {
-      const std::string infinite = w.bor(w.bor(moved, n(kInfinity)), sign);
+      const std::string infinite = w.bor(w.bor(moved, n(kFloatInfinity)), sign);
       const std::string is_infinite = w.is("eq.s32", magnitude, format.largest_finite + 1);
-      const std::string special = w.pick(is_infinite, infinite, w.bor(infinite, n(kQuietNaN)));
+      const std::string special = w.pick(is_infinite, infinite, w.bor(infinite, n(kFloatNan)));
       result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), special, result);
       break;
     }
     case Specials::OneNaN:
-      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), w.bor(sign, n(kQuietNaN)), result);
+      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), w.bor(sign, n(kFloatNan)), result);
       break;
     case Specials::NegativeZero:
-      result = w.pick(w.is("eq.s32", code, format.nan), n(kQuietNaN), result);
+      result = w.pick(w.is("eq.s32", code, format.nan), n(kFloatNan), result);
       break;
     case Specials::None: break;
   }
@@ -243,7 +242,7 @@ std::string Arithmetic::from_storage(DType dtype, const std::string& code, Nans 
       std::string made = code_.word("cvt.f32.f16", {half});
       if (nans == Nans::Any) return made;
       const std::string sign = w.shl(w.band(code, 0x8000), 16), payload = w.shl(w.band(code, 0x3ff), 13);
-      return w.pick(is_nan(DType::F32, made), w.bor(w.bor(sign, payload), n(kQuietNaN)), made);
+      return w.pick(is_nan(DType::F32, made), w.bor(w.bor(sign, payload), n(kFloatNan)), made);
     }
     case DType::BF16: return w.shl(code, 16);
     case DType::F8E4M3FN:
@@ -266,17 +265,18 @@ std::string Arithmetic::float_to_float(DType from, DType to, te::CastMode mode, 
     const std::string bits = code_.wide("cvt.u64.u32", {bitcast(DType::F32, DType::I32, x)});
     const std::string sign = code_.wide("shl.b64", {code_.wide("and.b64", {bits, "0x80000000"}), "32"});
     const std::string payload = code_.wide("shl.b64", {code_.wide("and.b64", {bits, "0x7FFFFF"}), "29"});
-    const std::string nan = code_.wide("or.b64", {code_.wide("or.b64", {sign, payload}), "0x7FF8000000000000"});
+    const std::string nan =
+        code_.wide("or.b64", {code_.wide("or.b64", {sign, payload}), "0x7FF8000000000000"});
     return select(DType::I64, is_nan(DType::F32, x), nan, made);
   }
   if (from == DType::F64) {
     std::string single = bits_of(to) == 16 ? odd_single(x) : code_.word("cvt.rn.f32.f64", {x});
     if (nans == Nans::Kept) {
       const std::string bits = bitcast(DType::F64, DType::I64, x);
-      const std::string sign =
-          code_.word("and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "32"})}), "0x80000000"});
-      const std::string payload =
-          code_.word("and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "29"})}), "0x7FFFFF"});
+      const std::string sign = code_.word(
+          "and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "32"})}), "0x80000000"});
+      const std::string payload = code_.word(
+          "and.b32", {code_.word("cvt.u32.u64", {code_.wide("shr.u64", {bits, "29"})}), "0x7FFFFF"});
       const std::string nan = code_.word("or.b32", {code_.word("or.b32", {sign, payload}), "0x7FC00000"});
       single = select(DType::I32, is_nan(DType::F64, x), nan, single);
     }
@@ -302,7 +302,8 @@ std::string Arithmetic::float_to_integer(DType from, DType to, const std::string
 }
 
 std::string Arithmetic::integer_to_float(DType from, DType to, te::CastMode mode, const std::string& x) {
-  const std::string type = std::string(is_signed_integer(from) ? "s" : "u") + (bits_of(from) == 64 ? "64" : "32");
+  const std::string type =
+      std::string(is_signed_integer(from) ? "s" : "u") + (bits_of(from) == 64 ? "64" : "32");
   if (to == DType::F64) return code_.wide("cvt.rn.f64." + type, {x});
   return narrowed(to, mode, code_.word("cvt.rn.f32." + type, {x}), Nans::Any);
 }
@@ -333,10 +334,16 @@ std::string Arithmetic::cast(DType from, DType to, te::CastMode mode, const std:
 
 // A literal is one of the type that it becomes.
 std::string Arithmetic::bitcast(DType from, DType to, const std::string& x) {
-  if (is_register(x) || bits_of(from) < 32) return from_storage(to, to_storage(from, x), Nans::Kept);
+  if (is_register(x) || bits_of(from) < 32) {
+    std::string code = to_storage(from, x);
+    if (is_signed_integer(from) && bits_of(from) < 32)
+      code = code_.word("and.b32", {code, n((1 << bits_of(from)) - 1)});
+    return from_storage(to, code, Nans::Kept);
+  }
   const bool wide = bits_of(to) == 64;
   if (is_float(from) == is_float(to)) return x;
-  return code_.make(size_of(to), is_float(from) ? (wide ? "mov.f64" : "mov.f32") : (wide ? "mov.b64" : "mov.b32"), {x});
+  return code_.make(size_of(to),
+                    is_float(from) ? (wide ? "mov.f64" : "mov.f32") : (wide ? "mov.b64" : "mov.b32"), {x});
 }
 
 }  // namespace xyntra::ptx

@@ -16,7 +16,7 @@ using te::ExprOp;
 
 namespace {
 
-constexpr std::int64_t kMostStatements = 200'000;  // after unrolling
+constexpr std::int64_t kMostPtxStatements = 200'000;  // after unrolling
 constexpr int kWarp = 32;
 
 // Threads of a block where each does a work item of its own: fewer where that leaves few blocks.
@@ -52,7 +52,11 @@ bool outgrows_words(const kir::Kernel& kernel) {
 }  // namespace
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
-    : options_(options), analysis_(kernel), kernel_(analysis_.kernel()), arithmetic_(code_), wide_(outgrows_words(kernel)) {}
+    : options_(options),
+      analysis_(kernel),
+      kernel_(analysis_.kernel()),
+      arithmetic_(code_),
+      wide_(outgrows_words(kernel)) {}
 
 // ---- module
 
@@ -90,7 +94,9 @@ Result<PtxKernel> KernelEmitter::emit() {
 
 std::string KernelEmitter::parameters() const {
   std::string text;
-  auto add = [&text](const std::string& name) { text += (text.empty() ? "" : ", ") + (".param .u64 " + name); };
+  auto add = [&text](const std::string& name) {
+    text += (text.empty() ? "" : ", ") + (".param .u64 " + name);
+  };
   for (const Scope scope : {Scope::Global, Scope::Workspace}) {
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
       if (kernel_.buffers[i].scope == scope) add("b" + std::to_string(i));
@@ -157,8 +163,9 @@ void KernelEmitter::digits(std::string number, const std::vector<kir::VarId>& va
       digit = "0";
       continue;
     }
-    const bool last = std::ranges::all_of(variables.begin(), variables.begin() + static_cast<std::ptrdiff_t>(d),
-                                          [this](kir::VarId id) { return kernel_.variable(id).extent.is(1); });
+    const bool last =
+        std::ranges::all_of(variables.begin(), variables.begin() + static_cast<std::ptrdiff_t>(d),
+                            [this](kir::VarId id) { return kernel_.variable(id).extent.is(1); });
     if (last) {
       digit = number;
       number = "0";
@@ -200,7 +207,7 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
 Status KernelEmitter::statement(const kir::Stmt& given) {
   if (!given.defined()) return {};
   const StmtNode& node = *given;
-  if (++statements_ > kMostStatements)
+  if (++statements_ > kMostPtxStatements)
     return limit_error("kernel has too many statements once its loops are unrolled");
   switch (node.kind) {
     case StmtNode::Kind::Block:
@@ -298,7 +305,8 @@ Status KernelEmitter::branch(const StmtNode& node) {
 
 void KernelEmitter::store(const StmtNode& node) {
   begin_statement(node);
-  if (std::ranges::any_of(kernel_.buffer(node.buffer).shape, [](const Dim& extent) { return extent.is(0); })) return;
+  if (std::ranges::any_of(kernel_.buffer(node.buffer).shape, [](const Dim& extent) { return extent.is(0); }))
+    return;
   const std::string stored = value(node.value);
   store_at(node.buffer, analysis_.access(node).flat, stored);
 }
@@ -310,7 +318,8 @@ void KernelEmitter::check(const StmtNode& node) {
   const Dim& bound = kernel_.buffer(node.buffer).shape.at(node.dimension);
   const bool narrow = is_position(index);
   const std::string at = narrow ? position(index) : value(index);
-  const std::string inside = code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, size(bound, !narrow)});
+  const std::string inside =
+      code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, size(bound, !narrow)});
   const std::string after = code_.fresh_label(), known = code_.fresh_label();
   code_.line("@" + inside + " bra " + after);
   const std::string record = code_.wide("ld.param.u64", {"[fault]"});
@@ -321,7 +330,8 @@ void KernelEmitter::check(const StmtNode& node) {
   const std::string found = narrow ? code_.wide("cvt.s64.s32", {at}) : at;
   code_.line("st.global.b64 [" + record + "+16], " + found);
   code_.label(known);
-  if (!has_barriers_) code_.line("bra " + end_);  // others wait for this thread, and loads after it have conditions
+  if (!has_barriers_)
+    code_.line("bra " + end_);  // others wait for this thread, and loads after it have conditions
   code_.label(after);
 }
 
@@ -340,12 +350,14 @@ Status KernelEmitter::shuffle(const StmtNode& node) {
   begin_statement(node);
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   const std::string mask = std::to_string(node.operands[2].value->int_value);
-  if (node.operands[2].value->int_value >= kWarp) return unsupported("an exchange between threads of several warps");
+  if (node.operands[2].value->int_value >= kWarp)
+    return unsupported("an exchange between threads of several warps");
   const DType dtype = kernel_.buffer(to.buffer).dtype;
   std::string present = "0xFFFFFFFF";
   if (threads_ % kWarp != 0) {
     const std::string tail = std::to_string((std::uint32_t{1} << (threads_ % kWarp)) - 1);
-    const std::string in_tail = code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
+    const std::string in_tail =
+        code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
     present = threads_ < kWarp ? tail : code_.word("selp.b32", {tail, "0xFFFFFFFF", in_tail});
   }
   auto exchanged = [&](const std::string& word) {

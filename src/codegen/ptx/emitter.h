@@ -100,7 +100,8 @@ class KernelEmitter {
   std::vector<std::int64_t> shared_offsets_;  // per buffer, of the phase
   std::vector<std::string> variables_;  // per variable: its register, or a literal
   std::vector<std::string> bases_;  // per buffer, of the phase
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::string> elements_;  // registers of buffers, of the phase
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::string>
+      elements_;  // registers of buffers, of the phase
   std::map<std::string, std::string> sizes_;  // registers of sizes, of the phase
   std::string local_;  // declarations of the phase
   std::string prologue_;

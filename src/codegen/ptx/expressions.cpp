@@ -89,7 +89,8 @@ std::string KernelEmitter::node_value(const Expr& expr) {
       if (narrow) return arithmetic_.cast(DType::I32, node.dtype, node.cast, position(operand), Nans::Any);
       return arithmetic_.cast(operand.dtype(), node.dtype, node.cast, value(operand), nans_of(node));
     }
-    case ExprOp::Bitcast: return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, value(node.operands[0]));
+    case ExprOp::Bitcast:
+      return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, value(node.operands[0]));
     case ExprOp::IsNan: return arithmetic_.is_nan(node.operands[0].dtype(), value(node.operands[0]));
     case ExprOp::IsInf: return arithmetic_.is_inf(node.operands[0].dtype(), value(node.operands[0]));
     default: break;
@@ -154,8 +155,9 @@ std::string KernelEmitter::load_or(const ExprNode& node) {
     const bool narrow = is_position(index);
     const std::string at = narrow ? position(index) : value(index), bound = size(buffer.shape[d], !narrow);
     const auto known = literal(at), most = literal(bound);
-    const std::string within = known && most ? std::string(*known >= 0 && *known < *most ? kTrue : kFalse)
-                                             : code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, bound});
+    const std::string within = known && most
+                                   ? std::string(*known >= 0 && *known < *most ? kTrue : kFalse)
+                                   : code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, bound});
     inside = code_.both(inside, within);
   }
   if (inside.empty()) return load(node.buffer, access.flat, "", nans_of(node));

@@ -6,7 +6,8 @@ namespace {
 struct Registers {
   std::string_view prefix, type;
 };
-constexpr std::array<Registers, 4> kRegisters{{{"%r", ".b32"}, {"%d", ".b64"}, {"%h", ".b16"}, {"%p", ".pred"}}};
+constexpr std::array<Registers, 4> kRegisters{
+    {{"%r", ".b32"}, {"%d", ".b64"}, {"%h", ".b16"}, {"%p", ".pred"}}};
 
 }  // namespace
 
@@ -64,8 +65,8 @@ std::string Instructions::take_body() {
   std::string declared;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     if (counts_.at(i) == 0) continue;
-    declared += "  .reg " + std::string(kRegisters.at(i).type) + " " + std::string(kRegisters.at(i).prefix) + "<" +
-                std::to_string(counts_.at(i)) + ">;\n";
+    declared += "  .reg " + std::string(kRegisters.at(i).type) + " " + std::string(kRegisters.at(i).prefix) +
+                "<" + std::to_string(counts_.at(i)) + ">;\n";
   }
   std::string made = declared + text_;
   text_.clear();

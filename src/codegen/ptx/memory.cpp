@@ -34,18 +34,20 @@ void KernelEmitter::find_homes() {
   });
   constant_indices_.assign(kernel_.buffers.size(), true);
   auto look = [&](BufferId buffer, const te::LinearIndex& index) {
-    const bool constant =
-        index.constant.is_constant() && std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
-          if (term.atom->op != ExprOp::Var || !term.coefficient.is_constant()) return false;
-          const auto kind = kinds.find(term.atom->var.index);
-          return kind != kinds.end() && (kind->second == LoopKind::Vector || kind->second == LoopKind::Unrolled);
-        });
+    const bool constant = index.constant.is_constant() &&
+                          std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
+                            if (term.atom->op != ExprOp::Var || !term.coefficient.is_constant()) return false;
+                            const auto kind = kinds.find(term.atom->var.index);
+                            return kind != kinds.end() &&
+                                   (kind->second == LoopKind::Vector || kind->second == LoopKind::Unrolled);
+                          });
     if (!constant) constant_indices_[buffer.index] = false;
   };
   kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
     if (node.kind == StmtNode::Kind::Store) look(node.buffer, analysis_.access(node).flat);
     for (const kir::Operand& operand : node.operands) {
-      if (operand.buffer.valid() && !kir::is_hint(node.intrinsic)) look(operand.buffer, analysis_.access(operand).flat);
+      if (operand.buffer.valid() && !kir::is_hint(node.intrinsic))
+        look(operand.buffer, analysis_.access(operand).flat);
     }
     kir::for_each_expr(node, [&](const Expr& expr) {
       te::for_each_node(expr, [&](const ExprNode& inner) {
@@ -68,12 +70,15 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
     if (buffer.scope == Scope::Global || buffer.scope == Scope::Workspace) continue;
     const Dim count = product(buffer.shape);
     const bool shared = buffer.scope == Scope::Shared && threads;
-    homes_[i] = shared ? Home::Shared : constant_indices_[i] && count.is_constant() ? Home::Registers : Home::Local;
+    homes_[i] = shared                                        ? Home::Shared
+                : constant_indices_[i] && count.is_constant() ? Home::Registers
+                                                              : Home::Local;
     if (!used[i] || homes_[i] == Home::Registers) continue;
     const Dim bytes = count * Dim(element_bytes(BufferId(i)));
     if (!bytes.is_constant() || (!shared && bytes.constant() > kMostLocalBytes))
-      return failure(ErrorClass::Unsupported, "no PTX can be made of memory of one work item that is as large as " +
-                                                  bytes.to_string() + " bytes");
+      return failure(ErrorClass::Unsupported,
+                     "no PTX can be made of memory of one work item that is as large as " +
+                         bytes.to_string() + " bytes");
     if (shared) {
       shared_offsets_[i] = shared_bytes;
       shared_bytes = rounded(shared_bytes + bytes.constant());
@@ -91,7 +96,9 @@ bool KernelEmitter::is_packed(BufferId id) const {
   return buffer.scope == Scope::Global && bits_of(buffer.dtype) < 8;
 }
 
-int KernelEmitter::element_bytes(BufferId id) const { return std::max(8, bits_of(kernel_.buffer(id).dtype)) / 8; }
+int KernelEmitter::element_bytes(BufferId id) const {
+  return std::max(8, bits_of(kernel_.buffer(id).dtype)) / 8;
+}
 
 std::string KernelEmitter::base(BufferId id) {
   std::string& known = bases_[id.index];
@@ -101,7 +108,8 @@ std::string KernelEmitter::base(BufferId id) {
     case Home::Global: {
       const std::string given = code_.fresh(Size::Long);
       known = code_.fresh(Size::Long);
-      prologue_ += "  ld.param.u64 " + given + ", [b" + number + "];\n  cvta.to.global.u64 " + known + ", " + given + ";\n";
+      prologue_ += "  ld.param.u64 " + given + ", [b" + number + "];\n  cvta.to.global.u64 " + known + ", " +
+                   given + ";\n";
       break;
     }
     case Home::Shared:
@@ -167,9 +175,11 @@ KernelEmitter::Sum KernelEmitter::sum_of(const te::LinearIndex& index) {
 std::string KernelEmitter::element_number(const te::LinearIndex& index) {
   const Sum sum = sum_of(index);
   const std::string constant = std::to_string(sum.constant);
-  if (sum.varying.empty()) return code_.make(wide_ ? Size::Long : Size::Word, wide_ ? "mov.b64" : "mov.b32", {constant});
+  if (sum.varying.empty())
+    return code_.make(wide_ ? Size::Long : Size::Word, wide_ ? "mov.b64" : "mov.b32", {constant});
   if (sum.constant == 0) return sum.varying;
-  return wide_ ? code_.wide("add.s64", {sum.varying, constant}) : code_.word("add.s32", {sum.varying, constant});
+  return wide_ ? code_.wide("add.s64", {sum.varying, constant})
+               : code_.word("add.s32", {sum.varying, constant});
 }
 
 std::string KernelEmitter::place(BufferId id, const te::LinearIndex& index) {
@@ -209,7 +219,8 @@ std::string KernelEmitter::access_name(BufferId id, const char* verb, std::int64
 
 // ---- single elements
 
-std::string KernelEmitter::load(BufferId id, const te::LinearIndex& index, const std::string& guard, Nans nans) {
+std::string KernelEmitter::load(BufferId id, const te::LinearIndex& index, const std::string& guard,
+                                Nans nans) {
   const DType dtype = kernel_.buffer(id).dtype;
   if (homes_[id.index] == Home::Registers) return element_register(id, index);
   if (guard == kFalse) return Arithmetic::zero(dtype);
@@ -234,7 +245,8 @@ std::string KernelEmitter::load_packed(BufferId id, const te::LinearIndex& index
   if (guarded) code_.line("mov.b32 " + made + ", 0");
   code_.line((guarded ? "@" + guard + " " : "") + "ld.global.u8 " + made + ", [" + address + "]");
   const std::string low = wide_ ? code_.word("cvt.u32.u64", {number}) : number;
-  const std::string place = code_.word("mul.lo.u32", {code_.word("and.b32", {low, in_byte}), std::to_string(bits)});
+  const std::string place =
+      code_.word("mul.lo.u32", {code_.word("and.b32", {low, in_byte}), std::to_string(bits)});
   return code_.word("bfe.u32", {made, place, std::to_string(bits)});
 }
 
@@ -261,8 +273,8 @@ void KernelEmitter::store_packed(BufferId id, const te::LinearIndex& index, cons
   const std::int64_t in_word = 32 / bits, mask = (1 << bits) - 1;
   const std::string number = element_number(index);
   const std::string low = wide_ ? code_.word("cvt.u32.u64", {number}) : number;
-  const std::string shift =
-      code_.word("mul.lo.u32", {code_.word("and.b32", {low, std::to_string(in_word - 1)}), std::to_string(bits)});
+  const std::string shift = code_.word(
+      "mul.lo.u32", {code_.word("and.b32", {low, std::to_string(in_word - 1)}), std::to_string(bits)});
   const std::string which = std::to_string(in_word == 8 ? 3 : 4);
   const std::string word = wide_ ? code_.wide("shr.u64", {number, which})
                                  : code_.wide("cvt.u64.u32", {code_.word("shr.u32", {number, which})});
@@ -280,12 +292,12 @@ std::int64_t KernelEmitter::vector_width(BufferId id, const te::LinearIndex& ind
   const te::LinearIndex::Term* own = index.find(lane);
   const std::int64_t lanes = kernel_.variable(lane).extent.constant();
   if (own == nullptr || !own->coefficient.is(1)) return 1;
-  for (std::int64_t width = std::min<std::int64_t>(4, kAlignment / element_bytes(id)); width > 1; width /= 2) {
-    const bool aligned =
-        lanes % width == 0 && te::divides(Dim(width), index.constant) &&
-        std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
-          return &term == own || te::divides(Dim(width), term.coefficient);
-        });
+  for (std::int64_t width = std::min<std::int64_t>(4, kAlignment / element_bytes(id)); width > 1;
+       width /= 2) {
+    const bool aligned = lanes % width == 0 && te::divides(Dim(width), index.constant) &&
+                         std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
+                           return &term == own || te::divides(Dim(width), term.coefficient);
+                         });
     if (aligned) return width;
   }
   return 1;
@@ -315,7 +327,8 @@ void KernelEmitter::load_vectors(const Expr& value, kir::VarId lane) {
       code_.line(access_name(inner.buffer, "ld", width) + " {" + list + "}, " + from);
       for (std::int64_t i = 0; i < width; ++i) {
         const std::string& code = made[static_cast<std::size_t>(i)];
-        loaded_[{&inner, first + i}] = is_integer(dtype) ? code : arithmetic_.from_storage(dtype, code, nans_of(inner));
+        loaded_[{&inner, first + i}] =
+            is_integer(dtype) ? code : arithmetic_.from_storage(dtype, code, nans_of(inner));
       }
     }
   });
@@ -324,7 +337,8 @@ void KernelEmitter::load_vectors(const Expr& value, kir::VarId lane) {
 // False where nothing is gained by it.
 bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   const te::LinearIndex& flat = analysis_.access(node).flat;
-  const std::int64_t lanes = kernel_.variable(lane).extent.constant(), width = vector_width(node.buffer, flat, lane);
+  const std::int64_t lanes = kernel_.variable(lane).extent.constant(),
+                     width = vector_width(node.buffer, flat, lane);
   begin_statement(node);
   load_vectors(node.value, lane);
   if (width == 1 && loaded_.empty()) return false;
@@ -353,7 +367,8 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
       continue;
     }
     std::string list;
-    for (std::int64_t i = 0; i < width; ++i) list += (i == 0 ? "" : ", ") + stored[static_cast<std::size_t>(first + i)];
+    for (std::int64_t i = 0; i < width; ++i)
+      list += (i == 0 ? "" : ", ") + stored[static_cast<std::size_t>(first + i)];
     const std::string to = place(node.buffer, flat);
     code_.line(access_name(node.buffer, "st", width) + " " + to + ", {" + list + "}");
   }

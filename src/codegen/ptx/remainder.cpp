@@ -7,7 +7,8 @@
 namespace xyntra::ptx {
 namespace {
 
-constexpr std::string_view kRemainder = R"(.func (.param .b<W> result) fmod_f<W>(.param .b<W> left, .param .b<W> right) {
+constexpr std::string_view kRemainder =
+    R"(.func (.param .b<W> result) fmod_f<W>(.param .b<W> left, .param .b<W> right) {
   .reg .b<W> %x, %y, %m, %n, %sign;
   .reg .b32 %e, %f, %k;
   .reg .pred %p, %q;

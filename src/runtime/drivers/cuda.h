@@ -73,6 +73,7 @@ class Function {
  public:
   Function() = default;
   explicit operator bool() const { return handle_ != nullptr; }
+  bool operator==(const Function&) const = default;
 
  private:
   friend class Device;
@@ -107,6 +108,25 @@ class Device : public std::enable_shared_from_this<Device> {
 
 struct Grid {
   std::int64_t blocks = 1, threads = 1, shared_bytes = 0;
+  bool operator==(const Grid&) const = default;
+};
+
+struct Launch {
+  Function function;
+  Grid grid;
+  std::vector<std::uint64_t> parameters;
+  bool operator==(const Launch&) const = default;
+};
+
+// Launches one after another as the driver replays them, for less than it takes to launch each.
+class Graph {
+ public:
+  Graph() = default;
+  explicit operator bool() const { return exec_ != nullptr; }
+
+ private:
+  friend class Stream;
+  std::shared_ptr<void> exec_;
 };
 
 class Stream {
@@ -125,6 +145,8 @@ class Stream {
   Status clear(const Buffer& buffer);  // to zero
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
   Status launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters);
+  Result<Graph> capture(std::span<const Launch> launches);  // nothing is run
+  Status launch(const Graph& graph);
 
   // `count` rows of `bytes` each, which begin `distance` bytes apart, here and there.
   struct Read {

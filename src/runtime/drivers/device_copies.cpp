@@ -59,8 +59,7 @@ void DeviceCopiesOf<Device>::begin(std::span<const KernelDriver::Memory> unchang
 template <DeviceMemory Device>
 auto DeviceCopiesOf<Device>::range_of(const KernelArgument& argument, bool is_read) -> Result<BufferRange> {
   Piece& piece = pieces_[argument.piece];
-  const std::int64_t bytes =
-      rounded_within(argument.piece_bytes, kRangeStep, device_->most_bytes());
+  const std::int64_t bytes = rounded_within(argument.piece_bytes, kRangeStep, device_->most_bytes());
   if (!piece.buffer || piece.buffer.bytes() < bytes) {
     forget({argument.piece, static_cast<std::size_t>(argument.piece_bytes)});
     if (piece.buffer) outgrown_();
@@ -78,8 +77,7 @@ auto DeviceCopiesOf<Device>::range_of(const KernelArgument& argument, bool is_re
 
 // In this piece: arrays of callers may overlap.
 template <DeviceMemory Device>
-auto DeviceCopiesOf<Device>::known_of(const KernelArgument& argument,
-                                                                           const Piece& piece) ->
+auto DeviceCopiesOf<Device>::known_of(const KernelArgument& argument, const Piece& piece) ->
     typename std::map<std::byte*, Known>::iterator {
   auto found = known_.upper_bound(argument.memory);
   if (found == known_.begin()) return known_.end();

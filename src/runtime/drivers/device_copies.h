@@ -42,7 +42,7 @@ class DeviceCopiesOf {
   using Outgrown = std::function<void()>;  // a buffer is replaced by a larger one: let go of it
 
   DeviceCopiesOf(std::shared_ptr<Device> device, std::shared_ptr<LastWriters> writers, Submit submit,
-               Outgrown outgrown)
+                 Outgrown outgrown)
       : device_(std::move(device)),
         writers_(std::move(writers)),
         submit_(std::move(submit)),

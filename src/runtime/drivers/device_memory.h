@@ -12,14 +12,14 @@ namespace xyntra {
 
 // Writes are done in the order of the device's other work.
 template <class Device>
-concept DeviceMemory =
-    requires(Device& device, const typename Device::Buffer& buffer, std::int64_t number, std::span<const std::byte> bytes) {
-      { device.allocate(number) } -> std::same_as<Result<typename Device::Buffer>>;
-      { device.write(buffer, number, bytes) } -> std::same_as<Status>;
-      { device.most_bytes() } -> std::same_as<std::int64_t>;  // of one buffer
-      { buffer.bytes() } -> std::same_as<std::int64_t>;
-      typename Device::BufferRange;
-    };
+concept DeviceMemory = requires(Device& device, const typename Device::Buffer& buffer, std::int64_t number,
+                                std::span<const std::byte> bytes) {
+  { device.allocate(number) } -> std::same_as<Result<typename Device::Buffer>>;
+  { device.write(buffer, number, bytes) } -> std::same_as<Status>;
+  { device.most_bytes() } -> std::same_as<std::int64_t>;  // of one buffer
+  { buffer.bytes() } -> std::same_as<std::int64_t>;
+  typename Device::BufferRange;
+};
 
 // What ranges are made multiples of where that is possible: the largest alignment that a device may ask for.
 inline constexpr std::int64_t kRangeStep = 256;

@@ -82,7 +82,7 @@ Status GatheredRows::record(std::vector<DeviceRows> rows, webgpu::Recording& rec
   std::int64_t bytes = 0;
   for (const DeviceRows& one : rows_) bytes += bytes_of(one);
   if (!buffer_ || buffer_.bytes() < bytes) {
-    XYNTRA_TRY(buffer_, device_->allocate(round_up(bytes, webgpu::kRangeStep)));
+    XYNTRA_TRY(buffer_, device_->allocate(round_up(bytes, kRangeStep)));
   }
   read_.resize(static_cast<std::size_t>(bytes));
   std::int64_t first = 0;

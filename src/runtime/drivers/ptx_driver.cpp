@@ -13,7 +13,7 @@ namespace xyntra::cuda {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // that kernels read and write vectors by
-constexpr std::int64_t kWorkspaceStep = 1 << 14;
+constexpr std::int64_t kWorkspaceGrain = 1 << 14;
 constexpr std::int64_t kMostBlocks = INT32_MAX;
 
 // What all contexts share.
@@ -29,8 +29,7 @@ class PtxDriver : public KernelDriver {
   explicit PtxDriver(std::shared_ptr<const LoadedKernels> loaded)
       : loaded_(std::move(loaded)),
         stream_(std::make_shared<Stream>(loaded_->device)),
-        copies_(
-            stream_, loaded_->writers, [] { return Status(); }, [] {}) {}
+        copies_(stream_, loaded_->writers, [this] { return submit(); }, [] {}) {}
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<PtxDriver>(loaded_); }
 
@@ -38,8 +37,10 @@ class PtxDriver : public KernelDriver {
     timed_ = timed;
     timings_.clear();
     times_.clear();
+    pending_.clear();
     apart_.clear();
     outgrown_.clear();
+    segments_.resize(std::min(segments_.size(), work_.submissions));
     copies_.begin(unchanged);
     work_ = {};
     if (!faulty_.empty()) fault_buffer_ = {};  // the last run did not look at it
@@ -64,17 +65,10 @@ class PtxDriver : public KernelDriver {
       if (items <= 0) continue;
       const std::int64_t blocks = (items + phase.items_per_block - 1) / phase.items_per_block;
       if (blocks > kMostBlocks) return limit_error("a launch has " + std::to_string(items) + " work items");
-      Timing timing{&step};
-      if (timed_) {
-        XYNTRA_TRY(timing.begin, stream_->moment());
-      }
-      XYNTRA_CHECK_OK(stream_->launch(loaded_->functions[step.callee][p], {blocks, phase.threads, phase.shared_bytes},
-                                      parameters));
-      if (timed_) {
-        XYNTRA_TRY(timing.end, stream_->moment());
-        timings_.push_back(std::move(timing));
-      }
+      pending_.push_back(
+          {loaded_->functions[step.callee][p], {blocks, phase.threads, phase.shared_bytes}, parameters});
       ++work_.dispatches;
+      if (timed_) XYNTRA_CHECK_OK(submit_timed(step));
     }
     for (std::size_t i = 0; i < arguments.size(); ++i) copies_.use(arguments[i], i >= step.inputs.size());
     return {};
@@ -87,8 +81,8 @@ class PtxDriver : public KernelDriver {
     for (const RowsOf<Buffer>& rows : copies_.newer_in(places))
       reads.push_back({rows.from, rows.offset, rows.to, rows.bytes, rows.distance, rows.count});
     if (reads.empty()) return {};
-    ++work_.submissions;
-    Status done = stream_->read(reads, budget);
+    Status done = submit();
+    if (done) done = stream_->read(reads, budget);
     if (!done) {  // the host may not have what the device has
       for (const std::span<std::byte> place : places) copies_.forget(place);
     }
@@ -101,6 +95,7 @@ class PtxDriver : public KernelDriver {
 
   Result<std::vector<Fault>> finish() override {
     std::vector<Fault> found;
+    XYNTRA_CHECK_OK(submit());
     if (!timings_.empty()) XYNTRA_CHECK_OK(stream_->wait());
     for (const Timing& timing : timings_) {
       XYNTRA_TRY(const double spent, stream_->nanoseconds(timing.begin, timing.end));
@@ -115,8 +110,8 @@ class PtxDriver : public KernelDriver {
     for (std::size_t i = 0; i < records.size(); ++i) {
       if (records[i].found == 0) continue;
       found.push_back({faulty_[i],
-                       {static_cast<std::int32_t>(records[i].buffer), static_cast<std::int32_t>(records[i].dimension),
-                        records[i].index}});
+                       {static_cast<std::int32_t>(records[i].buffer),
+                        static_cast<std::int32_t>(records[i].dimension), records[i].index}});
     }
     if (found.empty()) faulty_.clear();  // the records are as they were: the next run has them
     return found;
@@ -128,12 +123,51 @@ class PtxDriver : public KernelDriver {
     Stream::Moment begin = {}, end = {};
   };
 
+  // What is launched between two moments at which the host looks at the device, or writes what it uses: from run to run the same, most likely.
+  struct Segment {
+    std::vector<Launch> launches;
+    Graph graph = {};
+    bool refused = false;  // it cannot be captured
+  };
+
+  // Launches that come a second time are captured, and replayed from then on.
+  Status submit() {
+    constexpr std::size_t kWorthAGraph = 3;
+    copies_.submitted();
+    if (pending_.empty()) return {};
+    segments_.resize(std::max(segments_.size(), work_.submissions + 1));
+    Segment& segment = segments_[work_.submissions++];
+    std::vector<Launch> launches = std::exchange(pending_, {});
+    if (segment.launches != launches) {
+      segment = {std::move(launches)};
+    } else if (!segment.graph && !segment.refused && segment.launches.size() >= kWorthAGraph) {
+      auto captured = stream_->capture(segment.launches);
+      if (!captured && captured.error().fatal) return failure(std::move(captured).error());
+      segment.refused = !captured;
+      if (captured) segment.graph = std::move(*captured);
+    }
+    if (segment.graph) return stream_->launch(segment.graph);
+    for (const Launch& one : segment.launches)
+      XYNTRA_CHECK_OK(stream_->launch(one.function, one.grid, one.parameters));
+    return {};
+  }
+
+  Status submit_timed(const ProgramStep& step) {
+    Timing timing{&step};
+    XYNTRA_TRY(timing.begin, stream_->moment());
+    XYNTRA_CHECK_OK(submit());
+    XYNTRA_TRY(timing.end, stream_->moment());
+    timings_.push_back(std::move(timing));
+    return {};
+  }
+
   // Positions of a kernel that is not wide are computed in 32 bits.
   static Status fits(const PtxKernel& kernel, const SymbolBindings& sizes) {
     auto small = [&sizes](const Dim& count) -> Status {
       XYNTRA_TRY(const std::int64_t value, count.evaluate(sizes));
       if (value <= kMostNarrow) return {};
-      return limit_error(std::to_string(value) + " elements or work items are more than a kernel for sizes of 32 bits can count");
+      return limit_error(std::to_string(value) +
+                         " elements or work items are more than a kernel for sizes of 32 bits can count");
     };
     for (const Dim& elements : kernel.argument_elements) {
       if (!kernel.wide) XYNTRA_CHECK_OK(small(elements));
@@ -165,6 +199,7 @@ class PtxDriver : public KernelDriver {
       for (std::size_t j = step.inputs.size(); j < ranges.size(); ++j)
         meets = meets || (arguments[j].rows.count == 0 && overlap(ranges[i], ranges[j]));
       if (!meets) continue;
+      XYNTRA_CHECK_OK(submit());
       XYNTRA_TRY(Buffer copy, stream_->allocate(ranges[i].bytes));
       XYNTRA_CHECK_OK(stream_->copy(ranges[i], copy, 0));
       apart_.push_back(std::make_unique<Buffer>(std::move(copy)));
@@ -181,7 +216,8 @@ class PtxDriver : public KernelDriver {
     return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
   }
 
-  Status add_workspace(const PtxKernel& kernel, const SymbolBindings& sizes, std::vector<std::uint64_t>& parameters) {
+  Status add_workspace(const PtxKernel& kernel, const SymbolBindings& sizes,
+                       std::vector<std::uint64_t>& parameters) {
     std::int64_t end = 0;
     std::vector<std::int64_t> offsets;
     for (const Dim& dim : kernel.workspace_bytes) {
@@ -191,7 +227,7 @@ class PtxDriver : public KernelDriver {
     }
     if (end > 0 && (!workspace_ || workspace_.bytes() < end)) {
       if (workspace_) outgrown_.push_back(std::exchange(workspace_, {}));  // launches before this one have it
-      XYNTRA_TRY(workspace_, stream_->allocate(round_up(end, kWorkspaceStep)));
+      XYNTRA_TRY(workspace_, stream_->allocate(round_up(end, kWorkspaceGrain)));
     }
     for (const std::int64_t offset : offsets)
       parameters.push_back(workspace_.address() + static_cast<std::uint64_t>(offset));
@@ -205,6 +241,7 @@ class PtxDriver : public KernelDriver {
       XYNTRA_TRY(Buffer larger, stream_->allocate(std::max(kFirst, 2 * used)));
       XYNTRA_CHECK_OK(stream_->clear(larger));
       if (fault_buffer_) {
+        XYNTRA_CHECK_OK(submit());
         XYNTRA_CHECK_OK(stream_->copy({&fault_buffer_, 0, used}, larger, 0));
         outgrown_.push_back(std::move(fault_buffer_));
       }
@@ -221,6 +258,8 @@ class PtxDriver : public KernelDriver {
   std::vector<std::unique_ptr<Buffer>> apart_;  // operands that lie where results do
   std::vector<Buffer> outgrown_;  // of this run, which still uses them
   Buffer workspace_, nothing_, fault_buffer_;
+  std::vector<Launch> pending_;
+  std::vector<Segment> segments_;  // of this run as far as it is submitted, then of the last one
   bool timed_ = false;
   Work work_;
   std::vector<Timing> timings_;
@@ -236,7 +275,8 @@ Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel) {
 
 }  // namespace
 
-Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels, std::shared_ptr<Device> device) {
+Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels,
+                                                      std::shared_ptr<Device> device) {
   constexpr std::size_t kMostThreads = 16;
   std::vector<Result<std::vector<Function>>> made(kernels.size());
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);

@@ -11,6 +11,7 @@
 namespace xyntra::cuda {
 
 // Compiles all of them, on several threads.
-Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels, std::shared_ptr<Device> device);
+Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels,
+                                                      std::shared_ptr<Device> device);
 
 }  // namespace xyntra::cuda

@@ -260,9 +260,9 @@ class ShaderDriver : public KernelDriver {
     const std::int64_t most = shaders_->device->adapter().limits.binding_bytes;
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       BufferRange wide = ranges[i];
-      wide.bytes = std::min(round_up(wide.offset + wide.bytes, webgpu::kRangeStep),
-                            round_up(wide.buffer->bytes(), 4)) -
-                   wide.offset;
+      wide.bytes =
+          std::min(round_up(wide.offset + wide.bytes, kRangeStep), round_up(wide.buffer->bytes(), 4)) -
+          wide.offset;
       bool alone = wide.bytes <= most;
       for (std::size_t j = 0; j < ranges.size(); ++j) alone = alone && (j == i || !overlap(wide, ranges[j]));
       if (alone) ranges[i] = wide;

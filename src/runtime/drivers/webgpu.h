@@ -50,9 +50,6 @@ struct Limits {
   std::int64_t loop_iterations = 0;
 };
 
-// What ranges are made multiples of where that is possible: the largest alignment that an adapter may ask for.
-inline constexpr std::int64_t kRangeStep = 256;
-
 struct Adapter {
   std::string name;  // as the driver calls it
   std::string api;  // "Vulkan", "Metal", "D3D12"

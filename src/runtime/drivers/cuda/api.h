@@ -15,6 +15,8 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUarray = struct CUarray_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
 
 enum CUresult : int {
   kSuccess = 0,
@@ -48,9 +50,15 @@ enum CUdeviceAttribute : int {
   kMaxSharedMemoryPerBlockOptin = 97
 };
 
-enum CUfunctionAttribute : int { kFunctionLocalBytes = 3, kFunctionRegisters = 4, kFunctionMaxDynamicSharedBytes = 8 };
+enum CUfunctionAttribute : int {
+  kFunctionLocalBytes = 3,
+  kFunctionRegisters = 4,
+  kFunctionMaxDynamicSharedBytes = 8
+};
 
 enum CUjitOption : int { kJitErrorLogBuffer = 5, kJitErrorLogBufferBytes = 6 };
+
+enum CUcaptureMode : int { kCaptureOfThread = 1 };  // calls of other threads do not disturb it
 
 enum CUmemorytype : int { kMemoryHost = 1, kMemoryDevice = 2 };
 

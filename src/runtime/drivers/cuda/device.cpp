@@ -15,10 +15,20 @@ Error device_error(std::string message, bool fatal = false) {
 
 // After these nothing in the context works any more.
 bool ends_context(CUresult result) {
-  static const std::set<int> kEnds{kDeinitialized,      kEccUncorrectable,   kContained,           kIllegalAddress,
-                                   kLaunchTimeout,      kContextIsDestroyed, kAssert,              kHardwareStackError,
-                                   kIllegalInstruction, kMisalignedAddress,  kInvalidAddressSpace, kInvalidProgramCounter,
-                                   kLaunchFailed,       kUnknown};
+  static const std::set<int> kEnds{kDeinitialized,
+                                   kEccUncorrectable,
+                                   kContained,
+                                   kIllegalAddress,
+                                   kLaunchTimeout,
+                                   kContextIsDestroyed,
+                                   kAssert,
+                                   kHardwareStackError,
+                                   kIllegalInstruction,
+                                   kMisalignedAddress,
+                                   kInvalidAddressSpace,
+                                   kInvalidProgramCounter,
+                                   kLaunchFailed,
+                                   kUnknown};
   return kEnds.contains(result);
 }
 
@@ -50,8 +60,8 @@ std::string lowercase(std::string text) {
 }
 
 std::string too_old(const Chip& chip) {
-  return chip.name + " is of compute capability " + std::to_string(chip.major) + "." + std::to_string(chip.minor) +
-         "; kernels need 8.0 (Ampere) or newer";
+  return chip.name + " is of compute capability " + std::to_string(chip.major) + "." +
+         std::to_string(chip.minor) + "; kernels need 8.0 (Ampere) or newer";
 }
 
 }  // namespace
@@ -103,7 +113,8 @@ Status Device::State::status(CUresult result, const std::string& doing) {
 // ---- devices
 
 Device::Device(std::shared_ptr<State> state) : state_(std::move(state)) {}
-Device::~Device() = default;  // the primary context stays: others of the process may use it, and memory is freed later
+Device::~Device() =
+    default;  // the primary context stays: others of the process may use it, and memory is freed later
 const Chip& Device::chip() const { return state_->chip; }
 bool Device::lost() const { return state_->lost.load(); }
 
@@ -112,23 +123,26 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
   if (all.empty()) return failure(device_error("no CUDA: this machine has no NVIDIA GPU"));
   std::size_t place = all.size();
   for (std::size_t i = all.size(); i-- > 0;) {
-    const bool named = which.empty() ? all[i].is_supported()
-                                     : which == std::to_string(i) ||
-                                           lowercase(all[i].name).find(lowercase(std::string(which))) != std::string::npos;
+    const bool named =
+        which.empty() ? all[i].is_supported()
+                      : which == std::to_string(i) ||
+                            lowercase(all[i].name).find(lowercase(std::string(which))) != std::string::npos;
     if (named) place = i;
   }
   if (place == all.size() && which.empty()) return failure(device_error("no CUDA: " + too_old(all.front())));
   if (place == all.size()) {
     std::vector<std::string> names;
     for (const Chip& chip : all) names.push_back(chip.name);
-    return failure(device_error("there is no GPU '" + std::string(which) + "'; there are " + joined(names, ", ")));
+    return failure(
+        device_error("there is no GPU '" + std::string(which) + "'; there are " + joined(names, ", ")));
   }
   if (!all[place].is_supported()) return failure(device_error("no CUDA: " + too_old(all[place])));
   const Library& cuda = opened_library();
   auto state = std::make_shared<State>();
   state->chip = all[place];
   cuda.DeviceGet(&state->device, static_cast<int>(place));
-  XYNTRA_CHECK_OK(state->status(cuda.DevicePrimaryCtxRetain(&state->context, state->device), "opening a context"));
+  XYNTRA_CHECK_OK(
+      state->status(cuda.DevicePrimaryCtxRetain(&state->context, state->device), "opening a context"));
   // One that an earlier error ended is replaced: whoever else has it in this process has lost it already.
   CUcontext popped = nullptr;
   size_t free = 0, total = 0;
@@ -139,7 +153,8 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
   }
   if (ends_context(works)) {
     cuda.DevicePrimaryCtxReset(state->device);
-    XYNTRA_CHECK_OK(state->status(cuda.DevicePrimaryCtxRetain(&state->context, state->device), "opening a context"));
+    XYNTRA_CHECK_OK(
+        state->status(cuda.DevicePrimaryCtxRetain(&state->context, state->device), "opening a context"));
   }
   return std::shared_ptr<Device>(new Device(std::move(state)));
 }
@@ -154,8 +169,8 @@ Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<con
   std::array<CUjitOption, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferBytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   CUmodule loaded = nullptr;
-  const CUresult result =
-      cuda.ModuleLoadDataEx(&loaded, ptx.c_str(), static_cast<unsigned>(options.size()), options.data(), values.data());
+  const CUresult result = cuda.ModuleLoadDataEx(&loaded, ptx.c_str(), static_cast<unsigned>(options.size()),
+                                                options.data(), values.data());
   if (result != kSuccess) {
     Status failed = state_->status(result, "PTX is refused");
     Error error = std::move(failed).error();
@@ -170,15 +185,17 @@ Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<con
   std::vector<Function> made;
   for (const Entry& entry : entries) {
     if (entry.shared_bytes > state_->chip.block_shared_bytes)
-      return limit_error("a kernel needs " + human_bytes(entry.shared_bytes) + " of shared memory, a thread block of " +
-                         state_->chip.name + " has " + human_bytes(state_->chip.block_shared_bytes));
+      return limit_error("a kernel needs " + human_bytes(entry.shared_bytes) +
+                         " of shared memory, a thread block of " + state_->chip.name + " has " +
+                         human_bytes(state_->chip.block_shared_bytes));
     CUfunction found = nullptr;
-    XYNTRA_CHECK_OK(state_->status(cuda.ModuleGetFunction(&found, loaded, entry.name.c_str()), "finding a kernel"));
+    XYNTRA_CHECK_OK(
+        state_->status(cuda.ModuleGetFunction(&found, loaded, entry.name.c_str()), "finding a kernel"));
     constexpr std::int64_t kAnywhere = 48 << 10;  // what need not be asked for
     if (entry.shared_bytes > kAnywhere)
-      XYNTRA_CHECK_OK(state_->status(cuda.FuncSetAttribute(found, kFunctionMaxDynamicSharedBytes,
-                                                           static_cast<int>(entry.shared_bytes)),
-                                     "asking for shared memory"));
+      XYNTRA_CHECK_OK(state_->status(
+          cuda.FuncSetAttribute(found, kFunctionMaxDynamicSharedBytes, static_cast<int>(entry.shared_bytes)),
+          "asking for shared memory"));
     Function& function = made.emplace_back();
     function.module_ = module;
     function.handle_ = found;

@@ -10,10 +10,12 @@ namespace xyntra::cuda {
 namespace {
 
 constexpr int kOldestVersion = 11080;  // the first that knows the PTX we write
-constexpr const char* kInstallHint = "install NVIDIA's driver, version 520 or newer; the CUDA toolkit is not needed";
+constexpr const char* kDriverHint =
+    "install NVIDIA's driver, version 520 or newer; the CUDA toolkit is not needed";
 
-tl::unexpected<Error> no_cuda(std::string message, std::string hint = kInstallHint) {
-  return failure(Error{ErrorClass::Device, "no CUDA: " + std::move(message), {}, {}, {}, std::move(hint), false});
+tl::unexpected<Error> no_cuda(std::string message, std::string hint = kDriverHint) {
+  return failure(
+      Error{ErrorClass::Device, "no CUDA: " + std::move(message), {}, {}, {}, std::move(hint), false});
 }
 
 Result<const Library*> open_library() {
@@ -22,18 +24,19 @@ Result<const Library*> open_library() {
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* said = ::dlerror();
-    const bool absent = said == nullptr || std::string_view(said).find("No such file") != std::string_view::npos;
+    const bool absent =
+        said == nullptr || std::string_view(said).find("No such file") != std::string_view::npos;
     return no_cuda(absent ? path + " is not on this machine" : std::string(said));
   }
   static Library opened;
-#define FUNCTION(name, symbol, ...)                                                  \
+#define FUNCTION(name, symbol, ...)                                               \
   opened.name = reinterpret_cast<decltype(opened.name)>(::dlsym(handle, symbol)); \
   if (opened.name == nullptr) return no_cuda("the driver is too old, " + path + " has no function " symbol);
 #include "runtime/drivers/cuda/api.def"
   int version = 0;
   if (opened.DriverGetVersion(&version) == kSuccess && version < kOldestVersion)
-    return no_cuda("the driver is too old, for CUDA " + version_text(version) + "; " + version_text(kOldestVersion) +
-                   " is needed");
+    return no_cuda("the driver is too old, for CUDA " + version_text(version) + "; " +
+                   version_text(kOldestVersion) + " is needed");
   const CUresult started = opened.Init(0);
   if (started == kNoDevice) return no_cuda("this machine has no NVIDIA GPU", "");
   if (started != kSuccess) {

@@ -18,7 +18,8 @@ Result<const Library*> library();
 // The same where something of it exists already.
 const Library& opened_library();
 
-std::string words_of(CUresult result);  // "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
+std::string words_of(
+    CUresult result);  // "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
 std::string version_text(int version);  // 13000: "13.0"
 
 }  // namespace xyntra::cuda

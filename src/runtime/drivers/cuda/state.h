@@ -26,7 +26,9 @@ struct Device::State {
 // The context is the thread's current one while this lives, and the one before it is again afterwards.
 class Current {
  public:
-  explicit Current(const Device::State& state) { pushed_ = opened_library().CtxPushCurrent(state.context) == kSuccess; }
+  explicit Current(const Device::State& state) {
+    pushed_ = opened_library().CtxPushCurrent(state.context) == kSuccess;
+  }
   ~Current() {
     CUcontext popped = nullptr;
     if (pushed_) opened_library().CtxPopCurrent(&popped);

@@ -60,20 +60,22 @@ Result<Buffer> Stream::allocate(std::int64_t bytes) {
 Status Stream::write(const Buffer& buffer, std::int64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   XYNTRA_CHECK_OK(ready());
-  require(offset >= 0 && offset + static_cast<std::int64_t>(bytes.size()) <= buffer.bytes(), "a write outside a buffer");
+  require(offset >= 0 && offset + static_cast<std::int64_t>(bytes.size()) <= buffer.bytes(),
+          "a write outside a buffer");
   const Current current(*device_->state_);
   return device_->state_->status(
-      opened_library().MemcpyHtoDAsync(buffer.address() + static_cast<std::uint64_t>(offset), bytes.data(), bytes.size(),
-                                       static_cast<CUstream>(stream_)),
+      opened_library().MemcpyHtoDAsync(buffer.address() + static_cast<std::uint64_t>(offset), bytes.data(),
+                                       bytes.size(), static_cast<CUstream>(stream_)),
       "writing memory");
 }
 
 Status Stream::clear(const Buffer& buffer) {
   XYNTRA_CHECK_OK(ready());
   const Current current(*device_->state_);
-  return device_->state_->status(opened_library().MemsetD8Async(buffer.address(), 0, static_cast<size_t>(buffer.bytes()),
-                                                                static_cast<CUstream>(stream_)),
-                                 "clearing memory");
+  return device_->state_->status(
+      opened_library().MemsetD8Async(buffer.address(), 0, static_cast<size_t>(buffer.bytes()),
+                                     static_cast<CUstream>(stream_)),
+      "clearing memory");
 }
 
 Status Stream::copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset) {
@@ -93,13 +95,50 @@ Status Stream::copy(const BufferRange& from, const Buffer& to, std::int64_t to_o
 Status Stream::launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters) {
   XYNTRA_CHECK_OK(ready());
   std::vector<void*> pointers;
-  for (const std::uint64_t& parameter : parameters) pointers.push_back(const_cast<std::uint64_t*>(&parameter));
+  for (const std::uint64_t& parameter : parameters)
+    pointers.push_back(const_cast<std::uint64_t*>(&parameter));
   const Current current(*device_->state_);
   return device_->state_->status(
       opened_library().LaunchKernel(function_of(function.handle_), static_cast<unsigned>(grid.blocks), 1, 1,
-                                    static_cast<unsigned>(grid.threads), 1, 1, static_cast<unsigned>(grid.shared_bytes),
-                                    static_cast<CUstream>(stream_), pointers.data(), nullptr),
+                                    static_cast<unsigned>(grid.threads), 1, 1,
+                                    static_cast<unsigned>(grid.shared_bytes), static_cast<CUstream>(stream_),
+                                    pointers.data(), nullptr),
       "launching a kernel");
+}
+
+Result<Graph> Stream::capture(std::span<const Launch> launches) {
+  XYNTRA_CHECK_OK(ready());
+  Device::State& state = *device_->state_;
+  const Library& cuda = opened_library();
+  const Current current(state);
+  auto* stream = static_cast<CUstream>(stream_);
+  XYNTRA_CHECK_OK(state.status(cuda.StreamBeginCapture(stream, kCaptureOfThread), "capturing launches"));
+  Status launched;
+  for (const Launch& one : launches) {
+    if (launched) launched = launch(one.function, one.grid, one.parameters);
+  }
+  CUgraph graph = nullptr;
+  const CUresult ended = cuda.StreamEndCapture(stream, &graph);  // also where a launch failed
+  CUgraphExec exec = nullptr;
+  const CUresult made = ended == kSuccess && launched ? cuda.GraphInstantiate(&exec, graph, 0) : ended;
+  if (graph != nullptr) cuda.GraphDestroy(graph);
+  XYNTRA_CHECK_OK(launched);
+  XYNTRA_CHECK_OK(state.status(made, "capturing launches"));
+  Graph captured;
+  captured.exec_ = std::shared_ptr<void>(exec, [on = device_->state_](void* handle) {
+    if (on->lost.load()) return;
+    const Current here(*on);
+    opened_library().GraphExecDestroy(static_cast<CUgraphExec>(handle));
+  });
+  return captured;
+}
+
+Status Stream::launch(const Graph& graph) {
+  XYNTRA_CHECK_OK(ready());
+  const Current current(*device_->state_);
+  return device_->state_->status(opened_library().GraphLaunch(static_cast<CUgraphExec>(graph.exec_.get()),
+                                                              static_cast<CUstream>(stream_)),
+                                 "launching a graph");
 }
 
 // Sleeps a small part of the time waited so far, so that long work is noticed late by a percent or two, short work at once.
@@ -164,7 +203,8 @@ Result<Stream::Moment> Stream::moment() {
     const Current here(*on);
     opened_library().EventDestroy(static_cast<CUevent>(handle));
   });
-  XYNTRA_CHECK_OK(state.status(opened_library().EventRecord(event, static_cast<CUstream>(stream_)), "recording an event"));
+  XYNTRA_CHECK_OK(state.status(opened_library().EventRecord(event, static_cast<CUstream>(stream_)),
+                               "recording an event"));
   return made;
 }
 
