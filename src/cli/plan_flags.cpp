@@ -6,6 +6,7 @@
 #include "report/patterns.h"
 #include "rewrite/user_rules.h"
 #include "support/text.h"
+#include "support/unknown_name.h"
 
 namespace xyntra {
 namespace {
@@ -166,6 +167,9 @@ void declare_target(Flags& syntax, Session& session) {
 }
 
 void declare_steps(Flags& syntax, PlanFlags& flags) {
+  syntax.push_back({"--bar", &flags.barred,
+                    "a form that no kernel is to have, of those that xyntra passes --forms lists; repeatable",
+                    "FORM"});
   for (const PipelineStep& step : pipeline_steps()) {
     const std::string name = step.name;
     syntax.push_back({"--no-" + name, [&flags, name] { flags.off.insert(name); },
@@ -206,6 +210,24 @@ void declare_contract_flags(Flags& syntax, Session& session) {
                  "exit code 1 if anything runs on the host");
 }
 
+namespace {
+
+Result<std::vector<Form>> barred_forms(const std::vector<std::string>& names) {
+  std::vector<Form> barred;
+  for (const std::string& name : names) {
+    const auto form = form_named(name);
+    std::vector<std::string> known;
+    for (const Form one : all_forms()) known.emplace_back(name_of(one));
+    if (!form) return failure(unknown_name("form", name, known));
+    if (!may_be_barred(*form))
+      return usage_error("the form '" + name + "' cannot be barred: it is what is left where no other works");
+    barred.push_back(*form);
+  }
+  return barred;
+}
+
+}  // namespace
+
 Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& session, const Target* target,
                                        SymbolBindings nominal) {
   CompileOptions options;
@@ -220,6 +242,7 @@ Result<CompileOptions> compile_options(const PlanFlags& flags, const Session& se
   for (const PipelineStep& step : pipeline_steps()) {
     if (flags.off.contains(step.name)) step.turn_off(options);
   }
+  XYNTRA_TRY(options.barred_forms, barred_forms(flags.barred));
   return options;
 }
 
@@ -255,6 +278,7 @@ Status check_plan_flags(const Backend& backend, const PlanFlags& flags, const Se
       "the backend " + std::string(backend.name) + " runs a model as it is written, without a plan: ";
   if (is_flag(session, "plan.target")) return usage_error(why + "--target has no effect");
   if (!flags.donated.empty()) return usage_error(why + "--donate has no effect");
+  if (!flags.barred.empty()) return usage_error(why + "--bar has no effect");
   if (!flags.off.empty()) return usage_error(why + "--no-" + *flags.off.begin() + " has no effect");
   return {};
 }

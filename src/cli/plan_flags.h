@@ -18,6 +18,7 @@ struct PlanFlags {
   std::vector<std::string> dims;  // "seq=128", "seq=1..512"
   std::vector<std::string> donated;  // names of inputs, or "*"
   std::set<std::string> off;  // names of steps
+  std::vector<std::string> barred;  // names of forms
   std::string dump_after;
 };
 
@@ -49,7 +50,7 @@ void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags);
 void declare_target(Flags& syntax, Session& session);
 void declare_donate(Flags& syntax, PlanFlags& flags);
 void declare_forbid(Flags& syntax, Session& session);
-void declare_steps(Flags& syntax, PlanFlags& flags);  // --no-STEP
+void declare_steps(Flags& syntax, PlanFlags& flags);  // --no-STEP, --bar
 // --precision; what it says, a Usage error where it is forbidden
 void declare_precision_flag(Flags& syntax, Session& session);
 Result<Precision> precision_of(const Session& session);

@@ -258,6 +258,7 @@ std::string configuration_text(const CompileOptions& options) {
             quote(rule.guard) + " " + std::to_string(static_cast<int>(rule.rule_class)) + "\n";
   }
   for (const std::string& name : options.donated) text += "donate " + quote(name) + "\n";
+  for (const Form form : options.barred_forms) text += std::string("bar ") + name_of(form) + "\n";
   if (!options.assume_equal_sizes) text += line("assume.enabled", 0);
   if (!options.choose_layouts) text += line("layout.enabled", 0);
   if (!options.reuse_memory) text += line("memory.enabled", 0);

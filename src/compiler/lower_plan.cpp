@@ -258,7 +258,8 @@ std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered)
   return found;
 }
 
-Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target) {
+Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target,
+                    std::span<const Form> barred) {
   const LayoutsByValue layouts = layouts_of(plan.layouts);
   auto made = std::make_shared<MadeKernels>();
   for (Group& group : plan.groups) {
@@ -269,7 +270,7 @@ Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& t
     group.schedule.forms.clear();
     auto [found, fresh] = made->by_key.try_emplace(key_of(group.schedule, formula));
     if (fresh) {
-      XYNTRA_TRY(found->second, lower(formula, group.schedule, target, plan.nominal, "k"));
+      XYNTRA_TRY(found->second, lower(formula, group.schedule, target, plan.nominal, "k", 0, barred));
     }
     group.schedule.forms = found->second.forms;
   }

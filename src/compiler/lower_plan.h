@@ -32,7 +32,8 @@ struct MadeKernels {
   std::map<std::string, LoweredKernel> by_key;
 };
 // The last thing that a plan says: which forms each of its kernels has. The kernels stay with the plan.
-Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target);
+Status choose_forms(Plan& plan, const FusionNodes& fusion_nodes, const Target& target,
+                    std::span<const Form> barred = {});
 
 // All that was left out for the plan, while it was made and lowered; nothing, as long as nothing is wrong with us.
 std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered);

@@ -264,7 +264,7 @@ Status layout_step(Compilation& work) {
 
 Status forms_step(Compilation& work) {
   if (!work.options.choose_forms) return {};
-  return choose_forms(work.plan, *work.fusion_nodes, *work.options.target);
+  return choose_forms(work.plan, *work.fusion_nodes, *work.options.target, work.options.barred_forms);
 }
 
 // What lives during the whole run shares memory with nothing.

@@ -14,6 +14,7 @@
 #include "fusion/drafts.h"
 #include "plan/plan.h"
 #include "rewrite/rewrite.h"
+#include "schedule/forms.h"
 
 namespace xyntra {
 
@@ -26,6 +27,7 @@ struct CompileOptions {
   // Off-switches of steps that have no options of their own.
   bool assume_equal_sizes = true, separate_constants = true, integer_products = true, flatten_windows = true;
   bool skip_paddings = true, choose_layouts = true, reuse_memory = true, choose_forms = true;
+  std::vector<Form> barred_forms;  // that no kernel is to have
   KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule kPlain
   std::shared_ptr<Budget> budget;
 };

@@ -11,6 +11,7 @@
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
 #include "schedule/forms.h"
+#include "schedule/knobs.h"
 #include "schedule/part_products.h"
 #include "schedule/window_border.h"
 #include "schedule/winograd.h"
@@ -18,8 +19,6 @@
 
 namespace xyntra {
 namespace {
-
-constexpr std::int64_t kLargestKnob = 1 << 24;
 
 class LegalityChecker {
  public:
@@ -140,7 +139,7 @@ class LegalityChecker {
             "it cannot leave out products with padding: there is none, or weights are not finite");
       add_padding_knob(choice.schedule);
     }
-    return compare(group, choice);
+    return compare(group, formula, choice);
   }
 
   // Stage after stage, for one operation and the changes of index that it reads through; others join only when they
@@ -173,7 +172,7 @@ class LegalityChecker {
     return names.empty() ? "(none)" : joined(names, ", ");
   }
 
-  static Status compare(const Group& group, const Choice& choice) {
+  Status compare(const Group& group, const te::Formula& formula, const Choice& choice) const {
     const Schedule& named = group.schedule;
     if (group.hero != choice.hero)
       return bad_model("it is said to be built around '" + std::string(name_of(group.hero)) +
@@ -193,8 +192,10 @@ class LegalityChecker {
       return bad_model("its schedule has the knobs " + knobs_text(choice.schedule) + ", but " +
                        knobs_text(named) + " are given; a lock of another version is renewed by xyntra lock");
     for (const Knob& knob : named.knobs) {
-      if (knob.value < 1 || knob.value > kLargestKnob)
-        return bad_model("the knob '" + printable(knob.name) + "' is out of range");
+      const LegalValues legal = legal_values(knob.name, formula, target_);
+      if (!legal.allow(knob.value))
+        return bad_model("the knob '" + printable(knob.name) + "' is " + std::to_string(knob.value) +
+                         "; legal is " + text_of(legal));
     }
     return {};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace xyntra {
 namespace {
@@ -37,8 +38,20 @@ std::span<const Form> all_forms() {
   return all;
 }
 
+bool may_be_barred(Form form) {
+  constexpr std::array kLast{Form::Loops, Form::Recurrence, Form::PlainLoops, Form::OwnLoops,
+                             Form::GuardedLoops};
+  return std::ranges::find(kLast, form) == kLast.end();
+}
+
+Forms Forms::without(std::span<const Form> barred) {
+  Forms forms;
+  std::ranges::copy_if(barred, std::back_inserter(forms.barred_), may_be_barred);
+  return forms;
+}
+
 void Forms::take(Form form) {
-  if (!may_be(form))
+  if (obeys_ && !may_be(form))
     throw CannotObey{"it has to have the form '" + std::string(name_of(form)) + "' where " +
                      (taken_.size() < given_.size() ? "'" + std::string(name_of(given_[taken_.size()])) + "'"
                                                     : "nothing") +

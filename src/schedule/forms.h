@@ -2,6 +2,7 @@
 // first that works is noted. When the plan is carried out they are obeyed: what it does not name is not tried.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@ const char* name_of(Form form);  // "register_tile"
 const char* summary_of(Form form);
 std::optional<Form> form_named(std::string_view name);
 std::span<const Form> all_forms();
+bool may_be_barred(Form form);  // whether there is always another one
 
 // A plan's forms that cannot make its kernel.
 struct CannotObey {
@@ -31,11 +33,13 @@ class Forms {
  public:
   Forms() = default;  // chooses
   explicit Forms(std::vector<Form> given) : given_(std::move(given)), obeys_(true) {}
+  static Forms without(std::span<const Form> barred);  // chooses among the others
 
   bool chooses() const { return !obeys_; }
   // Whether a form may come next.
   bool may_be(Form form) const {
-    return !obeys_ || (taken_.size() < given_.size() && given_[taken_.size()] == form);
+    if (!obeys_) return std::ranges::find(barred_, form) == barred_.end();
+    return taken_.size() < given_.size() && given_[taken_.size()] == form;
   }
   std::size_t mark() const { return taken_.size(); }
   // What was taken since did not work. Throws CannotObey where it was not ours to choose.
@@ -64,7 +68,7 @@ class Forms {
     return made.has_value();
   }
 
-  std::vector<Form> given_, taken_;
+  std::vector<Form> given_, taken_, barred_;
   bool obeys_ = false;
 };
 

@@ -58,7 +58,7 @@ Result<std::vector<Form>> forms_of(const Schedule& schedule) {
 
 Result<LoweredKernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                             const SymbolBindings& nominal, const std::string& name,
-                            std::int64_t subgroup_lanes) {
+                            std::int64_t subgroup_lanes, std::span<const Form> barred) {
   XYNTRA_TRY(std::vector<Form> given, forms_of(schedule));
   LoweredKernel lowered;
   auto made_by = [&](Forms forms) -> Result<kir::Kernel> {
@@ -70,7 +70,7 @@ Result<LoweredKernel> lower(const te::Formula& formula, const Schedule& schedule
     return kernel;
   };
   if (given.empty()) {
-    XYNTRA_TRY(lowered.kernel, made_by(Forms()));
+    XYNTRA_TRY(lowered.kernel, made_by(Forms::without(barred)));
     return lowered;
   }
   try {

@@ -7,6 +7,7 @@
 
 #include "kir/kernel.h"
 #include "plan/plan.h"
+#include "schedule/forms.h"
 #include "target/target.h"
 
 namespace xyntra {
@@ -26,9 +27,10 @@ struct LoweredKernel {
 // Layouts are applied to the formula already; the kernel has passed its verifier. A schedule without forms has them chosen; one with
 // forms is obeyed, or BadModel says which of them cannot be. Unsupported error when no kernel can do this on the target.
 // `nominal`: the sizes that the plan was made for; kernels are right for all others too. `subgroup_lanes`: neighbouring threads
-// that exchange values on the device that this is for, if that is known; results are the same with and without.
+// that exchange values on the device that this is for, if that is known; results are the same with and without. `barred`: forms that are
+// not chosen.
 Result<LoweredKernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                             const SymbolBindings& nominal, const std::string& name,
-                            std::int64_t subgroup_lanes = 0);
+                            std::int64_t subgroup_lanes = 0, std::span<const Form> barred = {});
 
 }  // namespace xyntra

@@ -326,8 +326,9 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   if (entry.name == "stages") ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
   const bool several = entry.name == "row" && ready.stages.size() > 1;
-  const bool shares_rows = forms.chooses() ? several && !is_faster_by_stages(ready, schedule, target, nominal)
-                                           : forms.may_be(Form::Rows);
+  const bool shares_rows =
+      forms.may_be(Form::Rows) &&
+      (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));
   if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
   Lowering lowering = request.lowering(ready);
   Stmt body = entry.name == "row" && !shares_rows ? lower_stages(lowering, schedule)

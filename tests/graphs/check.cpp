@@ -9,10 +9,13 @@
 #include <set>
 
 #include "backends/make_runner.h"
+#include "compiler/lower_plan.h"
 #include "compiler/pipeline.h"
 #include "fusion/execute.h"
 #include "graphs/accuracy.h"
 #include "interp/evaluator.h"
+#include "schedule/knobs.h"
+#include "schedule/winograd.h"
 #include "target/target.h"
 
 namespace xyntra::graphs {
@@ -389,6 +392,20 @@ class Checker {
     });
   }
 
+  // Knobs at other legal values, and the forms that take them.
+  static void turn_knobs(Plan& plan, const Target& target, std::span<const Form> barred, Decisions& decide) {
+    for (Group& group : plan.groups) {
+      for (Knob& knob : group.schedule.knobs) {
+        if (!decide.chance(50) || group.schedule.name == kWinograd) continue;
+        const LegalValues legal = legal_values(knob.name, {}, target);
+        knob.value = legal.least + legal.step * decide.below((legal.most - legal.least) / legal.step + 1);
+      }
+    }
+    auto fusion_nodes = FusionNodes::of(plan.graph);
+    if (!fusion_nodes || !choose_forms(plan, *fusion_nodes, target, barred)) return;
+    plan.kernels = nullptr;  // from the plan alone
+  }
+
   // What a device gives, fused as it is by default.
   void compare_backend() {
     const std::string& what = effort_.backend;
@@ -398,8 +415,17 @@ class Checker {
     auto target = (*backend)->target();
     if (!target) return fail(Outcome::Kind::NoPlan, what, target.error().to_string());
     options.target = *target;
+    Decisions decide(effort_.turn);
+    if (effort_.random_plans) {
+      if (!(*backend)->target_kind)
+        options.target = *find_target(kTargets[effort_.turn % std::size(kTargets)]);
+      for (const Form form : all_forms()) {
+        if (may_be_barred(form) && decide.chance(40)) options.barred_forms.push_back(form);
+      }
+    }
     auto plan = make_plan(subject_.graph, options);
     if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
+    if (effort_.random_plans) turn_knobs(*plan, *options.target, options.barred_forms, decide);
     outcome_.nodes = plan->graph.node_count();
     outcome_.groups = plan->groups.size();
     auto runner = make_runner(subject_.graph, *plan, effort_.backend, on_one_thread(false));

@@ -24,6 +24,8 @@ struct Effort {
   bool all_targets = true;
   std::size_t turn = 0;
   std::string backend = {};
+  bool random_plans =
+      false;  // with a backend: some forms barred and knobs turned, as the turn says; for sim, targets in turn
 };
 
 Outcome check(const Subject& subject, Effort effort = {});

@@ -42,7 +42,7 @@ void run_case(std::int64_t seed, std::int64_t index, Effort effort, Totals& tota
     return;
   }
   if (++totals.failed > kMostShown) return;
-  const Effort again{true, 0, effort.backend};
+  const Effort again{true, effort.turn, effort.backend, effort.random_plans};
   Subject smallest = reduced(*subject, again);
   std::lock_guard lock(totals.printing);
   std::cout << "FAILED --seed " << seed << " --case " << index << ": " << outcome.failure << "\n";
@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "checked at the same time");
   app.add_option("--backend", effort.backend, "run them on this one alone")
       ->check(CLI::IsMember({"fused", "cpu", "sim", "wgsl", "ptx"}));
+  app.add_flag("--random-plans", effort.random_plans, "with --backend: some forms barred, knobs turned");
   app.add_flag("--all-targets", effort.all_targets, "plans for every target, not for one in turn");
   app.add_flag("--print", print, "show the graphs instead of checking them");
   CLI11_PARSE(app, argc, argv);
