@@ -121,7 +121,7 @@ Stmt GroupStage::in_turns(const Stage& stage, const std::vector<VarId>& free, Su
   const bool one = loops.axes.empty();
   if (!one || stage.reducer == te::Reducer::None || keeps_order()) {
     const bool vectors = stage.reducer == te::Reducer::None && by_vectors(loops) &&
-                         has_vectors(formula_.buffer(stage.target).dtype);
+                         has_vectors(lowering_.target(), formula_.buffer(stage.target).dtype);
     if (!one) {
       return shared_out(loops, bound, vectors,
                         [&](const Substitution& at, const Expr&) { return element(stage, at); });
@@ -163,7 +163,7 @@ VarId GroupStage::vector_loop(const Stage& stage) const {
     if (found.valid()) return {};
     found = axis;
   }
-  const bool vectors = found.valid() && has_vectors(stage.body.dtype()) &&
+  const bool vectors = found.valid() && has_vectors(lowering_.target(), stage.body.dtype()) &&
                        te::divides(Dim(kRowLanes), formula_.variable(found).extent) &&
                        comes_in_vectors(lowering_, stage.body, found);
   return vectors ? found : VarId();

@@ -32,8 +32,8 @@ GroupStage::Slices GroupStage::slices_of(const Stage& stage, const std::vector<V
                          results.extent.constant() > 0 && terms(stage) >= kSlicedSum;
   if (!long_sums) return {};
   Slices made;
-  const bool vectors = by_vectors(results) && has_vectors(stage.body.dtype()) &&
-                       has_vectors(formula_.buffer(stage.target).dtype) &&
+  const bool vectors = by_vectors(results) && has_vectors(lowering_.target(), stage.body.dtype()) &&
+                       has_vectors(lowering_.target(), formula_.buffer(stage.target).dtype) &&
                        comes_in_vectors(lowering_, stage.body, results.axes[0]);
   if (vectors) made.lanes = kRowLanes;
   made.parts = results.extent.constant() / made.lanes;
@@ -136,7 +136,7 @@ std::int64_t GroupStage::threads_of_block(DType dtype) const {
 Stmt GroupStage::together(const Stage& stage, Substitution bound) {
   const DType dtype = stage.body.dtype();
   const Side loops = loops_of(stage.reduction, bound);
-  const bool vectors = by_vectors(loops) && has_vectors(dtype);
+  const bool vectors = by_vectors(loops) && has_vectors(lowering_.target(), dtype);
   const std::int64_t lanes = vectors ? kRowLanes : 1;
   const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
   const Expr thread = Expr::variable(thread_), none = Expr::index(0);

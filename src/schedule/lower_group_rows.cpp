@@ -172,7 +172,8 @@ class RowsInGroups {
   // Whether every thread reads nothing but the elements that it wrote: all stages go along the one dimension alike.
   bool is_in_step(const te::BufferInfo& buffer, const std::vector<bool>& kept,
                   const Alignment& alignment) const {
-    if (group_.keeps_order() || !has_vectors(buffer.dtype) || std::ranges::count(kept, true) != 1)
+    if (group_.keeps_order() || !has_vectors(lowering_.target(), buffer.dtype) ||
+        std::ranges::count(kept, true) != 1)
       return false;
     const auto dimension = static_cast<std::size_t>(std::ranges::find(kept, true) - kept.begin());
     const Dim& extent = buffer.shape[dimension];
@@ -195,7 +196,8 @@ class RowsInGroups {
       const bool is_free = loops > 0;
       for (VarId axis : stage.reduction) count(axis);
       const bool sums = stage.reducer != te::Reducer::None;
-      const bool vectors = has_vectors(sums ? stage.body.dtype() : formula_.buffer(stage.target).dtype);
+      const bool vectors =
+          has_vectors(lowering_.target(), sums ? stage.body.dtype() : formula_.buffer(stage.target).dtype);
       return loops == 1 && vectors && is_free != sums && formula_.variable(found).extent == extent ? found
                                                                                                    : VarId();
     };

@@ -524,28 +524,46 @@ class ProductInGroups {
   kir::BufferId left_tile_, right_tile_, sums_, others_, parts_;
 };
 
+// Elements of a vector along a loop: four in shaders; elsewhere as many as fill an access with the widest of them, if they come out even.
+std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, VarId along) {
+  const te::Formula& formula = lowering.formula();
+  const Dim& extent = formula.variable(along).extent;
+  if (lowering.target().kind != TargetKind::Gpu) return te::divides(Dim(kLanes), extent) ? kLanes : 1;
+  int widest = bits_of(formula.buffer(stage.target).dtype);
+  te::for_each_node(stage.body, [&](const te::ExprNode& node) {
+    if (!te::is_load(node)) return;
+    const auto stride = lowering.stride(node.buffer, te::index_of(node), along);
+    if (!stride || !stride->is(0)) widest = std::max(widest, bits_of(formula.buffer(node.buffer).dtype));
+  });
+  std::int64_t lanes = std::max<std::int64_t>(1, lowering.target().vector_bits / std::max(16, widest));
+  while (lanes > 1 && !te::divides(Dim(lanes), extent)) lanes /= 2;
+  return lanes;
+}
+
 }  // namespace
 
 Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   const te::Formula& formula = lowering.formula();
   const bool plain = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
-                     has_vectors(formula.buffer(stage.target).dtype) && !stage.axes.empty();
-  if (!plain) return {};
+                     has_vectors(lowering.target(), formula.buffer(stage.target).dtype) &&
+                     !stage.axes.empty();
+  if (!plain || stage.finish.defined()) return {};
   const VarId last = stage.axes.back();
   const Dim& extent = formula.variable(last).extent;
   auto step = lowering.stride(stage.target, stage.store, last);
-  if (!step || !step->is(1) || !te::divides(Dim(kLanes), extent)) return {};
+  const std::int64_t lanes = lanes_of_stage(lowering, stage, last);
+  if (!step || !step->is(1) || lanes == 1) return {};
   Substitution bound;
   std::vector<VarId> grid;
   for (VarId axis : stage.axes) {
     const te::Variable& variable = formula.variable(axis);
-    grid.push_back(lowering.loop(variable.name, axis == last ? floor_div(extent, kLanes) : variable.extent));
+    grid.push_back(lowering.loop(variable.name, axis == last ? floor_div(extent, lanes) : variable.extent));
     bound[axis.index] = Expr::variable(grid.back());
   }
-  const VarId lane = lowering.loop("v", kLanes);
-  bound[last.index] = Expr::variable(grid.back()) * Expr::index(kLanes) + Expr::variable(lane);
+  const VarId lane = lowering.loop("v", lanes);
+  bound[last.index] = Expr::variable(grid.back()) * Expr::index(lanes) + Expr::variable(lane);
   Lowering::Body value = lowering.body(stage.body, bound);
-  if (stage.finish.defined() || !value.checks.empty()) return {};
+  if (!value.checks.empty()) return {};
   Stmt item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
   return in_loops(LoopKind::Grid, grid, std::move(item));
 }

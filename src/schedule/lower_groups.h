@@ -17,10 +17,14 @@ kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
 // statement where the stage is no such product, or a short one.
 kir::Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 
-// Whether four neighbours of it are a vector on some device: f16 is one where the adapter has it.
-inline bool has_vectors(DType dtype) { return dtype == DType::F32 || dtype == DType::F16; }
+// Whether four neighbours of it are a vector on the device. Shaders have them of f32, and of f16 where the adapter does; where a thread
+// reads bytes, whatever fills some.
+inline bool has_vectors(const Target& target, DType dtype) {
+  if (target.kind == TargetKind::Gpu) return bits_of(dtype) >= 16 && bits_of(dtype) <= 32;
+  return dtype == DType::F32 || dtype == DType::F16;
+}
 
-// Elements four at a time, where they are contiguous; no statement elsewhere.
+// Elements as many at a time as an access of the target has room for, where they are contiguous; no statement elsewhere.
 kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 
 // The first stages of these, where they do not wait for one another, in one launch: `taken` says how many. No statement where

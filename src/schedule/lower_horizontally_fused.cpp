@@ -124,7 +124,7 @@ class HorizontallyFused {
   bool takes_vectors(const Stage& stage) const {
     const VarId last = stage.axes.back();
     const auto step = lowering_.stride(stage.target, stage.store, last);
-    return has_vectors(formula_.buffer(stage.target).dtype) && step && step->is(1) &&
+    return has_vectors(lowering_.target(), formula_.buffer(stage.target).dtype) && step && step->is(1) &&
            te::divides(Dim(kSideLanes), formula_.variable(last).extent);
   }
 
