@@ -1,6 +1,9 @@
 #include "kir/intrinsics.h"
 
+#include <algorithm>
 #include <array>
+
+#include "te/index.h"
 
 namespace xyntra::kir {
 namespace {
@@ -80,6 +83,22 @@ constexpr std::array kMmlaI8{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8
 constexpr std::array kWarpgroupMultiply{
     PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
     shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
+constexpr PlaceRule chunk(PlaceAccess access, bool shared) {
+  return {.access = access,
+          .box = Run,
+          .length = kChunkElements,
+          .aligned = true,
+          .shared = shared,
+          .memory = !shared,
+          .dtype = DType::BF16,
+          .or_dtype = DType::F16};
+}
+constexpr PlaceRule words(PlaceAccess access, std::int64_t length) {
+  return {.access = access, .box = Run, .length = length, .registers = true, .dtype = DType::U32};
+}
+constexpr std::array kAsyncCopy{chunk(Write, true), chunk(Read, false)};
+constexpr std::array kLoadFragment{words(Write, 4), chunk(Read, true)};
+constexpr std::array kWarpMultiply{sums(DType::F32, 4), words(Read, 4), words(Read, 2)};
 
 }  // namespace
 
@@ -107,9 +126,16 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::Dot4I8: return kDot4I8;
     case Intrinsic::MmlaI8: return kMmlaI8;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
+    case Intrinsic::AsyncCopy: return kAsyncCopy;
+    case Intrinsic::LoadFragment:
+    case Intrinsic::LoadFragmentTransposed: return kLoadFragment;
+    case Intrinsic::WarpMultiplyBf16:
+    case Intrinsic::WarpMultiplyF16: return kWarpMultiply;
     case Intrinsic::Barrier:
     case Intrinsic::AsyncFence:
     case Intrinsic::AsyncStoreWait:
+    case Intrinsic::AsyncCommit:
+    case Intrinsic::AsyncWait:
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupCommit:
     case Intrinsic::WarpgroupWait: return {};
@@ -138,9 +164,35 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::Dot2Bf16:
     case Intrinsic::MmlaBf16:
     case Intrinsic::Dot4I8:
-    case Intrinsic::MmlaI8: return false;
+    case Intrinsic::MmlaI8:
+    case Intrinsic::LoadFragment:
+    case Intrinsic::LoadFragmentTransposed:
+    case Intrinsic::WarpMultiplyBf16:
+    case Intrinsic::WarpMultiplyF16: return false;
     default: return true;
   }
+}
+
+bool is_by_warp(Intrinsic intrinsic) {
+  return intrinsic == Intrinsic::LoadFragment || intrinsic == Intrinsic::LoadFragmentTransposed ||
+         intrinsic == Intrinsic::WarpMultiplyBf16 || intrinsic == Intrinsic::WarpMultiplyF16;
+}
+
+bool is_aligned(const Kernel& kernel, const Operand& place, std::int64_t elements) {
+  const Shape& shape = kernel.buffer(place.buffer).shape;
+  te::Expr element = te::Expr::index(0);
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    element = element * te::Expr::size(shape[d]) + place.index[d];
+  const te::LinearIndex linear = te::IndexAlgebra(kernel.variables).linear(element);
+  return te::divides(Dim(elements), linear.constant) &&
+         std::ranges::all_of(linear.terms, [&](const te::LinearIndex::Term& term) {
+           return te::divides(Dim(elements), term.coefficient);
+         });
+}
+
+Expr condition_of_copy(const StmtNode& copy) {
+  const Expr& count = copy.operands[2].value;
+  return count->op == te::ExprOp::Select ? count->operands[0] : Expr();
 }
 
 std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule& rule, std::size_t rank) {

@@ -28,6 +28,7 @@ struct PlaceRule {
   int dimension = 0, step = 0;  // Rows: which operands; both are constants
   std::int64_t length =
       0;  // Run: elements, or the most that the constant operand `columns` may say, where that is not 0
+  bool aligned = false;  // Run: it begins at a multiple of its length
   bool overhangs = false;  // parts outside the buffer read as zero, or are not written
   bool registers = false, shared = false,
        memory = false;  // scopes it may lie in; memory: global or workspace
@@ -56,6 +57,17 @@ bool is_hint(Intrinsic intrinsic);
 
 // Barrier objects, asynchronous copies, matrix units of warpgroups: what needs more than a count of barriers to order.
 bool is_asynchronous(Intrinsic intrinsic);
+
+// What the 32 threads of a warp do as one.
+inline constexpr std::int64_t kWarpThreads = 32;
+bool is_by_warp(Intrinsic intrinsic);
+
+// What async_copy moves, and a row of a matrix that load_fragment takes: 16 bytes.
+inline constexpr std::int64_t kChunkElements = 8;
+// Whether a place is shown to be at a multiple of so many elements.
+bool is_aligned(const Kernel& kernel, const Operand& place, std::int64_t elements);
+// Under which async_copy reads; undefined where it always does.
+Expr condition_of_copy(const StmtNode& copy);
 
 // Buffers that loads and stores may not touch, since a machine keeps them elsewhere: tiles and barriers.
 bool is_opaque_place(const PlaceRule& rule);

@@ -71,6 +71,8 @@ std::string Runner::agent_name(std::uint32_t agent) const {
   if (number < static_cast<std::int64_t>(warpgroups_.size())) {
     return "a multiplication of warpgroup " + std::to_string(number);
   }
+  number -= static_cast<std::int64_t>(warpgroups_.size()) + 1;
+  if (number >= 0) return "an asynchronous copy of thread " + std::to_string(number);
   return "an asynchronous store";
 }
 

@@ -73,6 +73,13 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
       break;
     case Intrinsic::Dot2Bf16:
     case Intrinsic::MmlaBf16: each_lane([&](std::size_t i) { return dot_groups(context, step, i); }); break;
+    case Intrinsic::AsyncCopy: each_lane([&](std::size_t i) { return async_copy(context, step, i); }); break;
+    case Intrinsic::AsyncCommit: async_commit(context); break;
+    case Intrinsic::AsyncWait: good = async_wait(context, step); break;
+    case Intrinsic::LoadFragment:
+    case Intrinsic::LoadFragmentTransposed:
+    case Intrinsic::WarpMultiplyBf16:
+    case Intrinsic::WarpMultiplyF16: good = warp_call(context, step); break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupCommit:
@@ -598,6 +605,9 @@ Status Runner::unfinished() const {
   }
   for (const Warpgroup& unit : warpgroups_) {
     if (unit.open || unit.completed < unit.committed) what = "a multiplication is not waited for";
+  }
+  for (const ThreadCopies& copies : thread_copies_) {
+    if (copies.last > copies.completed) what = "an asynchronous copy is not waited for";
   }
   if (!stores_in_flight_.empty()) what = "an asynchronous store is not waited for";
   if (what.empty()) return {};

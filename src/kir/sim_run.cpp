@@ -119,7 +119,10 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
     }
   }
   accumulators_.clear();
+  thread_copies_.clear();
   for (const Step& step : phase_->steps) {
+    if (step.kind == Step::Kind::Call && step.node->intrinsic == Intrinsic::AsyncCopy)
+      thread_copies_.resize(static_cast<std::size_t>(thread_count_));
     if (step.kind != Step::Kind::Call || step.node->intrinsic != Intrinsic::WarpgroupMultiply) continue;
     accumulators_.resize(storages_.size(), false);
     accumulators_[step.places[0].buffer.index] = true;
@@ -129,7 +132,7 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   warpgroups_.assign(static_cast<std::size_t>((thread_count_ + 127) / 128), {});
   unfenced_.clear();
   stores_in_flight_.clear();
-  agents += objects + warpgroups_.size() + 1;
+  agents += objects + warpgroups_.size() + 1 + thread_copies_.size();
   orders_.assign(static_cast<std::size_t>(count),
                  Order(static_cast<std::size_t>(thread_count_), agents, phase_->asynchronous));
 

@@ -50,6 +50,12 @@ struct Warpgroup {
   std::map<std::uint32_t, std::uint32_t> busy;  // accumulators, by buffer: the group that last used them
 };
 
+// Asynchronous copies of one thread.
+struct ThreadCopies {
+  std::uint32_t formed = 1, committed = 0, completed = 0;  // groups
+  std::uint32_t last = 0;  // group that something was copied in
+};
+
 // Units for bf16 take numbers below 2^-126 for zero.
 inline float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0F, x) : x; }
 
@@ -131,6 +137,14 @@ class Runner {
   bool dot_groups(const Context& context, const Step& step, std::size_t lane);
   bool multiply_bytes(const Context& context, const Step& step, std::size_t lane);
   std::vector<std::int32_t> integers(const Box& box, const Elements& elements) const;
+  // sim_warps.cpp
+  bool async_copy(const Context& context, const Step& step, std::size_t lane);
+  void async_commit(const Context& context);
+  bool async_wait(const Context& context, const Step& step);
+  bool warp_call(const Context& context, const Step& step);
+  bool load_fragment(const Context& context, const Step& step, std::span<const std::size_t> warp);
+  bool warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp);
+  bool is_aligned(const Box& box, std::uint32_t thread) const;
   bool warpgroup_call(const Context& context, const Step& step);
   bool multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane);
   bool accumulators_free(const Context& context, const Step& step, BufferId buffer);
@@ -138,6 +152,7 @@ class Runner {
   std::uint32_t copy_agent(const Barrier& object) const;
   std::uint32_t warpgroup_agent(std::uint32_t group) const;
   std::uint32_t store_agent() const;
+  std::uint32_t thread_copy_agent(std::uint32_t thread) const;
 
   // ---- faults
   bool fault(const Context& context, const Step& step, std::size_t lane, const std::string& what,
@@ -166,6 +181,7 @@ class Runner {
   std::vector<Barrier> barriers_;
   std::unordered_map<std::int64_t, std::size_t> barrier_numbers_;  // by buffer and element
   std::vector<Warpgroup> warpgroups_;
+  std::vector<ThreadCopies> thread_copies_;  // by thread; empty where there are none
   std::map<std::pair<std::uint32_t, std::uint32_t>, bool>
       unfenced_;  // thread, accumulators: written since the fence
   std::uint32_t stores_issued_ = 0;

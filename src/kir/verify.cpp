@@ -290,10 +290,20 @@ class Verifier {
     if (node.intrinsic == Intrinsic::MmlaI8 &&
         kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
       return fail("the rows of " + name + " must have one dtype");
+    if (is_by_warp(node.intrinsic)) XYNTRA_CHECK_OK(warp_ok(name));
+    if (node.intrinsic == Intrinsic::AsyncWait && node.operands[0].value->op != ExprOp::Const)
+      return fail("the number of " + name + " must be a constant");
+    if (node.intrinsic == Intrinsic::AsyncCopy) XYNTRA_CHECK_OK(copy_ok(node));
     std::size_t place = 0;
     for (const Operand& operand : node.operands) {
-      if (operand.buffer.valid())
-        XYNTRA_CHECK_OK(place_ok(node, operand, places_of(node.intrinsic)[place++]));
+      if (!operand.buffer.valid()) continue;
+      const PlaceRule& rule = places_of(node.intrinsic)[place++];
+      const std::size_t before = prover_.mark();
+      const bool reads = rule.access == PlaceAccess::Read;
+      if (reads && node.intrinsic == Intrinsic::AsyncCopy && condition_of_copy(node).defined())
+        prover_.assume(condition_of_copy(node), true);
+      XYNTRA_CHECK_OK(place_ok(node, operand, rule));
+      prover_.release(before);
     }
     if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::MbarrierWait) forget_shared();
     for (BufferId buffer : buffers_written(node)) prover_.forget(buffer);
@@ -313,6 +323,25 @@ class Verifier {
       return fail("the mask of shuffle_xor must be a constant power of two, and threads come in pairs");
     if (kernel_.buffer(node.operands[0].buffer).dtype != kernel_.buffer(node.operands[1].buffer).dtype)
       return fail("shuffle_xor moves values of one dtype");
+    return {};
+  }
+
+  Status warp_ok(const std::string& name) const {
+    if (divergence_ != nullptr) return fail(name + " stands where threads differ: under if " + *divergence_);
+    std::int64_t threads = 1;
+    for (VarId var : threads_) threads *= kernel_.variable(var).extent.constant();
+    if (threads % kWarpThreads != 0) return fail(name + " needs whole warps of 32 threads");
+    return {};
+  }
+
+  Status copy_ok(const StmtNode& node) const {
+    const Expr& count = node.operands[2].value;
+    const bool chosen = count->op == ExprOp::Select && count->operands[2].is_integer_constant(0);
+    const Expr& all = chosen ? count->operands[1] : count;
+    if (!all.is_integer_constant(kChunkElements))
+      return fail("async_copy moves 8 elements, or select(condition, 8, 0)");
+    if (kernel_.buffer(node.operands[0].buffer).dtype != kernel_.buffer(node.operands[1].buffer).dtype)
+      return fail("async_copy moves elements of one dtype");
     return {};
   }
 
@@ -424,6 +453,9 @@ class Verifier {
       place = place * Expr::size(shape[d]) + operand.index[d];
       room = room * shape[d];
     }
+    if (rule.aligned && !is_aligned(kernel_, operand, *length))
+      return fail(what + ": it is not shown to begin at a multiple of " + std::to_string(*length) +
+                  " elements");
     if (prover_.never_negative(Expr::size(room) - place - *length)) return {};
     const std::string run = text(place) + " with " + std::to_string(*length) + " elements";
     return fail(what + ": index " + run + " is not shown to stay within " + room.to_string());
