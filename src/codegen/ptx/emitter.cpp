@@ -341,8 +341,19 @@ Status KernelEmitter::call(const StmtNode& node) {
     if (threads_ > 1) code_.line("bar.sync 0");
     return {};
   }
-  if (node.intrinsic == kir::Intrinsic::ShuffleXor) return shuffle(node);
-  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+  switch (node.intrinsic) {
+    case kir::Intrinsic::ShuffleXor: return shuffle(node);
+    case kir::Intrinsic::AsyncCopy: return async_copy(node);
+    case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
+    case kir::Intrinsic::AsyncWait:
+      code_.line("cp.async.wait_group " + std::to_string(node.operands[0].value->int_value));
+      return {};
+    case kir::Intrinsic::LoadFragment:
+    case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
+    case kir::Intrinsic::WarpMultiplyBf16:
+    case kir::Intrinsic::WarpMultiplyF16: return warp_multiply(node);
+    default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+  }
 }
 
 // Threads beyond the last one of a block are not there to take part.

@@ -36,6 +36,11 @@ class KernelEmitter {
   void check(const kir::StmtNode& node);
   Status call(const kir::StmtNode& node);
   Status shuffle(const kir::StmtNode& node);
+  // warps.cpp
+  Status async_copy(const kir::StmtNode& node);
+  Status load_fragment(const kir::StmtNode& node);
+  Status warp_multiply(const kir::StmtNode& node);
+  std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   void begin_statement(const kir::StmtNode& node);
 
   // ---- memory (memory.cpp)
@@ -45,7 +50,7 @@ class KernelEmitter {
   bool is_packed(kir::BufferId buffer) const;
   int element_bytes(kir::BufferId buffer) const;
   std::string base(kir::BufferId buffer);
-  std::string element_register(kir::BufferId buffer, const te::LinearIndex& index);
+  std::string element_register(kir::BufferId buffer, const te::LinearIndex& index, std::int64_t further = 0);
   // The sum's value, less its constant part, which comes apart.
   struct Sum {
     std::string varying;  // a word, or a long where positions are wide; empty: nothing

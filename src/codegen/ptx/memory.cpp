@@ -125,8 +125,8 @@ std::string KernelEmitter::base(BufferId id) {
   return known;
 }
 
-std::string KernelEmitter::element_register(BufferId id, const te::LinearIndex& index) {
-  std::int64_t element = index.constant.constant();
+std::string KernelEmitter::element_register(BufferId id, const te::LinearIndex& index, std::int64_t further) {
+  std::int64_t element = index.constant.constant() + further;
   for (const te::LinearIndex::Term& term : index.terms) {
     const auto iteration = literal(variable(term.atom->var));
     require(iteration.has_value(), "codegen: an index of a register that is not known");
