@@ -4,10 +4,12 @@
 #include <array>
 #include <set>
 
+#include "kir/effects.h"
 #include "kir/passes.h"
 #include "schedule/lower_groups.h"
 #include "schedule/lower_rows.h"
 #include "schedule/lower_thread_tiles.h"
+#include "schedule/lower_warp_tiles.h"
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
 #include "schedule/softmax_stages.h"
@@ -41,6 +43,7 @@ Stmt lower_shared_stage(Lowering& lowering, const Stage& stage, const Schedule& 
   }
   if (waits) {
     otherwise(Form::SkinnyGemm, [&] { return lower_thin_product(lowering, stage, schedule); });
+    otherwise(Form::WarpTiles, [&] { return lower_warp_tiles(lowering, stage, schedule); });
     otherwise(Form::GroupTiles, [&] { return lower_product_in_groups(lowering, stage, {}, schedule); });
   }
   if (forms.chooses())
@@ -111,6 +114,8 @@ Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
 Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
   const std::vector<Stage>& stages = lowering.formula().stages;
   if (stages.size() < 2 || !hides_waiting(lowering.target())) return {};
+  // Matrix units are worth more than a launch.
+  if (lowering.forms().chooses() && has_warp_tiles(lowering, stages.back(), schedule)) return {};
   return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
                                  schedule);
 }
@@ -213,16 +218,22 @@ std::optional<kir::Kernel> lower_ways(const KernelRequest& request, const te::Fo
 Status is_sound(const kir::Kernel& kernel, const Target& target) {
   XYNTRA_CHECK_OK(kir::verify(kernel));
   for (const kir::Phase& phase : kir::phases_of(kernel)) {
-    std::set<kir::BufferId> shared;
+    std::set<kir::BufferId> shared, narrow;  // narrow: those that matrix units read
     kir::for_each_statement(phase.body, [&](const kir::StmtNode& node) {
-      const bool store = node.kind == kir::StmtNode::Kind::Store;
-      if (store && kernel.buffer(node.buffer).scope == Scope::Shared) shared.insert(node.buffer);
+      for (kir::BufferId id : kir::buffers_written(node)) {
+        if (kernel.buffer(id).scope == Scope::Shared) shared.insert(id);
+      }
+      for (const kir::Operand& operand : node.operands) {
+        if (operand.buffer.valid()) narrow.insert(operand.buffer);
+      }
     });
     Dim bytes = 0;
     // What is narrower than a word takes one where a device has nothing narrower to share.
-    for (kir::BufferId id : shared)
-      bytes =
-          bytes + product(kernel.buffer(id).shape) * Dim(std::max(bits_of(kernel.buffer(id).dtype), 32) / 8);
+    for (kir::BufferId id : shared) {
+      const int bits = bits_of(kernel.buffer(id).dtype);
+      bytes = bytes +
+              product(kernel.buffer(id).shape) * Dim((narrow.contains(id) ? bits : std::max(bits, 32)) / 8);
+    }
     if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
       return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
   }

@@ -53,6 +53,15 @@ const MatrixUnit* Target::matrix_unit(DType dtype) const {
   return found == units.end() ? nullptr : &*found;
 }
 
+const MatrixUnit* Target::matrix_unit(DType dtype, std::int64_t rows, std::int64_t columns,
+                                      std::int64_t depth) const {
+  const auto units = matrix_units();
+  const auto found = std::ranges::find_if(units, [&](const MatrixUnit& unit) {
+    return unit.dtype == dtype && unit.rows == rows && unit.columns == columns && unit.depth == depth;
+  });
+  return found == units.end() ? nullptr : &*found;
+}
+
 bool Target::computes(DType dtype) const { return peaks.at(static_cast<std::size_t>(dtype)).vector > 0; }
 
 std::int64_t Target::peak(DType dtype, ArithmeticUnit unit) const {

@@ -58,7 +58,9 @@ struct Target {
   std::span<const MatrixUnit> matrix_units() const {
     return std::span(matrix_unit_slots).first(matrix_unit_count);
   }
-  const MatrixUnit* matrix_unit(DType dtype) const;  // null where there is none
+  const MatrixUnit* matrix_unit(DType dtype) const;  // the first of them; null where there is none
+  const MatrixUnit* matrix_unit(DType dtype, std::int64_t rows, std::int64_t columns,
+                                std::int64_t depth) const;
   bool computes(DType dtype) const;  // natively; otherwise the work is done in a wider type
 
   // Operations per microsecond and core. A dtype without a line of its own runs at the speed of the type it is

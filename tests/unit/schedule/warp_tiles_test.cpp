@@ -1,0 +1,182 @@
+// Matrix products on the matrix units of warps: every layout of the operands, tails on all sides, batches, epilogues.
+#include <gtest/gtest.h>
+
+#include "schedule/lower.h"
+#include "types/float_formats.h"
+#include "unit/kir/sim_testing.h"
+
+namespace xyntra {
+namespace {
+
+using te::Axes;
+using te::Axis;
+using te::Buffer;
+using te::Builder;
+using te::Expr;
+using te::Reducer;
+
+struct Product {
+  std::int64_t rows, columns, depth;
+  bool turn_left = false, turn_right = false;  // lies along its rows; along the sum
+  std::int64_t batch = 1;
+  DType dtype = DType::BF16;
+  bool epilogue = false;  // relu(sum + bias) + residual
+};
+
+// y[b, m, n] = sum(k) left[b, m, k] * right[b, k, n]
+te::Formula formula_of(const Product& product) {
+  Builder made("product");
+  auto shape = [&](std::int64_t outer, std::int64_t inner) { return Shape{product.batch, outer, inner}; };
+  const Buffer left =
+      made.input(0, "l", product.dtype,
+                 product.turn_left ? shape(product.depth, product.rows) : shape(product.rows, product.depth));
+  const Buffer right = made.input(
+      1, "r", product.dtype,
+      product.turn_right ? shape(product.columns, product.depth) : shape(product.depth, product.columns));
+  const Buffer bias = made.input(2, "b", DType::F32, {product.columns});
+  const Buffer residual = made.input(3, "d", DType::F32, shape(product.rows, product.columns));
+  const Buffer y = made.output(0, "y", DType::F32, shape(product.rows, product.columns));
+  const Axis b = made.axis(product.batch), m = made.axis(product.rows), n = made.axis(product.columns);
+  const Axis k = made.axis(product.depth);
+  const Expr from_left = product.turn_left ? left(b, k, m) : left(b, m, k);
+  const Expr from_right = product.turn_right ? right(b, n, k) : right(b, k, n);
+  const Expr term = te::cast(DType::F32, from_left) * te::cast(DType::F32, from_right);
+  if (!product.epilogue) {
+    made.write_reduced(y, Axes{b, m, n}, Reducer::Sum, Axes{k}, term);
+  } else {
+    made.write_reduced(y, Axes{b, m, n}, Reducer::Sum, Axes{k}, term, [&](const Expr& sum) {
+      return te::max(sum + bias(n), Expr::number(DType::F32, 0)) + residual(b, m, n);
+    });
+  }
+  return std::move(made).finish();
+}
+
+// Small whole numbers: sums are exact, whatever their order.
+std::vector<float> numbers(std::int64_t count, std::uint32_t state) {
+  std::vector<float> made(static_cast<std::size_t>(count));
+  for (float& value : made) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<std::int32_t>(state >> 24U) % 7 - 3);
+  }
+  return made;
+}
+
+std::vector<std::uint16_t> halves(const std::vector<float>& values, DType dtype) {
+  std::vector<std::uint16_t> made;
+  for (float value : values) made.push_back(dtype == DType::BF16 ? f32_to_bf16(value) : f32_to_f16(value));
+  return made;
+}
+
+LoweredKernel kernel_of(const Product& product, const std::vector<Knob>& knobs = {}) {
+  const Schedule schedule{"contraction", Exactness::Reassociating, knobs};
+  auto kernel = lower(formula_of(product), schedule, **find_target("h100"), {}, "k");
+  EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
+  return *kernel;
+}
+
+void expect_right(const Product& product, const LoweredKernel& made) {
+  EXPECT_EQ(made.forms, std::vector<std::string>{"warp_tiles"});
+  EXPECT_TRUE(made.refused.empty());
+  const std::vector<float> left = numbers(product.batch * product.rows * product.depth, 5),
+                           right = numbers(product.batch * product.depth * product.columns, 9),
+                           bias = numbers(product.columns, 2),
+                           residual = numbers(product.batch * product.rows * product.columns, 4);
+  std::vector<float> wanted;
+  auto at = [](const std::vector<float>& list, std::int64_t place) {
+    return list[static_cast<std::size_t>(place)];
+  };
+  for (std::int64_t place = 0; place < product.batch * product.rows * product.columns; ++place) {
+    const std::int64_t n = place % product.columns, m = place / product.columns % product.rows;
+    const std::int64_t b = place / product.columns / product.rows;
+    float sum = 0;
+    for (std::int64_t k = 0; k < product.depth; ++k) {
+      const std::int64_t l = product.turn_left ? k * product.rows + m : m * product.depth + k;
+      const std::int64_t r = product.turn_right ? n * product.depth + k : k * product.columns + n;
+      sum +=
+          at(left, b * product.rows * product.depth + l) * at(right, b * product.columns * product.depth + r);
+    }
+    if (product.epilogue) sum = std::max(sum + at(bias, n), 0.0F) + at(residual, place);
+    wanted.push_back(sum);
+  }
+  kir::Arguments arguments;
+  arguments.add(halves(left, product.dtype)).add(halves(right, product.dtype)).add(bias).add(residual);
+  arguments.add(std::vector<float>(wanted.size()));
+  EXPECT_EQ(kir::run(made.kernel, arguments), "");
+  EXPECT_EQ(arguments.get<float>(4), wanted);
+}
+
+bool has(const LoweredKernel& made, const char* text) {
+  return kir::to_string(made.kernel).find(text) != std::string::npos;
+}
+
+TEST(WarpTiles, OperandsOfEveryLayout) {
+  for (const bool turn_left : {false, true}) {
+    for (const bool turn_right : {false, true}) {
+      for (const DType dtype : {DType::BF16, DType::F16}) {
+        const Product product{64, 128, 96, turn_left, turn_right, 1, dtype};
+        const LoweredKernel made = kernel_of(product);
+        EXPECT_TRUE(has(made, "async_copy"));
+        expect_right(product, made);
+      }
+    }
+  }
+}
+
+// Rows of 16 bytes are copied where they are; others pass through registers.
+TEST(WarpTiles, TailsOnAllSides) {
+  for (const auto& [rows, columns, depth] : {std::tuple{33, 40, 8},
+                                             {200, 136, 24},
+                                             {65, 64, 40},
+                                             {64, 72, 200},
+                                             {128, 129, 64},
+                                             {47, 199, 33},
+                                             {9, 520, 128},
+                                             {150, 7, 50},
+                                             {100, 100, 100},
+                                             {192, 63, 17}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(depth));
+    for (const int turned : {0, 1, 2, 3}) {
+      const Product product{rows, columns, depth, turned % 2 != 0, turned / 2 != 0};
+      expect_right(product, kernel_of(product));
+    }
+  }
+}
+
+TEST(WarpTiles, BatchesAndEpilogues) {
+  for (const int turned : {0, 1, 2, 3}) {
+    const Product product{72, 88, 40, turned % 2 != 0, turned / 2 != 0, 3, DType::F16, true};
+    expect_right(product, kernel_of(product));
+  }
+  const Product odd{65, 33, 19, false, true, 2, DType::BF16, true};
+  expect_right(odd, kernel_of(odd));
+}
+
+// Many blocks: the large tiles.
+TEST(WarpTiles, LargeProductsHaveLargeTiles) {
+  const Product product{1536, 1536, 64};
+  const LoweredKernel made = kernel_of(product);
+  EXPECT_TRUE(has(made, "shared lt5: bf16[4, 128, 40]")) << kir::to_string(made.kernel).substr(0, 400);
+}
+
+TEST(WarpTiles, EveryKnobIsRead) {
+  const Product product{264, 280, 72, false, false, 1, DType::BF16, true};
+  const std::string plain = kir::to_string(kernel_of(product).kernel);
+  for (const Knob& knob : {Knob{"tile_rows", 128}, Knob{"tile_columns", 128}, Knob{"tile_columns", 256},
+                           Knob{"stages", 3}, Knob{"stages", 2}}) {
+    SCOPED_TRACE(knob.name);
+    const LoweredKernel made = kernel_of(product, {knob});
+    EXPECT_NE(kir::to_string(made.kernel), plain);
+    expect_right(product, made);
+  }
+}
+
+TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
+  const Product product{64, 128, 96};
+  auto kernel =
+      lower(formula_of(product), {"contraction", Exactness::Exact, {}}, **find_target("h100"), {}, "k");
+  ASSERT_TRUE(kernel.has_value());
+  EXPECT_FALSE(has(*kernel, "warp_multiply"));
+}
+
+}  // namespace
+}  // namespace xyntra
