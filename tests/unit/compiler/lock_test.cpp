@@ -99,7 +99,7 @@ TEST(Lock, EveryLieIsFound) {
       {"schedule contraction reassociating", "schedule contraction \"precision-changing\"",
        "is said to be precision-changing"},
       {"predicted_ns", "predicted_ns", ""},
-      {"tile_rows = ", "tile_rows = -", "out of range"},
+      {"tile_rows = ", "tile_rows = -", "legal is from 1"},
       {"{tile_columns", "{a_knob = 1, tile_columns", "knobs"},
       {"scratch [", "scratch [7 + ", "scratch memory"},
       {"to %y fused", "to %y materialised", ""},
