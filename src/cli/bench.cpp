@@ -14,6 +14,7 @@
 #include "cli/user_cache.h"
 #include "cli/verb.h"
 #include "compiler/artifact.h"
+#include "compiler/lock.h"
 #include "compiler/model_file.h"
 #include "compiler/wgsl_backend.h"
 #include "report/measure.h"
@@ -33,6 +34,7 @@ struct BenchFlags {
   InputRequest inputs;
   PlanFlags planning;
   MeasureOptions measuring;
+  std::string lock;
   bool alone = false;
   std::size_t rows = 12;
 };
@@ -301,6 +303,8 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   if (flags.planning.off.contains("fuse"))
     return usage_error(
         "the plan without fusion is measured beside the fused one; --no-fuse is not for bench");
+  if (is_artifact(flags.model) && !flags.lock.empty())
+    return usage_error("an artifact has its plan in it: --lock is for models");
   if (is_artifact(flags.model))
     return bench_artifact(flags.model, flags.inputs, flags.planning.dims, flags.measuring, session);
   const auto budget = session.budget();
@@ -317,7 +321,9 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   XYNTRA_TRY(const auto inputs, input_sets(module, flags, session, budget, bench));
   options.fusion.choose.nominal = bench.sizes;
   const auto began = std::chrono::steady_clock::now();
-  XYNTRA_TRY(const Plan fused, make_plan(module.graph, options));
+  XYNTRA_TRY(const Plan fused, flags.lock.empty()
+                                   ? make_plan(module.graph, options)
+                                   : load_lock_file(flags.lock, module, lock_options(options, session)));
   bench.plan_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
   XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(module.graph, fused, options, session));
   if (!broken.empty()) {
@@ -376,6 +382,7 @@ VerbAction declare_bench(Flags& syntax, Session& session) {
   syntax.push_back({"--seconds", &measuring.seconds, "and runs are timed for so long (1)", "SECONDS"});
   syntax.push_back({"--most-seconds", &measuring.most_seconds, "but no longer than this (60)", "SECONDS"});
   syntax.push_back({"--rows", &flags->rows, "show only the N kernels that take longest (12)", "N"});
+  syntax.push_back({"--lock", &flags->lock, "time the plan of this lock", "FILE"});
   syntax.push_back({"--alone", &flags->alone, "do not run the plan without fusion beside it"});
   declare_plan_flags(syntax, session, flags->planning);
   // The unfused plan is measured beside the fused one: the flag is understood, to say so, and not offered.

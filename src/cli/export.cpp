@@ -4,6 +4,7 @@
 #include "cli/backend_flags.h"
 #include "cli/plan_flags.h"
 #include "compiler/cpu_backend.h"
+#include "compiler/lock.h"
 #include "compiler/model_file.h"
 #include "compiler/wgsl_backend.h"
 #include "exporters/dot.h"
@@ -26,6 +27,7 @@ struct ExportFlags {
   std::string format = "xir";
   std::string stage = "import";
   std::string output;
+  std::string lock;
   bool elide = false;
   PlanFlags plan;
 };
@@ -112,7 +114,8 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   Plan plan;
   Module planned;  // the graph of the plan, with what came with the model
   if (!as_read) {
-    XYNTRA_TRY(plan, make_plan(module.graph, options));
+    XYNTRA_TRY(plan, flags.lock.empty() ? make_plan(module.graph, options)
+                                        : load_lock_file(flags.lock, module, lock_options(options, session)));
     planned = Module{plan.graph, module.metadata, module.symbols, module.warnings};
   }
   if (flags.stage == "kernels" || flags.stage == "code") {
@@ -147,6 +150,8 @@ VerbAction declare_export(Flags& syntax, Session& session) {
        "code: their assembly, for this CPU if the target is one it can be",
        "STAGE", Flag::Defaulted});
   syntax.push_back({"--output", &flags->output, "write here instead of standard output", "FILE"});
+  syntax.push_back(
+      {"--lock", &flags->lock, "with the plan of this lock, at a stage from 'rewritten' on", "FILE"});
   syntax.push_back({"--elide", &flags->elide, "leave long constants out of xir"});
   declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);

@@ -40,7 +40,13 @@ void list_forms(Session& session) {
   Json json{{"forms", Json::array()}};
   for (const Form form : all_forms()) {
     table.row({name_of(form), summary_of(form)});
-    json["forms"].push_back({{"name", name_of(form)}, {"summary", summary_of(form)}});
+    Json entry{{"name", name_of(form)}, {"summary", summary_of(form)}};
+    for (const FormKnob& knob : all_form_knobs()) {
+      if (knob.form != form) continue;
+      table.row({"  " + std::string(knob.name), std::string(knob.summary) + ": " + legal_text(knob)});
+      entry["knobs"].push_back({{"name", knob.name}, {"summary", knob.summary}, {"legal", knob.legal}});
+    }
+    json["forms"].push_back(std::move(entry));
   }
   session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());
 }

@@ -24,7 +24,12 @@ kir::Stmt with_math_expanded(const kir::Stmt& statement, te::Scaling scaling) {
 
 bool is_private(Scope scope) { return scope == Scope::Register || scope == Scope::Shared; }
 
-// What becomes of its operand's NaN depends on the NaN's bits.
+bool makes_nan(const ExprNode& node) {
+  return is_float(node.dtype) && te::kind_of(node.op) == te::ExprKind::Arithmetic && !moves_bits(node.op);
+}
+
+}  // namespace
+
 bool moves_bits(ExprOp op) {
   switch (op) {
     case ExprOp::Cast:
@@ -36,12 +41,6 @@ bool moves_bits(ExprOp op) {
     default: return false;
   }
 }
-
-bool makes_nan(const ExprNode& node) {
-  return is_float(node.dtype) && te::kind_of(node.op) == te::ExprKind::Arithmetic && !moves_bits(node.op);
-}
-
-}  // namespace
 
 KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling)
     : kernel_(kernel), algebra_(kernel_.variables) {

@@ -27,6 +27,8 @@ std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& s
 // sums that are compared with a number, and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
 std::unordered_set<const te::ExprNode*> cancelling(const kir::Kernel& kernel, const kir::StmtNode& statement);
 bool is_times_zero(const te::ExprNode& product);
+// Whether what becomes of an operand's NaN depends on the NaN's bits.
+bool moves_bits(te::ExprOp op);
 // The number that a float is in every case, as it is or as a wider float.
 std::optional<double> literal(const te::Expr& expr);
 

@@ -8,7 +8,9 @@
 #include "fusion/extensions.h"
 #include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
+#include "schedule/forms.h"
 #include "support/current_budget.h"
+#include "support/stop_at_internal_errors.h"
 #include "support/text.h"
 #include "te/layout.h"
 #include "types/tensor_layout.h"
@@ -225,7 +227,14 @@ class PlanLowering {
         return made;
       }
     }
-    return lower(formula, group.schedule, target_, plan_.nominal, name, options_.subgroup_lanes);
+    auto made = lower(formula, group.schedule, target_, plan_.nominal, name, options_.subgroup_lanes);
+    if (made || plan_.replayed || stops_at_internal_errors() || group.schedule.forms.empty()) return made;
+    // Forms were chosen without the lanes of this device's subgroups: with them, others may have to serve.
+    Schedule freely = group.schedule;
+    freely.forms.clear();
+    auto other = lower(formula, freely, target_, plan_.nominal, name, options_.subgroup_lanes);
+    if (other) other->refused.push_back({name, text_of(group.schedule.forms), made.error().message});
+    return other;
   }
 
   const Plan& plan_;

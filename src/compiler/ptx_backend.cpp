@@ -8,13 +8,6 @@
 namespace xyntra {
 namespace {
 
-constexpr std::int64_t kWarp = 32;  // threads that exchange values
-
-LowerOptions for_warps(LowerOptions options) {
-  options.subgroup_lanes = kWarp;
-  return options;
-}
-
 Result<std::vector<PtxKernel>> emit(const LoweredPlan& lowered) {
   std::vector<PtxKernel> made;
   for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
@@ -49,7 +42,7 @@ Result<std::shared_ptr<cuda::Device>> shared_gpu(const std::string& which) {
 Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options,
                                       const std::string& which) {
   XYNTRA_TRY(std::shared_ptr<cuda::Device> device, shared_gpu(which));
-  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, for_warps(options)));
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   XYNTRA_TRY(std::vector<PtxKernel> kernels,
              within(options.budget.get(), "writing PTX", [&] { return emit(lowered); }));
   const BudgetScope scope(options.budget.get(), "compiling PTX");
@@ -64,7 +57,7 @@ Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& opti
 
 Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& plan,
                                                                   const LowerOptions& options) {
-  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, for_warps(options)));
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, options));
   std::vector<std::string> by_kernel;
   for (const kir::Kernel& kernel : lowered.kernels) {
     XYNTRA_CHECK_OK(check_limits());
@@ -80,7 +73,7 @@ Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& pl
 }
 
 Result<std::string> ptx_of(const Plan& plan) {
-  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, for_warps({})));
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {}));
   XYNTRA_TRY(const std::vector<PtxKernel> kernels, emit(lowered));
   std::string text;
   for (std::size_t i = 0; i < kernels.size(); ++i)

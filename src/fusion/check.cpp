@@ -103,8 +103,7 @@ class LegalityChecker {
   Status formula(const Group& group, const te::Formula& formula) const {
     if (Status formed = te::verify(formula); !formed) return bad_model(formed.error().message);
     for (const std::string& form : group.schedule.forms) {
-      if (!form_named(form))
-        return bad_model("there is no form '" + printable(form) + "'; xyntra passes --forms lists them");
+      XYNTRA_CHECK_OK(parse_form(form));
     }
     if (group.schedule.name == "horizontal" && group.schedule.exactness == Exactness::Exact &&
         group.schedule.knobs.empty())

@@ -137,6 +137,8 @@ struct Kernel {
   std::vector<te::Variable> variables;  // by VarId
   std::vector<Buffer> buffers;  // by BufferId; the Global ones are the arguments, in this order
   Stmt body;
+  // Results are rounded to 16 bits and may be in another order of sums: functions need no more than 20 bits.
+  bool approximate = false;
 
   const te::Variable& variable(VarId id) const { return variables.at(id.index); }
   const Buffer& buffer(BufferId id) const { return buffers.at(id.index); }

@@ -53,6 +53,8 @@ class Parser {
       if (!at(")")) XYNTRA_CHECK_OK(symbol(","));
     }
     XYNTRA_CHECK_OK(symbol(")"));
+    kernel_.approximate = current().is_word("approximate");
+    if (kernel_.approximate) XYNTRA_CHECK_OK(lexer_.advance());
     XYNTRA_CHECK_OK(symbol("{"));
     for (;;) {
       std::optional<Scope> scope = declared_scope();

@@ -36,7 +36,8 @@ class Printer {
       arguments +=
           (arguments.empty() ? "" : ", ") + declared(buffer) + " global" + (buffer.written ? " out" : "");
     }
-    text = "kernel " + kernel_.name + "(" + arguments + ") {\n";
+    text = "kernel " + kernel_.name + "(" + arguments + ")" + (kernel_.approximate ? " approximate" : "") +
+           " {\n";
     for (const Buffer& buffer : kernel_.buffers) {
       if (buffer.scope == Scope::Global) continue;
       text += std::string("  ") + name_of(buffer.scope) + " " + declared(buffer);

@@ -118,7 +118,8 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
                  printable(compressed(figure.ops, kOpsWidth))});
       continue;
     }
-    table.row({std::to_string(g), name_of(plan.groups[g].hero), text_of(plan.groups[g].schedule.forms),
+    table.row({std::to_string(g), name_of(plan.groups[g].hero),
+               text_of(without_knobs(plan.groups[g].schedule.forms)),
                printable(compressed(figure.ops, kOpsWidth)), human_bytes(figure.bytes_in),
                human_bytes(figure.bytes_out), human_bytes(figure.bytes_saved), flops_text(figure.flops),
                time_text(figure.predicted_ns),

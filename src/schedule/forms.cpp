@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
+
+#include "support/text.h"
 
 namespace xyntra {
 namespace {
@@ -14,7 +17,9 @@ struct Row {
 };
 constexpr auto kFormRows = std::to_array<Row>({
 #define FORM(name, spelling, summary) {Form::name, spelling, summary},
+#define FORM_KNOB(form, name, summary, ...)
 #include "schedule/forms.def"
+#undef FORM_KNOB
 #undef FORM
 });
 
@@ -53,16 +58,98 @@ Forms Forms::without(std::span<const Form> barred) {
 void Forms::take(Form form) {
   if (obeys_ && !may_be(form))
     throw CannotObey{"it has to have the form '" + std::string(name_of(form)) + "' where " +
-                     (taken_.size() < given_.size() ? "'" + std::string(name_of(given_[taken_.size()])) + "'"
-                                                    : "nothing") +
+                     (taken_.size() < given_.size()
+                          ? "'" + std::string(name_of(given_[taken_.size()].form)) + "'"
+                          : "nothing") +
                      " is named"};
-  taken_.push_back(form);
+  taken_.push_back({form, {}});
+}
+
+std::int64_t Forms::knob(std::string_view name, std::int64_t otherwise) {
+  if (taken_.empty()) return otherwise;
+  NamedForm& last = taken_.back();
+  if (obeys_) {
+    const std::vector<Knob>& knobs = given_.at(taken_.size() - 1).knobs;
+    const auto given = std::ranges::find(knobs, name, &Knob::name);
+    if (given == knobs.end())
+      throw CannotObey{"the form '" + std::string(name_of(last.form)) + "' has to say its knob '" +
+                       std::string(name) + "'"};
+    otherwise = given->value;
+  }
+  const auto place = std::ranges::lower_bound(last.knobs, name, {}, &Knob::name);
+  last.knobs.insert(place, Knob{std::string(name), otherwise});
+  return otherwise;
 }
 
 void Forms::take_back(std::size_t mark, std::string_view why) {
   if (obeys_ && taken_.size() > mark)
-    throw CannotObey{"the form '" + std::string(name_of(taken_[mark])) + "': " + std::string(why)};
+    throw CannotObey{"the form '" + std::string(name_of(taken_[mark].form)) + "': " + std::string(why)};
   taken_.resize(mark);
+}
+
+std::span<const FormKnob> all_form_knobs() {
+  static const std::vector<FormKnob> all{
+#define FORM(name, spelling, summary)
+#define FORM_KNOB(form, name, summary, ...) {Form::form, name, summary, {__VA_ARGS__}},
+#include "schedule/forms.def"
+#undef FORM_KNOB
+#undef FORM
+  };
+  return all;
+}
+
+const FormKnob* find_knob(Form form, std::string_view name) {
+  for (const FormKnob& knob : all_form_knobs()) {
+    if (knob.form == form && knob.name == name) return &knob;
+  }
+  return nullptr;
+}
+
+std::string legal_text(const FormKnob& knob) {
+  std::vector<std::string> values;
+  for (const std::int64_t value : knob.legal) values.push_back(std::to_string(value));
+  return joined(values, ", ");
+}
+
+std::string text_of(const NamedForm& named) {
+  std::string text = name_of(named.form);
+  if (named.knobs.empty()) return text;
+  std::vector<std::string> knobs;
+  for (const Knob& knob : named.knobs) knobs.push_back(knob.name + "=" + std::to_string(knob.value));
+  return text + "(" + joined(knobs, ",") + ")";
+}
+
+Result<NamedForm> parse_form(std::string_view text) {
+  const std::size_t open = text.find('(');
+  const std::string name(text.substr(0, open));
+  const auto form = form_named(name);
+  if (!form) return bad_model("there is no form '" + printable(name) + "'; xyntra passes --forms lists them");
+  NamedForm named{*form, {}};
+  if (open == std::string_view::npos) return named;
+  if (!text.ends_with(')')) return bad_model("the knobs of the form '" + name + "' do not end with )");
+  for (std::string_view rest = text.substr(open + 1, text.size() - open - 2); !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    const FormKnob* knob = find_knob(*form, one.substr(0, equals));
+    if (knob == nullptr)
+      return bad_model("the form '" + name + "' has no knob '" + printable(one.substr(0, equals)) + "'");
+    const std::string_view digits = one.substr(std::min(one.size(), equals + 1));
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() ||
+        std::ranges::find(knob->legal, value) == knob->legal.end())
+      return bad_model("the knob '" + std::string(knob->name) + "' of the form '" + name + "' is " +
+                       printable(digits) + "; legal are " + legal_text(*knob));
+    named.knobs.push_back({knob->name, value});
+  }
+  return named;
+}
+
+std::vector<std::string> without_knobs(std::span<const std::string> forms) {
+  std::vector<std::string> names;
+  for (const std::string& form : forms) names.push_back(form.substr(0, form.find('(')));
+  return names;
 }
 
 std::string text_of(std::span<const std::string> forms) {

@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "kir/kernel.h"
+#include "plan/plan.h"
 
 namespace xyntra {
 
 enum class Form : std::uint8_t {
 #define FORM(name, spelling, summary) name,
+#define FORM_KNOB(form, name, summary, ...)
 #include "schedule/forms.def"
+#undef FORM_KNOB
 #undef FORM
 };
 const char* name_of(Form form);  // "register_tile"
@@ -23,6 +26,26 @@ const char* summary_of(Form form);
 std::optional<Form> form_named(std::string_view name);
 std::span<const Form> all_forms();
 bool may_be_barred(Form form);  // whether there is always another one
+
+// What a form may be made with. Kernels are right for every legal value; which is fastest is for whoever plans to choose.
+struct FormKnob {
+  Form form;
+  const char* name;
+  const char* summary;
+  std::vector<std::int64_t> legal;  // in ascending order
+};
+std::span<const FormKnob> all_form_knobs();
+const FormKnob* find_knob(Form form, std::string_view name);
+std::string legal_text(const FormKnob& knob);  // "64, 128"
+
+// A form as a plan names it: "loops", "warp_tiles(stages=4,tile_rows=128)".
+struct NamedForm {
+  Form form = Form::Loops;
+  std::vector<Knob> knobs = {};
+  bool operator==(const NamedForm&) const = default;
+};
+std::string text_of(const NamedForm& named);
+Result<NamedForm> parse_form(std::string_view text);  // BadModel: what is wrong with it
 
 // A plan's forms that cannot make its kernel.
 struct CannotObey {
@@ -32,19 +55,21 @@ struct CannotObey {
 class Forms {
  public:
   Forms() = default;  // chooses
-  explicit Forms(std::vector<Form> given) : given_(std::move(given)), obeys_(true) {}
+  explicit Forms(std::vector<NamedForm> given) : given_(std::move(given)), obeys_(true) {}
   static Forms without(std::span<const Form> barred);  // chooses among the others
 
   bool chooses() const { return !obeys_; }
   // Whether a form may come next.
   bool may_be(Form form) const {
     if (!obeys_) return std::ranges::find(barred_, form) == barred_.end();
-    return taken_.size() < given_.size() && given_[taken_.size()] == form;
+    return taken_.size() < given_.size() && given_[taken_.size()].form == form;
   }
   std::size_t mark() const { return taken_.size(); }
   // What was taken since did not work. Throws CannotObey where it was not ours to choose.
   void take_back(std::size_t mark, std::string_view why);
   void take(Form form);  // throws CannotObey where another one is named
+  // A knob of the form taken last: what the plan says, or `otherwise` where that is ours to choose.
+  std::int64_t knob(std::string_view name, std::int64_t otherwise);
 
   // What `make` makes, if the form may be taken and something comes of it.
   template <class Make>
@@ -57,8 +82,8 @@ class Forms {
     return made;
   }
 
-  const std::vector<Form>& taken() const { return taken_; }
-  bool all_taken() const { return !obeys_ || taken_.size() == given_.size(); }
+  const std::vector<NamedForm>& taken() const { return taken_; }
+  bool all_taken() const { return !obeys_ || taken_ == given_; }
 
  private:
   static bool is_made(const kir::Stmt& made) { return made.defined(); }
@@ -68,10 +93,12 @@ class Forms {
     return made.has_value();
   }
 
-  std::vector<Form> given_, taken_, barred_;
+  std::vector<NamedForm> given_, taken_;
+  std::vector<Form> barred_;
   bool obeys_ = false;
 };
 
+std::vector<std::string> without_knobs(std::span<const std::string> forms);
 // "rows loops×2": as tables show them.
 std::string text_of(std::span<const std::string> forms);
 

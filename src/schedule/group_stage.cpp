@@ -85,9 +85,9 @@ Side GroupStage::loops_of(const std::vector<VarId>& axes, Substitution& bound) c
   return loops;
 }
 
-// Whether threads can take four elements at a time: they lie along one loop.
-bool GroupStage::by_vectors(const Side& loops) {
-  return loops.axes.size() == 1 && te::divides(Dim(kRowLanes), loops.extent);
+// Whether threads can take several elements at a time: they lie along one loop.
+bool GroupStage::by_vectors(const Side& loops) const {
+  return loops.axes.size() == 1 && te::divides(Dim(lanes), loops.extent);
 }
 
 Stmt GroupStage::shared_out(const Side& loops, const Substitution& bound, bool vectors, const AtPlace& what) {
@@ -101,11 +101,11 @@ Stmt GroupStage::shared_out(const Side& loops, const Substitution& bound, bool v
 }
 
 Stmt GroupStage::shared_out(const std::vector<Dim>& extents, bool vectors, const AtIndex& what) {
-  const std::int64_t lanes = vectors ? kRowLanes : 1;
-  const Dim parts = floor_div(product(extents), lanes);
-  const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads))), lane = lowering_.loop("v", lanes);
+  const std::int64_t together = vectors ? lanes : 1;
+  const Dim parts = floor_div(product(extents), together);
+  const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads))), lane = lowering_.loop("v", together);
   const Expr part = Expr::variable(turn) * Expr::index(threads) + Expr::variable(thread_);
-  const Expr position = part * Expr::index(lanes) + Expr::variable(lane);
+  const Expr position = part * Expr::index(together) + Expr::variable(lane);
   Stmt body = what(index_at(position, extents), Expr::variable(lane));
   body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
   if (!te::divides(Dim(threads), parts)) body = Stmt::branch(part < Expr::size(parts), body);

@@ -15,7 +15,7 @@
 
 namespace xyntra {
 
-inline constexpr std::int64_t kRowLanes = 4;
+inline constexpr std::int64_t kRowLanes = 4;  // of a vector, but where `GroupStage::lanes` says more
 inline constexpr std::int64_t kMostThreads = 256;  // of a group
 inline constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 
@@ -32,7 +32,8 @@ class GroupStage {
   GroupStage(Lowering& lowering, Sums sums)
       : lowering_(lowering), formula_(lowering.formula()), sums_(sums) {}
 
-  std::int64_t threads = 32;  // of the group; set before the first stage
+  std::int64_t threads = 32;  // of the group, or of each of its rows; set before the first stage
+  std::int64_t lanes = kRowLanes;  // elements that a thread takes at a time, where they lie along one loop
   std::set<te::BufferId> own;  // in registers, a copy for every thread
 
   // Threads write single elements: two that lie in one byte are not written by two of them.
@@ -76,7 +77,7 @@ class GroupStage {
   bool is_own(const te::Stage& stage) const { return own.contains(stage.target); }
   bool reads_unseen(const te::Stage& stage) const;
   Side loops_of(const std::vector<te::VarId>& axes, te::Substitution& bound) const;
-  static bool by_vectors(const Side& loops);
+  bool by_vectors(const Side& loops) const;
   kir::Stmt shared_out(const Side& loops, const te::Substitution& bound, bool vectors, const AtPlace& what);
   kir::Stmt in_turns(const te::Stage& stage, const std::vector<te::VarId>& free, te::Substitution bound);
 

@@ -17,6 +17,8 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kSumsOfThread = 16;  // that a thread adds up by itself
+constexpr std::int64_t kMostBlocks =
+    32;  // of threads that exchange values: their sums are added up by every thread
 constexpr std::int64_t kSlicedSum = 64;  // worth several threads where there are fewer results than threads
 constexpr std::int64_t kMostSlices = 64;
 constexpr std::int64_t kTurnsAhead = 4;  // of a sliced sum, whose elements are on their way
@@ -127,8 +129,8 @@ Stmt GroupStage::in_slices(const Stage& stage, const std::vector<VarId>& free, S
 // Threads that exchange values by themselves, where that leaves few sums to share; 1 elsewhere.
 std::int64_t GroupStage::threads_of_block(DType dtype) const {
   const bool word = dtype == DType::F32 || dtype == DType::I32 || dtype == DType::U32;
-  const std::int64_t lanes = std::min(lowering_.subgroup_lanes(), threads);
-  return word && lanes > 1 && threads / lanes <= kSumsOfThread ? lanes : 1;
+  const std::int64_t block = std::min(lowering_.subgroup_lanes(), threads);
+  return word && block > 1 && threads / block <= kMostBlocks ? block : 1;
 }
 
 // One sum by all threads: each adds up its elements, then neighbours are added to neighbours, two by two. Threads of a block
@@ -137,8 +139,8 @@ Stmt GroupStage::together(const Stage& stage, Substitution bound) {
   const DType dtype = stage.body.dtype();
   const Side loops = loops_of(stage.reduction, bound);
   const bool vectors = by_vectors(loops) && has_vectors(lowering_.target(), dtype);
-  const std::int64_t lanes = vectors ? kRowLanes : 1;
-  const kir::BufferId sum = lowering_.scratch("a", dtype, {lanes}, Scope::Register);
+  const std::int64_t at_once = vectors ? lanes : 1;
+  const kir::BufferId sum = lowering_.scratch("a", dtype, {at_once}, Scope::Register);
   const Expr thread = Expr::variable(thread_), none = Expr::index(0);
   auto own = [&](const Expr& lane) { return Expr::load(sum, dtype, {lane}); };
   auto add_up = [&](std::int64_t count, auto term) {  // sum[0] = all terms
@@ -147,12 +149,12 @@ Stmt GroupStage::together(const Stage& stage, Substitution bound) {
     return Stmt::store(sum, {none}, combined_in_pairs(stage.reducer, std::move(terms)));
   };
   std::vector<Stmt> body;
-  for (std::int64_t lane = 0; lane < lanes; ++lane)
+  for (std::int64_t lane = 0; lane < at_once; ++lane)
     body.push_back(Stmt::store(sum, {Expr::index(lane)}, identity_of(stage.reducer, dtype)));
   body.push_back(shared_out(loops, bound, vectors, [&](const Substitution& at, const Expr& lane) {
     return accumulate(sum, stage, at, lane);
   }));
-  body.push_back(add_up(lanes, [&](std::int64_t i) { return own(Expr::index(i)); }));
+  body.push_back(add_up(at_once, [&](std::int64_t i) { return own(Expr::index(i)); }));
   const std::int64_t block = threads_of_block(dtype), blocks = threads / block;
   if (block > 1) body.push_back(exchanged(stage, sum, block));
   auto share = [&](kir::BufferId sums, const Expr& place) { return Stmt::store(sums, {place}, own(none)); };

@@ -44,12 +44,11 @@ Result<kir::Kernel> lower_any(const KernelRequest& request) {
   return lower_guarded(request);
 }
 
-Result<std::vector<Form>> forms_of(const Schedule& schedule) {
-  std::vector<Form> forms;
-  for (const std::string& name : schedule.forms) {
-    const auto form = form_named(name);
-    if (!form) return bad_model("there is no form '" + printable(name) + "'");
-    forms.push_back(*form);
+Result<std::vector<NamedForm>> forms_of(const Schedule& schedule) {
+  std::vector<NamedForm> forms;
+  for (const std::string& text : schedule.forms) {
+    XYNTRA_TRY(NamedForm named, parse_form(text));
+    forms.push_back(std::move(named));
   }
   return forms;
 }
@@ -59,14 +58,14 @@ Result<std::vector<Form>> forms_of(const Schedule& schedule) {
 Result<LoweredKernel> lower(const te::Formula& formula, const Schedule& schedule, const Target& target,
                             const SymbolBindings& nominal, const std::string& name,
                             std::int64_t subgroup_lanes, std::span<const Form> barred) {
-  XYNTRA_TRY(std::vector<Form> given, forms_of(schedule));
+  XYNTRA_TRY(std::vector<NamedForm> given, forms_of(schedule));
   LoweredKernel lowered;
   auto made_by = [&](Forms forms) -> Result<kir::Kernel> {
     auto kernel =
         lower_any({formula, schedule, target, nominal, name, subgroup_lanes, forms, lowered.refused});
-    if (kernel && !forms.all_taken()) throw CannotObey{"it names more forms than the kernel has"};
+    if (kernel && !forms.all_taken()) throw CannotObey{"it names more forms and knobs than the kernel has"};
     lowered.forms.clear();
-    for (Form form : forms.taken()) lowered.forms.emplace_back(name_of(form));
+    for (const NamedForm& named : forms.taken()) lowered.forms.push_back(text_of(named));
     return kernel;
   };
   if (given.empty()) {

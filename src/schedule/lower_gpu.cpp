@@ -10,6 +10,7 @@
 #include "schedule/lower_rows.h"
 #include "schedule/lower_thread_tiles.h"
 #include "schedule/lower_warp_tiles.h"
+#include "schedule/prepare.h"
 #include "schedule/product_sides.h"
 #include "schedule/repeated_parts.h"
 #include "schedule/softmax_stages.h"
@@ -177,14 +178,27 @@ std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, 
   return kernel;
 }
 
-// `share_parts`: as schedules of CPUs have it. `repeat`: what is copied elsewhere is stored there at once.
+// Values of rows stay in registers where threads run in lockstep.
+Sharing sharing_for(const Target& target) {
+  return {.most = most_elements_kept(target), .sums = warp_threads(target) > 0};
+}
+
+// Whether all that leaves a kernel is rounded to 16 bits or less.
+bool is_narrow(const kir::Kernel& kernel) {
+  return std::ranges::all_of(kernel.buffers, [](const kir::Buffer& buffer) {
+    return buffer.scope != Scope::Global || !buffer.written ||
+           (is_float(buffer.dtype) && bits_of(buffer.dtype) <= 16);
+  });
+}
+
+// `repeated`: what is copied elsewhere, stored there by whoever computes it.
 std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te::Formula& ready,
                                          std::span<const Stage> repeated, const Way& way) {
   Forms& forms = request.forms;
   const std::size_t mark = forms.mark();
   Lowering lowering = request.lowering(ready);
   lowering.repeat({repeated.begin(), repeated.end()});
-  lowering.exchange_in_subgroups(request.subgroup_lanes);
+  lowering.exchange_in_subgroups(std::max(request.subgroup_lanes, warp_threads(request.target)));
   if (forms.chooses() && !way.may_round_weights && rounds_weights(lowering)) return std::nullopt;
   Stmt body = way.form ? lowering.attempt(*way.form, [&] { return way.lower(lowering, request.schedule); })
                        : way.lower(lowering, request.schedule);
@@ -192,6 +206,7 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   const bool all = lowering.repeats_all();
   kir::Kernel kernel = std::move(lowering).finish(std::move(body));
   Status sound = is_sound(kernel, request.target);
+  kernel.approximate = request.target.kind == TargetKind::Gpu && !request.keeps_order() && is_narrow(kernel);
   if (sound && all) return kernel;
   if (!sound && sound.error().error_class != ErrorClass::Limit)
     request.refuse(request.schedule.name, sound.error().message);
@@ -229,10 +244,11 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
     });
     Dim bytes = 0;
     // What is narrower than a word takes one where a device has nothing narrower to share.
+    const bool words = target.kind != TargetKind::Gpu;
     for (kir::BufferId id : shared) {
       const int bits = bits_of(kernel.buffer(id).dtype);
-      bytes = bytes +
-              product(kernel.buffer(id).shape) * Dim((narrow.contains(id) ? bits : std::max(bits, 32)) / 8);
+      bytes = bytes + product(kernel.buffer(id).shape) *
+                          Dim((words && !narrow.contains(id) ? std::max(bits, 32) : std::max(bits, 8)) / 8);
     }
     if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
       return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
@@ -251,9 +267,9 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
   te::merge_axes(merged);
   const bool share_parts = schedule.name == "row" || schedule.name == "attention";
   const bool product = schedule.name == "contraction" || schedule.name == "window";
-  const te::Formula shared = share_parts ? share_heavy_parts(merged) : merged;
+  const te::Formula shared = share_parts ? share_heavy_parts(merged, sharing_for(request.target)) : merged;
   auto finished = [&](te::Formula ready) {
-    ready = ignore_nan_in_maxima(ready);
+    if (request.target.kind != TargetKind::Gpu) ready = ignore_nan_in_maxima(ready);  // it has maxima of NaN
     return share_parts && !request.keeps_order() ? multiply_by_inverses(ready) : ready;
   };
   if (schedule.name == "attention" && !request.keeps_order()) {

@@ -24,6 +24,11 @@ inline bool has_vectors(const Target& target, DType dtype) {
   return dtype == DType::F32 || dtype == DType::F16;
 }
 
+// Threads that run in lockstep on every device of the target, and so exchange values without waiting; 0 where each device has its own.
+inline std::int64_t warp_threads(const Target& target) {
+  return target.kind == TargetKind::Gpu ? target.subgroup_threads : 0;
+}
+
 // Elements as many at a time as an access of the target has room for, where they are contiguous; no statement elsewhere.
 kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
 
@@ -43,6 +48,8 @@ kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const 
 // Rows of all stages, one group of threads each; no statement where the stages share no rows, rows are short, or a thread would
 // have more than `most_turns` of a stage one after another.
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
+// Elements of a row that its threads keep between stages: more of them would go through memory.
+std::int64_t most_elements_kept(const Target& target);
 kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns);
 
 // What has no rows to share out is one: a norm of one token. One workgroup does it sooner than several launches would. A formula whose

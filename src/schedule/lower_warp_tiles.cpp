@@ -26,36 +26,54 @@ Expr times(const Expr& factor, std::int64_t by) { return factor * Expr::index(by
 
 class WarpTiles {
  public:
-  WarpTiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule, ProductSides sides)
+  WarpTiles(Lowering& lowering, const te::Stage& stage, ProductSides sides)
       : lowering_(lowering),
         stage_(stage),
         sides_(std::move(sides)),
         dtype_(narrow(sides_.left).dtype()),
         left_(lowering, narrow(sides_.left), sides_.rows, sides_.depth),
-        right_(lowering, narrow(sides_.right), sides_.columns, sides_.depth),
-        tile_(choose_warp_tile(lowering, sides_, schedule, left_.copied() && right_.copied())) {}
+        right_(lowering, narrow(sides_.right), sides_.columns, sides_.depth) {}
 
   Stmt kernel() {
+    const auto tile = choose_warp_tile(lowering_, sides_, left_.copied() && right_.copied());
+    if (!tile) return {};
+    tile_ = *tile;
     std::vector<VarId> grid;
+    const Dim tiles = ceil_div(sides_.depth.extent, tile_.depth);
+    tiles_ = tile_.splits == 1 ? tiles : floor_div(tiles, Dim(tile_.splits));
+    Expr first_step;
+    if (tile_.splits > 1) {
+      grid.push_back(lowering_.loop("part", tile_.splits));
+      part_ = Expr::variable(grid.back());
+      first_step = part_ * Expr::size(tiles_);
+      place_parts();
+    }
     for (VarId axis : sides_.batch) {
       const te::Variable& variable = lowering_.formula().variable(axis);
       grid.push_back(lowering_.loop(variable.name, variable.extent));
       bound_[axis.index] = Expr::variable(grid.back());
     }
     for (VarId axis : sides_.ones) bound_[axis.index] = Expr::index(0);
-    const VarId block_row = lowering_.loop("m", ceil_div(sides_.rows.extent, tile_.rows));
+    const Dim block_rows = ceil_div(sides_.rows.extent, tile_.rows);
+    const VarId block_row = lowering_.loop("m", floor_div(block_rows, Dim(tile_.group_rows)));
     const VarId block_column = lowering_.loop("n", ceil_div(sides_.columns.extent, tile_.columns));
     grid.insert(grid.end(), {block_row, block_column});
+    Expr row_of_tiles = Expr::variable(block_row);
+    if (tile_.group_rows > 1) {
+      grid.push_back(lowering_.loop("g", tile_.group_rows));
+      row_of_tiles = times(row_of_tiles, tile_.group_rows) + Expr::variable(grid.back());
+    }
     thread_ = lowering_.loop("x", tile_.threads());
-    first_row_ = times(Expr::variable(block_row), tile_.rows);
+    first_row_ = times(row_of_tiles, tile_.rows);
     first_column_ = times(Expr::variable(block_column), tile_.columns);
-    left_.place("l", tile_, tile_.rows, first_row_, thread_, bound_);
-    right_.place("r", tile_, tile_.columns, first_column_, thread_, bound_);
+    left_.place("l", tile_, tile_.rows, first_row_, first_step, thread_, bound_);
+    right_.place("r", tile_, tile_.columns, first_column_, first_step, thread_, bound_);
     sums_ = lowering_.scratch("a", DType::F32, {down(), across(), 4}, Scope::Register);
     Stmt all = products(), finish = results();
     if (!all.defined() || !finish.defined()) return {};
     Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block({zero(), all, finish}));
-    return in_loops(LoopKind::Grid, grid, std::move(item));
+    Stmt sums = in_loops(LoopKind::Grid, grid, std::move(item));
+    return tile_.splits == 1 ? sums : Stmt::block({sums, added_up()});
   }
 
  private:
@@ -92,7 +110,7 @@ class WarpTiles {
   // ---- the sum: a ring of tiles
 
   Stmt products() {
-    const Dim tiles = ceil_div(sides_.depth.extent, tile_.depth);
+    const Dim& tiles = tiles_;
     const std::int64_t ahead = tile_.stages - 1;
     const bool copies = left_.copied() || right_.copied();
     const Stmt commit = copies ? Stmt::call(Intrinsic::AsyncCommit, {}) : Stmt::block({});
@@ -115,13 +133,17 @@ class WarpTiles {
     body.push_back(Stmt::call(Intrinsic::Barrier, {}));
     auto where_there = [&](Stmt what) { return Stmt::branch(next < Expr::size(tiles), std::move(what)); };
     const bool more = !tiles.is_constant() || tiles.constant() > ahead;
+    // Copies begin when the first fragments are on their way to the units: both go through shared memory.
+    const Expr slot = te::mod(step, Expr::index(tile_.stages));
+    const std::int64_t fragments = tile_.depth / kFragmentDepth;
+    body.push_back(multiply(slot, 0, 1));
     if (more) {
       Stmt brought = both(next, true, false);
       if (!brought.defined()) return {};
       body.push_back(where_there(brought));
     }
     body.push_back(commit);
-    body.push_back(multiply(te::mod(step, Expr::index(tile_.stages))));
+    body.push_back(multiply(slot, 1, fragments));
     if (more && !(left_.copied() && right_.copied())) body.push_back(where_there(both(next, false, true)));
     before.push_back(Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body))));
     return Stmt::block(std::move(before));
@@ -137,13 +159,14 @@ class WarpTiles {
     return Stmt::block(std::move(all));
   }
 
-  Stmt multiply(const Expr& slot) {
+  // Fragments of the sum from one on to another.
+  Stmt multiply(const Expr& slot, std::int64_t from, std::int64_t to) {
     const kir::BufferId a = lowering_.scratch("fa", DType::U32, {down(), 4}, Scope::Register);
     const kir::BufferId b = lowering_.scratch("fb", DType::U32, {across() / 2, 4}, Scope::Register);
     const Intrinsic unit = dtype_ == DType::F16 ? Intrinsic::WarpMultiplyF16 : Intrinsic::WarpMultiplyBf16;
     const Expr first = Expr::index(0);
-    return unrolled("s", tile_.depth / kFragmentDepth, [&](const Expr& s) {
-      const Expr deep = times(s, kFragmentDepth);
+    return unrolled("s", to - from, [&](const Expr& s) {
+      const Expr deep = times(s, kFragmentDepth) + Expr::index(from * kFragmentDepth);
       Stmt load_a = unrolled("i", down(), [&](const Expr& i) {
         return left_.load({a, {i, first}, {}}, slot, warp_row() + times(i, kFragmentRows), deep, lane(),
                           false);
@@ -189,9 +212,8 @@ class WarpTiles {
     sides_.rows.bind(lowering_.formula(), row, bound);
     sides_.columns.bind(lowering_.formula(), column, bound);
     const Expr sum = Expr::load(sums_, DType::F32, {i, j, times(half, 2) + v});
-    Lowering::Body value{{}, sum};
-    if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, sum);
-    Stmt store = lowering_.store(stage_, bound, std::move(value));
+    Stmt store =
+        part_.defined() ? Stmt::store(parts_, place_of_part(part_, row, column), sum) : finished(bound, sum);
     // Where columns are even, both neighbours are inside or neither is.
     const bool even = te::divides(Dim(2), sides_.columns.extent);
     const Expr is_inside =
@@ -201,16 +223,64 @@ class WarpTiles {
     return is_inside.defined() && even ? Stmt::branch(is_inside, both) : both;
   }
 
+  Stmt finished(const Substitution& bound, const Expr& sum) {
+    Lowering::Body value{{}, sum};
+    if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, sum);
+    return lowering_.store(stage_, bound, std::move(value));
+  }
+
+  // ---- sums in parts: the first launch leaves them in memory, the second one adds them up in their order
+
+  void place_parts() {
+    Shape shape{Dim(tile_.splits)};
+    for (VarId axis : sides_.batch) shape.push_back(lowering_.formula().variable(axis).extent);
+    shape.insert(shape.end(), {sides_.rows.extent, sides_.columns.extent});
+    parts_ = lowering_.scratch("w", DType::F32, std::move(shape), Scope::Workspace);
+  }
+
+  std::vector<Expr> place_of_part(const Expr& part, const Expr& row, const Expr& column) const {
+    std::vector<Expr> index{part};
+    for (VarId axis : sides_.batch) index.push_back(bound_.at(axis.index));
+    index.insert(index.end(), {row, column});
+    return index;
+  }
+
+  Stmt added_up() {
+    const std::int64_t lanes = te::divides(Dim(4), sides_.columns.extent) ? 4 : 1;
+    std::vector<VarId> grid;
+    for (VarId axis : sides_.batch) {
+      const te::Variable& variable = lowering_.formula().variable(axis);
+      grid.push_back(lowering_.loop(variable.name, variable.extent));
+      bound_[axis.index] = Expr::variable(grid.back());
+    }
+    grid.push_back(lowering_.loop("m", sides_.rows.extent));
+    const Expr row = Expr::variable(grid.back());
+    grid.push_back(lowering_.loop("n", floor_div(sides_.columns.extent, Dim(lanes))));
+    const VarId lane = lowering_.loop("v", lanes);
+    const Expr column = times(Expr::variable(grid.back()), lanes) + Expr::variable(lane);
+    Expr sum;
+    for (std::int64_t part = 0; part < tile_.splits; ++part) {
+      const Expr one = Expr::load(parts_, DType::F32, place_of_part(Expr::index(part), row, column));
+      sum = sum.defined() ? sum + one : one;
+    }
+    Substitution bound = bound_;
+    sides_.rows.bind(lowering_.formula(), row, bound);
+    sides_.columns.bind(lowering_.formula(), column, bound);
+    return in_loops(LoopKind::Grid, grid, Stmt::loop(LoopKind::Vector, lane, finished(bound, sum)));
+  }
+
   Lowering& lowering_;
   const te::Stage& stage_;
   const ProductSides sides_;
   const DType dtype_;
   WarpOperand left_, right_;
-  const WarpTile tile_;
+  WarpTile tile_;
   Substitution bound_;
   VarId thread_;
   Expr first_row_, first_column_;
-  kir::BufferId sums_;
+  kir::BufferId sums_, parts_;
+  Dim tiles_;  // of the sum, of a workgroup
+  Expr part_;  // of the sum, where there are several
 };
 
 // Both factors are of one dtype that a unit of warps multiplies.
@@ -254,7 +324,7 @@ bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Sche
 
 Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (!has_warp_tiles(lowering, stage, schedule)) return {};
-  Stmt made = WarpTiles(lowering, stage, schedule, *product_sides(lowering, stage)).kernel();
+  Stmt made = WarpTiles(lowering, stage, *product_sides(lowering, stage)).kernel();
   if (!made.defined() || !lowering.forms().chooses()) return made;
   // Another form serves where this one is not shown to stay in bounds.
   kir::Kernel alone = lowering.kernel();

@@ -149,6 +149,12 @@ void Lowering::place_in_turns(te::BufferId temporary, const std::vector<bool>& k
   places_[temporary] = std::move(place);
 }
 
+kir::Stmt Lowering::bring(te::BufferId argument, kir::BufferId from, std::vector<Expr> index) {
+  const Place& place = places_.at(argument);
+  const Expr element = Expr::load(from, formula_.buffer(argument).dtype, index);
+  return kir::Stmt::store(place.buffer, kept_index(place, std::move(index)), element);
+}
+
 void Lowering::place_temporaries(kir::Scope scope) {
   for (const BufferInfo& buffer : formula_.buffers) {
     if (buffer.role == BufferRole::Temporary && !is_placed(buffer.id)) place(buffer.id, scope);

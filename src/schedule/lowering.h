@@ -65,6 +65,8 @@ class Lowering {
     std::int64_t threads = 1, lanes = 1;
   };
   void place_in_turns(te::BufferId temporary, const std::vector<bool>& kept, const Turns& turns);
+  // An element of an argument, at an index of the kernel's, brought to where its buffer was placed since.
+  kir::Stmt bring(te::BufferId argument, kir::BufferId from, std::vector<te::Expr> index);
   void place_temporaries(kir::Scope scope);  // those that are not placed yet
   bool is_placed(te::BufferId buffer) const { return places_.count(buffer) != 0; }
   kir::BufferId placed(te::BufferId buffer) const { return places_.at(buffer).buffer; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numbers>
+#include <set>
 #include <unordered_set>
 
 #include "schedule/contraction_roles.h"
@@ -356,6 +357,14 @@ bool is_heavy(const Expr& body) {
   return found;
 }
 
+bool reads_several(const Expr& body) {
+  std::set<BufferId> read;
+  te::for_each_node(body, [&](const ExprNode& node) {
+    if (te::is_load(node)) read.insert(node.buffer);
+  });
+  return read.size() > 1;
+}
+
 // Without the roundings to other floats around it.
 Expr uncast(Expr expr) {
   while (expr->op == ExprOp::Cast && is_float(expr.dtype()) && is_float(expr->operands[0].dtype()))
@@ -380,18 +389,22 @@ Expr find_renamed(const Expr& part, const Expr& root, std::map<VarId, VarId>& lo
 
 }  // namespace
 
-Formula share_heavy_parts(const Formula& formula) {
+Formula share_heavy_parts(const Formula& formula, const Sharing& sharing) {
   Formula shared = formula;
   for (std::size_t s = 0; s + 1 < shared.stages.size(); ++s) {
     const Stage stage = shared.stages[s];
-    if (stage.kind != Stage::Kind::MapReduce || stage.reduction.empty() || !is_heavy(stage.body)) continue;
+    if (stage.kind != Stage::Kind::MapReduce || stage.reduction.empty()) continue;
+    if (!is_heavy(stage.body) && !(sharing.sums && reads_several(stage.body))) continue;
+    Dim row = 1;
+    for (VarId loop : stage.reduction) row = row * shared.variable(loop).extent;
+    if (row.is_constant() && row.constant() > sharing.most) continue;
     std::vector<VarId> loops = stage.axes;
     loops.insert(loops.end(), stage.reduction.begin(), stage.reduction.end());
     BufferId kept;
     for (std::size_t later = s + 1; later < shared.stages.size(); ++later) {
       Stage& reader = shared.stages[later];
       std::map<VarId, VarId> renamed;
-      if (reader.kind != Stage::Kind::MapReduce || !reader.reduction.empty()) continue;
+      if (reader.kind != Stage::Kind::MapReduce || (!sharing.sums && !reader.reduction.empty())) continue;
       Expr part = find_renamed(stage.body, reader.body, renamed);
       bool whole = part.defined() && std::all_of(loops.begin(), loops.end(), [&](VarId loop) {
                      auto found = renamed.find(loop);

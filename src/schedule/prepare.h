@@ -16,7 +16,13 @@ namespace xyntra {
 
 // Heavy parts that two stages compute alike, made once: the exponents that a softmax adds up and then divides.
 //   s = sum(k) exp(x[k] - m); y[k] = exp(x[k] - m) / s         e[k] = exp(x[k] - m); s = sum(k) e[k]; y[k] = e[k] / s
-te::Formula share_heavy_parts(const te::Formula& formula);
+// `most`: not where a row has more of them, as far as that is known. `sums`: also what is read twice, and where sums read it; for those
+// who keep a row in registers.
+struct Sharing {
+  std::int64_t most = INT64_MAX;
+  bool sums = false;
+};
+te::Formula share_heavy_parts(const te::Formula& formula, const Sharing& sharing = {});
 
 // Weights that are divided by their sum and then summed: divided at the end, once for each result.
 //   y[i, k] = e[i, k] / s[i]; o[i, n] = sum(k) y[i, k] * v[k, n]        o[i, n] = (sum(k) e[i, k] * v[k, n]) / s[i]

@@ -9,11 +9,14 @@ namespace xyntra {
 // What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
 inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
 
-// Knobs of the form: tile_rows, tile_columns, stages.
+// The knobs of the form.
 struct WarpTile {
   std::int64_t rows = 128, columns = 128, depth = 32;
   std::int64_t warps_down = 2, warps_across = 2;
   std::int64_t stages = 4;  // tiles in shared memory: one in use, the others on their way
+  std::int64_t group_rows =
+      1;  // rows of tiles that neighbours share: they read the same columns at the same time
+  std::int64_t splits = 1;  // parts of the reduction, added up afterwards
 
   std::int64_t threads() const { return 32 * warps_down * warps_across; }
   std::int64_t warp_rows() const { return rows / warps_down; }
@@ -23,9 +26,8 @@ struct WarpTile {
 // Rows of a tile in shared memory lie 16 bytes further apart than they are long: eight of them, at one column, meet in no bank.
 inline constexpr std::int64_t kRowPadding = 8;
 
-// Large tiles read less; there must be enough of them to keep every core busy.
-WarpTile choose_warp_tile(const Lowering& lowering, const ProductSides& sides, const Schedule& schedule,
-                          bool copied);
+// Large tiles read less; there must be enough of them to keep every core busy. None where the plan's does not fit.
+std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied);
 
 // One operand on its way to shared memory: [stages, lines, columns], lines along the sum or along its own side.
 class WarpOperand {
@@ -34,8 +36,9 @@ class WarpOperand {
 
   // Whether 16 bytes at a time go there directly; else elements pass through registers.
   bool copied() const { return copied_; }
-  void place(const char* name, const WarpTile& tile, std::int64_t width, te::Expr first, te::VarId thread,
-             const te::Substitution& bound);
+  // `first`: where the tile begins on its side; `first_step`: the first tile of the sum.
+  void place(const char* name, const WarpTile& tile, std::int64_t width, te::Expr first, te::Expr first_step,
+             te::VarId thread, const te::Substitution& bound);
   // Tile `step` on its way to its place in the ring: issued before a multiplication, laid down after it. Undefined where no index can
   // be made.
   kir::Stmt issue(const te::Expr& step);
@@ -62,7 +65,7 @@ class WarpOperand {
   bool along_depth_ = true, copied_ = false;
   WarpTile tile_;
   std::int64_t width_ = 0;
-  te::Expr first_;
+  te::Expr first_, first_step_;
   te::VarId thread_;
   te::Substitution bound_;
   kir::BufferId shared_, registers_;

@@ -46,8 +46,23 @@ Expr with_arithmetic(const Expr& definition) {
   return rewriter(definition);
 }
 
+// Powers of two by a unit, and what is made of one; undefined for all others.
+Expr by_unit(ExprOp op, const Expr& x) {
+  constexpr double kLog2e = 1.4426950408889634;
+  const Expr one = Expr::number(DType::F32, 1);
+  switch (op) {
+    case ExprOp::Exp2: return exp2(x);
+    case ExprOp::Exp: return exp2(x * Expr::number(DType::F32, kLog2e));
+    case ExprOp::Sigmoid: return one / (one + exp2(x * Expr::number(DType::F32, -kLog2e)));
+    default: return {};
+  }
+}
+
 Expr defined(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
   if (op == ExprOp::Pow) return math::define_pow(operands.at(0), operands.at(1));
+  if (scaling == Scaling::ByUnit && operands.at(0).dtype() == DType::F32) {
+    if (Expr found = by_unit(op, operands[0]); found.defined()) return found;
+  }
   const bool machine = scaling == Scaling::ByMachine;
   if (op == ExprOp::Exp2 && machine) return math::define_exp2_by_machine(operands.at(0));
   const Expr definition = definition_of(op)(operands.at(0));

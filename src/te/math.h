@@ -20,8 +20,9 @@ namespace xyntra::te {
 
 // Who scales by powers of two. A machine with instructions for it finds shifts of floats in definitions. x << k is x * 2^k,
 // rounded once, for whole k and positive x; k may be far beyond the format's exponents, or infinite. x >> 0 is what x has
-// beyond the nearest whole number, and 0 for infinite x. All others find arithmetic.
-enum class Scaling : std::uint8_t { ByArithmetic, ByMachine };
+// beyond the nearest whole number, and 0 for infinite x. All others find arithmetic. One with a unit for powers of two finds exp2
+// itself where its 22 bits are enough, in f32.
+enum class Scaling : std::uint8_t { ByArithmetic, ByMachine, ByUnit };
 
 // The definition of one operation of kind Math. The operands are used as they are.
 Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling = Scaling::ByArithmetic);

@@ -1,4 +1,5 @@
 #include <set>
+#include <unordered_set>
 
 #include "te/formula.h"
 #include "te/node_table.h"

@@ -8,23 +8,6 @@
 namespace xyntra {
 namespace {
 
-// What the code points beyond the finite values mean.
-enum class Specials : std::uint8_t {
-  Ieee,          // all exponent bits set: Inf, then NaNs
-  OneNaN,        // FN: all bits set is NaN, no Inf
-  NegativeZero,  // FNUZ: the code of -0 is the one NaN; no Inf, no -0
-  None,          // only numbers
-};
-
-struct FloatFormat {
-  int mantissa_bits;
-  int bias;
-  std::uint32_t sign;            // mask of the sign bit
-  std::uint32_t largest_finite;  // its code
-  std::uint32_t nan;             // its code, without sign
-  Specials specials;
-};
-
 constexpr FloatFormat kF16 = {10, 15, 0x8000, 0x7bff, 0x7e00, Specials::Ieee};
 constexpr FloatFormat kBF16 = {7, 127, 0x8000, 0x7f7f, 0x7fc0, Specials::Ieee};
 constexpr FloatFormat kF8E4M3FN = {3, 7, 0x80, 0x7e, 0x7f, Specials::OneNaN};
@@ -157,6 +140,19 @@ std::uint8_t encode_scale(double value, bool saturate, ScaleRounding rounding) {
 }
 
 }  // namespace
+
+const FloatFormat& float_format(DType dtype) {
+  switch (dtype) {
+    case DType::F16: return kF16;
+    case DType::BF16: return kBF16;
+    case DType::F8E4M3FN: return kF8E4M3FN;
+    case DType::F8E4M3FNUZ: return kF8E4M3FNUZ;
+    case DType::F8E5M2: return kF8E5M2;
+    case DType::F8E5M2FNUZ: return kF8E5M2FNUZ;
+    case DType::F4E2M1: return kF4E2M1;
+    default: internal_error("float_format: not a float of 16 bits or less");
+  }
+}
 
 float f16_to_f32(std::uint16_t bits) { return decode<kF16>(bits); }
 float bf16_to_f32(std::uint16_t bits) { return decode<kBF16>(bits); }

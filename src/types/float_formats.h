@@ -10,6 +10,23 @@
 
 namespace xyntra {
 
+// What the codes beyond the finite values mean.
+enum class Specials : std::uint8_t {
+  Ieee,          // all exponent bits set: Inf, then NaNs
+  OneNaN,        // FN: all bits set is NaN, no Inf
+  NegativeZero,  // FNUZ: the code of -0 is the one NaN; no Inf, no -0
+  None,          // only numbers
+};
+
+struct FloatFormat {
+  int mantissa_bits, bias;
+  std::uint32_t sign;            // mask of the sign bit
+  std::uint32_t largest_finite;  // its code
+  std::uint32_t nan;             // its code, without sign
+  Specials specials;
+};
+const FloatFormat& float_format(DType dtype);  // of 16 bits or less, F8E8M0 apart, which has powers alone
+
 float f16_to_f32(std::uint16_t bits);
 std::uint16_t f32_to_f16(float value);
 std::uint16_t f64_to_f16(double value);  // one rounding, not two

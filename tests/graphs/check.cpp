@@ -404,6 +404,27 @@ class Checker {
     auto fusion_nodes = FusionNodes::of(plan.graph);
     if (!fusion_nodes || !choose_forms(plan, *fusion_nodes, target, barred)) return;
     plan.kernels = nullptr;  // from the plan alone
+    for (Group& group : plan.groups) {
+      for (std::string& form : group.schedule.forms) turn_knobs_of(plan, form, decide);
+    }
+  }
+
+  // Each on its own: what a kernel cannot be made with stays as it was.
+  static void turn_knobs_of(Plan& plan, std::string& form, Decisions& decide) {
+    const auto named = parse_form(form);
+    if (!named) return;
+    for (std::size_t k = 0; k < named->knobs.size(); ++k) {
+      const FormKnob* knob = find_knob(named->form, named->knobs[k].name);
+      if (knob == nullptr || !decide.chance(50)) continue;
+      const std::string before = form;
+      NamedForm turned = *parse_form(form);
+      turned.knobs[k].value =
+          knob->legal[static_cast<std::size_t>(decide.below(static_cast<std::int64_t>(knob->legal.size())))];
+      form = text_of(turned);
+      plan.replayed = true;  // none chosen in its place
+      if (!lower_plan(plan, {})) form = before;
+      plan.replayed = false;
+    }
   }
 
   // What a device gives, fused as it is by default.

@@ -6,33 +6,14 @@
 
 #include <cmath>
 
+#include "types/float_formats.h"
+
 namespace xyntra::cpu_code {
 
 using llvm::Type;
 using llvm::Value;
 
 namespace {
-
-// What the codes beyond the finite values mean; types/float_formats.cpp has the scalar twin of all this.
-enum class Specials : std::uint8_t { Ieee, OneNaN, NegativeZero, None };
-
-struct Format {
-  int mantissa_bits, bias;
-  std::int64_t sign, largest_finite, nan;
-  Specials specials;
-};
-
-Format format_of(DType dtype) {
-  switch (dtype) {
-    case DType::F16: return {10, 15, 0x8000, 0x7bff, 0x7e00, Specials::Ieee};
-    case DType::F8E4M3FN: return {3, 7, 0x80, 0x7e, 0x7f, Specials::OneNaN};
-    case DType::F8E4M3FNUZ: return {3, 8, 0x80, 0x7f, 0x80, Specials::NegativeZero};
-    case DType::F8E5M2: return {2, 15, 0x80, 0x7b, 0x7e, Specials::Ieee};
-    case DType::F8E5M2FNUZ: return {2, 16, 0x80, 0x7f, 0x80, Specials::NegativeZero};
-    case DType::F4E2M1: return {1, 1, 0x8, 0x7, 0x8, Specials::None};
-    default: internal_error("codegen: not a narrow float");
-  }
-}
 
 constexpr std::int64_t kInfinity = 0x7f800000;
 constexpr std::int64_t kQuietNaN = 0x7fc00000;
@@ -49,7 +30,7 @@ Value* Arithmetic::as_float(Value* x) { return b_.CreateBitCast(x, like(x, b_.ge
 
 // Round to nearest, ties to even; the code in an i32.
 Value* Arithmetic::encoded(DType dtype, bool saturate, Value* x) {
-  const Format format = format_of(dtype);
+  const FloatFormat& format = float_format(dtype);
   const int dropped = 23 - format.mantissa_bits;
   Value* pattern = bits(x);
   auto n = [&](std::int64_t value) { return number(pattern, value); };
@@ -122,7 +103,7 @@ Value* Arithmetic::decoded(DType dtype, Value* code) {
     Value* power = b_.CreateSelect(b_.CreateICmpEQ(code, n(0)), n(0x00400000), b_.CreateShl(code, n(23)));
     return as_float(b_.CreateSelect(b_.CreateICmpEQ(code, n(0xff)), n(kQuietNaN), power));
   }
-  const Format format = format_of(dtype);
+  const FloatFormat& format = float_format(dtype);
   const int dropped = 23 - format.mantissa_bits;
   Value* magnitude = b_.CreateAnd(code, n(format.sign - 1));
   Value* sign = b_.CreateSelect(b_.CreateICmpNE(b_.CreateAnd(code, n(format.sign)), n(0)), n(kSign), n(0));

@@ -14,7 +14,11 @@
 namespace xyntra::ptx {
 
 // Whether the bits of a NaN matter: they are stored, or looked at. The machine's conversions make one NaN of all.
-enum class Nans : std::uint8_t { Any, Kept };
+enum class Nans : std::uint8_t {
+  Any,  // whatever the machine makes of them
+  One,  // the one that arithmetic makes
+  Kept,
+};
 
 inline Size size_of(DType dtype) {
   if (dtype == DType::Bool) return Size::Predicate;
@@ -42,7 +46,9 @@ class Arithmetic {
   std::string quotient(bool wide, const std::string& a, const std::string& b);
   std::string rest(bool wide, const std::string& a, const std::string& b);
 
-  std::string to_storage(DType dtype, const std::string& x);
+  std::string to_storage(DType dtype, const std::string& x, Nans nans = Nans::Kept);
+  std::string pair_bits(DType dtype, const std::string& low,
+                        const std::string& high);  // f32 to a word of two
   std::string from_storage(DType dtype, const std::string& code, Nans nans);
 
   bool uses_remainder(DType dtype) const { return remainders_.contains(dtype); }
@@ -68,7 +74,7 @@ class Arithmetic {
   std::string encoded_scale(te::CastMode mode, const std::string& x);
   std::string decoded(DType dtype, const std::string& code);
   std::string odd_single(const std::string& x);
-  std::string half_bits(std::string_view conversion, const std::string& x);  // f32 to a code of 16 bits
+  std::string half_bits(DType dtype, const std::string& x);  // f32 to a code of 16 bits
 
   Instructions& code_;
   std::set<DType> remainders_;

@@ -10,25 +10,6 @@
 namespace xyntra::ptx {
 namespace {
 
-enum class Specials : std::uint8_t { Ieee, OneNaN, NegativeZero, None };
-
-struct NarrowFormat {
-  int mantissa_bits, bias;
-  std::int64_t sign, largest_finite, nan;
-  Specials specials;
-};
-
-NarrowFormat format_of(DType dtype) {
-  switch (dtype) {
-    case DType::F8E4M3FN: return {3, 7, 0x80, 0x7e, 0x7f, Specials::OneNaN};
-    case DType::F8E4M3FNUZ: return {3, 8, 0x80, 0x7f, 0x80, Specials::NegativeZero};
-    case DType::F8E5M2: return {2, 15, 0x80, 0x7b, 0x7e, Specials::Ieee};
-    case DType::F8E5M2FNUZ: return {2, 16, 0x80, 0x7f, 0x80, Specials::NegativeZero};
-    case DType::F4E2M1: return {1, 1, 0x8, 0x7, 0x8, Specials::None};
-    default: internal_error("codegen: not a float of 8 bits or less");
-  }
-}
-
 constexpr std::int64_t kFloatInfinity = 0x7f800000;
 constexpr std::int64_t kFloatNan = 0x7fc00000;
 constexpr std::int64_t kMagnitudeBits = 0x7fffffff;
@@ -66,7 +47,7 @@ struct Words {
 // Round to nearest, ties to even; the code in a word.
 std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x) {
   const Words w{code_};
-  const NarrowFormat format = format_of(dtype);
+  const FloatFormat& format = float_format(dtype);
   const int dropped = 23 - format.mantissa_bits;
   const std::string pattern = bitcast(DType::F32, DType::I32, x);
   const std::string magnitude = w.band(pattern, kMagnitudeBits);
@@ -127,7 +108,7 @@ std::string Arithmetic::decoded(DType dtype, const std::string& code) {
     const std::string power = w.pick(w.is("eq.s32", code, 0), n(0x00400000), w.shl(code, 23));
     return w.pick(w.is("eq.s32", code, 0xff), n(kFloatNan), power);
   }
-  const NarrowFormat format = format_of(dtype);
+  const FloatFormat& format = float_format(dtype);
   const int dropped = 23 - format.mantissa_bits;
   const std::string magnitude = w.band(code, format.sign - 1);
   const std::string sign = w.pick(w.is("ne.s32", w.band(code, format.sign), 0), n(kSignBit), "0");
@@ -160,8 +141,13 @@ std::string Arithmetic::decoded(DType dtype, const std::string& code) {
 
 // ---- rounding
 
-std::string Arithmetic::half_bits(std::string_view conversion, const std::string& x) {
-  return code_.word("cvt.u32.u16", {code_.make(Size::Half, conversion, {x})});
+std::string Arithmetic::pair_bits(DType dtype, const std::string& low, const std::string& high) {
+  return code_.word(dtype == DType::F16 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32", {high, low});
+}
+
+// Two at a time take one instruction, one alone a slow one: the other half is 0.
+std::string Arithmetic::half_bits(DType dtype, const std::string& x) {
+  return pair_bits(dtype, x, "0f00000000");
 }
 
 std::string Arithmetic::rounded_to(DType dtype, const std::string& x) {
@@ -179,10 +165,10 @@ std::string Arithmetic::narrowed(DType dtype, te::CastMode mode, const std::stri
     case DType::F32: return x;
     case DType::F16:
       if (nans == Nans::Kept) return from_storage(dtype, to_storage(dtype, x), nans);
-      return code_.word("cvt.f32.f16", {code_.make(Size::Half, "cvt.rn.f16.f32", {x})});
+      return code_.word("cvt.f32.f16", {code_.make(Size::Half, "cvt.u16.u32", {half_bits(dtype, x)})});
     case DType::BF16:
       if (nans == Nans::Kept) return from_storage(dtype, to_storage(dtype, x), nans);
-      return code_.word("shl.b32", {half_bits("cvt.rn.bf16.f32", x), "16"});
+      return code_.word("cvt.rn.bf16x2.f32", {x, "0f00000000"});  // the upper half of a word is f32 again
     case DType::F8E8M0: return decoded(dtype, encoded_scale(mode, x));
     default: return decoded(dtype, encoded(dtype, mode.saturate, x));
   }
@@ -204,7 +190,7 @@ std::string Arithmetic::odd_single(const std::string& x) {
 
 // ---- memory
 
-std::string Arithmetic::to_storage(DType dtype, const std::string& x) {
+std::string Arithmetic::to_storage(DType dtype, const std::string& x, Nans nans) {
   const Words w{code_};
   switch (dtype) {
     case DType::Bool: return x == kTrue ? "1" : x == kFalse ? "0" : w.pick(x, "1", "0");
@@ -212,8 +198,10 @@ std::string Arithmetic::to_storage(DType dtype, const std::string& x) {
     case DType::BF16: {
       const bool half = dtype == DType::F16;
       if (const auto known = float_literal(x)) return n(half ? f32_to_f16(*known) : f32_to_bf16(*known));
-      const std::string code = half_bits(half ? "cvt.rn.f16.f32" : "cvt.rn.bf16.f32", x);
-      if (one_nan_.contains(x)) return w.pick(is_nan(DType::F32, x), n(half ? 0x7e00 : 0x7fc0), code);
+      const std::string code = half_bits(dtype, x);
+      if (nans == Nans::Any) return code;
+      if (nans == Nans::One || one_nan_.contains(x))
+        return w.pick(is_nan(DType::F32, x), n(half ? 0x7e00 : 0x7fc0), code);
       std::string nan;
       if (half) {
         const std::string sign = w.band(w.shr(x, 16), 0x8000), payload = w.band(w.shr(x, 13), 0x3ff);

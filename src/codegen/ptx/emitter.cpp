@@ -29,18 +29,6 @@ Status unsupported(const std::string& what) {
   return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
 }
 
-bool moves_bits(ExprOp op) {
-  switch (op) {
-    case ExprOp::Cast:
-    case ExprOp::Bitcast:
-    case ExprOp::Select:
-    case ExprOp::Neg:
-    case ExprOp::Abs:
-    case ExprOp::LoadOr: return true;
-    default: return false;
-  }
-}
-
 // Whether something may have more elements than 32 bits count, as far as sizes are known.
 bool outgrows_words(const kir::Kernel& kernel) {
   return std::ranges::any_of(kernel.buffers, [](const kir::Buffer& buffer) {
@@ -53,7 +41,7 @@ bool outgrows_words(const kir::Kernel& kernel) {
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : options_(options),
-      analysis_(kernel),
+      analysis_(kernel, kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic),
       kernel_(analysis_.kernel()),
       arithmetic_(code_),
       wide_(outgrows_words(kernel)) {}
@@ -182,10 +170,11 @@ void KernelEmitter::digits(std::string number, const std::vector<kir::VarId>& va
 void KernelEmitter::begin_statement(const StmtNode& node) {
   known_.clear();
   guard_.clear();
-  settled_ = &analysis_.settled(node);
+  static const std::unordered_set<const ExprNode*> none;
+  settled_ = kernel_.approximate ? &none : &analysis_.settled(node);
   seen_.clear();
   std::vector<const Expr*> waiting;
-  if (node.value.defined()) waiting.push_back(&node.value);
+  if (node.value.defined() && !kernel_.approximate) waiting.push_back(&node.value);
   kir::for_each_expr(node, [&waiting](const Expr& root) {
     te::for_each_node(root, [&waiting](const ExprNode& inner) {
       if (inner.op == ExprOp::Bitcast) waiting.push_back(&inner.operands[0]);
@@ -194,7 +183,7 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
   while (!waiting.empty()) {
     const Expr& expr = *waiting.back();
     waiting.pop_back();
-    if (!seen_.insert(expr.address()).second || !moves_bits(expr->op)) continue;
+    if (!seen_.insert(expr.address()).second || !codegen::moves_bits(expr->op)) continue;
     if (expr->op == ExprOp::Select) {
       waiting.push_back(&expr->operands[1]);
       waiting.push_back(&expr->operands[2]);
@@ -248,9 +237,11 @@ Status KernelEmitter::serial(kir::VarId var, Body body) {
     const std::string none = code_.predicate("setp.le.s32", {trip_count, "0"});
     code_.line("@" + none + " bra " + after);
   }
+  code_.open_loop(counter);
   code_.label(head);
   variables_[var.index] = counter;
   XYNTRA_CHECK_OK(body());
+  code_.close_loop();
   code_.line("add.s32 " + counter + ", " + counter + ", 1");
   code_.line("@" + code_.predicate("setp.lt.s32", {counter, trip_count}) + " bra " + head);
   code_.label(after);

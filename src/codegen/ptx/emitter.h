@@ -53,7 +53,8 @@ class KernelEmitter {
   std::string element_register(kir::BufferId buffer, const te::LinearIndex& index, std::int64_t further = 0);
   // The sum's value, less its constant part, which comes apart.
   struct Sum {
-    std::string varying;  // a word, or a long where positions are wide; empty: nothing
+    std::string steady,
+        varying;  // words, or longs where positions are wide; empty: nothing. Only one changes in the loop around
     std::int64_t constant = 0;
   };
   Sum sum_of(const te::LinearIndex& index);
@@ -65,6 +66,7 @@ class KernelEmitter {
   void store_packed(kir::BufferId buffer, const te::LinearIndex& index, const std::string& code);
   std::string access_name(kir::BufferId buffer, const char* verb, std::int64_t lanes) const;
   // Lanes that one access takes at once; 1: they go one by one.
+  std::string half_of(DType dtype, const std::string& word, bool upper);
   std::int64_t vector_width(kir::BufferId buffer, const te::LinearIndex& index, kir::VarId lane) const;
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
   void load_vectors(const te::Expr& value, kir::VarId lane);
@@ -84,6 +86,8 @@ class KernelEmitter {
   std::string position_arithmetic(const te::ExprNode& node);
   std::string size(const Dim& dim, bool wide);
   std::string variable(kir::VarId id) const;  // a word
+  // What is rounded to 16 bits by a store, before it is; the value itself elsewhere.
+  std::string unrounded(const kir::StmtNode& store, Nans& nans);
   Nans nans_of(const te::ExprNode& node) const { return seen_.contains(&node) ? Nans::Kept : Nans::Any; }
 
   struct Key {
@@ -115,6 +119,7 @@ class KernelEmitter {
   std::optional<std::int64_t> lane_;  // which one is being computed
   std::unordered_set<const te::ExprNode*> seen_;  // of the statement: the bits of their NaNs are
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
+  const te::ExprNode* unsettled_ = nullptr;  // settled when it is stored
   std::map<std::pair<const te::ExprNode*, bool>, bool> positions_;
   std::string guard_;  // a condition under which alone loads are in bounds
   std::vector<std::string> enclosing_;  // guards around it

@@ -1,5 +1,6 @@
 // Expressions as registers or literals. Indices that 32 bits hold are computed as words.
 #include <algorithm>
+#include <bit>
 
 #include "codegen/ptx/emitter.h"
 
@@ -41,10 +42,30 @@ std::string KernelEmitter::value(const Expr& expr) {
     made = *known;
   } else {
     made = node_value(expr);
-    if (settled_->count(expr.address()) != 0) made = arithmetic_.settled(expr.dtype(), made);
+    if (settled_->count(expr.address()) != 0 && expr.address() != unsettled_)
+      made = arithmetic_.settled(expr.dtype(), made);
     known_[Key{expr.address(), false, guard_}] = made;
   }
   guard_ = outer;
+  return made;
+}
+
+std::string KernelEmitter::unrounded(const kir::StmtNode& store, Nans& nans) {
+  const DType dtype = kernel_.buffer(store.buffer).dtype;
+  const Expr& rounded = store.value;
+  const bool narrow = (dtype == DType::F16 || dtype == DType::BF16) && rounded->op == ExprOp::Cast &&
+                      rounded->operands[0].dtype() == DType::F32;
+  nans = Nans::Kept;
+  if (!narrow) return value(rounded);
+  const Expr& inner = rounded->operands[0];
+  if (kernel_.approximate) {
+    nans = Nans::Any;
+  } else if (settled_->contains(inner.address())) {
+    nans = Nans::One;
+    unsettled_ = inner.address();
+  }
+  std::string made = value(inner);
+  unsettled_ = nullptr;
   return made;
 }
 
@@ -253,7 +274,18 @@ std::string KernelEmitter::position_arithmetic(const ExprNode& node) {
   const bool positive =
       divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
   const bool natural = divides_numbers(node.op) && positive && analysis_.is_natural(node.operands[0]);
-  return arithmetic_.arithmetic(node.op, natural ? DType::U32 : DType::I32, operands, Nans::Any);
+  if (natural) {
+    const bool whole = node.op == ExprOp::Div || node.op == ExprOp::FloorDiv;
+    return whole ? arithmetic_.quotient(false, operands[0], operands[1])
+                 : arithmetic_.rest(false, operands[0], operands[1]);
+  }
+  if (b && *b > 0 && std::has_single_bit(static_cast<std::uint64_t>(*b))) {
+    if (node.op == ExprOp::FloorDiv)
+      return code_.word("shr.s32",
+                        {operands[0], std::to_string(std::bit_width(static_cast<std::uint64_t>(*b)) - 1)});
+    if (node.op == ExprOp::Mod) return code_.word("and.b32", {operands[0], std::to_string(*b - 1)});
+  }
+  return arithmetic_.arithmetic(node.op, DType::I32, operands, Nans::Any);
 }
 
 std::string KernelEmitter::variable(kir::VarId id) const {
@@ -271,13 +303,13 @@ std::string KernelEmitter::size(const Dim& dim, bool wide) {
   const std::string name = "size" + std::to_string(number);
   std::string& held = sizes_[name];
   if (held.empty()) {
-    held = code_.fresh(Size::Long);
+    held = code_.fixed(Size::Long);
     prologue_ += "  ld.param.u64 " + held + ", [" + name + "];\n";
   }
   if (wide) return held;
   std::string& word = sizes_[name + " as a word"];
   if (word.empty()) {
-    word = code_.fresh(Size::Word);
+    word = code_.fixed(Size::Word);
     prologue_ += "  cvt.u32.u64 " + word + ", " + held + ";\n";
   }
   return word;

@@ -1,5 +1,7 @@
 #include "codegen/ptx/instructions.h"
 
+#include <algorithm>
+
 namespace xyntra::ptx {
 namespace {
 
@@ -8,6 +10,16 @@ struct Registers {
 };
 constexpr std::array<Registers, 4> kRegisters{
     {{"%r", ".b32"}, {"%d", ".b64"}, {"%h", ".b16"}, {"%p", ".pred"}}};
+
+constexpr std::size_t kMostBefore = 48;  // registers that a loop has for what does not change in it
+
+bool is_index_arithmetic(std::string_view operation) {
+  constexpr std::array<std::string_view, 18> kOperations{
+      "add.s32",    "add.s64",    "sub.s32",      "mul.lo.s32",  "mul.lo.s64",  "mul.lo.u32",
+      "mad.lo.s32", "mad.lo.s64", "mad.wide.s32", "mul.hi.u32",  "shl.b32",     "shr.u32",
+      "shr.s32",    "and.b32",    "or.b32",       "cvt.s64.s32", "cvt.u64.u32", "cvt.u32.u64"};
+  return std::ranges::find(kOperations, operation) != kOperations.end();
+}
 
 }  // namespace
 
@@ -24,17 +36,52 @@ void Instructions::line(std::string_view text) {
 
 void Instructions::label(const std::string& name) { text_ += name + ":\n"; }
 
+std::string Instructions::fixed(Size size) {
+  std::string made = fresh(size);
+  levels_[made] = 0;
+  return made;
+}
+
+void Instructions::open_loop(const std::string& counter) {
+  loops_.push_back({text_.size(), "", {}});
+  levels_[counter] = loops_.size();
+}
+
+void Instructions::close_loop() {
+  text_.insert(loops_.back().begin, loops_.back().before);
+  loops_.pop_back();
+}
+
+// How many loops are around what an operand was made by; one that may be written again counts as made here.
+std::size_t Instructions::level_of(std::string_view operand) const {
+  if (!is_register(operand) || operand.starts_with("%ctaid") || operand.starts_with("%tid")) return 0;
+  const auto found = levels_.find(std::string(operand));
+  return found == levels_.end() ? loops_.size() : found->second;
+}
+
 std::string Instructions::make(Size size, std::string_view operation,
                                std::initializer_list<std::string_view> operands) {
-  std::string made = fresh(size);
-  text_ += "  ";
-  text_ += operation;
-  text_ += " " + made;
+  std::string after;
+  std::size_t level = 0;
   for (const std::string_view operand : operands) {
-    text_ += ", ";
-    text_ += operand;
+    after += ", ";
+    after += operand;
+    level = std::max(level, level_of(operand));
   }
-  text_ += ";\n";
+  const bool before =
+      level < loops_.size() && is_index_arithmetic(operation) && loops_[level].known.size() < kMostBefore;
+  if (!before) level = loops_.size();
+  std::string& text = before ? loops_[level].before : text_;
+  const std::string key = before ? std::string(operation) + after : "";
+  if (before) {
+    if (auto known = loops_[level].known.find(key); known != loops_[level].known.end()) return known->second;
+  }
+  std::string made = fresh(size);
+  text += "  ";
+  text += operation;
+  text += " " + made + after + ";\n";
+  levels_[made] = level;
+  if (before) loops_[level].known.emplace(key, made);
   return made;
 }
 
@@ -70,6 +117,7 @@ std::string Instructions::take_body() {
   }
   std::string made = declared + text_;
   text_.clear();
+  levels_.clear();
   counts_ = {};
   labels_ = 0;
   return made;

@@ -2,6 +2,9 @@
 //
 // Registers have no type but a size: words of 32 bits, longs of 64, halves of 16, predicates. An operand is the name of a register or a
 // literal; the predicates kTrue and kFalse are literals that no instruction takes, and that choices are made by here.
+//
+// Arithmetic on indices whose operands do not change in a loop comes before the loop, once: the assembler leaves it where it stands
+// when that is under a condition.
 #pragma once
 
 #include <array>
@@ -10,6 +13,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace xyntra::ptx {
 
@@ -19,10 +24,15 @@ enum class Size : std::uint8_t { Word, Long, Half, Predicate };
 
 class Instructions {
  public:
-  std::string fresh(Size size);
+  std::string fresh(Size size);  // may be written several times
+  std::string fixed(Size size);  // written once, before everything else
   void line(std::string_view text);  // an instruction, without the semicolon
   void raw(std::string_view text) { text_ += text; }
   void label(const std::string& name);
+  void open_loop(const std::string& counter);  // its label comes next
+  void close_loop();
+  std::size_t depth() const { return loops_.size(); }
+  std::size_t level_of(std::string_view operand) const;  // the depth at which it was written
   std::string fresh_label() { return "$L" + std::to_string(labels_++); }
 
   // The instruction with a fresh register for its result.
@@ -46,7 +56,16 @@ class Instructions {
   std::string take_body();  // what was written since the last time, declarations of its registers in front
 
  private:
+  struct Loop {
+    std::size_t begin = 0;  // in the text
+    std::string before;  // what comes before it
+    std::unordered_map<std::string, std::string> known;  // registers of that, by instruction
+  };
+
   std::string text_;
+  std::vector<Loop> loops_;  // around what is written next
+  std::unordered_map<std::string, std::size_t>
+      levels_;  // of registers written once: how many loops are around that
   std::array<int, 4> counts_ = {};  // of registers, by size
   int labels_ = 0;
 };

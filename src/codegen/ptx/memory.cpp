@@ -17,6 +17,14 @@ using te::ExprOp;
 
 namespace {
 
+// "{%r1, %r2}"
+std::string listed(const std::vector<std::string>& registers) {
+  if (registers.size() == 1) return registers[0];
+  std::string text;
+  for (const std::string& one : registers) text += (text.empty() ? "{" : ", ") + one;
+  return text + "}";
+}
+
 constexpr std::int64_t kMostLocalBytes = 16 << 10;  // of a thread, in one buffer
 constexpr std::int64_t kAlignment = 16;  // of buffers, and of the longest access
 
@@ -106,18 +114,18 @@ std::string KernelEmitter::base(BufferId id) {
   const std::string number = std::to_string(id.index);
   switch (homes_[id.index]) {
     case Home::Global: {
-      const std::string given = code_.fresh(Size::Long);
-      known = code_.fresh(Size::Long);
+      const std::string given = code_.fixed(Size::Long);
+      known = code_.fixed(Size::Long);
       prologue_ += "  ld.param.u64 " + given + ", [b" + number + "];\n  cvta.to.global.u64 " + known + ", " +
                    given + ";\n";
       break;
     }
     case Home::Shared:
-      known = code_.fresh(Size::Word);
+      known = code_.fixed(Size::Word);
       prologue_ += "  mov.u32 " + known + ", shared;\n";
       break;
     case Home::Local:
-      known = code_.fresh(Size::Long);
+      known = code_.fixed(Size::Long);
       prologue_ += "  mov.u64 " + known + ", l" + number + ";\n";
       break;
     case Home::Registers: internal_error("codegen: the address of a register");
@@ -146,6 +154,11 @@ KernelEmitter::Sum KernelEmitter::sum_of(const te::LinearIndex& index) {
   auto add = [&](const std::string& term) {
     sum.varying = sum.varying.empty() ? term : code_.make(size_of_sum, "add." + type, {sum.varying, term});
   };
+  struct Part {
+    std::string atom, factor;
+    std::size_t level;
+  };
+  std::vector<Part> parts;
   for (const te::LinearIndex::Term& term : index.terms) {
     const bool narrow = is_position(term.atom);
     std::string atom = narrow ? position(term.atom) : value(term.atom);
@@ -155,25 +168,36 @@ KernelEmitter::Sum KernelEmitter::sum_of(const te::LinearIndex& index) {
       continue;
     }
     if (!narrow && !wide_ && !known) atom = code_.word("cvt.u32.u64", {atom});
-    const std::string factor = size(term.coefficient, wide_);
-    if (term.coefficient.is(1)) {
-      add(atom);
+    const std::string factor = term.coefficient.is(1) ? "" : size(term.coefficient, wide_);
+    parts.push_back({atom, factor, code_.level_of(atom)});
+  }
+  std::ranges::stable_sort(parts, {}, &Part::level);  // what changes least first
+  for (const Part& part : parts) {
+    if (part.level == code_.depth() && parts.front().level < part.level && sum.steady.empty())
+      std::swap(sum.steady, sum.varying);
+    if (part.factor.empty()) {
+      add(part.atom);
     } else if (sum.varying.empty()) {
-      sum.varying = code_.make(size_of_sum, "mul.lo." + type, {atom, factor});
+      sum.varying = code_.make(size_of_sum, "mul.lo." + type, {part.atom, part.factor});
     } else {
-      sum.varying = code_.make(size_of_sum, "mad.lo." + type, {atom, factor, sum.varying});
+      sum.varying = code_.make(size_of_sum, "mad.lo." + type, {part.atom, part.factor, sum.varying});
     }
   }
   if (index.constant.is_constant()) {
     sum.constant += index.constant.constant();
   } else {
+    if (!sum.steady.empty()) std::swap(sum.steady, sum.varying);
     add(size(index.constant, wide_));
+    if (!sum.steady.empty()) std::swap(sum.steady, sum.varying);
   }
   return sum;
 }
 
 std::string KernelEmitter::element_number(const te::LinearIndex& index) {
-  const Sum sum = sum_of(index);
+  Sum sum = sum_of(index);
+  if (!sum.steady.empty())
+    sum.varying =
+        code_.make(wide_ ? Size::Long : Size::Word, wide_ ? "add.s64" : "add.s32", {sum.steady, sum.varying});
   const std::string constant = std::to_string(sum.constant);
   if (sum.varying.empty())
     return code_.make(wide_ ? Size::Long : Size::Word, wide_ ? "mov.b64" : "mov.b32", {constant});
@@ -188,15 +212,17 @@ std::string KernelEmitter::place(BufferId id, const te::LinearIndex& index) {
   std::string address = base(id);
   std::int64_t offset = sum.constant * bytes;
   const std::string scale = std::to_string(bytes);
-  if (homes_[id.index] == Home::Shared) {
-    offset += shared_offsets_[id.index];
-    if (!sum.varying.empty()) {
-      const std::string word = wide_ ? code_.word("cvt.u32.u64", {sum.varying}) : sum.varying;
+  const bool shared = homes_[id.index] == Home::Shared;
+  if (shared) offset += shared_offsets_[id.index];
+  for (const std::string& elements : {sum.steady, sum.varying}) {
+    if (elements.empty()) continue;
+    if (shared) {
+      const std::string word = wide_ ? code_.word("cvt.u32.u64", {elements}) : elements;
       address = code_.word("mad.lo.s32", {word, scale, address});
+    } else {
+      address = wide_ ? code_.wide("mad.lo.s64", {elements, scale, address})
+                      : code_.wide("mad.wide.s32", {elements, scale, address});
     }
-  } else if (!sum.varying.empty()) {
-    address = wide_ ? code_.wide("mad.lo.s64", {sum.varying, scale, address})
-                    : code_.wide("mad.wide.s32", {sum.varying, scale, address});
   }
   if (offset < INT32_MIN || offset > INT32_MAX) {
     address = code_.wide("add.s64", {address, std::to_string(offset)});
@@ -211,8 +237,11 @@ std::string KernelEmitter::access_name(BufferId id, const char* verb, std::int64
   const Home home = homes_[id.index];
   std::string name = verb;
   name += home == Home::Shared ? ".shared" : home == Home::Local ? ".local" : ".global";
-  if (lanes > 1) name += ".v" + std::to_string(lanes);
   const int bits = element_bytes(id) * 8;
+  if (lanes > 1 && bits == 16) {  // two in a word
+    return name + (lanes > 2 ? ".v" + std::to_string(lanes / 2) : "") + ".b32";
+  }
+  if (lanes > 1) name += ".v" + std::to_string(lanes);
   if (bits >= 32) return name + "." + std::string(suffix_of(dtype));
   return name + (is_signed_integer(dtype) ? ".s" : ".u") + std::to_string(bits);
 }
@@ -292,7 +321,8 @@ std::int64_t KernelEmitter::vector_width(BufferId id, const te::LinearIndex& ind
   const te::LinearIndex::Term* own = index.find(lane);
   const std::int64_t lanes = kernel_.variable(lane).extent.constant();
   if (own == nullptr || !own->coefficient.is(1)) return 1;
-  for (std::int64_t width = std::min<std::int64_t>(4, kAlignment / element_bytes(id)); width > 1;
+  const std::int64_t most = element_bytes(id) == 2 ? 8 : 4;  // an instruction has at most four registers
+  for (std::int64_t width = std::min<std::int64_t>(most, kAlignment / element_bytes(id)); width > 1;
        width /= 2) {
     const bool aligned = lanes % width == 0 && te::divides(Dim(width), index.constant) &&
                          std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
@@ -301,6 +331,12 @@ std::int64_t KernelEmitter::vector_width(BufferId id, const te::LinearIndex& ind
     if (aligned) return width;
   }
   return 1;
+}
+
+// An element of two bytes, of a word of two of them.
+std::string KernelEmitter::half_of(DType dtype, const std::string& word, bool upper) {
+  if (is_signed_integer(dtype)) return code_.word("bfe.s32", {word, upper ? "16" : "0", "16"});
+  return upper ? code_.word("shr.u32", {word, "16"}) : code_.word("and.b32", {word, "65535"});
 }
 
 // What is read whatever happens, and what is in bounds anyway.
@@ -318,15 +354,14 @@ void KernelEmitter::load_vectors(const Expr& value, kir::VarId lane) {
       variables_[lane.index] = std::to_string(first);
       known_.clear();
       const std::string from = place(inner.buffer, access.flat);
+      const bool halves = element_bytes(inner.buffer) == 2;
       std::vector<std::string> made;
-      std::string list;
-      for (std::int64_t i = 0; i < width; ++i) {
+      for (std::int64_t i = 0; i < (halves ? width / 2 : width); ++i)
         made.push_back(code_.fresh(size_of(dtype) == Size::Long ? Size::Long : Size::Word));
-        list += (i == 0 ? "" : ", ") + made.back();
-      }
-      code_.line(access_name(inner.buffer, "ld", width) + " {" + list + "}, " + from);
+      code_.line(access_name(inner.buffer, "ld", width) + " " + listed(made) + ", " + from);
       for (std::int64_t i = 0; i < width; ++i) {
-        const std::string& code = made[static_cast<std::size_t>(i)];
+        std::string code = made[static_cast<std::size_t>(halves ? i / 2 : i)];
+        if (halves) code = half_of(dtype, code, i % 2 == 1);
         loaded_[{&inner, first + i}] =
             is_integer(dtype) ? code : arithmetic_.from_storage(dtype, code, nans_of(inner));
       }
@@ -343,14 +378,15 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   load_vectors(node.value, lane);
   if (width == 1 && loaded_.empty()) return false;
   const DType dtype = kernel_.buffer(node.buffer).dtype;
+  Nans nans = Nans::Kept;
   std::vector<std::string> stored;
   for (std::int64_t one = 0; one < lanes; ++one) {
     variables_[lane.index] = std::to_string(one);
     lane_ = one;
     begin_statement(node);
-    std::string made = value(node.value);
+    std::string made = width > 1 ? unrounded(node, nans) : value(node.value);
     if (width > 1) {
-      made = arithmetic_.to_storage(dtype, made);
+      if (nans != Nans::Any) made = arithmetic_.to_storage(dtype, made, nans);
     } else if (is_register(made)) {  // one of a buffer may be written by another lane
       made = code_.make(size_of(dtype), "mov." + std::string(suffix_of(dtype)), {made});
     }
@@ -366,11 +402,19 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
       store_at(node.buffer, flat, stored[static_cast<std::size_t>(first)]);
       continue;
     }
-    std::string list;
-    for (std::int64_t i = 0; i < width; ++i)
-      list += (i == 0 ? "" : ", ") + stored[static_cast<std::size_t>(first + i)];
+    std::vector<std::string> list;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const std::string& one = stored[static_cast<std::size_t>(first + i)];
+      if (element_bytes(node.buffer) != 2) {
+        list.push_back(one);
+      } else if (i % 2 == 1) {
+        const std::string& before = stored[static_cast<std::size_t>(first + i - 1)];
+        list.push_back(nans == Nans::Any ? arithmetic_.pair_bits(dtype, before, one)
+                                         : code_.word("prmt.b32", {before, one, "0x5410"}));
+      }
+    }
     const std::string to = place(node.buffer, flat);
-    code_.line(access_name(node.buffer, "st", width) + " " + to + ", {" + list + "}");
+    code_.line(access_name(node.buffer, "st", width) + " " + to + ", " + listed(list));
   }
   return true;
 }

@@ -91,6 +91,23 @@ struct Case {
   Precision precision;
 };
 
+// As a lock has it: what it says is obeyed or refused.
+Result<Plan> planned(Subject& subject, const Case& tested) {
+  XYNTRA_CHECK_OK(infer_types(subject.graph));
+  CompileOptions options;
+  options.target = *find_target(tested.target);
+  options.precision = tested.precision;
+  XYNTRA_TRY(Plan plan, make_plan(subject.graph, options));
+  plan.replayed = true;
+  return plan;
+}
+
+void expect_near(const std::vector<float>& made, const std::vector<float>& right) {
+  ASSERT_EQ(made.size(), right.size());
+  for (std::size_t i = 0; i < made.size(); ++i)
+    ASSERT_NEAR(made[i], right[i], 1e-3 * (1 + std::fabs(right[i]))) << "element " << i;
+}
+
 class Knobs : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Schedules, Knobs,
                          testing::Values(Case{"ProductAvx512", product, "avx512", Precision::F32},
@@ -110,11 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Knobs,
 
 TEST_P(Knobs, EachOneThatIsWrittenIsRead) {
   Subject subject = GetParam().subject();
-  ASSERT_TRUE(infer_types(subject.graph).has_value());
-  CompileOptions options;
-  options.target = *find_target(GetParam().target);
-  options.precision = GetParam().precision;
-  const auto plan = make_plan(subject.graph, options);
+  const auto plan = planned(subject, GetParam());
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto kernels = kernels_of(*plan);
   ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
@@ -186,11 +199,7 @@ std::set<std::vector<std::string>> near(const std::vector<std::string>& forms) {
 
 TEST_P(OtherForms, AreRefusedOrRight) {
   Subject subject = GetParam().subject();
-  ASSERT_TRUE(infer_types(subject.graph).has_value());
-  CompileOptions options;
-  options.target = *find_target(GetParam().target);
-  options.precision = GetParam().precision;
-  const auto plan = make_plan(subject.graph, options);
+  const auto plan = planned(subject, GetParam());
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto kernels = kernels_of(*plan);
   ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
@@ -216,22 +225,55 @@ TEST_P(OtherForms, AreRefusedOrRight) {
           std::ranges::any_of(kPlainLoops, [&](Form form) { return other[0] == name_of(form); });
       EXPECT_TRUE(plain || seen.insert(*others).second) << "another form, and the kernels stay";
       const std::vector<float> made = simulated(turned, subject.inputs);
-      ASSERT_EQ(made.size(), right.size());
-      for (std::size_t i = 0; i < made.size(); ++i)
-        ASSERT_NEAR(made[i], right[i], 1e-3 * (1 + std::fabs(right[i]))) << "element " << i;
+      expect_near(made, right);
     }
   }
   EXPECT_GT(seen.size(), 1U) << "loops are a form that every kernel can have";
 }
 
+// Every knob of every form that a kernel has, at every legal value.
+TEST_P(OtherForms, KnobsAreRefusedOrRight) {
+  Subject subject = GetParam().subject();
+  const auto plan = planned(subject, GetParam());
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto kernels = kernels_of(*plan);
+  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
+  const std::vector<float> right = evaluated(*plan, subject.inputs);
+  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
+    for (std::size_t f = 0; f < plan->groups[g].schedule.forms.size(); ++f) {
+      const NamedForm named = *parse_form(plan->groups[g].schedule.forms[f]);
+      for (std::size_t k = 0; k < named.knobs.size(); ++k) {
+        std::size_t obeyed = 0;
+        for (const std::int64_t value : find_knob(named.form, named.knobs[k].name)->legal) {
+          if (value == named.knobs[k].value) continue;
+          NamedForm other = named;
+          other.knobs[k].value = value;
+          SCOPED_TRACE(text_of(other));
+          Plan turned = *plan;
+          turned.groups[g].schedule.forms[f] = text_of(other);
+          const auto others = kernels_of(turned);
+          if (!others) {
+            EXPECT_NE(others.error().message.find("as the plan says"), std::string::npos)
+                << others.error().message;
+            continue;
+          }
+          ++obeyed;
+          EXPECT_NE(*others, *kernels) << "another value, and the kernels stay";
+          expect_near(simulated(turned, subject.inputs), right);
+        }
+        // Threads of a row that wait for one another have no other row beside it, and of one tile there is no part.
+        constexpr std::array<std::string_view, 3> kMayBeAlone{"rows", "group_rows", "splits"};
+        EXPECT_TRUE(obeyed > 0 || std::ranges::find(kMayBeAlone, named.knobs[k].name) != kMayBeAlone.end())
+            << named.knobs[k].name << " of " << text_of(named) << " has one value alone";
+      }
+    }
+  }
+}
+
 // A plan that is carried out from its text has the kernels that it had when it was made.
 TEST_P(OtherForms, WhatWasChosenIsObeyed) {
   Subject subject = GetParam().subject();
-  ASSERT_TRUE(infer_types(subject.graph).has_value());
-  CompileOptions options;
-  options.target = *find_target(GetParam().target);
-  options.precision = GetParam().precision;
-  auto plan = make_plan(subject.graph, options);
+  auto plan = planned(subject, GetParam());
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto chosen = kernels_of(*plan);
   plan->kernels = nullptr;

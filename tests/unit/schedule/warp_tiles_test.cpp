@@ -67,15 +67,16 @@ std::vector<std::uint16_t> halves(const std::vector<float>& values, DType dtype)
   return made;
 }
 
-LoweredKernel kernel_of(const Product& product, const std::vector<Knob>& knobs = {}) {
-  const Schedule schedule{"contraction", Exactness::Reassociating, knobs};
+LoweredKernel kernel_of(const Product& product, const std::vector<std::string>& forms = {}) {
+  const Schedule schedule{"contraction", Exactness::Reassociating, {}, forms};
   auto kernel = lower(formula_of(product), schedule, **find_target("h100"), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   return *kernel;
 }
 
 void expect_right(const Product& product, const LoweredKernel& made) {
-  EXPECT_EQ(made.forms, std::vector<std::string>{"warp_tiles"});
+  ASSERT_EQ(made.forms.size(), 1U);
+  EXPECT_TRUE(made.forms[0].starts_with("warp_tiles(")) << made.forms[0];
   EXPECT_TRUE(made.refused.empty());
   const std::vector<float> left = numbers(product.batch * product.rows * product.depth, 5),
                            right = numbers(product.batch * product.depth * product.columns, 9),
@@ -153,21 +154,37 @@ TEST(WarpTiles, BatchesAndEpilogues) {
 
 // Many blocks: the large tiles.
 TEST(WarpTiles, LargeProductsHaveLargeTiles) {
-  const Product product{1536, 1536, 64};
+  const Product product{4096, 4096, 64};
   const LoweredKernel made = kernel_of(product);
-  EXPECT_TRUE(has(made, "shared lt5: bf16[4, 128, 40]")) << kir::to_string(made.kernel).substr(0, 400);
+  EXPECT_TRUE(has(made, "shared lt5: bf16[3, 128, 72]")) << kir::to_string(made.kernel).substr(0, 400);
 }
 
-TEST(WarpTiles, EveryKnobIsRead) {
-  const Product product{264, 280, 72, false, false, 1, DType::BF16, true};
-  const std::string plain = kir::to_string(kernel_of(product).kernel);
-  for (const Knob& knob : {Knob{"tile_rows", 128}, Knob{"tile_columns", 128}, Knob{"tile_columns", 256},
-                           Knob{"stages", 3}, Knob{"stages", 2}}) {
-    SCOPED_TRACE(knob.name);
-    const LoweredKernel made = kernel_of(product, {knob});
-    EXPECT_NE(kir::to_string(made.kernel), plain);
-    expect_right(product, made);
+// Few results and a long reduction: it is cut in parts.
+TEST(WarpTiles, LongReductionsAreSplit) {
+  const Product product{16, 4096, 4096};
+  const LoweredKernel made = kernel_of(product);
+  EXPECT_TRUE(has(made, "workspace")) << made.forms[0];
+}
+
+TEST(WarpTiles, TilesOfEveryKind) {
+  const Product product{72, 168, 512, false, true, 2, DType::BF16, true};
+  for (const char* form : {"warp_tiles(group_rows=1,splits=1,stages=3,tile_columns=128,tile_depth=64,tile_"
+                           "rows=16,warps_across=4,warps_down=1)",
+                           "warp_tiles(group_rows=1,splits=4,stages=3,tile_columns=128,tile_depth=64,tile_"
+                           "rows=16,warps_across=4,warps_down=1)",
+                           "warp_tiles(group_rows=1,splits=8,stages=2,tile_columns=32,tile_depth=64,tile_"
+                           "rows=32,warps_across=1,warps_down=2)",
+                           "warp_tiles(group_rows=1,splits=2,stages=3,tile_columns=256,tile_depth=64,tile_"
+                           "rows=16,warps_across=2,warps_down=1)",
+                           "warp_tiles(group_rows=1,splits=16,stages=4,tile_columns=64,tile_depth=32,tile_"
+                           "rows=128,warps_across=2,warps_down=4)"}) {
+    SCOPED_TRACE(form);
+    expect_right(product, kernel_of(product, {form}));
   }
+  const Product grouped{512, 64, 64};
+  expect_right(grouped,
+               kernel_of(grouped, {"warp_tiles(group_rows=4,splits=1,stages=3,tile_columns=64,tile_depth=32,"
+                                   "tile_rows=64,warps_across=2,warps_down=2)"}));
 }
 
 TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {

@@ -1,0 +1,71 @@
+"""Single operations of GPUs: what we run, as a graph in text, and what torch does with the same operands."""
+
+from __future__ import annotations
+
+ROWS, COLUMNS = 32768, 1024
+LONG = (4096, 65536)
+SKINNY = [(rows, depth, columns) for rows in (1, 16, 32, 64, 128) for depth, columns in ((4096, 4096), (768, 3072))]
+
+
+def graph(operation: dict) -> str:
+    inputs = ", ".join(f"%{name}: {kind}" for name, kind in operation["inputs"].items())
+    body = "\n".join(f"  {line}" for line in operation["body"])
+    return f"xir 1\ngraph @main({inputs}) -> (%y) {{\n{body}\n}}\n"
+
+
+def shape(kind: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in kind.split("[")[1].rstrip("]").split(","))
+
+
+def _product(dtype: str, rows: int, depth: int, columns: int, epilogue: str = "") -> dict:
+    result = f"{dtype}[{rows}, {columns}]"
+    inputs = {"a": f"{dtype}[{rows}, {depth}]", "b": f"{dtype}[{depth}, {columns}]"}
+    if not epilogue:
+        return {"inputs": inputs, "body": [f"%y: {result} = MatMul(%a, %b)"], "torch": "a @ b"}
+    inputs["c"] = f"{dtype}[{columns}]"
+    body = [f"%p: {result} = MatMul(%a, %b)", f"%s: {result} = Add(%p, %c)", f"%y: {result} = {epilogue}(%s)"]
+    return {"inputs": inputs, "body": body, "torch": f"torch.nn.functional.{epilogue.lower()}(a @ b + c)"}
+
+
+def _rows(dtype: str) -> dict[str, dict]:
+    grid, line = f"{dtype}[{ROWS}, {COLUMNS}]", f"{dtype}[{COLUMNS}]"
+    return {
+        f"add_layernorm_{dtype}": {
+            "inputs": {"a": grid, "b": grid, "c": line, "d": line},
+            "body": [f"%s: {grid} = Add(%a, %b)", f"%y: {grid} = LayerNormalization(%s, %c, %d)"],
+            "torch": f"torch.nn.functional.layer_norm(a + b, ({COLUMNS},), c, d)",
+        },
+        f"softmax_{dtype}": {"inputs": {"a": grid}, "body": [f"%y: {grid} = Softmax(%a)"], "torch": "torch.softmax(a, -1)"},
+        f"softmax_long_{dtype}": {
+            "inputs": {"a": f"{dtype}[{LONG[0]}, {LONG[1]}]"},
+            "body": [f"%y: {dtype}[{LONG[0]}, {LONG[1]}] = Softmax(%a)"],
+            "torch": "torch.softmax(a, -1)",
+        },
+        f"bias_gelu_mul_{dtype}": {
+            "inputs": {"a": grid, "b": line, "c": grid},
+            "body": [f"%s: {grid} = Add(%a, %b)", f"%g: {grid} = Gelu(%s)", f"%y: {grid} = Mul(%g, %c)"],
+            "torch": "torch.nn.functional.gelu(a + b) * c",
+        },
+    }
+
+
+def _products(dtype: str) -> dict[str, dict]:
+    made = {f"matmul_4096_{dtype}": _product(dtype, 4096, 4096, 4096)}
+    for epilogue in ("Gelu", "Relu"):
+        made[f"matmul_4096_{epilogue.lower()}_{dtype}"] = _product(dtype, 4096, 4096, 4096, epilogue)
+    return made
+
+
+SETS = {
+    "rows": {**_rows("bf16")},
+    "products": {**_products("bf16"), "matmul_4096_f32": _product("f32", 4096, 4096, 4096)},
+    "skinny": {f"matmul_{m}x{k}x{n}_bf16": _product("bf16", m, k, n) for m, k, n in SKINNY},
+    "f32": {
+        "matmul_4096_f32": _product("f32", 4096, 4096, 4096),
+        "matmul_4096_gelu_f32": _product("f32", 4096, 4096, 4096, "Gelu"),
+        "softmax_f32": _rows("f32")["softmax_f32"],
+        "add_layernorm_f32": _rows("f32")["add_layernorm_f32"],
+        "bias_gelu_mul_f32": _rows("f32")["bias_gelu_mul_f32"],
+    },
+}
+OPERATIONS = {name: operation for operations in SETS.values() for name, operation in operations.items()}
