@@ -42,10 +42,14 @@ class Ends {
     }
   }
 
+  // For good: an end around others has conditions that are longer than theirs, and none of them would help.
+  bool gave_up() const { return !linear_ || not_negative.size() > kMostConditions; }
+
   std::vector<Interior::Condition> not_negative;
-  bool linear = true;  // all of them are, along the axis
 
  private:
+  static constexpr std::size_t kMostConditions = 8;
+
   bool goes_along(const Expr& expr) const {
     return te::variables_of(expr).contains(axis_) && !te::reads_data(expr);
   }
@@ -53,11 +57,11 @@ class Ends {
   Expr where(std::initializer_list<Expr> conditions, const Expr& place) {
     for (const Expr& condition : conditions) {
       const te::LinearIndex sum = algebra_.linear(condition);
-      linear = linear && std::ranges::all_of(sum.terms, [&](const te::LinearIndex::Term& term) {
-                 return term.atom->op == ExprOp::Var || !te::variables_of(term.atom).contains(axis_);
-               });
+      linear_ = linear_ && std::ranges::all_of(sum.terms, [&](const te::LinearIndex::Term& term) {
+                  return term.atom->op == ExprOp::Var || !te::variables_of(term.atom).contains(axis_);
+                });
       const te::LinearIndex::Term* along = sum.find(axis_);
-      linear = linear && (along == nullptr || along->coefficient.is_constant());
+      linear_ = linear_ && (along == nullptr || along->coefficient.is_constant());
       const bool falls =
           along != nullptr && along->coefficient.is_constant() && along->coefficient.constant() < 0;
       not_negative.push_back({algebra_.expr(sum), falls});
@@ -67,6 +71,7 @@ class Ends {
 
   const te::IndexAlgebra algebra_;
   const VarId axis_;
+  bool linear_ = true;  // all of them are, along the axis
 };
 
 std::int64_t runs_in(const Lowering& lowering, const Expr& body, VarId axis) {
@@ -82,7 +87,6 @@ std::int64_t runs_in(const Lowering& lowering, const Expr& body, VarId axis) {
 }  // namespace
 
 std::optional<Interior> interior_of(const Lowering& lowering, const Expr& body, VarId axis) {
-  constexpr std::size_t kMostConditions = 8;
   bool any = false;
   te::for_each_node(
       body, [&](const ExprNode& node) { any = any || (node.dtype == DType::I64 && is_end(node.op)); });
@@ -90,6 +94,7 @@ std::optional<Interior> interior_of(const Lowering& lowering, const Expr& body, 
   Ends ends(lowering, axis);
   const te::IndexAlgebra algebra(lowering.formula());
   te::Rewriter between([&](const Expr& expr) {
+    if (ends.gave_up()) return Expr();
     if (!te::is_load(*expr)) return ends.without(expr);
     std::vector<Expr> operands = expr->operands;
     const std::size_t places = operands.size() - te::index_of(*expr).size();
@@ -99,8 +104,7 @@ std::optional<Interior> interior_of(const Lowering& lowering, const Expr& body, 
     return te::with_operands(expr, std::move(operands));
   });
   const Expr made = between(body);
-  if (ends.not_negative.empty() || ends.not_negative.size() > kMostConditions || !ends.linear)
-    return std::nullopt;
+  if (ends.not_negative.empty() || ends.gave_up()) return std::nullopt;
   if (runs_in(lowering, made, axis) <= runs_in(lowering, body, axis)) return std::nullopt;
   return Interior{made, std::move(ends.not_negative)};
 }

@@ -175,3 +175,10 @@ QUICK = {
     "many_nodes": (graph(chain(10000, "AFTER = Neg(BEFORE)"), "%x: f32[2]"), 0),
     "no_iterations": (graph(single("x", "0.0") + loop(0, COLLECTING, 1, "x", 1)), 0),
 }
+
+# Must be planned for the CPU at once.
+PLANNED = {
+    # Each place is a quotient and a remainder of the last one.
+    "places_that_nest": graph(integers("shape", [64, 96]) +
+                              chain(20, "AFTER_t = Transpose(BEFORE) {perm = [1, 0]}\n  AFTER = Reshape(AFTER_t, %shape)"), "%x: f32[64, 96]"),
+}
