@@ -176,6 +176,8 @@ def has_halves(model: pathlib.Path) -> bool:
 
 def judge(ours: list[np.ndarray], theirs: list[np.ndarray], names: list[str], truth, tolerance: float = RELATIVE) -> Verdict:
     """`truth` is called for the float64 outputs where the two differ."""
+    if theirs and not any(np.asarray(wanted).size for wanted in theirs) and not any(got.size for got in ours):
+        return Verdict("agrees", "all outputs are empty")
     worst, exact = 0.0, None
     for number, (name, got, wanted) in enumerate(zip(names, ours, theirs)):
         wanted = np.asarray(wanted)

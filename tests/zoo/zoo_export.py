@@ -49,6 +49,17 @@ def randomize(model: torch.nn.Module) -> None:
                 module.running_var.uniform_(0.8, 1.2)
 
 
+def resized(argument: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
+    """Elements of the argument, drawn again, with other sizes along these axes."""
+    shape = [sizes.get(axis, size) for axis, size in enumerate(argument.shape)]
+    return argument.flatten()[torch.randint(argument.numel(), shape)]
+
+
+def sizes_of(names: list[str], arguments: list[torch.Tensor]) -> dict:
+    return {"shapes": {name: list(argument.shape) for name, argument in zip(names, arguments)},
+            "values": {name: argument.tolist() for name, argument in zip(names, arguments) if not argument.is_floating_point()}}
+
+
 def image_model(source: str, name: str):
     if source == "timm":
         import timm
@@ -109,17 +120,21 @@ def main(source: str, name: str, exporter: str, dynamic: bool, seed: int, out: p
         labels = [f"y{i}" for i in range(len(outputs))]
         axes = ([0] if batch else []) + open_axes
         extra = {}
+        if dynamic and exporter == "dynamo" and batch:  # which takes a size of 1 for a constant
+            arguments = [resized(argument, {0: 2}) for argument in arguments]
         if dynamic and exporter == "torchscript":
             extra["dynamic_axes"] = {label: {axis: f"n{axis}" if axis == 0 else f"{label}_{axis}" for axis in axes} for label in inputs}
             if len(open_axes) and len(inputs) == 2 and inputs[1] == "attention_mask":
                 extra["dynamic_axes"]["attention_mask"] = extra["dynamic_axes"]["input_ids"]
         elif dynamic:
-            extra["dynamic_shapes"] = ([{axis: torch.export.Dim.AUTO for axis in axes if axis != 0} for _ in inputs],)
+            extra["dynamic_shapes"] = (tuple({axis: torch.export.Dim.AUTO for axis in axes} for _ in inputs),)
         torch.onnx.export(wrapped, tuple(arguments), str(out), input_names=inputs, output_names=labels, opset_version=OPSET[exporter],
                           dynamo=exporter == "dynamo", **extra)
     import onnx
 
     nodes = len(onnx.load(str(out), load_external_data=False).graph.node)
-    shapes = {label: list(argument.shape) for label, argument in zip(inputs, arguments)}
-    integers = {label: argument.tolist() for label, argument in zip(inputs, arguments) if not argument.is_floating_point()}
-    (out.parent / "inputs.json").write_text(json.dumps({"shapes": shapes, "values": integers, "nodes": nodes}))
+    sizes = [sizes_of(inputs, arguments)]
+    if dynamic and axes:
+        other = [resized(argument, {axis: 3 if axis == 0 else argument.shape[axis] * 5 // 4 for axis in axes}) for argument in arguments]
+        sizes.append(sizes_of(inputs, other))
+    (out.parent / "inputs.json").write_text(json.dumps({"sizes": sizes, "nodes": nodes}))

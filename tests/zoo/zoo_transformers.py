@@ -40,6 +40,16 @@ OWN = {
 }
 
 
+def takes(config, key: str, value: object) -> bool:
+    """Some have a size by another name and refuse to set it by this one."""
+    try:
+        had = hasattr(config, key)
+        setattr(config, key, value)
+        return had
+    except (NotImplementedError, AttributeError):
+        return False
+
+
 def model_of(name: str):
     """The model and its inputs by name."""
     import torch
@@ -48,8 +58,7 @@ def model_of(name: str):
 
     kind = KINDS[name]
     small = OWN.get(name, {}) if name in AS_IT_IS else {**SMALL, **OWN.get(name, {})}
-    defaults = CONFIG_MAPPING[name]()
-    config = CONFIG_MAPPING[name](**{key: value for key, value in small.items() if hasattr(defaults, key)})
+    config = CONFIG_MAPPING[name](**{key: value for key, value in small.items() if takes(CONFIG_MAPPING[name](), key, value)})
     config.use_cache = False
     config.return_dict = True
     config._attn_implementation = "eager"
