@@ -74,8 +74,9 @@ Result<PtxKernel> KernelEmitter::emit() {
   if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
     made_.text += "\n.extern .shared .align 16 .b8 shared[];\n";
   for (std::size_t i = 0; i < bodies.size(); ++i) {
-    made_.text += "\n.visible .entry " + made_.phases[i].entry + "(" + parameters() + ")\n.reqntid " +
-                  std::to_string(made_.phases[i].threads) + "\n{\n" + bodies[i] + "}\n";
+    const PtxPhase& one = made_.phases[i];
+    made_.text += "\n.visible .entry " + one.entry + "(" + parameters() + ")\n.reqntid " +
+                  std::to_string(one.threads) + "\n{\n" + bodies[i] + "}\n";
   }
   return std::move(made_);
 }
@@ -107,6 +108,9 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
   const Dim items = kir::work_items(kernel_, phase);
   const bool grouped = !threads.empty();
   threads_ = grouped ? count : threads_for(items);
+  constexpr std::int64_t kSpareRegisters = 16384, kMostSpare = 16;  // of a thread block, of a thread
+  code_.spare_registers(
+      static_cast<std::size_t>(std::min(kMostSpare, kSpareRegisters / std::max<std::int64_t>(threads_, 1))));
   variables_.assign(kernel_.variables.size(), "");
   bases_.assign(kernel_.buffers.size(), "");
   elements_.clear();

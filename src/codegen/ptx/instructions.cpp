@@ -11,8 +11,6 @@ struct Registers {
 constexpr std::array<Registers, 4> kRegisters{
     {{"%r", ".b32"}, {"%d", ".b64"}, {"%h", ".b16"}, {"%p", ".pred"}}};
 
-constexpr std::size_t kMostBefore = 48;  // registers that a loop has for what does not change in it
-
 bool is_index_arithmetic(std::string_view operation) {
   constexpr std::array<std::string_view, 18> kOperations{
       "add.s32",    "add.s64",    "sub.s32",      "mul.lo.s32",  "mul.lo.s64",  "mul.lo.u32",
@@ -69,7 +67,7 @@ std::string Instructions::make(Size size, std::string_view operation,
     level = std::max(level, level_of(operand));
   }
   const bool before =
-      level < loops_.size() && is_index_arithmetic(operation) && loops_[level].known.size() < kMostBefore;
+      level < loops_.size() && is_index_arithmetic(operation) && loops_[level].known.size() < most_before_;
   if (!before) level = loops_.size();
   std::string& text = before ? loops_[level].before : text_;
   const std::string key = before ? std::string(operation) + after : "";

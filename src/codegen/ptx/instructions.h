@@ -29,6 +29,8 @@ class Instructions {
   void line(std::string_view text);  // an instruction, without the semicolon
   void raw(std::string_view text) { text_ += text; }
   void label(const std::string& name);
+  // How many registers a loop has for what does not change in it: with many threads there are few of each.
+  void spare_registers(std::size_t most) { most_before_ = most; }
   void open_loop(const std::string& counter);  // its label comes next
   void close_loop();
   std::size_t depth() const { return loops_.size(); }
@@ -68,6 +70,7 @@ class Instructions {
       levels_;  // of registers written once: how many loops are around that
   std::array<int, 4> counts_ = {};  // of registers, by size
   int labels_ = 0;
+  std::size_t most_before_ = 0;
 };
 
 std::optional<std::int64_t> literal(std::string_view operand);  // of an integer
