@@ -66,7 +66,7 @@ class RowsInGroups {
     for (Alignment::Class id : rows_) {
       const bool several = together_ > 1 && id == rows_.back();
       grid.push_back(lowering_.loop(
-          "row", several ? ceil_div(alignment.extent(id), Dim(together_)) : alignment.extent(id)));
+          "row", several ? floor_div(alignment.extent(id), Dim(together_)) : alignment.extent(id)));
       at.push_back(Expr::variable(grid.back()));
     }
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
@@ -80,9 +80,7 @@ class RowsInGroups {
         for (std::size_t r = 0; r < rows_.size(); ++r) bound[alignment.axis_of(s, rows_[r]).index] = at[r];
         body.push_back(group_.lowered(formula_.stages[s], free_of(s, alignment), bound));
       }
-      Stmt row = Stmt::block(std::move(body));
-      if (together_ == 1 || te::divides(Dim(together_), alignment.extent(rows_.back()))) return row;
-      return Stmt::branch(at.back() < Expr::size(alignment.extent(rows_.back())), row);
+      return Stmt::block(std::move(body));
     });
     if (together_ > 1) item = Stmt::loop(LoopKind::Thread, of_group, item);
     item = in_loops(LoopKind::Grid, grid, std::move(item));
@@ -124,10 +122,11 @@ class RowsInGroups {
     Forms& forms = lowering_.forms();
     group_.threads = forms.knob("row_threads", threads);
     std::int64_t together = 1;
-    if (fixed && threads <= subgroup && may_go_together(alignment)) together = kThreadsOfRows / threads;
+    if (fixed && threads <= subgroup && may_go_together(alignment, kThreadsOfRows / threads))
+      together = kThreadsOfRows / threads;
     together_ = forms.knob("rows", together);
     return (fixed || group_.threads >= 32) && together_ * group_.threads <= most &&
-           (together_ == 1 || (fixed && group_.threads <= subgroup && may_go_together(alignment)));
+           (together_ == 1 || (fixed && group_.threads <= subgroup && may_go_together(alignment, together_)));
   }
 
   // Elements that a thread takes at a time: as many as fill an access with the widest of what is read and written, if all rows come out
@@ -152,9 +151,10 @@ class RowsInGroups {
     return lanes;
   }
 
-  // Nothing between the stages of a row is seen by the threads of another.
-  bool may_go_together(const Alignment& alignment) const {
-    if (rows_.empty()) return false;
+  // Rows come out even, since threads that exchange values do so in every case, and nothing between the stages of a row is seen by the
+  // threads of another.
+  bool may_go_together(const Alignment& alignment, std::int64_t rows) const {
+    if (rows_.empty() || !te::divides(Dim(rows), alignment.extent(rows_.back()))) return false;
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
       const Stage& stage = formula_.stages[s];
       const DType dtype = stage.body.dtype();

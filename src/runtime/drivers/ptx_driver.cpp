@@ -1,8 +1,10 @@
 #include "runtime/drivers/ptx_driver.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "runtime/blocks.h"
@@ -152,8 +154,38 @@ class PtxDriver : public KernelDriver {
     return {};
   }
 
+  // The GPU waits until the launch is there: otherwise the time that the launch takes to arrive would be counted, too.
+  Status wait_a_moment() {
+    constexpr std::uint64_t kNanoseconds = 40000;
+    constexpr const char* kWait = R"(.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry wait(.param .u64 nanoseconds)
+{
+  .reg .pred %p;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d0, [nanoseconds];
+  mov.u64 %d1, %globaltimer;
+$again:
+  mov.u64 %d2, %globaltimer;
+  sub.u64 %d3, %d2, %d1;
+  setp.lt.u64 %p, %d3, %d0;
+  @%p bra $again;
+  ret;
+}
+)";
+    if (!wait_) {
+      const std::array<Entry, 1> entries{Entry{"wait", 0}};
+      XYNTRA_TRY(const std::vector<Function> functions, loaded_->device->load(kWait, entries));
+      wait_ = functions.front();
+    }
+    const std::array<std::uint64_t, 1> parameters{kNanoseconds};
+    return stream_->launch(*wait_, {1, 1, 0}, parameters);
+  }
+
   Status submit_timed(const ProgramStep& step) {
     Timing timing{&step};
+    XYNTRA_CHECK_OK(wait_a_moment());
     XYNTRA_TRY(timing.begin, stream_->moment());
     XYNTRA_CHECK_OK(submit());
     XYNTRA_TRY(timing.end, stream_->moment());
@@ -261,6 +293,7 @@ class PtxDriver : public KernelDriver {
   std::vector<Launch> pending_;
   std::vector<Segment> segments_;  // of this run as far as it is submitted, then of the last one
   bool timed_ = false;
+  std::optional<Function> wait_;
   Work work_;
   std::vector<Timing> timings_;
   std::vector<Time> times_;
