@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ROWS, COLUMNS = 32768, 1024
 LONG = (4096, 65536)
+GRID = "f32[16384, 2048]"
 SKINNY = [(rows, depth, columns) for rows in (1, 16, 32, 64, 128) for depth, columns in ((4096, 4096), (768, 3072))]
 
 
@@ -61,11 +62,19 @@ SETS = {
     "products": {**_products("bf16"), "matmul_4096_f32": _product("f32", 4096, 4096, 4096)},
     "skinny": {f"matmul_{m}x{k}x{n}_bf16": _product("bf16", m, k, n) for m, k, n in SKINNY},
     "f32": {
-        "matmul_4096_f32": _product("f32", 4096, 4096, 4096),
-        "matmul_4096_gelu_f32": _product("f32", 4096, 4096, 4096, "Gelu"),
-        "softmax_f32": _rows("f32")["softmax_f32"],
-        "add_layernorm_f32": _rows("f32")["add_layernorm_f32"],
-        "bias_gelu_mul_f32": _rows("f32")["bias_gelu_mul_f32"],
+        "matmul_4096": _product("f32", 4096, 4096, 4096),
+        "matmul_bias_gelu_4096": _product("f32", 4096, 4096, 4096, "Gelu"),
+        "softmax_128MB": {"inputs": {"a": GRID}, "body": [f"%y: {GRID} = Softmax(%a)"], "torch": "torch.softmax(a, -1)"},
+        "layernorm_128MB": {
+            "inputs": {"a": GRID, "b": "f32[2048]", "c": "f32[2048]"},
+            "body": [f"%y: {GRID} = LayerNormalization(%a, %b, %c)"],
+            "torch": "torch.nn.functional.layer_norm(a, (2048,), b, c)",
+        },
+        "gelu_chain_128MB": {
+            "inputs": {"a": GRID, "b": "f32[2048]"},
+            "body": [f"%s: {GRID} = Add(%a, %b)", f"%g: {GRID} = Gelu(%s)", f"%y: {GRID} = Mul(%g, %a)"],
+            "torch": "torch.nn.functional.gelu(a + b) * a",
+        },
     },
 }
 OPERATIONS = {name: operation for operations in SETS.values() for name, operation in operations.items()}

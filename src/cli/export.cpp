@@ -47,6 +47,8 @@ Status check_flags(const ExportFlags& flags) {
   const bool kernels = flags.stage == "kernels" || flags.stage == "code";
   if (kernels && flags.format != "xir")
     return usage_error("kernels and code are text of their own: leave --to out");
+  if (flags.stage == "import" && !flags.lock.empty())
+    return usage_error("a model as it is read has no plan: --lock goes with another --stage");
   if (flags.format == "onnx" && flags.output.empty()) {
     return usage_error("an ONNX file is not text: name it with --output FILE.onnx");
   }

@@ -137,7 +137,7 @@ struct Kernel {
   std::vector<te::Variable> variables;  // by VarId
   std::vector<Buffer> buffers;  // by BufferId; the Global ones are the arguments, in this order
   Stmt body;
-  // Results are rounded to 16 bits and may be in another order of sums: functions need no more than 20 bits.
+  // Results are rounded to 16 bits, and sums may be in another order: functions need no more than 20 bits (kir/approximate.h).
   bool approximate = false;
 
   const te::Variable& variable(VarId id) const { return variables.at(id.index); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "kir/approximate.h"
 #include "kir/effects.h"
 #include "kir/passes.h"
 #include "schedule/lower_groups.h"
@@ -206,7 +207,8 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   const bool all = lowering.repeats_all();
   kir::Kernel kernel = std::move(lowering).finish(std::move(body));
   Status sound = is_sound(kernel, request.target);
-  kernel.approximate = request.target.kind == TargetKind::Gpu && !request.keeps_order() && is_narrow(kernel);
+  kernel.approximate = request.target.kind == TargetKind::Gpu && !request.keeps_order() &&
+                       is_narrow(kernel) && kir::tolerates_approximation(kernel);
   if (sound && all) return kernel;
   if (!sound && sound.error().error_class != ErrorClass::Limit)
     request.refuse(request.schedule.name, sound.error().message);

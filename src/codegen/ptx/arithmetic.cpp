@@ -242,27 +242,23 @@ std::string Arithmetic::bool_arithmetic(ExprOp op, std::span<const std::string> 
 
 // By a number they are shifts, or a product with its inverse: the assembler divides by whatever it is given. For a < 2^31 and
 // 2^(k-1) < b <= 2^k, m = ceil(2^(31+k) / b) has 32 bits and is off by less than b, so a * m / 2^(31+k) is off by less than 1 / b.
-std::string Arithmetic::quotient(bool wide, const std::string& a, const std::string& b) {
-  const auto known = literal(b);
-  if (!known || *known < 1) return wide ? code_.wide("div.u64", {a, b}) : code_.word("div.u32", {a, b});
-  const auto divisor = static_cast<std::uint64_t>(*known);
+std::string Arithmetic::quotient(const std::string& a, const std::string& b) {
+  const std::int64_t known = literal(b).value_or(0);
+  if (known < 1 || known > INT32_MAX) return code_.word("div.u32", {a, b});
+  const auto divisor = static_cast<std::uint64_t>(known);
   const int bits = std::bit_width(divisor - 1);
-  const std::string shift = std::to_string(std::has_single_bit(divisor) ? bits : bits - 1);
-  if (std::has_single_bit(divisor))
-    return wide ? code_.wide("shr.u64", {a, shift}) : code_.word("shr.u32", {a, shift});
-  if (wide || divisor > INT32_MAX)
-    return wide ? code_.wide("div.u64", {a, b}) : code_.word("div.u32", {a, b});
+  if (std::has_single_bit(divisor)) return code_.word("shr.u32", {a, std::to_string(bits)});
   const std::uint64_t inverse = ((std::uint64_t{1} << (31 + bits)) + divisor - 1) / divisor;
-  return code_.word("shr.u32", {code_.word("mul.hi.u32", {a, std::to_string(inverse)}), shift});
+  const std::string product = code_.word("mul.hi.u32", {a, std::to_string(inverse)});
+  return code_.word("shr.u32", {product, std::to_string(bits - 1)});
 }
 
-std::string Arithmetic::rest(bool wide, const std::string& a, const std::string& b) {
+std::string Arithmetic::rest(const std::string& a, const std::string& b) {
   const auto known = literal(b);
-  const bool power = known && *known >= 1 && std::has_single_bit(static_cast<std::uint64_t>(*known));
-  const std::string mask = power ? std::to_string(*known - 1) : "";
-  if (power) return wide ? code_.wide("and.b64", {a, mask}) : code_.word("and.b32", {a, mask});
-  if (wide || !known) return wide ? code_.wide("rem.u64", {a, b}) : code_.word("rem.u32", {a, b});
-  return code_.word("sub.s32", {a, code_.word("mul.lo.s32", {quotient(false, a, b), b})});
+  if (!known || *known < 1) return code_.word("rem.u32", {a, b});
+  if (std::has_single_bit(static_cast<std::uint64_t>(*known)))
+    return code_.word("and.b32", {a, std::to_string(*known - 1)});
+  return code_.word("sub.s32", {a, code_.word("mul.lo.s32", {quotient(a, b), b})});
 }
 
 // x / 0 = 0 and x / -1 = -x, which wraps; what the machine makes of either is its own affair.

@@ -43,8 +43,8 @@ class Arithmetic {
   std::string settled(DType dtype, const std::string& x);  // every NaN made the one that arithmetic makes
   std::string select(DType dtype, const std::string& condition, const std::string& a, const std::string& b);
   // Of numbers that are known to be natural.
-  std::string quotient(bool wide, const std::string& a, const std::string& b);
-  std::string rest(bool wide, const std::string& a, const std::string& b);
+  std::string quotient(const std::string& a, const std::string& b);
+  std::string rest(const std::string& a, const std::string& b);
 
   std::string to_storage(DType dtype, const std::string& x, Nans nans = Nans::Kept);
   std::string pair_bits(DType dtype, const std::string& low,

@@ -164,8 +164,8 @@ void KernelEmitter::digits(std::string number, const std::vector<kir::VarId>& va
       continue;
     }
     const std::string divisor = size(extent, false);
-    digit = arithmetic_.rest(false, number, divisor);
-    number = arithmetic_.quotient(false, number, divisor);
+    digit = arithmetic_.rest(number, divisor);
+    number = arithmetic_.quotient(number, divisor);
   }
 }
 

@@ -276,8 +276,8 @@ std::string KernelEmitter::position_arithmetic(const ExprNode& node) {
   const bool natural = divides_numbers(node.op) && positive && analysis_.is_natural(node.operands[0]);
   if (natural) {
     const bool whole = node.op == ExprOp::Div || node.op == ExprOp::FloorDiv;
-    return whole ? arithmetic_.quotient(false, operands[0], operands[1])
-                 : arithmetic_.rest(false, operands[0], operands[1]);
+    return whole ? arithmetic_.quotient(operands[0], operands[1])
+                 : arithmetic_.rest(operands[0], operands[1]);
   }
   if (b && *b > 0 && std::has_single_bit(static_cast<std::uint64_t>(*b))) {
     if (node.op == ExprOp::FloorDiv)

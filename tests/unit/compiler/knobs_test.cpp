@@ -102,6 +102,20 @@ Result<Plan> planned(Subject& subject, const Case& tested) {
   return plan;
 }
 
+struct Baseline {
+  Subject subject;
+  Plan plan;
+  std::string kernels;
+  std::vector<float> right;
+};
+Result<Baseline> baseline_of(const Case& tested) {
+  Baseline made{tested.subject(), {}, {}, {}};
+  XYNTRA_TRY(made.plan, planned(made.subject, tested));
+  XYNTRA_TRY(made.kernels, kernels_of(made.plan));
+  made.right = evaluated(made.plan, made.subject.inputs);
+  return made;
+}
+
 void expect_near(const std::vector<float>& made, const std::vector<float>& right) {
   ASSERT_EQ(made.size(), right.size());
   for (std::size_t i = 0; i < made.size(); ++i)
@@ -126,24 +140,21 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Knobs,
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST_P(Knobs, EachOneThatIsWrittenIsRead) {
-  Subject subject = GetParam().subject();
-  const auto plan = planned(subject, GetParam());
-  ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto kernels = kernels_of(*plan);
-  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
-  const std::vector<float> right = evaluated(*plan, subject.inputs);
-  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
-    for (std::size_t k = 0; k < plan->groups[g].schedule.knobs.size(); ++k) {
-      const Knob& knob = plan->groups[g].schedule.knobs[k];
+  const auto base = baseline_of(GetParam());
+  ASSERT_TRUE(base.has_value()) << base.error().message;
+  const auto& [subject, plan, kernels, right] = *base;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    for (std::size_t k = 0; k < plan.groups[g].schedule.knobs.size(); ++k) {
+      const Knob& knob = plan.groups[g].schedule.knobs[k];
       if (knob.name == "skip_padding") continue;  // it is there or it is not
       bool changed = false;
       for (const std::int64_t value :
            {knob.value / 2, knob.value * 2, knob.value - 1, knob.value + 1, std::int64_t{1}}) {
         if (changed || value < 1) continue;
-        Plan turned = *plan;
+        Plan turned = plan;
         turned.groups[g].schedule.knobs[k].value = value;
         const auto others = kernels_of(turned);
-        if (!others || *others == *kernels) continue;
+        if (!others || *others == kernels) continue;
         changed = true;
         const std::vector<float> made = simulated(turned, subject.inputs);
         ASSERT_EQ(made.size(), right.size());
@@ -151,7 +162,7 @@ TEST_P(Knobs, EachOneThatIsWrittenIsRead) {
           ASSERT_NEAR(made[i], right[i], 1e-3 * (1 + std::fabs(right[i])))
               << knob.name << " = " << value << ", element " << i;
       }
-      EXPECT_TRUE(changed) << knob.name << " = " << knob.value << " of '" << plan->groups[g].schedule.name
+      EXPECT_TRUE(changed) << knob.name << " = " << knob.value << " of '" << plan.groups[g].schedule.name
                            << "' changes nothing";
     }
   }
@@ -198,19 +209,16 @@ std::set<std::vector<std::string>> near(const std::vector<std::string>& forms) {
 }
 
 TEST_P(OtherForms, AreRefusedOrRight) {
-  Subject subject = GetParam().subject();
-  const auto plan = planned(subject, GetParam());
-  ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto kernels = kernels_of(*plan);
-  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
-  const std::vector<float> right = evaluated(*plan, subject.inputs);
-  std::set<std::string> seen{*kernels};
-  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
-    const std::vector<std::string>& forms = plan->groups[g].schedule.forms;
+  const auto base = baseline_of(GetParam());
+  ASSERT_TRUE(base.has_value()) << base.error().message;
+  const auto& [subject, plan, kernels, right] = *base;
+  std::set<std::string> seen{kernels};
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const std::vector<std::string>& forms = plan.groups[g].schedule.forms;
     ASSERT_FALSE(forms.empty());
     for (const std::vector<std::string>& other : near(forms)) {
       if (other == forms) continue;
-      Plan turned = *plan;
+      Plan turned = plan;
       turned.groups[g].schedule.forms = other;
       const auto others = kernels_of(turned);
       if (!others) {
@@ -233,15 +241,12 @@ TEST_P(OtherForms, AreRefusedOrRight) {
 
 // Every knob of every form that a kernel has, at every legal value.
 TEST_P(OtherForms, KnobsAreRefusedOrRight) {
-  Subject subject = GetParam().subject();
-  const auto plan = planned(subject, GetParam());
-  ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const auto kernels = kernels_of(*plan);
-  ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
-  const std::vector<float> right = evaluated(*plan, subject.inputs);
-  for (std::size_t g = 0; g < plan->groups.size(); ++g) {
-    for (std::size_t f = 0; f < plan->groups[g].schedule.forms.size(); ++f) {
-      const NamedForm named = *parse_form(plan->groups[g].schedule.forms[f]);
+  const auto base = baseline_of(GetParam());
+  ASSERT_TRUE(base.has_value()) << base.error().message;
+  const auto& [subject, plan, kernels, right] = *base;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    for (std::size_t f = 0; f < plan.groups[g].schedule.forms.size(); ++f) {
+      const NamedForm named = *parse_form(plan.groups[g].schedule.forms[f]);
       for (std::size_t k = 0; k < named.knobs.size(); ++k) {
         std::size_t obeyed = 0;
         for (const std::int64_t value : find_knob(named.form, named.knobs[k].name)->legal) {
@@ -249,7 +254,7 @@ TEST_P(OtherForms, KnobsAreRefusedOrRight) {
           NamedForm other = named;
           other.knobs[k].value = value;
           SCOPED_TRACE(text_of(other));
-          Plan turned = *plan;
+          Plan turned = plan;
           turned.groups[g].schedule.forms[f] = text_of(other);
           const auto others = kernels_of(turned);
           if (!others) {
@@ -258,7 +263,7 @@ TEST_P(OtherForms, KnobsAreRefusedOrRight) {
             continue;
           }
           ++obeyed;
-          EXPECT_NE(*others, *kernels) << "another value, and the kernels stay";
+          EXPECT_NE(*others, kernels) << "another value, and the kernels stay";
           expect_near(simulated(turned, subject.inputs), right);
         }
         // Threads of a row that wait for one another have no other row beside it, and of one tile there is no part.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kir/sim.h"
+#include "types/float_formats.h"
 
 namespace xyntra::kir {
 
@@ -52,6 +53,22 @@ inline std::vector<float> counting(std::size_t count, float first = 0) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
   return values;
+}
+
+// Small whole numbers: sums of their products are exact, whatever their order.
+inline std::vector<float> small_numbers(std::int64_t count, std::uint32_t state) {
+  std::vector<float> made(static_cast<std::size_t>(count));
+  for (float& value : made) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<std::int32_t>(state >> 24U) % 7 - 3);
+  }
+  return made;
+}
+
+inline std::vector<std::uint16_t> halves(const std::vector<float>& values, DType dtype) {
+  std::vector<std::uint16_t> made;
+  for (float value : values) made.push_back(dtype == DType::BF16 ? f32_to_bf16(value) : f32_to_f16(value));
+  return made;
 }
 
 }  // namespace xyntra::kir

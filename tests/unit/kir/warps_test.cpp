@@ -42,30 +42,17 @@ kernel product(a: )" +
 )";
 }
 
-std::vector<float> numbers(std::uint32_t state) {
-  std::vector<float> made(256);
-  for (float& value : made) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<std::int32_t>(state >> 24U) % 7 - 3);
-  }
-  return made;
-}
-
-std::vector<std::uint16_t> halves(const std::vector<float>& values, bool brain) {
-  std::vector<std::uint16_t> made;
-  for (float value : values) made.push_back(brain ? f32_to_bf16(value) : f32_to_f16(value));
-  return made;
-}
-
 TEST(KirWarps, MultiplyFragmentsOfEitherLayout) {
-  const std::vector<float> a = numbers(3), b = numbers(7);
+  const std::vector<float> a = small_numbers(256, 3), b = small_numbers(256, 7);
   for (const bool brain : {false, true}) {
     for (const bool transposed : {false, true}) {
       const Kernel kernel = parsed(product(brain ? "bf16" : "f16", transposed));
       const Status sound = verify(kernel);
       ASSERT_TRUE(sound) << sound.error().message;
       Arguments arguments;
-      arguments.add(halves(a, brain)).add(halves(b, brain)).add(std::vector<float>(256));
+      arguments.add(halves(a, brain ? DType::BF16 : DType::F16))
+          .add(halves(b, brain ? DType::BF16 : DType::F16))
+          .add(std::vector<float>(256));
       ASSERT_EQ(run(kernel, arguments), "");
       const auto y = arguments.get<float>(2);
       for (std::size_t i = 0; i < 16; ++i) {
@@ -90,7 +77,7 @@ TEST(KirWarps, SumsHaveAnOrder) {
   a[3] = 0.5F;
   Kernel kernel = parsed(product("bf16", false));
   Arguments arguments;
-  arguments.add(halves(a, true)).add(halves(b, true)).add(std::vector<float>(256));
+  arguments.add(halves(a, DType::BF16)).add(halves(b, DType::BF16)).add(std::vector<float>(256));
   ASSERT_EQ(run(kernel, arguments), "");
   EXPECT_EQ(arguments.get<float>(2)[0], 1.5F);
 }
@@ -111,7 +98,9 @@ std::string refused(const std::string& from, const std::string& to) {
 
 std::string fault(const std::string& from, const std::string& to) {
   Arguments arguments;
-  arguments.add(halves(numbers(3), true)).add(halves(numbers(7), true)).add(std::vector<float>(256));
+  arguments.add(halves(small_numbers(256, 3), DType::BF16))
+      .add(halves(small_numbers(256, 7), DType::BF16))
+      .add(std::vector<float>(256));
   return run(parsed(changed(from, to)), arguments);
 }
 
@@ -174,8 +163,8 @@ TEST(KirWarps, CopiesReadWhereTheirConditionHolds) {
   EXPECT_EQ(refused("a[floordiv(t, 2), mod(t, 2) * 8], 8)", "a[t, 0], select(t < 16, 8, 0))"), "");
   EXPECT_NE(refused("mod(t, 2) * 8], 8)", "mod(t, 2) * 8], 4)").find("moves 8 elements"), std::string::npos);
   Arguments arguments;
-  arguments.add(halves(std::vector<float>(256, 1), true))
-      .add(halves(std::vector<float>(256, 1), true))
+  arguments.add(halves(std::vector<float>(256, 1), DType::BF16))
+      .add(halves(std::vector<float>(256, 1), DType::BF16))
       .add(std::vector<float>(256));
   ASSERT_EQ(run(parsed(changed("a[floordiv(t, 2), mod(t, 2) * 8], 8)", "a[t, 0], select(t < 16, 8, 0))")),
                 arguments),

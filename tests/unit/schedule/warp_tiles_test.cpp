@@ -51,22 +51,6 @@ te::Formula formula_of(const Product& product) {
   return std::move(made).finish();
 }
 
-// Small whole numbers: sums are exact, whatever their order.
-std::vector<float> numbers(std::int64_t count, std::uint32_t state) {
-  std::vector<float> made(static_cast<std::size_t>(count));
-  for (float& value : made) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<std::int32_t>(state >> 24U) % 7 - 3);
-  }
-  return made;
-}
-
-std::vector<std::uint16_t> halves(const std::vector<float>& values, DType dtype) {
-  std::vector<std::uint16_t> made;
-  for (float value : values) made.push_back(dtype == DType::BF16 ? f32_to_bf16(value) : f32_to_f16(value));
-  return made;
-}
-
 LoweredKernel kernel_of(const Product& product, const std::vector<std::string>& forms = {}) {
   const Schedule schedule{"contraction", Exactness::Reassociating, {}, forms};
   auto kernel = lower(formula_of(product), schedule, **find_target("h100"), {}, "k");
@@ -78,10 +62,10 @@ void expect_right(const Product& product, const LoweredKernel& made) {
   ASSERT_EQ(made.forms.size(), 1U);
   EXPECT_TRUE(made.forms[0].starts_with("warp_tiles(")) << made.forms[0];
   EXPECT_TRUE(made.refused.empty());
-  const std::vector<float> left = numbers(product.batch * product.rows * product.depth, 5),
-                           right = numbers(product.batch * product.depth * product.columns, 9),
-                           bias = numbers(product.columns, 2),
-                           residual = numbers(product.batch * product.rows * product.columns, 4);
+  const std::vector<float> left = kir::small_numbers(product.batch * product.rows * product.depth, 5),
+                           right = kir::small_numbers(product.batch * product.depth * product.columns, 9),
+                           bias = kir::small_numbers(product.columns, 2),
+                           residual = kir::small_numbers(product.batch * product.rows * product.columns, 4);
   std::vector<float> wanted;
   auto at = [](const std::vector<float>& list, std::int64_t place) {
     return list[static_cast<std::size_t>(place)];
@@ -100,7 +84,10 @@ void expect_right(const Product& product, const LoweredKernel& made) {
     wanted.push_back(sum);
   }
   kir::Arguments arguments;
-  arguments.add(halves(left, product.dtype)).add(halves(right, product.dtype)).add(bias).add(residual);
+  arguments.add(kir::halves(left, product.dtype))
+      .add(kir::halves(right, product.dtype))
+      .add(bias)
+      .add(residual);
   arguments.add(std::vector<float>(wanted.size()));
   EXPECT_EQ(kir::run(made.kernel, arguments), "");
   EXPECT_EQ(arguments.get<float>(4), wanted);
