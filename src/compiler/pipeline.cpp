@@ -5,6 +5,7 @@
 
 #include "compiler/assume.h"
 #include "compiler/copies.h"
+#include "compiler/copies_for_tiles.h"
 #include "compiler/declared_sizes.h"
 #include "compiler/flatten_windows.h"
 #include "compiler/integer_products.h"
@@ -262,11 +263,6 @@ Status layout_step(Compilation& work) {
   return {};
 }
 
-Status forms_step(Compilation& work) {
-  if (!work.options.choose_forms) return {};
-  return choose_forms(work.plan, *work.fusion_nodes, *work.options.target, work.options.barred_forms);
-}
-
 // What lives during the whole run shares memory with nothing.
 void keep_slots_apart(MemoryPlan& memory, std::size_t launches) {
   for (Slot& slot : memory.slots) {
@@ -288,6 +284,23 @@ Status memory_step(Compilation& work) {
   work.plan.memory = std::move(memory.plan);
   if (!work.options.reuse_memory) keep_slots_apart(work.plan.memory, needs.groups.size());
   work.plan.groups = std::move(work.grouping.groups);  // some turned out to be views
+  return {};
+}
+
+Status make_forms(Compilation& work) {
+  return choose_forms(work.plan, *work.fusion_nodes, *work.options.target, work.options.barred_forms);
+}
+
+// Forms are known only now: where tiles ask for a copy, all from the groups on is decided once more.
+Status forms_step(Compilation& work) {
+  if (!work.options.choose_forms) return {};
+  XYNTRA_CHECK_OK(make_forms(work));
+  const FusionOptions options = fusion_options(work);
+  XYNTRA_TRY(auto copies,
+             copies_for_tiles(work.plan, *work.fusion_nodes, *work.options.target, options));
+  if (copies.empty()) return {};
+  work.stages.merge(std::move(copies));
+  for (auto* step : {group_again, layout_step, memory_step, make_forms}) XYNTRA_CHECK_OK(step(work));
   return {};
 }
 

@@ -359,13 +359,28 @@ Dim broadcast(const Dim& a, const Dim& b) {
   // A symbolic size beside a constant other than 1 must be 1 or equal to it; either way the result is that.
   if (a.is_constant()) return a;
   if (b.is_constant()) return b;
-  auto holds = [](const Dim& whole, const Dim& part) {
-    const Dim::Terms& terms = whole.terms();
-    if (whole.constant_ != 0 || terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1)
-      return false;
-    const Dim::Atom& atom = *terms[0].atoms[0];
-    return atom.kind == AtomKind::Broadcast && (*atom.left == part || *atom.right == part);
+  struct Only {
+    static const Dim::Atom* atom(const Dim& dim, AtomKind kind) {
+      const Dim::Terms& terms = dim.terms();
+      const bool one =
+          dim.constant_ == 0 && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atoms.size() == 1;
+      return one && terms[0].atoms[0]->kind == kind ? terms[0].atoms[0].get() : nullptr;
+    }
   };
+  auto holds = [](const Dim& whole, const Dim& part) {
+    const Dim::Atom* atom = Only::atom(whole, AtomKind::Broadcast);
+    return atom != nullptr && (*atom->left == part || *atom->right == part);
+  };
+  // min(512, n) beside n is n, or the two do not fit: where it is 1, n is 1.
+  auto is_cut = [](const Dim& cut, const Dim& whole) {
+    const Dim::Atom* atom = Only::atom(cut, AtomKind::Min);
+    if (atom == nullptr) return false;
+    auto more_than_one = [](const Dim& bound) { return bound.is_constant() && bound.constant() > 1; };
+    return (*atom->left == whole && more_than_one(*atom->right)) ||
+           (*atom->right == whole && more_than_one(*atom->left));
+  };
+  if (is_cut(a, b)) return b;
+  if (is_cut(b, a)) return a;
   if (holds(a, b)) return a;
   if (holds(b, a)) return b;
   Dim::Atom atom;

@@ -56,6 +56,9 @@ TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
   EXPECT_EQ(broadcast(Dim(0), n), Dim(0));
   EXPECT_EQ(both, broadcast(m, n));
   EXPECT_EQ(broadcast(both, m), both);
+  EXPECT_EQ(broadcast(min(Dim(512), n), n), n);  // or the sizes do not fit
+  EXPECT_EQ(broadcast(n, min(n, Dim(2))), n);
+  EXPECT_NE(broadcast(min(Dim(1), n), n), n);  // of n = 0 beside 1
   for (const auto& [a, b, size] : {std::array{3, 3, 3}, std::array{1, 5, 5}, std::array{5, 1, 5},
                                    std::array{0, 1, 0}, std::array{1, 0, 0}})
     EXPECT_EQ(both.evaluate({{"n", a}, {"m", b}}).value(), size) << a << " and " << b;
