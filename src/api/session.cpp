@@ -7,9 +7,9 @@
 
 #include "api/memory_in_use.h"
 #include "backends/make_runner.h"
-#include "compiler/artifact.h"
-#include "compiler/declared_sizes.h"
 #include "compiler/model_file.h"
+#include "package/artifact.h"
+#include "passes/declared_sizes.h"
 #include "report/explain.h"
 #include "support/memory.h"
 #include "support/text.h"

@@ -16,7 +16,7 @@ struct SessionOptions {
   std::string backend = "cpu";
   int threads = 0;
   std::vector<std::string> dims;  // "seq=128", to count costs with
-  std::string precision = "f32";  // a name of compiler/precision.h
+  std::string precision = "f32";  // a name of passes/precision.h
   std::int64_t max_memory = 0;  // 0: three quarters of what there is
   std::vector<std::string> donated;  // inputs that the caller may donate; "*": all that a result extends
 };

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/compiled_model.h"
-#include "compiler/model_runner.h"
-#include "compiler/object_cache.h"
+#include "codegen/cache/object_cache.h"
+#include "compiler/compiled/compiled_model.h"
+#include "compiler/compiled/model_runner.h"
 #include "compiler/pipeline.h"
 #include "interp/evaluator.h"
 #include "plan/plan.h"

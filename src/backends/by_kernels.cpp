@@ -1,6 +1,6 @@
 #include "backends/by_kernels.h"
 
-#include "compiler/specialise.h"
+#include "compiler/compiled/specialise.h"
 
 namespace xyntra {
 namespace {

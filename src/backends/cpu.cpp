@@ -2,8 +2,8 @@
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
 #include "codegen/llvm/emit.h"
-#include "compiler/cpu_backend.h"
-#include "compiler/specialise.h"
+#include "compiler/compiled/cpu_backend.h"
+#include "compiler/compiled/specialise.h"
 
 namespace xyntra {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
 
 namespace xyntra {
 namespace {

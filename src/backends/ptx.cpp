@@ -1,7 +1,7 @@
 // ptx: NVIDIA GPUs from Ampere on, through the CUDA driver.
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
-#include "compiler/ptx_backend.h"
+#include "compiler/compiled/ptx_backend.h"
 
 namespace xyntra {
 namespace {

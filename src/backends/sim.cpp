@@ -1,7 +1,7 @@
 // sim: kernels interpreted, with every access, race and barrier looked at.
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
-#include "compiler/sim_backend.h"
+#include "compiler/compiled/sim_backend.h"
 
 namespace xyntra {
 namespace {

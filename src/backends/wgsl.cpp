@@ -1,7 +1,7 @@
 // wgsl: WebGPU shaders, through wgpu-native; browsers run the same ones.
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
-#include "compiler/wgsl_backend.h"
+#include "compiler/compiled/wgsl_backend.h"
 
 namespace xyntra {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/plan_flags.h"
 #include "cli/terminal.h"
-#include "compiler/artifact.h"
-#include "compiler/declared_sizes.h"
+#include "package/artifact.h"
+#include "passes/declared_sizes.h"
 #include "report/kv_caches.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -1,6 +1,6 @@
 #include "cli/check_artifact.h"
 
-#include "compiler/artifact.h"
+#include "package/artifact.h"
 #include "support/json.h"
 #include "support/text.h"
 

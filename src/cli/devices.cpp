@@ -3,7 +3,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "codegen/llvm/emit.h"
-#include "compiler/wgsl_backend.h"
+#include "compiler/compiled/wgsl_backend.h"
 #include "runtime/drivers/cuda.h"
 #include "runtime/drivers/webgpu.h"
 #include "support/json.h"

@@ -3,10 +3,10 @@
 
 #include "cli/backend_flags.h"
 #include "cli/plan_flags.h"
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
+#include "compiler/compiled/wgsl_backend.h"
 #include "compiler/lock.h"
 #include "compiler/model_file.h"
-#include "compiler/wgsl_backend.h"
 #include "exporters/dot.h"
 #include "exporters/formulas.h"
 #include "exporters/json.h"

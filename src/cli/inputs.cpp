@@ -5,9 +5,9 @@
 #include <set>
 
 #include "cli/random_inputs.h"
-#include "compiler/declared_sizes.h"
-#include "compiler/index_bound.h"
 #include "frontends/onnx/tensor.h"
+#include "passes/declared_sizes.h"
+#include "passes/index_bound.h"
 #include "support/text.h"
 #include "types/npy.h"
 

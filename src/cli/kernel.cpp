@@ -1,9 +1,9 @@
 // xyntra kernel: kernel text on its own. Verifies it, shows what passes make of it, runs it on the simulator.
 #include "cli/random_inputs.h"
 #include "cli/verb.h"
-#include "compiler/declared_sizes.h"
 #include "kir/passes.h"
-#include "kir/sim.h"
+#include "kir/sim/sim.h"
+#include "passes/declared_sizes.h"
 #include "support/file.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -1,7 +1,7 @@
 #include "cli/plan_flags.h"
 
 #include "cli/terminal.h"
-#include "compiler/declared_sizes.h"
+#include "passes/declared_sizes.h"
 #include "report/contract.h"
 #include "report/patterns.h"
 #include "rewrite/user_rules.h"

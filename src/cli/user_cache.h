@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/verb.h"
-#include "compiler/object_cache.h"
+#include "codegen/cache/object_cache.h"
 
 namespace xyntra {
 

@@ -3,11 +3,11 @@
 
 #include <map>
 
-#include "compiler/host_calls.h"
+#include "compiler/compiled/host_calls.h"
 #include "fusion/fusion_nodes.h"
 #include "kir/kernel.h"
+#include "lower/lower.h"
 #include "plan/plan.h"
-#include "schedule/lower.h"
 
 namespace xyntra {
 

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "compiler/assume.h"
-#include "compiler/copies.h"
-#include "compiler/copies_for_tiles.h"
-#include "compiler/declared_sizes.h"
-#include "compiler/flatten_windows.h"
-#include "compiler/integer_products.h"
 #include "compiler/lower_plan.h"
 #include "compiler/plan_dump.h"
 #include "compiler/predict_plan.h"
-#include "compiler/recipes.h"
-#include "compiler/round_products.h"
-#include "compiler/shared_constants.h"
 #include "fusion/bf16x3.h"
 #include "fusion/memory_needs.h"
 #include "fusion/skip_padding.h"
@@ -22,9 +13,18 @@
 #include "fusion/winograd.h"
 #include "ir/text_parser.h"
 #include "ops/infer.h"
+#include "passes/assume.h"
+#include "passes/copies.h"
+#include "passes/copies_for_tiles.h"
+#include "passes/declared_sizes.h"
+#include "passes/flatten_windows.h"
+#include "passes/integer_products.h"
+#include "passes/recipes.h"
+#include "passes/round_products.h"
+#include "passes/shared_constants.h"
 #include "plan/check.h"
-#include "schedule/layouts.h"
-#include "schedule/strides.h"
+#include "schedule/layout/layouts.h"
+#include "schedule/layout/strides.h"
 #include "support/current_budget.h"
 #include "support/stop_at_internal_errors.h"
 #include "support/text.h"
@@ -131,6 +131,7 @@ FusionOptions fusion_options(const Compilation& work) {
   options.stages = work.stages;
   options.donated = work.options.donated;
   options.apart = work.apart;
+  options.kernel_code_size = kernel_code_size;
   return options;
 }
 
@@ -296,8 +297,7 @@ Status forms_step(Compilation& work) {
   if (!work.options.choose_forms) return {};
   XYNTRA_CHECK_OK(make_forms(work));
   const FusionOptions options = fusion_options(work);
-  XYNTRA_TRY(auto copies,
-             copies_for_tiles(work.plan, *work.fusion_nodes, *work.options.target, options));
+  XYNTRA_TRY(auto copies, copies_for_tiles(work.plan, *work.fusion_nodes, *work.options.target, options));
   if (copies.empty()) return {};
   work.stages.merge(std::move(copies));
   for (auto* step : {group_again, layout_step, memory_step, make_forms}) XYNTRA_CHECK_OK(step(work));

@@ -10,8 +10,8 @@
 #include <set>
 #include <span>
 
-#include "compiler/precision.h"
 #include "fusion/drafts.h"
+#include "passes/precision.h"
 #include "plan/plan.h"
 #include "rewrite/rewrite.h"
 #include "schedule/forms.h"

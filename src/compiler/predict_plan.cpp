@@ -4,7 +4,7 @@
 
 #include "schedule/choose.h"
 #include "schedule/cost.h"
-#include "schedule/layouts.h"
+#include "schedule/layout/layouts.h"
 
 namespace xyntra {
 namespace {

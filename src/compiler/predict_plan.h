@@ -3,7 +3,7 @@
 
 #include "fusion/groups.h"
 #include "plan/plan.h"
-#include "schedule/layout_costs.h"
+#include "schedule/layout/layout_costs.h"
 #include "target/target.h"
 
 namespace xyntra {

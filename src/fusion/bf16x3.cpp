@@ -1,7 +1,7 @@
 #include "fusion/bf16x3.h"
 
 #include "fusion/prepacked_weights.h"
-#include "schedule/part_products.h"
+#include "schedule/contraction/part_products.h"
 
 namespace xyntra {
 

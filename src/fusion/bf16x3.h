@@ -1,4 +1,4 @@
-// Which groups are split-float GEMMs: f32 from a bf16x3 split of each factor (schedule/part_products.h).
+// Which groups are split-float GEMMs: f32 from a bf16x3 split of each factor (schedule/contraction/part_products.h).
 #pragma once
 
 #include "fusion/groups.h"

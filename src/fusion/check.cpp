@@ -10,11 +10,11 @@
 #include "fusion/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
+#include "schedule/contraction/part_products.h"
+#include "schedule/convolution/window_border.h"
+#include "schedule/convolution/winograd.h"
 #include "schedule/forms.h"
 #include "schedule/knobs.h"
-#include "schedule/part_products.h"
-#include "schedule/window_border.h"
-#include "schedule/winograd.h"
 #include "support/text.h"
 
 namespace xyntra {

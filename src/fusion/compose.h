@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fusion/fusion_nodes.h"
-#include "schedule/layouts.h"
+#include "schedule/layout/layouts.h"
 
 namespace xyntra {
 

@@ -4,9 +4,7 @@
 #include <set>
 
 #include "fusion/compose.h"
-#include "kir/code_size.h"
 #include "schedule/cost.h"
-#include "schedule/lower.h"
 #include "schedule/waiting.h"
 #include "support/stop_at_internal_errors.h"
 #include "support/text.h"
@@ -212,8 +210,8 @@ std::int64_t GroupDrafts::code_of(const te::Formula& formula, const Schedule& sc
   const std::int64_t once = te::code_size(formula);
   if (once > options_.max_code || once * kMostCopies <= options_.max_code) return once;
   try {
-    const auto kernel = lower(formula, schedule, target_, options_.choose.nominal, "draft");
-    return kernel ? kir::code_size(kernel->kernel) : once;
+    if (!options_.kernel_code_size) return once;
+    return options_.kernel_code_size(formula, schedule, target_, options_.choose.nominal).value_or(once);
   } catch (const InternalError&) {
     return once;  // the same will be found where the group is lowered, if it stays one
   }

@@ -4,6 +4,9 @@
 // through a change of index costs more than a copy (fusion/relayouts.h), the copy is a group of its own.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "fusion/fusion_nodes.h"
 #include "plan/plan.h"
 #include "schedule/choose.h"
@@ -20,6 +23,10 @@ struct FusionOptions {
   // Operations of a GPU's kernel, functions and unrolled loops written out (kir/code_size.h): a driver's compiler takes about 3 s
   // for so many, and four times as long for twice as many.
   std::int64_t max_code = 12'000;
+  // How many there are, of a kernel that can be made (lower/lower.h); without it, what the formula has once is counted.
+  std::function<std::optional<std::int64_t>(const te::Formula&, const Schedule&, const Target&,
+                                            const SymbolBindings& nominal)>
+      kernel_code_size;
   // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.
   std::map<std::string, std::string> stages;
   // Inputs that their caller may donate (fusion/extensions.h): on devices, groups are made as if they were.

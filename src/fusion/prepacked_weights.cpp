@@ -5,8 +5,8 @@
 #include "fusion/bf16x3.h"
 #include "fusion/compose.h"
 #include "fusion/winograd.h"
-#include "schedule/part_products.h"
-#include "schedule/winograd.h"
+#include "schedule/contraction/part_products.h"
+#include "schedule/convolution/winograd.h"
 
 namespace xyntra {
 namespace {

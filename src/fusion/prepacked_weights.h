@@ -1,5 +1,5 @@
 // Prepacked weights: constants that lie in memory otherwise than the graph has them, as the schedule of the group that reads them wants:
-// weights of Winograd convolutions (schedule/winograd.h), and of split-float GEMMs (schedule/part_products.h).
+// weights of Winograd convolutions (schedule/convolution/winograd.h), and of split-float GEMMs (schedule/contraction/part_products.h).
 #pragma once
 
 #include <functional>

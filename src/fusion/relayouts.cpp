@@ -6,7 +6,7 @@
 
 #include "fusion/compose.h"
 #include "schedule/cost.h"
-#include "schedule/strides.h"
+#include "schedule/layout/strides.h"
 #include "te/index.h"
 
 namespace xyntra {

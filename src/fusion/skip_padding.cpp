@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "schedule/window_border.h"
+#include "schedule/convolution/window_border.h"
 #include "te/walk.h"
 
 namespace xyntra {

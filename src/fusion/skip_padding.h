@@ -1,4 +1,4 @@
-// Which windows may leave out their products with padding (schedule/window_border.h): those whose weights are finite.
+// Which windows may leave out their products with padding (schedule/convolution/window_border.h): those whose weights are finite.
 #pragma once
 
 #include "fusion/groups.h"

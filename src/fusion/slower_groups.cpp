@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fusion/drafts.h"
-#include "schedule/layouts.h"
+#include "schedule/layout/layouts.h"
 
 namespace xyntra {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fusion/groups.h"
-#include "schedule/layout_costs.h"
+#include "schedule/layout/layout_costs.h"
 
 namespace xyntra {
 

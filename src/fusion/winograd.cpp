@@ -1,7 +1,7 @@
 #include "fusion/winograd.h"
 
 #include "fusion/prepacked_weights.h"
-#include "schedule/winograd.h"
+#include "schedule/convolution/winograd.h"
 
 namespace xyntra {
 

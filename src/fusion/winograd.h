@@ -1,4 +1,4 @@
-// Which groups are windows by Winograd (schedule/winograd.h).
+// Which groups are windows by Winograd (schedule/convolution/winograd.h).
 #pragma once
 
 #include "fusion/groups.h"

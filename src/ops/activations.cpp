@@ -51,7 +51,7 @@ struct GeluForm {
 constexpr GeluForm kGeluForms[] = {
     {"none", gelu_exact},
     {"tanh", gelu_tanh},
-    // Not ONNX's: --precision writes them in their place (compiler/round_products.h).
+    // Not ONNX's: --precision writes them in their place (passes/round_products.h).
     {"short", [](const Expr& x) { return gelu_short(kShortExact, x); }},
     {"short tanh", [](const Expr& x) { return gelu_short(kShortTanh, x); }},
 };

@@ -1,8 +1,8 @@
 // What a WebGPU device reaches at most: shaders that do nothing but copy, or multiply and add in registers.
 #include <algorithm>
 
-#include "compiler/ptx_backend.h"
-#include "compiler/wgsl_backend.h"
+#include "compiler/compiled/ptx_backend.h"
+#include "compiler/compiled/wgsl_backend.h"
 #include "report/ceilings.h"
 
 namespace xyntra {

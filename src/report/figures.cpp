@@ -6,7 +6,7 @@
 #include "compiler/lower_plan.h"
 #include "memory/plan_memory.h"
 #include "schedule/cost.h"
-#include "schedule/layout_costs.h"
+#include "schedule/layout/layout_costs.h"
 
 namespace xyntra {
 namespace {

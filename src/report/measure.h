@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
 #include "report/ceilings.h"
 #include "report/figures.h"
 

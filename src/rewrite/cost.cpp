@@ -77,7 +77,7 @@ const MatmulKind* matmul_kind(const OpDef& def) {
   return found == kMatmuls.end() ? nullptr : &found->second;
 }
 
-// Of an image with few channels, lines of a window are taken as one axis where they are long (compiler/flatten_windows.h).
+// Of an image with few channels, lines of a window are taken as one axis where they are long (passes/flatten_windows.h).
 bool has_long_lines(const ClassFacts& x, const Shape& window) {
   constexpr std::int64_t kFew = 4, kShortest = 7;
   if (window.size() != 4 || !window[1].is_constant() || !window[3].is_constant() || !x.shaped()) return false;

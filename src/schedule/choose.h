@@ -1,4 +1,4 @@
-// Which schedule makes one launch of a composed formula: the feasibility half of schedule/. A group is legal only
+// Which schedule makes one launch of a composed formula: a question of feasibility. A group is legal only
 // when a schedule takes it; a refusal says why in words that a person can act on.
 #pragma once
 

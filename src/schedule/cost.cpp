@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "schedule/contraction_roles.h"
-#include "schedule/function_parts.h"
-#include "schedule/lower_rows.h"
-#include "schedule/lower_stage.h"
-#include "schedule/pack_operand.h"
-#include "schedule/prepare.h"
-#include "schedule/softmax_stages.h"
-#include "schedule/split_finish.h"
+#include "schedule/contraction/contraction_roles.h"
+#include "schedule/prepare/function_parts.h"
+#include "schedule/prepare/pack_operand.h"
+#include "schedule/prepare/prepare.h"
+#include "schedule/prepare/softmax_stages.h"
+#include "schedule/prepare/split_finish.h"
+#include "schedule/shared_rows.h"
+#include "schedule/stage_vectorization.h"
 #include "te/digits.h"
 #include "te/effort.h"
 #include "te/merge.h"
@@ -39,41 +39,41 @@ bool is_product(const Stage& stage) {
 
 // How much longer the rows of a factor take than full vectors would, in sixteenths: the last vector of a row is not full, and one
 // that is left alone waits for its own functions.
-std::int64_t sixteenths_of_rows(const Lowering& lowering, const Expr& factor) {
+std::int64_t sixteenths_of_rows(const AccessAnalysis& analysis, const Expr& factor) {
   constexpr std::int64_t kOne = 16, kInRows = 18, kTogether = 4, kWait = 2;
   if (!functions_in(factor)) return kOne;
   std::int64_t length = 0;
   te::for_each_node(factor, [&](const te::ExprNode& node) {
     if (!te::is_load(node)) return;
     for (VarId loop : te::variables_of(factor)) {
-      const auto stride = lowering.stride(node.buffer, te::index_of(node), loop);
+      const auto stride = analysis.stride(node.buffer, te::index_of(node), loop);
       if (stride && stride->is(1))
-        length = std::max(length, lowering.size(lowering.formula().variable(loop).extent));
+        length = std::max(length, analysis.size(analysis.formula().variable(loop).extent));
     }
   });
   if (length == 0) return kInRows;
-  const std::int64_t lanes = lowering.lanes(), steps = (length + lanes - 1) / lanes;
+  const std::int64_t lanes = analysis.lanes(), steps = (length + lanes - 1) / lanes;
   const std::int64_t waits = steps % kTogether == 1 ? kWait : 0;
   return std::max(kInRows, kInRows * (steps + waits) * lanes / length);
 }
 
 // Elements of an operand that is packed; nothing where it is not.
-std::optional<std::int64_t> packed_elements(const Lowering& lowering, const Stage& stage,
+std::optional<std::int64_t> packed_elements(const AccessAnalysis& analysis, const Stage& stage,
                                             const Expr& factor) {
   constexpr std::int64_t kMost = INT64_MAX >> 20;
-  Formula formula = lowering.formula();
-  const auto packed = pack_operand(formula, stage, factor, lowering.nominal(), Packed::Any);
+  Formula formula = analysis.formula();
+  const auto packed = pack_operand(formula, stage, factor, analysis.nominal(), Packed::Any);
   if (!packed) return std::nullopt;
   std::int64_t elements = 1;
   for (VarId loop : packed->stage.axes) {
-    const std::int64_t size = std::max<std::int64_t>(1, lowering.size(formula.variable(loop).extent));
+    const std::int64_t size = std::max<std::int64_t>(1, analysis.size(formula.variable(loop).extent));
     elements = size > kMost / elements ? kMost : elements * size;
   }
   return elements;
 }
 
 // What a factor takes to compute, once for each of its elements.
-std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const Expr& factor) {
+std::int64_t packing_cycles(const AccessAnalysis& analysis, const Stage& stage, const Expr& factor) {
   std::int64_t effort = te::effort_of(factor);
   bool computed = false;
   te::for_each_node(factor, [&](const te::ExprNode& node) {
@@ -85,61 +85,61 @@ std::int64_t packing_cycles(const Lowering& lowering, const Stage& stage, const 
   if (effort == 0) return 0;
   if (!function_parts(factor).empty())
     effort = effort * 4 / 3;  // several functions that go together spill their constants
-  const auto packed = packed_elements(lowering, stage, factor);
+  const auto packed = packed_elements(analysis, stage, factor);
   if (computed && !packed) {  // its places are computed for every product
     __extension__ typedef __int128 Int128;
     Int128 products = 1;
     for (const auto* loops : {&stage.axes, &stage.reduction}) {
       for (VarId loop : *loops)
-        products *= std::max<std::int64_t>(1, lowering.size(lowering.formula().variable(loop).extent));
+        products *= std::max<std::int64_t>(1, analysis.size(analysis.formula().variable(loop).extent));
     }
-    const Int128 total = products / lowering.lanes() * effort * 250;
+    const Int128 total = products / analysis.lanes() * effort * 250;
     return total > INT64_MAX / 4 ? INT64_MAX / 4 : static_cast<std::int64_t>(total);
   }
   std::int64_t places = 1, largest = 1;
   for (VarId loop : te::variables_of(factor))
-    places *= std::max<std::int64_t>(1, lowering.size(lowering.formula().variable(loop).extent));
+    places *= std::max<std::int64_t>(1, analysis.size(analysis.formula().variable(loop).extent));
   te::for_each_node(factor, [&](const te::ExprNode& node) {
     if (te::is_load(node))
-      largest = std::max(largest, lowering.size(product(lowering.formula().buffer(node.buffer).shape)));
+      largest = std::max(largest, analysis.size(product(analysis.formula().buffer(node.buffer).shape)));
   });
-  const std::int64_t vectors = packed.value_or(std::min(places, 2 * largest)) / lowering.lanes();
-  return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(lowering, factor);
+  const std::int64_t vectors = packed.value_or(std::min(places, 2 * largest)) / analysis.lanes();
+  return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(analysis, factor);
 }
 
 // Lanes of the vectors that a row of results takes, and how many of them have one.
-std::pair<std::int64_t, std::int64_t> lanes_of_results(const Lowering& lowering, const Stage& stage) {
+std::pair<std::int64_t, std::int64_t> lanes_of_results(const AccessAnalysis& analysis, const Stage& stage) {
   for (VarId axis : stage.axes) {
-    const auto stride = lowering.stride(stage.target, stage.store, axis);
-    const Dim& extent = lowering.formula().variable(axis).extent;
+    const auto stride = analysis.stride(stage.target, stage.store, axis);
+    const Dim& extent = analysis.formula().variable(axis).extent;
     if (!stride || !stride->is(1) || extent.is(1)) continue;
-    const std::int64_t length = std::max<std::int64_t>(1, lowering.size(extent));
-    return {std::max(length, lowering.vector_steps(extent) * lowering.lanes()), length};
+    const std::int64_t length = std::max<std::int64_t>(1, analysis.size(extent));
+    return {std::max(length, analysis.vector_steps(extent) * analysis.lanes()), length};
   }
   return {1, 1};
 }
 
 // Products along lines of both factors, or of operands that are packed first.
-std::int64_t product_cycles(const Lowering& lowering, const Stage& stage) {
+std::int64_t product_cycles(const AccessAnalysis& analysis, const Stage& stage) {
   __extension__ typedef __int128 Int128;
   Int128 results = 1, terms = 1;
   auto size = [&](VarId loop) {
-    return std::max<std::int64_t>(0, lowering.size(lowering.formula().variable(loop).extent));
+    return std::max<std::int64_t>(0, analysis.size(analysis.formula().variable(loop).extent));
   };
   for (VarId axis : stage.axes) results *= size(axis);
   for (VarId axis : stage.reduction) terms *= size(axis);
-  const auto [taken, filled] = lanes_of_results(lowering, stage);
-  const Int128 total = results * terms * 780 / lowering.lanes() +
-                       results * taken / filled * (te::effort_of(stage.finish) + 4) * 250 / lowering.lanes();
+  const auto [taken, filled] = lanes_of_results(analysis, stage);
+  const Int128 total = results * terms * 780 / analysis.lanes() +
+                       results * taken / filled * (te::effort_of(stage.finish) + 4) * 250 / analysis.lanes();
   return total > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(total);
 }
 
 // Whether all that a body reads lies along one loop of the reduction, as far as it depends on it, and that fills a vector.
-bool runs_along_sum(const Lowering& lowering, const Stage& stage) {
+bool runs_along_sum(const AccessAnalysis& analysis, const Stage& stage) {
   return std::ranges::any_of(stage.reduction, [&](VarId loop) {
-    if (lowering.size(lowering.formula().variable(loop).extent) < lowering.lanes()) return false;
+    if (analysis.size(analysis.formula().variable(loop).extent) < analysis.lanes()) return false;
     return !te::any_load(stage.body, [&](const te::ExprNode& load) {
-      const auto stride = lowering.stride(load.buffer, te::index_of(load), loop);
+      const auto stride = analysis.stride(load.buffer, te::index_of(load), loop);
       return !stride || !(stride->is(0) || stride->is(1));
     });
   });
@@ -147,11 +147,11 @@ bool runs_along_sum(const Lowering& lowering, const Stage& stage) {
 
 // Whether lanes can run along an axis of the result once a factor is packed for it: it is one of the places of each factor that it is in by
 // itself, or goes on along the last one.
-bool may_have_lanes(const Lowering& lowering, const Stage& stage) {
+bool may_have_lanes(const AccessAnalysis& analysis, const Stage& stage) {
   constexpr std::int64_t kFewestLanes = 4;
-  const te::IndexAlgebra algebra(lowering.formula());
+  const te::IndexAlgebra algebra(analysis.formula());
   return std::ranges::any_of(stage.axes, [&](VarId axis) {
-    if (lowering.size(lowering.formula().variable(axis).extent) < kFewestLanes) return false;
+    if (analysis.size(analysis.formula().variable(axis).extent) < kFewestLanes) return false;
     bool any = false;
     const bool all = std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
       if (!te::variables_of(factor).contains(axis)) return true;
@@ -175,8 +175,8 @@ constexpr std::int64_t kAll = 1000;  // thousandths
 
 // Of the taps of a window along one dimension, those that fall on elements and not on padding, in thousandths; all where its places are
 // no sums of loops.
-std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& algebra, const Expr& place,
-                              const Dim& size) {
+std::int64_t taps_on_elements(const AccessAnalysis& analysis, const te::IndexAlgebra& algebra,
+                              const Expr& place, const Dim& size) {
   constexpr std::int64_t kMostPairs = 1 << 16;
   const te::LinearIndex linear = algebra.linear(place);
   if (linear.terms.size() != 2 || !linear.constant.is_constant() || !size.is_constant()) return kAll;
@@ -184,7 +184,7 @@ std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& 
   for (std::size_t i = 0; i < 2; ++i) {
     const te::LinearIndex::Term& term = linear.terms[i];
     if (term.atom->op != te::ExprOp::Var || !term.coefficient.is_constant()) return kAll;
-    extents[i] = lowering.size(lowering.formula().variable(term.atom->var).extent);
+    extents[i] = analysis.size(analysis.formula().variable(term.atom->var).extent);
     factors[i] = term.coefficient.constant();
     if (extents[i] < 1 || extents[i] > kMostPairs) return kAll;
   }
@@ -200,51 +200,50 @@ std::int64_t taps_on_elements(const Lowering& lowering, const te::IndexAlgebra& 
 }
 
 // Of the products of a convolution, those that are not skipped as padding, in thousandths.
-std::int64_t products_on_elements(const Lowering& lowering, const Stage& stage) {
-  const te::IndexAlgebra algebra(lowering.formula());
+std::int64_t products_on_elements(const AccessAnalysis& analysis, const Stage& stage) {
+  const te::IndexAlgebra algebra(analysis.formula());
   std::int64_t share = kAll;
   for (const Expr& factor : stage.body->operands) {
     if (factor->op != te::ExprOp::LoadOr) continue;
     const std::vector<Expr> index = te::index_of(*factor);
-    const Shape& shape = lowering.formula().buffer(factor->buffer).shape;
+    const Shape& shape = analysis.formula().buffer(factor->buffer).shape;
     for (std::size_t d = 0; d < index.size(); ++d)
-      share = share * taps_on_elements(lowering, algebra, index[d], shape[d]) / kAll;
+      share = share * taps_on_elements(analysis, algebra, index[d], shape[d]) / kAll;
   }
   return std::max<std::int64_t>(1, share);
 }
 
-std::int64_t cycles_of(Lowering& lowering, const Stage& stage, bool keep_order) {
-  if (!is_product(stage)) return StageLowering(lowering, stage, stage.axes, keep_order).cycles();
+std::int64_t cycles_of(const AccessAnalysis& analysis, const Stage& stage, bool keep_order) {
+  if (!is_product(stage)) return StageVectorization(analysis, stage, stage.axes, keep_order).cycles();
   std::int64_t total = 0;
-  for (const Expr& factor : stage.body->operands) total = sum(total, packing_cycles(lowering, stage, factor));
-  const std::int64_t share = products_on_elements(lowering, stage);
+  for (const Expr& factor : stage.body->operands) total = sum(total, packing_cycles(analysis, stage, factor));
+  const std::int64_t share = products_on_elements(analysis, stage);
   auto on_elements = [&](std::int64_t cycles) { return share == kAll ? cycles : cycles / kAll * share; };
-  if (const auto roles = contraction_roles(lowering, stage)) {
-    std::int64_t cycles = contraction_cycles(lowering, stage, *roles);
+  if (const auto roles = contraction_roles(analysis, stage)) {
+    std::int64_t cycles = contraction_cycles(analysis, stage, *roles);
     // Of small images, which windows leave on all sides or whose lines do not fill vectors: lanes are channels, as soon as weights are
     // laid out for it.
     constexpr std::int64_t kMostlyPadding = 700;
-    const Dim& line = lowering.formula().variable(roles->lane).extent;
-    const bool unfilled = 4 * lowering.size(line) < 3 * lowering.vector_steps(line) * lowering.lanes();
-    if ((share < kMostlyPadding || unfilled) && may_have_lanes(lowering, stage))
-      cycles = std::min(cycles, product_cycles(lowering, stage));
+    const Dim& line = analysis.formula().variable(roles->lane).extent;
+    const bool unfilled = 4 * analysis.size(line) < 3 * analysis.vector_steps(line) * analysis.lanes();
+    if ((share < kMostlyPadding || unfilled) && may_have_lanes(analysis, stage))
+      cycles = std::min(cycles, product_cycles(analysis, stage));
     return sum(total, on_elements(cycles));
   }
-  const bool packed = total > 0 && may_have_lanes(lowering, stage) &&
+  const bool packed = total > 0 && may_have_lanes(analysis, stage) &&
                       std::ranges::all_of(stage.body->operands, [&](const Expr& factor) {
-                        return te::effort_of(factor) == 0 || packed_elements(lowering, stage, factor);
+                        return te::effort_of(factor) == 0 || packed_elements(analysis, stage, factor);
                       });
-  if (packed || runs_along_sum(lowering, stage))
-    return sum(total, on_elements(product_cycles(lowering, stage)));
-  return StageLowering(lowering, stage, stage.axes, keep_order).cycles();  // padding is multiplied, too
+  if (packed || runs_along_sum(analysis, stage))
+    return sum(total, on_elements(product_cycles(analysis, stage)));
+  return StageVectorization(analysis, stage, stage.axes, keep_order).cycles();  // padding is multiplied, too
 }
 
 std::int64_t cycles_by_stages(const Formula& formula, const Target& target, const SymbolBindings& nominal,
                               bool keep_order) {
-  Lowering lowering(formula, target, nominal, "probe");
-  lowering.place_temporaries(kir::Scope::Workspace);
+  const AccessAnalysis analysis(formula, target, nominal);
   std::int64_t total = 0;
-  for (const Stage& stage : formula.stages) total = sum(total, cycles_of(lowering, stage, keep_order));
+  for (const Stage& stage : formula.stages) total = sum(total, cycles_of(analysis, stage, keep_order));
   return total;
 }
 
@@ -254,19 +253,20 @@ struct RowCycles {
   bool fill_vectors = true;  // the rows do
 };
 
-bool fills_vectors(const Lowering& lowering, const Formula& formula) {
+bool fills_vectors(const AccessAnalysis& analysis, const Formula& formula) {
   return std::ranges::any_of(formula.stages, [&](const Stage& stage) {
     std::int64_t length = 1;
-    for (VarId loop : stage.reduction) length *= lowering.size(formula.variable(loop).extent);
-    return length >= lowering.lanes();
+    for (VarId loop : stage.reduction) length *= analysis.size(formula.variable(loop).extent);
+    return length >= analysis.lanes();
   });
 }
 
 RowCycles row_cycles(const Formula& formula, const Target& target, const SymbolBindings& nominal,
                      bool keep_order) {
-  Lowering lowering(formula, target, nominal, "probe");
-  return {cycles_by_stages(formula, target, nominal, keep_order), cycles_of_row_items(lowering, keep_order),
-          fills_vectors(lowering, formula)};
+  const AccessAnalysis analysis(formula, target, nominal);
+  return {cycles_by_stages(formula, target, nominal, keep_order),
+          SharedRows(analysis, 0, formula.stages.size(), keep_order).cycles(),
+          fills_vectors(analysis, formula)};
 }
 
 // Stage by stage, what is between goes through memory and threads wait for one another, which cycles do not tell.
@@ -295,7 +295,7 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
   if (schedule.name == "pointwise") te::join_loops(merged, lanes);
   if (merged.stages.size() == 1) merged = split_finish(merged, schedule, target, nominal);
-  if (schedule.name == "row" && merged.stages.size() > 1) {  // as lower.cpp does
+  if (schedule.name == "row" && merged.stages.size() > 1) {  // as lowering does
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
   }

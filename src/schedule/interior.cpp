@@ -20,7 +20,7 @@ bool is_end(ExprOp op) {
 
 class Ends {
  public:
-  Ends(const Lowering& lowering, VarId axis) : algebra_(lowering.formula()), axis_(axis) {}
+  Ends(const AccessAnalysis& analysis, VarId axis) : algebra_(analysis.formula()), axis_(axis) {}
 
   // What stands in the place of a node where its conditions hold; undefined where it is not about ends.
   Expr without(const Expr& expr) {
@@ -74,11 +74,11 @@ class Ends {
   bool linear_ = true;  // all of them are, along the axis
 };
 
-std::int64_t runs_in(const Lowering& lowering, const Expr& body, VarId axis) {
+std::int64_t runs_in(const AccessAnalysis& analysis, const Expr& body, VarId axis) {
   std::int64_t runs = 0;
   te::for_each_node(body, [&](const ExprNode& node) {
     if (!te::is_load(node)) return;
-    const auto stride = lowering.stride(node.buffer, te::index_of(node), axis);
+    const auto stride = analysis.stride(node.buffer, te::index_of(node), axis);
     if (stride && stride->is(1)) ++runs;
   });
   return runs;
@@ -86,13 +86,13 @@ std::int64_t runs_in(const Lowering& lowering, const Expr& body, VarId axis) {
 
 }  // namespace
 
-std::optional<Interior> interior_of(const Lowering& lowering, const Expr& body, VarId axis) {
+std::optional<Interior> interior_of(const AccessAnalysis& analysis, const Expr& body, VarId axis) {
   bool any = false;
   te::for_each_node(
       body, [&](const ExprNode& node) { any = any || (node.dtype == DType::I64 && is_end(node.op)); });
   if (!any) return std::nullopt;
-  Ends ends(lowering, axis);
-  const te::IndexAlgebra algebra(lowering.formula());
+  Ends ends(analysis, axis);
+  const te::IndexAlgebra algebra(analysis.formula());
   te::Rewriter between([&](const Expr& expr) {
     if (ends.gave_up()) return Expr();
     if (!te::is_load(*expr)) return ends.without(expr);
@@ -105,7 +105,7 @@ std::optional<Interior> interior_of(const Lowering& lowering, const Expr& body, 
   });
   const Expr made = between(body);
   if (ends.not_negative.empty() || ends.gave_up()) return std::nullopt;
-  if (runs_in(lowering, made, axis) <= runs_in(lowering, body, axis)) return std::nullopt;
+  if (runs_in(analysis, made, axis) <= runs_in(analysis, body, axis)) return std::nullopt;
   return Interior{made, std::move(ends.not_negative)};
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/lowering.h"
+#include "schedule/access_analysis.h"
 
 namespace xyntra {
 
@@ -19,6 +19,6 @@ struct Interior {
 };
 
 // Nothing where no load has a run of elements by it that it had not before.
-std::optional<Interior> interior_of(const Lowering& lowering, const te::Expr& body, te::VarId axis);
+std::optional<Interior> interior_of(const AccessAnalysis& analysis, const te::Expr& body, te::VarId axis);
 
 }  // namespace xyntra

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "compiler/host_calls.h"
+#include "compiler/compiled/host_calls.h"
 #include "runtime/artifact.h"
 
 namespace {

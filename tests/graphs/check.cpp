@@ -1,6 +1,6 @@
 #include "graphs/check.h"
 #include "codegen/llvm/emit.h"
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +14,8 @@
 #include "fusion/execute.h"
 #include "graphs/accuracy.h"
 #include "interp/evaluator.h"
+#include "schedule/convolution/winograd.h"
 #include "schedule/knobs.h"
-#include "schedule/winograd.h"
 #include "target/target.h"
 
 namespace xyntra::graphs {

@@ -9,11 +9,11 @@
 #include <map>
 
 #include "backends/make_runner.h"
-#include "compiler/artifact.h"
+#include "compiler/compiled/wgsl_backend.h"
 #include "compiler/lock.h"
-#include "compiler/wgsl_backend.h"
 #include "ir/text.h"
 #include "ops/infer.h"
+#include "package/artifact.h"
 #include "support/text.h"
 
 namespace xyntra {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/make_runner.h"
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
 #include "ops/infer.h"
 
 namespace xyntra {

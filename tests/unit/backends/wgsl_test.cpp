@@ -1,5 +1,5 @@
 // Shaders of whole plans: kernels that reach outside their buffers become none, and checks of the driver change nothing.
-#include "compiler/wgsl_backend.h"
+#include "compiler/compiled/wgsl_backend.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "compiler/lower_plan.h"
 #include "compiler/pipeline.h"
 #include "ir/text.h"
-#include "kir/sim.h"
+#include "kir/sim/sim.h"
 #include "ops/infer.h"
 #include "types/float_formats.h"
 #include "unit/kir/mutants.cpp"  // the same changes as in the simulator's tests

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cli/random_inputs.h"
-#include "compiler/index_bound.h"
 #include "ir/text.h"
+#include "passes/index_bound.h"
 
 namespace xyntra {
 namespace {

@@ -2,7 +2,7 @@
 #include <bit>
 #include <random>
 
-#include "kir/sim.h"
+#include "kir/sim/sim.h"
 #include "target/target.h"
 #include "target/tiles.h"
 #include "unit/codegen/kernel_runner.h"

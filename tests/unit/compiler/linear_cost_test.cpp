@@ -86,7 +86,9 @@ struct Counts {
 std::size_t formula_nodes(const Graph& graph, const Target& target) {
   auto fusion_nodes = FusionNodes::of(graph);
   EXPECT_TRUE(fusion_nodes.has_value());
-  auto grouping = group_nodes(*fusion_nodes, target, {});
+  FusionOptions options;
+  options.kernel_code_size = kernel_code_size;
+  auto grouping = group_nodes(*fusion_nodes, target, options);
   EXPECT_TRUE(grouping.has_value());
   std::size_t nodes = 0;
   for (const te::Formula& formula : grouping->formulas) {

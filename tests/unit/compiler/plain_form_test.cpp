@@ -1,7 +1,7 @@
 // Groups whose own form failed: plain loops take them, and a plan says so.
 #include <gtest/gtest.h>
 
-#include "compiler/cpu_backend.h"
+#include "compiler/compiled/cpu_backend.h"
 #include "compiler/lock.h"
 #include "fusion/check.h"
 #include "ir/text.h"

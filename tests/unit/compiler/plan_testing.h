@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/cpu_backend.h"
-#include "compiler/sim_backend.h"
+#include "compiler/compiled/cpu_backend.h"
+#include "compiler/compiled/sim_backend.h"
 #include "fusion/execute.h"
 #include "interp/evaluator.h"
 #include "ops/infer.h"

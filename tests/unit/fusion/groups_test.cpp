@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "ir/text.h"
-#include "kir/code_size.h"
 #include "ops/infer.h"
-#include "schedule/lower.h"
 
 namespace xyntra {
 namespace {
@@ -282,42 +280,6 @@ TEST(GroupsTest, AMatmulOfRowsThatAreLookedUpIsAContraction) {
   })")
                 .text(),
             "contraction: Gather MatMul");
-}
-
-// A chain of functions behind a GEMM, or behind nothing.
-std::string chain_of(const char* op, int count, bool behind_a_matmul) {
-  std::string body = "(%x: f32[1024, 256], %w: f32[256, 1024]) -> (%v" + std::to_string(count) + ") {\n";
-  body += behind_a_matmul ? "  %v0 = MatMul(%x, %w)\n" : "  %v0 = Neg(%x)\n";
-  for (int i = 0; i < count; ++i)
-    body += "  %v" + std::to_string(i + 1) + " = " + op + "(%v" + std::to_string(i) + ")\n";
-  return body + "}";
-}
-
-TEST(GroupsTest, KernelsOfShadersAreNoLongerThanADriverCompilesSoon) {
-  const std::int64_t most = FusionOptions().max_code;
-  for (const char* target : {"webgpu", "webgpu_software"}) {
-    for (const char* op : {"Cos", "Tanh", "Mish", "Acosh"}) {
-      for (bool behind : {false, true}) {
-        const Planned made = planned(chain_of(op, 60, behind), target);
-        EXPECT_GT(made.grouping.groups.size(), 1U) << target << " " << op << behind;
-        for (std::size_t g = 0; g < made.grouping.groups.size(); ++g) {
-          auto kernel = lower(made.grouping.formulas[g], made.grouping.groups[g].schedule,
-                              **find_target(target), {}, "k");
-          ASSERT_TRUE(kernel.has_value());
-          EXPECT_LE(kir::code_size(kernel->kernel), most) << target << " " << op << behind << " group " << g;
-        }
-      }
-    }
-  }
-  const Planned made = planned(chain_of("Cos", 60, true), "webgpu");
-  EXPECT_TRUE(std::ranges::any_of(made.grouping.edges, [](const EdgeVerdict& edge) {
-    return edge.reason == "the kernel would be too long for a driver's compiler";
-  }));
-}
-
-TEST(GroupsTest, AFewFunctionsStayInOneShader) {
-  EXPECT_EQ(planned(chain_of("Mish", 1, true), "webgpu").grouping.groups.size(), 1U);
-  EXPECT_EQ(planned(chain_of("Gelu", 20, false), "webgpu").grouping.groups.size(), 1U);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "kir/approximate.h"
 
-#include "unit/kir/sim_testing.h"
+#include "unit/kir/sim/sim_testing.h"
 
 namespace xyntra::kir {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "unit/kir/sim_testing.h"
+#include "unit/kir/sim/sim_testing.h"
 
 namespace xyntra::kir {
 

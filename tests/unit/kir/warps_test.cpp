@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "types/float_formats.h"
-#include "unit/kir/sim_testing.h"
+#include "unit/kir/sim/sim_testing.h"
 
 namespace xyntra::kir {
 namespace {

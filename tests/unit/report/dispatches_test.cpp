@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "compiler/compiled/wgsl_backend.h"
 #include "compiler/model_file.h"
-#include "compiler/wgsl_backend.h"
 #include "frontends/onnx/tensor.h"
 #include "ir/text.h"
 #include "ops/infer.h"

@@ -1,8 +1,8 @@
-#include "schedule/strides.h"
+#include "schedule/layout/strides.h"
 
 #include <gtest/gtest.h>
 
-#include "schedule/layouts.h"
+#include "schedule/layout/layouts.h"
 #include "te/layout.h"
 
 namespace xyntra {

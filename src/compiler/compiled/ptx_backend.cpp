@@ -1,0 +1,84 @@
+#include "compiler/compiled/ptx_backend.h"
+
+#include <mutex>
+
+#include "runtime/drivers/ptx_driver.h"
+#include "support/current_budget.h"
+
+namespace xyntra {
+namespace {
+
+Result<std::vector<PtxKernel>> emit(const LoweredPlan& lowered) {
+  std::vector<PtxKernel> made;
+  for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
+    XYNTRA_CHECK_OK(check_limits());
+    auto one = emit_ptx(lowered.kernels[i], {});
+    if (!one) {
+      for (const ProgramStep& step : lowered.program.steps) {
+        if (step.kind == ProgramStep::Kind::Launch && step.callee == i)
+          return failure(std::move(one).error().at_node(step.origin, step.op));
+      }
+      return failure(std::move(one).error());
+    }
+    made.push_back(std::move(*one));
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<cuda::Device>> shared_gpu(const std::string& which) {
+  static std::mutex mutex;
+  // Never let go of: the driver ends before statics of ours do.
+  static auto& open = *new std::map<std::string, std::shared_ptr<cuda::Device>>;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<cuda::Device>& device = open[which];
+  if (!device || device->lost()) {
+    XYNTRA_TRY(device, cuda::Device::open(which));
+  }
+  return device;
+}
+
+Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options,
+                                      const std::string& which) {
+  XYNTRA_TRY(std::shared_ptr<cuda::Device> device, shared_gpu(which));
+  XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
+  XYNTRA_TRY(std::vector<PtxKernel> kernels,
+             within(options.budget.get(), "writing PTX", [&] { return emit(lowered); }));
+  const BudgetScope scope(options.budget.get(), "compiling PTX");
+  CompiledModel model;
+  for (const PtxKernel& kernel : kernels) model.code_bytes += kernel.text.size();
+  model.kernels = kernels.size();
+  model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
+  model.host = lowered.host;
+  XYNTRA_TRY(model.driver, cuda::drive_ptx(std::move(kernels), std::move(device)));
+  return model;
+}
+
+Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& plan,
+                                                                  const LowerOptions& options) {
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, options));
+  std::vector<std::string> by_kernel;
+  for (const kir::Kernel& kernel : lowered.kernels) {
+    XYNTRA_CHECK_OK(check_limits());
+    const auto made = emit_ptx(kernel, {});
+    by_kernel.push_back(made ? "" : made.error().message);
+  }
+  std::map<std::string, std::vector<std::string>> lacking;
+  for (const ProgramStep& step : lowered.program.steps) {
+    if (step.kind != ProgramStep::Kind::Launch || by_kernel.at(step.callee).empty()) continue;
+    lacking[by_kernel.at(step.callee)].push_back(step.origin);
+  }
+  return lacking;
+}
+
+Result<std::string> ptx_of(const Plan& plan) {
+  XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {}));
+  XYNTRA_TRY(const std::vector<PtxKernel> kernels, emit(lowered));
+  std::string text;
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    text += "// k" + std::to_string(i) + "\n" + kernels[i].text + "\n";
+  return text;
+}
+
+}  // namespace xyntra

@@ -1,0 +1,617 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "kir/intrinsics.h"
+#include "kir/sim/sim_runner.h"
+
+namespace xyntra::kir::sim {
+
+constexpr std::uint32_t kGroupThreads = 128;
+
+std::uint32_t Runner::copy_agent(const Barrier& object) const {
+  return static_cast<std::uint32_t>(thread_count_) + static_cast<std::uint32_t>(&object - barriers_.data());
+}
+std::uint32_t Runner::warpgroup_agent(std::uint32_t group) const {
+  return static_cast<std::uint32_t>(thread_count_) + static_cast<std::uint32_t>(barriers_.size()) + group;
+}
+std::uint32_t Runner::store_agent() const {
+  return warpgroup_agent(static_cast<std::uint32_t>(warpgroups_.size()));
+}
+
+Runner::Progress Runner::call(Context& context, const Step& step) {
+  if (!evaluate(context, step)) return Progress::Failed;
+  const LaneSet& set = lanes(context);
+  const Intrinsic intrinsic = step.node->intrinsic;
+  bool good = true;
+  auto each_lane = [&](auto action) {
+    for (std::size_t i = 0; good && i < set.size(); ++i) good = action(i);
+  };
+  switch (intrinsic) {
+    case Intrinsic::MbarrierWait: {
+      Progress progress = wait(context, step);
+      if (progress == Progress::Continues) ++context.step;
+      return progress;
+    }
+    case Intrinsic::Barrier: good = barrier(context, step); break;
+    case Intrinsic::ShuffleXor: good = shuffle(context, step); break;
+    case Intrinsic::AsyncFence:
+      each_lane([&](std::size_t i) { return orders_[0].fence(set.thread[i]), true; });
+      break;
+    case Intrinsic::MbarrierInit:
+    case Intrinsic::MbarrierArrive:
+    case Intrinsic::MbarrierExpect:
+      each_lane([&](std::size_t i) { return barrier_call(context, step, i); });
+      break;
+    case Intrinsic::AsyncCopyBox: each_lane([&](std::size_t i) { return copy_box(context, step, i); }); break;
+    case Intrinsic::AsyncStoreBox:
+      each_lane([&](std::size_t i) { return store_box(context, step, i); });
+      break;
+    case Intrinsic::AsyncStoreWait:
+      for (std::uint32_t thread : set.thread) {
+        auto last = stores_in_flight_.find(thread);
+        if (last == stores_in_flight_.end()) continue;
+        orders_[0].acquire(thread, {store_agent(), last->second});
+        stores_in_flight_.erase(last);
+      }
+      break;
+    case Intrinsic::Prefetch:
+    case Intrinsic::PrefetchL2: break;
+    case Intrinsic::TileZero:
+    case Intrinsic::TileLoad:
+    case Intrinsic::TileLoadRows:
+    case Intrinsic::TileLoadRowsL2:
+    case Intrinsic::TileStore:
+    case Intrinsic::TileMultiplyBf16:
+      each_lane([&](std::size_t i) { return tile_call(context, step, i); });
+      break;
+    case Intrinsic::TileMultiplyI8:
+    case Intrinsic::Dot4I8:
+    case Intrinsic::MmlaI8: each_lane([&](std::size_t i) { return multiply_bytes(context, step, i); }); break;
+    case Intrinsic::SplitBf16x3:
+      each_lane([&](std::size_t i) { return split_bf16x3(context, step, i); });
+      break;
+    case Intrinsic::Dot2Bf16:
+    case Intrinsic::MmlaBf16: each_lane([&](std::size_t i) { return dot_groups(context, step, i); }); break;
+    case Intrinsic::AsyncCopy: each_lane([&](std::size_t i) { return async_copy(context, step, i); }); break;
+    case Intrinsic::AsyncCommit: async_commit(context); break;
+    case Intrinsic::AsyncWait: good = async_wait(context, step); break;
+    case Intrinsic::LoadFragment:
+    case Intrinsic::LoadFragmentTransposed:
+    case Intrinsic::WarpMultiplyBf16:
+    case Intrinsic::WarpMultiplyF16: good = warp_call(context, step); break;
+    case Intrinsic::WarpgroupFence:
+    case Intrinsic::WarpgroupMultiply:
+    case Intrinsic::WarpgroupCommit:
+    case Intrinsic::WarpgroupWait: good = warpgroup_call(context, step); break;
+  }
+  if (!good) return Progress::Failed;
+  ++context.step;
+  return Progress::Continues;
+}
+
+std::int64_t Runner::number(const Step& step, std::size_t which, std::size_t lane) const {
+  te::LaneOperand source = operand(step.numbers[which]);
+  return static_cast<const std::int64_t*>(source.lanes)[source.uniform ? 0 : lane];
+}
+
+// All read before one writes: they do so at once.
+bool Runner::shuffle(const Context& context, const Step& step) {
+  if (!meet(context, step, "shuffle")) return false;
+  const LaneSet& set = lanes(context);
+  std::unordered_map<std::uint32_t, Elements> given;  // by thread
+  Box box;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!find_box(context, step, 1, i, box)) return false;
+    if (!read_box(context, step, box, i, toucher(set.thread[i]), given[set.thread[i]])) return false;
+  }
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!find_box(context, step, 0, i, box)) return false;
+    const auto threads = static_cast<std::uint32_t>(thread_count_);
+    const std::uint32_t first = set.thread[i] / threads * threads;
+    const auto mask = static_cast<std::uint32_t>(number(step, 0, i));
+    const std::uint32_t other = first + ((set.thread[i] - first) ^ mask);
+    if (!write_box(context, step, box, i, toucher(set.thread[i]), given.at(other))) return false;
+  }
+  return true;
+}
+
+bool Runner::barrier(const Context& context, const Step& step) {
+  if (!meet(context, step, "barrier")) return false;
+  std::set<std::uint32_t> items;
+  for (std::uint32_t thread : lanes(context).thread)
+    items.insert(thread / static_cast<std::uint32_t>(thread_count_));
+  for (std::uint32_t item : items) {
+    orders_[item].barrier();
+    ++report_.barriers;
+  }
+  return true;
+}
+
+// Whether all threads of each work item are here.
+bool Runner::meet(const Context& context, const Step& step, const std::string& where) {
+  const LaneSet& set = lanes(context);
+  std::vector<std::int64_t> present(static_cast<std::size_t>(item_count_), 0);
+  for (std::uint32_t thread : set.thread) ++present[static_cast<std::size_t>(thread / thread_count_)];
+  for (std::size_t item = 0; item < present.size(); ++item) {
+    if (present[item] == 0) continue;
+    if (present[item] != thread_count_) {
+      auto at = std::find_if(set.thread.begin(), set.thread.end(), [&](std::uint32_t thread) {
+        return thread / thread_count_ == static_cast<std::int64_t>(item);
+      });
+      return fault(context, step, static_cast<std::size_t>(at - set.thread.begin()),
+                   "only " + std::to_string(present[item]) + " of " + std::to_string(thread_count_) +
+                       " threads reach this " + where);
+    }
+  }
+  return true;
+}
+
+// ---- boxes
+
+bool Runner::find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane,
+                      Box& box) {
+  const Access& access = step.places[which];
+  const PlaceRule& rule = places_of(step.node->intrinsic)[which];
+  const std::vector<std::int64_t>& dims = program_.buffers[access.buffer.index].dims;
+  box = {};
+  box.buffer = access.buffer;
+  for (Ref ref : access.index) {
+    te::LaneOperand index = operand(ref);
+    box.index.push_back(static_cast<const std::int64_t*>(index.lanes)[index.uniform ? 0 : lane]);
+  }
+  const std::size_t rank = dims.size();
+  auto given = [&](int operand_number) {
+    std::string_view signature = signature_of(step.node->intrinsic);
+    auto before = signature.substr(0, static_cast<std::size_t>(operand_number));
+    return number(step, static_cast<std::size_t>(std::count(before.begin(), before.end(), 'n')), lane);
+  };
+  switch (rule.box) {
+    case PlaceBox::Element: break;
+    case PlaceBox::Row: box.columns = dims[rank - 1]; break;
+    case PlaceBox::Tile:
+      box.rows = dims[rank - 2];
+      box.columns = dims[rank - 1];
+      break;
+    case PlaceBox::Given:
+      box.rows = given(rule.rows);
+      box.columns = given(rule.columns);
+      break;
+    case PlaceBox::Rows:
+      box.rows = given(rule.rows);
+      box.columns = given(rule.columns);
+      box.along = row_dimension(*step.node, rule, rank);
+      return find_rows(context, step, lane, box);
+    case PlaceBox::Run:
+      box.columns = run_length(*step.node, rule).value_or(0);
+      box.along = RowDimension{};  // one row; columns go on through all dimensions
+      return find_run(context, step, lane, box);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    std::int64_t count = d + 1 == rank ? box.columns : d + 2 == rank ? box.rows : 1;
+    bool overhangs = rule.overhangs && d + 2 >= rank;
+    if (overhangs ? count > 0 : count > 0 && box.index[d] >= 0 && box.index[d] <= dims[d] - count) continue;
+    return fault(context, step, lane,
+                 std::to_string(count) + " elements from index " + std::to_string(box.index[d]) +
+                     " on leave dimension " + std::to_string(d) + " of '" + kernel_.buffer(box.buffer).name +
+                     "', which has size " + std::to_string(dims[d]));
+  }
+  return true;
+}
+
+// Verified before: only the numbers can be wrong.
+bool Runner::find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box) {
+  const std::vector<std::int64_t>& dims = program_.buffers[box.buffer.index].dims;
+  std::int64_t place = 0, room = 1;
+  bool inside = box.along.has_value() && box.rows > 0 && box.columns > 0;
+  const bool overlap = inside && box.along->dimension + 1 == dims.size();
+  for (std::size_t d = 0; inside && d < dims.size(); ++d) {
+    std::int64_t last = box.index[d] + (d == box.along->dimension ? (box.rows - 1) * box.along->step : 0);
+    if (overlap && d + 1 == dims.size()) last += box.columns - 1;
+    inside = box.index[d] >= 0 && last < dims[d];
+    if (d <= box.along->dimension) continue;
+    place = place * dims[d] + box.index[d];
+    room *= dims[d];
+  }
+  if (inside && (overlap || place + box.columns <= room)) return true;
+  return fault(context, step, lane,
+               std::to_string(box.rows) + " rows of " + std::to_string(box.columns) + " elements leave '" +
+                   kernel_.buffer(box.buffer).name + "'");
+}
+
+bool Runner::find_run(const Context& context, const Step& step, std::size_t lane, const Box& box) {
+  const std::vector<std::int64_t>& dims = program_.buffers[box.buffer.index].dims;
+  const std::size_t first = run_dimension(kernel_.buffer(box.buffer).shape, box.columns);
+  std::int64_t place = 0, room = 1;
+  bool inside = box.columns > 0;
+  for (std::size_t d = 0; inside && d < dims.size(); ++d) {
+    inside = box.index[d] >= 0 && box.index[d] < dims[d];
+    if (d < first) continue;
+    place = place * dims[d] + box.index[d];
+    room *= dims[d];
+  }
+  if (inside && place + box.columns <= room) return true;
+  return fault(context, step, lane,
+               "a run of " + std::to_string(box.columns) + " elements leaves '" +
+                   kernel_.buffer(box.buffer).name + "'");
+}
+
+// -1 where the box overhangs.
+std::int64_t Runner::place_in(const Box& box, std::int64_t row, std::int64_t column,
+                              std::uint32_t thread) const {
+  const BoundBuffer& bound = program_.buffers[box.buffer.index];
+  const std::size_t rank = bound.dims.size();
+  std::int64_t place = copy_of(box.buffer, thread);
+  if (box.along) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      std::int64_t index = box.index[d] + (d == box.along->dimension ? row * box.along->step : 0);
+      place = place * bound.dims[d] + index;
+    }
+    return place + column;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    std::int64_t index = box.index[d] + (d + 1 == rank ? column : d + 2 == rank ? row : 0);
+    if (index < 0 || index >= bound.dims[d]) return -1;
+    place = place * bound.dims[d] + index;
+  }
+  return place;
+}
+
+bool Runner::read_box(const Context& context, const Step& step, const Box& box, std::size_t lane,
+                      const Toucher& by, Elements& elements) {
+  Storage& storage = storages_[box.buffer.index];
+  const std::size_t bytes = storage.element_bytes();
+  elements.assign(static_cast<std::size_t>(box.rows * box.columns) * bytes, std::byte{0});
+  report_.loads += box.rows * box.columns;
+  for (std::int64_t at = 0; at < box.rows * box.columns; ++at) {
+    std::int64_t place = place_in(box, at / box.columns, at % box.columns, lanes(context).thread[lane]);
+    if (place < 0) continue;
+    if (storage.tracks_reads() && !touch_read(context, step, box.buffer, lane, place, by)) return false;
+    std::copy_n(storage.data() + place * static_cast<std::int64_t>(bytes), bytes,
+                elements.begin() + at * static_cast<std::int64_t>(bytes));
+  }
+  return true;
+}
+
+bool Runner::write_box(const Context& context, const Step& step, const Box& box, std::size_t lane,
+                       const Toucher& by, const Elements& elements) {
+  Storage& storage = storages_[box.buffer.index];
+  const auto bytes = static_cast<std::int64_t>(storage.element_bytes());
+  report_.stores += box.rows * box.columns;
+  for (std::int64_t at = 0; at < box.rows * box.columns; ++at) {
+    std::int64_t place = place_in(box, at / box.columns, at % box.columns, lanes(context).thread[lane]);
+    if (place < 0) continue;
+    if (!touch_write(context, step, box.buffer, lane, place, by)) return false;
+    std::copy_n(elements.begin() + at * bytes, bytes, storage.data() + place * bytes);
+  }
+  return true;
+}
+
+std::vector<float> Runner::floats(const Box& box, const Elements& elements) const {
+  std::vector<float> values(static_cast<std::size_t>(box.rows * box.columns));
+  te::load_lanes(kernel_.buffer(box.buffer).dtype, values.data(), elements.data(), 1,
+                 static_cast<int>(values.size()));
+  return values;
+}
+
+// ---- barrier objects
+
+Barrier* Runner::barrier_object(const Context& context, const Step& step, std::size_t which, std::size_t lane,
+                                bool initialises) {
+  Box box;
+  if (!find_box(context, step, which, lane, box)) return nullptr;
+  const std::uint32_t thread = lanes(context).thread[lane];
+  const std::int64_t place = place_in(box, 0, 0, thread);
+  const Toucher by = toucher(thread);
+  bool good = initialises ? touch_write(context, step, box.buffer, lane, place, by)
+                          : touch_read(context, step, box.buffer, lane, place, by);
+  if (!good) return nullptr;
+  auto key = static_cast<std::int64_t>(box.buffer.index) << 40 | place;
+  return &barriers_[barrier_numbers_.try_emplace(key, barrier_numbers_.size()).first->second];
+}
+
+void Runner::complete_if_done(Barrier& object) {
+  if (object.missing != 0 || object.bytes != 0) return;
+  object.released.join(object.gathered);
+  object.released.seen.resize(std::max<std::size_t>(object.released.seen.size(), copy_agent(object) + 1), 0);
+  object.released.seen[copy_agent(object)] = object.copies;
+  object.gathered = {};
+  object.missing = object.expected;
+  ++object.phase;
+}
+
+bool Runner::barrier_call(const Context& context, const Step& step, std::size_t lane) {
+  const Intrinsic intrinsic = step.node->intrinsic;
+  const std::uint32_t thread = lanes(context).thread[lane];
+  Barrier* object = barrier_object(context, step, 0, lane, intrinsic == Intrinsic::MbarrierInit);
+  if (object == nullptr) return false;
+  if (intrinsic == Intrinsic::MbarrierInit) {
+    std::int64_t arrivals = number(step, 0, lane);
+    if (arrivals <= 0) return fault(context, step, lane, "a barrier expects at least one arrival");
+    *object = {};
+    object->ready = true;
+    object->expected = object->missing = arrivals;
+    return true;
+  }
+  if (intrinsic == Intrinsic::MbarrierExpect) object->bytes += number(step, 0, lane);
+  orders_[0].release(thread, object->gathered);
+  --object->missing;
+  if (object->missing < 0) {  // its phase cannot end before its copies have come
+    return fault(context, step, lane, "more arrivals than the barrier expects while it waits for copies");
+  }
+  complete_if_done(*object);
+  return true;
+}
+
+Runner::Progress Runner::wait(const Context& context, const Step& step) {
+  const LaneSet& set = lanes(context);
+  std::vector<const Barrier*> objects;
+  bool all = true;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const Barrier* object = barrier_object(context, step, 0, i, false);
+    if (object == nullptr) return Progress::Failed;
+    std::int64_t parity = number(step, 0, i);
+    if (parity != 0 && parity != 1) {
+      fault(context, step, i, "parity " + std::to_string(parity) + " is neither 0 nor 1");
+      return Progress::Failed;
+    }
+    all = all && static_cast<std::int64_t>(object->phase & 1) != parity;
+    objects.push_back(object);
+  }
+  if (!all) return Progress::Waits;
+  for (std::size_t i = 0; i < set.size(); ++i) orders_[0].acquire(set.thread[i], objects[i]->released);
+  return Progress::Continues;
+}
+
+// ---- asynchronous copies
+
+bool Runner::copy_box(const Context& context, const Step& step, std::size_t lane) {
+  Box to, from;
+  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from)) return false;
+  if (kernel_.buffer(to.buffer).dtype != kernel_.buffer(from.buffer).dtype) {
+    return fault(context, step, lane, "the copy changes the dtype");
+  }
+  Barrier* object = barrier_object(context, step, 2, lane, false);
+  if (object == nullptr) return false;
+  Toucher by = toucher(lanes(context).thread[lane]);
+  by.asynchronous = true;
+  Elements elements;
+  if (!read_box(context, step, from, lane, by, elements)) return false;
+  by.epoch = {copy_agent(*object), ++object->copies};
+  if (!write_box(context, step, to, lane, by, elements)) return false;
+  object->bytes -= static_cast<std::int64_t>(elements.size());
+  if (object->bytes < 0) {
+    return fault(context, step, lane,
+                 "the copy brings " + std::to_string(elements.size()) + " bytes, " +
+                     std::to_string(-object->bytes) + " more than this phase of its barrier expects");
+  }
+  complete_if_done(*object);
+  return true;
+}
+
+bool Runner::store_box(const Context& context, const Step& step, std::size_t lane) {
+  Box to, from;
+  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from)) return false;
+  if (kernel_.buffer(to.buffer).dtype != kernel_.buffer(from.buffer).dtype) {
+    return fault(context, step, lane, "the copy changes the dtype");
+  }
+  const std::uint32_t thread = lanes(context).thread[lane];
+  Toucher by = toucher(thread);
+  by.asynchronous = true;
+  by.epoch = {store_agent(), ++stores_issued_};
+  stores_in_flight_[thread] = stores_issued_;
+  Elements elements;
+  return read_box(context, step, from, lane, by, elements) &&
+         write_box(context, step, to, lane, by, elements);
+}
+
+// ---- tile registers
+
+bool Runner::tile_call(const Context& context, const Step& step, std::size_t lane) {
+  const Toucher by = toucher(lanes(context).thread[lane]);
+  std::array<Box, 3> boxes;
+  for (std::size_t i = 0; i < step.places.size(); ++i) {
+    if (!find_box(context, step, i, lane, boxes[i])) return false;
+  }
+  auto dtype = [&](std::size_t i) { return kernel_.buffer(boxes[i].buffer).dtype; };
+  const auto bytes = static_cast<std::int64_t>(storages_[boxes[0].buffer.index].element_bytes());
+  Elements elements;
+  if (step.node->intrinsic == Intrinsic::TileZero) {
+    elements.assign(static_cast<std::size_t>(boxes[0].rows * boxes[0].columns * bytes), std::byte{0});
+    return write_box(context, step, boxes[0], lane, by, elements);
+  }
+  if (step.node->intrinsic == Intrinsic::TileMultiplyBf16) {
+    constexpr std::int64_t kRows = 16, kPairs = 16;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (boxes[i].rows == kRows && boxes[i].columns == (i == 0 ? kRows : 2 * kPairs)) continue;
+      return fault(context, step, lane, "tiles of 16 rows of 64 bytes are multiplied");
+    }
+    std::array<std::vector<float>, 3> tiles;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!read_box(context, step, boxes[i], lane, by, elements)) return false;
+      tiles[i] = floats(boxes[i], elements);
+      for (float& one : tiles[i]) one = flushed(one);
+    }
+    auto at = [](std::int64_t row, std::int64_t columns, std::int64_t column) {
+      return static_cast<std::size_t>(row * columns + column);
+    };
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      for (std::int64_t j = 0; j < kRows; ++j) {
+        float even = 0, odd = 0;
+        for (std::int64_t p = 0; p < kPairs; ++p) {
+          even = flushed(std::fma(tiles[1][at(i, 32, 2 * p)], tiles[2][at(p, 32, 2 * j)], even));
+          odd = flushed(std::fma(tiles[1][at(i, 32, 2 * p + 1)], tiles[2][at(p, 32, 2 * j + 1)], odd));
+        }
+        float& sum = tiles[0][at(i, 16, j)];
+        sum = flushed(sum + flushed(even + odd));
+      }
+    }
+    te::settle_nans(DType::F32, tiles[0].data(), static_cast<int>(tiles[0].size()));
+    elements.resize(tiles[0].size() * sizeof(float));
+    te::store_lanes(DType::F32, elements.data(), 1, tiles[0].data(), static_cast<int>(tiles[0].size()));
+    return write_box(context, step, boxes[0], lane, by, elements);
+  }
+  if (dtype(0) != dtype(1)) return fault(context, step, lane, "the tile has another dtype");
+  const bool loads = step.node->intrinsic != Intrinsic::TileStore;
+  const Box &tile = boxes[loads ? 0 : 1], &memory = boxes[loads ? 1 : 0];
+  if (memory.rows > tile.rows || memory.columns > tile.columns) {
+    return fault(context, step, lane, "the box is larger than the tile");
+  }
+  if (!read_box(context, step, boxes[1], lane, by, elements)) return false;
+  const Box& target = boxes[0];
+  Elements placed(static_cast<std::size_t>(target.rows * target.columns * bytes), std::byte{0});
+  for (std::int64_t row = 0; row < memory.rows; ++row) {
+    std::copy_n(elements.begin() + row * boxes[1].columns * bytes, memory.columns * bytes,
+                placed.begin() + row * target.columns * bytes);
+  }
+  return write_box(context, step, target, lane, by, placed);
+}
+
+// ---- matrix units of warpgroups
+
+bool Runner::warpgroup_call(const Context& context, const Step& step) {
+  const LaneSet& set = lanes(context);
+  std::map<std::uint32_t, std::pair<std::size_t, std::uint32_t>> groups;  // first lane, threads present
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    auto [group, fresh] = groups.try_emplace(set.thread[i] / kGroupThreads, i, 0);
+    ++group->second.second;
+  }
+  for (const auto& [group, present] : groups) {
+    const auto& [lane, threads] = present;
+    if (threads != kGroupThreads) {
+      return fault(
+          context, step, lane,
+          "only " + std::to_string(threads) + " threads of warpgroup " + std::to_string(group) + " are here");
+    }
+    Warpgroup& unit = warpgroups_[group];
+    switch (step.node->intrinsic) {
+      case Intrinsic::WarpgroupFence:
+        std::erase_if(unfenced_,
+                      [g = group](const auto& entry) { return entry.first.first / kGroupThreads == g; });
+        break;
+      case Intrinsic::WarpgroupMultiply:
+        if (!multiply(context, step, group, lane)) return false;
+        break;
+      case Intrinsic::WarpgroupCommit:
+        unit.committed = unit.formed++;
+        unit.open = false;
+        break;
+      case Intrinsic::WarpgroupWait: {
+        std::int64_t in_flight = number(step, 0, lane);
+        if (in_flight < 0) return fault(context, step, lane, "a negative number of groups");
+        std::int64_t done = static_cast<std::int64_t>(unit.committed) - in_flight;
+        unit.completed =
+            std::max(unit.completed, static_cast<std::uint32_t>(std::max<std::int64_t>(done, 0)));
+        for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
+          orders_[0].acquire(group * kGroupThreads + t, {warpgroup_agent(group), unit.completed});
+        }
+        break;
+      }
+      default: break;
+    }
+  }
+  return true;
+}
+
+bool Runner::multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane) {
+  Box c, a, b;
+  if (!find_box(context, step, 0, first_lane, c) || !find_box(context, step, 1, first_lane, a) ||
+      !find_box(context, step, 2, first_lane, b)) {
+    return false;
+  }
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t m = a.rows, n = b.rows, k = a.columns;
+  if (m != kRows || n % 8 != 0 || c.columns != m * n / kGroupThreads) {
+    return fault(context, step, first_lane,
+                 "64 rows by a multiple of 8 columns are multiplied, into m*n/128 registers");
+  }
+  DType dtype = kernel_.buffer(a.buffer).dtype;
+  if (dtype != kernel_.buffer(b.buffer).dtype || (dtype != DType::BF16 && dtype != DType::F16)) {
+    return fault(context, step, first_lane, "bf16 or f16 are multiplied");
+  }
+  const std::uint32_t first = group * kGroupThreads;
+  for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
+    if (unfenced_.count({first + t, c.buffer.index}) != 0) {
+      return fault(context, step, first_lane,
+                   "'" + kernel_.buffer(c.buffer).name + "' was written with no warpgroup_fence after it");
+    }
+  }
+  Warpgroup& unit = warpgroups_[group];
+  Toucher by = toucher(first);
+  by.asynchronous = true;
+  by.epoch = {warpgroup_agent(group), unit.formed};
+  Elements elements;
+  if (!read_box(context, step, a, first_lane, by, elements)) return false;
+  std::vector<float> left = floats(a, elements);
+  if (!read_box(context, step, b, first_lane, by, elements)) return false;
+  std::vector<float> right = floats(b, elements);
+  Storage& registers = storages_[c.buffer.index];
+  for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
+    const std::int64_t thread = t;
+    for (std::int64_t r = 0; r < c.columns; ++r) {
+      std::int64_t row = 16 * (thread / 32) + thread % 32 / 4 + 8 * (r / 2 % 2),
+                   column = 8 * (r / 4) + 2 * (thread % 4) + r % 2;
+      std::int64_t place = place_in(c, 0, r, first + t);
+      if (!registers.is_defined(place)) {
+        return conflict(context, step, c.buffer, first_lane, place, {Conflict::Kind::Undefined, 0, false},
+                        false);
+      }
+      float sum = 0;
+      std::byte* memory = registers.data() + place * static_cast<std::int64_t>(sizeof(float));
+      te::load_lanes(DType::F32, &sum, memory, 1, 1);
+      for (std::int64_t i = 0; i < k; ++i) {
+        sum = std::fma(left[static_cast<std::size_t>(row * k + i)],
+                       right[static_cast<std::size_t>(column * k + i)], sum);
+      }
+      te::settle_nans(DType::F32, &sum, 1);
+      te::store_lanes(DType::F32, memory, 1, &sum, 1);
+    }
+  }
+  unit.open = true;
+  unit.busy[c.buffer.index] = unit.formed;
+  return true;
+}
+
+bool Runner::accumulators_free(const Context& context, const Step& step, BufferId buffer) {
+  if (!accumulators_[buffer.index]) return true;
+  const LaneSet& set = lanes(context);
+  std::uint32_t checked = kNobody;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    std::uint32_t group = set.thread[i] / kGroupThreads;
+    if (group == checked) continue;
+    checked = group;
+    const Warpgroup& unit = warpgroups_[group];
+    auto busy = unit.busy.find(buffer.index);
+    if (busy != unit.busy.end() && busy->second > unit.completed) {
+      return fault(context, step, i,
+                   "'" + kernel_.buffer(buffer).name +
+                       "' is touched while a multiplication into it is not waited for");
+    }
+  }
+  return true;
+}
+
+// What a work item leaves behind would be lost, or written after its memory is given to another.
+Status Runner::unfinished() const {
+  std::string what;
+  for (const Barrier& object : barriers_) {
+    if (object.ready && object.bytes != 0)
+      what = "a barrier still expects " + std::to_string(object.bytes) + " bytes";
+    bool waited = object.copies == 0;
+    for (std::int64_t t = 0; !waited && t < thread_count_; ++t) {
+      waited = orders_[0].seen(static_cast<std::size_t>(t), {copy_agent(object), object.copies});
+    }
+    if (!waited) what = "an asynchronous copy is not waited for";
+  }
+  for (const Warpgroup& unit : warpgroups_) {
+    if (unit.open || unit.completed < unit.committed) what = "a multiplication is not waited for";
+  }
+  for (const ThreadCopies& copies : thread_copies_) {
+    if (copies.last > copies.completed) what = "an asynchronous copy is not waited for";
+  }
+  if (!stores_in_flight_.empty()) what = "an asynchronous store is not waited for";
+  if (what.empty()) return {};
+  return failure(ErrorClass::Internal, "kernel " + kernel_.name + ": a work item ends while " + what);
+}
+
+}  // namespace xyntra::kir::sim

@@ -1,0 +1,121 @@
+#include "lower/cpu/contraction/sum_walk.h"
+
+#include "lower/nested_loops.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Stmt;
+using te::Expr;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+struct Along {
+  VarId axis;
+  Dim turns;
+  Expr start;
+  bool written_out = false;
+};
+
+class SumWalk {
+ public:
+  SumWalk(const TiledContraction& contraction, const SumTurn& turn)
+      : contraction_(contraction), turn_(turn) {}
+
+  Stmt run(const Substitution& bound, const SumPass* pass, bool by_offset) {
+    std::vector<Along> steps;
+    if (pass != nullptr && pass->depth->split.valid())
+      steps.push_back(
+          {pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor), false});
+    const std::vector<VarId> all =
+        contraction_.fused ? contraction_.tiling.reduction_order() : contraction_.stage.reduction;
+    for (VarId axis : pass != nullptr ? pass->depth->inner : all)
+      steps.push_back({axis, contraction_.extent(axis), Expr::index(0),
+                       by_offset && contraction_.side()->offset == axis});
+    Stmt made = turns_along(steps, bound, {}, false);
+    if (pass == nullptr) return made;
+    for (VarId axis : pass->depth->outer) {
+      if (is_beyond(axis))
+        made = where_inside(axis, bound, std::move(made), turns_along(steps, bound, {}, true));
+    }
+    return made;
+  }
+
+ private:
+  Stmt turns_along(std::span<const Along> steps, Substitution bound, Walk walk, bool only_ask) {
+    if (steps.empty()) return turn_(bound, walk, only_ask);
+    const VarId axis = steps.front().axis;
+    const Dim& turns = steps.front().turns;
+    const Expr& start = steps.front().start;
+    walk.first[axis.index] = start;
+    walk.innermost = axis;
+    bound[axis.index] = start;
+    if (turns.is(1)) return turns_along(steps.subspan(1), std::move(bound), std::move(walk), only_ask);
+    auto at = [&](const Expr& number) {
+      Substitution here = bound;
+      here[axis.index] = start.is_integer_constant(0) ? number : start + number;
+      Walk deeper = walk;
+      deeper.turn = walk.turns.is(1) ? number : walk.turn * Expr::size(turns) + number;
+      deeper.turns = walk.turns * turns;
+      Stmt made = turns_along(steps.subspan(1), here, deeper, only_ask);
+      if (only_ask || !is_beyond(axis)) return made;
+      return where_inside(axis, here, std::move(made), turns_along(steps.subspan(1), here, deeper, true));
+    };
+    if (steps.front().written_out) {
+      std::vector<Stmt> offsets;
+      for (std::int64_t offset = 0; offset < turns.constant(); ++offset) {
+        if (Stmt one = at(Expr::index(offset)); one.defined()) offsets.push_back(std::move(one));
+      }
+      return offsets.empty() ? Stmt() : Stmt::block(std::move(offsets));
+    }
+    VarId loop = contraction_.lowering.loop(contraction_.name(axis), turns);
+    Stmt body = at(Expr::variable(loop));
+    return body.defined() ? Stmt::loop(LoopKind::Serial, loop, std::move(body)) : Stmt();
+  }
+
+  // Whether all rows of a tile lie beyond the picture together at some offsets of this axis.
+  bool is_beyond(VarId axis) const {
+    const auto& border = contraction_.border;
+    return border && border->across(axis) != nullptr &&
+           border->across(axis)->turn != contraction_.tiling.tile;
+  }
+  Stmt where_inside(VarId axis, const Substitution& bound, Stmt inside, Stmt outside) const {
+    const WindowBorder& border = *contraction_.border;
+    const WindowBorder::Side& side = *border.across(axis);
+    const Expr at = contraction_.lowering.at(border.index[side.dimension], bound);
+    return Stmt::branch(WindowBorder::inside(side, at), std::move(inside), std::move(outside));
+  }
+
+  const TiledContraction& contraction_;
+  const SumTurn& turn_;
+};
+
+}  // namespace
+
+Stmt in_passes(const TiledContraction& contraction, const Substitution& bound, SumPass& pass,
+               const std::function<Stmt(const Substitution&)>& one) {
+  Substitution deeper = bound;
+  std::vector<VarId> loops;
+  auto over = [&](VarId axis, const Dim& turns) {
+    if (turns.is(1)) return Expr::index(0);
+    loops.push_back(contraction.lowering.loop(contraction.name(axis), turns));
+    Expr turn = Expr::variable(loops.back());
+    pass.number = pass.count == 1 ? turn : pass.number * Expr::size(turns) + turn;
+    pass.count *= turns.constant();
+    return turn;
+  };
+  const SumCut& depth = *pass.depth;
+  for (VarId axis : depth.outer) deeper[axis.index] = over(axis, contraction.extent(axis));
+  if (depth.split.valid())
+    pass.turn = over(depth.split, floor_div(contraction.extent(depth.split), depth.factor));
+  return in_loops(LoopKind::Serial, loops, one(deeper));
+}
+
+Stmt along_sum(const TiledContraction& contraction, const Substitution& bound, const SumPass* pass,
+               bool by_offset, const SumTurn& turn) {
+  return SumWalk(contraction, turn).run(bound, pass, by_offset);
+}
+
+}  // namespace xyntra

@@ -1,0 +1,42 @@
+// How a tile goes along its sum: turn by turn, or in passes over parts of it.
+//
+//   sum(k < 512) a[m, k] * b[k, n]        two passes of 256 turns; what the first has added up is kept for the second
+//
+// Many tiles may go through one pass after another, so that the lines of b that it reads stay in the cache; one tile does
+// for the sake of digits: short sums that are added up lose fewer than one long one.
+#pragma once
+
+#include <functional>
+
+#include "lower/cpu/contraction/lines_ahead.h"
+#include "lower/cpu/contraction/tiled_contraction.h"
+
+namespace xyntra {
+
+// One of the passes over the tiles of a work item, or over one tile; their sums are kept in between. The first has nothing
+// to add to, the last finishes.
+struct SumPass {
+  const SumCut* depth = nullptr;
+  kir::BufferId kept;
+  std::vector<te::Expr> place;  // of the tile among those kept
+  te::Expr turn;  // of the axis that is split
+  te::Expr number;  // of this one, of so many
+  std::int64_t count = 1;
+  bool alone = false;  // one tile goes through all passes before the next begins
+  kir::BufferId
+      panel;  // the lines of b that it reads, where they are made once for all tiles (line_panels.h)
+};
+
+// The passes over a sum, one after another; what each does is made once its number and turn are known.
+kir::Stmt in_passes(const TiledContraction& contraction, const te::Substitution& bound, SumPass& pass,
+                    const std::function<kir::Stmt(const te::Substitution&)>& one);
+
+// What is done at each turn of a sum; `only_ask`: nothing but to ask for what is needed later.
+using SumTurn = std::function<kir::Stmt(const te::Substitution& bound, const Walk& walk, bool only_ask)>;
+
+// All turns, or those of one pass. `by_offset`: some rows of the tile lie beyond the picture at some offsets of the
+// window, and each of these is written out.
+kir::Stmt along_sum(const TiledContraction& contraction, const te::Substitution& bound, const SumPass* pass,
+                    bool by_offset, const SumTurn& turn);
+
+}  // namespace xyntra

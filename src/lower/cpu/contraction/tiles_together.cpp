@@ -1,0 +1,76 @@
+#include "lower/cpu/contraction/tiles_together.h"
+
+#include <algorithm>
+
+namespace xyntra {
+
+using te::VarId;
+
+namespace {
+
+constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
+constexpr std::int64_t kPassTiles = 3;  // with fewer nothing is gained by passes
+constexpr std::int64_t kItems = 16;  // that a kernel should have at least, for threads to share
+
+// Work items that differ in their columns alone.
+std::int64_t column_items(const TiledContraction& contraction, const ColumnRun& across) {
+  const Lowering& lowering = contraction.lowering;
+  std::int64_t items = std::max<std::int64_t>(1, lowering.size(across.blocks));
+  for (VarId axis : contraction.roles.columns) {
+    items *= lowering.size(contraction.extent(axis)) /
+             (axis == contraction.tiling.second ? contraction.tiling.vectors : 1);
+  }
+  return items;
+}
+
+std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
+  std::int64_t divisor = std::min(of, most);
+  while (divisor > 1 && of % divisor != 0) --divisor;
+  return divisor;
+}
+
+// Less than `part` of so many in a work item, where there would be too few for all threads; but not so few that nothing is
+// gained by passes.
+std::int64_t shared_out(std::int64_t of, std::int64_t part, std::int64_t items, std::int64_t tiles) {
+  while (part > 1 && items * (of / part) < kItems) {
+    const std::int64_t fewer = largest_divisor(of, part - 1);
+    if (fewer < 1 || fewer * tiles < kPassTiles) break;
+    part = fewer;
+  }
+  return part;
+}
+
+}  // namespace
+
+std::optional<TilesTogether> tiles_together(const TiledContraction& contraction, const ColumnRun& across,
+                                            const SumCut& depth, const RowCut& cut) {
+  const ContractionTiling& tiling = contraction.tiling;
+  const Dim &full = cut.full, &rest = cut.rest;
+  if (full.is(0) || depth.turns == 0) return std::nullopt;  // nothing to share
+  TilesTogether made;
+  for (VarId axis : contraction.roles.rows) {
+    const Dim& extent = contraction.extent(axis);
+    if (axis != tiling.tile && extent.is_constant() && !extent.is(1)) made.line = axis;
+  }
+  if (made.line.valid()) {
+    const bool fits = full.is_constant() && rest.is(0) && full.constant() <= kTiles;
+    if (!fits) return std::nullopt;
+    const std::int64_t lines = contraction.extent(made.line).constant();
+    made.tiles = full.constant();
+    made.lines = shared_out(lines, largest_divisor(lines, kTiles / made.tiles),
+                            column_items(contraction, across), made.tiles);
+  } else {
+    // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
+    const std::int64_t row_bytes = depth.turns * std::max(bits_of(contraction.stage.body.dtype()) / 8, 1);
+    const std::int64_t most =
+        std::clamp<std::int64_t>(tiling.cache_bytes() / (tiling.rows * row_bytes), 4, kTiles);
+    made.tiles = full.is_constant() ? largest_divisor(full.constant(), most) : most;
+    if (full.is_constant() && made.tiles < std::min(full.constant(), most / 2)) made.tiles = most;
+    if (full.is_constant() && made.tiles > 0 && full.constant() % made.tiles == 0)
+      made.tiles = shared_out(full.constant(), made.tiles, column_items(contraction, across), 1);
+  }
+  if (made.lines * made.tiles < kPassTiles) return std::nullopt;
+  return made;
+}
+
+}  // namespace xyntra

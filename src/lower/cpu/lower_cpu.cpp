@@ -1,0 +1,399 @@
+#include "lower/cpu/lower_cpu.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kir/passes.h"
+#include "lower/cpu/attention/lower_attention.h"
+#include "lower/cpu/attention/lower_key_blocks.h"
+#include "lower/cpu/contraction/lower_contraction.h"
+#include "lower/cpu/gather_steps.h"
+#include "lower/cpu/lower_dot.h"
+#include "lower/cpu/lower_strips.h"
+#include "lower/cpu/lower_winograd.h"
+#include "lower/cpu/tiles/lower_part_products.h"
+#include "lower/cpu/tiles/lower_tiles.h"
+#include "lower/cpu/tiles/lower_vector_tiles.h"
+#include "lower/lower_rows.h"
+#include "schedule/contraction/contraction_roles.h"
+#include "schedule/convolution/winograd.h"
+#include "schedule/cost.h"
+#include "schedule/prepare/attention_parts.h"
+#include "schedule/prepare/prepare.h"
+#include "schedule/prepare/prepare_tiles.h"
+#include "schedule/prepare/softmax_stages.h"
+#include "schedule/prepare/split_finish.h"
+#include "te/digits.h"
+#include "te/merge.h"
+
+namespace xyntra {
+
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::BufferRole;
+using te::Expr;
+using te::Stage;
+
+namespace {
+
+// ---- stages
+
+std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  std::vector<Stmt> made;
+  auto otherwise = [&](Form form, auto make) {
+    if (made.empty()) made = lowering.attempt(form, make);
+  };
+  if (schedule.name == "tiles") {
+    otherwise(Form::MatrixTiles, [&] { return lower_tiles(lowering, stage); });
+    otherwise(Form::VectorTiles, [&] { return lower_vector_tiles(lowering, stage); });
+  }
+  otherwise(Form::RegisterTile, [&] { return lower_contraction(lowering, stage, schedule); });
+  otherwise(Form::DotProducts, [&] { return lower_dot(lowering, stage, schedule); });
+  return made.empty() ? lower_loops(lowering, stage, schedule.exactness == Exactness::Exact) : made;
+}
+
+Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
+  lowering.place_temporaries(Scope::Workspace);
+  std::vector<Stmt> phases;
+  for (const Stage& stage : lowering.formula().stages) {
+    std::vector<Stmt> made = tiled_or_plain(lowering, stage, schedule);
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+// ---- rows
+
+Stmt lower_rows(Lowering& lowering, const Schedule& schedule) {
+  const bool keep_order = schedule.exactness == Exactness::Exact;
+  Stmt items = lowering.attempt(
+      Form::Rows, [&] { return lower_row_items(lowering, 0, lowering.formula().stages.size(), keep_order); });
+  return items.defined() ? items : lower_stages(lowering, schedule);
+}
+
+// ---- one main loop, with what is made ready for it before, and what follows
+
+// Stages before `main` in rows that they share; an undefined statement where they go one by one.
+Stmt lower_rows_before(Lowering& lowering, const Schedule& schedule, std::size_t main) {
+  const te::Formula& formula = lowering.formula();
+  te::Formula rows = formula;
+  rows.stages.resize(main);
+  if (lowering.forms().chooses() &&
+      is_faster_by_stages(rows, schedule, lowering.target(), lowering.nominal()))
+    return {};
+  return lowering.attempt(Form::Rows, [&] {
+    // Temporaries of the stages before the main one stay inside their rows, but for what the others read.
+    std::set<te::BufferId> outlive;
+    for (std::size_t s = main; s < formula.stages.size(); ++s) {
+      te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
+        if (te::is_load(node)) outlive.insert(node.buffer);
+      });
+      outlive.insert(formula.stages[s].target);
+    }
+    for (te::BufferId id : outlive) {
+      if (formula.buffer(id).role == BufferRole::Temporary) lowering.place(id, Scope::Workspace);
+    }
+    return lower_row_items(lowering, 0, main, schedule.exactness == Exactness::Exact);
+  });
+}
+
+// Stages before `main` share their rows; it and those after it are lowered one by one.
+Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main) {
+  const te::Formula& formula = lowering.formula();
+  if (Stmt strips = lowering.attempt(Form::Strips, [&] { return lower_strips(lowering, schedule); });
+      strips.defined())
+    return strips;
+  const bool before = main >= 2 && main < formula.stages.size() && lowering.forms().may_be(Form::Rows);
+  Stmt rows = before ? lower_rows_before(lowering, schedule, main) : Stmt();
+  if (!rows.defined()) return lower_stages_tiled(lowering, schedule);
+  std::vector<Stmt> phases{std::move(rows)};
+  for (std::size_t s = main; s < formula.stages.size(); ++s) {
+    std::vector<Stmt> made = tiled_or_plain(lowering, formula.stages[s], schedule);
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+Stmt lower_main(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t main = 0;
+  while (main < formula.stages.size() &&
+         !row_factor_of(formula, main, lowering.target(), lowering.nominal()).defined())
+    ++main;
+  return lower_around(lowering, schedule, main);
+}
+
+Stmt lower_tiles_main(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t main = 0;
+  while (main < formula.stages.size() &&
+         !form_for_tiles(formula, formula.stages[main], lowering.target(), lowering.nominal()))
+    ++main;
+  return lower_around(lowering, schedule, main);
+}
+
+// ---- attention: what is made ready first, then blocks of queries
+
+Stmt lower_query_blocks(Lowering& lowering, const Schedule& schedule, std::size_t first) {
+  const te::Formula& formula = lowering.formula();
+  for (std::size_t s = 0; s < first; ++s) {
+    te::BufferId made = formula.stages[s].target;
+    if (!lowering.is_placed(made)) lowering.place(made, Scope::Workspace);
+  }
+  std::vector<Stmt> phases;
+  for (std::size_t s = 0; s < first; ++s) {
+    std::vector<Stmt> made = lower_loops(lowering, formula.stages[s], schedule.exactness == Exactness::Exact);
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  phases.push_back(lower_attention(lowering, first, schedule));
+  return phases.back().defined() ? Stmt::block(std::move(phases)) : Stmt();
+}
+
+Stmt lower_blocks(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t first = 0;  // the scores: the first sum
+  while (first < formula.stages.size() && formula.stages[first].reducer != te::Reducer::Sum) ++first;
+  Stmt blocks;
+  if (first < formula.stages.size())
+    blocks =
+        lowering.attempt(Form::QueryBlocks, [&] { return lower_query_blocks(lowering, schedule, first); });
+  return blocks.defined() ? blocks : lower_stages_tiled(lowering, schedule);
+}
+
+// A phase whose work items do nothing unless the condition holds.
+Stmt where(const Expr& condition, const Stmt& phase) {
+  const bool group = phase->kind == kir::StmtNode::Kind::Block;
+  const bool grid = phase->kind == kir::StmtNode::Kind::Loop && phase->loop == LoopKind::Grid;
+  if (grid) return Stmt::loop(LoopKind::Grid, phase->var, where(condition, phase->body[0]));
+  if (!group) return Stmt::branch(condition, phase);
+  std::vector<Stmt> all;
+  bool phases = false;
+  for (const Stmt& one : phase->body) phases = phases || one->loop == LoopKind::Grid;
+  if (!phases) return Stmt::branch(condition, phase);
+  for (const Stmt& one : phase->body) all.push_back(where(condition, one));
+  return Stmt::block(std::move(all));
+}
+
+// Block by block where there are many keys; where their number is not known, the kernel has both ways.
+Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBlocks& blocks) {
+  std::vector<Stmt> phases =
+      lowering.attempt(Form::KeyBlocks, [&] { return lower_key_blocks(lowering, blocks, schedule); });
+  if (phases.empty()) return {};
+  Stmt many = Stmt::block(std::move(phases));
+  if (!blocks.when.defined()) return many;
+  Stmt few = lower_blocks(lowering, schedule);
+  return Stmt::block({where(!blocks.when, few), where(blocks.when, many)});
+}
+
+struct ScheduleEntry {
+  std::string_view name;
+  Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
+  bool main_loop = false;
+  bool turn_operands = false;
+  bool share_parts = false;
+  bool split_finish = false;
+};
+constexpr ScheduleEntry kSchedules[] = {
+    {"pointwise", lower_stages},
+    {"movement", lower_stages},
+    {"row", lower_rows, false, false, true, true},
+    {"contraction", lower_main, true, false, false, true},
+    {"window", lower_main, true, false, false, true},
+    {"tiles", lower_tiles_main, true},
+    {"attention", lower_blocks, true, true, true},
+    {"stages", lower_stages},
+    {"horizontal", lower_stages},
+    {"view", lower_stages},
+};
+
+// What comes before in rows, then the split, the products on tiles, and what follows.
+Stmt lower_parts(Lowering& lowering, const Schedule& schedule, const PartProducts& products) {
+  const te::Formula& formula = lowering.formula();
+  const std::size_t split = products.split;
+  for (std::size_t s = split; s < formula.stages.size(); ++s) {
+    te::for_each_node(formula.stages[s], [&](const te::ExprNode& node) {
+      const bool between = te::is_load(node) && formula.buffer(node.buffer).role == BufferRole::Temporary;
+      if (between && !lowering.is_placed(node.buffer)) lowering.place(node.buffer, Scope::Workspace);
+    });
+  }
+  std::vector<Stmt> phases;
+  if (split > 0) {
+    phases.push_back(
+        lowering.attempt(Form::Rows, [&] { return lower_row_items(lowering, 0, split, false); }));
+    if (!phases.back().defined()) return {};
+  }
+  lowering.place_temporaries(Scope::Workspace);
+  phases.push_back(lower_split(lowering, products));
+  TileRegisters registers;
+  const PartLoops parts{products.left, products.right, &registers};
+  const std::size_t last = split + static_cast<std::size_t>(products.stretches);
+  for (std::size_t s = split + 1; s < formula.stages.size(); ++s) {
+    std::vector<Stmt> made =
+        s <= last ? lowering.attempt(Form::MatrixTiles,
+                                     [&] { return lower_tiles(lowering, formula.stages[s], parts); })
+                  : tiled_or_plain(lowering, formula.stages[s], schedule);
+    if (made.empty()) return {};
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  return Stmt::block(std::move(phases));
+}
+
+// ---- kernels
+
+// Where the forms that were taken do not make a kernel that passes its verifier, they are taken back.
+std::optional<kir::Kernel> proved(const KernelRequest& request, std::size_t mark, std::string_view form,
+                                  Lowering&& lowering, Stmt body) {
+  std::string reason = "a product is of another form";
+  if (body.defined()) {
+    kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+    Status sound = kir::verify(kernel);
+    if (sound) return kernel;
+    reason = sound.error().message;
+  }
+  request.refuse(form, reason);
+  request.forms.take_back(mark, reason);
+  return std::nullopt;
+}
+
+// Its formula has its stages already; where blocks of tiles do not fit, these run one after another.
+std::optional<kir::Kernel> lower_by_winograd(const KernelRequest& request) {
+  const std::size_t mark = request.forms.mark();
+  Lowering lowering = request.lowering(request.formula);
+  Stmt body = lowering.attempt(
+      Form::WinogradBlocks, [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::One); });
+  if (!body.defined()) {
+    body = lowering.attempt(Form::WinogradPhases,
+                            [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::Two); });
+  }
+  if (!body.defined()) return std::nullopt;
+  return proved(request, mark, request.schedule.name, std::move(lowering), std::move(body));
+}
+
+// Where no tiles can be made of it, weights are added up from their parts in plain loops.
+std::optional<kir::Kernel> lower_by_parts(const KernelRequest& request, const te::Formula& merged) {
+  if (!request.forms.may_be(Form::SplitFloats)) return std::nullopt;
+  const auto products = prepare_parts(merged);
+  if (!products) {
+    request.refuse(request.schedule.name, "a product is of another form");
+    return std::nullopt;
+  }
+  const std::size_t mark = request.forms.mark();
+  Lowering lowering = request.lowering(products->formula);
+  request.forms.take(Form::SplitFloats);
+  Stmt body = lower_parts(lowering, request.schedule, *products);
+  return proved(request, mark, request.schedule.name, std::move(lowering), std::move(body));
+}
+
+// Passes over the formula that a schedule asks for, and the forms that take what comes of them.
+std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const ScheduleEntry& entry,
+                                          const te::Formula& merged) {
+  const Schedule& schedule = request.schedule;
+  const Target& target = request.target;
+  const SymbolBindings& nominal = request.nominal;
+  Forms& forms = request.forms;
+  const std::size_t mark = forms.mark();
+  const bool reorders = !request.keeps_order(), attention = entry.name == "attention";
+  te::Formula ready = merged;
+  std::optional<te::Formula> tiles;
+  if (entry.name == "tiles" || (attention && reorders)) {
+    tiles = forms.attempt(Form::PackedTiles, [&] {
+      return attention ? prepare_attention_tiles(merged, target, nominal)
+                       : prepare_tiles(merged, target, nominal);
+    });
+  }
+  if (tiles) {
+    ready = *tiles;
+  } else if (entry.main_loop) {
+    if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
+    ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
+    if (!attention) te::merge_axes(ready, te::Temporaries::ByTheirOwnLoops);
+  }
+  if (entry.share_parts && reorders) ready = exponents_in_base_two(ready);
+  if (attention && reorders) {
+    if (const auto parts = attention_parts(merged))
+      ready = with_less_weights(ready, parts->weights, merged.variable(parts->key).extent);
+  }
+  if (attention && reorders && !tiles && forms.may_be(Form::KeyBlocks)) {
+    if (auto blocks = prepare_key_blocks(merged, ready, target)) {
+      const std::size_t before = forms.mark();
+      Lowering lowering = request.lowering(blocks->formula);
+      Stmt body = lower_many_keys(lowering, schedule, *blocks);
+      if (auto kernel =
+              proved(request, before, "attention by blocks of keys", std::move(lowering), std::move(body)))
+        return kernel;
+    }
+  }
+  if (entry.name == "stages") ready = pack_windows(ready, nominal);
+  // Stages that share rows keep what follows a reduction in their row.
+  const bool several = entry.name == "row" && ready.stages.size() > 1;
+  const bool shares_rows =
+      forms.may_be(Form::Rows) &&
+      (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));
+  if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
+  Lowering lowering = request.lowering(ready);
+  Stmt body = entry.name == "row" && !shares_rows ? lower_stages(lowering, schedule)
+                                                  : entry.lower(lowering, schedule);
+  return proved(request, mark, entry.name, std::move(lowering), std::move(body));
+}
+
+// Loops over a formula, tails one by one.
+std::optional<kir::Kernel> lower_unmasked(const KernelRequest& request, Form form,
+                                          const te::Formula& formula) {
+  if (!request.forms.may_be(form)) return std::nullopt;
+  const std::size_t mark = request.forms.mark();
+  request.forms.take(form);
+  Lowering lowering = request.lowering(formula);
+  lowering.forgo_masks();
+  Stmt body = lower_stages(lowering, request.schedule);
+  return proved(request, mark, name_of(form), std::move(lowering), std::move(body));
+}
+
+}  // namespace
+
+Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
+  const Schedule& schedule = request.schedule;
+  Forms& forms = request.forms;
+  const bool plainly = !forms.chooses() && (forms.may_be(Form::PlainLoops) || forms.may_be(Form::OwnLoops));
+  te::Formula merged = request.formula;
+  if (schedule.name == kWinograd) {
+    if (auto kernel = lower_by_winograd(request)) return *kernel;
+  }
+  if (schedule.name == "tiles") join_digits(merged);
+  if (schedule.name != kWinograd) te::merge_axes(merged);
+  te::Formula apart = merged;
+  const auto* entry = std::ranges::find(kSchedules, schedule.name, &ScheduleEntry::name);
+  if (schedule.name == kParts) {
+    merged = apart = ignore_nan_in_maxima(merged);
+    if (auto kernel = lower_by_parts(request, merged)) return *kernel;
+  } else if (entry == std::end(kSchedules) && schedule.name != kWinograd) {
+    return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+  }
+  const bool own = schedule.name == kWinograd || schedule.name == kParts;
+  if (own && !plainly) {
+    const std::size_t mark = forms.mark();
+    Lowering lowering = request.lowering(merged);
+    Stmt body = lower_stages(lowering, schedule);
+    if (auto kernel = proved(request, mark, schedule.name, std::move(lowering), std::move(body)))
+      return *kernel;
+  }
+  if (!own) {
+    if (entry->name == "pointwise")
+      te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
+    if (entry->share_parts) merged = share_heavy_parts(merged);
+    if (entry->turn_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
+    merged = ignore_nan_in_maxima(merged);
+    if (entry->share_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
+    if (entry->name != "pointwise") apart = merged;
+    if (!plainly) {
+      if (auto kernel = lower_by_entry(request, *entry, merged)) return *kernel;
+    }
+  }
+  // Sizes can be so related that tiles cannot be shown to stay inside their buffers; plain loops then serve.
+  if (auto kernel = lower_unmasked(request, Form::PlainLoops, apart)) return *kernel;
+  // Nor, rarely, that what was one place of several dimensions stays inside: the loops of the model itself are left.
+  if (auto kernel = lower_unmasked(request, Form::OwnLoops, request.formula)) return *kernel;
+  return failure(ErrorClass::Internal, "no loops of the kernel are shown to stay in bounds");
+}
+
+}  // namespace xyntra

@@ -1,0 +1,19 @@
+// Matrix products on the matrix units of warps, for GPUs: a work item is a block of threads that copies tiles of both operands into
+// shared memory, several steps ahead of their use, and whose warps multiply fragments of them into sums in registers.
+//
+//   for k < K/32:   wait for tile k; barrier; copy tile k + 3 to where tile k - 1 was; every warp: c[64, 64] += a[64, 32] * b[32, 64]
+//
+// Factors are f16 or bf16, plain operands of either layout or what is computed from them; sums are f32, in another order than written.
+#pragma once
+
+#include "lower/lowering.h"
+#include "plan/plan.h"
+
+namespace xyntra {
+
+// Whether the target has such a unit for the factors of the stage, a product that is worth tiles and no convolution.
+bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+// No statement elsewhere.
+kir::Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+
+}  // namespace xyntra

@@ -1,0 +1,246 @@
+#include "lower/gpu/warp_tile.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kir/intrinsics.h"
+
+namespace xyntra {
+
+using kir::kChunkElements;
+using kir::LoopKind;
+using kir::Scope;
+using kir::Stmt;
+using te::Expr;
+using te::ExprOp;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+// Warps have whole fragments of it, pairs of them across; chunks of its operands are shared by all threads or by some alone.
+bool is_whole(const WarpTile& tile) {
+  auto divides = [](std::int64_t part, std::int64_t whole) { return whole >= part && whole % part == 0; };
+  auto is_shared = [&](std::int64_t chunks) {
+    return divides(tile.threads(), chunks) || divides(chunks, tile.threads());
+  };
+  return divides(kFragmentRows * tile.warps_down, tile.rows) &&
+         divides(2 * kFragmentColumns * tile.warps_across, tile.columns) &&
+         is_shared(tile.rows * tile.depth / kChunkElements) &&
+         is_shared(tile.columns * tile.depth / kChunkElements);
+}
+
+// What is known of a product before its tile is chosen.
+struct Extents {
+  std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;
+};
+
+std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+// Roughly, in ns: operands come from the second-level cache, every tile's anew; units multiply; a tile of the sum takes its turn; sums in
+// parts are written, read again and launched for. Cores that get no tile do nothing.
+double estimated_ns(const Target& target, const Extents& of, const WarpTile& tile) {
+  constexpr double kCacheBytes = 4500, kOperations = 350e3, kTurn = 100, kLaunch = 2000, kMemoryBytes = 3000;
+  const double down = static_cast<double>(blocks_of(of.rows, tile.rows)),
+               across = static_cast<double>(blocks_of(of.columns, tile.columns));
+  const double blocks = static_cast<double>(of.batches * tile.splits) * down * across,
+               cores = static_cast<double>(std::max<std::int64_t>(1, target.cores));
+  const double busy = blocks / (std::ceil(blocks / cores) * cores);
+  const auto rows = static_cast<double>(of.batches * of.rows), columns = static_cast<double>(of.columns),
+             depth = static_cast<double>(of.depth);
+  const double bytes = 2 * depth * (rows * across + columns * static_cast<double>(of.batches) * down);
+  const double operations =
+      2 * depth * down * across * static_cast<double>(of.batches * tile.rows * tile.columns);
+  const double turns =
+      depth / static_cast<double>(tile.depth * tile.splits) * std::ceil(blocks / (2 * cores));
+  const double parts = static_cast<double>(tile.splits) * rows * columns * 2 * sizeof(float);
+  return std::max(bytes / kCacheBytes, operations / kOperations) / busy + turns * kTurn +
+         (tile.splits > 1 ? kLaunch + parts / kMemoryBytes : 0);
+}
+
+// The tiles that a plan is made with: each is the fastest for some sizes.
+constexpr std::array kWarpTiles{
+    WarpTile{16, 128, 64, 1, 4, 3},  WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},
+    WarpTile{64, 128, 64, 2, 4, 4},  WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3},
+    WarpTile{128, 256, 64, 2, 4, 3},
+};
+
+WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool copied) {
+  constexpr std::int64_t kShallow = 32;
+  // Elements on their way take registers that a large tile has for its sums.
+  if (!copied) return {64, 64, kShallow, 2, 2, 4};
+  Extents of;
+  for (VarId axis : sides.batch) of.batches *= lowering.size(lowering.formula().variable(axis).extent);
+  of.rows = lowering.size(sides.rows.extent);
+  of.columns = lowering.size(sides.columns.extent);
+  of.depth = lowering.size(sides.depth.extent);
+  WarpTile best;
+  double least = 0;
+  for (WarpTile tile : kWarpTiles) {
+    if (of.depth < tile.depth) tile.depth = kShallow;
+    for (const std::int64_t splits : {1, 2, 4, 8}) {
+      tile.splits = splits;
+      const Dim tiles = ceil_div(sides.depth.extent, tile.depth);
+      if (!is_whole(tile) || (splits > 1 && !te::divides(Dim(splits), tiles))) continue;
+      const double ns = estimated_ns(lowering.target(), of, tile);
+      if (least != 0 && ns >= least) continue;
+      least = ns;
+      best = tile;
+    }
+  }
+  for (const std::int64_t rows : {2, 4, 8}) {
+    if (te::divides(Dim(2 * rows), ceil_div(sides.rows.extent, best.rows))) best.group_rows = rows;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied) {
+  Forms& forms = lowering.forms();
+  WarpTile tile = forms.chooses() ? fastest_tile(lowering, sides, copied) : WarpTile();
+  tile.rows = forms.knob("tile_rows", tile.rows);
+  tile.columns = forms.knob("tile_columns", tile.columns);
+  tile.depth = forms.knob("tile_depth", tile.depth);
+  tile.warps_down = forms.knob("warps_down", tile.warps_down);
+  tile.warps_across = forms.knob("warps_across", tile.warps_across);
+  tile.stages = forms.knob("stages", tile.stages);
+  tile.group_rows = forms.knob("group_rows", tile.group_rows);
+  tile.splits = forms.knob("splits", tile.splits);
+  const bool in_groups = te::divides(Dim(tile.group_rows), ceil_div(sides.rows.extent, tile.rows));
+  const Dim& depth = sides.depth.extent;
+  const bool in_parts = tile.splits == 1 || te::divides(Dim(tile.splits), ceil_div(depth, tile.depth));
+  return is_whole(tile) && in_groups && in_parts ? std::optional(tile) : std::nullopt;
+}
+
+WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, const Side& depth)
+    : lowering_(lowering), factor_(std::move(factor)), side_(side), depth_(depth) {
+  const bool deep = lies_along(lowering_, factor_, depth_.axes.back());
+  along_depth_ = deep || !lies_along(lowering_, factor_, side_.axes.back());
+  copied_ = comes_aligned();
+}
+
+// Whether chunks of 8 elements are contiguous and begin at multiples of 8.
+bool WarpOperand::comes_aligned() {
+  if (factor_->op != ExprOp::Load) return false;
+  const te::Formula& formula = lowering_.formula();
+  const VarId along = along_depth_ ? depth_.axes.back() : side_.axes.back();
+  if (!te::divides(Dim(kChunkElements), formula.variable(along).extent)) return false;
+  const std::vector<Expr> index = te::index_of(*factor_);
+  const auto own = lowering_.stride(factor_->buffer, index, along);
+  if (!own || !own->is(1)) return false;
+  auto steps_by_chunks = [&](VarId axis) {
+    const auto stride = lowering_.stride(factor_->buffer, index, axis);
+    return axis == along || formula.variable(axis).extent.is(1) ||
+           (stride && te::divides(Dim(kChunkElements), *stride));
+  };
+  const std::set<VarId> axes = te::variables_of(factor_);
+  return std::ranges::all_of(axes, steps_by_chunks);
+}
+
+void WarpOperand::place(const char* name, const WarpTile& tile, std::int64_t width, Expr first,
+                        Expr first_step, VarId thread, const Substitution& bound) {
+  tile_ = tile;
+  width_ = width;
+  first_ = std::move(first);
+  first_step_ = std::move(first_step);
+  thread_ = thread;
+  bound_ = bound;
+  const std::int64_t lines = along_depth_ ? width : tile.depth, columns = along_depth_ ? tile.depth : width;
+  shared_ = lowering_.scratch(std::string(name) + "t", factor_.dtype(),
+                              {tile.stages, lines, columns + kRowPadding}, Scope::Shared);
+  if (!copied_) {
+    registers_ =
+        lowering_.scratch(std::string(name) + "v", factor_.dtype(),
+                          {std::max(kChunkElements, lines * columns / tile.threads())}, Scope::Register);
+  }
+}
+
+// Neighbouring threads have neighbouring chunks of a line.
+template <class What>
+Stmt WarpOperand::for_chunks(const Expr& step, What what) {
+  const std::int64_t lines = along_depth_ ? width_ : tile_.depth,
+                     in_line = (along_depth_ ? tile_.depth : width_) / kChunkElements;
+  const std::int64_t at_once = std::min(lines, tile_.threads() / in_line);
+  const VarId pass = lowering_.loop("p", lines / at_once);
+  const Expr thread = Expr::variable(thread_);
+  Chunk chunk;
+  chunk.line = Expr::variable(pass) * Expr::index(at_once) + te::floor_div(thread, Expr::index(in_line));
+  chunk.column = te::mod(thread, Expr::index(in_line)) * Expr::index(kChunkElements);
+  chunk.position = first_ + (along_depth_ ? chunk.line : chunk.column);
+  const Expr whole = first_step_.defined() ? first_step_ + step : step;
+  chunk.at = whole * Expr::index(tile_.depth) + (along_depth_ ? chunk.column : chunk.line);
+  Stmt body = what(chunk, Expr::variable(pass));
+  if (body.defined() && at_once * in_line < tile_.threads())
+    body = Stmt::branch(thread < Expr::index(at_once * in_line), body);
+  return body.defined() ? Stmt::loop(LoopKind::Unrolled, pass, body) : Stmt();
+}
+
+std::optional<Lowering::Body> WarpOperand::element(const Expr& position, const Expr& at) {
+  Substitution bound = bound_;
+  side_.bind(lowering_.formula(), position, bound);
+  depth_.bind(lowering_.formula(), at, bound);
+  Lowering::Body value = lowering_.body(factor_, bound);
+  if (!value.checks.empty()) return std::nullopt;
+  return value;
+}
+
+// Of the element and so many that follow it in its line.
+Expr WarpOperand::is_inside(const Expr& position, const Expr& at, std::int64_t further) const {
+  const Expr more = Expr::index(further);
+  return conjunction_of(inside(along_depth_ ? position : position + more, side_.extent, width_),
+                        inside(along_depth_ ? at + more : at, depth_.extent, tile_.depth));
+}
+
+Stmt WarpOperand::issue(const Expr& step) {
+  const Expr slot = te::mod(step, Expr::index(tile_.stages));
+  return for_chunks(step, [&](const Chunk& chunk, const Expr& pass) -> Stmt {
+    if (copied_) {
+      const auto from = element(chunk.position, chunk.at);
+      if (!from || from->value->op != ExprOp::Load) return {};
+      const Expr here = is_inside(chunk.position, chunk.at, kChunkElements - 1);
+      const Expr all = Expr::index(kChunkElements);
+      return Stmt::call(kir::Intrinsic::AsyncCopy,
+                        {{shared_, {slot, chunk.line, chunk.column}, {}},
+                         {from->value->buffer, te::index_of(*from->value), {}},
+                         {{}, {}, here.defined() ? te::select(here, all, Expr::index(0)) : all}});
+    }
+    const VarId lane = lowering_.loop("v", kChunkElements);
+    const Expr further = Expr::variable(lane);
+    const Expr position = along_depth_ ? chunk.position : chunk.position + further;
+    const Expr at = along_depth_ ? chunk.at + further : chunk.at;
+    const auto value = element(position, at);
+    if (!value) return {};
+    Stmt store = Stmt::store(registers_, {pass * Expr::index(kChunkElements) + further},
+                             zero_outside(is_inside(position, at, 0), value->value));
+    return Stmt::loop(LoopKind::Vector, lane, store);
+  });
+}
+
+Stmt WarpOperand::lay_down(const Expr& step) {
+  if (copied_) return Stmt::block({});
+  const Expr slot = te::mod(step, Expr::index(tile_.stages));
+  return for_chunks(step, [&](const Chunk& chunk, const Expr& pass) {
+    const VarId lane = lowering_.loop("v", kChunkElements);
+    const Expr further = Expr::variable(lane);
+    const Expr held = Expr::load(registers_, factor_.dtype(), {pass * Expr::index(kChunkElements) + further});
+    return Stmt::loop(LoopKind::Vector, lane,
+                      Stmt::store(shared_, {slot, chunk.line, chunk.column + further}, held));
+  });
+}
+
+Stmt WarpOperand::load(const kir::Operand& to, const Expr& slot, const Expr& across, const Expr& deep,
+                       const Expr& lane, bool pairs_deep) const {
+  const Expr eight = Expr::index(8), row = te::mod(lane, eight);
+  const Expr second = te::mod(te::floor_div(lane, eight), Expr::index(2)) * eight,
+             fourth = te::floor_div(lane, Expr::index(16)) * eight;
+  const Expr further_across = pairs_deep ? fourth : second, further_deep = pairs_deep ? second : fourth;
+  std::vector<Expr> from = along_depth_
+                               ? std::vector<Expr>{slot, across + further_across + row, deep + further_deep}
+                               : std::vector<Expr>{slot, deep + further_deep + row, across + further_across};
+  return Stmt::call(along_depth_ ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
+                    {to, {shared_, std::move(from), {}}});
+}
+
+}  // namespace xyntra

@@ -1,0 +1,75 @@
+// The tile that a block of warps makes at a time, and how it gets its operands.
+#pragma once
+
+#include "lower/lowering.h"
+#include "plan/plan.h"
+#include "schedule/contraction/product_sides.h"
+
+namespace xyntra {
+
+// What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
+inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
+
+// The knobs of the form.
+struct WarpTile {
+  std::int64_t rows = 128, columns = 128, depth = 32;
+  std::int64_t warps_down = 2, warps_across = 2;
+  std::int64_t stages = 4;  // tiles in shared memory: one in use, the others on their way
+  std::int64_t group_rows =
+      1;  // rows of tiles that neighbours share: they read the same columns at the same time
+  std::int64_t splits = 1;  // parts of the reduction, added up afterwards
+
+  std::int64_t threads() const { return 32 * warps_down * warps_across; }
+  std::int64_t warp_rows() const { return rows / warps_down; }
+  std::int64_t warp_columns() const { return columns / warps_across; }
+};
+
+// Rows of a tile in shared memory lie 16 bytes further apart than they are long: eight of them, at one column, meet in no bank.
+inline constexpr std::int64_t kRowPadding = 8;
+
+// Large tiles read less; there must be enough of them to keep every core busy. None where the plan's does not fit.
+std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied);
+
+// One operand on its way to shared memory: [stages, lines, columns], lines along the sum or along its own side.
+class WarpOperand {
+ public:
+  WarpOperand(Lowering& lowering, te::Expr factor, const Side& side, const Side& depth);
+
+  // Whether 16 bytes at a time go there directly; else elements pass through registers.
+  bool copied() const { return copied_; }
+  // `first`: where the tile begins on its side; `first_step`: the first tile of the sum.
+  void place(const char* name, const WarpTile& tile, std::int64_t width, te::Expr first, te::Expr first_step,
+             te::VarId thread, const te::Substitution& bound);
+  // Tile `step` on its way to its place in the ring: issued before a multiplication, laid down after it. Undefined where no index can
+  // be made.
+  kir::Stmt issue(const te::Expr& step);
+  kir::Stmt lay_down(const te::Expr& step);
+  // Four matrices of 8 x 8 of the tile at a slot, along the side from `across` on and along the sum from `deep` on, for a thread of a
+  // warp. `pairs_deep`: the second is below the first along the sum, not along the side.
+  kir::Stmt load(const kir::Operand& to, const te::Expr& slot, const te::Expr& across, const te::Expr& deep,
+                 const te::Expr& lane, bool pairs_deep) const;
+
+ private:
+  struct Chunk {
+    te::Expr line, column;  // in the tile
+    te::Expr position, at;  // on the side, along the sum
+  };
+  template <class What>
+  kir::Stmt for_chunks(const te::Expr& step, What what);
+  std::optional<Lowering::Body> element(const te::Expr& position, const te::Expr& at);
+  te::Expr is_inside(const te::Expr& position, const te::Expr& at, std::int64_t further) const;
+  bool comes_aligned();
+
+  Lowering& lowering_;
+  te::Expr factor_;  // of 16 bits
+  const Side &side_, &depth_;
+  bool along_depth_ = true, copied_ = false;
+  WarpTile tile_;
+  std::int64_t width_ = 0;
+  te::Expr first_, first_step_;
+  te::VarId thread_;
+  te::Substitution bound_;
+  kir::BufferId shared_, registers_;
+};
+
+}  // namespace xyntra

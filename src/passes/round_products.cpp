@@ -1,0 +1,222 @@
+#include "passes/round_products.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+#include "passes/flatten_windows.h"
+
+namespace xyntra {
+namespace {
+
+constexpr std::int64_t kShortest = 16;  // shorter sums gain nothing that one could measure
+
+// Changes of index: what goes through them is rounded before as well as after.
+bool moves(const std::string& op) {
+  return op == "Transpose" || op == "Reshape" || op == "Unsqueeze" || op == "Squeeze";
+}
+
+class Rounding {
+ public:
+  Rounding(Graph& graph, DType to, const std::set<NodeId>& flattened, FoldLog& folded)
+      : graph_(graph), to_(to), flattened_(flattened), folded_(folded) {
+    for (NodeId id : graph.node_ids()) {
+      for (ValueId input : graph.node(id).inputs) {
+        if (input.valid()) ++uses_[input];
+      }
+    }
+    for (ValueId output : graph.outputs) ++uses_[output];
+  }
+
+  Result<RoundedProducts> run() {
+    const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
+    std::vector<ValueId> pictures;
+    for (NodeId id : nodes) {
+      for (ValueId picture : pictures_of(id)) pictures.push_back(picture);
+    }
+    for (NodeId id : nodes) {
+      const bool flat = flattened_.contains(id);
+      if (!flat && !gains(graph_.node(id)) && !can_be_flattened(graph_, graph_.node(id))) continue;
+      for (std::size_t factor : {0, 1}) {
+        const ValueId wide_factor = graph_.node(id).inputs[factor];
+        XYNTRA_TRY(ValueId narrow,
+                   flat && factor == 0 ? rounded_where_read(wide_factor) : rounded(wide_factor));
+        const ValueId wide = add("Cast", {narrow}, cast_to(DType::F32), graph_.value(narrow).name + ".f32",
+                                 graph_.node(id).origin, DType::F32);
+        graph_.node(id).inputs[factor] = wide;
+      }
+      const Node& node = graph_.node(id);
+      say("round-matmuls", node);
+    }
+    XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
+    return std::move(result_);
+  }
+
+ private:
+  // Pictures are large: those that convolutions and pools read lie in memory rounded, and everybody reads them
+  // so.
+  Status round_pictures(const std::vector<ValueId>& pictures, const std::vector<NodeId>& nodes) {
+    for (ValueId picture : pictures) {
+      const NodeId maker = graph_.value(picture).producer;
+      if (shape(picture) == nullptr) continue;  // it is narrow itself
+      XYNTRA_TRY(const ValueId narrow, rounded(picture));
+      std::vector<NodeId> readers;
+      for (NodeId id : nodes) {
+        const std::vector<ValueId>& inputs = graph_.node(id).inputs;
+        if (std::find(inputs.begin(), inputs.end(), picture) != inputs.end()) readers.push_back(id);
+      }
+      if (readers.empty()) continue;
+      const ValueId wide = add("Cast", {narrow}, cast_to(DType::F32), graph_.value(narrow).name + ".f32",
+                               graph_.node(maker).origin, DType::F32);
+      for (NodeId reader : readers) {
+        std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+        std::replace(inputs.begin(), inputs.end(), picture, wide);
+      }
+      say("round-feature-maps", graph_.node(maker));
+    }
+    return {};
+  }
+
+  std::vector<ValueId> pictures_of(NodeId id) const {
+    const Node& node = graph_.node(id);
+    std::vector<ValueId> found;
+    if (node.op == "Conv" || node.op == "MaxPool") found = {node.inputs[0]};
+    // Of two results that are added one goes through memory.
+    if (node.op == "Add" && made_by(node.inputs[0], "Conv") && made_by(node.inputs[1], "Conv"))
+      found = node.inputs;
+    std::erase_if(found, [this](ValueId value) {
+      const Shape* sizes = shape(value);
+      return sizes == nullptr || sizes->size() != 4 || !graph_.value(value).producer.valid();
+    });
+    return found;
+  }
+
+  bool made_by(ValueId value, const char* op) const {
+    const NodeId maker = graph_.value(value).producer;
+    return maker.valid() && graph_.node(maker).op == op;
+  }
+
+  void say(const char* rule, const Node& node) {
+    result_.certificate.push_back(
+        {rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
+  }
+
+  // A function whose result nobody sees but rounded need not be computed to more digits than that.
+  void shorten(NodeId maker, ValueId value) {
+    if (!maker.valid() || uses_[value] != 1 || graph_.node(maker).op != "Gelu") return;
+    Node& node = graph_.node(maker);
+    auto form = node.attributes.find("approximate");
+    const bool tanh = form != node.attributes.end() && std::get<std::string>(form->second) == "tanh";
+    node.attributes["approximate"] = std::string(tanh ? "short tanh" : "short");
+    say("short-gelu", node);
+  }
+
+  static Attributes cast_to(DType dtype) { return {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}}; }
+
+  const Shape* shape(ValueId value) const {
+    const Type& type = graph_.value(value).type;
+    return type.is_tensor() && type.dtype == DType::F32 && type.shape ? &*type.shape : nullptr;
+  }
+
+  static bool is_short(const Dim& dim) { return dim.is_constant() && dim.constant() < kShortest; }
+
+  // Matrices with a sum long enough: what a matrix unit is for. Convolutions only with weights.
+  bool gains(const Node& node) const {
+    const bool is_product = node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv";
+    if (!is_product || node.inputs.size() < 2) return false;
+    const Shape *left = shape(node.inputs[0]), *right = shape(node.inputs[1]);
+    if (left == nullptr || right == nullptr) return false;
+    const bool weighted = is_weight(node.inputs[1]);
+    if (!weighted) return node.op == "MatMul" && is_matrix(*left) && is_matrix(*right);
+    if (node.op == "Conv") {
+      auto group = node.attributes.find("group");
+      const bool grouped = group != node.attributes.end() && std::get<std::int64_t>(group->second) != 1;
+      return !grouped && right->size() >= 3 && !is_short((*right)[0]) && !is_short((*right)[1]);
+    }
+    return right->size() == 2 && left->size() >= 2 && !is_short((*right)[0]) && !is_short((*right)[1]);
+  }
+
+  static bool is_matrix(const Shape& shape) {
+    return shape.size() >= 2 && !is_short(shape[shape.size() - 1]) && !is_short(shape[shape.size() - 2]);
+  }
+
+  bool is_weight(ValueId value) const {
+    while (!graph_.value(value).is_constant()) {
+      const NodeId maker = graph_.value(value).producer;
+      if (!maker.valid() || !moves(graph_.node(maker).op)) return false;
+      value = graph_.node(maker).inputs[0];
+    }
+    return true;
+  }
+
+  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
+              const std::string& stem, const std::string& origin, DType dtype) {
+    const Shape shape = *graph_.value(inputs[0]).type.shape;
+    const NodeId made =
+        graph_.add_node(op, std::move(inputs), {graph_.unique_name(stem)}, std::move(attributes), origin);
+    const ValueId output = graph_.output_of(made);
+    graph_.value(output).type = Type::tensor(dtype, shape);
+    return output;
+  }
+
+  // The value in the narrow dtype. Where only changes of index lie between it and who computes it, it is rounded before
+  // them: a result is then written narrow, and read so.
+  Result<ValueId> rounded(ValueId value) {
+    if (auto known = narrow_.find(value); known != narrow_.end()) return known->second;
+    const std::string stem = graph_.value(value).name + "." + std::string(xyntra::name_of(to_));
+    ValueId made;
+    const NodeId maker = graph_.value(value).producer;
+    if (graph_.value(value).is_constant()) {
+      XYNTRA_TRY(Tensor tensor, rounded_constant(graph_.value(value).constant));
+      made = graph_.add_constant(graph_.unique_name(stem), std::move(tensor));
+    } else if (maker.valid() && moves(graph_.node(maker).op) && uses_[value] == 1) {
+      XYNTRA_TRY(const ValueId before, rounded(graph_.node(maker).inputs[0]));
+      graph_.node(maker).inputs[0] = before;
+      graph_.value(value).type.dtype = to_;
+      made = value;
+    } else {
+      const std::string origin = maker.valid() ? graph_.node(maker).origin : "";
+      shorten(maker, value);
+      made = add("Cast", {value}, cast_to(to_), stem, origin, to_);
+    }
+    narrow_.emplace(value, made);
+    return made;
+  }
+
+  // A flattened picture is made, and rounded, once: windows read every element of it many times.
+  Result<ValueId> rounded_where_read(ValueId value) {
+    const NodeId maker = graph_.value(value).producer;
+    const std::string stem = graph_.value(value).name + "." + std::string(xyntra::name_of(to_));
+    const ValueId made = add("Cast", {value}, cast_to(to_), stem, graph_.node(maker).origin, to_);
+    narrow_.emplace(value, made);
+    result_.copies.push_back(graph_.value(made).name);
+    return made;
+  }
+
+  Result<Tensor> rounded_constant(const Tensor& constant) {
+    FoldedNode made{find_op("Cast"), {}, {constant}, {}};
+    made.form.attributes = cast_to(to_);
+    made.form.outputs = {true};
+    XYNTRA_TRY(made.results, evaluate_node(*made.def, made.form, made.operands));
+    Tensor result = made.results[0];
+    folded_.push_back(std::move(made));
+    return result;
+  }
+
+  Graph& graph_;
+  DType to_;
+  const std::set<NodeId>& flattened_;
+  FoldLog& folded_;
+  std::map<ValueId, int> uses_;
+  std::map<ValueId, ValueId> narrow_;
+  RoundedProducts result_;
+};
+
+}  // namespace
+
+Result<RoundedProducts> round_products(Graph& graph, DType to, const std::set<NodeId>& flattened,
+                                       FoldLog& folded) {
+  return Rounding(graph, to, flattened, folded).run();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,276 @@
+#include "schedule/contraction/contraction_tiling.h"
+
+#include <algorithm>
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprNode;
+using te::VarId;
+
+namespace {
+
+constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
+constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the L1 cache
+
+std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
+  for (const Knob& one : schedule.knobs) {
+    if (one.name == name) return one.value;
+  }
+  return otherwise;
+}
+
+}  // namespace
+
+ContractionTiling::ContractionTiling(const AccessAnalysis& analysis, const te::Stage& stage,
+                                     const ContractionRoles& roles, const Schedule& schedule, bool fused)
+    : analysis_(analysis), stage_(stage), roles_(roles), fused_(fused) {
+  choose_tile(schedule);
+}
+
+bool ContractionTiling::rows_go_outside(std::int64_t columns, std::int64_t rows_of_tiles) const {
+  auto traffic = [&](const Expr& factor, std::int64_t times) {
+    std::int64_t bytes = 0;
+    te::for_each_node(factor, [&](const ExprNode& node) {
+      if (!te::is_load(node)) return;
+      bytes += elements_read(node) * std::max(bits_of(analysis_.formula().buffer(node.buffer).dtype) / 8, 1);
+    });
+    return bytes > cache_bytes() ? bytes * times : bytes;
+  };
+  const std::int64_t columns_outside = traffic(roles_.row_factor, columns) + traffic(roles_.lane_factor, 1),
+                     rows_outside =
+                         traffic(roles_.lane_factor, rows_of_tiles) + traffic(roles_.row_factor, 1);
+  return rows_outside < columns_outside || (rows_outside == columns_outside && streams_results());
+}
+
+// Whether short sums of a second factor that stays in the cache make results that do not: then these, and what else is read for
+// them, come and go row by row, as memory likes it, and not in pieces as wide as a tile. Blocked channels lie in such pieces.
+bool ContractionTiling::streams_results() const {
+  if (analysis_.size(extent(roles_.lane)) <= analysis_.lanes()) return false;
+  std::int64_t sums = 1, results = 1, bytes = std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  for (VarId axis : stage_.reduction) sums *= analysis_.size(extent(axis));
+  for (VarId axis : stage_.axes) results *= analysis_.size(extent(axis));
+  std::int64_t moved = 1;
+  if (stage_.finish.defined()) {
+    te::for_each_node(stage_.finish, [&](const ExprNode& node) {
+      if (te::is_load(node) && elements_read(node) == results) ++moved;
+    });
+  }
+  return sums <= kLongestSum && results * moved * bytes > cache_bytes();
+}
+
+// Of the buffer of a load: windows that overlap read an element often, steps leave some out. Lines of the cache are
+// brought as a whole, so the last dimension counts in full.
+std::int64_t ContractionTiling::elements_read(const ExprNode& load) const {
+  const Shape& shape = analysis_.formula().buffer(load.buffer).shape;
+  const std::vector<Expr> index = te::index_of(load);
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t all = analysis_.size(shape[d]);
+    std::int64_t places = 1;
+    for (VarId axis : te::variables_of(index[d])) places *= analysis_.size(extent(axis));
+    elements *= d + 1 < shape.size() ? std::min(places, all) : all;
+  }
+  return elements;
+}
+
+te::Substitution ContractionTiling::at_column(const ColumnRun& across, te::Substitution variables,
+                                              const Expr& vector, const Expr& lane) const {
+  if (second.valid()) {
+    variables[second.index] = across.second * Expr::index(vectors) + vector;
+    variables[roles_.lane.index] = across.base + lane;
+  } else {
+    variables[roles_.lane.index] = across.base + vector * Expr::index(across.width) + lane;
+  }
+  return variables;
+}
+
+std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
+  std::int64_t in_lane = second.valid() ? 1 : vectors;
+  const Dim& columns = extent(roles_.lane);
+  Dim blocks = floor_div(columns, width * in_lane), done = blocks * (width * in_lane);
+  std::vector<ColumnRun> runs;
+  if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width, in_lane, {}, false});
+  Dim whole = in_lane > 1 ? floor_div(columns, width) - blocks * in_lane : Dim(0);
+  const bool masks = analysis_.has_masks() && width > 1;
+  if (masks && columns.is_constant() && columns.constant() % width > 1) {
+    // What is left is one tile, with some lanes of its last vector idle.
+    std::int64_t left = columns.constant() - done.constant();
+    runs.push_back({Expr::size(done), 1, width, (left + width - 1) / width, {}, true});
+    return runs;
+  }
+  if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width, 1, {}, false});
+  done = done + whole * width;
+  if (done == columns) return runs;
+  if (masks && !(columns - done).is(1)) {
+    runs.push_back({Expr::size(done), 1, width, 1, {}, true});
+  } else {
+    runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
+  }
+  return runs;
+}
+
+void ContractionTiling::choose_tile(const Schedule& schedule) {
+  std::int64_t lanes = analysis_.size(extent(roles_.lane));
+  width = analysis_.vector_width(extent(roles_.lane));
+  vectors = std::max<std::int64_t>(1, value_of(schedule, "tile_columns", 2 * width) / width);
+  if (lanes < width * vectors || (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
+    // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
+    for (VarId axis : roles_.columns) {
+      bool even = extent(axis).is_constant() && extent(axis).constant() % vectors == 0;
+      if (even && vectors > 1 && lanes % width == 0) second = axis;
+    }
+    bool masks = analysis_.has_masks() && extent(roles_.lane).is_constant();
+    std::int64_t fill = (lanes + (masks ? width - 1 : 0)) / width;
+    if (!second.valid() && lanes < width * vectors) vectors = std::max<std::int64_t>(1, fill);
+  }
+  rows = value_of(schedule, "tile_rows", 4);
+  if (roles_.rows.empty()) {
+    rows = 1;
+    return;
+  }
+  // The longest, of those that fill a tile the innermost.
+  tile = *std::max_element(roles_.rows.begin(), roles_.rows.end(), [this](VarId a, VarId b) {
+    auto filled = [this](VarId axis) { return std::min(analysis_.size(extent(axis)), rows); };
+    return filled(a) <= filled(b);
+  });
+  if (!extent(tile).is_constant()) {
+    if (rows > kTailRows) rows -= rows % kTailRows;  // so that what is left comes in fours
+    return;
+  }
+  std::int64_t turns = extent(tile).constant();
+  if (turns == 0) return;
+  std::int64_t tiles = (turns + rows - 1) / rows;
+  rows = std::min(rows, (turns + tiles - 1) / tiles);  // tiles of nearly one size
+}
+
+RowCut ContractionTiling::cut_rows() const {
+  RowCut cut{extent(tile), floor_div(extent(tile), rows), {}, false};
+  cut.rest = cut.turns - cut.full * rows;
+  cut.clamped = !cut.rest.is_constant() && rows > kTailRows && rows % kTailRows == 0;
+  if (!cut.clamped) return cut;
+  cut.full = floor_div(cut.turns + (rows - 2), rows);
+  cut.rest = cut.turns - cut.full * rows;  // negative where the last tile is not full
+  return cut;
+}
+
+Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
+  if (!cut.clamped) return number < Expr::size(cut.full);
+  // The same said without a division: bounds follow from it.
+  return (Expr::index(kTailRows) < Expr::size(cut.turns)) &
+         (number * Expr::index(rows) + Expr::index(1) < Expr::size(cut.turns));
+}
+
+std::int64_t ContractionTiling::lines_in_cache(const ColumnRun& across) const {
+  const std::int64_t line = across.width * vectors_of(across) * std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  return std::min(kLineBytes / line, kLongestSum);
+}
+
+std::optional<SumCut> ContractionTiling::cut_for_cache(const ColumnRun& across) const {
+  const std::int64_t most = lines_in_cache(across);
+  auto depth = cut_sum(most);
+  return depth && depth->turns >= 2 * most ? depth : std::nullopt;
+}
+
+std::optional<SumCut> ContractionTiling::cut_for_panels(const ColumnRun& across) const {
+  if (!fused_) return std::nullopt;
+  if (auto depth = cut_sum(lines_in_cache(across))) return depth;
+  if (cut_sum(kLongestSum)) return std::nullopt;
+  SumCut whole;
+  whole.inner = reduction_order();
+  for (VarId axis : whole.inner) {
+    if (!extent(axis).is_constant()) return std::nullopt;
+    whole.turns *= extent(axis).constant();
+  }
+  return whole.turns <= 2 * kLongestSum ? std::optional(whole) : std::nullopt;
+}
+
+std::optional<SumCut> ContractionTiling::cut_sum(std::int64_t most) const {
+  if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+  std::vector<VarId> order = reduction_order();
+  SumCut depth;
+  std::int64_t inner = 1, whole = 1;
+  bool full = false;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    if (!extent(*axis).is_constant() || extent(*axis).is(0)) return std::nullopt;
+    std::int64_t turns = extent(*axis).constant(), factor = full ? 1 : std::min(turns, most / inner);
+    while (factor > 1 && turns % factor != 0) --factor;
+    if (factor == turns) {
+      depth.inner.insert(depth.inner.begin(), *axis);
+    } else if (factor > 1) {
+      depth.split = *axis;
+      depth.factor = factor;
+      full = true;
+    } else {
+      depth.outer.insert(depth.outer.begin(), *axis);
+      full = true;
+    }
+    inner *= factor;
+    whole *= turns;
+  }
+  bool cut = inner >= most / 4 && (depth.split.valid() || !depth.outer.empty());
+  depth.turns = whole;
+  return cut ? std::optional(depth) : std::nullopt;
+}
+
+std::vector<VarId> ContractionTiling::reduction_order() const {
+  std::vector<VarId> order = stage_.reduction;
+  auto next = std::find_if(order.begin(), order.end(), [this](VarId axis) {
+    bool contiguous = extent(axis).is_constant() && extent(axis).constant() >= 8;
+    te::for_each_node(roles_.row_factor, [&](const ExprNode& node) {
+      if (!te::is_load(node)) return;
+      auto stride = analysis_.stride(node.buffer, te::index_of(node), axis);
+      contiguous = contiguous && stride && stride->is(1);
+    });
+    return contiguous;
+  });
+  if (next != order.end()) std::rotate(next, next + 1, order.end());
+  return order;
+}
+
+bool ContractionTiling::reads_once() const {
+  std::int64_t all = 1;
+  for (VarId axis : roles_.rows) all *= analysis_.size(extent(axis));
+  return all <= rows;
+}
+
+std::optional<WindowBorder> ContractionTiling::skipped_border(const Schedule& schedule) const {
+  if (std::ranges::find(schedule.knobs, kSkipPadding, &Knob::name) == schedule.knobs.end())
+    return std::nullopt;
+  auto border = window_border(analysis_, stage_, roles_.row_factor);
+  return border && can_skip(*border) ? std::move(border) : std::nullopt;
+}
+
+// Whether tiles can leave out what windows have beyond their picture.
+bool ContractionTiling::can_skip(const WindowBorder& border) const {
+  if (roles_.lane_in_rows || !tile.valid() || cut_rows().clamped) return false;
+  const WindowBorder::Side* side = border.along(tile);
+  if (side == nullptr) return true;
+  // Rows inside must be known for each offset. An offset is written out, with a loop inside it: elements that several
+  // offsets have in common would otherwise be kept in registers, and sums leave these.
+  if ((fused_ ? reduction_order() : stage_.reduction).back() == side->offset) return false;
+  auto is_walked = [&](const std::optional<SumCut>& depth) {
+    return !depth || std::ranges::find(depth->inner, side->offset) != depth->inner.end();
+  };
+  for (const ColumnRun& across : runs_of_columns()) {
+    if (!is_walked(cut_for_cache(across))) return false;
+  }
+  return is_walked(cut_sum(kLongestSum)) &&
+         tile_runs(*side, cut_rows().full.constant(), rows).size() <= kMostRuns;
+}
+
+bool adds_fused(const te::Stage& stage, const Schedule& schedule) {
+  return schedule.exactness != Exactness::Exact && is_float(stage.body.dtype());
+}
+
+bool skips_border(const te::Formula& formula, std::size_t stage, const Schedule& schedule,
+                  const Target& target, const SymbolBindings& nominal) {
+  const AccessAnalysis analysis(formula, target, nominal);
+  const te::Stage& sums = formula.stages[stage];
+  const auto roles = contraction_roles(analysis, sums);
+  if (!roles) return false;
+  const ContractionTiling tiling(analysis, sums, *roles, schedule, adds_fused(sums, schedule));
+  return tiling.skipped_border(schedule).has_value();
+}
+
+}  // namespace xyntra

@@ -1,0 +1,139 @@
+#include "schedule/contraction/product_sides.h"
+
+#include <algorithm>
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprOp;
+using te::Formula;
+using te::Substitution;
+using te::VarId;
+
+namespace {
+
+// A position tells its loops where the inner ones have constant sizes; the outer loops are work items of their own
+// otherwise. So is one of open size, unless blocks would stay mostly empty: that a position divided by a number is below an
+// open size is not always shown.
+void split_off(const Formula& formula, Side& side, std::vector<VarId>& batch) {
+  constexpr std::int64_t kEnough = 16;
+  auto extent = [&](VarId axis) -> const Dim& { return formula.variable(axis).extent; };
+  auto inner = [&] {
+    Dim product = 1;
+    for (std::size_t i = 1; i < side.axes.size(); ++i) product = product * extent(side.axes[i]);
+    return product;
+  };
+  while (side.axes.size() > 1 && (!inner().is_constant() || (!extent(side.axes.front()).is_constant() &&
+                                                             inner().constant() >= kEnough))) {
+    batch.push_back(side.axes.front());
+    side.axes.erase(side.axes.begin());
+  }
+  side.extent = 1;
+  for (VarId axis : side.axes) side.extent = side.extent * extent(axis);
+}
+
+}  // namespace
+
+void Side::add(const Formula& formula, VarId axis) {
+  axes.push_back(axis);
+  extent = extent * formula.variable(axis).extent;
+}
+
+void Side::bind(const Formula& formula, const Expr& position, Substitution& bound) const {
+  std::vector<Dim> extents;
+  for (VarId axis : axes) extents.push_back(formula.variable(axis).extent);
+  const std::vector<Expr> index = index_at(position, extents);
+  for (std::size_t i = 0; i < axes.size(); ++i) bound[axes[i].index] = index[i];
+}
+
+std::vector<Expr> index_at(const Expr& position, std::span<const Dim> extents) {
+  std::vector<Expr> index(extents.size());
+  Dim stride = 1;
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    Expr digit = stride.is(1) ? position : te::floor_div(position, Expr::size(stride));
+    index[i] = i == 0 ? digit : te::mod(digit, Expr::size(extents[i]));
+    stride = stride * extents[i];
+  }
+  return index;
+}
+
+std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage) {
+  const Formula& formula = analysis.formula();
+  const bool product = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::Sum &&
+                       stage.body->op == ExprOp::Mul && stage.body.dtype() == DType::F32;
+  if (!product) return {};
+  ProductSides made{stage.body->operands[0], stage.body->operands[1], {}, {}, {}, {}, {}};
+  const std::set<VarId> of_left = te::variables_of(made.left), of_right = te::variables_of(made.right);
+  for (VarId axis : stage.axes) {
+    const bool left = of_left.count(axis) != 0, right = of_right.count(axis) != 0;
+    if (formula.variable(axis).extent.is(1)) {
+      made.ones.push_back(axis);
+    } else if (left && right) {
+      made.batch.push_back(axis);
+    } else if (left || right) {
+      (left ? made.rows : made.columns).add(formula, axis);
+    } else {
+      return {};
+    }
+  }
+  for (VarId axis : stage.reduction) {
+    if (formula.variable(axis).extent.is(1)) {
+      made.ones.push_back(axis);
+    } else {
+      made.depth.add(formula, axis);
+    }
+  }
+  if (!made.columns.axes.empty() && !made.rows.axes.empty()) {
+    auto along_rows = analysis.stride(stage.target, stage.store, made.rows.axes.back());
+    if (along_rows && along_rows->is(1)) {
+      std::swap(made.rows, made.columns);
+      std::swap(made.left, made.right);
+    }
+  }
+  split_off(formula, made.rows, made.batch);
+  split_off(formula, made.columns, made.batch);
+  return made;
+}
+
+bool lies_along(const AccessAnalysis& analysis, const Expr& factor, VarId axis) {
+  bool along = false;
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    if (!te::is_load(node)) return;
+    const std::vector<Expr> index = te::index_of(node);
+    auto stride = analysis.stride(node.buffer, index, axis);
+    along = along || (stride && stride->is(1));
+  });
+  return along;
+}
+
+bool comes_in_vectors(const AccessAnalysis& analysis, const Expr& factor, VarId axis) {
+  bool along = false, fits = true;
+  te::for_each_node(factor, [&](const te::ExprNode& node) {
+    if (!te::is_load(node)) return;
+    const auto stride = analysis.stride(node.buffer, te::index_of(node), axis);
+    fits = fits && node.op == ExprOp::Load && stride && (stride->is(0) || stride->is(1));
+    along = along || (fits && stride->is(1));
+  });
+  return fits && along;
+}
+
+Expr inside(const Expr& position, const Dim& extent, std::int64_t block) {
+  if (te::divides(Dim(block), extent)) return {};
+  return position < Expr::size(extent);
+}
+
+Expr conjunction_of(const Expr& a, const Expr& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a & b;
+}
+
+// One condition where there would be two: what is zero outside of a picture already.
+Expr zero_outside(const Expr& is_inside, const Expr& value) {
+  const Expr zero = Expr::number(value.dtype(), 0);
+  if (!is_inside.defined()) return value;
+  if (value->op == ExprOp::Select && te::same(value->operands[2], zero))
+    return te::select(is_inside & value->operands[0], value->operands[1], zero);
+  return te::select(is_inside, value, zero);
+}
+
+}  // namespace xyntra

@@ -1,0 +1,44 @@
+// A sum of products of two factors as a product of matrices: which loops run along its rows, its columns and its sum.
+#pragma once
+
+#include <optional>
+
+#include "schedule/access_analysis.h"
+
+namespace xyntra {
+
+// Loops of one side as one, counted in row-major order.
+struct Side {
+  std::vector<te::VarId> axes;
+  Dim extent = 1;
+
+  void add(const te::Formula& formula, te::VarId axis);
+  // The loops of the side at one of its positions.
+  void bind(const te::Formula& formula, const te::Expr& position, te::Substitution& bound) const;
+};
+
+// The index of these extents that a position is at, in row-major order.
+std::vector<te::Expr> index_at(const te::Expr& position, std::span<const Dim> extents);
+
+struct ProductSides {
+  te::Expr left, right;  // factors: of rows, of columns
+  Side rows, columns, depth;
+  std::vector<te::VarId> batch, ones;  // loops of both factors; loops of one turn
+};
+
+// Nothing where the stage is no such sum in f32. Columns are what the result is written along; a position of a side tells
+// its loops.
+std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage);
+
+// Whether a factor reads neighbours in memory along an axis.
+bool lies_along(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
+// Whether all that it reads is contiguous along an axis, or invariant.
+bool comes_in_vectors(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
+
+// Whether a position is inside a side; undefined where blocks cover it exactly.
+te::Expr inside(const te::Expr& position, const Dim& extent, std::int64_t block);
+// Of conditions that are undefined where they always hold.
+te::Expr conjunction_of(const te::Expr& a, const te::Expr& b);
+te::Expr zero_outside(const te::Expr& is_inside, const te::Expr& value);
+
+}  // namespace xyntra

@@ -1,0 +1,77 @@
+#include "schedule/layout/turned_weights.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "te/index.h"
+
+namespace xyntra {
+
+using te::Expr;
+using te::ExprOp;
+using te::Stage;
+using te::VarId;
+
+namespace {
+
+// Of a buffer that one stage reads once: one dimension along the result, the others along the sum.
+std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer) {
+  const Stage* reader = nullptr;
+  std::vector<Expr> index;
+  int reads = 0;
+  for (const Stage& stage : formula.stages) {
+    te::for_each_node(stage, [&](const te::ExprNode& node) {
+      if (!te::is_load(node) || node.buffer != buffer.id) return;
+      reader = &stage;
+      index = te::index_of(node);
+      ++reads;
+    });
+  }
+  if (reads != 1 || reader->reducer != te::Reducer::Sum || reader->body->op != ExprOp::Mul) return {};
+  std::optional<std::size_t> result, channels;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (index[d]->op != ExprOp::Var || !buffer.shape[d].is_constant()) return {};
+    if (std::ranges::find(reader->reduction, index[d]->var) == reader->reduction.end()) {
+      if (result) return {};
+      result = d;
+    } else if (!channels || buffer.shape[d].constant() > buffer.shape[*channels].constant()) {
+      channels = d;
+    }
+  }
+  if (!result || !channels || index.size() < 3 || buffer.shape[*channels].constant() % kChannelsOfTile != 0)
+    return {};
+  Layout layout;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (d != *result && d != *channels) layout.push_back({d, 1, 0, Dim(0)});
+  }
+  layout.push_back({*channels, 1, 0, Dim(0)});
+  layout.push_back({*result, 1, 0, Dim(0)});
+  return layout;
+}
+
+}  // namespace
+
+std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Group>& groups,
+                                      const std::vector<te::Formula>& formulas) {
+  std::map<ValueId, std::optional<Layout>> wishes;  // nothing: someone wants it as it is
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].inputs.size(); ++i) {
+      const ValueId value = groups[g].inputs[i];
+      if (!graph.value(value).is_constant()) continue;
+      std::optional<Layout> wish;
+      for (const te::BufferInfo& buffer : formulas[g].buffers) {
+        const bool own = buffer.role == te::BufferRole::Input && std::cmp_equal(buffer.position, i);
+        if (own && groups[g].hero == Hero::Window) wish = layout_for(formulas[g], buffer);
+      }
+      auto [known, fresh] = wishes.try_emplace(value, wish);
+      if (!fresh && known->second != wish) known->second.reset();
+    }
+  }
+  std::vector<ValueLayout> layouts;
+  for (const auto& [value, wish] : wishes) {
+    if (wish) layouts.push_back({value, *wish});
+  }
+  return layouts;
+}
+
+}  // namespace xyntra
