@@ -19,6 +19,7 @@
 #include "schedule/softmax_stages.h"
 #include "schedule/waiting.h"
 #include "te/merge.h"
+#include "te/narrow.h"
 
 namespace xyntra {
 
@@ -278,6 +279,7 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
       "pointwise", "movement", "row", "contraction", "window", "attention", "stages", "horizontal", "view"};
   if (std::ranges::find(kKnown, schedule.name) == kKnown.end())
     return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+  if (request.target.kind == TargetKind::Gpu) te::narrow_temporaries(merged);
   te::merge_axes(merged);
   const bool share_parts = schedule.name == "row" || schedule.name == "attention";
   const bool product = schedule.name == "contraction" || schedule.name == "window";

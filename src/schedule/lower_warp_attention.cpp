@@ -29,6 +29,7 @@ namespace {
 constexpr std::int64_t kMostDepth = 128;  // whose results and queries fit into registers
 constexpr std::int64_t kHalves = 2;  // rows of a thread
 constexpr std::int64_t kRowThreads = 4;
+constexpr std::int64_t kFewestAlone = 64;  // queries, where threads convert what they copy
 
 Expr narrow(const Expr& factor) { return factor->op == te::ExprOp::Cast ? factor->operands[0] : factor; }
 Expr times(const Expr& factor, std::int64_t by) { return factor * Expr::index(by); }
@@ -85,7 +86,9 @@ class WarpAttention {
     std::int64_t heads = 1;
     for (VarId row : parts_.rows) heads *= lowering_.size(lowering_.formula().variable(row).extent);
     auto workgroups = [&] { return heads * ((queries + query_block_ - 1) / query_block_); };
-    while (query_block_ > kFragmentRows && workgroups() < lowering_.target().cores) query_block_ /= 2;
+    // What passes through registers on its way takes more of them the fewer warps there are.
+    const std::int64_t fewest = key_tiles_.copied() && value_tiles_.copied() ? kFragmentRows : kFewestAlone;
+    while (query_block_ > fewest && workgroups() < lowering_.target().cores) query_block_ /= 2;
     if (keys <= key_block_ / 2) key_block_ /= 2;
     query_block_ = lowering_.forms().knob("query_block", query_block_);
     key_block_ = lowering_.forms().knob("key_block", key_block_);
@@ -227,8 +230,20 @@ class WarpAttention {
     return Stmt::block({zero, sums});
   }
 
-  // Keys beyond the last are never the largest, and weigh nothing.
+  // Most blocks are whole, and need not be looked at score by score.
   Stmt score(const Expr& begin) {
+    auto whole = [](const Expr& from, std::int64_t block, const Dim& extent) {
+      if (te::divides(Dim(block), extent)) return Expr();
+      return from + Expr::index(block) <= Expr::size(extent);
+    };
+    const Expr is_whole = conjunction_of(whole(first_, query_block_, queries_.extent),
+                                         whole(begin, key_block_, keys_.extent));
+    if (!is_whole.defined()) return scored(begin, false);
+    return Stmt::branch(is_whole, scored(begin, false), scored(begin, true));
+  }
+
+  // Keys beyond the last are never the largest, and weigh nothing.
+  Stmt scored(const Expr& begin, bool may_end) {
     return unrolled("h", kHalves, [&](const Expr& half) {
       const Expr row = query(half);
       return each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr& v) -> Stmt {
@@ -236,8 +251,9 @@ class WarpAttention {
         const Expr made =
             terms_.told(parts_.score, {{parts_.query, row}, {parts_.key, key}}, load(scores_, {j, e}));
         if (!made.defined()) return {};
-        const Expr there = conjunction_of(inside(row, queries_.extent, query_block_),
-                                          inside(key, keys_.extent, key_block_));
+        const Expr there = may_end ? conjunction_of(inside(row, queries_.extent, query_block_),
+                                                    inside(key, keys_.extent, key_block_))
+                                   : Expr();
         return Stmt::store(scores_, {j, e},
                            there.defined() ? te::select(there, made, AttentionTerms::lowest()) : made);
       });
