@@ -296,8 +296,7 @@ Status forms_step(Compilation& work) {
   if (!work.options.choose_forms) return {};
   XYNTRA_CHECK_OK(make_forms(work));
   const FusionOptions options = fusion_options(work);
-  XYNTRA_TRY(auto copies,
-             copies_for_tiles(work.plan, *work.fusion_nodes, *work.options.target, options));
+  XYNTRA_TRY(auto copies, copies_for_tiles(work.plan, *work.fusion_nodes, *work.options.target, options));
   if (copies.empty()) return {};
   work.stages.merge(std::move(copies));
   for (auto* step : {group_again, layout_step, memory_step, make_forms}) XYNTRA_CHECK_OK(step(work));

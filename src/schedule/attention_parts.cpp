@@ -233,8 +233,8 @@ Formula with_scores_finished(const Formula& formula) {
   }
   if (!fits) return formula;
   const Expr sum = Expr::accumulator(products.body.dtype());
-  const Expr rounded = te::cast(formula.buffer(products.target).dtype,
-                                products.finish.defined() ? products.finish : sum);
+  const Expr rounded =
+      te::cast(formula.buffer(products.target).dtype, products.finish.defined() ? products.finish : sum);
   te::Rewriter rewriter([&](const Expr& one) {
     return te::is_load(*one) && one->buffer == products.target ? rounded : Expr();
   });

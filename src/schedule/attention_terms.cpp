@@ -33,8 +33,6 @@ Stmt AttentionTerms::stored(const Expr& query, const Expr& column, const Expr& s
   return lowering_.store(last, bound, std::move(value));
 }
 
-Expr AttentionTerms::lowest() {
-  return Expr::floating(DType::F32, -std::numeric_limits<double>::infinity());
-}
+Expr AttentionTerms::lowest() { return Expr::floating(DType::F32, -std::numeric_limits<double>::infinity()); }
 
 }  // namespace xyntra

@@ -249,7 +249,8 @@ class AttentionInGroups {
       Stmt copy = each(LoopKind::Vector, "v", lanes, [&](const Expr& lane) -> Stmt {
         const Expr at = te::mod(part, Expr::index(across)) * Expr::index(lanes) + lane;
         const Expr from = first_ + line;
-        const Expr loaded = terms_.told(attention_.of_queries, {{attention_.query, from}, {attention_.depth, at}});
+        const Expr loaded =
+            terms_.told(attention_.of_queries, {{attention_.query, from}, {attention_.depth, at}});
         if (!loaded.defined()) return {};
         return Stmt::store(query_tile_, {line, at},
                            value_where(is_query(from), loaded, Expr::number(DType::F32, 0)));
@@ -272,8 +273,9 @@ class AttentionInGroups {
           const Expr& c = along_depth ? one : lane;
           const Expr& d = along_depth ? lane : one;
           const Expr position = begin + key(c);
-          const Expr loaded = terms_.told(attention_.of_keys, {{attention_.key, position},
-                                                        {attention_.depth, at * Expr::index(kLanes) + d}});
+          const Expr loaded =
+              terms_.told(attention_.of_keys,
+                          {{attention_.key, position}, {attention_.depth, at * Expr::index(kLanes) + d}});
           if (!loaded.defined()) return {};
           return Stmt::store(keys, {one, lane},
                              value_where(is_key(position), loaded, Expr::number(DType::F32, 0)));
@@ -302,7 +304,7 @@ class AttentionInGroups {
       const Expr position = begin + key(c);
       const Expr made =
           terms_.told(attention_.score, {{attention_.query, this->query(r)}, {attention_.key, position}},
-               load(scores_, {r, c}));
+                      load(scores_, {r, c}));
       if (!made.defined()) return {};
       // Keys beyond the last are never the largest, and weigh nothing.
       return Stmt::store(scores_, {r, c},

@@ -164,8 +164,7 @@ class WarpAttention {
     const VarId block = lowering_.loop("b", blocks);
     const Expr step = Expr::variable(block), next = step + Expr::index(1), none = Expr::index(0);
     const Stmt commit = Stmt::call(Intrinsic::AsyncCommit, {});
-    const Stmt arrived =
-        Stmt::block({Stmt::call(Intrinsic::AsyncWait, {{{}, {}, none}}), fence()});
+    const Stmt arrived = Stmt::block({Stmt::call(Intrinsic::AsyncWait, {{{}, {}, none}}), fence()});
     const Stmt begin = Stmt::block({noted(query_tiles_.issue(none)), query_tiles_.lay_down(none)});
     Stmt first = Stmt::block({noted(key_tiles_.issue(none)), key_tiles_.lay_down(none),
                               noted(value_tiles_.issue(none)), value_tiles_.lay_down(none)});
@@ -173,9 +172,8 @@ class WarpAttention {
     auto where_there = [&](Stmt what) { return Stmt::branch(next < Expr::size(blocks), std::move(what)); };
     const Expr slot = te::mod(step, Expr::index(kStages));
     Stmt turn = Stmt::block(
-        {arrived,
-         where_there(Stmt::block({noted(key_tiles_.issue(next)), noted(value_tiles_.issue(next))})), commit,
-         multiply_keys(slot), score(times(step, key_block_)), weigh(), multiply_values(slot),
+        {arrived, where_there(Stmt::block({noted(key_tiles_.issue(next)), noted(value_tiles_.issue(next))})),
+         commit, multiply_keys(slot), score(times(step, key_block_)), weigh(), multiply_values(slot),
          where_there(Stmt::block({key_tiles_.lay_down(next), value_tiles_.lay_down(next)}))});
     return Stmt::block({begin, first, commit, start(), arrived, bring_queries(),
                         Stmt::loop(LoopKind::Serial, block, std::move(turn)), finish()});
@@ -214,9 +212,8 @@ class WarpAttention {
     const std::int64_t pairs = score_fragments() / 2;
     const BufferId keys = lowering_.scratch("kf", DType::U32, {pairs, 4}, Scope::Register);
     Stmt zero = unrolled("j", score_fragments(), [&](const Expr& j) {
-      return unrolled("e", 4, [&](const Expr& e) {
-        return Stmt::store(scores_, {j, e}, Expr::number(DType::F32, 0));
-      });
+      return unrolled(
+          "e", 4, [&](const Expr& e) { return Stmt::store(scores_, {j, e}, Expr::number(DType::F32, 0)); });
     });
     Stmt sums = unrolled("s", depth() / kFragmentDepth, [&](const Expr& s) {
       Stmt brought = unrolled("j", pairs, [&](const Expr& j) {
@@ -236,8 +233,8 @@ class WarpAttention {
       if (te::divides(Dim(block), extent)) return Expr();
       return from + Expr::index(block) <= Expr::size(extent);
     };
-    const Expr is_whole = conjunction_of(whole(first_, query_block_, queries_.extent),
-                                         whole(begin, key_block_, keys_.extent));
+    const Expr is_whole =
+        conjunction_of(whole(first_, query_block_, queries_.extent), whole(begin, key_block_, keys_.extent));
     if (!is_whole.defined()) return scored(begin, false);
     return Stmt::branch(is_whole, scored(begin, false), scored(begin, true));
   }
@@ -345,9 +342,8 @@ class WarpAttention {
       });
       Stmt all = Stmt::block({Stmt::store(total_, {half}, divisor), store});
       const Expr there = inside(row, queries_.extent, query_block_);
-      return Stmt::block(
-          {exchanged(total_, half, [](const Expr& a, const Expr& b) { return a + b; }),
-           there.defined() ? Stmt::branch(there, all) : all});
+      return Stmt::block({exchanged(total_, half, [](const Expr& a, const Expr& b) { return a + b; }),
+                          there.defined() ? Stmt::branch(there, all) : all});
     });
   }
 

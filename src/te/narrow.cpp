@@ -12,8 +12,8 @@ namespace {
 Expr widened(const Expr& expr) {
   if (!expr.defined() || expr->op != ExprOp::Cast) return {};
   const Expr& from = expr->operands[0];
-  const bool exact = is_float(expr.dtype()) && is_float(from.dtype()) &&
-                     bits_of(expr.dtype()) >= 32 && bits_of(from.dtype()) <= 16;
+  const bool exact = is_float(expr.dtype()) && is_float(from.dtype()) && bits_of(expr.dtype()) >= 32 &&
+                     bits_of(from.dtype()) <= 16;
   return exact ? from : Expr();
 }
 
@@ -30,12 +30,13 @@ bool reads_or_else(const Stage& stage, BufferId buffer) {
 void narrow_temporaries(Formula& formula) {
   std::map<BufferId, DType> wide;  // as those who read them expect it
   for (Stage& stage : formula.stages) {
+    if (stage.kind != Stage::Kind::MapReduce) continue;
     BufferInfo& target = formula.buffers[stage.target.index];
     const bool is_own = std::ranges::count(formula.stages, stage.target, &Stage::target) == 1 &&
                         !std::ranges::any_of(formula.stages, [&](const Stage& reader) {
                           return reads_or_else(reader, stage.target);
                         });
-    if (stage.kind != Stage::Kind::MapReduce || target.role != BufferRole::Temporary || !is_own) continue;
+    if (target.role != BufferRole::Temporary || !is_own) continue;
     Expr& value = stage.finish.defined() ? stage.finish : stage.body;
     if (!stage.finish.defined() && stage.reducer != Reducer::None) continue;
     const Expr from = widened(value);

@@ -12,7 +12,8 @@ namespace {
 struct Attention {
   std::int64_t heads = 2, queries = 64, keys = 64, depth = 64, columns = 64;
   DType dtype = DType::BF16;
-  bool masked = false, turned_keys = false, open = false;  // keys that lie along the depth; sizes known when it runs
+  bool masked = false, turned_keys = false,
+       open = false;  // keys that lie along the depth; sizes known when it runs
 };
 
 Tensor waves(DType dtype, const Dims& dims, double step) {
@@ -30,12 +31,14 @@ struct Model {
 Model model_of(const Attention& a) {
   Model made;
   Graph& graph = made.graph;
-  const Dim queries = a.open ? Dim::symbol("q") : Dim(a.queries), keys = a.open ? Dim::symbol("k") : Dim(a.keys);
+  const Dim queries = a.open ? Dim::symbol("q") : Dim(a.queries),
+            keys = a.open ? Dim::symbol("k") : Dim(a.keys);
   auto given = [&](const char* name, DType dtype, const Shape& shape, const Dims& dims, double step) {
     made.inputs.push_back(Datum::of(waves(dtype, dims, step)));
     return graph.add_input(name, Type::tensor(dtype, shape));
   };
-  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name, Attributes attributes = {}) {
+  auto node = [&](const char* op, const std::vector<ValueId>& inputs, const char* name,
+                  Attributes attributes = {}) {
     return graph.output_of(graph.add_node(op, inputs, {name}, std::move(attributes)));
   };
   const ValueId q = given("q", a.dtype, {a.heads, queries, a.depth}, {a.heads, a.queries, a.depth}, 0.37);
@@ -70,7 +73,8 @@ void expect_right(const Attention& attention) {
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   ASSERT_EQ(plan->groups.size(), 1U);
   ASSERT_EQ(plan->groups[0].schedule.forms.size(), 1U);
-  EXPECT_TRUE(plan->groups[0].schedule.forms[0].starts_with("warp_attention(")) << plan->groups[0].schedule.forms[0];
+  EXPECT_TRUE(plan->groups[0].schedule.forms[0].starts_with("warp_attention("))
+      << plan->groups[0].schedule.forms[0];
   const std::vector<double> right = exact(model.graph, model.inputs);
   const std::vector<float> made = simulated(*plan, model.inputs);
   ASSERT_EQ(made.size(), right.size());
@@ -98,7 +102,8 @@ TEST(WarpAttention, LayoutsMasksAndOpenSizes) {
   for (const bool masked : {false, true}) {
     for (const bool turned : {false, true}) {
       expect_right({.queries = 40, .keys = 72, .masked = masked, .turned_keys = turned});
-      expect_right({.queries = 33, .keys = 75, .depth = 32, .masked = masked, .turned_keys = turned, .open = true});
+      expect_right(
+          {.queries = 33, .keys = 75, .depth = 32, .masked = masked, .turned_keys = turned, .open = true});
     }
   }
 }
