@@ -98,6 +98,9 @@ constexpr PlaceRule words(PlaceAccess access, std::int64_t length) {
 }
 constexpr std::array kAsyncCopy{chunk(Write, true), chunk(Read, false)};
 constexpr std::array kLoadFragment{words(Write, 4), chunk(Read, true)};
+constexpr std::array kRoundWords{
+    words(Write, 4),
+    PlaceRule{.access = Read, .box = Run, .length = 8, .registers = true, .dtype = DType::F32}};
 constexpr std::array kWarpMultiply{sums(DType::F32, 4), words(Read, 4), words(Read, 2)};
 
 }  // namespace
@@ -131,6 +134,8 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::LoadFragmentTransposed: return kLoadFragment;
     case Intrinsic::WarpMultiplyBf16:
     case Intrinsic::WarpMultiplyF16: return kWarpMultiply;
+    case Intrinsic::RoundWordsBf16:
+    case Intrinsic::RoundWordsF16: return kRoundWords;
     case Intrinsic::Barrier:
     case Intrinsic::AsyncFence:
     case Intrinsic::AsyncStoreWait:
@@ -168,7 +173,9 @@ bool is_asynchronous(Intrinsic intrinsic) {
     case Intrinsic::LoadFragment:
     case Intrinsic::LoadFragmentTransposed:
     case Intrinsic::WarpMultiplyBf16:
-    case Intrinsic::WarpMultiplyF16: return false;
+    case Intrinsic::WarpMultiplyF16:
+    case Intrinsic::RoundWordsBf16:
+    case Intrinsic::RoundWordsF16: return false;
     default: return true;
   }
 }

@@ -15,6 +15,103 @@ constexpr std::int64_t kShortest = 16;  // shorter sums gain nothing that one co
 bool moves(const std::string& op) {
   return op == "Transpose" || op == "Reshape" || op == "Unsqueeze" || op == "Squeeze";
 }
+bool takes_parts(const std::string& op) { return op == "Split" || op == "Slice"; }
+
+Attributes cast_to(DType dtype) { return {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}}; }
+
+ValueId add_like(Graph& graph, const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
+                 const std::string& stem, const std::string& origin, DType dtype) {
+  const Shape shape = *graph.value(inputs[0]).type.shape;
+  const NodeId made =
+      graph.add_node(op, std::move(inputs), {graph.unique_name(stem)}, std::move(attributes), origin);
+  const ValueId output = graph.output_of(made);
+  graph.value(output).type = Type::tensor(dtype, shape);
+  return output;
+}
+
+// A value whose parts are all rounded by those who read them, such as queries, keys and values that one product makes, is rounded
+// by who makes it: it is written narrow, and read so. The casts of its parts stay, and change nothing any more.
+class RoundingOfParts {
+ public:
+  // `copies`: names of casts that are launches of their own.
+  RoundingOfParts(Graph& graph, DType to, const std::vector<std::string>& copies)
+      : graph_(graph), to_(to), copies_(copies) {
+    for (NodeId id : graph.node_ids()) {
+      for (ValueId input : graph.node(id).inputs) {
+        if (input.valid()) readers_[input].push_back(id);
+      }
+    }
+  }
+
+  void run() {
+    for (NodeId id : graph_.node_ids()) {
+      if (moves(graph_.node(id).op) || takes_parts(graph_.node(id).op)) continue;
+      for (ValueId made : std::vector<ValueId>(graph_.node(id).outputs)) {
+        if (made.valid() && is_wide(made) && !readers_[made].empty() && is_rounded_by_all(made, kDeepest))
+          round(made, id);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kDeepest = 16;  // changes of index one after another
+
+  bool is_wide(ValueId value) const {
+    const Type& type = graph_.value(value).type;
+    return type.is_tensor() && type.dtype == DType::F32 && type.shape;
+  }
+  bool is_index_change_of(NodeId id, ValueId value) const {
+    const Node& node = graph_.node(id);
+    return (moves(node.op) || takes_parts(node.op)) && node.inputs[0] == value &&
+           std::ranges::count(node.inputs, value) == 1;
+  }
+  bool rounds(const Node& node) const {
+    auto to = node.attributes.find("to");
+    return node.op == "Cast" && to != node.attributes.end() &&
+           std::get<std::int64_t>(to->second) == static_cast<std::int64_t>(onnx_code_of(to_)) &&
+           std::ranges::find(copies_, graph_.value(node.outputs[0]).name) == copies_.end();
+  }
+
+  bool is_rounded_by_all(ValueId value, int deep) {
+    if (deep == 0 || std::ranges::find(graph_.outputs, value) != graph_.outputs.end()) return false;
+    return std::ranges::all_of(readers_[value], [&](NodeId id) {
+      const Node& node = graph_.node(id);
+      if (rounds(node)) return true;
+      return is_index_change_of(id, value) && std::ranges::all_of(node.outputs, [&](ValueId part) {
+               return !part.valid() || is_rounded_by_all(part, deep - 1);
+             });
+    });
+  }
+
+  void round(ValueId value, NodeId maker) {
+    std::vector<NodeId> changes;
+    std::ranges::copy_if(readers_[value], std::back_inserter(changes),
+                         [&](NodeId id) { return is_index_change_of(id, value); });
+    if (changes.empty()) return;
+    const std::string stem = graph_.value(value).name + "." + std::string(xyntra::name_of(to_));
+    const ValueId narrow =
+        add_like(graph_, "Cast", {value}, cast_to(to_), stem, graph_.node(maker).origin, to_);
+    for (NodeId id : changes) {
+      graph_.node(id).inputs[0] = narrow;
+      narrow_results(id);
+    }
+  }
+
+  void narrow_results(NodeId id) {
+    for (ValueId part : graph_.node(id).outputs) {
+      if (!part.valid()) continue;
+      graph_.value(part).type.dtype = to_;
+      for (NodeId reader : readers_[part]) {
+        if (!rounds(graph_.node(reader))) narrow_results(reader);
+      }
+    }
+  }
+
+  Graph& graph_;
+  const DType to_;
+  const std::vector<std::string>& copies_;
+  std::map<ValueId, std::vector<NodeId>> readers_;
+};
 
 class Rounding {
  public:
@@ -49,6 +146,7 @@ class Rounding {
       say("round-matmuls", node);
     }
     XYNTRA_CHECK_OK(round_pictures(pictures, nodes));
+    RoundingOfParts(graph_, to_, result_.copies).run();
     return std::move(result_);
   }
 
@@ -111,8 +209,6 @@ class Rounding {
     say("short-gelu", node);
   }
 
-  static Attributes cast_to(DType dtype) { return {{"to", static_cast<std::int64_t>(onnx_code_of(dtype))}}; }
-
   const Shape* shape(ValueId value) const {
     const Type& type = graph_.value(value).type;
     return type.is_tensor() && type.dtype == DType::F32 && type.shape ? &*type.shape : nullptr;
@@ -151,12 +247,7 @@ class Rounding {
 
   ValueId add(const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
               const std::string& stem, const std::string& origin, DType dtype) {
-    const Shape shape = *graph_.value(inputs[0]).type.shape;
-    const NodeId made =
-        graph_.add_node(op, std::move(inputs), {graph_.unique_name(stem)}, std::move(attributes), origin);
-    const ValueId output = graph_.output_of(made);
-    graph_.value(output).type = Type::tensor(dtype, shape);
-    return output;
+    return add_like(graph_, op, std::move(inputs), std::move(attributes), stem, origin, dtype);
   }
 
   // The value in the narrow dtype. Where only changes of index lie between it and who computes it, it is rounded before

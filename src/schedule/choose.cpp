@@ -243,6 +243,28 @@ class Chooser {
 
   // ---- one contraction or window, with what comes before and after it
 
+  // What a factor is rounded to before it is multiplied, where it is read or where it was made.
+  std::optional<DType> rounded_to(const te::Expr& factor) const {
+    te::Expr value = factor;
+    if (value->op == te::ExprOp::Load) {
+      const auto maker = std::ranges::find(formula_.stages, value->buffer, &Stage::target);
+      if (maker == formula_.stages.end() || maker->kind != Stage::Kind::MapReduce) return std::nullopt;
+      value = maker->finish.defined() ? maker->finish : maker->body;
+    }
+    if (value->op != te::ExprOp::Cast || bits_of(value->operands[0].dtype()) > 16) return std::nullopt;
+    return value->operands[0].dtype();
+  }
+
+  // Whether units of warps multiply it, and so much that a launch is the least of it.
+  bool is_for_warps(const Stage& product) const {
+    constexpr std::int64_t kFew = 16384;  // results
+    if (target_.kind != TargetKind::Gpu || product.body->op != te::ExprOp::Mul) return false;
+    const auto left = rounded_to(product.body->operands[0]), right = rounded_to(product.body->operands[1]);
+    std::int64_t results = 1;
+    for (te::VarId axis : product.axes) results *= size(formula_.variable(axis).extent);
+    return left && left == right && target_.matrix_unit(*left) != nullptr && results > kFew;
+  }
+
   Decision around(const Alignment& alignment, WorkShape shape, Hero hero, const char* name) {
     std::size_t center = stage_of(shape);
     const Stage& main = formula_.stages[center];
@@ -278,6 +300,8 @@ class Chooser {
       stages.push_back(center);
       Classes rows = shared_rows(alignment, stages);
       if (rows.empty()) return refuse("what comes before the contraction is not made row by row");
+      if (is_for_warps(main))
+        return refuse("tiles of a matrix unit and the rows before them are launches of their own");
       if (target_.kind != TargetKind::Cpu) {  // threads of other groups would look on
         const std::int64_t items = std::max<std::int64_t>(1, size(turns(alignment, rows)));
         const bool heavy = std::ranges::any_of(

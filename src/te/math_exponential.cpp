@@ -163,7 +163,8 @@ Expr sigmoid_of_single(const Expr& x) {
   Expr k = round(inside * number(x, kLog2E));
   Expr r = fma(-k, ln2.low, fma(-k, ln2.high, inside));
   Expr mantissa = 1 + fma(r * r, polynomial(r, kExp), r);
-  Expr e = scaled(select(below < number(x, kNormal), number(x, 1), mantissa), max(k, number(x, kLowestNormal)));
+  Expr e =
+      scaled(select(below < number(x, kNormal), number(x, 1), mantissa), max(k, number(x, kLowestNormal)));
   Expr normal = select(x < 0, e, number(x, 1)) / (1 + e);
   constexpr double kWhole = 0x1p23;  // numbers from here on have no digits after the point
   Expr counted = scaled(mantissa, k + number(x, kSmallest));

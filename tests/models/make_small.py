@@ -589,11 +589,22 @@ def string_labels():
             {"words": words, "x": x}, expected)
 
 
+def norm_of_overflow():
+    """Squares beyond f32's largest number: the norm is infinite, what is divided by it 0. Which half of x is left out makes no difference."""
+    x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(3, 4, 5)
+    x.flat[::7] = 1e30
+    nodes = [helper.make_node("RandomUniformLike", ["x"], ["r"], seed=3.0), helper.make_node("Greater", ["r", "half"], ["c"]),
+             helper.make_node("Where", ["c", "x", "zero"], ["d"]), helper.make_node("RMSNormalization", ["d", "w"], ["y"], axis=0)]
+    constants = {"half": np.float32(0.5), "zero": np.float32(0), "w": np.ones((3, 4, 5), np.float32)}
+    model = model_of("norm_of_overflow", nodes, [tensor("x", [3, 4, 5])], [tensor("y", [3, 4, 5])], constants, opset=23)
+    return model, {"x": x}, [np.zeros((3, 4, 5), np.float32)]
+
+
 SMALL = (attention_shared_heads, broadcast_empty, capped_scores, cast_in_loop, compared_halves, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
          mean_of_one, open_parameters, packed_query, pool_of_open_rank, powers_of_integers, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
          shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan)
-ROUNDING = (gelu_overflow, hard_swish_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
+ROUNDING = (gelu_overflow, hard_swish_overflow, norm_of_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 
 
 def main():

@@ -347,6 +347,8 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
     case kir::Intrinsic::WarpMultiplyBf16:
     case kir::Intrinsic::WarpMultiplyF16: return warp_multiply(node);
+    case kir::Intrinsic::RoundWordsBf16:
+    case kir::Intrinsic::RoundWordsF16: return round_words(node);
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
 }

@@ -39,6 +39,7 @@ class KernelEmitter {
   // warps.cpp
   Status async_copy(const kir::StmtNode& node);
   Status load_fragment(const kir::StmtNode& node);
+  Status round_words(const kir::StmtNode& node);
   Status warp_multiply(const kir::StmtNode& node);
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   void begin_statement(const kir::StmtNode& node);

@@ -40,6 +40,21 @@ Status KernelEmitter::load_fragment(const kir::StmtNode& node) {
   return {};
 }
 
+Status KernelEmitter::round_words(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  if (homes_[to.buffer.index] != Home::Registers || homes_[from.buffer.index] != Home::Registers)
+    return failure(ErrorClass::Unsupported, "no PTX can be made of a fragment that is not in registers");
+  const std::string dtype = node.intrinsic == Intrinsic::RoundWordsF16 ? "f16x2" : "bf16x2";
+  const te::LinearIndex &word = analysis_.access(to).flat, &element = analysis_.access(from).flat;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    code_.line("cvt.rn." + dtype + ".f32 " + element_register(to.buffer, word, i) + ", " +
+               element_register(from.buffer, element, 2 * i + 1) + ", " +
+               element_register(from.buffer, element, 2 * i));
+  }
+  return {};
+}
+
 Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
   begin_statement(node);
   for (const kir::Operand& operand : node.operands) {

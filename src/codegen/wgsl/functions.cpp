@@ -78,7 +78,8 @@ constexpr Function kFunctions[] = {
      R"(fn is_inf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 )"},
     // A quotient may be off by 2.5 ulp, and by anything where the divisor is above 2^126, whose reciprocal is subnormal. What remains
-    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is. Compilers join
+    // of the dividend brings it to the nearest float; where nothing finite remains, the quotient is right as it is. That is asked
+    // of the quotient, too: where the divisor is a constant, NVIDIA's compiler takes what was corrected for finite. Compilers join
     // what is divided by a constant with a sum after it, without rounding in between, unless a bit may change there: that of a NaN
     // which nobody has.
     {"div_f32", "", R"(fn div_f32(a: f32, b: f32) -> f32 {
@@ -88,7 +89,7 @@ constexpr Function kFunctions[] = {
   let divisor = b * scale;
   let quotient = bitcast<f32>(bitcast<u32>(dividend / divisor) | never);
   let nearest = fma(fma(-quotient, divisor, dividend), 1.0f / divisor, quotient);
-  let finite = (bitcast<u32>(nearest) & 0x7f800000u) != 0x7f800000u;
+  let finite = max(bitcast<u32>(quotient) & 0x7f800000u, bitcast<u32>(nearest) & 0x7f800000u) != 0x7f800000u;
   return bitcast<f32>(bitcast<u32>(select(quotient, nearest, finite && quotient != 0.0f)) | never);
 }
 )"},

@@ -80,6 +80,10 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::LoadFragmentTransposed:
     case Intrinsic::WarpMultiplyBf16:
     case Intrinsic::WarpMultiplyF16: good = warp_call(context, step); break;
+    case Intrinsic::RoundWordsBf16:
+    case Intrinsic::RoundWordsF16:
+      each_lane([&](std::size_t i) { return round_words(context, step, i); });
+      break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupCommit:

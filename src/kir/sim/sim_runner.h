@@ -142,6 +142,7 @@ class Runner {
   void async_commit(const Context& context);
   bool async_wait(const Context& context, const Step& step);
   bool warp_call(const Context& context, const Step& step);
+  bool round_words(const Context& context, const Step& step, std::size_t lane);
   bool load_fragment(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool is_aligned(const Box& box, std::uint32_t thread) const;

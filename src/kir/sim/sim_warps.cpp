@@ -114,6 +114,22 @@ bool Runner::load_fragment(const Context& context, const Step& step, std::span<c
   return true;
 }
 
+bool Runner::round_words(const Context& context, const Step& step, std::size_t lane) {
+  constexpr int kElements = 8;
+  const DType dtype = step.node->intrinsic == Intrinsic::RoundWordsF16 ? DType::F16 : DType::BF16;
+  const Toucher by = toucher(lanes(context).thread[lane]);
+  Box words, floats;
+  Elements elements;
+  if (!find_box(context, step, 0, lane, words) || !find_box(context, step, 1, lane, floats) ||
+      !read_box(context, step, floats, lane, by, elements))
+    return false;
+  std::array<float, kElements> held{};
+  te::load_lanes(DType::F32, held.data(), elements.data(), 1, kElements);
+  elements.resize(kElements * kHalf);
+  te::store_lanes(dtype, elements.data(), 1, held.data(), kElements);
+  return write_box(context, step, words, lane, by, elements);
+}
+
 bool Runner::warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp) {
   constexpr std::size_t kRows = 16, kColumns = 8, kDepth = 16;
   const DType dtype = step.node->intrinsic == Intrinsic::WarpMultiplyF16 ? DType::F16 : DType::BF16;

@@ -7,16 +7,19 @@
 #include "kir/approximate.h"
 #include "kir/effects.h"
 #include "kir/passes.h"
+#include "lower/gpu/attention/lower_warp_attention.h"
 #include "lower/gpu/lower_groups.h"
 #include "lower/gpu/lower_thread_tiles.h"
 #include "lower/gpu/lower_warp_tiles.h"
 #include "lower/lower_rows.h"
 #include "schedule/contraction/product_sides.h"
+#include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/waiting.h"
 #include "te/merge.h"
+#include "te/narrow.h"
 
 namespace xyntra {
 
@@ -163,33 +166,44 @@ constexpr Way kProductWays[] = {{Form::RowsThenTiles, lower_product_at_the_end},
 constexpr Way kRowWays[] = {{Form::GroupRows, lower_rows_in_groups, false},
                             {Form::ThreadRows, lower_rows_by_threads}};
 
-std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, const te::Formula& ready) {
-  if (!request.forms.may_be(Form::GroupAttention)) return std::nullopt;
-  const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(ready));
-  const std::size_t mark = request.forms.mark();
-  Lowering lowering = request.lowering(divided);
-  Stmt body = lowering.attempt(Form::GroupAttention,
-                               [&] { return lower_attention_in_groups(lowering, request.schedule); });
-  if (!body.defined()) return std::nullopt;
-  kir::Kernel kernel = std::move(lowering).finish(std::move(body));
-  if (Status sound = is_sound(kernel, request.target); !sound) {
-    request.forms.take_back(mark, sound.error().message);
-    return std::nullopt;
-  }
-  return kernel;
-}
-
-// Values of rows stay in registers where threads run in lockstep.
-Sharing sharing_for(const Target& target) {
-  return {.most = most_elements_kept(target), .sums = warp_threads(target) > 0};
-}
-
 // Whether all that leaves a kernel is rounded to 16 bits or less.
 bool is_narrow(const kir::Kernel& kernel) {
   return std::ranges::all_of(kernel.buffers, [](const kir::Buffer& buffer) {
     return buffer.scope != Scope::Global || !buffer.written ||
            (is_float(buffer.dtype) && bits_of(buffer.dtype) <= 16);
   });
+}
+
+bool may_approximate(const KernelRequest& request, const kir::Kernel& kernel) {
+  return request.target.kind == TargetKind::Gpu && !request.keeps_order() && is_narrow(kernel) &&
+         kir::tolerates_approximation(kernel);
+}
+
+constexpr Way kAttentionWays[] = {{Form::WarpAttention, lower_warp_attention},
+                                  {Form::GroupAttention, lower_attention_in_groups}};
+
+std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, const te::Formula& ready) {
+  const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(with_scores_finished(ready)));
+  for (const Way& way : kAttentionWays) {
+    if (!request.forms.may_be(*way.form)) continue;
+    const std::size_t mark = request.forms.mark();
+    Lowering lowering = request.lowering(divided);
+    Stmt body = lowering.attempt(*way.form, [&] { return way.lower(lowering, request.schedule); });
+    if (!body.defined()) continue;
+    kir::Kernel kernel = std::move(lowering).finish(std::move(body));
+    if (Status sound = is_sound(kernel, request.target); !sound) {
+      request.forms.take_back(mark, sound.error().message);
+      continue;
+    }
+    kernel.approximate = may_approximate(request, kernel);
+    return kernel;
+  }
+  return std::nullopt;
+}
+
+// Values of rows stay in registers where threads run in lockstep.
+Sharing sharing_for(const Target& target) {
+  return {.most = most_elements_kept(target), .sums = warp_threads(target) > 0};
 }
 
 // `repeated`: what is copied elsewhere, stored there by whoever computes it.
@@ -207,8 +221,7 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   const bool all = lowering.repeats_all();
   kir::Kernel kernel = std::move(lowering).finish(std::move(body));
   Status sound = is_sound(kernel, request.target);
-  kernel.approximate = request.target.kind == TargetKind::Gpu && !request.keeps_order() &&
-                       is_narrow(kernel) && kir::tolerates_approximation(kernel);
+  kernel.approximate = may_approximate(request, kernel);
   if (sound && all) return kernel;
   if (!sound && sound.error().error_class != ErrorClass::Limit)
     request.refuse(request.schedule.name, sound.error().message);
@@ -266,6 +279,7 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
       "pointwise", "movement", "row", "contraction", "window", "attention", "stages", "horizontal", "view"};
   if (std::ranges::find(kKnown, schedule.name) == kKnown.end())
     return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+  if (request.target.kind == TargetKind::Gpu) te::narrow_temporaries(merged);
   te::merge_axes(merged);
   const bool share_parts = schedule.name == "row" || schedule.name == "attention";
   const bool product = schedule.name == "contraction" || schedule.name == "window";

@@ -147,23 +147,27 @@ void WarpOperand::place(const char* name, const WarpTile& tile, std::int64_t wid
   first_step_ = std::move(first_step);
   thread_ = thread;
   bound_ = bound;
-  const std::int64_t lines = along_depth_ ? width : tile.depth, columns = along_depth_ ? tile.depth : width;
   shared_ = lowering_.scratch(std::string(name) + "t", factor_.dtype(),
-                              {tile.stages, lines, columns + kRowPadding}, Scope::Shared);
+                              {tile.stages, lines(), chunks_in_line() * kChunkElements + kRowPadding},
+                              Scope::Shared);
   if (!copied_) {
-    registers_ =
-        lowering_.scratch(std::string(name) + "v", factor_.dtype(),
-                          {std::max(kChunkElements, lines * columns / tile.threads())}, Scope::Register);
+    registers_ = lowering_.scratch(std::string(name) + "v", factor_.dtype(),
+                                   {lines() / lines_at_once() * kChunkElements}, Scope::Register);
   }
+}
+
+// That all threads together copy, a chunk each; all lines are some times as many.
+std::int64_t WarpOperand::lines_at_once() const {
+  std::int64_t at_once = std::min(lines(), tile_.threads() / chunks_in_line());
+  while (lines() % at_once != 0) --at_once;
+  return at_once;
 }
 
 // Neighbouring threads have neighbouring chunks of a line.
 template <class What>
 Stmt WarpOperand::for_chunks(const Expr& step, What what) {
-  const std::int64_t lines = along_depth_ ? width_ : tile_.depth,
-                     in_line = (along_depth_ ? tile_.depth : width_) / kChunkElements;
-  const std::int64_t at_once = std::min(lines, tile_.threads() / in_line);
-  const VarId pass = lowering_.loop("p", lines / at_once);
+  const std::int64_t in_line = chunks_in_line(), at_once = lines_at_once();
+  const VarId pass = lowering_.loop("p", lines() / at_once);
   const Expr thread = Expr::variable(thread_);
   Chunk chunk;
   chunk.line = Expr::variable(pass) * Expr::index(at_once) + te::floor_div(thread, Expr::index(in_line));
@@ -231,7 +235,7 @@ Stmt WarpOperand::lay_down(const Expr& step) {
 }
 
 Stmt WarpOperand::load(const kir::Operand& to, const Expr& slot, const Expr& across, const Expr& deep,
-                       const Expr& lane, bool pairs_deep) const {
+                       const Expr& lane, bool pairs_deep, bool turned) const {
   const Expr eight = Expr::index(8), row = te::mod(lane, eight);
   const Expr second = te::mod(te::floor_div(lane, eight), Expr::index(2)) * eight,
              fourth = te::floor_div(lane, Expr::index(16)) * eight;
@@ -239,7 +243,8 @@ Stmt WarpOperand::load(const kir::Operand& to, const Expr& slot, const Expr& acr
   std::vector<Expr> from = along_depth_
                                ? std::vector<Expr>{slot, across + further_across + row, deep + further_deep}
                                : std::vector<Expr>{slot, deep + further_deep + row, across + further_across};
-  return Stmt::call(along_depth_ ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
+  const bool as_it_lies = along_depth_ != turned;
+  return Stmt::call(as_it_lies ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
                     {to, {shared_, std::move(from), {}}});
 }
 

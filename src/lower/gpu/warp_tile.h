@@ -1,6 +1,7 @@
 // The tile that a block of warps makes at a time, and how it gets its operands.
 #pragma once
 
+#include "kir/intrinsics.h"
 #include "lower/lowering.h"
 #include "plan/plan.h"
 #include "schedule/contraction/product_sides.h"
@@ -45,9 +46,10 @@ class WarpOperand {
   kir::Stmt issue(const te::Expr& step);
   kir::Stmt lay_down(const te::Expr& step);
   // Four matrices of 8 x 8 of the tile at a slot, along the side from `across` on and along the sum from `deep` on, for a thread of a
-  // warp. `pairs_deep`: the second is below the first along the sum, not along the side.
+  // warp. `pairs_deep`: the second is below the first along the sum, not along the side. `turned`: the product adds up along the
+  // side, and tiles are of its columns.
   kir::Stmt load(const kir::Operand& to, const te::Expr& slot, const te::Expr& across, const te::Expr& deep,
-                 const te::Expr& lane, bool pairs_deep) const;
+                 const te::Expr& lane, bool pairs_deep, bool turned = false) const;
 
  private:
   struct Chunk {
@@ -57,6 +59,9 @@ class WarpOperand {
   template <class What>
   kir::Stmt for_chunks(const te::Expr& step, What what);
   std::optional<Lowering::Body> element(const te::Expr& position, const te::Expr& at);
+  std::int64_t lines() const { return along_depth_ ? width_ : tile_.depth; }
+  std::int64_t chunks_in_line() const { return (along_depth_ ? tile_.depth : width_) / kir::kChunkElements; }
+  std::int64_t lines_at_once() const;
   te::Expr is_inside(const te::Expr& position, const te::Expr& at, std::int64_t further) const;
   bool comes_aligned();
 

@@ -26,7 +26,7 @@ namespace {
 
 class AttentionReader {
  public:
-  explicit AttentionReader(const Formula& formula) : formula_(formula) {}
+  AttentionReader(const Formula& formula, bool may_round) : formula_(formula), may_round_(may_round) {}
 
   std::optional<AttentionParts> run() {
     const bool five =
@@ -162,7 +162,8 @@ class AttentionReader {
     const Expr a = told(last.body->operands[0]), b = told(last.body->operands[1]);
     const bool second = te::variables_of(a).count(column) == 0;
     made_.column = column;
-    const Expr& weight = second ? a : b;
+    const Expr weight = unrounded(second ? a : b);
+    if (made_.rounded && !may_round_) return false;
     made_.value = second ? b : a;
     made_.result = last.finish.defined() ? told(last.finish) : Expr::accumulator(last.body.dtype());
     made_.target = last.target;
@@ -171,6 +172,14 @@ class AttentionReader {
     return weight->op == ExprOp::Load && weight->buffer == exponents().target &&
            reads_only(made_.value, {}) && !te::variables_of(made_.value).count(made_.query) &&
            te::variables_of(made_.value).count(column) && reads_only(made_.result, {made_.sum});
+  }
+
+  Expr unrounded(Expr weight) {
+    while (weight->op == ExprOp::Cast && is_float(weight.dtype())) {
+      if (bits_of(weight.dtype()) < bits_of(weight->operands[0].dtype())) made_.rounded = weight.dtype();
+      weight = weight->operands[0];
+    }
+    return weight;
   }
 
   // Temporaries that an expression reads are among these.
@@ -184,6 +193,7 @@ class AttentionReader {
   }
 
   const Formula& formula_;
+  const bool may_round_;
   AttentionParts made_;
   Substitution loops_;  // of every stage, by those of the scores
   std::map<BufferId, std::vector<Expr>> places_;  // where temporaries are written, by those
@@ -191,8 +201,52 @@ class AttentionReader {
 
 }  // namespace
 
-std::optional<AttentionParts> attention_parts(const Formula& formula) {
-  return AttentionReader(formula).run();
+std::optional<AttentionParts> attention_parts(const Formula& formula, bool may_round) {
+  return AttentionReader(formula, may_round).run();
+}
+
+Formula with_scores_finished(const Formula& formula) {
+  if (formula.stages.size() < 2) return formula;
+  const Stage &products = formula.stages[0], &scores = formula.stages[1];
+  const bool follows = products.kind == Stage::Kind::MapReduce && products.reducer == Reducer::Sum &&
+                       scores.kind == Stage::Kind::MapReduce && scores.reducer == Reducer::None &&
+                       !scores.finish.defined() && !scores.guard.defined() && !products.guard.defined() &&
+                       formula.buffer(products.target).role == BufferRole::Temporary;
+  if (!follows) return formula;
+  Substitution loops;
+  bool fits = true;
+  for (const Stage& stage : formula.stages) {
+    te::for_each_node(stage, [&](const ExprNode& node) {
+      if (!te::is_load(node) || node.buffer != products.target) return;
+      const std::vector<Expr> index = te::index_of(node);
+      fits = fits && &stage == &scores && index.size() == products.store.size();
+      for (std::size_t d = 0; fits && d < index.size(); ++d)
+        fits = te::matches(index[d], products.store[d], loops);
+    });
+  }
+  for (VarId axis : scores.axes) {
+    if (formula.variable(axis).extent.is(1)) loops.try_emplace(axis.index, Expr::index(0));
+    auto found = loops.find(axis.index);
+    fits = fits && found != loops.end() &&
+           (found->second->op != ExprOp::Var ||
+            formula.variable(found->second->var).extent == formula.variable(axis).extent);
+  }
+  if (!fits) return formula;
+  const Expr sum = Expr::accumulator(products.body.dtype());
+  const Expr rounded =
+      te::cast(formula.buffer(products.target).dtype, products.finish.defined() ? products.finish : sum);
+  te::Rewriter rewriter([&](const Expr& one) {
+    return te::is_load(*one) && one->buffer == products.target ? rounded : Expr();
+  });
+  Formula made = formula;
+  Stage& first = made.stages[0];
+  first.target = scores.target;
+  first.finish = te::substituted(rewriter(scores.body), loops);
+  first.store = scores.store;
+  for (Expr& place : first.store) place = te::substituted(place, loops);
+  made.buffers[products.target.index].shape = {};  // nobody's any more
+  made.stages.erase(made.stages.begin() + 1);
+  return made;
 }
 
 namespace {

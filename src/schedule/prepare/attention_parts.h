@@ -19,6 +19,7 @@ struct AttentionParts {
   te::Expr score;  // with the accumulator for the sum of their products
   te::Reducer maximum = te::Reducer::Max;  // of the scores: or Largest
   te::Expr value;
+  std::optional<DType> rounded;  // what weights are rounded to before they are multiplied
   te::Expr divisor;  // with the accumulator for the sum of exponents
   te::Expr result;  // with the accumulator for the weighted sum, and loads of `sum`
   te::BufferId weights;  // exponents
@@ -27,8 +28,11 @@ struct AttentionParts {
   std::vector<te::Expr> store;
 };
 
-// Nothing where the stages are of another form.
-std::optional<AttentionParts> attention_parts(const te::Formula& formula);
+// Nothing where the stages are of another form, or weights are rounded and may not be.
+std::optional<AttentionParts> attention_parts(const te::Formula& formula, bool may_round = false);
+
+// What is made of each score by itself, in a stage after that of the products: in this one, at its end.
+te::Formula with_scores_finished(const te::Formula& formula);
 
 // By how much a score moves at most when the sum of its products moves by one; nothing where it cannot be told.
 std::optional<double> steepness(const te::Expr& score);

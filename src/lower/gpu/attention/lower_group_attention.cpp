@@ -13,12 +13,11 @@
 //   m = max(m, m');  s = s * exp(m0 - m) + s' * exp(m' - m);  o likewise
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "lower/gpu/attention/attention_terms.h"
 #include "lower/gpu/lower_groups.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/product_sides.h"
-#include "schedule/prepare/attention_parts.h"
 #include "schedule/waiting.h"
 
 namespace xyntra {
@@ -28,7 +27,6 @@ using kir::LoopKind;
 using kir::Scope;
 using kir::Stmt;
 using te::Expr;
-using te::Substitution;
 using te::VarId;
 
 namespace {
@@ -36,14 +34,14 @@ namespace {
 class AttentionInGroups {
  public:
   AttentionInGroups(Lowering& lowering, const AttentionParts& attention)
-      : lowering_(lowering), attention_(attention) {}
+      : lowering_(lowering), attention_(attention), terms_(lowering, attention) {}
 
   Stmt run() {
     if (!choose_rows()) return {};
     std::vector<VarId> grid;
     for (VarId row : attention_.rows) {
       grid.push_back(lowering_.loop("row", extent(row)));
-      bound_[row.index] = Expr::variable(grid.back());
+      terms_.bind(row, Expr::variable(grid.back()));
     }
     const VarId number = lowering_.loop("q", ceil_div(extent(attention_.query), block_rows()));
     grid.push_back(number);
@@ -162,8 +160,8 @@ class AttentionInGroups {
     return Expr::load(buffer, DType::F32, std::move(index));
   }
   static Stmt barrier() { return Stmt::call(kir::Intrinsic::Barrier, {}); }
-  static Expr lowest() { return Expr::floating(DType::F32, -std::numeric_limits<double>::infinity()); }
-  Expr larger(const Expr& a, const Expr& b) const { return combined(attention_.maximum, a, b); }
+  static Expr lowest() { return AttentionTerms::lowest(); }
+  Expr larger(const Expr& a, const Expr& b) const { return terms_.larger(a, b); }
 
   Expr x() const { return Expr::variable(across_); }
   Expr z() const { return shares_ > 1 ? Expr::variable(share_) : Expr::index(0); }
@@ -196,18 +194,6 @@ class AttentionInGroups {
   }
   static Expr value_where(const Expr& condition, const Expr& value, const Expr& otherwise) {
     return condition.defined() ? te::select(condition, value, otherwise) : value;
-  }
-
-  // An expression of it at some of its loops; undefined where it must look at its indices first.
-  Expr told(const Expr& expr, std::initializer_list<std::pair<VarId, Expr>> loops,
-            const Expr& accumulator = {}, const Lowering::Loads& instead = {}) {
-    Substitution bound = bound_;
-    for (const auto& [loop, at] : loops) bound[loop.index] = at;
-    Lowering::Body body = lowering_.body(expr, bound, accumulator, instead);
-    return body.checks.empty() ? body.value : Expr();
-  }
-  static Lowering::Loads instead_of(te::BufferId buffer, const Expr& value) {
-    return [buffer, value](const te::ExprNode& node) { return node.buffer == buffer ? value : Expr(); };
   }
 
   // ---- the group
@@ -263,7 +249,8 @@ class AttentionInGroups {
       Stmt copy = each(LoopKind::Vector, "v", lanes, [&](const Expr& lane) -> Stmt {
         const Expr at = te::mod(part, Expr::index(across)) * Expr::index(lanes) + lane;
         const Expr from = first_ + line;
-        const Expr loaded = told(attention_.of_queries, {{attention_.query, from}, {attention_.depth, at}});
+        const Expr loaded =
+            terms_.told(attention_.of_queries, {{attention_.query, from}, {attention_.depth, at}});
         if (!loaded.defined()) return {};
         return Stmt::store(query_tile_, {line, at},
                            value_where(is_query(from), loaded, Expr::number(DType::F32, 0)));
@@ -286,8 +273,9 @@ class AttentionInGroups {
           const Expr& c = along_depth ? one : lane;
           const Expr& d = along_depth ? lane : one;
           const Expr position = begin + key(c);
-          const Expr loaded = told(attention_.of_keys, {{attention_.key, position},
-                                                        {attention_.depth, at * Expr::index(kLanes) + d}});
+          const Expr loaded =
+              terms_.told(attention_.of_keys,
+                          {{attention_.key, position}, {attention_.depth, at * Expr::index(kLanes) + d}});
           if (!loaded.defined()) return {};
           return Stmt::store(keys, {one, lane},
                              value_where(is_key(position), loaded, Expr::number(DType::F32, 0)));
@@ -315,8 +303,8 @@ class AttentionInGroups {
     auto all = [&](const Expr& r, const Expr& c) -> Stmt {
       const Expr position = begin + key(c);
       const Expr made =
-          told(attention_.score, {{attention_.query, this->query(r)}, {attention_.key, position}},
-               load(scores_, {r, c}));
+          terms_.told(attention_.score, {{attention_.query, this->query(r)}, {attention_.key, position}},
+                      load(scores_, {r, c}));
       if (!made.defined()) return {};
       // Keys beyond the last are never the largest, and weigh nothing.
       return Stmt::store(scores_, {r, c},
@@ -397,7 +385,7 @@ class AttentionInGroups {
       const Expr is_key = end.defined() ? position < end : Expr();
       Stmt bring = each_result([&](const Expr& j, const Expr& v) -> Stmt {
         const Expr loaded =
-            told(attention_.value, {{attention_.key, position}, {attention_.column, column(j, v)}});
+            terms_.told(attention_.value, {{attention_.key, position}, {attention_.column, column(j, v)}});
         if (!loaded.defined()) return {};
         return Stmt::store(
             values, {place(j, v)},
@@ -477,19 +465,13 @@ class AttentionInGroups {
       for (std::size_t left = sums.size(); left > 1; left /= 2) {
         for (std::size_t i = 0; i < left / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
       }
-      const Expr divisor = told(attention_.divisor, {{attention_.query, query(r)}}, sums[0]);
+      const Expr divisor = terms_.told(attention_.divisor, {{attention_.query, query(r)}}, sums[0]);
       if (!divisor.defined()) return noted({});
       Stmt store = each_result([&](const Expr& j, const Expr& v) -> Stmt {
-        Substitution bound = bound_;
-        bound[attention_.query.index] = query(r);
-        bound[attention_.column.index] = column(j, v);
-        Lowering::Body value = lowering_.body(attention_.result, bound, load(results_, {r, place(j, v)}),
-                                              instead_of(attention_.sum, load(total_, {r})));
-        if (!value.checks.empty()) return {};
-        te::Stage last;
-        last.target = attention_.target;
-        last.store = attention_.store;
-        return where(is_column(column(j, v)), lowering_.store(last, bound, std::move(value)));
+        Stmt stored =
+            terms_.stored(query(r), column(j, v), load(results_, {r, place(j, v)}), load(total_, {r}));
+        if (!stored.defined()) return {};
+        return where(is_column(column(j, v)), std::move(stored));
       });
       return where(is_query(query(r)), Stmt::block({Stmt::store(total_, {r}, divisor), noted(store)}));
     });
@@ -512,7 +494,7 @@ class AttentionInGroups {
   const AttentionParts& attention_;
   std::int64_t rows_ = 2;  // of a thread
   std::int64_t shares_ = 1;  // of the keys
-  Substitution bound_;
+  AttentionTerms terms_;
   VarId share_, down_, across_;
   Expr first_;  // query of the group
   BufferId query_tile_, weight_tile_, parts_, others_, scores_, results_, most_, next_, shift_, again_,

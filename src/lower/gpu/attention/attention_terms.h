@@ -1,0 +1,34 @@
+// What attention computes, at given queries, keys and columns: for lowerings that go over them in their own order.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "lower/lowering.h"
+#include "schedule/prepare/attention_parts.h"
+
+namespace xyntra {
+
+class AttentionTerms {
+ public:
+  AttentionTerms(Lowering& lowering, const AttentionParts& parts) : lowering_(lowering), parts_(parts) {}
+
+  void bind(te::VarId loop, const te::Expr& at) { bound_[loop.index] = at; }
+  const te::Substitution& bound() const { return bound_; }
+
+  // An expression of it at some of its loops; undefined where it must look at its indices first.
+  te::Expr told(const te::Expr& expr, std::initializer_list<std::pair<te::VarId, te::Expr>> loops,
+                const te::Expr& accumulator = {}) const;
+  // The result of a query in a column, of its weighted sum and its divisor; undefined as above.
+  kir::Stmt stored(const te::Expr& query, const te::Expr& column, const te::Expr& sum,
+                   const te::Expr& divisor) const;
+  te::Expr larger(const te::Expr& a, const te::Expr& b) const { return combined(parts_.maximum, a, b); }
+  static te::Expr lowest();
+
+ private:
+  Lowering& lowering_;
+  const AttentionParts& parts_;
+  te::Substitution bound_;
+};
+
+}  // namespace xyntra
