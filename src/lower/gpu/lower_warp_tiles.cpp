@@ -13,16 +13,10 @@ using kir::LoopKind;
 using kir::Scope;
 using kir::Stmt;
 using te::Expr;
-using te::ExprOp;
 using te::Substitution;
 using te::VarId;
 
 namespace {
-
-// What a factor is before it becomes f32.
-Expr narrow(const Expr& factor) { return factor->op == ExprOp::Cast ? factor->operands[0] : factor; }
-
-Expr times(const Expr& factor, std::int64_t by) { return factor * Expr::index(by); }
 
 class WarpTiles {
  public:
@@ -30,9 +24,9 @@ class WarpTiles {
       : lowering_(lowering),
         stage_(stage),
         sides_(std::move(sides)),
-        dtype_(narrow(sides_.left).dtype()),
-        left_(lowering, narrow(sides_.left), sides_.rows, sides_.depth),
-        right_(lowering, narrow(sides_.right), sides_.columns, sides_.depth) {}
+        dtype_(before_widening(sides_.left).dtype()),
+        left_(lowering, before_widening(sides_.left), sides_.rows, sides_.depth),
+        right_(lowering, before_widening(sides_.right), sides_.columns, sides_.depth) {}
 
   Stmt kernel() {
     const auto tile = choose_warp_tile(lowering_, sides_, left_.copied() && right_.copied());
@@ -285,8 +279,9 @@ class WarpTiles {
 
 // Both factors are of one dtype that a unit of warps multiplies.
 bool has_unit(const Target& target, const ProductSides& sides) {
-  const DType dtype = narrow(sides.left).dtype();
-  if (dtype != narrow(sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16)) return false;
+  const DType dtype = before_widening(sides.left).dtype();
+  if (dtype != before_widening(sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16))
+    return false;
   return target.matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
 }
 

@@ -11,6 +11,12 @@ namespace xyntra {
 // What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
 inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
 
+// What a factor is before it becomes f32.
+inline te::Expr before_widening(const te::Expr& factor) {
+  return factor->op == te::ExprOp::Cast ? factor->operands[0] : factor;
+}
+inline te::Expr times(const te::Expr& factor, std::int64_t by) { return factor * te::Expr::index(by); }
+
 // The knobs of the form.
 struct WarpTile {
   std::int64_t rows = 128, columns = 128, depth = 32;

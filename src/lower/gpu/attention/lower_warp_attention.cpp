@@ -31,8 +31,6 @@ constexpr std::int64_t kHalves = 2;  // rows of a thread
 constexpr std::int64_t kRowThreads = 4;
 constexpr std::int64_t kFewestAlone = 64;  // queries, where threads convert what they copy
 
-Expr narrow(const Expr& factor) { return factor->op == te::ExprOp::Cast ? factor->operands[0] : factor; }
-Expr times(const Expr& factor, std::int64_t by) { return factor * Expr::index(by); }
 Expr load(BufferId buffer, std::vector<Expr> index) {
   return Expr::load(buffer, DType::F32, std::move(index));
 }
@@ -54,9 +52,9 @@ class WarpAttention {
         keys_(side_of(lowering, parts.key)),
         depth_(side_of(lowering, parts.depth)),
         columns_(side_of(lowering, parts.column)),
-        query_tiles_(lowering, narrow(parts.of_queries), queries_, depth_),
-        key_tiles_(lowering, narrow(parts.of_keys), depth_, keys_),
-        value_tiles_(lowering, narrow(parts.value), columns_, keys_) {}
+        query_tiles_(lowering, before_widening(parts.of_queries), queries_, depth_),
+        key_tiles_(lowering, before_widening(parts.of_keys), depth_, keys_),
+        value_tiles_(lowering, before_widening(parts.value), columns_, keys_) {}
 
   Stmt run() {
     choose_blocks();
@@ -347,7 +345,7 @@ class WarpAttention {
     });
   }
 
-  bool is_f16() const { return narrow(parts_.of_queries).dtype() == DType::F16; }
+  bool is_f16() const { return before_widening(parts_.of_queries).dtype() == DType::F16; }
 
   static constexpr std::int64_t kStages = 2;  // blocks of keys: one in use, one on its way
 
@@ -364,9 +362,9 @@ class WarpAttention {
 };
 
 bool is_for_units(const Lowering& lowering, const AttentionParts& parts) {
-  const DType dtype = narrow(parts.of_queries).dtype();
-  const bool alike = parts.rounded == dtype && narrow(parts.of_keys).dtype() == dtype &&
-                     narrow(parts.value).dtype() == dtype && parts.score.dtype() == DType::F32;
+  const DType dtype = before_widening(parts.of_queries).dtype();
+  const bool alike = parts.rounded == dtype && before_widening(parts.of_keys).dtype() == dtype &&
+                     before_widening(parts.value).dtype() == dtype && parts.score.dtype() == DType::F32;
   if (!alike || (dtype != DType::BF16 && dtype != DType::F16)) return false;
   if (lowering.target().matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) == nullptr)
     return false;
