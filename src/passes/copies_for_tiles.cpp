@@ -4,6 +4,7 @@
 
 #include "fusion/drafts.h"
 #include "lower/lower.h"
+#include "support/current_budget.h"
 
 namespace xyntra {
 namespace {
@@ -22,15 +23,14 @@ class CopiesForTiles {
                  const FusionOptions& options)
       : plan_(plan), fusion_nodes_(fusion_nodes), target_(target), options_(options) {}
 
-  Result<Copies> of(const Group& group) {
+  Copies of(const Group& group) {
     const bool is_product = group.hero == Hero::Contraction || group.hero == Hero::Window;
     if (!is_product || !is_of_loops(group.schedule.forms)) return Copies{};
     const Dim operations = group.flops.substitute(plan_.nominal);
     if (operations.is_constant() && operations.constant() < kFewOperations) return Copies{};
     Copies copies = read_through(group);
     if (copies.empty()) return copies;
-    XYNTRA_TRY(const bool gains, has_tiles_with(copies, group));
-    return gains ? copies : Copies{};
+    return has_tiles_with(copies, group) ? copies : Copies{};
   }
 
  private:
@@ -53,7 +53,8 @@ class CopiesForTiles {
     return found;
   }
 
-  Result<bool> has_tiles_with(const Copies& copies, const Group& group) const {
+  // Where that fails, the group stays as it is.
+  bool has_tiles_with(const Copies& copies, const Group& group) const {
     FusionOptions options = options_;
     options.stages.insert(copies.begin(), copies.end());
     DraftCache none;
@@ -66,9 +67,8 @@ class CopiesForTiles {
     const auto made = drafts.make(std::move(core), {});
     if (!made) return false;
     const GroupDraft& draft = drafts.all()[*made];
-    XYNTRA_TRY(const LoweredKernel kernel,
-               lower(draft.formula, draft.choice.schedule, target_, plan_.nominal, "k"));
-    return !is_of_loops(kernel.forms);
+    const auto kernel = lower(draft.formula, draft.choice.schedule, target_, plan_.nominal, "k");
+    return kernel && !is_of_loops(kernel->forms);
   }
 
   const Plan& plan_;
@@ -85,8 +85,8 @@ Result<Copies> copies_for_tiles(const Plan& plan, const FusionNodes& fusion_node
   if (!options.enabled || target.kind == TargetKind::Cpu) return all;
   CopiesForTiles copies(plan, fusion_nodes, target, options);
   for (const Group& group : plan.groups) {
-    XYNTRA_TRY(Copies found, copies.of(group));
-    all.merge(std::move(found));
+    XYNTRA_CHECK_OK(check_limits());
+    all.merge(copies.of(group));
   }
   return all;
 }

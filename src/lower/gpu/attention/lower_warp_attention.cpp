@@ -196,7 +196,7 @@ class WarpAttention {
     });
   }
 
-  // c += a * b for the fragments of two columns of fragments side by side.
+  // c += a * b for two neighbouring columns of fragments.
   Stmt multiply(BufferId sums, const Expr& pair, const kir::Operand& a, BufferId b) {
     const Expr none = Expr::index(0);
     return unrolled("h", 2, [&](const Expr& h) {
