@@ -83,8 +83,8 @@ std::int64_t packing_cycles(const AccessAnalysis& analysis, const Stage& stage, 
     if (digits || node.op == te::ExprOp::LoadOr || te::chooses_by_place(node)) effort += kComputedPlace;
   });
   if (effort == 0) return 0;
-  if (!function_parts(factor).empty())
-    effort = effort * 4 / 3;  // several functions that go together spill their constants
+  const bool functions = !function_parts(factor).empty();
+  if (functions) effort = effort * 4 / 3;  // several functions that go together spill their constants
   const auto packed = packed_elements(analysis, stage, factor);
   if (computed && !packed) {  // its places are computed for every product
     __extension__ typedef __int128 Int128;
@@ -104,7 +104,10 @@ std::int64_t packing_cycles(const AccessAnalysis& analysis, const Stage& stage, 
       largest = std::max(largest, analysis.size(product(analysis.formula().buffer(node.buffer).shape)));
   });
   const std::int64_t vectors = packed.value_or(std::min(places, 2 * largest)) / analysis.lanes();
-  return vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(analysis, factor);
+  const std::int64_t cycles = vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(analysis, factor);
+  // Many of them are sustained as a pointwise kernel's are, not as products (see sustained_ns).
+  constexpr std::int64_t kBrief = 20'000'000;
+  return functions && cycles > kBrief ? cycles / 5 * 7 : cycles;
 }
 
 // Lanes of the vectors that a row of results takes, and how many of them have one.

@@ -122,8 +122,9 @@ Formula split_finish(const Formula& formula, const Schedule& schedule, const Tar
   const bool reduces =
       last.kind == Stage::Kind::MapReduce && !last.reduction.empty() && last.finish.defined();
   if (!reduces || te::work_of(last.finish) < kHeavy) return formula;
-  const bool known =
-      std::ranges::all_of(last.axes, [&](VarId axis) { return formula.variable(axis).extent.is_constant(); });
+  // The first axis, which stays by itself where its size is not known, may have any.
+  const bool known = std::all_of(last.axes.begin() + (last.axes.size() > 1 ? 1 : 0), last.axes.end(),
+                                 [&](VarId axis) { return formula.variable(axis).extent.is_constant(); });
   AccessAnalysis sizes(formula, target, nominal);
   std::int64_t elements = 1;
   for (VarId axis : last.axes) elements *= sizes.size(formula.variable(axis).extent);
@@ -150,13 +151,24 @@ Formula split_finish(const Formula& formula, const Schedule& schedule, const Tar
     }
   } else {
     // One loop over all elements, of which the axes are digits.
+    auto outermost = reducing.axes.rend();
+    if (!reducing.axes.empty() && !made.variable(reducing.axes.front()).extent.is_constant()) {
+      const VarId first = reducing.axes.front(), fresh(made.variables.size());
+      made.variables.push_back({made.variable(first).name, made.variable(first).extent});
+      own[first.index] = Expr::variable(fresh);
+      finish.axes.push_back(fresh);
+      shape.push_back(made.variable(first).extent);
+      place.push_back(Expr::variable(first));
+      stored.push_back(Expr::variable(fresh));
+      --outermost;
+    }
     const VarId all(made.variables.size());
     Dim count = 1;
     Expr number = Expr::index(0);
-    for (auto axis = reducing.axes.rbegin(); axis != reducing.axes.rend(); ++axis) {
+    for (auto axis = reducing.axes.rbegin(); axis != outermost; ++axis) {
       const Dim extent = made.variable(*axis).extent;
       const Expr rest = te::floor_div(Expr::variable(all), Expr::size(count));
-      own[axis->index] = axis + 1 == reducing.axes.rend() ? rest : te::mod(rest, Expr::size(extent));
+      own[axis->index] = axis + 1 == outermost ? rest : te::mod(rest, Expr::size(extent));
       number = number + Expr::variable(*axis) * Expr::size(count);
       count = count * extent;
     }
