@@ -540,14 +540,51 @@ std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, Va
   return lanes;
 }
 
+// Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop.
+bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
+  constexpr std::int64_t kMostTurns = 64;
+  const te::Formula& formula = lowering.formula();
+  if (lowering.target().kind != TargetKind::Gpu) return false;
+  Dim turns = 1;
+  for (VarId loop : stage.reduction) turns = turns * formula.variable(loop).extent;
+  if (!turns.is_constant() || turns.constant() > kMostTurns) return false;
+  return comes_in_vectors(lowering, stage.body, stage.axes.back()) &&
+         te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });
+}
+
+// The lanes of one thread, reduced in the order of the loops.
+Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound, VarId lane) {
+  const te::Formula& formula = lowering.formula();
+  const DType dtype = stage.body.dtype();
+  const kir::BufferId held =
+      lowering.scratch("a", dtype, {lowering.kernel().variable(lane).extent}, kir::Scope::Register);
+  const std::vector<Expr> own{Expr::variable(lane)};
+  const Expr so_far = Expr::load(held, dtype, own);
+  auto by_lanes = [&](Stmt statement) { return Stmt::loop(LoopKind::Vector, lane, std::move(statement)); };
+  std::vector<VarId> loops;
+  for (VarId loop : stage.reduction) {
+    const te::Variable& variable = formula.variable(loop);
+    loops.push_back(lowering.loop(variable.name, variable.extent));
+    bound[loop.index] = Expr::variable(loops.back());
+  }
+  Lowering::Body next = lowering.body(stage.body, bound);
+  Lowering::Body result{{}, so_far};
+  if (stage.finish.defined()) result = lowering.body(stage.finish, bound, so_far);
+  if (!next.checks.empty() || !result.checks.empty()) return {};
+  const Stmt begin = by_lanes(Stmt::store(held, own, identity_of(stage.reducer, dtype)));
+  const Stmt step = by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, next.value)));
+  return Stmt::block({begin, in_loops(LoopKind::Unrolled, loops, step),
+                      by_lanes(lowering.store(stage, bound, std::move(result)))});
+}
+
 }  // namespace
 
 Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   const te::Formula& formula = lowering.formula();
-  const bool plain = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
-                     has_vectors(lowering.target(), formula.buffer(stage.target).dtype) &&
-                     !stage.axes.empty();
-  if (!plain || stage.finish.defined()) return {};
+  const bool fits = stage.kind == te::Stage::Kind::MapReduce &&
+                    has_vectors(lowering.target(), formula.buffer(stage.target).dtype) && !stage.axes.empty();
+  const bool reduces = stage.reducer != te::Reducer::None;
+  if (!fits || (reduces ? !pools_narrow(lowering, stage) : stage.finish.defined())) return {};
   const VarId last = stage.axes.back();
   const Dim& extent = formula.variable(last).extent;
   auto step = lowering.stride(stage.target, stage.store, last);
@@ -562,10 +599,15 @@ Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   }
   const VarId lane = lowering.loop("v", lanes);
   bound[last.index] = Expr::variable(grid.back()) * Expr::index(lanes) + Expr::variable(lane);
-  Lowering::Body value = lowering.body(stage.body, bound);
-  if (!value.checks.empty()) return {};
-  Stmt item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
-  return in_loops(LoopKind::Grid, grid, std::move(item));
+  Stmt item;
+  if (reduces) {
+    item = pooled_lanes(lowering, stage, bound, lane);
+  } else {
+    Lowering::Body value = lowering.body(stage.body, bound);
+    if (!value.checks.empty()) return {};
+    item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
+  }
+  return item.defined() ? in_loops(LoopKind::Grid, grid, std::move(item)) : Stmt();
 }
 
 Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,
