@@ -540,11 +540,11 @@ std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, Va
   return lanes;
 }
 
-// Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop.
+// Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop; no sum of products.
 bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
   constexpr std::int64_t kMostTurns = 64;
   const te::Formula& formula = lowering.formula();
-  if (lowering.target().kind != TargetKind::Gpu) return false;
+  if (lowering.target().kind != TargetKind::Gpu || stage.body->op == ExprOp::Mul) return false;
   Dim turns = 1;
   for (VarId loop : stage.reduction) turns = turns * formula.variable(loop).extent;
   if (!turns.is_constant() || turns.constant() > kMostTurns) return false;
@@ -552,12 +552,28 @@ bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
          te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });
 }
 
-// The lanes of one thread, reduced in the order of the loops.
+// Conditions under which a body is not what a reduction begins with anyway, and what it is then: outside of a feature map a maximum has
+// nothing to look at. They hold for all lanes or for none.
+struct Conditional {
+  Expr condition, value;
+};
+Conditional without_identity(const te::Stage& stage, VarId lane) {
+  Conditional found{{}, stage.body};
+  const Expr identity = identity_of(stage.reducer, stage.body.dtype());
+  while (found.value->op == ExprOp::Select && te::same(found.value->operands[2], identity) &&
+         te::variables_of(found.value->operands[0]).count(lane) == 0) {
+    found.condition = conjunction_of(found.condition, found.value->operands[0]);
+    found.value = Expr(found.value->operands[1]);
+  }
+  return found;
+}
+
+// The lanes of one thread, reduced in the order of the loops. Undefined where a load is not shown to be inside of its memory.
 Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound, VarId lane) {
   const te::Formula& formula = lowering.formula();
   const DType dtype = stage.body.dtype();
   const kir::BufferId held =
-      lowering.scratch("a", dtype, {lowering.kernel().variable(lane).extent}, kir::Scope::Register);
+      lowering.scratch("a", dtype, {lowering.kernel().variable(lane).extent}, Scope::Register);
   const std::vector<Expr> own{Expr::variable(lane)};
   const Expr so_far = Expr::load(held, dtype, own);
   auto by_lanes = [&](Stmt statement) { return Stmt::loop(LoopKind::Vector, lane, std::move(statement)); };
@@ -567,12 +583,20 @@ Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound
     loops.push_back(lowering.loop(variable.name, variable.extent));
     bound[loop.index] = Expr::variable(loops.back());
   }
-  Lowering::Body next = lowering.body(stage.body, bound);
+  const Conditional body = without_identity(stage, stage.axes.back());
+  auto under_condition = [&](const te::ExprNode& load) -> Expr {
+    if (load.op != ExprOp::Load || !body.condition.defined()) return {};
+    std::vector<Expr> index;
+    for (const Expr& one : te::index_of(load)) index.push_back(lowering.at(one, bound));
+    return Expr::load(lowering.placed(load.buffer), load.dtype, std::move(index));
+  };
+  const Lowering::Body next = lowering.body(body.value, bound, {}, under_condition);
   Lowering::Body result{{}, so_far};
   if (stage.finish.defined()) result = lowering.body(stage.finish, bound, so_far);
   if (!next.checks.empty() || !result.checks.empty()) return {};
   const Stmt begin = by_lanes(Stmt::store(held, own, identity_of(stage.reducer, dtype)));
-  const Stmt step = by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, next.value)));
+  Stmt step = by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, next.value)));
+  if (body.condition.defined()) step = Stmt::branch(lowering.at(body.condition, bound), step);
   return Stmt::block({begin, in_loops(LoopKind::Unrolled, loops, step),
                       by_lanes(lowering.store(stage, bound, std::move(result)))});
 }
@@ -607,7 +631,12 @@ Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
     if (!value.checks.empty()) return {};
     item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
   }
-  return item.defined() ? in_loops(LoopKind::Grid, grid, std::move(item)) : Stmt();
+  if (!item.defined()) return {};
+  Stmt made = in_loops(LoopKind::Grid, grid, std::move(item));
+  if (!reduces) return made;
+  kir::Kernel alone = lowering.kernel();  // another form serves where this one is not shown to stay in bounds
+  alone.body = made;
+  return kir::verify(alone) ? made : Stmt();
 }
 
 Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,

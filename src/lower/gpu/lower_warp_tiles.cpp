@@ -190,10 +190,22 @@ class WarpTiles {
         const Expr row = first_row_ + warp_row() + times(i, kFragmentRows) + times(half, 8) +
                          te::floor_div(lane(), Expr::index(4));
         Stmt pairs = unrolled("j", across(), [&](const Expr& j) { return pair(row, i, half, j); });
-        const Expr is_inside = inside(row, sides_.rows.extent, tile_.rows);
+        const Expr is_inside = is_row(row);
         return pairs.defined() && is_inside.defined() ? Stmt::branch(is_inside, pairs) : pairs;
       });
     });
+  }
+
+  // Said of the outermost loop as well, where rows have several: what is stored is found by its digits.
+  Expr is_row(const Expr& row) {
+    const Expr whole = inside(row, sides_.rows.extent, tile_.rows);
+    if (!whole.defined() || sides_.rows.axes.size() == 1) return whole;
+    Substitution digits;
+    sides_.rows.bind(lowering_.formula(), row, digits);
+    const VarId outermost = sides_.rows.axes.front();
+    const Expr digit =
+        te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
+    return whole & (digit < Expr::size(lowering_.formula().variable(outermost).extent));
   }
 
   Stmt pair(const Expr& row, const Expr& i, const Expr& half, const Expr& j) {
