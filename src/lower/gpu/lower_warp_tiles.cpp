@@ -220,8 +220,8 @@ class WarpTiles {
     const Expr sum = Expr::load(sums_, DType::F32, {i, j, times(half, 2) + v});
     Stmt store =
         part_.defined() ? Stmt::store(parts_, place_of_part(part_, row, column), sum) : finished(bound, sum);
-    // Where columns are even, both neighbours are inside or neither is.
-    const bool even = te::divides(Dim(2), sides_.columns.extent);
+    // Where columns are even, both neighbours are inside or neither is; of several loops that is not shown.
+    const bool even = te::divides(Dim(2), sides_.columns.extent) && sides_.columns.axes.size() == 1;
     const Expr is_inside =
         inside(even ? first + Expr::index(1) : column, sides_.columns.extent, tile_.columns);
     if (is_inside.defined() && !even) store = Stmt::branch(is_inside, store);
