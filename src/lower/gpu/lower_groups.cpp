@@ -540,6 +540,32 @@ std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, Va
   return lanes;
 }
 
+// Conditions under which a body is not what a reduction begins with anyway, and what it is then: outside of a feature map a maximum has
+// nothing to look at. They hold for all lanes or for none.
+struct Conditional {
+  Expr condition, value;
+};
+Conditional without_identity(const Lowering& lowering, const te::Stage& stage, VarId lane) {
+  Conditional found{{}, stage.body};
+  const Expr identity = identity_of(stage.reducer, stage.body.dtype());
+  while (found.value->op == ExprOp::Select && te::same(found.value->operands[2], identity) &&
+         te::variables_of(found.value->operands[0]).count(lane) == 0) {
+    found.condition = conjunction_of(found.condition, found.value->operands[0]);
+    found.value = Expr(found.value->operands[1]);
+  }
+  if (found.value->op != ExprOp::LoadOr || !te::same(found.value->operands[0], identity)) return found;
+  const std::vector<Expr> index = te::index_of(*found.value);
+  const Shape& shape = lowering.formula().buffer(found.value->buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (lowering.algebra().within(index[d], 0, shape[d])) continue;
+    if (te::variables_of(index[d]).count(lane) != 0) return found;
+    found.condition =
+        conjunction_of(found.condition, (index[d] >= 0) & (index[d] < Expr::size(shape[d])));
+  }
+  found.value = Expr::load(found.value->buffer, found.value.dtype(), index);
+  return found;
+}
+
 // Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop; no sum of products.
 bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
   constexpr std::int64_t kMostTurns = 64;
@@ -548,24 +574,9 @@ bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
   Dim turns = 1;
   for (VarId loop : stage.reduction) turns = turns * formula.variable(loop).extent;
   if (!turns.is_constant() || turns.constant() > kMostTurns) return false;
-  return comes_in_vectors(lowering, stage.body, stage.axes.back()) &&
+  const VarId last = stage.axes.back();
+  return comes_in_vectors(lowering, without_identity(lowering, stage, last).value, last) &&
          te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });
-}
-
-// Conditions under which a body is not what a reduction begins with anyway, and what it is then: outside of a feature map a maximum has
-// nothing to look at. They hold for all lanes or for none.
-struct Conditional {
-  Expr condition, value;
-};
-Conditional without_identity(const te::Stage& stage, VarId lane) {
-  Conditional found{{}, stage.body};
-  const Expr identity = identity_of(stage.reducer, stage.body.dtype());
-  while (found.value->op == ExprOp::Select && te::same(found.value->operands[2], identity) &&
-         te::variables_of(found.value->operands[0]).count(lane) == 0) {
-    found.condition = conjunction_of(found.condition, found.value->operands[0]);
-    found.value = Expr(found.value->operands[1]);
-  }
-  return found;
 }
 
 // The lanes of one thread, reduced in the order of the loops. Undefined where a load is not shown to be inside of its memory.
@@ -583,7 +594,7 @@ Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound
     loops.push_back(lowering.loop(variable.name, variable.extent));
     bound[loop.index] = Expr::variable(loops.back());
   }
-  const Conditional body = without_identity(stage, stage.axes.back());
+  const Conditional body = without_identity(lowering, stage, stage.axes.back());
   auto under_condition = [&](const te::ExprNode& load) -> Expr {
     if (load.op != ExprOp::Load || !body.condition.defined()) return {};
     std::vector<Expr> index;

@@ -61,7 +61,7 @@ double estimated_ns(const Target& target, const Extents& of, const WarpTile& til
 
 // The tiles that a plan is made with: each is the fastest for some sizes.
 constexpr std::array kWarpTiles{
-    WarpTile{16, 128, 64, 1, 4, 3},  WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},
+    WarpTile{16, 64, 64, 1, 4, 4},   WarpTile{32, 64, 64, 2, 2, 4},  WarpTile{16, 128, 64, 1, 4, 3},  WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},
     WarpTile{64, 128, 64, 2, 4, 4},  WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3},
     WarpTile{128, 256, 64, 2, 4, 3},
 };
@@ -78,6 +78,7 @@ WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool 
   WarpTile best;
   double least = 0;
   for (WarpTile tile : kWarpTiles) {
+    if (tile.rows < 64 && of.columns > tile.columns && tile.columns < 128) continue;  // for few columns
     if (of.depth < tile.depth) tile.depth = kShallow;
     for (const std::int64_t splits : {1, 2, 4, 8}) {
       tile.splits = splits;
