@@ -559,8 +559,7 @@ Conditional without_identity(const Lowering& lowering, const te::Stage& stage, V
   for (std::size_t d = 0; d < index.size(); ++d) {
     if (lowering.algebra().within(index[d], 0, shape[d])) continue;
     if (te::variables_of(index[d]).count(lane) != 0) return found;
-    found.condition =
-        conjunction_of(found.condition, (index[d] >= 0) & (index[d] < Expr::size(shape[d])));
+    found.condition = conjunction_of(found.condition, (index[d] >= 0) & (index[d] < Expr::size(shape[d])));
   }
   found.value = Expr::load(found.value->buffer, found.value.dtype(), index);
   return found;
@@ -568,12 +567,12 @@ Conditional without_identity(const Lowering& lowering, const te::Stage& stage, V
 
 // Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop; no sum of products.
 bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
-  constexpr std::int64_t kMostTurns = 64;
+  constexpr std::int64_t kMostIterations = 64;
   const te::Formula& formula = lowering.formula();
   if (lowering.target().kind != TargetKind::Gpu || stage.body->op == ExprOp::Mul) return false;
-  Dim turns = 1;
-  for (VarId loop : stage.reduction) turns = turns * formula.variable(loop).extent;
-  if (!turns.is_constant() || turns.constant() > kMostTurns) return false;
+  Dim iterations = 1;
+  for (VarId loop : stage.reduction) iterations = iterations * formula.variable(loop).extent;
+  if (!iterations.is_constant() || iterations.constant() > kMostIterations) return false;
   const VarId last = stage.axes.back();
   return comes_in_vectors(lowering, without_identity(lowering, stage, last).value, last) &&
          te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });

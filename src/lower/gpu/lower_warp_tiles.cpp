@@ -203,8 +203,7 @@ class WarpTiles {
     Substitution digits;
     sides_.rows.bind(lowering_.formula(), row, digits);
     const VarId outermost = sides_.rows.axes.front();
-    const Expr digit =
-        te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
+    const Expr digit = te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
     return whole & (digit < Expr::size(lowering_.formula().variable(outermost).extent));
   }
 
@@ -292,8 +291,7 @@ class WarpTiles {
 // Both factors are of one dtype that a unit of warps multiplies.
 bool has_unit(const Lowering& lowering, const ProductSides& sides) {
   const DType dtype = narrow_factor(lowering, sides.left).dtype();
-  if (dtype != narrow_factor(lowering, sides.right).dtype() ||
-      (dtype != DType::BF16 && dtype != DType::F16))
+  if (dtype != narrow_factor(lowering, sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16))
     return false;
   return lowering.target().matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
 }

@@ -61,9 +61,9 @@ double estimated_ns(const Target& target, const Extents& of, const WarpTile& til
 
 // The tiles that a plan is made with: each is the fastest for some sizes.
 constexpr std::array kWarpTiles{
-    WarpTile{16, 64, 64, 1, 4, 4},   WarpTile{32, 64, 64, 2, 2, 4},  WarpTile{16, 128, 64, 1, 4, 3},  WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},
-    WarpTile{64, 128, 64, 2, 4, 4},  WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3},
-    WarpTile{128, 256, 64, 2, 4, 3},
+    WarpTile{16, 64, 64, 1, 4, 4},  WarpTile{32, 64, 64, 2, 2, 4},   WarpTile{16, 128, 64, 1, 4, 3},
+    WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},   WarpTile{64, 128, 64, 2, 4, 4},
+    WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3}, WarpTile{128, 256, 64, 2, 4, 3},
 };
 
 WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool copied) {

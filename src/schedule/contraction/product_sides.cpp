@@ -150,8 +150,7 @@ Expr narrow_factor(const AccessAnalysis& analysis, const Expr& factor) {
   if (value->op != ExprOp::Cast) return factor;
   const Expr narrow = value->operands[0];
   const te::ExprNode* load = converted_load(narrow);
-  const Expr padded =
-      load != nullptr && all.defined() ? zero_padded(analysis, *load, conditions) : Expr();
+  const Expr padded = load != nullptr && all.defined() ? zero_padded(analysis, *load, conditions) : Expr();
   if (!padded.defined()) return zero_outside(all, narrow);
   Expr beyond;
   for (const Expr& condition : conditions) beyond = conjunction_of(beyond, condition);

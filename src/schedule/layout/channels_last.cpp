@@ -79,9 +79,9 @@ std::optional<std::int64_t> warp_products_ns(const te::Formula& laid_out, const 
     std::int64_t work = 2;
     for (const auto* loops : {&stage.axes, &stage.reduction}) {
       for (VarId loop : *loops) {
-        const std::int64_t turns =
+        const std::int64_t iterations =
             std::max<std::int64_t>(1, analysis.size(merged.variable(loop).extent));
-        work = work > INT64_MAX / turns ? INT64_MAX : work * turns;
+        work = work > INT64_MAX / iterations ? INT64_MAX : work * iterations;
       }
     }
     const std::int64_t ns = target.estimate_ns(0, work, dtype, 0, ArithmeticUnit::Matrix);

@@ -148,8 +148,7 @@ class LayoutChooser {
     LayoutCosts::LaidOut& laid_out = laid_out_costs_.of(formulas_[g], groups_[g], layouts);
     const bool row = groups_[g].schedule.name == "row", pointwise = groups_[g].schedule.name == "pointwise";
     if (target_.kind != TargetKind::Cpu)
-      return laid_out.strided_ns() +
-             warp_products_ns(laid_out.formula(), target_, nominal_).value_or(0);
+      return laid_out.strided_ns() + warp_products_ns(laid_out.formula(), target_, nominal_).value_or(0);
     const auto counted = row || pointwise ? laid_out.compute_ns() : std::nullopt;  // lanes are known
     if (counted && row) return *counted;
     return counted ? std::max(*counted, laid_out.strided_ns()) : laid_out.strided_ns();

@@ -41,8 +41,8 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
     }
   }
   if (!result || !channels || index.size() < 3) return {};
-  const bool in_chunks = by_warps && bits_of(buffer.dtype) == 16 &&
-                         buffer.shape[*result].constant() % kFactorChunk == 0;
+  const bool in_chunks =
+      by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kFactorChunk == 0;
   if (buffer.shape[*channels].constant() % kChannelsOfTile != 0 && !in_chunks) return {};
   Layout layout;
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -66,8 +66,7 @@ std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Grou
       std::optional<Layout> wish;
       for (const te::BufferInfo& buffer : formulas[g].buffers) {
         const bool own = buffer.role == te::BufferRole::Input && std::cmp_equal(buffer.position, i);
-        if (own && groups[g].hero == Hero::Window) 
-          wish = layout_for(formulas[g], buffer, by_warps);
+        if (own && groups[g].hero == Hero::Window) wish = layout_for(formulas[g], buffer, by_warps);
       }
       auto [known, fresh] = wishes.try_emplace(value, wish);
       if (!fresh && known->second != wish) known->second.reset();

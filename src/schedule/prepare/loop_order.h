@@ -1,5 +1,5 @@
-// The order of a stage's loops on GPUs: neighbouring threads take neighbouring turns of the last one, so that it is to be the one along
-// which memory is contiguous.
+// The order of a stage's loops on GPUs: neighbouring threads take neighbouring iterations of the last one, so that it is to be the one
+// along which memory is contiguous.
 //
 //   y[n, h, w, c] = max(…) x[n, …, …, c]    for n, c, h, w       becomes    for n, h, w, c
 #pragma once

@@ -77,9 +77,8 @@ std::vector<float> results_of(const Convolution& of, const std::vector<float>& x
           const std::int64_t row = h * of.stride + i * of.dilation - of.above,
                              column = w * of.stride + j * of.dilation - of.left;
           if (row < 0 || row >= of.height || column < 0 || column >= of.width) continue;
-          const std::int64_t pixel =
-              last ? ((n * of.height + row) * of.width + column) * of.channels + c
-                   : ((n * of.channels + c) * of.height + row) * of.width + column;
+          const std::int64_t pixel = last ? ((n * of.height + row) * of.width + column) * of.channels + c
+                                          : ((n * of.channels + c) * of.height + row) * of.width + column;
           const std::int64_t weight = last ? ((i * of.window + j) * of.channels + c) * of.filters + o
                                            : ((o * of.channels + c) * of.window + i) * of.window + j;
           sum += at(x, pixel) * at(k, weight);
@@ -121,10 +120,9 @@ bool is_copied(const LoweredKernel& made) {
 }
 
 TEST(WarpConvolution, ChunksOfChannels) {
-  for (const Convolution& of : {Convolution{14, 14, 64, 64},
-                                Convolution{13, 17, 24, 40},
-                                Convolution{9, 11, 8, 16},
-                                Convolution{8, 8, 72, 48, 3, 1, 1, 1, 1, 1, 1, 1, true, DType::F16}}) {
+  for (const Convolution& of :
+       {Convolution{14, 14, 64, 64}, Convolution{13, 17, 24, 40}, Convolution{9, 11, 8, 16},
+        Convolution{8, 8, 72, 48, 3, 1, 1, 1, 1, 1, 1, 1, true, DType::F16}}) {
     SCOPED_TRACE(std::to_string(of.channels) + " channels");
     const LoweredKernel made = kernel_of(of);
     EXPECT_TRUE(is_copied(made)) << kir::to_string(made.kernel).substr(0, 600);
@@ -133,14 +131,13 @@ TEST(WarpConvolution, ChunksOfChannels) {
 }
 
 TEST(WarpConvolution, WindowsOfEveryKind) {
-  for (const Convolution& of : {Convolution{15, 13, 32, 40, 3, 2},  // stride
-                                Convolution{13, 17, 16, 48, 3, 1, 2, 2, 2, 2, 2},  // dilation
-                                Convolution{13, 17, 16, 48, 3, 1, 1, 0, 1, 2, 1},  // asymmetric padding
-                                Convolution{12, 12, 16, 48, 5, 1, 1, 2, 2, 2, 2},
-                                Convolution{12, 12, 16, 48, 2, 2, 1, 0, 0, 0, 0},
-                                Convolution{13, 17, 40, 24, 1, 1, 1, 0, 0, 0, 0},
-                                Convolution{14, 14, 40, 64, 1, 2, 1, 0, 0, 0, 0},
-                                Convolution{7, 9, 16, 32, 3, 1, 1, 1, 1, 1, 1, 3}}) {
+  for (const Convolution& of :
+       {Convolution{15, 13, 32, 40, 3, 2},  // stride
+        Convolution{13, 17, 16, 48, 3, 1, 2, 2, 2, 2, 2},  // dilation
+        Convolution{13, 17, 16, 48, 3, 1, 1, 0, 1, 2, 1},  // asymmetric padding
+        Convolution{12, 12, 16, 48, 5, 1, 1, 2, 2, 2, 2}, Convolution{12, 12, 16, 48, 2, 2, 1, 0, 0, 0, 0},
+        Convolution{13, 17, 40, 24, 1, 1, 1, 0, 0, 0, 0}, Convolution{14, 14, 40, 64, 1, 2, 1, 0, 0, 0, 0},
+        Convolution{7, 9, 16, 32, 3, 1, 1, 1, 1, 1, 1, 3}}) {
     SCOPED_TRACE(std::to_string(of.window) + " wide, " + std::to_string(of.height) + " x " +
                  std::to_string(of.width) + ", stride " + std::to_string(of.stride));
     const LoweredKernel made = kernel_of(of);
@@ -151,9 +148,9 @@ TEST(WarpConvolution, WindowsOfEveryKind) {
 
 // A model's first convolution, and channels that are not contiguous: elements one by one.
 TEST(WarpConvolution, ElementsThroughRegisters) {
-  for (const Convolution& of : {Convolution{20, 20, 3, 32, 7, 2, 1, 3, 3, 3, 3, 1, false},
-                                Convolution{11, 13, 12, 40, 3, 1, 1, 1, 1, 1, 1, 2, false},
-                                Convolution{11, 13, 12, 40}}) {
+  for (const Convolution& of :
+       {Convolution{20, 20, 3, 32, 7, 2, 1, 3, 3, 3, 3, 1, false},
+        Convolution{11, 13, 12, 40, 3, 1, 1, 1, 1, 1, 1, 2, false}, Convolution{11, 13, 12, 40}}) {
     SCOPED_TRACE(std::to_string(of.channels) + " channels");
     expect_right(of, kernel_of(of));
   }
@@ -163,8 +160,9 @@ TEST(WarpConvolution, SmallFeatureMapsSplitTheReduction) {
   const Convolution of{7, 7, 512, 512};
   EXPECT_NE(kir::to_string(kernel_of(of).kernel).find("workspace"), std::string::npos);
   const Convolution small{7, 7, 64, 32};
-  expect_right(small, kernel_of(small, {"warp_tiles(group_rows=1,splits=2,stages=3,tile_columns=32,tile_depth="
-                                        "32,tile_rows=16,warps_across=2,warps_down=1)"}));
+  expect_right(small,
+               kernel_of(small, {"warp_tiles(group_rows=1,splits=2,stages=3,tile_columns=32,tile_depth="
+                                 "32,tile_rows=16,warps_across=2,warps_down=1)"}));
 }
 
 }  // namespace
