@@ -33,7 +33,7 @@ void split_off(const Formula& formula, Side& side, std::vector<VarId>& batch) {
   for (VarId axis : side.axes) side.extent = side.extent * extent(axis);
 }
 
-bool is_zero(const Expr& value) { return te::same(value, Expr::number(value.dtype(), 0)); }
+bool is_zero_constant(const Expr& value) { return te::same(value, Expr::number(value.dtype(), 0)); }
 
 void conditions_of(const Expr& conjunction, std::vector<Expr>& found) {
   if (conjunction->op != ExprOp::And) return found.push_back(conjunction);
@@ -44,7 +44,7 @@ void conditions_of(const Expr& conjunction, std::vector<Expr>& found) {
 const te::ExprNode* converted_load(const Expr& value) {
   const te::ExprNode* node = value.address();
   while (node->op == ExprOp::Cast) node = node->operands[0].address();
-  const bool padded = node->op == ExprOp::LoadOr && is_zero(node->operands[0]);
+  const bool padded = node->op == ExprOp::LoadOr && is_zero_constant(node->operands[0]);
   return padded || node->op == ExprOp::Load ? node : nullptr;
 }
 
@@ -143,7 +143,8 @@ std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const 
 Expr narrow_factor(const AccessAnalysis& analysis, const Expr& factor) {
   Expr value = factor, all;
   std::vector<Expr> conditions;
-  for (; value->op == ExprOp::Select && is_zero(value->operands[2]); value = Expr(value->operands[1])) {
+  for (; value->op == ExprOp::Select && is_zero_constant(value->operands[2]);
+       value = Expr(value->operands[1])) {
     conditions_of(value->operands[0], conditions);
     all = conjunction_of(all, value->operands[0]);
   }
@@ -175,7 +176,7 @@ void order_depth(const AccessAnalysis& analysis, ProductSides& sides) {
 
 bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId along) {
   const te::Formula& formula = analysis.formula();
-  const bool padded = factor->op == ExprOp::LoadOr && is_zero(factor->operands[0]);
+  const bool padded = factor->op == ExprOp::LoadOr && is_zero_constant(factor->operands[0]);
   if (factor->op != ExprOp::Load && !padded) return false;
   if (!te::divides(Dim(kFactorChunk), formula.variable(along).extent)) return false;
   const std::vector<Expr> index = te::index_of(*factor);

@@ -199,12 +199,14 @@ class LayoutChooser {
         plain_ns += in_rows;
         if (in_blocks < in_rows) for_blocks.insert(g);
       }
-      LayoutChoice choice{region.feature_maps.front(),
-                          {Way::Blocked, blocked_ns},
-                          {Way::Plain, plain_ns},
-                          "channels of " + std::to_string(region.feature_maps.size()) +
-                              (region.feature_maps.size() == 1 ? " feature map" : " feature maps") +
-                              " between " + std::to_string(region.groups.size()) + " groups"};
+      LayoutChoice choice{
+          region.feature_maps.front(),
+          {Way::Blocked, blocked_ns},
+          {Way::Plain, plain_ns},
+          std::string(target_.kind == TargetKind::Cpu ? "channels of " : "channels last, of ") +
+              std::to_string(region.feature_maps.size()) +
+              (region.feature_maps.size() == 1 ? " feature map" : " feature maps") + " between " +
+              std::to_string(region.groups.size()) + " groups"};
       const bool is_even = plain_ns == blocked_ns && target_.kind != TargetKind::Cpu;
       if (plain_ns < blocked_ns || is_even) {
         std::swap(choice.taken, choice.other);
