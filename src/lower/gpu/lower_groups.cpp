@@ -578,12 +578,13 @@ bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
          te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });
 }
 
-// The lanes of one thread, reduced in the order of the loops. Undefined where a load is not shown to be inside of its memory.
+// The lanes of one thread, reduced in the order of the loops. Elements are loaded wherever the window is, the nearest one outside of the
+// memory, and count where the condition holds: no load waits for another. Undefined where one is not shown to be inside.
 Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound, VarId lane) {
   const te::Formula& formula = lowering.formula();
   const DType dtype = stage.body.dtype();
-  const kir::BufferId held =
-      lowering.scratch("a", dtype, {lowering.kernel().variable(lane).extent}, Scope::Register);
+  const Dim lanes = lowering.kernel().variable(lane).extent;
+  const kir::BufferId held = lowering.scratch("a", dtype, {lanes}, Scope::Register);
   const std::vector<Expr> own{Expr::variable(lane)};
   const Expr so_far = Expr::load(held, dtype, own);
   auto by_lanes = [&](Stmt statement) { return Stmt::loop(LoopKind::Vector, lane, std::move(statement)); };
@@ -594,20 +595,34 @@ Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound
     bound[loop.index] = Expr::variable(loops.back());
   }
   const Conditional body = without_identity(lowering, stage, stage.axes.back());
-  auto under_condition = [&](const te::ExprNode& load) -> Expr {
+  std::vector<Stmt> step;
+  auto nearest = [&](const te::ExprNode& load) -> Expr {
     if (load.op != ExprOp::Load || !body.condition.defined()) return {};
-    std::vector<Expr> index;
-    for (const Expr& one : te::index_of(load)) index.push_back(lowering.at(one, bound));
-    return Expr::load(lowering.placed(load.buffer), load.dtype, std::move(index));
+    const Shape& shape = formula.buffer(load.buffer).shape;
+    const std::vector<Expr> index = te::index_of(load);
+    std::vector<Expr> inside;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const Expr place = lowering.at(index[d], bound);
+      const bool known = lowering.algebra().within(index[d], 0, shape[d]);
+      inside.push_back(known ? place
+                             : te::min(te::max(place, Expr::index(0)), Expr::size(shape[d] - Dim(1))));
+    }
+    const kir::BufferId loaded = lowering.scratch("v", load.dtype, {lanes}, Scope::Register);
+    const Expr element = Expr::load(lowering.placed(load.buffer), load.dtype, std::move(inside));
+    step.push_back(by_lanes(Stmt::store(loaded, own, element)));
+    return Expr::load(loaded, load.dtype, own);
   };
-  const Lowering::Body next = lowering.body(body.value, bound, {}, under_condition);
+  const Lowering::Body next = lowering.body(body.value, bound, {}, nearest);
   Lowering::Body result{{}, so_far};
   if (stage.finish.defined()) result = lowering.body(stage.finish, bound, so_far);
   if (!next.checks.empty() || !result.checks.empty()) return {};
-  const Stmt begin = by_lanes(Stmt::store(held, own, identity_of(stage.reducer, dtype)));
-  Stmt step = by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, next.value)));
-  if (body.condition.defined()) step = Stmt::branch(lowering.at(body.condition, bound), step);
-  return Stmt::block({begin, in_loops(LoopKind::Unrolled, loops, step),
+  const Expr identity = identity_of(stage.reducer, dtype);
+  const Expr value = body.condition.defined()
+                         ? te::select(lowering.at(body.condition, bound), next.value, identity)
+                         : next.value;
+  step.push_back(by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, value))));
+  return Stmt::block({by_lanes(Stmt::store(held, own, identity)),
+                      in_loops(LoopKind::Unrolled, loops, Stmt::block(std::move(step))),
                       by_lanes(lowering.store(stage, bound, std::move(result)))});
 }
 
