@@ -261,6 +261,35 @@ def conv_transpose_weights():
     return model, {"x": x, "v": infinite, "s": short}, scattered
 
 
+def windows_of_channels():
+    """Convolutions whose channels come in eights, but for the first: strides, dilation, padding of one side, a window of one pixel, a residual, pools."""
+    random, nodes, weights = np.random.default_rng(6), [], {}
+
+    def conv(x, y, channels, filters, window, **attributes):
+        weights["w_" + y], weights["b_" + y] = eighths(random, filters, channels, window, window) / 8, eighths(random, filters)
+        nodes.append(helper.make_node("Conv", [x, "w_" + y, "b_" + y], [y], **attributes))
+
+    def relu(*inputs, y):
+        nodes.append(helper.make_node("Sum", inputs, [y + "_sum"]))
+        nodes.append(helper.make_node("Relu", [y + "_sum"], [y]))
+
+    conv("x", "stem", 3, 24, 7, strides=[2, 2], pads=[3, 3, 3, 3])
+    relu("stem", y="a")
+    nodes.append(helper.make_node("MaxPool", ["a"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    conv("m", "narrow", 24, 16, 1)
+    relu("narrow", y="b")
+    conv("b", "square", 16, 16, 3, pads=[1, 1, 1, 1])
+    relu("square", y="c")
+    conv("c", "wide", 16, 24, 1)
+    relu("wide", "m", y="d")
+    conv("d", "half", 24, 40, 3, strides=[2, 2], pads=[0, 1, 2, 1])
+    conv("d", "shortcut", 24, 40, 1, strides=[2, 2])
+    relu("half", "shortcut", y="e")
+    conv("e", "apart", 40, 32, 3, dilations=[2, 2], pads=[2, 2, 2, 2])
+    nodes.append(helper.make_node("GlobalAveragePool", ["apart"], ["y"]))
+    return model_of("windows_of_channels", nodes, [tensor("x", [2, 3, 52, 60])], [tensor("y", [2, 32, 1, 1]), tensor("e", [2, 40, 7, 8])], weights)
+
+
 def scatter_convolution(x, w, stride, pad):
     """ConvTranspose of one channel, by definition."""
     y = np.zeros([(size - 1) * stride + 3 for size in x.shape[2:]], np.float32)
@@ -603,7 +632,7 @@ def norm_of_overflow():
 SMALL = (attention_shared_heads, broadcast_empty, capped_scores, cast_in_loop, compared_halves, conv_transpose_weights, decay_of_open_width, declared_shapes,
          features_of_open_rank, gathered_mask, gelu_far_below, largest_of_columns, loop_placeholder, mask_of_open_batch, masked_keys,
          mean_of_one, open_parameters, packed_query, pool_of_open_rank, powers_of_integers, quantized_lstm, real_signal, resize_halfway, resize_unchanged,
-         shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan)
+         shared_keys, shown_queries, signs_of_zeros, string_labels, strings_in_body, strings_moved, truth_of_nan, windows_of_channels)
 ROUNDING = (gelu_overflow, hard_swish_overflow, norm_of_overflow, quantize_ties, rounding_idioms, split_of_doubles)  # in float64 or exactly they give something else
 
 

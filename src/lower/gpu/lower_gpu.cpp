@@ -14,6 +14,7 @@
 #include "lower/lower_rows.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/prepare/attention_parts.h"
+#include "schedule/prepare/loop_order.h"
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
@@ -279,7 +280,10 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
       "pointwise", "movement", "row", "contraction", "window", "attention", "stages", "horizontal", "view"};
   if (std::ranges::find(kKnown, schedule.name) == kKnown.end())
     return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
-  if (request.target.kind == TargetKind::Gpu) te::narrow_temporaries(merged);
+  if (request.target.kind == TargetKind::Gpu) {
+    te::narrow_temporaries(merged);
+    put_contiguous_loops_last(merged, request.target, request.nominal);
+  }
   te::merge_axes(merged);
   const bool share_parts = schedule.name == "row" || schedule.name == "attention";
   const bool product = schedule.name == "contraction" || schedule.name == "window";

@@ -540,14 +540,100 @@ std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, Va
   return lanes;
 }
 
+// Conditions under which a body is not what a reduction begins with anyway, and what it is then: outside of a feature map a maximum has
+// nothing to look at. They hold for all lanes or for none.
+struct Conditional {
+  Expr condition, value;
+};
+Conditional without_identity(const Lowering& lowering, const te::Stage& stage, VarId lane) {
+  Conditional found{{}, stage.body};
+  const Expr identity = identity_of(stage.reducer, stage.body.dtype());
+  while (found.value->op == ExprOp::Select && te::same(found.value->operands[2], identity) &&
+         te::variables_of(found.value->operands[0]).count(lane) == 0) {
+    found.condition = conjunction_of(found.condition, found.value->operands[0]);
+    found.value = Expr(found.value->operands[1]);
+  }
+  if (found.value->op != ExprOp::LoadOr || !te::same(found.value->operands[0], identity)) return found;
+  const std::vector<Expr> index = te::index_of(*found.value);
+  const Shape& shape = lowering.formula().buffer(found.value->buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    if (lowering.algebra().within(index[d], 0, shape[d])) continue;
+    if (te::variables_of(index[d]).count(lane) != 0) return found;
+    found.condition = conjunction_of(found.condition, (index[d] >= 0) & (index[d] < Expr::size(shape[d])));
+  }
+  found.value = Expr::load(found.value->buffer, found.value.dtype(), index);
+  return found;
+}
+
+// Whether a stage is a short reduction, such as a pool's, of elements of 16 bits that lie along its last loop; no sum of products.
+bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
+  constexpr std::int64_t kMostIterations = 64;
+  const te::Formula& formula = lowering.formula();
+  if (lowering.target().kind != TargetKind::Gpu || stage.body->op == ExprOp::Mul) return false;
+  Dim iterations = 1;
+  for (VarId loop : stage.reduction) iterations = iterations * formula.variable(loop).extent;
+  if (!iterations.is_constant() || iterations.constant() > kMostIterations) return false;
+  const VarId last = stage.axes.back();
+  return comes_in_vectors(lowering, without_identity(lowering, stage, last).value, last) &&
+         te::any_load(stage.body, [&](const te::ExprNode& load) { return bits_of(load.dtype) == 16; });
+}
+
+// The lanes of one thread, reduced in the order of the loops. Elements are loaded wherever the window is, the nearest one outside of the
+// memory, and count where the condition holds: no load waits for another. Undefined where one is not shown to be inside.
+Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound, VarId lane) {
+  const te::Formula& formula = lowering.formula();
+  const DType dtype = stage.body.dtype();
+  const Dim lanes = lowering.kernel().variable(lane).extent;
+  const kir::BufferId held = lowering.scratch("a", dtype, {lanes}, Scope::Register);
+  const std::vector<Expr> own{Expr::variable(lane)};
+  const Expr so_far = Expr::load(held, dtype, own);
+  auto by_lanes = [&](Stmt statement) { return Stmt::loop(LoopKind::Vector, lane, std::move(statement)); };
+  std::vector<VarId> loops;
+  for (VarId loop : stage.reduction) {
+    const te::Variable& variable = formula.variable(loop);
+    loops.push_back(lowering.loop(variable.name, variable.extent));
+    bound[loop.index] = Expr::variable(loops.back());
+  }
+  const Conditional body = without_identity(lowering, stage, stage.axes.back());
+  std::vector<Stmt> step;
+  auto nearest = [&](const te::ExprNode& load) -> Expr {
+    if (load.op != ExprOp::Load || !body.condition.defined()) return {};
+    const Shape& shape = formula.buffer(load.buffer).shape;
+    const std::vector<Expr> index = te::index_of(load);
+    std::vector<Expr> inside;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const Expr place = lowering.at(index[d], bound);
+      const bool known = lowering.algebra().within(index[d], 0, shape[d]);
+      inside.push_back(known ? place
+                             : te::min(te::max(place, Expr::index(0)), Expr::size(shape[d] - Dim(1))));
+    }
+    const kir::BufferId loaded = lowering.scratch("v", load.dtype, {lanes}, Scope::Register);
+    const Expr element = Expr::load(lowering.placed(load.buffer), load.dtype, std::move(inside));
+    step.push_back(by_lanes(Stmt::store(loaded, own, element)));
+    return Expr::load(loaded, load.dtype, own);
+  };
+  const Lowering::Body next = lowering.body(body.value, bound, {}, nearest);
+  Lowering::Body result{{}, so_far};
+  if (stage.finish.defined()) result = lowering.body(stage.finish, bound, so_far);
+  if (!next.checks.empty() || !result.checks.empty()) return {};
+  const Expr identity = identity_of(stage.reducer, dtype);
+  const Expr value = body.condition.defined()
+                         ? te::select(lowering.at(body.condition, bound), next.value, identity)
+                         : next.value;
+  step.push_back(by_lanes(Stmt::store(held, own, combined(stage.reducer, so_far, value))));
+  return Stmt::block({by_lanes(Stmt::store(held, own, identity)),
+                      in_loops(LoopKind::Unrolled, loops, Stmt::block(std::move(step))),
+                      by_lanes(lowering.store(stage, bound, std::move(result)))});
+}
+
 }  // namespace
 
 Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   const te::Formula& formula = lowering.formula();
-  const bool plain = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::None &&
-                     has_vectors(lowering.target(), formula.buffer(stage.target).dtype) &&
-                     !stage.axes.empty();
-  if (!plain || stage.finish.defined()) return {};
+  const bool fits = stage.kind == te::Stage::Kind::MapReduce &&
+                    has_vectors(lowering.target(), formula.buffer(stage.target).dtype) && !stage.axes.empty();
+  const bool reduces = stage.reducer != te::Reducer::None;
+  if (!fits || (reduces ? !pools_narrow(lowering, stage) : stage.finish.defined())) return {};
   const VarId last = stage.axes.back();
   const Dim& extent = formula.variable(last).extent;
   auto step = lowering.stride(stage.target, stage.store, last);
@@ -562,10 +648,20 @@ Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
   }
   const VarId lane = lowering.loop("v", lanes);
   bound[last.index] = Expr::variable(grid.back()) * Expr::index(lanes) + Expr::variable(lane);
-  Lowering::Body value = lowering.body(stage.body, bound);
-  if (!value.checks.empty()) return {};
-  Stmt item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
-  return in_loops(LoopKind::Grid, grid, std::move(item));
+  Stmt item;
+  if (reduces) {
+    item = pooled_lanes(lowering, stage, bound, lane);
+  } else {
+    Lowering::Body value = lowering.body(stage.body, bound);
+    if (!value.checks.empty()) return {};
+    item = Stmt::loop(LoopKind::Vector, lane, lowering.store(stage, bound, std::move(value)));
+  }
+  if (!item.defined()) return {};
+  Stmt made = in_loops(LoopKind::Grid, grid, std::move(item));
+  if (!reduces) return made;
+  kir::Kernel alone = lowering.kernel();  // another form serves where this one is not shown to stay in bounds
+  alone.body = made;
+  return kir::verify(alone) ? made : Stmt();
 }
 
 Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,

@@ -24,9 +24,9 @@ class WarpTiles {
       : lowering_(lowering),
         stage_(stage),
         sides_(std::move(sides)),
-        dtype_(before_widening(sides_.left).dtype()),
-        left_(lowering, before_widening(sides_.left), sides_.rows, sides_.depth),
-        right_(lowering, before_widening(sides_.right), sides_.columns, sides_.depth) {}
+        dtype_(narrow_factor(lowering, sides_.left).dtype()),
+        left_(lowering, narrow_factor(lowering, sides_.left), sides_.rows, sides_.depth),
+        right_(lowering, narrow_factor(lowering, sides_.right), sides_.columns, sides_.depth) {}
 
   Stmt kernel() {
     const auto tile = choose_warp_tile(lowering_, sides_, left_.copied() && right_.copied());
@@ -190,10 +190,21 @@ class WarpTiles {
         const Expr row = first_row_ + warp_row() + times(i, kFragmentRows) + times(half, 8) +
                          te::floor_div(lane(), Expr::index(4));
         Stmt pairs = unrolled("j", across(), [&](const Expr& j) { return pair(row, i, half, j); });
-        const Expr is_inside = inside(row, sides_.rows.extent, tile_.rows);
+        const Expr is_inside = is_row(row);
         return pairs.defined() && is_inside.defined() ? Stmt::branch(is_inside, pairs) : pairs;
       });
     });
+  }
+
+  // Said of the outermost loop as well, where rows have several: what is stored is found by its digits.
+  Expr is_row(const Expr& row) {
+    const Expr whole = inside(row, sides_.rows.extent, tile_.rows);
+    if (!whole.defined() || sides_.rows.axes.size() == 1) return whole;
+    Substitution digits;
+    sides_.rows.bind(lowering_.formula(), row, digits);
+    const VarId outermost = sides_.rows.axes.front();
+    const Expr digit = te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
+    return whole & (digit < Expr::size(lowering_.formula().variable(outermost).extent));
   }
 
   Stmt pair(const Expr& row, const Expr& i, const Expr& half, const Expr& j) {
@@ -208,8 +219,8 @@ class WarpTiles {
     const Expr sum = Expr::load(sums_, DType::F32, {i, j, times(half, 2) + v});
     Stmt store =
         part_.defined() ? Stmt::store(parts_, place_of_part(part_, row, column), sum) : finished(bound, sum);
-    // Where columns are even, both neighbours are inside or neither is.
-    const bool even = te::divides(Dim(2), sides_.columns.extent);
+    // Where columns are even, both neighbours are inside or neither is; of several loops that is not shown.
+    const bool even = te::divides(Dim(2), sides_.columns.extent) && sides_.columns.axes.size() == 1;
     const Expr is_inside =
         inside(even ? first + Expr::index(1) : column, sides_.columns.extent, tile_.columns);
     if (is_inside.defined() && !even) store = Stmt::branch(is_inside, store);
@@ -278,22 +289,17 @@ class WarpTiles {
 };
 
 // Both factors are of one dtype that a unit of warps multiplies.
-bool has_unit(const Target& target, const ProductSides& sides) {
-  const DType dtype = before_widening(sides.left).dtype();
-  if (dtype != before_widening(sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16))
+bool has_unit(const Lowering& lowering, const ProductSides& sides) {
+  const DType dtype = narrow_factor(lowering, sides.left).dtype();
+  if (dtype != narrow_factor(lowering, sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16))
     return false;
-  return target.matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
+  return lowering.target().matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
 }
 
-// Whether loops of the result and of the sum meet in an index: every element would be found by divisions.
-bool walks_along_windows(const te::Stage& stage, const Expr& factor) {
-  return te::any_load(factor, [&](const te::ExprNode& load) {
-    return std::ranges::any_of(te::index_of(load), [&](const Expr& index) {
-      const std::set<VarId> used = te::variables_of(index);
-      auto meets = [&](VarId loop) { return used.contains(loop); };
-      return std::ranges::any_of(stage.axes, meets) && std::ranges::any_of(stage.reduction, meets);
-    });
-  });
+// Whether positions of a side tell its loops: all but the outermost have constant sizes.
+bool has_constant_digits(const Lowering& lowering, const Side& side) {
+  auto is_constant = [&](VarId axis) { return lowering.formula().variable(axis).extent.is_constant(); };
+  return std::all_of(side.axes.begin() + 1, side.axes.end(), is_constant);
 }
 
 bool is_worth_tiles(const Lowering& lowering, const ProductSides& sides) {
@@ -301,9 +307,8 @@ bool is_worth_tiles(const Lowering& lowering, const ProductSides& sides) {
   auto likely = [&](const Dim& extent) {
     return extent.is_constant() ? extent.constant() : std::max(kUnknown, lowering.size(extent));
   };
-  auto is_constant = [&](VarId axis) { return lowering.formula().variable(axis).extent.is_constant(); };
   return !sides.rows.axes.empty() && !sides.columns.axes.empty() && !sides.depth.axes.empty() &&
-         std::all_of(sides.depth.axes.begin() + 1, sides.depth.axes.end(), is_constant) &&
+         has_constant_digits(lowering, sides.depth) &&
          likely(sides.rows.extent) * likely(sides.columns.extent) >= kFewest &&
          likely(sides.depth.extent) >= kShortest;
 }
@@ -313,13 +318,15 @@ bool is_worth_tiles(const Lowering& lowering, const ProductSides& sides) {
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return false;
   const auto sides = product_sides(lowering, stage);
-  return sides && has_unit(lowering.target(), *sides) && is_worth_tiles(lowering, *sides) &&
-         !walks_along_windows(stage, sides->left) && !walks_along_windows(stage, sides->right);
+  return sides && has_unit(lowering, *sides) && is_worth_tiles(lowering, *sides);
 }
 
 Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (!has_warp_tiles(lowering, stage, schedule)) return {};
-  Stmt made = WarpTiles(lowering, stage, *product_sides(lowering, stage)).kernel();
+  ProductSides sides = *product_sides(lowering, stage);
+  order_depth(lowering, sides);
+  if (!has_constant_digits(lowering, sides.depth)) return {};
+  Stmt made = WarpTiles(lowering, stage, std::move(sides)).kernel();
   if (!made.defined() || !lowering.forms().chooses()) return made;
   // Another form serves where this one is not shown to stay in bounds.
   kir::Kernel alone = lowering.kernel();

@@ -4,6 +4,10 @@
 //   for k < K/32:   wait for tile k; barrier; copy tile k + 3 to where tile k - 1 was; every warp: c[64, 64] += a[64, 32] * b[32, 64]
 //
 // Factors are f16 or bf16, plain operands of either layout or what is computed from them; sums are f32, in another order than written.
+//
+// A convolution is such a product, too (an implicit GEMM): rows are pixels, columns filters, and the reduction goes along the window
+// and, innermost, the channels. Where these are contiguous in memory, 16 bytes of a tile are 8 channels of one pixel, or zeros outside
+// of the feature map; elsewhere elements pass through registers one by one.
 #pragma once
 
 #include "lower/lowering.h"
@@ -11,7 +15,7 @@
 
 namespace xyntra {
 
-// Whether the target has such a unit for the factors of the stage, a product that is worth tiles and no convolution.
+// Whether the target has such a unit for the factors of the stage, a product that is worth tiles.
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 // No statement elsewhere.
 kir::Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);

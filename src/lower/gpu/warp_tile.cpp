@@ -61,9 +61,9 @@ double estimated_ns(const Target& target, const Extents& of, const WarpTile& til
 
 // The tiles that a plan is made with: each is the fastest for some sizes.
 constexpr std::array kWarpTiles{
-    WarpTile{16, 128, 64, 1, 4, 3},  WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},
-    WarpTile{64, 128, 64, 2, 4, 4},  WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3},
-    WarpTile{128, 256, 64, 2, 4, 3},
+    WarpTile{16, 64, 64, 1, 4, 4},  WarpTile{32, 64, 64, 2, 2, 4},   WarpTile{16, 128, 64, 1, 4, 3},
+    WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},   WarpTile{64, 128, 64, 2, 4, 4},
+    WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3}, WarpTile{128, 256, 64, 2, 4, 3},
 };
 
 WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool copied) {
@@ -78,6 +78,7 @@ WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool 
   WarpTile best;
   double least = 0;
   for (WarpTile tile : kWarpTiles) {
+    if (tile.rows < 64 && of.columns > tile.columns && tile.columns < 128) continue;  // for few columns
     if (of.depth < tile.depth) tile.depth = kShallow;
     for (const std::int64_t splits : {1, 2, 4, 8}) {
       tile.splits = splits;
@@ -118,25 +119,7 @@ WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, cons
     : lowering_(lowering), factor_(std::move(factor)), side_(side), depth_(depth) {
   const bool deep = lies_along(lowering_, factor_, depth_.axes.back());
   along_depth_ = deep || !lies_along(lowering_, factor_, side_.axes.back());
-  copied_ = comes_aligned();
-}
-
-// Whether chunks of 8 elements are contiguous and begin at multiples of 8.
-bool WarpOperand::comes_aligned() {
-  if (factor_->op != ExprOp::Load) return false;
-  const te::Formula& formula = lowering_.formula();
-  const VarId along = along_depth_ ? depth_.axes.back() : side_.axes.back();
-  if (!te::divides(Dim(kChunkElements), formula.variable(along).extent)) return false;
-  const std::vector<Expr> index = te::index_of(*factor_);
-  const auto own = lowering_.stride(factor_->buffer, index, along);
-  if (!own || !own->is(1)) return false;
-  auto steps_by_chunks = [&](VarId axis) {
-    const auto stride = lowering_.stride(factor_->buffer, index, axis);
-    return axis == along || formula.variable(axis).extent.is(1) ||
-           (stride && te::divides(Dim(kChunkElements), *stride));
-  };
-  const std::set<VarId> axes = te::variables_of(factor_);
-  return std::ranges::all_of(axes, steps_by_chunks);
+  copied_ = comes_in_chunks(lowering_, factor_, along_depth_ ? depth_.axes.back() : side_.axes.back());
 }
 
 void WarpOperand::place(const char* name, const WarpTile& tile, std::int64_t width, Expr first,
@@ -181,10 +164,32 @@ Stmt WarpOperand::for_chunks(const Expr& step, What what) {
   return body.defined() ? Stmt::loop(LoopKind::Unrolled, pass, body) : Stmt();
 }
 
+// A multiple of 8 on a side whose last loop is one of chunks: counted in these, so that it is seen to be one.
+void WarpOperand::bind_chunk(const Side& side, const Expr& position, Substitution& bound) {
+  const te::Formula& formula = lowering_.formula();
+  if (side.axes.size() == 1) return side.bind(formula, position, bound);
+  std::vector<Dim> extents;
+  for (VarId axis : side.axes) extents.push_back(formula.variable(axis).extent);
+  extents.back() = floor_div(extents.back(), Dim(kChunkElements));
+  const te::IndexAlgebra algebra(lowering_.kernel().variables);
+  const Expr chunk = algebra.simplified(te::floor_div(position, Expr::index(kChunkElements)));
+  std::vector<Expr> index = index_at(chunk, extents);
+  index.back() = times(index.back(), kChunkElements);
+  for (std::size_t i = 0; i < index.size(); ++i) bound[side.axes[i].index] = algebra.simplified(index[i]);
+}
+
 std::optional<Lowering::Body> WarpOperand::element(const Expr& position, const Expr& at) {
   Substitution bound = bound_;
-  side_.bind(lowering_.formula(), position, bound);
-  depth_.bind(lowering_.formula(), at, bound);
+  if (copied_ && !along_depth_) {
+    bind_chunk(side_, position, bound);
+  } else {
+    side_.bind(lowering_.formula(), position, bound);
+  }
+  if (copied_ && along_depth_) {
+    bind_chunk(depth_, at, bound);
+  } else {
+    depth_.bind(lowering_.formula(), at, bound);
+  }
   Lowering::Body value = lowering_.body(factor_, bound);
   if (!value.checks.empty()) return std::nullopt;
   return value;
@@ -201,13 +206,18 @@ Stmt WarpOperand::issue(const Expr& step) {
   const Expr slot = te::mod(step, Expr::index(tile_.stages));
   return for_chunks(step, [&](const Chunk& chunk, const Expr& pass) -> Stmt {
     if (copied_) {
-      const auto from = element(chunk.position, chunk.at);
-      if (!from || from->value->op != ExprOp::Load) return {};
-      const Expr here = is_inside(chunk.position, chunk.at, kChunkElements - 1);
+      const auto element_there = element(chunk.position, chunk.at);
+      if (!element_there) return {};
+      Expr from = element_there->value, here = is_inside(chunk.position, chunk.at, kChunkElements - 1);
+      if (from->op == ExprOp::Select) {  // zero outside of a feature map
+        here = conjunction_of(here, from->operands[0]);
+        from = Expr(from->operands[1]);
+      }
+      if (from->op != ExprOp::Load) return {};
       const Expr all = Expr::index(kChunkElements);
       return Stmt::call(kir::Intrinsic::AsyncCopy,
                         {{shared_, {slot, chunk.line, chunk.column}, {}},
-                         {from->value->buffer, te::index_of(*from->value), {}},
+                         {from->buffer, te::index_of(*from), {}},
                          {{}, {}, here.defined() ? te::select(here, all, Expr::index(0)) : all}});
     }
     const VarId lane = lowering_.loop("v", kChunkElements);

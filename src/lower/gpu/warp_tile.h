@@ -64,12 +64,12 @@ class WarpOperand {
   };
   template <class What>
   kir::Stmt for_chunks(const te::Expr& step, What what);
+  void bind_chunk(const Side& side, const te::Expr& position, te::Substitution& bound);
   std::optional<Lowering::Body> element(const te::Expr& position, const te::Expr& at);
   std::int64_t lines() const { return along_depth_ ? width_ : tile_.depth; }
   std::int64_t chunks_in_line() const { return (along_depth_ ? tile_.depth : width_) / kir::kChunkElements; }
   std::int64_t lines_at_once() const;
   te::Expr is_inside(const te::Expr& position, const te::Expr& at, std::int64_t further) const;
-  bool comes_aligned();
 
   Lowering& lowering_;
   te::Expr factor_;  // of 16 bits

@@ -1,6 +1,7 @@
 #include "schedule/contraction/product_sides.h"
 
 #include <algorithm>
+#include <array>
 
 namespace xyntra {
 
@@ -30,6 +31,50 @@ void split_off(const Formula& formula, Side& side, std::vector<VarId>& batch) {
   }
   side.extent = 1;
   for (VarId axis : side.axes) side.extent = side.extent * extent(axis);
+}
+
+bool is_zero_constant(const Expr& value) { return te::same(value, Expr::number(value.dtype(), 0)); }
+
+void conditions_of(const Expr& conjunction, std::vector<Expr>& found) {
+  if (conjunction->op != ExprOp::And) return found.push_back(conjunction);
+  for (const Expr& operand : conjunction->operands) conditions_of(operand, found);
+}
+
+// The load that a value is a conversion of.
+const te::ExprNode* converted_load(const Expr& value) {
+  const te::ExprNode* node = value.address();
+  while (node->op == ExprOp::Cast) node = node->operands[0].address();
+  const bool padded = node->op == ExprOp::LoadOr && is_zero_constant(node->operands[0]);
+  return padded || node->op == ExprOp::Load ? node : nullptr;
+}
+
+// Which bound of an index a condition says to hold: `index >= 0`, `index < extent`.
+bool is_bound(const AccessAnalysis& analysis, const Expr& condition, ExprOp op, const Expr& index,
+              const Dim& bound) {
+  auto is_same = [&](const Expr& a, const Expr& b) {
+    const te::LinearIndex difference = analysis.algebra().linear(a - b);
+    return difference.is_constant() && difference.constant.is(0);
+  };
+  return condition->op == op && is_same(condition->operands[0], index) &&
+         is_same(condition->operands[1], Expr::size(bound));
+}
+
+// A load under conditions, zero elsewhere: those that say it is inside of its memory are taken off and become its own. Undefined
+// where it is not known to be inside.
+Expr zero_padded(const AccessAnalysis& analysis, const te::ExprNode& load, std::vector<Expr>& conditions) {
+  const Shape& shape = analysis.formula().buffer(load.buffer).shape;
+  const std::vector<Expr> index = te::index_of(load);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    const auto below = std::erase_if(conditions, [&](const Expr& one) {
+      return is_bound(analysis, one, ExprOp::GreaterEqual, index[d], 0);
+    });
+    const auto above = std::erase_if(conditions, [&](const Expr& one) {
+      return is_bound(analysis, one, ExprOp::Less, index[d], shape[d]);
+    });
+    const bool inside = (below > 0 && above > 0) || analysis.algebra().within(index[d], 0, shape[d]);
+    if (!inside && load.op == ExprOp::Load) return {};
+  }
+  return Expr::load_or(Expr::number(load.dtype, 0), load.buffer, index);
 }
 
 }  // namespace
@@ -93,6 +138,61 @@ std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const 
   split_off(formula, made.rows, made.batch);
   split_off(formula, made.columns, made.batch);
   return made;
+}
+
+Expr narrow_factor(const AccessAnalysis& analysis, const Expr& factor) {
+  Expr value = factor, all;
+  std::vector<Expr> conditions;
+  for (; value->op == ExprOp::Select && is_zero_constant(value->operands[2]);
+       value = Expr(value->operands[1])) {
+    conditions_of(value->operands[0], conditions);
+    all = conjunction_of(all, value->operands[0]);
+  }
+  if (value->op != ExprOp::Cast) return factor;
+  const Expr narrow = value->operands[0];
+  const te::ExprNode* load = converted_load(narrow);
+  const Expr padded = load != nullptr && all.defined() ? zero_padded(analysis, *load, conditions) : Expr();
+  if (!padded.defined()) return zero_outside(all, narrow);
+  Expr beyond;
+  for (const Expr& condition : conditions) beyond = conjunction_of(beyond, condition);
+  te::Rewriter rewriter([&](const Expr& node) {
+    const bool own = te::is_load(*node) && node->buffer == load->buffer;
+    return own ? padded : Expr();
+  });
+  return zero_outside(beyond, rewriter(narrow));
+}
+
+void order_depth(const AccessAnalysis& analysis, ProductSides& sides) {
+  std::vector<VarId>& axes = sides.depth.axes;
+  const std::array factors{narrow_factor(analysis, sides.left), narrow_factor(analysis, sides.right)};
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    auto has_chunks = [&](const Expr& factor) { return comes_in_chunks(analysis, factor, axes[i]); };
+    if (std::ranges::none_of(factors, has_chunks)) continue;
+    std::rotate(axes.begin() + static_cast<std::ptrdiff_t>(i),
+                axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, axes.end());
+    return;
+  }
+}
+
+bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId along) {
+  const te::Formula& formula = analysis.formula();
+  const bool padded = factor->op == ExprOp::LoadOr && is_zero_constant(factor->operands[0]);
+  if (factor->op != ExprOp::Load && !padded) return false;
+  if (!te::divides(Dim(kFactorChunk), formula.variable(along).extent)) return false;
+  const std::vector<Expr> index = te::index_of(*factor);
+  const Shape& shape = formula.buffer(factor->buffer).shape;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    const bool crosses = padded && te::variables_of(index[d]).count(along) != 0;
+    if (crosses && !analysis.algebra().within(index[d], 0, shape[d])) return false;
+  }
+  const auto own = analysis.stride(factor->buffer, index, along);
+  if (!own || !own->is(1)) return false;
+  auto steps_by_chunks = [&](VarId axis) {
+    const auto stride = analysis.stride(factor->buffer, index, axis);
+    return axis == along || formula.variable(axis).extent.is(1) ||
+           (stride && te::divides(Dim(kFactorChunk), *stride));
+  };
+  return std::ranges::all_of(te::variables_of(factor), steps_by_chunks);
 }
 
 bool lies_along(const AccessAnalysis& analysis, const Expr& factor, VarId axis) {

@@ -30,10 +30,19 @@ struct ProductSides {
 // its loops.
 std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage);
 
+// What a factor is before it becomes f32, zero wherever the factor is: of `select(0 <= h < H, f32(x[h]), 0)` it is x[h] or 0.
+te::Expr narrow_factor(const AccessAnalysis& analysis, const te::Expr& factor);
+// Depth in the order in which memory is read: a loop that chunks of a factor lie along comes last.
+void order_depth(const AccessAnalysis& analysis, ProductSides& sides);
+
 // Whether a factor reads neighbours in memory along an axis.
 bool lies_along(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
 // Whether all that it reads is contiguous along an axis, or invariant.
 bool comes_in_vectors(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
+// Whether a factor is memory whose elements come 8 at a time along an axis, contiguous and from multiples of 8 on; each
+// of these chunks is inside the memory, or zero.
+inline constexpr std::int64_t kFactorChunk = 8;
+bool comes_in_chunks(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId along);
 
 // Whether a position is inside a side; undefined where blocks cover it exactly.
 te::Expr inside(const te::Expr& position, const Dim& extent, std::int64_t block);

@@ -12,6 +12,7 @@
 #include "schedule/contraction/tile_form.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/cost.h"
+#include "schedule/layout/channels_last.h"
 #include "schedule/layout/layout_costs.h"
 #include "schedule/layout/turned_weights.h"
 #include "te/classify.h"
@@ -64,14 +65,35 @@ class LayoutChooser {
         laid_out_costs_(laid_out_costs) {}
 
   LayoutDecision run() {
-    if (target_.kind != TargetKind::Cpu) {  // tiles are gathered in shared memory: all else may be row-major
+    if (target_.kind == TargetKind::Cpu) {
+      for (const Group& group : groups_) {
+        if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
+      }
+      weigh_feature_maps();
+    } else {  // tiles are gathered in shared memory: all else may be row-major
       if (target_.core_threads > target_.group_threads)
-        decision_.layouts = turn_weights(graph_, groups_, formulas_);
-      return std::move(decision_);
+        layouts_ = layouts_of(turn_weights(graph_, groups_, formulas_, target_));
+      if (convolves_by_warps()) weigh_feature_maps();
     }
-    for (const Group& group : groups_) {
-      if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
+    for (const auto& [value, layout] : layouts_) decision_.layouts.push_back({value, layout});
+    std::ranges::sort(decision_.choices, comes_before);
+    return std::move(decision_);
+  }
+
+ private:
+  using Wish = std::optional<Layout>;  // nothing: row-major, for whatever reason
+  using Way = LayoutChoice::Way;
+
+  // Whether a convolution is for units of warps.
+  bool convolves_by_warps() const {
+    if (!has_units_of_warps(target_)) return false;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (has_convolution(groups_[g]) && warp_products_ns(formulas_[g], target_, nominal_)) return true;
     }
+    return false;
+  }
+
+  void weigh_feature_maps() {
     for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
     for (const Group& group : groups_) {
       if (!is_copy(graph_, group) || group.inputs.empty()) continue;  // of a constant it has none
@@ -88,14 +110,7 @@ class LayoutChooser {
     }
     weigh_regions();
     weigh_copies();
-    for (const auto& [value, layout] : layouts_) decision_.layouts.push_back({value, layout});
-    std::ranges::sort(decision_.choices, comes_before);
-    return std::move(decision_);
   }
-
- private:
-  using Wish = std::optional<Layout>;  // nothing: row-major, for whatever reason
-  using Way = LayoutChoice::Way;
 
   void look_at(std::size_t g) {
     const Group& group = groups_[g];
@@ -132,6 +147,8 @@ class LayoutChooser {
     if (formulas_[g].stages.empty()) return 0;
     LayoutCosts::LaidOut& laid_out = laid_out_costs_.of(formulas_[g], groups_[g], layouts);
     const bool row = groups_[g].schedule.name == "row", pointwise = groups_[g].schedule.name == "pointwise";
+    if (target_.kind != TargetKind::Cpu)
+      return laid_out.strided_ns() + warp_products_ns(laid_out.formula(), target_, nominal_).value_or(0);
     const auto counted = row || pointwise ? laid_out.compute_ns() : std::nullopt;  // lanes are known
     if (counted && row) return *counted;
     return counted ? std::max(*counted, laid_out.strided_ns()) : laid_out.strided_ns();
@@ -182,13 +199,16 @@ class LayoutChooser {
         plain_ns += in_rows;
         if (in_blocks < in_rows) for_blocks.insert(g);
       }
-      LayoutChoice choice{region.feature_maps.front(),
-                          {Way::Blocked, blocked_ns},
-                          {Way::Plain, plain_ns},
-                          "channels of " + std::to_string(region.feature_maps.size()) +
-                              (region.feature_maps.size() == 1 ? " feature map" : " feature maps") +
-                              " between " + std::to_string(region.groups.size()) + " groups"};
-      if (plain_ns < blocked_ns) {
+      LayoutChoice choice{
+          region.feature_maps.front(),
+          {Way::Blocked, blocked_ns},
+          {Way::Plain, plain_ns},
+          std::string(target_.kind == TargetKind::Cpu ? "channels of " : "channels last, of ") +
+              std::to_string(region.feature_maps.size()) +
+              (region.feature_maps.size() == 1 ? " feature map" : " feature maps") + " between " +
+              std::to_string(region.groups.size()) + " groups"};
+      const bool is_even = plain_ns == blocked_ns && target_.kind != TargetKind::Cpu;
+      if (plain_ns < blocked_ns || is_even) {
         std::swap(choice.taken, choice.other);
         layouts_ = std::move(plain);
         if (const std::size_t some = block_single(region, blocked, for_blocks, choice.taken.ns); some > 0)
@@ -299,7 +319,8 @@ class LayoutChooser {
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
-      if (graph_.value(value).is_constant()) return is_main(group) ? packed(g, buffer) : Wish();
+      const bool packs = is_main(group) && target_.kind == TargetKind::Cpu;
+      if (graph_.value(value).is_constant()) return packs ? packed(g, buffer) : Wish();
       return is_between(value) ? blocked(g, buffer, tiled_.count(value) != 0) : Wish();
     }
     return {};
@@ -428,8 +449,8 @@ class LayoutChooser {
       innermost.push_back({kChannels, 1, whole ? depth : 0});
       return product_unit(target_, buffer.dtype) != ProductUnit::None ? Wish(innermost) : Wish();
     }
-    std::int64_t block = block_of(buffer, kChannels);
-    if (block < 2) return {};
+    const Wish wish = target_.kind == TargetKind::Cpu ? in_blocks(buffer) : channels_last(buffer);
+    if (!wish) return {};
     // Pictures are walked by windows, what is computed element by element, pools and copies; products of matrices, attention
     // and scans have rules of their own.
     static constexpr std::array kWalkers{Hero::None, Hero::Movement, Hero::RowReduction, Hero::Window,
@@ -440,6 +461,12 @@ class LayoutChooser {
       if (index[kChannels]->op != ExprOp::Var) return {};
       if (!convolves && te::classify(formulas_[g], *stage) == te::WorkShape::Contraction) return {};
     }
+    return wish;
+  }
+
+  Wish in_blocks(const te::BufferInfo& buffer) const {
+    const std::int64_t block = block_of(buffer, kChannels);
+    if (block < 2) return {};
     Layout layout{{0, 1, 0}, {kChannels, block, 0}};
     for (std::size_t d = 2; d < buffer.shape.size(); ++d) layout.push_back({d, 1, 0});
     layout.push_back({kChannels, 1, block});

@@ -1,7 +1,8 @@
 // How the buffers between groups are laid out. Constants are packed the way the main loop reads them, which costs nothing:
 // it is done when the model is compiled. Pictures between convolutions, pools and what is computed element by element
 // between them make a region: their channels all lie in blocks, or all plain, whichever the cost model expects to take
-// less time (schedule/layout/strides.h). Graph inputs and outputs stay as the caller has them; a group that uses one of those, or
+// less time (schedule/layout/strides.h); for matrix units of a GPU's warps they come last instead
+// (schedule/layout/channels_last.h). Graph inputs and outputs stay as the caller has them; a group that uses one of those, or
 // another plain value, beside a blocked one changes the layout on the way, inside its own loops, and pays for the stride.
 // Where several would pay for the same value, a copy is made once instead, by a launch of its own.
 #pragma once

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "schedule/contraction/product_sides.h"
+#include "schedule/layout/channels_last.h"
 #include "te/index.h"
 
 namespace xyntra {
@@ -15,7 +17,7 @@ using te::VarId;
 namespace {
 
 // Of a buffer that one stage reads once: one dimension along the result, the others along the sum.
-std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer) {
+std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer, bool by_warps) {
   const Stage* reader = nullptr;
   std::vector<Expr> index;
   int reads = 0;
@@ -38,8 +40,10 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
       channels = d;
     }
   }
-  if (!result || !channels || index.size() < 3 || buffer.shape[*channels].constant() % kChannelsOfTile != 0)
-    return {};
+  if (!result || !channels || index.size() < 3) return {};
+  const bool in_chunks =
+      by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kFactorChunk == 0;
+  if (buffer.shape[*channels].constant() % kChannelsOfTile != 0 && !in_chunks) return {};
   Layout layout;
   for (std::size_t d = 0; d < index.size(); ++d) {
     if (d != *result && d != *channels) layout.push_back({d, 1, 0, Dim(0)});
@@ -52,7 +56,8 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
 }  // namespace
 
 std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Group>& groups,
-                                      const std::vector<te::Formula>& formulas) {
+                                      const std::vector<te::Formula>& formulas, const Target& target) {
+  const bool by_warps = has_units_of_warps(target);
   std::map<ValueId, std::optional<Layout>> wishes;  // nothing: someone wants it as it is
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (std::size_t i = 0; i < groups[g].inputs.size(); ++i) {
@@ -61,7 +66,7 @@ std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Grou
       std::optional<Layout> wish;
       for (const te::BufferInfo& buffer : formulas[g].buffers) {
         const bool own = buffer.role == te::BufferRole::Input && std::cmp_equal(buffer.position, i);
-        if (own && groups[g].hero == Hero::Window) wish = layout_for(formulas[g], buffer);
+        if (own && groups[g].hero == Hero::Window) wish = layout_for(formulas[g], buffer, by_warps);
       }
       auto [known, fresh] = wishes.try_emplace(value, wish);
       if (!fresh && known->second != wish) known->second.reset();

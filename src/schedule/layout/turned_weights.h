@@ -8,10 +8,11 @@
 
 namespace xyntra {
 
-// Channels that a tile takes at a time: fewer of them, or a number that this does not divide, leave weights as they are.
+// Channels that a tile takes at a time: fewer of them, or a number that this does not divide, leave weights as they are, but for units of
+// warps, which take them in chunks along the results.
 inline constexpr std::int64_t kChannelsOfTile = 32;
 
 std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Group>& groups,
-                                      const std::vector<te::Formula>& formulas);
+                                      const std::vector<te::Formula>& formulas, const Target& target);
 
 }  // namespace xyntra
