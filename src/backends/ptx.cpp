@@ -1,4 +1,6 @@
 // ptx: NVIDIA GPUs from Ampere on, through the CUDA driver.
+#include <algorithm>
+
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
 #include "compiler/compiled/ptx_backend.h"
@@ -10,6 +12,15 @@ Result<CompiledModel> compile_ptx(const Plan& plan, const RunSettings& settings)
   return compile_for_ptx(plan, lower_options(settings), settings.shaders.device);
 }
 
+// The table of the first GPU that kernels can run on; where there is none, plans are made for the one with all units.
+Result<const Target*> target_of_chip() {
+  const auto chips = cuda::chips();
+  const auto first = chips ? std::ranges::find_if(*chips, &cuda::Chip::is_supported)
+                           : std::vector<cuda::Chip>::const_iterator();
+  const bool other = chips && first != chips->end() && !first->has_warpgroup_units();
+  return find_target(other ? "ampere" : "h100");
+}
+
 }  // namespace
 
 Backend ptx_backend() {
@@ -17,7 +28,7 @@ Backend ptx_backend() {
   row.takes_donations = true;
   row.has_devices = true;
   row.target_kind = TargetKind::Gpu;
-  row.target = [] { return find_target("h100"); };
+  row.target = target_of_chip;
   row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
     XYNTRA_TRY(CompiledModel compiled, compile_ptx(model.plan, settings));
     return run_by_kernels(model, settings, std::move(compiled));

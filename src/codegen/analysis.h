@@ -40,6 +40,7 @@ class KernelAnalysis {
 
   const kir::Kernel& kernel() const { return kernel_; }  // its math functions written out
 
+  te::LinearIndex linear(const te::Expr& index) const { return algebra_.linear(index); }
   const Access& access(const te::ExprNode& load);
   const Access& access(const kir::StmtNode& store);
   const Access& access(const kir::Operand& operand);

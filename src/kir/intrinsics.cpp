@@ -83,6 +83,8 @@ constexpr std::array kMmlaI8{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8
 constexpr std::array kWarpgroupMultiply{
     PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
     shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
+constexpr std::array kWarpgroupMultiplyTurned{kWarpgroupMultiply[0], kWarpgroupMultiply[1],
+                                              shared_box(Read, 5, 4)};
 constexpr PlaceRule chunk(PlaceAccess access, bool shared) {
   return {.access = access,
           .box = Run,
@@ -129,6 +131,7 @@ std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
     case Intrinsic::Dot4I8: return kDot4I8;
     case Intrinsic::MmlaI8: return kMmlaI8;
     case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
+    case Intrinsic::WarpgroupMultiplyTurned: return kWarpgroupMultiplyTurned;
     case Intrinsic::AsyncCopy: return kAsyncCopy;
     case Intrinsic::LoadFragment:
     case Intrinsic::LoadFragmentTransposed: return kLoadFragment;
@@ -183,6 +186,12 @@ bool is_asynchronous(Intrinsic intrinsic) {
 bool is_by_warp(Intrinsic intrinsic) {
   return intrinsic == Intrinsic::LoadFragment || intrinsic == Intrinsic::LoadFragmentTransposed ||
          intrinsic == Intrinsic::WarpMultiplyBf16 || intrinsic == Intrinsic::WarpMultiplyF16;
+}
+
+bool is_by_warpgroup(Intrinsic intrinsic) {
+  return intrinsic == Intrinsic::WarpgroupFence || intrinsic == Intrinsic::WarpgroupMultiply ||
+         intrinsic == Intrinsic::WarpgroupMultiplyTurned || intrinsic == Intrinsic::WarpgroupCommit ||
+         intrinsic == Intrinsic::WarpgroupWait;
 }
 
 bool is_aligned(const Kernel& kernel, const Operand& place, std::int64_t elements) {

@@ -61,6 +61,8 @@ bool is_asynchronous(Intrinsic intrinsic);
 // What the 32 threads of a warp do as one.
 inline constexpr std::int64_t kWarpThreads = 32;
 bool is_by_warp(Intrinsic intrinsic);
+// What the 128 threads of a warpgroup do as one.
+bool is_by_warpgroup(Intrinsic intrinsic);
 
 // What async_copy moves, and a row of a matrix that load_fragment takes: 16 bytes.
 inline constexpr std::int64_t kChunkElements = 8;

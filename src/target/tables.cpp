@@ -46,6 +46,9 @@ constexpr void fill_webgpu_software(Target& target) {
 constexpr void fill_h100(Target& target) {
 #include "target/tables/h100.def"
 }
+constexpr void fill_ampere(Target& target) {
+#include "target/tables/ampere.def"
+}
 
 #undef REQUIRES
 #undef FACT

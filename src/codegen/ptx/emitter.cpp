@@ -53,6 +53,8 @@ Result<PtxKernel> KernelEmitter::emit() {
   find_homes();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
     made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
+    by_warpgroups_ =
+        by_warpgroups_ || (node.kind == StmtNode::Kind::Call && kir::is_by_warpgroup(node.intrinsic));
   });
   for (const kir::Buffer& buffer : kernel_.buffers) {
     const Dim elements = product(buffer.shape);
@@ -67,12 +69,15 @@ Result<PtxKernel> KernelEmitter::emit() {
     XYNTRA_CHECK_OK(phase(phases[i], "phase" + std::to_string(i)));
     bodies.push_back(std::exchange(entries_, {}));
   }
-  made_.text = ".version " + options_.version + "\n.target " + options_.target + "\n.address_size 64\n";
+  const PtxOptions hopper{"sm_90a", "8.0"};
+  const PtxOptions& made_for = by_warpgroups_ ? hopper : options_;
+  made_.text = ".version " + made_for.version + "\n.target " + made_for.target + "\n.address_size 64\n";
   for (DType dtype : {DType::F32, DType::F64}) {
     if (arithmetic_.uses_remainder(dtype)) made_.text += "\n" + remainder_function(dtype);
   }
   if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
-    made_.text += "\n.extern .shared .align 16 .b8 shared[];\n";
+    made_.text += "\n.extern .shared .align " +
+                  std::to_string(by_warpgroups_ ? kSwizzleAlignment : kAlignment) + " .b8 shared[];\n";
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     const PtxPhase& one = made_.phases[i];
     made_.text += "\n.visible .entry " + one.entry + "(" + parameters() + ")\n.reqntid " +
@@ -349,6 +354,14 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::WarpMultiplyF16: return warp_multiply(node);
     case kir::Intrinsic::RoundWordsBf16:
     case kir::Intrinsic::RoundWordsF16: return round_words(node);
+    case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
+    case kir::Intrinsic::WarpgroupFence: code_.line("wgmma.fence.sync.aligned"); return {};
+    case kir::Intrinsic::WarpgroupCommit: code_.line("wgmma.commit_group.sync.aligned"); return {};
+    case kir::Intrinsic::WarpgroupWait:
+      code_.line("wgmma.wait_group.sync.aligned " + std::to_string(node.operands[0].value->int_value));
+      return {};
+    case kir::Intrinsic::WarpgroupMultiply:
+    case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
 }

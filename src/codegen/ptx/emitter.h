@@ -13,6 +13,9 @@
 
 namespace xyntra::ptx {
 
+// Bytes: of buffers, and of the longest access; of buffers whose rows are swizzled.
+inline constexpr std::int64_t kAlignment = 16, kSwizzleAlignment = 1024;
+
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options);
@@ -41,6 +44,10 @@ class KernelEmitter {
   Status load_fragment(const kir::StmtNode& node);
   Status round_words(const kir::StmtNode& node);
   Status warp_multiply(const kir::StmtNode& node);
+  Status warpgroup_multiply(const kir::StmtNode& node);
+  Result<std::string> matrix_descriptor(const kir::Operand& operand, bool turned);
+  std::string swizzled_place(const kir::Operand& operand);
+  std::string in_slot(const kir::Operand& operand, std::string address, std::int64_t offset);
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   void begin_statement(const kir::StmtNode& node);
 
@@ -126,7 +133,7 @@ class KernelEmitter {
   std::vector<std::string> enclosing_;  // guards around it
   std::string end_;  // label
   std::int64_t threads_ = 1;
-  bool has_barriers_ = false, wide_ = false;
+  bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false;
   std::int64_t statements_ = 0;
 };
 

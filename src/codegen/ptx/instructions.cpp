@@ -12,10 +12,10 @@ constexpr std::array<Registers, 4> kRegisters{
     {{"%r", ".b32"}, {"%d", ".b64"}, {"%h", ".b16"}, {"%p", ".pred"}}};
 
 bool is_index_arithmetic(std::string_view operation) {
-  constexpr std::array<std::string_view, 18> kOperations{
-      "add.s32",    "add.s64",    "sub.s32",      "mul.lo.s32",  "mul.lo.s64",  "mul.lo.u32",
-      "mad.lo.s32", "mad.lo.s64", "mad.wide.s32", "mul.hi.u32",  "shl.b32",     "shr.u32",
-      "shr.s32",    "and.b32",    "or.b32",       "cvt.s64.s32", "cvt.u64.u32", "cvt.u32.u64"};
+  constexpr std::array<std::string_view, 19> kOperations{
+      "add.s32",    "add.s64",      "sub.s32",     "mul.lo.s32",  "mul.lo.s64", "mul.lo.u32", "mad.lo.s32",
+      "mad.lo.s64", "mad.wide.s32", "mul.hi.u32",  "shl.b32",     "shr.u32",    "shr.s32",    "and.b32",
+      "or.b32",     "xor.b32",      "cvt.s64.s32", "cvt.u64.u32", "cvt.u32.u64"};
   return std::ranges::find(kOperations, operation) != kOperations.end();
 }
 

@@ -26,9 +26,9 @@ std::string listed(const std::vector<std::string>& registers) {
 }
 
 constexpr std::int64_t kMostLocalBytes = 16 << 10;  // of a thread, in one buffer
-constexpr std::int64_t kAlignment = 16;  // of buffers, and of the longest access
-
-std::int64_t rounded(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t rounded(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -88,8 +88,10 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
                      "no PTX can be made of memory of one work item that is as large as " +
                          bytes.to_string() + " bytes");
     if (shared) {
+      shared_bytes =
+          rounded(shared_bytes, buffer.swizzle == kir::Swizzle::None ? kAlignment : kSwizzleAlignment);
       shared_offsets_[i] = shared_bytes;
-      shared_bytes = rounded(shared_bytes + bytes.constant());
+      shared_bytes = rounded(shared_bytes + bytes.constant(), kAlignment);
     } else {
       local_ += "  .local .align 16 .b8 l" + std::to_string(i) + "[" +
                 std::to_string(std::max<std::int64_t>(bytes.constant(), 1)) + "];\n";

@@ -1,4 +1,6 @@
 // Instructions of warps: asynchronous copies, matrix fragments.
+#include <algorithm>
+
 #include "codegen/ptx/emitter.h"
 #include "kir/intrinsics.h"
 
@@ -12,7 +14,9 @@ Status KernelEmitter::async_copy(const kir::StmtNode& node) {
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   const te::Expr condition = kir::condition_of_copy(node);
   const std::string holds = condition.defined() ? value(condition) : std::string(kTrue);
-  const std::string target = place(to.buffer, analysis_.access(to).flat);
+  const std::string target = kernel_.buffer(to.buffer).swizzle == kir::Swizzle::None
+                                 ? place(to.buffer, analysis_.access(to).flat)
+                                 : swizzled_place(to);
   const std::string source = place(from.buffer, analysis_.access(from).flat);
   std::string bytes;
   if (holds == kFalse) bytes = ", 0";
@@ -65,6 +69,119 @@ Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
   const std::string sums = registers(node.operands[0], 4);
   code_.line("mma.sync.aligned.m16n8k16.row.col.f32." + dtype + "." + dtype + ".f32 " + sums + ", " +
              registers(node.operands[1], 4) + ", " + registers(node.operands[2], 2) + ", " + sums);
+  return {};
+}
+
+// ---- matrix units of warpgroups
+
+namespace {
+
+constexpr std::int64_t kSwizzledBytes = 128, kSwizzledRows = 8, kChunkBytes = 16, kUnitDepth = 16;
+
+std::string sum(Instructions& code, const std::string& a, const std::string& b) {
+  if (a.empty() || a == "0") return b;
+  return b.empty() || b == "0" ? a : code.word("add.s32", {a, b});
+}
+
+}  // namespace
+
+// A buffer [..., rows, columns] of 16-bit elements lies in blocks of 128 bytes of columns, one after another, and in each the chunks of
+// 16 bytes of a row are numbered anew: by exclusive or with the number of the row.
+std::string KernelEmitter::swizzled_place(const kir::Operand& operand) {
+  const Shape& shape = kernel_.buffer(operand.buffer).shape;
+  const std::size_t rank = shape.size();
+  const std::int64_t rows = shape[rank - 2].constant(), columns = shape[rank - 1].constant();
+  const Sum row = sum_of(analysis_.linear(operand.index[rank - 2]));
+  std::string line = sum(code_, row.steady, row.varying), column = position(operand.index[rank - 1]);
+  std::int64_t offset = shared_offsets_[operand.buffer.index];
+  if (row.constant % kSwizzledRows == 0) {
+    offset += row.constant * kSwizzledBytes;
+  } else {
+    line = sum(code_, line, std::to_string(row.constant));
+  }
+  if (line.empty()) line = "0";
+  const std::string chunk = code_.word("shr.u32", {column, "3"});
+  const std::string moved = code_.word("and.b32", {code_.word("xor.b32", {chunk, line}), "7"});
+  std::string address =
+      code_.word("mad.lo.s32", {line, std::to_string(kSwizzledBytes), base(operand.buffer)});
+  address = code_.word("mad.lo.s32", {moved, std::to_string(kChunkBytes), address});
+  if (columns * 2 > kSwizzledBytes) {
+    const std::string block = code_.word("shr.u32", {column, "6"});
+    address = code_.word("mad.lo.s32", {block, std::to_string(rows * kSwizzledBytes), address});
+  }
+  return in_slot(operand, address, offset);
+}
+
+// An address in the part of a buffer that the indices before the last two name.
+std::string KernelEmitter::in_slot(const kir::Operand& operand, std::string address, std::int64_t offset) {
+  const Shape& shape = kernel_.buffer(operand.buffer).shape;
+  std::int64_t bytes = 2 * shape[shape.size() - 2].constant() * shape.back().constant();
+  for (std::size_t d = shape.size() - 2; d-- > 0;) {
+    const std::string slot = position(operand.index[d]);
+    if (const auto known = literal(slot)) {
+      offset += *known * bytes;
+    } else {
+      address = code_.word("mad.lo.s32", {slot, std::to_string(bytes), address});
+    }
+    bytes *= shape[d].constant();
+  }
+  return "[" + address + (offset == 0 ? "" : "+" + std::to_string(offset)) + "]";
+}
+
+// What a unit reads: where it begins, as if rows were not swizzled, and how far blocks lie apart, all in 16 bytes.
+Result<std::string> KernelEmitter::matrix_descriptor(const kir::Operand& operand, bool turned) {
+  const kir::Buffer& buffer = kernel_.buffer(operand.buffer);
+  const std::size_t rank = buffer.shape.size();
+  const bool fits =
+      homes_[operand.buffer.index] == Home::Shared && rank >= 2 && buffer.swizzle == kir::Swizzle::Bytes128 &&
+      std::ranges::all_of(buffer.shape, [](const Dim& extent) { return extent.is_constant(); }) &&
+      te::divides(Dim(kSwizzledRows), buffer.shape[rank - 2]) &&
+      (turned ? te::divides(Dim(kSwizzledBytes / 2), buffer.shape[rank - 1])
+              : buffer.shape[rank - 1].is(kSwizzledBytes / 2));
+  if (!fits)
+    return failure(ErrorClass::Unsupported,
+                   "no PTX can be made of a matrix that does not lie in swizzled rows of 128 bytes");
+  const std::int64_t rows = buffer.shape[rank - 2].constant();
+  const std::string row = position(operand.index[rank - 2]), column = position(operand.index[rank - 1]);
+  std::string address = code_.word("mad.lo.s32", {row, std::to_string(kSwizzledBytes), base(operand.buffer)});
+  // Along a row as far as a block goes; blocks after it where columns are the row.
+  address = turned ? code_.word("mad.lo.s32", {code_.word("shr.u32", {column, "6"}),
+                                               std::to_string(rows * kSwizzledBytes), address})
+                   : code_.word("mad.lo.s32", {column, "2", address});
+  const std::string place = in_slot(operand, address, shared_offsets_[operand.buffer.index]);
+  const std::size_t plus = place.find('+');
+  std::string start = place.substr(1, (plus == std::string::npos ? place.size() - 1 : plus) - 1);
+  if (plus != std::string::npos)
+    start = code_.word("add.s32", {start, place.substr(plus + 1, place.size() - plus - 2)});
+  const std::string number = code_.word("and.b32", {code_.word("shr.u32", {start, "4"}), "16383"});
+  const std::uint64_t next_block =
+                          turned ? static_cast<std::uint64_t>(rows * kSwizzledBytes / kChunkBytes) : 1,
+                      next_rows = kSwizzledRows * kSwizzledBytes / kChunkBytes;
+  const std::uint64_t fixed = (std::uint64_t{1} << 62) | (next_rows << 32) | (next_block << 16);
+  return code_.wide("or.b64", {code_.wide("cvt.u64.u32", {number}), std::to_string(fixed)});
+}
+
+Status KernelEmitter::warpgroup_multiply(const kir::StmtNode& node) {
+  begin_statement(node);
+  if (homes_[node.operands[0].buffer.index] != Home::Registers)
+    return failure(ErrorClass::Unsupported, "no PTX can be made of sums that are not in registers");
+  const bool turned = node.intrinsic == Intrinsic::WarpgroupMultiplyTurned;
+  const std::int64_t columns = node.operands[4].value->int_value, depth = node.operands[5].value->int_value;
+  XYNTRA_TRY(std::string left, matrix_descriptor(node.operands[1], false));
+  XYNTRA_TRY(std::string right, matrix_descriptor(node.operands[2], turned));
+  const std::string dtype = kernel_.buffer(node.operands[1].buffer).dtype == DType::F16 ? "f16" : "bf16";
+  const std::string sums = registers(node.operands[0], columns / 2), add = code_.held(std::string(kTrue));
+  const std::string deeper = std::to_string(2 * kUnitDepth / kChunkBytes),
+                    lower = turned ? std::to_string(kUnitDepth * kSwizzledBytes / kChunkBytes) : deeper;
+  for (std::int64_t at = 0; at < depth; at += kUnitDepth) {
+    if (at > 0) {
+      left = code_.wide("add.s64", {left, deeper});
+      right = code_.wide("add.s64", {right, lower});
+    }
+    code_.line("wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + dtype + "." +
+               dtype + " " + sums + ", " + left + ", " + right + ", " + add + ", 1, 1, 0, " +
+               (turned ? "1" : "0"));
+  }
   return {};
 }
 

@@ -86,6 +86,7 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
       break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
+    case Intrinsic::WarpgroupMultiplyTurned:
     case Intrinsic::WarpgroupCommit:
     case Intrinsic::WarpgroupWait: good = warpgroup_call(context, step); break;
   }
@@ -494,6 +495,7 @@ bool Runner::warpgroup_call(const Context& context, const Step& step) {
                       [g = group](const auto& entry) { return entry.first.first / kGroupThreads == g; });
         break;
       case Intrinsic::WarpgroupMultiply:
+      case Intrinsic::WarpgroupMultiplyTurned:
         if (!multiply(context, step, group, lane)) return false;
         break;
       case Intrinsic::WarpgroupCommit:
@@ -524,7 +526,8 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
     return false;
   }
   constexpr std::int64_t kRows = 64;
-  const std::int64_t m = a.rows, n = b.rows, k = a.columns;
+  const bool turned = step.node->intrinsic == Intrinsic::WarpgroupMultiplyTurned;
+  const std::int64_t m = a.rows, n = turned ? b.columns : b.rows, k = a.columns;
   if (m != kRows || n % 8 != 0 || c.columns != m * n / kGroupThreads) {
     return fault(context, step, first_lane,
                  "64 rows by a multiple of 8 columns are multiplied, into m*n/128 registers");
@@ -564,8 +567,9 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
       std::byte* memory = registers.data() + place * static_cast<std::int64_t>(sizeof(float));
       te::load_lanes(DType::F32, &sum, memory, 1, 1);
       for (std::int64_t i = 0; i < k; ++i) {
-        sum = std::fma(left[static_cast<std::size_t>(row * k + i)],
-                       right[static_cast<std::size_t>(column * k + i)], sum);
+        const std::int64_t other = turned ? i * n + column : column * k + i;
+        sum = std::fma(left[static_cast<std::size_t>(row * k + i)], right[static_cast<std::size_t>(other)],
+                       sum);
       }
       te::settle_nans(DType::F32, &sum, 1);
       te::store_lanes(DType::F32, memory, 1, &sum, 1);

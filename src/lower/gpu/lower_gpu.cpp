@@ -11,6 +11,7 @@
 #include "lower/gpu/lower_groups.h"
 #include "lower/gpu/lower_thread_tiles.h"
 #include "lower/gpu/lower_warp_tiles.h"
+#include "lower/gpu/lower_warpgroup_tiles.h"
 #include "lower/lower_rows.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/prepare/attention_parts.h"
@@ -49,6 +50,7 @@ Stmt lower_shared_stage(Lowering& lowering, const Stage& stage, const Schedule& 
   }
   if (waits) {
     otherwise(Form::SkinnyGemm, [&] { return lower_thin_product(lowering, stage, schedule); });
+    otherwise(Form::WarpgroupTiles, [&] { return lower_warpgroup_tiles(lowering, stage, schedule); });
     otherwise(Form::WarpTiles, [&] { return lower_warp_tiles(lowering, stage, schedule); });
     otherwise(Form::GroupTiles, [&] { return lower_product_in_groups(lowering, stage, {}, schedule); });
   }

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "kir/intrinsics.h"
-#include "lower/gpu/warp_tile.h"
-#include "lower/nested_loops.h"
+#include "lower/gpu/product_tiles.h"
 
 namespace xyntra {
 
@@ -13,85 +12,38 @@ using kir::LoopKind;
 using kir::Scope;
 using kir::Stmt;
 using te::Expr;
-using te::Substitution;
 using te::VarId;
 
 namespace {
 
-class WarpTiles {
+class WarpTiles : public ProductTiles {
  public:
   WarpTiles(Lowering& lowering, const te::Stage& stage, ProductSides sides)
-      : lowering_(lowering),
-        stage_(stage),
-        sides_(std::move(sides)),
-        dtype_(narrow_factor(lowering, sides_.left).dtype()),
-        left_(lowering, narrow_factor(lowering, sides_.left), sides_.rows, sides_.depth),
-        right_(lowering, narrow_factor(lowering, sides_.right), sides_.columns, sides_.depth) {}
-
-  Stmt kernel() {
-    const auto tile = choose_warp_tile(lowering_, sides_, left_.copied() && right_.copied());
-    if (!tile) return {};
-    tile_ = *tile;
-    std::vector<VarId> grid;
-    const Dim tiles = ceil_div(sides_.depth.extent, tile_.depth);
-    tiles_ = tile_.splits == 1 ? tiles : floor_div(tiles, Dim(tile_.splits));
-    Expr first_step;
-    if (tile_.splits > 1) {
-      grid.push_back(lowering_.loop("part", tile_.splits));
-      part_ = Expr::variable(grid.back());
-      first_step = part_ * Expr::size(tiles_);
-      place_parts();
-    }
-    for (VarId axis : sides_.batch) {
-      const te::Variable& variable = lowering_.formula().variable(axis);
-      grid.push_back(lowering_.loop(variable.name, variable.extent));
-      bound_[axis.index] = Expr::variable(grid.back());
-    }
-    for (VarId axis : sides_.ones) bound_[axis.index] = Expr::index(0);
-    const Dim block_rows = ceil_div(sides_.rows.extent, tile_.rows);
-    const VarId block_row = lowering_.loop("m", floor_div(block_rows, Dim(tile_.group_rows)));
-    const VarId block_column = lowering_.loop("n", ceil_div(sides_.columns.extent, tile_.columns));
-    grid.insert(grid.end(), {block_row, block_column});
-    Expr row_of_tiles = Expr::variable(block_row);
-    if (tile_.group_rows > 1) {
-      grid.push_back(lowering_.loop("g", tile_.group_rows));
-      row_of_tiles = times(row_of_tiles, tile_.group_rows) + Expr::variable(grid.back());
-    }
-    thread_ = lowering_.loop("x", tile_.threads());
-    first_row_ = times(row_of_tiles, tile_.rows);
-    first_column_ = times(Expr::variable(block_column), tile_.columns);
-    left_.place("l", tile_, tile_.rows, first_row_, first_step, thread_, bound_);
-    right_.place("r", tile_, tile_.columns, first_column_, first_step, thread_, bound_);
-    sums_ = lowering_.scratch("a", DType::F32, {down(), across(), 4}, Scope::Register);
-    Stmt all = products(), finish = results();
-    if (!all.defined() || !finish.defined()) return {};
-    Stmt item = Stmt::loop(LoopKind::Thread, thread_, Stmt::block({zero(), all, finish}));
-    Stmt sums = in_loops(LoopKind::Grid, grid, std::move(item));
-    return tile_.splits == 1 ? sums : Stmt::block({sums, added_up()});
-  }
+      : ProductTiles(lowering, stage, std::move(sides)) {}
 
  private:
   std::int64_t down() const { return tile_.warp_rows() / kFragmentRows; }
   std::int64_t across() const { return tile_.warp_columns() / kFragmentColumns; }
-  Expr lane() const { return te::mod(Expr::variable(thread_), Expr::index(kir::kWarpThreads)); }
   // Where this thread's warp begins in the tile.
   Expr warp_row() const {
     return times(te::floor_div(Expr::variable(thread_), Expr::index(kir::kWarpThreads * tile_.warps_across)),
                  tile_.warp_rows());
   }
   Expr warp_column() const {
-    const Expr warp = te::floor_div(Expr::variable(thread_), Expr::index(kir::kWarpThreads));
-    return times(te::mod(warp, Expr::index(tile_.warps_across)), tile_.warp_columns());
+    return times(te::mod(warp(), Expr::index(tile_.warps_across)), tile_.warp_columns());
   }
 
-  template <class Body>
-  Stmt unrolled(const char* name, std::int64_t extent, Body body) {
-    const VarId var = lowering_.loop(name, extent);
-    Stmt inner = body(Expr::variable(var));
-    return inner.defined() ? Stmt::loop(LoopKind::Unrolled, var, inner) : Stmt();
+  std::optional<WarpTile> choose() override {
+    return choose_warp_tile(lowering_, sides_, left_.copied() && right_.copied());
   }
 
-  Stmt zero() {
+  void place_operands(const Expr& first_step) override {
+    left_.place("l", tile_, tile_.rows, first_row_, first_step, thread_, bound_);
+    right_.place("r", tile_, tile_.columns, first_column_, first_step, thread_, bound_);
+    sums_ = lowering_.scratch("a", DType::F32, {down(), across(), 4}, Scope::Register);
+  }
+
+  Stmt zero() override {
     return unrolled("i", down(), [&](const Expr& i) {
       return unrolled("j", across(), [&](const Expr& j) {
         return unrolled("e", 4, [&](const Expr& e) {
@@ -103,7 +55,7 @@ class WarpTiles {
 
   // ---- the sum: a ring of tiles
 
-  Stmt products() {
+  Stmt products() override {
     const Dim& tiles = tiles_;
     const std::int64_t ahead = tile_.stages - 1;
     const bool copies = left_.copied() || right_.copied();
@@ -143,16 +95,6 @@ class WarpTiles {
     return Stmt::block(std::move(before));
   }
 
-  Stmt both(const Expr& step, bool issue, bool lay_down) {
-    std::vector<Stmt> all;
-    for (WarpOperand* one : {&left_, &right_}) {
-      if (issue) all.push_back(one->issue(step));
-      if (issue && !all.back().defined()) return {};
-      if (lay_down) all.push_back(one->lay_down(step));
-    }
-    return Stmt::block(std::move(all));
-  }
-
   // Fragments of the sum from one on to another.
   Stmt multiply(const Expr& slot, std::int64_t from, std::int64_t to) {
     const kir::BufferId a = lowering_.scratch("fa", DType::U32, {down(), 4}, Scope::Register);
@@ -182,110 +124,22 @@ class WarpTiles {
     });
   }
 
-  // ---- results: two neighbours of a row at a time
-
-  Stmt results() {
+  Stmt results() override {
     return unrolled("i", down(), [&](const Expr& i) {
       return unrolled("h", 2, [&](const Expr& half) {
         const Expr row = first_row_ + warp_row() + times(i, kFragmentRows) + times(half, 8) +
                          te::floor_div(lane(), Expr::index(4));
-        Stmt pairs = unrolled("j", across(), [&](const Expr& j) { return pair(row, i, half, j); });
-        const Expr is_inside = is_row(row);
-        return pairs.defined() && is_inside.defined() ? Stmt::branch(is_inside, pairs) : pairs;
+        Stmt pairs = unrolled("j", across(), [&](const Expr& j) {
+          const Expr first = first_column_ + warp_column() + times(j, kFragmentColumns) +
+                             times(te::mod(lane(), Expr::index(4)), 2);
+          return pair(row, first, [&](const Expr& which) {
+            return Expr::load(sums_, DType::F32, {i, j, times(half, 2) + which});
+          });
+        });
+        return of_row(row, pairs);
       });
     });
   }
-
-  // Said of the outermost loop as well, where rows have several: what is stored is found by its digits.
-  Expr is_row(const Expr& row) {
-    const Expr whole = inside(row, sides_.rows.extent, tile_.rows);
-    if (!whole.defined() || sides_.rows.axes.size() == 1) return whole;
-    Substitution digits;
-    sides_.rows.bind(lowering_.formula(), row, digits);
-    const VarId outermost = sides_.rows.axes.front();
-    const Expr digit = te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
-    return whole & (digit < Expr::size(lowering_.formula().variable(outermost).extent));
-  }
-
-  Stmt pair(const Expr& row, const Expr& i, const Expr& half, const Expr& j) {
-    const VarId lane_of_pair = lowering_.loop("v", 2);
-    const Expr v = Expr::variable(lane_of_pair);
-    const Expr first = first_column_ + warp_column() + times(j, kFragmentColumns) +
-                       times(te::mod(lane(), Expr::index(4)), 2);
-    const Expr column = first + v;
-    Substitution bound = bound_;
-    sides_.rows.bind(lowering_.formula(), row, bound);
-    sides_.columns.bind(lowering_.formula(), column, bound);
-    const Expr sum = Expr::load(sums_, DType::F32, {i, j, times(half, 2) + v});
-    Stmt store =
-        part_.defined() ? Stmt::store(parts_, place_of_part(part_, row, column), sum) : finished(bound, sum);
-    // Where columns are even, both neighbours are inside or neither is; of several loops that is not shown.
-    const bool even = te::divides(Dim(2), sides_.columns.extent) && sides_.columns.axes.size() == 1;
-    const Expr is_inside =
-        inside(even ? first + Expr::index(1) : column, sides_.columns.extent, tile_.columns);
-    if (is_inside.defined() && !even) store = Stmt::branch(is_inside, store);
-    Stmt both = Stmt::loop(LoopKind::Vector, lane_of_pair, store);
-    return is_inside.defined() && even ? Stmt::branch(is_inside, both) : both;
-  }
-
-  Stmt finished(const Substitution& bound, const Expr& sum) {
-    Lowering::Body value{{}, sum};
-    if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, sum);
-    return lowering_.store(stage_, bound, std::move(value));
-  }
-
-  // ---- sums in parts: the first launch leaves them in memory, the second one adds them up in their order
-
-  void place_parts() {
-    Shape shape{Dim(tile_.splits)};
-    for (VarId axis : sides_.batch) shape.push_back(lowering_.formula().variable(axis).extent);
-    shape.insert(shape.end(), {sides_.rows.extent, sides_.columns.extent});
-    parts_ = lowering_.scratch("w", DType::F32, std::move(shape), Scope::Workspace);
-  }
-
-  std::vector<Expr> place_of_part(const Expr& part, const Expr& row, const Expr& column) const {
-    std::vector<Expr> index{part};
-    for (VarId axis : sides_.batch) index.push_back(bound_.at(axis.index));
-    index.insert(index.end(), {row, column});
-    return index;
-  }
-
-  Stmt added_up() {
-    const std::int64_t lanes = te::divides(Dim(4), sides_.columns.extent) ? 4 : 1;
-    std::vector<VarId> grid;
-    for (VarId axis : sides_.batch) {
-      const te::Variable& variable = lowering_.formula().variable(axis);
-      grid.push_back(lowering_.loop(variable.name, variable.extent));
-      bound_[axis.index] = Expr::variable(grid.back());
-    }
-    grid.push_back(lowering_.loop("m", sides_.rows.extent));
-    const Expr row = Expr::variable(grid.back());
-    grid.push_back(lowering_.loop("n", floor_div(sides_.columns.extent, Dim(lanes))));
-    const VarId lane = lowering_.loop("v", lanes);
-    const Expr column = times(Expr::variable(grid.back()), lanes) + Expr::variable(lane);
-    Expr sum;
-    for (std::int64_t part = 0; part < tile_.splits; ++part) {
-      const Expr one = Expr::load(parts_, DType::F32, place_of_part(Expr::index(part), row, column));
-      sum = sum.defined() ? sum + one : one;
-    }
-    Substitution bound = bound_;
-    sides_.rows.bind(lowering_.formula(), row, bound);
-    sides_.columns.bind(lowering_.formula(), column, bound);
-    return in_loops(LoopKind::Grid, grid, Stmt::loop(LoopKind::Vector, lane, finished(bound, sum)));
-  }
-
-  Lowering& lowering_;
-  const te::Stage& stage_;
-  const ProductSides sides_;
-  const DType dtype_;
-  WarpOperand left_, right_;
-  WarpTile tile_;
-  Substitution bound_;
-  VarId thread_;
-  Expr first_row_, first_column_;
-  kir::BufferId sums_, parts_;
-  Dim tiles_;  // of the sum, of a workgroup
-  Expr part_;  // of the sum, where there are several
 };
 
 // Both factors are of one dtype that a unit of warps multiplies.
@@ -321,17 +175,25 @@ bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Sche
   return sides && has_unit(lowering, *sides) && is_worth_tiles(lowering, *sides);
 }
 
-Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
-  if (!has_warp_tiles(lowering, stage, schedule)) return {};
+std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::Stage& stage,
+                                           const Schedule& schedule) {
+  if (!has_warp_tiles(lowering, stage, schedule)) return std::nullopt;
   ProductSides sides = *product_sides(lowering, stage);
   order_depth(lowering, sides);
-  if (!has_constant_digits(lowering, sides.depth)) return {};
-  Stmt made = WarpTiles(lowering, stage, std::move(sides)).kernel();
+  return has_constant_digits(lowering, sides.depth) ? std::optional(std::move(sides)) : std::nullopt;
+}
+
+Stmt shown_to_be_inside(Lowering& lowering, Stmt made) {
   if (!made.defined() || !lowering.forms().chooses()) return made;
-  // Another form serves where this one is not shown to stay in bounds.
   kir::Kernel alone = lowering.kernel();
   alone.body = made;
   return kir::verify(alone) ? made : Stmt();
+}
+
+Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  auto sides = sides_of_tiles(lowering, stage, schedule);
+  if (!sides) return {};
+  return shown_to_be_inside(lowering, WarpTiles(lowering, stage, *std::move(sides)).kernel());
 }
 
 }  // namespace xyntra

@@ -31,17 +31,15 @@ bool is_whole(const WarpTile& tile) {
          is_shared(tile.columns * tile.depth / kChunkElements);
 }
 
-// What is known of a product before its tile is chosen.
-struct Extents {
-  std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;
-};
-
 std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+}  // namespace
 
 // Roughly, in ns: operands come from the second-level cache, every tile's anew; units multiply; a tile of the sum takes its turn; sums in
 // parts are written, read again and launched for. Cores that get no tile do nothing.
-double estimated_ns(const Target& target, const Extents& of, const WarpTile& tile) {
-  constexpr double kCacheBytes = 4500, kOperations = 350e3, kTurn = 100, kLaunch = 2000, kMemoryBytes = 3000;
+double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile,
+                    double operations_per_ns) {
+  constexpr double kCacheBytes = 4500, kTurn = 100, kLaunch = 2000, kMemoryBytes = 3000;
   const double down = static_cast<double>(blocks_of(of.rows, tile.rows)),
                across = static_cast<double>(blocks_of(of.columns, tile.columns));
   const double blocks = static_cast<double>(of.batches * tile.splits) * down * across,
@@ -55,9 +53,48 @@ double estimated_ns(const Target& target, const Extents& of, const WarpTile& til
   const double turns =
       depth / static_cast<double>(tile.depth * tile.splits) * std::ceil(blocks / (2 * cores));
   const double parts = static_cast<double>(tile.splits) * rows * columns * 2 * sizeof(float);
-  return std::max(bytes / kCacheBytes, operations / kOperations) / busy + turns * kTurn +
+  return std::max(bytes / kCacheBytes, operations / operations_per_ns) / busy + turns * kTurn +
          (tile.splits > 1 ? kLaunch + parts / kMemoryBytes : 0);
 }
+
+ProductExtents extents_of(const Lowering& lowering, const ProductSides& sides) {
+  ProductExtents of;
+  for (VarId axis : sides.batch) of.batches *= lowering.size(lowering.formula().variable(axis).extent);
+  of.rows = lowering.size(sides.rows.extent);
+  of.columns = lowering.size(sides.columns.extent);
+  of.depth = lowering.size(sides.depth.extent);
+  return of;
+}
+
+bool fits_shared(const Target& target, const WarpTile& tile) {
+  const std::int64_t padding = tile.swizzled ? 0 : kRowPadding;
+  return 2 * tile.stages * (tile.rows + tile.columns) * (tile.depth + padding) <= target.group_shared_bytes;
+}
+
+std::int64_t shared_rows_of_tiles(const ProductSides& sides, std::int64_t tile_rows) {
+  std::int64_t shared = 1;
+  for (const std::int64_t rows : {2, 4, 8}) {
+    if (te::divides(Dim(2 * rows), ceil_div(sides.rows.extent, tile_rows))) shared = rows;
+  }
+  return shared;
+}
+
+void read_tile_knobs(Forms& forms, WarpTile& tile) {
+  tile.rows = forms.knob("tile_rows", tile.rows);
+  tile.columns = forms.knob("tile_columns", tile.columns);
+  tile.stages = forms.knob("stages", tile.stages);
+  tile.group_rows = forms.knob("group_rows", tile.group_rows);
+  tile.splits = forms.knob("splits", tile.splits);
+}
+
+bool is_divided_evenly(const ProductSides& sides, const WarpTile& tile) {
+  return te::divides(Dim(tile.group_rows), ceil_div(sides.rows.extent, tile.rows)) &&
+         (tile.splits == 1 || te::divides(Dim(tile.splits), ceil_div(sides.depth.extent, tile.depth)));
+}
+
+namespace {
+
+constexpr double kWarpOperations = 350e3;  // in a ns
 
 // The tiles that a plan is made with: each is the fastest for some sizes.
 constexpr std::array kWarpTiles{
@@ -66,53 +103,49 @@ constexpr std::array kWarpTiles{
     WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3}, WarpTile{128, 256, 64, 2, 4, 3},
 };
 
-WarpTile fastest_tile(const Lowering& lowering, const ProductSides& sides, bool copied) {
+struct EstimatedTile {
+  WarpTile tile;
+  double ns = 0;
+};
+
+EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides) {
   constexpr std::int64_t kShallow = 32;
-  // Elements on their way take registers that a large tile has for its sums.
-  if (!copied) return {64, 64, kShallow, 2, 2, 4};
-  Extents of;
-  for (VarId axis : sides.batch) of.batches *= lowering.size(lowering.formula().variable(axis).extent);
-  of.rows = lowering.size(sides.rows.extent);
-  of.columns = lowering.size(sides.columns.extent);
-  of.depth = lowering.size(sides.depth.extent);
-  WarpTile best;
-  double least = 0;
+  const ProductExtents of = extents_of(lowering, sides);
+  EstimatedTile best;
   for (WarpTile tile : kWarpTiles) {
     if (tile.rows < 64 && of.columns > tile.columns && tile.columns < 128) continue;  // for few columns
-    if (of.depth < tile.depth) tile.depth = kShallow;
+    if (of.depth < tile.depth || !fits_shared(lowering.target(), tile)) tile.depth = kShallow;
     for (const std::int64_t splits : {1, 2, 4, 8}) {
       tile.splits = splits;
       const Dim tiles = ceil_div(sides.depth.extent, tile.depth);
-      if (!is_whole(tile) || (splits > 1 && !te::divides(Dim(splits), tiles))) continue;
-      const double ns = estimated_ns(lowering.target(), of, tile);
-      if (least != 0 && ns >= least) continue;
-      least = ns;
-      best = tile;
+      if (!is_whole(tile) || !fits_shared(lowering.target(), tile) ||
+          (splits > 1 && !te::divides(Dim(splits), tiles)))
+        continue;
+      const double ns = estimated_ns(lowering.target(), of, tile, kWarpOperations);
+      if (best.ns != 0 && ns >= best.ns) continue;
+      best = {tile, ns};
     }
   }
-  for (const std::int64_t rows : {2, 4, 8}) {
-    if (te::divides(Dim(2 * rows), ceil_div(sides.rows.extent, best.rows))) best.group_rows = rows;
-  }
+  best.tile.group_rows = shared_rows_of_tiles(sides, best.tile.rows);
   return best;
 }
 
 }  // namespace
 
+double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides) {
+  return fastest_tile(lowering, sides).ns;
+}
+
 std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied) {
   Forms& forms = lowering.forms();
-  WarpTile tile = forms.chooses() ? fastest_tile(lowering, sides, copied) : WarpTile();
-  tile.rows = forms.knob("tile_rows", tile.rows);
-  tile.columns = forms.knob("tile_columns", tile.columns);
+  WarpTile tile;
+  // Elements on their way take registers that a large tile has for its sums.
+  if (forms.chooses()) tile = copied ? fastest_tile(lowering, sides).tile : WarpTile{64, 64, 32, 2, 2, 4};
+  read_tile_knobs(forms, tile);
   tile.depth = forms.knob("tile_depth", tile.depth);
   tile.warps_down = forms.knob("warps_down", tile.warps_down);
   tile.warps_across = forms.knob("warps_across", tile.warps_across);
-  tile.stages = forms.knob("stages", tile.stages);
-  tile.group_rows = forms.knob("group_rows", tile.group_rows);
-  tile.splits = forms.knob("splits", tile.splits);
-  const bool in_groups = te::divides(Dim(tile.group_rows), ceil_div(sides.rows.extent, tile.rows));
-  const Dim& depth = sides.depth.extent;
-  const bool in_parts = tile.splits == 1 || te::divides(Dim(tile.splits), ceil_div(depth, tile.depth));
-  return is_whole(tile) && in_groups && in_parts ? std::optional(tile) : std::nullopt;
+  return is_whole(tile) && is_divided_evenly(sides, tile) ? std::optional(tile) : std::nullopt;
 }
 
 WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, const Side& depth)
@@ -130,9 +163,11 @@ void WarpOperand::place(const char* name, const WarpTile& tile, std::int64_t wid
   first_step_ = std::move(first_step);
   thread_ = thread;
   bound_ = bound;
-  shared_ = lowering_.scratch(std::string(name) + "t", factor_.dtype(),
-                              {tile.stages, lines(), chunks_in_line() * kChunkElements + kRowPadding},
-                              Scope::Shared);
+  shared_ = lowering_.scratch(
+      std::string(name) + "t", factor_.dtype(),
+      {tile.stages, lines(), chunks_in_line() * kChunkElements + (tile.swizzled ? 0 : kRowPadding)},
+      Scope::Shared);
+  if (tile.swizzled) lowering_.kernel().buffers[shared_.index].swizzle = kir::Swizzle::Bytes128;
   if (!copied_) {
     registers_ = lowering_.scratch(std::string(name) + "v", factor_.dtype(),
                                    {lines() / lines_at_once() * kChunkElements}, Scope::Register);
@@ -244,18 +279,24 @@ Stmt WarpOperand::lay_down(const Expr& step) {
   });
 }
 
+kir::Operand WarpOperand::at(const Expr& slot, const Expr& across, const Expr& deep) const {
+  return {shared_,
+          along_depth_ ? std::vector<Expr>{slot, across, deep} : std::vector<Expr>{slot, deep, across},
+          {}};
+}
+
 Stmt WarpOperand::load(const kir::Operand& to, const Expr& slot, const Expr& across, const Expr& deep,
                        const Expr& lane, bool pairs_deep, bool turned) const {
   const Expr eight = Expr::index(8), row = te::mod(lane, eight);
   const Expr second = te::mod(te::floor_div(lane, eight), Expr::index(2)) * eight,
              fourth = te::floor_div(lane, Expr::index(16)) * eight;
   const Expr further_across = pairs_deep ? fourth : second, further_deep = pairs_deep ? second : fourth;
-  std::vector<Expr> from = along_depth_
-                               ? std::vector<Expr>{slot, across + further_across + row, deep + further_deep}
-                               : std::vector<Expr>{slot, deep + further_deep + row, across + further_across};
+  const Expr nothing = Expr::index(0);
+  kir::Operand from = at(slot, across + further_across + (along_depth_ ? row : nothing),
+                         deep + further_deep + (along_depth_ ? nothing : row));
   const bool as_it_lies = along_depth_ != turned;
   return Stmt::call(as_it_lies ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
-                    {to, {shared_, std::move(from), {}}});
+                    {to, std::move(from)});
 }
 
 }  // namespace xyntra

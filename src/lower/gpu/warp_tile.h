@@ -25,6 +25,8 @@ struct WarpTile {
   std::int64_t group_rows =
       1;  // rows of tiles that neighbours share: they read the same columns at the same time
   std::int64_t splits = 1;  // parts of the reduction, added up afterwards
+  bool swizzled =
+      false;  // rows of tiles in shared memory, as units of warpgroups read them; padded elsewhere
 
   std::int64_t threads() const { return 32 * warps_down * warps_across; }
   std::int64_t warp_rows() const { return rows / warps_down; }
@@ -33,6 +35,25 @@ struct WarpTile {
 
 // Rows of a tile in shared memory lie 16 bytes further apart than they are long: eight of them, at one column, meet in no bank.
 inline constexpr std::int64_t kRowPadding = 8;
+
+// What is known of a product before its tile is chosen.
+struct ProductExtents {
+  std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;
+};
+ProductExtents extents_of(const Lowering& lowering, const ProductSides& sides);
+// How long it would take by such tiles, roughly, in ns, where units do so many operations in one.
+double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile,
+                    double operations_per_ns);
+// The same by the fastest tile of warps' units.
+double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides);
+// Whether tiles of both operands fit into the shared memory of a workgroup.
+bool fits_shared(const Target& target, const WarpTile& tile);
+// Rows of tiles that neighbours share.
+std::int64_t shared_rows_of_tiles(const ProductSides& sides, std::int64_t tile_rows);
+// The knobs that all tiles have, as the plan has them.
+void read_tile_knobs(Forms& forms, WarpTile& tile);
+// Whether rows of tiles come in groups, and tiles of the sum in parts, as the tile says.
+bool is_divided_evenly(const ProductSides& sides, const WarpTile& tile);
 
 // Large tiles read less; there must be enough of them to keep every core busy. None where the plan's does not fit.
 std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied);
@@ -44,6 +65,10 @@ class WarpOperand {
 
   // Whether 16 bytes at a time go there directly; else elements pass through registers.
   bool copied() const { return copied_; }
+  // Whether neighbours in shared memory follow one another along the sum.
+  bool along_depth() const { return along_depth_; }
+  // Where the tile at a slot is, along the side and along the sum.
+  kir::Operand at(const te::Expr& slot, const te::Expr& across, const te::Expr& deep) const;
   // `first`: where the tile begins on its side; `first_step`: the first tile of the sum.
   void place(const char* name, const WarpTile& tile, std::int64_t width, te::Expr first, te::Expr first_step,
              te::VarId thread, const te::Substitution& bound);

@@ -38,6 +38,7 @@ struct Chip {
 
   std::string architecture() const { return "sm_" + std::to_string(major) + std::to_string(minor); }
   bool is_supported() const { return major >= 8; }  // from Ampere on
+  bool has_warpgroup_units() const { return major == 9; }  // Hopper's own, which later chips lack
 };
 
 // The GPUs of this machine, in the driver's order.

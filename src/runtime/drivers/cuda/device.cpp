@@ -163,6 +163,11 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
 
 Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<const Entry> entries) {
   XYNTRA_CHECK_OK(state_->usable());
+  if (ptx.find("\n.target sm_90a\n") != std::string::npos && !chip().has_warpgroup_units())
+    return failure(
+        device_error(chip().name + " (" + chip().architecture() +
+                     ") lacks what a kernel was made for, the matrix units of sm_90a; plan for the "
+                     "target 'ampere'"));
   const Library& cuda = opened_library();
   const Current current(*state_);
   std::array<char, 8192> log{};
