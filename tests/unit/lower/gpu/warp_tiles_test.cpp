@@ -52,7 +52,7 @@ te::Formula formula_of(const Product& product) {
 }
 
 LoweredKernel kernel_of(const Product& product, const std::vector<std::string>& forms = {}) {
-  const Schedule schedule{"contraction", Exactness::Reassociating, {}, forms};
+  const Schedule schedule{ScheduleKind::Contraction, Exactness::Reassociating, {}, forms};
   auto kernel = lower(formula_of(product), schedule, **find_target("h100"), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   return *kernel;
@@ -176,8 +176,8 @@ TEST(WarpTiles, TilesOfEveryKind) {
 
 TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
   const Product product{64, 128, 96};
-  auto kernel =
-      lower(formula_of(product), {"contraction", Exactness::Exact, {}}, **find_target("h100"), {}, "k");
+  auto kernel = lower(formula_of(product), {ScheduleKind::Contraction, Exactness::Exact, {}},
+                      **find_target("h100"), {}, "k");
   ASSERT_TRUE(kernel.has_value());
   EXPECT_FALSE(has(*kernel, "warp_multiply"));
 }
