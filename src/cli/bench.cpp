@@ -137,7 +137,7 @@ std::vector<KernelLine> kernel_lines(const Bench& bench) {
     std::vector<std::string> ops;
     for (NodeId node : group.nodes) ops.push_back(plan.graph.node(node).op);
     line.ops = compressed(ops, kOpsWidth);
-    line.schedule = line.kernel ? group.schedule.name : "host";
+    line.schedule = name_of(line.kernel ? group.schedule.kind : ScheduleKind::Host);
     line.knobs = group.schedule.knobs;
     line.predicted_ms = 1e-6 * static_cast<double>(group.predicted_ns);
     line.ms = measured.group_ms[g];

@@ -35,15 +35,16 @@ void list_steps(const CompileOptions& options, Session& session) {
 }
 
 void list_forms(Session& session) {
-  Table table({Align::Left, Align::Prose});
-  table.header({"form", "what it is"});
+  Table table({Align::Left, Align::Left, Align::Prose});
+  table.header({"form", "for", "what it is"});
   Json json{{"forms", Json::array()}};
   for (const Form form : all_forms()) {
-    table.row({name_of(form), summary_of(form)});
-    Json entry{{"name", name_of(form)}, {"summary", summary_of(form)}};
+    const char* targets = name_of(targets_of(form));
+    table.row({name_of(form), targets, summary_of(form)});
+    Json entry{{"name", name_of(form)}, {"targets", targets}, {"summary", summary_of(form)}};
     for (const FormKnob& knob : all_form_knobs()) {
       if (knob.form != form) continue;
-      table.row({"  " + std::string(knob.name), std::string(knob.summary) + ": " + legal_text(knob)});
+      table.row({"  " + std::string(knob.name), "", std::string(knob.summary) + ": " + legal_text(knob)});
       entry["knobs"].push_back({{"name", knob.name}, {"summary", knob.summary}, {"legal", knob.legal}});
     }
     json["forms"].push_back(std::move(entry));

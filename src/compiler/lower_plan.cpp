@@ -29,12 +29,15 @@ te::Formula formula_of(const Plan& plan, const FusionNodes& fusion_nodes, const 
 
 // Equal ones give equal kernels. Forms are left out: they follow from the rest, or the plan was not made here.
 std::string key_of(const Schedule& schedule, const te::Formula& formula) {
-  std::string key = schedule.name + "/" + std::to_string(static_cast<int>(schedule.exactness));
+  std::string key =
+      std::string(name_of(schedule.kind)) + "/" + std::to_string(static_cast<int>(schedule.exactness));
   for (const Knob& knob : schedule.knobs) key += " " + knob.name + "=" + std::to_string(knob.value);
   return key + "\n" + te::to_string(formula);
 }
 
-bool is_kernel(const Group& group) { return group.hero != Hero::Host && group.schedule.name != "view"; }
+bool is_kernel(const Group& group) {
+  return group.hero != Hero::Host && group.schedule.kind != ScheduleKind::View;
+}
 
 class PlanLowering {
  public:
@@ -205,8 +208,9 @@ class PlanLowering {
     if (fresh) {
       XYNTRA_TRY(LoweredKernel made, kernel_of(group, formula, key, "k" + std::to_string(found->second)));
       if (plan_.replayed && !made.refused.empty() && made.refused.back().broken)
-        return bad_model("a kernel of the lock cannot be made by the schedule '" + group.schedule.name +
-                         "': " + made.refused.back().reason + "; make it again with xyntra lock");
+        return bad_model("a kernel of the lock cannot be made by the schedule '" +
+                         std::string(name_of(group.schedule.kind)) + "': " + made.refused.back().reason +
+                         "; make it again with xyntra lock");
       lowered_.kernels.push_back(std::move(made.kernel));
       lowered_.refused.insert(lowered_.refused.end(), made.refused.begin(), made.refused.end());
     }
@@ -252,7 +256,7 @@ class PlanLowering {
 std::vector<Fallback> fallbacks_of(const Plan& plan, const LoweredPlan& lowered) {
   std::vector<Fallback> found = plan.fallbacks;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (plan.groups[g].schedule.name == kPlain)
+    if (plan.groups[g].schedule.kind == ScheduleKind::Plain)
       found.push_back({"group " + std::to_string(g), "a form of its own", plan.groups[g].reason});
   }
   for (const RefusedForm& form : lowered.refused) {

@@ -140,7 +140,7 @@ void publish_groups(Compilation& work) {
   for (Group& group : work.grouping.groups) {
     const auto failed = work.options.plain.find(names_of_nodes(work.plan.graph, group));
     if (failed == work.options.plain.end()) continue;
-    group.schedule = {kPlain, group.schedule.exactness, {}};
+    group.schedule = {ScheduleKind::Plain, group.schedule.exactness, {}};
     group.reason = failed->second;
   }
   work.plan.groups = work.grouping.groups;

@@ -28,7 +28,7 @@ struct CompileOptions {
   bool assume_equal_sizes = true, separate_constants = true, integer_products = true, flatten_windows = true;
   bool skip_paddings = true, choose_layouts = true, reuse_memory = true, choose_forms = true;
   std::vector<Form> barred_forms;  // that no kernel is to have
-  KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule kPlain
+  KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule 'plain'
   std::shared_ptr<Budget> budget;
 };
 

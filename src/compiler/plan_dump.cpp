@@ -13,7 +13,7 @@ std::string names_of(const Graph& graph, const std::vector<ValueId>& values) {
 }
 
 std::string schedule_text(const Schedule& schedule) {
-  std::string text = schedule.name;
+  std::string text = name_of(schedule.kind);
   for (const Knob& knob : schedule.knobs) text += " " + knob.name + "=" + std::to_string(knob.value);
   if (schedule.exactness != Exactness::Exact) text += std::string(", ") + name_of(schedule.exactness);
   return text;

@@ -50,8 +50,8 @@ class LegalityChecker {
                          plan_.groups[one.group].outputs, {{one.input, one.output}});
     }
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-      const bool is_view =
-          grouping.groups[g].schedule.name == "view" && plan_.groups[g].schedule.name == "view";
+      const bool is_view = grouping.groups[g].schedule.kind == ScheduleKind::View &&
+                           plan_.groups[g].schedule.kind == ScheduleKind::View;
       Status checked = is_view ? Status() : group(plan_.groups[g], grouping.formulas[g]);
       if (!checked) return in_group(g, std::move(checked));
       if (budget_ != nullptr) XYNTRA_CHECK_OK(budget_->check_time());
@@ -74,7 +74,8 @@ class LegalityChecker {
         std::ranges::any_of(group.nodes, [&](NodeId id) { return fusion_nodes_[id].is_host(); });
     if (!on_host) return formula(group, composed);
     if (group.nodes.size() != 1) return bad_model("an operation without a formula shares its launch");
-    if (group.hero != Hero::Host || group.schedule.name != "host" || !group.schedule.knobs.empty())
+    if (group.hero != Hero::Host || group.schedule.kind != ScheduleKind::Host ||
+        !group.schedule.knobs.empty())
       return bad_model("an operation without a formula runs on the host");
     return {};
   }
@@ -105,10 +106,11 @@ class LegalityChecker {
     for (const std::string& form : group.schedule.forms) {
       XYNTRA_CHECK_OK(parse_form(form));
     }
-    if (group.schedule.name == "horizontal" && group.schedule.exactness == Exactness::Exact &&
+    if (group.schedule.kind == ScheduleKind::Horizontal && group.schedule.exactness == Exactness::Exact &&
         group.schedule.knobs.empty())
       return horizontal(group, formula);
-    if (group.schedule.name == kPlain && group.schedule.knobs.empty()) return {};  // it takes every formula
+    if (group.schedule.kind == ScheduleKind::Plain && group.schedule.knobs.empty())
+      return {};  // it takes every formula
     ChooseOptions options;
     options.nominal = plan_.nominal;
     options.allow_reassociating = group.schedule.exactness != Exactness::Exact;
@@ -120,14 +122,14 @@ class LegalityChecker {
     } else {
       return bad_model("no schedule takes it: " + decision.error().reason);
     }
-    if (group.schedule.name == kWinograd) {
+    if (group.schedule.kind == ScheduleKind::Winograd) {
       auto winograd = winograd_choice(plan_.graph, group, formula, choice, target_, options);
       if (!winograd) return bad_model("the schedule 'winograd' does not take it");
       if (WinogradTransform::of(knob_of(group.schedule, "output")) == nullptr)
         return bad_model("the schedule 'winograd' has no tiles of this size");
       choice = std::move(*winograd);
     }
-    if (group.schedule.name == kParts) {
+    if (group.schedule.kind == ScheduleKind::Bf16x3) {
       auto parts = bf16x3_choice(plan_.graph, group, formula, choice, target_, options);
       if (!parts) return bad_model("the schedule 'parts' does not take it");
       choice = std::move(*parts);
@@ -176,9 +178,9 @@ class LegalityChecker {
     if (group.hero != choice.hero)
       return bad_model("it is said to be built around '" + std::string(name_of(group.hero)) +
                        "', but it is '" + name_of(choice.hero) + "'");
-    if (named.name != choice.schedule.name)
-      return bad_model("the schedule '" + printable(named.name) + "' does not take it; '" +
-                       choice.schedule.name + "' does");
+    if (named.kind != choice.schedule.kind)
+      return bad_model("the schedule '" + std::string(name_of(named.kind)) + "' does not take it; '" +
+                       name_of(choice.schedule.kind) + "' does");
     if (named.exactness != choice.schedule.exactness)
       return bad_model(std::string("its schedule is said to be ") + name_of(named.exactness) +
                        ", but it is " + name_of(choice.schedule.exactness));

@@ -28,7 +28,7 @@ bool multiplies_integers(const te::Formula& formula) {
   });
 }
 
-bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.name == "stages"; }
+bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.kind == ScheduleKind::Stages; }
 
 // Work that has a schedule of its own, and would lose it among stages that run one after another.
 bool has_main_loop(const GroupDraft& draft) {
@@ -167,7 +167,7 @@ tl::expected<GroupDraft, std::string> GroupDrafts::drafted(std::vector<NodeId> c
   const FusionNode& first = fusion_nodes_[draft.core.front()];
   if (first.is_host()) {
     draft.choice.hero = Hero::Host;
-    draft.choice.schedule.name = "host";
+    draft.choice.schedule.kind = ScheduleKind::Host;
     return draft;
   }
   auto [entry, fresh] = cache_.found.try_emplace(key_of(draft, merged));
@@ -406,7 +406,7 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::join(Index a, Index b
     return no("it would need too many buffers");
   draft->choice = first.choice;
   if (second.choice.hero == Hero::None) draft->choice.hero = Hero::None;
-  draft->choice.schedule = {"horizontal", Exactness::Exact, {}};
+  draft->choice.schedule = {ScheduleKind::Horizontal, Exactness::Exact, {}};
   draft->choice.flops = first.choice.flops + second.choice.flops;
   draft->choice.predicted_ns =
       std::max({first.choice.predicted_ns, second.choice.predicted_ns,

@@ -95,7 +95,7 @@ class Grouper {
   // memory may turn into a view stays by itself.
   void join_horizontally() {
     auto simple = [this](const GroupDraft& draft) {
-      if (draft.choice.hero == Hero::None) return draft.choice.schedule.name == "pointwise";
+      if (draft.choice.hero == Hero::None) return draft.choice.schedule.kind == ScheduleKind::Pointwise;
       bool all_outputs = std::all_of(draft.outputs.begin(), draft.outputs.end(),
                                      [this](ValueId value) { return fusion_nodes_.is_output(value); });
       return draft.choice.hero == Hero::Movement && all_outputs;

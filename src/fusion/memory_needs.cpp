@@ -67,7 +67,7 @@ class Needs {
       if (group.hero != Hero::Host) {
         const Formula& formula = formulas_[g];
         if (group.hero == Hero::Movement && becomes_view(group, formula)) {
-          group.schedule = {"view", Exactness::Exact, {}};
+          group.schedule = {ScheduleKind::View, Exactness::Exact, {}};
           memory.writes.clear();
         } else if (!apart_) {
           memory.in_place = in_place_pairs(group, formula);

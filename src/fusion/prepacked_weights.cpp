@@ -28,13 +28,15 @@ Result<PrepackedWeights> prepacked_weights(const FusionNodes& fusion_nodes,
                                            const std::vector<Group>& groups) {
   PrepackedWeights found;
   for (const Group& group : groups) {
-    const bool winograd = group.schedule.name == kWinograd, bf16x3 = group.schedule.name == kParts;
+    const bool winograd = group.schedule.kind == ScheduleKind::Winograd,
+               bf16x3 = group.schedule.kind == ScheduleKind::Bf16x3;
     if (!winograd && !bf16x3) continue;
     const te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
     const ValueId weights =
         winograd ? winograd_weights_of(group, formula) : bf16x3_weights_of(group, formula);
     if (!are_its_own(fusion_nodes.graph(), groups, weights))
-      return bad_model("the schedule '" + group.schedule.name + "' needs weights of its own");
+      return bad_model("the schedule '" + std::string(name_of(group.schedule.kind)) +
+                       "' needs weights of its own");
     if (winograd) {
       found[weights] = [output = knob_of(group.schedule, "output")](const Tensor& constant) {
         return winograd_weights(constant, output);

@@ -104,9 +104,10 @@ class RelayoutWeigher {
 
   // What strides cost; where places are computed or left out, and where a group's lanes are known, all that it does.
   std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
-    const bool pointwise = schedule.name == "pointwise";
-    const bool known = target_.kind == TargetKind::Cpu &&
-                       (pointwise || schedule.name == "movement" || schedule.name == "row");
+    const bool pointwise = schedule.kind == ScheduleKind::Pointwise;
+    const bool known =
+        target_.kind == TargetKind::Cpu &&
+        (pointwise || schedule.kind == ScheduleKind::Movement || schedule.kind == ScheduleKind::Row);
     const auto counted = is_counted(node) || known
                              ? compute_ns(formula, schedule, target_, options_.choose.nominal)
                              : std::nullopt;

@@ -45,7 +45,8 @@ std::optional<Product> product_of(const te::Formula& formula) {
 
 bool may_skip_padding(const Graph& graph, const Group& group, const te::Formula& formula,
                       const Target& target) {
-  if (group.hero != Hero::Window || group.schedule.name != "window" || target.kind != TargetKind::Cpu)
+  if (group.hero != Hero::Window || group.schedule.kind != ScheduleKind::Window ||
+      target.kind != TargetKind::Cpu)
     return false;
   const auto product = product_of(formula);
   if (!product || formula.buffer(product->weight->buffer).role != te::BufferRole::Input) return false;

@@ -27,7 +27,7 @@ Result<kir::Kernel> lower_guarded(const KernelRequest& request) {
 }
 
 Result<kir::Kernel> lower_any(const KernelRequest& request) {
-  if (request.schedule.name == kPlain ||
+  if (request.schedule.kind == ScheduleKind::Plain ||
       (!request.forms.chooses() && request.forms.may_be(Form::GuardedLoops)))
     return lower_guarded(request);
   std::string why;
@@ -40,7 +40,7 @@ Result<kir::Kernel> lower_any(const KernelRequest& request) {
     why = error.message();
   }
   if (!request.forms.chooses()) throw CannotObey{why};
-  request.refused.push_back({request.name, request.schedule.name, why, true});
+  request.refused.push_back({request.name, name_of(request.schedule.kind), why, true});
   request.forms.take_back(0, why);
   return lower_guarded(request);
 }

@@ -51,12 +51,16 @@ class Reader : public TokenReader {
   }
 
   Status header() {
-    if (!current_.is_word("xlock")) return expected("'xlock 2' at the start of the file");
+    if (!current_.is_word("xlock")) return expected("'xlock 3' at the start of the file");
     XYNTRA_CHECK_OK(advance());
     if (current_.is(Kind::Number, "1"))
       return lexer_.error_at(
           current_.offset, "the lock is of version 1, which names no forms; make it again with xyntra lock");
-    if (!current_.is(Kind::Number, "2")) return expected("version 2");
+    if (current_.is(Kind::Number, "2"))
+      return lexer_.error_at(
+          current_.offset,
+          "the lock is of version 2, whose forms lack knobs; make it again with xyntra lock");
+    if (!current_.is(Kind::Number, "3")) return expected("version 3");
     XYNTRA_CHECK_OK(advance());
     XYNTRA_CHECK_OK(keyword("model"));
     XYNTRA_TRY(plan().model_hash, hash());
@@ -254,7 +258,11 @@ class Reader : public TokenReader {
   }
 
   Status schedule(Schedule& schedule) {
-    XYNTRA_TRY(schedule.name, word("the name of a schedule"));
+    const std::size_t at_name = current_.offset;
+    XYNTRA_TRY(const std::string name, word("the name of a schedule"));
+    const auto kind = schedule_named(name);
+    if (!kind) return lexer_.error_at(at_name, "there is no schedule '" + printable(name) + "'");
+    schedule.kind = *kind;
     XYNTRA_TRY(schedule.exactness, one_of(Exactness::PrecisionChanging, "how exact it is"));
     XYNTRA_CHECK_OK(expect("{", "before the knobs of a schedule"));
     return list_until("}", "among the knobs of a schedule", [&]() -> Status {

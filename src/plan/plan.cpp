@@ -1,6 +1,32 @@
 #include "plan/plan.h"
 
+#include <algorithm>
+#include <array>
+
 namespace xyntra {
+namespace {
+
+struct ScheduleRow {
+  const char* name;
+  const char* summary;
+};
+constexpr auto kScheduleRows = std::to_array<ScheduleRow>({
+#define SCHEDULE(name, spelling, summary) {spelling, summary},
+#include "plan/schedules.def"
+#undef SCHEDULE
+});
+
+}  // namespace
+
+const char* name_of(ScheduleKind kind) { return kScheduleRows.at(static_cast<std::size_t>(kind)).name; }
+const char* summary_of(ScheduleKind kind) { return kScheduleRows.at(static_cast<std::size_t>(kind)).summary; }
+
+std::optional<ScheduleKind> schedule_named(std::string_view name) {
+  const auto* found = std::ranges::find(kScheduleRows, name,
+                                        [](const ScheduleRow& row) { return std::string_view(row.name); });
+  if (found == kScheduleRows.end()) return std::nullopt;
+  return static_cast<ScheduleKind>(found - kScheduleRows.begin());
+}
 
 const char* name_of(Exactness exactness) {
   switch (exactness) {

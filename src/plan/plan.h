@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
@@ -38,9 +40,18 @@ struct Knob {
   bool operator==(const Knob&) const = default;
 };
 
+enum class ScheduleKind : std::uint8_t {
+#define SCHEDULE(name, spelling, summary) name,
+#include "plan/schedules.def"
+#undef SCHEDULE
+};
+const char* name_of(ScheduleKind kind);  // "row"
+const char* summary_of(ScheduleKind kind);
+std::optional<ScheduleKind> schedule_named(std::string_view name);
+
 // Which schedule makes a kernel of the group, and with which parameters.
 struct Schedule {
-  std::string name;  // "row"
+  ScheduleKind kind = ScheduleKind::Pointwise;
   Exactness exactness = Exactness::Exact;
   std::vector<Knob> knobs;  // sorted by name
   std::vector<std::string> forms = {};  // of its kernel, in the order of its phases; none: not chosen yet
@@ -152,10 +163,6 @@ struct Fallback {
   std::string left_out, reason;
   bool operator==(const Fallback&) const = default;
 };
-
-// The schedule that takes every formula: the loops of the model itself, with indices that cannot be shown to be in bounds
-// tested where they stand. For groups whose own form failed.
-inline constexpr const char* kPlain = "plain";
 
 struct MadeKernels;  // compiler/lower_plan.h
 

@@ -56,7 +56,7 @@ class Printer {
   std::string node(NodeId id) const { return value(name_of_node(graph_, id)); }
 
   void header() {
-    out_ += "xlock 2\n";
+    out_ += "xlock 3\n";
     out_ += "model " + quote(plan_.model_hash) + "\n";
     out_ += "target " + spelled(plan_.target) + " " + quote(plan_.target_hash) + "\n";
     out_ += "configuration " + quote(plan_.configuration_hash) + "\n";
@@ -76,8 +76,8 @@ class Printer {
     out_ += "  nodes " + listed(group.nodes, [this](NodeId id) { return node(id); }) + "\n";
     out_ += "  inputs " + listed(group.inputs, by_value) + "\n";
     out_ += "  outputs " + listed(group.outputs, by_value) + "\n";
-    out_ += "  schedule " + spelled(group.schedule.name) + " " + spelled(name_of(group.schedule.exactness)) +
-            " {";
+    out_ += "  schedule " + spelled(name_of(group.schedule.kind)) + " " +
+            spelled(name_of(group.schedule.exactness)) + " {";
     bool first = true;
     for (const Knob& knob : group.schedule.knobs) {
       out_ += (first ? "" : ", ") + spelled(knob.name) + " = " + std::to_string(knob.value);

@@ -65,7 +65,7 @@ Json group_json(const Plan& plan, const PlanFigures& figures, std::size_t g) {
             {"flops", figure.flops},
             {"predicted_ns", figure.predicted_ns},
             {"schedule",
-             {{"name", group.schedule.name},
+             {{"name", name_of(group.schedule.kind)},
               {"class", name_of(group.schedule.exactness)},
               {"forms", group.schedule.forms},
               {"knobs", std::move(knobs)}}},
@@ -114,7 +114,7 @@ std::string groups_table(const Plan& plan, const PlanFigures& figures, std::size
   for (std::size_t g = 0; g < shown; ++g) {
     const GroupFigures& figure = figures.groups[g];
     if (!is_kernel(plan.groups[g])) {
-      table.row({std::to_string(g), plan.groups[g].schedule.name, "",
+      table.row({std::to_string(g), name_of(plan.groups[g].schedule.kind), "",
                  printable(compressed(figure.ops, kOpsWidth))});
       continue;
     }
@@ -241,7 +241,7 @@ std::string numerics_line(const Plan& plan) {
     if (line.exactness == Exactness::PrecisionChanging) ++uses[line.rule];
   }
   for (const Group& group : plan.groups) {
-    if (group.schedule.exactness == Exactness::PrecisionChanging) ++uses[group.schedule.name];
+    if (group.schedule.exactness == Exactness::PrecisionChanging) ++uses[name_of(group.schedule.kind)];
   }
   std::string text;
   for (const auto& [name, times] : uses)

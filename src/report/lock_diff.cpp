@@ -258,9 +258,9 @@ class Comparison {
       const std::string name = b_.group_text(after);
       if (x.hero != y.hero)
         say(Kind::Schedules, name + " is built around " + name_of(y.hero) + ", was " + name_of(x.hero));
-      if (x.schedule.name != y.schedule.name) {
-        say(Kind::Schedules, name + " has the schedule '" + printable(y.schedule.name) + "', was '" +
-                                 printable(x.schedule.name) + "'");
+      if (x.schedule.kind != y.schedule.kind) {
+        say(Kind::Schedules, name + " has the schedule '" + name_of(y.schedule.kind) + "', was '" +
+                                 name_of(x.schedule.kind) + "'");
         continue;
       }
       if (x.schedule.exactness != y.schedule.exactness)

@@ -31,7 +31,7 @@ std::string verdict_text(const Plan& plan, const Why& why) {
   if (why.group) {
     const Group& group = plan.groups[*why.group];
     return "one kernel: group " + std::to_string(*why.group) + ", " + name_of(group.hero) + ", schedule " +
-           group.schedule.name + "; " + printable(group.reason) + "\n";
+           std::string(name_of(group.schedule.kind)) + "; " + printable(group.reason) + "\n";
   }
   if (why.way.empty()) return "not one kernel: nothing flows from one to the other\n";
   if (!why.cut) return "not one kernel: what lies between them is computed again where it is read\n";

@@ -71,8 +71,9 @@ class Chooser {
     }
     Alignment alignment(formula_);
     if (contractions == 2) return attention(alignment);
-    if (contractions == 1) return around(alignment, WorkShape::Contraction, Hero::Contraction, "contraction");
-    if (windows == 1) return around(alignment, WorkShape::Window, Hero::Window, "window");
+    if (contractions == 1)
+      return around(alignment, WorkShape::Contraction, Hero::Contraction, ScheduleKind::Contraction);
+    if (windows == 1) return around(alignment, WorkShape::Window, Hero::Window, ScheduleKind::Window);
     return rows(alignment);
   }
 
@@ -80,7 +81,7 @@ class Chooser {
     if (auto fitting = decide()) return *fitting;
     Choice choice;
     choice.hero = hero_of(*std::max_element(shapes_.begin(), shapes_.end()));
-    choice.schedule.name = "stages";
+    choice.schedule.kind = ScheduleKind::Stages;
     choice.flops = flops();
     return predicted(std::move(choice));
   }
@@ -202,7 +203,9 @@ class Chooser {
                                [](const Stage& stage) { return !stage.reduction.empty(); });
     bool moves = count(WorkShape::Movement) == formula_.stages.size();
     choice.hero = reduces ? Hero::RowReduction : moves ? Hero::Movement : Hero::None;
-    choice.schedule.name = reduces ? "row" : moves ? "movement" : "pointwise";
+    choice.schedule.kind = reduces ? ScheduleKind::Row
+                           : moves ? ScheduleKind::Movement
+                                   : ScheduleKind::Pointwise;
     choice.flops = flops();
     std::set<BufferId> held = between();
     if (!held.empty()) {
@@ -223,7 +226,7 @@ class Chooser {
       if (target_.kind != TargetKind::Cpu && reduces && common.empty() &&
           !is_one_small_row(formula_, Stages::MaySplit))
         return refuse("its steps share no rows: each would be a launch of its own");
-      if (!reduces && bytes > 0) choice.schedule.name = "row";
+      if (!reduces && bytes > 0) choice.schedule.kind = ScheduleKind::Row;
     } else if (!same_space()) {
       return refuse("its results have nothing in common that one loop could walk");
     }
@@ -265,12 +268,12 @@ class Chooser {
     return left && left == right && target_.matrix_unit(*left) != nullptr && results > kFew;
   }
 
-  Decision around(const Alignment& alignment, WorkShape shape, Hero hero, const char* name) {
+  Decision around(const Alignment& alignment, WorkShape shape, Hero hero, ScheduleKind kind) {
     std::size_t center = stage_of(shape);
     const Stage& main = formula_.stages[center];
     Choice choice;
     choice.hero = hero;
-    choice.schedule.name = name;
+    choice.schedule.kind = kind;
     std::vector<std::size_t> before;
     std::set<BufferId> prepared;
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
@@ -334,7 +337,7 @@ class Chooser {
     DType factors = formula_.buffers.back().dtype;
     const auto form = form_for_tiles(formula_, main, target_, options_.nominal);
     if (form && (options_.allow_reassociating || form->sum() == DType::I32)) {
-      choice.schedule.name = "tiles";
+      choice.schedule.kind = ScheduleKind::Tiles;
       factors = form->a.dtype();
     } else {
       add_tile_knobs(choice.schedule, main);
@@ -508,7 +511,7 @@ class Chooser {
     }
     Choice choice;
     choice.hero = Hero::Attention;
-    choice.schedule.name = "attention";
+    choice.schedule.kind = ScheduleKind::Attention;
     choice.flops = flops();
     std::int64_t query_block = target_.kind == TargetKind::Cpu ? 16 : 64, key_block = 64;
     if (options_.allow_reassociating) {
@@ -661,7 +664,7 @@ class Chooser {
     }
     if (target_.kind == TargetKind::Cpu) {
       constexpr std::int64_t kOneByOne = 14;  // times as long as in lanes
-      const bool stages = choice.schedule.name == "stages";
+      const bool stages = choice.schedule.kind == ScheduleKind::Stages;
       const std::int64_t all_cores = target_.estimate_ns(0, size(choice.flops), dtype, 0, unit);
       const std::int64_t compute =
           std::min(all_cores, kMostBytes / 64) * target_.cores * (stages ? kOneByOne : 1);

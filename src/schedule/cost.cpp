@@ -24,8 +24,9 @@ using te::VarId;
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kCounted{"pointwise", "movement", "row",      "contraction",
-                                                   "window",    "stages",   "attention"};
+constexpr std::array kCounted{ScheduleKind::Pointwise,   ScheduleKind::Movement, ScheduleKind::Row,
+                              ScheduleKind::Contraction, ScheduleKind::Window,   ScheduleKind::Stages,
+                              ScheduleKind::Attention};
 
 constexpr std::int64_t kComputedPlace =
     16;  // quarters of a cycle: what a division or comparison of an index takes
@@ -287,7 +288,7 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
 
 std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                                        const SymbolBindings& nominal) {
-  if (target.kind != TargetKind::Cpu || std::ranges::find(kCounted, schedule.name) == kCounted.end())
+  if (target.kind != TargetKind::Cpu || std::ranges::find(kCounted, schedule.kind) == kCounted.end())
     return std::nullopt;
   for (const Stage& stage : formula.stages) {
     if (stage.kind != Stage::Kind::MapReduce) return std::nullopt;
@@ -296,13 +297,13 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   Formula merged = formula;
   te::merge_axes(merged);
   const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
-  if (schedule.name == "pointwise") te::join_loops(merged, lanes);
+  if (schedule.kind == ScheduleKind::Pointwise) te::join_loops(merged, lanes);
   if (merged.stages.size() == 1) merged = split_finish(merged, schedule, target, nominal);
-  if (schedule.name == "row" && merged.stages.size() > 1) {  // as lowering does
+  if (schedule.kind == ScheduleKind::Row && merged.stages.size() > 1) {  // as lowering does
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
   }
-  const bool rows = schedule.name == "row" && formula.stages.size() > 1;
+  const bool rows = schedule.kind == ScheduleKind::Row && formula.stages.size() > 1;
   const RowCycles cycles = rows ? row_cycles(merged, target, nominal, keep_order)
                                 : RowCycles{cycles_by_stages(merged, target, nominal, keep_order), {}, true};
   const std::int64_t total = stages_are_faster(cycles) ? cycles.by_stages : *cycles.by_rows;
@@ -339,22 +340,22 @@ std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const 
   // Measured over the groups of models (bench/predictions), as hundredths of what is counted: of short kernels, which find in near
   // caches what they read, and of those that are shared out.
   struct Sustained {
-    std::string_view schedule;
+    ScheduleKind schedule;
     std::int64_t brief, shared;
   };
-  constexpr std::array<Sustained, 8> kSustained{{{"attention", 140, 140},
-                                                 {"contraction", 110, 148},
-                                                 {"horizontal", 150, 200},
-                                                 {"movement", 205, 180},
-                                                 {"pointwise", 115, 205},
-                                                 {"row", 160, 180},
-                                                 {"stages", 250, 170},
-                                                 {"window", 138, 155}}};
+  constexpr std::array<Sustained, 8> kSustained{{{ScheduleKind::Attention, 140, 140},
+                                                 {ScheduleKind::Contraction, 110, 148},
+                                                 {ScheduleKind::Horizontal, 150, 200},
+                                                 {ScheduleKind::Movement, 205, 180},
+                                                 {ScheduleKind::Pointwise, 115, 205},
+                                                 {ScheduleKind::Row, 160, 180},
+                                                 {ScheduleKind::Stages, 250, 170},
+                                                 {ScheduleKind::Window, 138, 155}}};
   constexpr std::int64_t kLoops = 150;  // ns that each of several loops in a launch takes to begin
   if (target.kind != TargetKind::Cpu) return counted_ns;
-  if (schedule.name == "horizontal")
+  if (schedule.kind == ScheduleKind::Horizontal)
     counted_ns = sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * kLoops);
-  const auto found = std::ranges::find(kSustained, schedule.name, &Sustained::schedule);
+  const auto found = std::ranges::find(kSustained, schedule.kind, &Sustained::schedule);
   if (found == kSustained.end()) return counted_ns;
   return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? found->brief : found->shared) / 100;
 }

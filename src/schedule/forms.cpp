@@ -13,20 +13,29 @@ namespace {
 struct Row {
   Form form;
   const char* name;
+  FormTargets targets;
   const char* summary;
 };
 constexpr auto kFormRows = std::to_array<Row>({
-#define FORM(name, spelling, summary) {Form::name, spelling, summary},
-#define FORM_KNOB(form, name, summary, ...)
+#define FORM(name, spelling, targets, summary) {Form::name, spelling, FormTargets::targets, summary},
 #include "schedule/forms.def"
-#undef FORM_KNOB
-#undef FORM
 });
 
 }  // namespace
 
 const char* name_of(Form form) { return kFormRows.at(static_cast<std::size_t>(form)).name; }
 const char* summary_of(Form form) { return kFormRows.at(static_cast<std::size_t>(form)).summary; }
+
+FormTargets targets_of(Form form) { return kFormRows.at(static_cast<std::size_t>(form)).targets; }
+
+const char* name_of(FormTargets targets) {
+  switch (targets) {
+    case FormTargets::Any: return "any";
+    case FormTargets::Cpu: return "cpu";
+    case FormTargets::Gpu: return "gpu";
+  }
+  return "";
+}
 
 std::optional<Form> form_named(std::string_view name) {
   const auto* found =
@@ -65,20 +74,43 @@ void Forms::take(Form form) {
   taken_.push_back({form, {}});
 }
 
+std::optional<std::size_t> Forms::last_with(std::string_view knob) const {
+  for (std::size_t place = taken_.size(); place-- > 0;) {
+    if (find_knob(taken_[place].form, knob) != nullptr) return place;
+  }
+  return std::nullopt;
+}
+
 std::int64_t Forms::knob(std::string_view name, std::int64_t otherwise) {
-  if (taken_.empty()) return otherwise;
-  NamedForm& last = taken_.back();
+  const auto place = last_with(name);
+  if (!place) return otherwise;
+  NamedForm& form = taken_[*place];
   if (obeys_) {
-    const std::vector<Knob>& knobs = given_.at(taken_.size() - 1).knobs;
+    const std::vector<Knob>& knobs = given_.at(*place).knobs;
     const auto given = std::ranges::find(knobs, name, &Knob::name);
     if (given == knobs.end())
-      throw CannotObey{"the form '" + std::string(name_of(last.form)) + "' has to say its knob '" +
-                       std::string(name) + "'"};
+      throw CannotObey{"the form '" + std::string(name_of(form.form)) + "' has to say its knob '" +
+                       std::string(name) + "'; legal are " + legal_text(*find_knob(form.form, name))};
     otherwise = given->value;
   }
-  const auto place = std::ranges::lower_bound(last.knobs, name, {}, &Knob::name);
-  last.knobs.insert(place, Knob{std::string(name), otherwise});
+  const std::vector<std::int64_t>& legal = find_knob(form.form, name)->legal;
+  if (std::ranges::find(legal, otherwise) == legal.end())
+    internal_error(std::string(name_of(form.form)) + ": the knob '" + std::string(name) +
+                   "' is chosen to be " + std::to_string(otherwise) + ", which is not legal");
+  const auto after = std::ranges::lower_bound(form.knobs, name, {}, &Knob::name);
+  if (after == form.knobs.end() || after->name != name)
+    form.knobs.insert(after, Knob{std::string(name), otherwise});
   return otherwise;
+}
+
+bool Forms::allows(std::string_view knob, bool legal, std::string_view what_is_legal) const {
+  const auto place = last_with(knob);
+  if (legal || !obeys_ || !place) return legal;
+  const NamedForm& form = taken_[*place];
+  const auto given = std::ranges::find(form.knobs, knob, &Knob::name);
+  throw CannotObey{"the knob '" + std::string(knob) + "' of the form '" + name_of(form.form) + "' is " +
+                   (given == form.knobs.end() ? "missing" : std::to_string(given->value)) + ": " +
+                   std::string(what_is_legal)};
 }
 
 void Forms::take_back(std::size_t mark, std::string_view why) {
@@ -89,11 +121,8 @@ void Forms::take_back(std::size_t mark, std::string_view why) {
 
 std::span<const FormKnob> all_form_knobs() {
   static const std::vector<FormKnob> all{
-#define FORM(name, spelling, summary)
 #define FORM_KNOB(form, name, summary, ...) {Form::form, name, summary, {__VA_ARGS__}},
 #include "schedule/forms.def"
-#undef FORM_KNOB
-#undef FORM
   };
   return all;
 }

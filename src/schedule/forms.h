@@ -15,14 +15,14 @@
 namespace xyntra {
 
 enum class Form : std::uint8_t {
-#define FORM(name, spelling, summary) name,
-#define FORM_KNOB(form, name, summary, ...)
+#define FORM(name, spelling, targets, summary) name,
 #include "schedule/forms.def"
-#undef FORM_KNOB
-#undef FORM
 };
+enum class FormTargets : std::uint8_t { Any, Cpu, Gpu };
 const char* name_of(Form form);  // "register_tile"
 const char* summary_of(Form form);
+FormTargets targets_of(Form form);
+const char* name_of(FormTargets targets);  // "cpu"
 std::optional<Form> form_named(std::string_view name);
 std::span<const Form> all_forms();
 bool may_be_barred(Form form);  // whether there is always another one
@@ -68,8 +68,10 @@ class Forms {
   // What was taken since did not work. Throws CannotObey where it was not ours to choose.
   void take_back(std::size_t mark, std::string_view why);
   void take(Form form);  // throws CannotObey where another one is named
-  // A knob of the form taken last: what the plan says, or `otherwise` where that is ours to choose.
+  // A knob of the form taken last that has it: what the plan says, or `otherwise` where that is ours to choose.
   std::int64_t knob(std::string_view name, std::int64_t otherwise);
+  // Whether a knob of it may have its value here. Throws CannotObey, with what is legal, where it may not and the plan says so.
+  bool allows(std::string_view knob, bool legal, std::string_view what_is_legal) const;
 
   // What `make` makes, if the form may be taken and something comes of it.
   template <class Make>
@@ -92,6 +94,8 @@ class Forms {
   static bool is_made(const std::optional<T>& made) {
     return made.has_value();
   }
+
+  std::optional<std::size_t> last_with(std::string_view knob) const;
 
   std::vector<NamedForm> given_, taken_;
   std::vector<Form> barred_;

@@ -124,8 +124,9 @@ bool hides_waiting(const Target& target) {
 std::int64_t waiting_ns(const te::Formula& formula, const Schedule& schedule, const SymbolBindings& nominal) {
   if (formula.stages.empty()) return 0;
   const Waiting waiting(formula, nominal);
-  if (schedule.name == "row" || schedule.name == "stages") return waiting.of_rows();
-  if (schedule.name == "contraction" || schedule.name == "window") return waiting.of_functions();
+  if (schedule.kind == ScheduleKind::Row || schedule.kind == ScheduleKind::Stages) return waiting.of_rows();
+  if (schedule.kind == ScheduleKind::Contraction || schedule.kind == ScheduleKind::Window)
+    return waiting.of_functions();
   return 0;
 }
 

@@ -396,7 +396,7 @@ class Checker {
   static void turn_knobs(Plan& plan, const Target& target, std::span<const Form> barred, Decisions& decide) {
     for (Group& group : plan.groups) {
       for (Knob& knob : group.schedule.knobs) {
-        if (!decide.chance(50) || group.schedule.name == kWinograd) continue;
+        if (!decide.chance(50) || group.schedule.kind == ScheduleKind::Winograd) continue;
         const LegalValues legal = legal_values(knob.name, {}, target);
         knob.value = legal.least + legal.step * decide.below((legal.most - legal.least) / legal.step + 1);
       }

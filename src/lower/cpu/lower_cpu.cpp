@@ -6,14 +6,12 @@
 #include "kir/passes.h"
 #include "lower/cpu/attention/lower_attention.h"
 #include "lower/cpu/attention/lower_key_blocks.h"
-#include "lower/cpu/contraction/lower_contraction.h"
+#include "lower/cpu/cpu_forms.h"
 #include "lower/cpu/gather_steps.h"
-#include "lower/cpu/lower_dot.h"
 #include "lower/cpu/lower_strips.h"
 #include "lower/cpu/lower_winograd.h"
 #include "lower/cpu/tiles/lower_part_products.h"
 #include "lower/cpu/tiles/lower_tiles.h"
-#include "lower/cpu/tiles/lower_vector_tiles.h"
 #include "lower/lower_rows.h"
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/convolution/winograd.h"
@@ -40,17 +38,12 @@ namespace {
 // ---- stages
 
 std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
-  std::vector<Stmt> made;
-  auto otherwise = [&](Form form, auto make) {
-    if (made.empty()) made = lowering.attempt(form, make);
-  };
-  if (schedule.name == "tiles") {
-    otherwise(Form::MatrixTiles, [&] { return lower_tiles(lowering, stage); });
-    otherwise(Form::VectorTiles, [&] { return lower_vector_tiles(lowering, stage); });
+  for (const CpuStageForm& form : kCpuStageForms) {
+    std::vector<Stmt> made =
+        lowering.attempt(form.form, [&] { return form.lower(lowering, stage, schedule); });
+    if (!made.empty()) return made;
   }
-  otherwise(Form::RegisterTile, [&] { return lower_contraction(lowering, stage, schedule); });
-  otherwise(Form::DotProducts, [&] { return lower_dot(lowering, stage, schedule); });
-  return made.empty() ? lower_loops(lowering, stage, schedule.exactness == Exactness::Exact) : made;
+  return lower_loops(lowering, stage, schedule.exactness == Exactness::Exact);
 }
 
 Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
@@ -177,8 +170,7 @@ Stmt where(const Expr& condition, const Stmt& phase) {
 
 // Block by block where there are many keys; where their number is not known, the kernel has both ways.
 Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBlocks& blocks) {
-  std::vector<Stmt> phases =
-      lowering.attempt(Form::KeyBlocks, [&] { return lower_key_blocks(lowering, blocks, schedule); });
+  std::vector<Stmt> phases = lower_key_blocks(lowering, blocks, schedule);
   if (phases.empty()) return {};
   Stmt many = Stmt::block(std::move(phases));
   if (!blocks.when.defined()) return many;
@@ -187,7 +179,7 @@ Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBloc
 }
 
 struct ScheduleEntry {
-  std::string_view name;
+  ScheduleKind kind;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
   bool main_loop = false;
   bool turn_operands = false;
@@ -195,16 +187,16 @@ struct ScheduleEntry {
   bool split_finish = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {"pointwise", lower_stages},
-    {"movement", lower_stages},
-    {"row", lower_rows, false, false, true, true},
-    {"contraction", lower_main, true, false, false, true},
-    {"window", lower_main, true, false, false, true},
-    {"tiles", lower_tiles_main, true},
-    {"attention", lower_blocks, true, true, true},
-    {"stages", lower_stages},
-    {"horizontal", lower_stages},
-    {"view", lower_stages},
+    {ScheduleKind::Pointwise, lower_stages},
+    {ScheduleKind::Movement, lower_stages},
+    {ScheduleKind::Row, lower_rows, false, false, true, true},
+    {ScheduleKind::Contraction, lower_main, true, false, false, true},
+    {ScheduleKind::Window, lower_main, true, false, false, true},
+    {ScheduleKind::Tiles, lower_tiles_main, true},
+    {ScheduleKind::Attention, lower_blocks, true, true, true},
+    {ScheduleKind::Stages, lower_stages},
+    {ScheduleKind::Horizontal, lower_stages},
+    {ScheduleKind::View, lower_stages},
 };
 
 // What comes before in rows, then the split, the products on tiles, and what follows.
@@ -267,7 +259,7 @@ std::optional<kir::Kernel> lower_by_winograd(const KernelRequest& request) {
                             [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::Two); });
   }
   if (!body.defined()) return std::nullopt;
-  return proved(request, mark, request.schedule.name, std::move(lowering), std::move(body));
+  return proved(request, mark, name_of(request.schedule.kind), std::move(lowering), std::move(body));
 }
 
 // Where no tiles can be made of it, weights are added up from their parts in plain loops.
@@ -275,14 +267,14 @@ std::optional<kir::Kernel> lower_by_parts(const KernelRequest& request, const te
   if (!request.forms.may_be(Form::SplitFloats)) return std::nullopt;
   const auto products = prepare_parts(merged);
   if (!products) {
-    request.refuse(request.schedule.name, "a product is of another form");
+    request.refuse(name_of(request.schedule.kind), "a product is of another form");
     return std::nullopt;
   }
   const std::size_t mark = request.forms.mark();
   Lowering lowering = request.lowering(products->formula);
   request.forms.take(Form::SplitFloats);
   Stmt body = lower_parts(lowering, request.schedule, *products);
-  return proved(request, mark, request.schedule.name, std::move(lowering), std::move(body));
+  return proved(request, mark, name_of(request.schedule.kind), std::move(lowering), std::move(body));
 }
 
 // Passes over the formula that a schedule asks for, and the forms that take what comes of them.
@@ -293,10 +285,10 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   const SymbolBindings& nominal = request.nominal;
   Forms& forms = request.forms;
   const std::size_t mark = forms.mark();
-  const bool reorders = !request.keeps_order(), attention = entry.name == "attention";
+  const bool reorders = !request.keeps_order(), attention = entry.kind == ScheduleKind::Attention;
   te::Formula ready = merged;
   std::optional<te::Formula> tiles;
-  if (entry.name == "tiles" || (attention && reorders)) {
+  if (entry.kind == ScheduleKind::Tiles || (attention && reorders)) {
     tiles = forms.attempt(Form::PackedTiles, [&] {
       return attention ? prepare_attention_tiles(merged, target, nominal)
                        : prepare_tiles(merged, target, nominal);
@@ -315,8 +307,10 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
       ready = with_less_weights(ready, parts->weights, merged.variable(parts->key).extent);
   }
   if (attention && reorders && !tiles && forms.may_be(Form::KeyBlocks)) {
-    if (auto blocks = prepare_key_blocks(merged, ready, target)) {
-      const std::size_t before = forms.mark();
+    const std::size_t before = forms.mark();
+    auto blocks =
+        forms.attempt(Form::KeyBlocks, [&] { return prepare_key_blocks(merged, ready, target, forms); });
+    if (blocks) {
       Lowering lowering = request.lowering(blocks->formula);
       Stmt body = lower_many_keys(lowering, schedule, *blocks);
       if (auto kernel =
@@ -324,17 +318,17 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
         return kernel;
     }
   }
-  if (entry.name == "stages") ready = pack_windows(ready, nominal);
+  if (entry.kind == ScheduleKind::Stages) ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
-  const bool several = entry.name == "row" && ready.stages.size() > 1;
+  const bool several = entry.kind == ScheduleKind::Row && ready.stages.size() > 1;
   const bool shares_rows =
       forms.may_be(Form::Rows) &&
       (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));
   if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
   Lowering lowering = request.lowering(ready);
-  Stmt body = entry.name == "row" && !shares_rows ? lower_stages(lowering, schedule)
-                                                  : entry.lower(lowering, schedule);
-  return proved(request, mark, entry.name, std::move(lowering), std::move(body));
+  Stmt body = entry.kind == ScheduleKind::Row && !shares_rows ? lower_stages(lowering, schedule)
+                                                              : entry.lower(lowering, schedule);
+  return proved(request, mark, name_of(entry.kind), std::move(lowering), std::move(body));
 }
 
 // Loops over a formula, tails one by one.
@@ -356,35 +350,36 @@ Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
   Forms& forms = request.forms;
   const bool plainly = !forms.chooses() && (forms.may_be(Form::PlainLoops) || forms.may_be(Form::OwnLoops));
   te::Formula merged = request.formula;
-  if (schedule.name == kWinograd) {
+  if (schedule.kind == ScheduleKind::Winograd) {
     if (auto kernel = lower_by_winograd(request)) return *kernel;
   }
-  if (schedule.name == "tiles") join_digits(merged);
-  if (schedule.name != kWinograd) te::merge_axes(merged);
+  if (schedule.kind == ScheduleKind::Tiles) join_digits(merged);
+  if (schedule.kind != ScheduleKind::Winograd) te::merge_axes(merged);
   te::Formula apart = merged;
-  const auto* entry = std::ranges::find(kSchedules, schedule.name, &ScheduleEntry::name);
-  if (schedule.name == kParts) {
+  const auto* entry = std::ranges::find(kSchedules, schedule.kind, &ScheduleEntry::kind);
+  if (schedule.kind == ScheduleKind::Bf16x3) {
     merged = apart = ignore_nan_in_maxima(merged);
     if (auto kernel = lower_by_parts(request, merged)) return *kernel;
-  } else if (entry == std::end(kSchedules) && schedule.name != kWinograd) {
-    return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+  } else if (entry == std::end(kSchedules) && schedule.kind != ScheduleKind::Winograd) {
+    return failure(ErrorClass::Unsupported,
+                   "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
   }
-  const bool own = schedule.name == kWinograd || schedule.name == kParts;
+  const bool own = schedule.kind == ScheduleKind::Winograd || schedule.kind == ScheduleKind::Bf16x3;
   if (own && !plainly) {
     const std::size_t mark = forms.mark();
     Lowering lowering = request.lowering(merged);
     Stmt body = lower_stages(lowering, schedule);
-    if (auto kernel = proved(request, mark, schedule.name, std::move(lowering), std::move(body)))
+    if (auto kernel = proved(request, mark, name_of(schedule.kind), std::move(lowering), std::move(body)))
       return *kernel;
   }
   if (!own) {
-    if (entry->name == "pointwise")
+    if (entry->kind == ScheduleKind::Pointwise)
       te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
     if (entry->share_parts) merged = share_heavy_parts(merged);
     if (entry->turn_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
     merged = ignore_nan_in_maxima(merged);
     if (entry->share_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
-    if (entry->name != "pointwise") apart = merged;
+    if (entry->kind != ScheduleKind::Pointwise) apart = merged;
     if (!plainly) {
       if (auto kernel = lower_by_entry(request, *entry, merged)) return *kernel;
     }

@@ -20,8 +20,8 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kStripBytes = 64
-                                     << 10;  // of p: they stay in the second cache, most of them in the first
+constexpr std::int64_t kStripKib = 64;  // of p: they stay in the L2 cache, most of them in the L1
+constexpr std::int64_t kStripRows = 14;  // of a register tile, at most
 
 class StripLowering {
  public:
@@ -136,9 +136,11 @@ class StripLowering {
       line *= picture.shape[d].constant();
     }
     std::int64_t rows = extent(down_).constant();
+    if (rows_needed(1) * line > 4 * (kStripKib << 10)) return false;
+    const std::int64_t bytes = lowering_.forms().knob("strip_kib", kStripKib) << 10;
     height_ = rows;
-    while (height_ > 1 && (rows % height_ != 0 || rows_needed(height_) * line > kStripBytes)) --height_;
-    return rows_needed(height_) * line <= 4 * kStripBytes;
+    while (height_ > 1 && (rows % height_ != 0 || rows_needed(height_) * line > bytes)) --height_;
+    return true;
   }
 
   // The rows of p from `first` on.
@@ -162,9 +164,6 @@ class StripLowering {
 
   // The rows of the result from `first` on, tile by tile.
   Stmt sum(const Substitution& bound, const Expr& first) {
-    constexpr std::int64_t kMost = 14;
-    const std::int64_t turns = extent(across_).constant(), tiles = (turns + kMost - 1) / kMost,
-                       width = (turns + tiles - 1) / tiles, full = turns / width;
     VarId row = lowering_.loop(name(down_), height_);
     Substitution inner = bound;
     inner[down_.index] = first + Expr::variable(row);
@@ -173,6 +172,9 @@ class StripLowering {
       Stmt line = StageLowering(lowering_, main_, {across_, lane_}, keep_order).serial(std::move(inner));
       return Stmt::loop(LoopKind::Serial, row, std::move(line));
     }
+    const std::int64_t most = lowering_.forms().knob("tile_rows", kStripRows);
+    const std::int64_t turns = extent(across_).constant(), tiles = (turns + most - 1) / most,
+                       width = (turns + tiles - 1) / tiles, full = turns / width;
     std::vector<Stmt> parts;
     VarId tile = lowering_.loop(name(across_), full);
     Stmt whole = lower_row_block(lowering_, main_, schedule_, inner,

@@ -11,12 +11,12 @@
 
 #include "lower/lowering.h"
 #include "plan/plan.h"
-#include "schedule/contraction/product_sides.h"
+#include "schedule/contraction/gpu_tiles.h"
 
 namespace xyntra {
 
 inline constexpr std::int64_t kRowLanes = 4;  // of a vector, but where `GroupStage::lanes` says more
-inline constexpr std::int64_t kMostThreads = 256;  // of a group
+inline constexpr std::int64_t kMostThreads = kThreadsOfGroup;
 inline constexpr std::int64_t kMostTurns = 8;  // that a thread keeps the elements of in registers
 
 // Whether terms have to be taken one after another: sums of floats that may not be in another order.

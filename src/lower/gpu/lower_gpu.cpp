@@ -7,13 +7,10 @@
 #include "kir/approximate.h"
 #include "kir/effects.h"
 #include "kir/passes.h"
-#include "lower/gpu/attention/lower_warp_attention.h"
+#include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/lower_groups.h"
-#include "lower/gpu/lower_thread_tiles.h"
 #include "lower/gpu/lower_warp_tiles.h"
-#include "lower/gpu/lower_warpgroup_tiles.h"
 #include "lower/lower_rows.h"
-#include "schedule/contraction/product_sides.h"
 #include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/loop_order.h"
 #include "schedule/prepare/prepare.h"
@@ -36,34 +33,11 @@ namespace {
 
 // What threads make of a stage together; an undefined statement where each does its own.
 Stmt lower_shared_stage(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
-  constexpr std::int64_t kFewProducts = 2048,
-                         kFewTerms = 96;  // tiles of so few results would leave most of a GPU idle
-  Forms& forms = lowering.forms();
-  const bool waits = hides_waiting(lowering.target());
-  Stmt made;
-  auto otherwise = [&](Form form, auto make) {
-    if (!made.defined()) made = lowering.attempt(form, make);
-  };
-  if (stage.kind == Stage::Kind::Scan) {
-    otherwise(Form::GroupRecurrence, [&] { return lower_scan_in_group(lowering, stage, schedule); });
-    return made;
+  for (const GpuStageForm& form : kGpuStageForms) {
+    Stmt made = lowering.attempt(form.form, [&] { return form.lower(lowering, stage, schedule); });
+    if (made.defined()) return made;
   }
-  if (waits) {
-    otherwise(Form::SkinnyGemm, [&] { return lower_thin_product(lowering, stage, schedule); });
-    otherwise(Form::WarpgroupTiles, [&] { return lower_warpgroup_tiles(lowering, stage, schedule); });
-    otherwise(Form::WarpTiles, [&] { return lower_warp_tiles(lowering, stage, schedule); });
-    otherwise(Form::GroupTiles, [&] { return lower_product_in_groups(lowering, stage, {}, schedule); });
-  }
-  if (forms.chooses())
-    otherwise(Form::SplitSums,
-              [&] { return lower_long_sums(lowering, stage, schedule, kFewProducts, kFewTerms); });
-  otherwise(Form::ThreadTiles, [&] { return lower_product_by_threads(lowering, stage); });
-  otherwise(Form::SplitSums, [&] {
-    return forms.chooses() ? lower_long_sums(lowering, stage, schedule)
-                           : lower_long_sums(lowering, stage, schedule, kFewSums, kFewTerms);
-  });
-  otherwise(Form::Vectors, [&] { return lower_by_vectors(lowering, stage); });
-  return made;
+  return {};
 }
 
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
@@ -101,73 +75,14 @@ Stmt lower_stages_apart(Lowering& lowering, const Schedule& schedule) {
   return lower_stages_in_groups(lowering, schedule, false);
 }
 
-// ---- rows
-
-// Rows so short that a thread does all of one, values between the stages in its registers.
-Stmt lower_rows_by_threads(Lowering& lowering, const Schedule& schedule) {
-  constexpr std::int64_t kMostBytes = 512;
-  for (const Stage& stage : lowering.formula().stages) {
-    if (stage.kind != Stage::Kind::MapReduce) return {};
-  }
-  Stmt items =
-      lower_row_items(lowering, 0, lowering.formula().stages.size(), schedule.exactness == Exactness::Exact);
-  Dim bytes = 0;
-  for (const kir::Buffer& buffer : lowering.kernel().buffers) {
-    if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
-  }
-  return bytes.is_constant() && bytes.constant() <= kMostBytes ? items : Stmt();
-}
-
-// A product with the numbers of its rows in one launch.
-Stmt lower_product_at_the_end(Lowering& lowering, const Schedule& schedule) {
-  const std::vector<Stage>& stages = lowering.formula().stages;
-  if (stages.size() < 2 || !hides_waiting(lowering.target())) return {};
-  // Matrix units are worth more than a launch.
-  if (lowering.forms().chooses() && has_warp_tiles(lowering, stages.back(), schedule)) return {};
-  return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
-                                 schedule);
-}
-
-// A product too small for tiles, with what comes before it.
-Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
-  constexpr std::int64_t kFew = 16384;
-  constexpr std::int64_t kMostTurns =
-      384;  // that take no longer than a launch and the product by itself would
-  const te::Formula& formula = lowering.formula();
-  const std::vector<Stage>& stages = formula.stages;
-  std::int64_t elements = 1;
-  for (VarId axis : stages.back().axes) elements *= lowering.size(formula.variable(axis).extent);
-  if (stages.size() < 2 || elements > kFew) return {};
-  return lower_rows_in_groups(lowering, schedule, kMostTurns);
-}
-
-// Whether weights of attention are rounded before they are multiplied: sums cannot be corrected for larger scores then, as
-// lower_group_attention.cpp does, and where queries are many, tiles of products read less than rows one by one.
-bool rounds_weights(const Lowering& lowering) {
-  constexpr std::int64_t kMany = 8;
-  return std::ranges::any_of(lowering.formula().stages, [&](const Stage& stage) {
-    const bool narrow =
-        stage.kind == Stage::Kind::MapReduce && bits_of(lowering.formula().buffer(stage.target).dtype) < 32;
-    if (!narrow) return false;
-    const auto sides = product_sides(lowering, stage);
-    return sides && lowering.size(sides->rows.extent) >= kMany &&
-           lowering.size(sides->columns.extent) >= kMany;
-  });
-}
-
 // ---- kernels
 
 // A way to make all of a kernel, and the form that it is; those of stages name their own.
 struct Way {
   std::optional<Form> form;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
-  bool may_round_weights = true;
 };
 constexpr Way kStageWays[] = {{{}, lower_stages_together}, {{}, lower_stages_apart}, {{}, lower_stages}};
-constexpr Way kProductWays[] = {{Form::RowsThenTiles, lower_product_at_the_end},
-                                {Form::FewRows, lower_few_rows}};
-constexpr Way kRowWays[] = {{Form::GroupRows, lower_rows_in_groups, false},
-                            {Form::ThreadRows, lower_rows_by_threads}};
 
 // Whether all that leaves a kernel is rounded to 16 bits or less.
 bool is_narrow(const kir::Kernel& kernel) {
@@ -182,16 +97,13 @@ bool may_approximate(const KernelRequest& request, const kir::Kernel& kernel) {
          kir::tolerates_approximation(kernel);
 }
 
-constexpr Way kAttentionWays[] = {{Form::WarpAttention, lower_warp_attention},
-                                  {Form::GroupAttention, lower_attention_in_groups}};
-
 std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, const te::Formula& ready) {
   const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(with_scores_finished(ready)));
-  for (const Way& way : kAttentionWays) {
-    if (!request.forms.may_be(*way.form)) continue;
+  for (const GpuKernelForm& way : kGpuKernelForms) {
+    if (way.shape != KernelShape::Attention || !request.forms.may_be(way.form)) continue;
     const std::size_t mark = request.forms.mark();
     Lowering lowering = request.lowering(divided);
-    Stmt body = lowering.attempt(*way.form, [&] { return way.lower(lowering, request.schedule); });
+    Stmt body = lowering.attempt(way.form, [&] { return way.lower(lowering, request.schedule); });
     if (!body.defined()) continue;
     kir::Kernel kernel = std::move(lowering).finish(std::move(body));
     if (Status sound = is_sound(kernel, request.target); !sound) {
@@ -217,7 +129,6 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   Lowering lowering = request.lowering(ready);
   lowering.repeat({repeated.begin(), repeated.end()});
   lowering.exchange_in_subgroups(std::max(request.subgroup_lanes, warp_threads(request.target)));
-  if (forms.chooses() && !way.may_round_weights && rounds_weights(lowering)) return std::nullopt;
   Stmt body = way.form ? lowering.attempt(*way.form, [&] { return way.lower(lowering, request.schedule); })
                        : way.lower(lowering, request.schedule);
   if (!body.defined()) return std::nullopt;
@@ -227,26 +138,67 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   kernel.approximate = may_approximate(request, kernel);
   if (sound && all) return kernel;
   if (!sound && sound.error().error_class != ErrorClass::Limit)
-    request.refuse(request.schedule.name, sound.error().message);
+    request.refuse(name_of(request.schedule.kind), sound.error().message);
   forms.take_back(mark, sound ? "a part is stored by nobody" : sound.error().message);
   return std::nullopt;
 }
 
 std::optional<kir::Kernel> lower_ways(const KernelRequest& request, const te::Formula& ready,
                                       std::span<const Stage> repeated, bool product) {
-  auto all_of = [&](std::span<const Way> ways) -> std::optional<kir::Kernel> {
-    for (const Way& way : ways) {
-      if (auto kernel = lower_one_way(request, ready, repeated, way)) return kernel;
-    }
-    return std::nullopt;
-  };
   // Rows first, unless a product is worth tiles.
-  if (auto kernel = all_of(product ? std::span<const Way>(kProductWays) : std::span<const Way>(kRowWays)))
-    return kernel;
-  return all_of(kStageWays);
+  for (const GpuKernelForm& form : kGpuKernelForms) {
+    if (form.shape != (product ? KernelShape::Product : KernelShape::Rows)) continue;
+    if (auto kernel = lower_one_way(request, ready, repeated, {form.form, form.lower})) return kernel;
+  }
+  for (const Way& way : kStageWays) {
+    if (auto kernel = lower_one_way(request, ready, repeated, way)) return kernel;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
+
+// ---- rows
+
+// Rows so short that a thread does all of one, values between the stages in its registers.
+Stmt lower_thread_rows(Lowering& lowering, const Schedule& schedule) {
+  constexpr std::int64_t kMostBytes = 512;
+  for (const Stage& stage : lowering.formula().stages) {
+    if (stage.kind != Stage::Kind::MapReduce) return {};
+  }
+  Stmt items =
+      lower_row_items(lowering, 0, lowering.formula().stages.size(), schedule.exactness == Exactness::Exact);
+  Dim bytes = 0;
+  for (const kir::Buffer& buffer : lowering.kernel().buffers) {
+    if (buffer.scope == Scope::Shared) bytes = bytes + product(buffer.shape) * Dim(bits_of(buffer.dtype) / 8);
+  }
+  return bytes.is_constant() && bytes.constant() <= kMostBytes ? items : Stmt();
+}
+
+// A product with the numbers of its rows in one launch.
+Stmt lower_rows_then_tiles(Lowering& lowering, const Schedule& schedule) {
+  const std::vector<Stage>& stages = lowering.formula().stages;
+  if (stages.size() < 2 || !hides_waiting(lowering.target())) return {};
+  // Matrix units are worth more than a launch.
+  if (lowering.forms().chooses() && has_warp_tiles(lowering, stages.back(), schedule)) return {};
+  return lower_product_in_groups(lowering, stages.back(), std::span(stages).first(stages.size() - 1),
+                                 schedule);
+}
+
+// A product too small for tiles, with what comes before it.
+Stmt lower_few_rows(Lowering& lowering, const Schedule& schedule) {
+  constexpr std::int64_t kFew = 16384;
+  constexpr std::int64_t kMostTurns =
+      384;  // that take no longer than a launch and the product by itself would
+  const te::Formula& formula = lowering.formula();
+  const std::vector<Stage>& stages = formula.stages;
+  std::int64_t elements = 1;
+  for (VarId axis : stages.back().axes) elements *= lowering.size(formula.variable(axis).extent);
+  if (stages.size() < 2 || elements > kFew) return {};
+  return lower_rows_in_groups(lowering, schedule, kMostTurns);
+}
+
+// ---- any
 
 Status is_sound(const kir::Kernel& kernel, const Target& target) {
   XYNTRA_CHECK_OK(kir::verify(kernel));
@@ -278,23 +230,24 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
   const Schedule& schedule = request.schedule;
   Forms& forms = request.forms;
   te::Formula merged = request.formula;
-  constexpr std::array<std::string_view, 9> kKnown{
-      "pointwise", "movement", "row", "contraction", "window", "attention", "stages", "horizontal", "view"};
-  if (std::ranges::find(kKnown, schedule.name) == kKnown.end())
-    return failure(ErrorClass::Unsupported, "no kernel can be made by the schedule '" + schedule.name + "'");
+  constexpr std::array kOfOthers{ScheduleKind::Tiles, ScheduleKind::Bf16x3, ScheduleKind::Winograd,
+                                 ScheduleKind::Host};
+  if (std::ranges::find(kOfOthers, schedule.kind) != kOfOthers.end())
+    return failure(ErrorClass::Unsupported,
+                   "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
   if (request.target.kind == TargetKind::Gpu) {
     te::narrow_temporaries(merged);
     put_contiguous_loops_last(merged, request.target, request.nominal);
   }
   te::merge_axes(merged);
-  const bool share_parts = schedule.name == "row" || schedule.name == "attention";
-  const bool product = schedule.name == "contraction" || schedule.name == "window";
+  const bool share_parts = schedule.kind == ScheduleKind::Row || schedule.kind == ScheduleKind::Attention;
+  const bool product = schedule.kind == ScheduleKind::Contraction || schedule.kind == ScheduleKind::Window;
   const te::Formula shared = share_parts ? share_heavy_parts(merged, sharing_for(request.target)) : merged;
   auto finished = [&](te::Formula ready) {
     if (request.target.kind != TargetKind::Gpu) ready = ignore_nan_in_maxima(ready);  // it has maxima of NaN
     return share_parts && !request.keeps_order() ? multiply_by_inverses(ready) : ready;
   };
-  if (schedule.name == "attention" && !request.keeps_order()) {
+  if (schedule.kind == ScheduleKind::Attention && !request.keeps_order()) {
     if (auto kernel = lower_attention_kernel(request, shared)) return *kernel;
   }
   if (product && forms.may_be(Form::RepeatedParts)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/group_stage.h"
 #include "lower/gpu/lower_groups.h"
 #include "lower/gpu/sheltered_loads.h"
@@ -406,13 +407,28 @@ class RowsInGroups {
   std::int64_t left_ = 0;  // bytes of shared memory
 };
 
+// Whether weights of attention are rounded before they are multiplied: sums cannot be corrected for larger scores then, as
+// lower_group_attention.cpp does, and where queries are many, tiles of products read less than rows one by one.
+bool rounds_weights(const Lowering& lowering) {
+  constexpr std::int64_t kMany = 8;
+  return std::ranges::any_of(lowering.formula().stages, [&](const Stage& stage) {
+    const bool narrow =
+        stage.kind == Stage::Kind::MapReduce && bits_of(lowering.formula().buffer(stage.target).dtype) < 32;
+    if (!narrow) return false;
+    const auto sides = product_sides(lowering, stage);
+    return sides && lowering.size(sides->rows.extent) >= kMany &&
+           lowering.size(sides->columns.extent) >= kMany;
+  });
+}
+
 }  // namespace
 
 std::int64_t most_elements_kept(const Target& target) {
   return warp_threads(target) > 0 ? most_threads(target) * kElementsOfThread : INT64_MAX;
 }
 
-Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule) {
+Stmt lower_group_rows(Lowering& lowering, const Schedule& schedule) {
+  if (lowering.forms().chooses() && rounds_weights(lowering)) return {};
   return lower_rows_in_groups(lowering, schedule, INT64_MAX);
 }
 

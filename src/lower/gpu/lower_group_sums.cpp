@@ -1,6 +1,7 @@
 // Work for GPUs that has no rows to share out, but is enough for groups of threads: long sums, and the steps of scans.
 #include <algorithm>
 
+#include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/group_stage.h"
 #include "lower/gpu/lower_groups.h"
 #include "lower/gpu/sheltered_loads.h"
@@ -21,17 +22,33 @@ GroupStage group_for(Lowering& lowering, const Schedule& schedule) {
   return {lowering, keeps_order(lowering, schedule) ? GroupStage::Sums::InOrder : GroupStage::Sums::Together};
 }
 
+// Few results that are long sums.
+bool are_long_sums(const GroupStage& group, const Stage& stage, std::int64_t most_results,
+                   std::int64_t least_terms) {
+  return stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None && !group.keeps_order() &&
+         group.is_shared_out(stage) && group.elements(stage) <= most_results &&
+         group.terms(stage) >= least_terms;
+}
+
+constexpr std::int64_t kFewSums = 16384;
+// Tiles of so few results would leave most of a GPU idle.
+constexpr std::int64_t kFewProducts = 2048, kFewTerms = 96;
+
 }  // namespace
 
-Stmt lower_long_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule,
-                     std::int64_t most_results, std::int64_t least_terms) {
+bool is_for_split_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  return are_long_sums(group_for(lowering, schedule), stage, kFewProducts, kFewTerms);
+}
+
+Stmt lower_split_sums(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   GroupStage group = group_for(lowering, schedule);
-  const bool wanted = stage.kind == Stage::Kind::MapReduce && stage.reducer != te::Reducer::None &&
-                      !group.keeps_order() && group.is_shared_out(stage) &&
-                      group.elements(stage) <= most_results && group.terms(stage) >= least_terms;
+  const bool wanted = lowering.forms().chooses() ? are_long_sums(group, stage, kFewProducts, kFewTerms) ||
+                                                       are_long_sums(group, stage, kFewSums, kLongSum)
+                                                 : are_long_sums(group, stage, kFewSums, kFewTerms);
   if (!wanted) return {};
   while (group.threads < kMostThreads && group.threads * 2 * kRowLanes <= group.terms(stage))
     group.threads *= 2;
+  group.threads = lowering.forms().knob("threads", group.threads);
   std::vector<VarId> grid;
   Substitution bound;
   for (VarId axis : stage.axes) {
@@ -47,6 +64,7 @@ Stmt lower_long_sums(Lowering& lowering, const Stage& stage, const Schedule& sch
 
 // One group: its threads share out what a step makes, and wait for one another after each part of it.
 Stmt lower_scan_in_group(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  if (stage.kind != Stage::Kind::Scan) return {};
   const te::Formula& formula = lowering.formula();
   GroupStage group = group_for(lowering, schedule);
   std::int64_t work = 1, elements = 1;  // of the largest part of a step
@@ -57,6 +75,7 @@ Stmt lower_scan_in_group(Lowering& lowering, const Stage& stage, const Schedule&
   }
   if (work < kLongSum) return {};
   while (group.threads < kMostThreads && group.threads < elements) group.threads *= 2;
+  group.threads = lowering.forms().knob("threads", group.threads);
   const te::Variable& step = formula.variable(stage.step);
   const VarId grid = lowering.loop("g", 1), turn = lowering.loop(step.name, step.extent);
   Stmt item = group.around([&] {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
-#include "schedule/contraction/product_sides.h"
+#include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
+#include "schedule/waiting.h"
 
 namespace xyntra {
 
@@ -18,19 +20,7 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kLanes = 4;
-
-// Elements of the result that one thread sums, how far it goes along a tile, threads along a side of a block. Several slices
-// of threads share the tile out: each sums the same block over a part of its depth.
-struct Tile {
-  std::int64_t rows = 4, columns = 4, depth = 16, side = 8, slices = 1;
-  std::int64_t ahead = 1;  // tiles on their way to registers
-  std::int64_t padding = 4;  // elements between rows of a tile: neighbours lie in different banks
-  std::int64_t block_rows() const { return rows * side; }
-  std::int64_t block_columns() const { return columns * side; }
-  std::int64_t whole_depth() const { return depth * slices; }
-  std::int64_t threads() const { return side * side * slices; }
-};
+constexpr std::int64_t kLanes = kVectorOfThread;
 
 class ProductInGroups {
  public:
@@ -45,23 +35,25 @@ class ProductInGroups {
       return extent.is_constant() ? extent.constant() : std::max<std::int64_t>(128, lowering_.size(extent));
     };
     if (likely(rows_.extent) * likely(columns_.extent) < 1024 || likely(depth_.extent) < 8) return {};
-    tile_ = choose_tile();
-    if (!makes_rows()) return {};
+    const auto tile =
+        choose_group_tile(lowering_, *sides_, static_cast<std::int64_t>(before_.size()), lowering_.forms());
+    if (!tile || !makes_rows()) return {};
+    tile_ = *tile;
     return kernel();
   }
 
  private:
   bool find_sides() {
-    auto sides = product_sides(lowering_, stage_);
-    if (!sides) return false;
-    left_ = sides->left;
-    right_ = sides->right;
-    rows_ = std::move(sides->rows);
-    columns_ = std::move(sides->columns);
-    depth_ = std::move(sides->depth);
+    sides_ = product_sides(lowering_, stage_);
+    if (!sides_) return false;
+    left_ = sides_->left;
+    right_ = sides_->right;
+    rows_ = sides_->rows;
+    columns_ = sides_->columns;
+    depth_ = sides_->depth;
     channels_last();
-    batch_ = std::move(sides->batch);
-    ones_ = std::move(sides->ones);
+    batch_ = sides_->batch;
+    ones_ = sides_->ones;
     auto is_constant = [this](VarId axis) { return lowering_.formula().variable(axis).extent.is_constant(); };
     return !rows_.axes.empty() && !columns_.axes.empty() && !depth_.axes.empty() &&
            std::all_of(depth_.axes.begin() + 1, depth_.axes.end(), is_constant);
@@ -142,31 +134,6 @@ class ProductInGroups {
     return own;
   }
 
-  // Large blocks read less; they must be enough to keep the device busy. Where even small ones are few, each waits for one tile
-  // after another: slices make the way shorter.
-  Tile choose_tile() const {
-    const std::int64_t rows = lowering_.size(rows_.extent), columns = lowering_.size(columns_.extent);
-    std::int64_t batches = 1;
-    for (VarId axis : batch_) batches *= lowering_.size(lowering_.formula().variable(axis).extent);
-    for (Tile tile : {Tile{8, 8, 16, 16}, Tile{4, 8, 16, 16}, Tile{4, 4, 16, 16}}) {
-      if (shared_bytes(tile) > lowering_.target().group_shared_bytes) tile.padding = 0;
-      if (shared_bytes(tile) > lowering_.target().group_shared_bytes) continue;
-      const std::int64_t blocks = batches * ((rows + tile.block_rows() - 1) / tile.block_rows()) *
-                                  ((columns + tile.block_columns() - 1) / tile.block_columns());
-      if (blocks >= kBlocks) return tile;
-    }
-    constexpr Tile kSliced{4, 4, 8, 8, 4, 2};
-    return lowering_.size(depth_.extent) >= kTilesToSlice * kSliced.whole_depth() ? kSliced : Tile{};
-  }
-
-  std::int64_t shared_bytes(const Tile& tile) const {
-    const std::int64_t both = tile.block_rows() + tile.block_columns() + 2 * tile.padding;
-    std::int64_t elements = tile.whole_depth() * both;
-    const auto numbers = static_cast<std::int64_t>(before_.size());  // of each row
-    if (numbers > 0) elements += tile.threads() * tile.rows / tile.slices + numbers * tile.block_rows();
-    return 4 * elements;
-  }
-
   // ---- the kernel
 
   Stmt kernel() {
@@ -198,7 +165,7 @@ class ProductInGroups {
       if (!steps.back().defined()) return {};
     }
     // While one tile is multiplied, the next ones are on their way to registers: as many as there are sets of them.
-    const std::int64_t sets = tile_.ahead;
+    const std::int64_t sets = tile_.prefetch;
     const Dim tiles = ceil_div(depth_.extent, tile_.whole_depth());
     const VarId turn = lowering_.loop("k", ceil_div(tiles, sets));
     Brought left = bring(left_tile_, rows_, left_, first_row_, tile_.block_rows());
@@ -390,7 +357,7 @@ class ProductInGroups {
         te::divides(Dim(kLanes), innermost))
       made.lanes = kLanes;
     const std::int64_t elements = width * tile_.whole_depth() / tile_.threads();
-    for (std::int64_t set = 0; set < tile_.ahead; ++set)
+    for (std::int64_t set = 0; set < tile_.prefetch; ++set)
       made.registers.push_back(lowering_.scratch("n", factor.dtype(), {elements}, Scope::Register));
     return made;
   }
@@ -506,19 +473,17 @@ class ProductInGroups {
                       Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
   }
 
-  static constexpr std::int64_t kBlocks = 96;  // enough work items for a device, whatever it is
-  static constexpr std::int64_t kTilesToSlice = 4;  // what adding up slices is worth
-
   Lowering& lowering_;
   const te::Stage& stage_;
   std::span<const te::Stage> before_;
+  std::optional<ProductSides> sides_;
   Expr left_, right_;  // factors: of rows, of columns
   Side rows_, columns_, depth_;
   std::vector<VarId> batch_, ones_;
   std::vector<VarId>
       along_;  // by dimension of a row number: the product's loop, or none where there is one turn
   Substitution bound_;
-  Tile tile_;
+  GroupTile tile_;
   VarId slice_, down_, across_;
   Expr first_row_, first_column_;
   kir::BufferId left_tile_, right_tile_, sums_, others_, parts_;
@@ -628,7 +593,8 @@ Stmt pooled_lanes(Lowering& lowering, const te::Stage& stage, Substitution bound
 
 }  // namespace
 
-Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage) {
+// Elements as many at a time as an access of the target has room for, where they are contiguous.
+Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage, const Schedule& /*schedule*/) {
   const te::Formula& formula = lowering.formula();
   const bool fits = stage.kind == te::Stage::Kind::MapReduce &&
                     has_vectors(lowering.target(), formula.buffer(stage.target).dtype) && !stage.axes.empty();
@@ -668,6 +634,10 @@ Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::sp
                              const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact) return {};
   return ProductInGroups(lowering, stage, before).run();
+}
+
+Stmt lower_group_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  return hides_waiting(lowering.target()) ? lower_product_in_groups(lowering, stage, {}, schedule) : Stmt();
 }
 
 }  // namespace xyntra

@@ -13,10 +13,6 @@ namespace xyntra {
 kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
                                   std::span<const te::Stage> before, const Schedule& schedule);
 
-// A product of so few rows that its weights are read once: a group of threads for some columns, which share out the sum. No
-// statement where the stage is no such product, or a short one.
-kir::Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
-
 // Whether four neighbours of it are a vector on the device. Shaders have them of f32, and of f16 where the adapter does; where a thread
 // reads bytes, whatever fills some.
 inline bool has_vectors(const Target& target, DType dtype) {
@@ -29,31 +25,18 @@ inline std::int64_t warp_threads(const Target& target) {
   return target.kind == TargetKind::Gpu ? target.subgroup_threads : 0;
 }
 
-// Elements as many at a time as an access of the target has room for, where they are contiguous; no statement elsewhere.
-kir::Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage);
-
 // The first stages of these, where they do not wait for one another, in one launch: `taken` says how many. No statement where
 // the first stands alone.
 kir::Stmt lower_horizontally_fused(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
 
-// Few results that are long sums, a group of threads each; no statement elsewhere.
-inline constexpr std::int64_t kFewSums = 16384;
 inline constexpr std::int64_t kLongSum = 256;  // terms; worth a group of threads by itself
-kir::Stmt lower_long_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule,
-                          std::int64_t most_results = kFewSums, std::int64_t least_terms = kLongSum);
-
-// A scan whose steps are worth a group of threads, temporaries being placed; no statement elsewhere.
-kir::Stmt lower_scan_in_group(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
+// Whether results are so few, and their sums so long, that a group of threads for each is better than tiles of them.
+bool is_for_split_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 
 // Rows of all stages, one group of threads each; no statement where the stages share no rows, rows are short, or a thread would
 // have more than `most_turns` of a stage one after another.
-kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule);
+kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns);
 // Elements of a row that its threads keep between stages: more of them would go through memory.
 std::int64_t most_elements_kept(const Target& target);
-kir::Stmt lower_rows_in_groups(Lowering& lowering, const Schedule& schedule, std::int64_t most_turns);
-
-// Attention, a group of threads for some queries of a head; no statement where the stages are of another form
-// (attention_parts.h), or queries are few.
-kir::Stmt lower_attention_in_groups(Lowering& lowering, const Schedule& schedule);
 
 }  // namespace xyntra

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
-#include "schedule/contraction/product_sides.h"
+#include "schedule/contraction/gpu_tiles.h"
+#include "schedule/waiting.h"
 
 namespace xyntra {
 
@@ -19,23 +20,10 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kVector = 4;
-constexpr std::int64_t kThreadsOfThin = 256;
+constexpr std::int64_t kVector = kVectorOfThread;
 constexpr std::int64_t kThinRows = 8;
 constexpr std::int64_t kShortestSum = 64;
 constexpr std::int64_t kFewestColumns = 16;
-constexpr std::int64_t kGroups = 96;  // that keep a device busy, whatever it is
-constexpr std::int64_t kMostAhead = 8;  // turns whose weights are on their way
-constexpr std::int64_t kFirstSums = 4;  // sums that a thread adds up first
-
-// Threads of a group: `across` its columns, `slices` along the sum. Vectors lie along the columns or along the sum.
-struct ThinGroup {
-  bool deep = false;  // along the sum
-  std::int64_t across = 0, slices = 0, ahead = 1;
-  std::int64_t threads() const { return across * slices; }
-  std::int64_t columns() const { return deep ? across : across * kVector; }
-  std::int64_t depth_of_turn() const { return deep ? slices * kVector : slices; }
-};
 
 class ThinProduct {
  public:
@@ -43,7 +31,10 @@ class ThinProduct {
       : lowering_(lowering), formula_(lowering.formula()), stage_(stage), sides_(std::move(sides)) {}
 
   Stmt run() {
-    if (!is_thin() || !choose_group()) return {};
+    if (!is_thin()) return {};
+    const auto chosen = choose_skinny_group(lowering_, sides_, lowering_.forms());
+    if (!chosen) return {};
+    group_ = *chosen;
     std::vector<VarId> grid;
     for (VarId axis : sides_.batch) {
       const te::Variable& variable = formula_.variable(axis);
@@ -72,7 +63,6 @@ class ThinProduct {
 
  private:
   std::int64_t rows() const { return sides_.rows.extent.constant(); }
-  const Dim& innermost(const Side& side) const { return formula_.variable(side.axes.back()).extent; }
 
   bool is_thin() const {
     auto is_constant = [this](VarId axis) { return formula_.variable(axis).extent.is_constant(); };
@@ -97,40 +87,6 @@ class ThinProduct {
     return once;
   }
 
-  // Wide groups read long stretches of memory; there must be enough of them to keep the device busy.
-  bool choose_group() {
-    auto vectors = [this](const Side& side) {
-      return comes_in_vectors(lowering_, sides_.right, side.axes.back()) &&
-             te::divides(Dim(kVector), innermost(side));
-    };
-    const std::int64_t depth = lowering_.size(sides_.depth.extent);
-    auto slices = [&](std::int64_t most, std::int64_t each) {
-      std::int64_t count = kFirstSums;
-      while (count * 2 <= most && count * 2 * each * 2 <= depth) count *= 2;
-      return count;
-    };
-    if (vectors(sides_.columns)) {
-      std::int64_t batches = 1;
-      for (VarId axis : sides_.batch) batches *= lowering_.size(formula_.variable(axis).extent);
-      group_.across = 16;
-      while (group_.across > 2 &&
-             batches * lowering_.size(sides_.columns.extent) / group_.columns() < kGroups)
-        group_.across /= 2;
-      group_.slices = slices(kThreadsOfThin / group_.across, 1);
-    } else if (vectors(sides_.depth)) {
-      group_ = {true, 8, slices(kThreadsOfThin / 8, kVector), 1};
-    } else {
-      return false;
-    }
-    // Without a remainder where there is such a number.
-    const Dim turns = ceil_div(sides_.depth.extent, group_.depth_of_turn());
-    for (std::int64_t ahead = 2; ahead <= kMostAhead; ++ahead) {
-      if (te::divides(Dim(ahead), turns) || (ahead == kMostAhead / 2 && !turns.is_constant()))
-        group_.ahead = ahead;
-    }
-    return true;
-  }
-
   // ---- sums
 
   template <class Value>
@@ -143,15 +99,15 @@ class ThinProduct {
 
   Stmt multiply() {
     const VarId turn =
-        lowering_.loop("k", ceil_div(sides_.depth.extent, group_.depth_of_turn() * group_.ahead));
-    const VarId ahead = lowering_.loop("u", group_.ahead), step = lowering_.loop("t", group_.ahead);
+        lowering_.loop("k", ceil_div(sides_.depth.extent, group_.depth_of_turn() * group_.prefetch));
+    const VarId ahead = lowering_.loop("u", group_.prefetch), step = lowering_.loop("t", group_.prefetch);
     // Of the rows' factor a thread reads one element for each vector along the columns.
     const std::int64_t left_lanes = group_.deep ? kVector : 1;
     const kir::BufferId weights =
-        lowering_.scratch("w", DType::F32, {group_.ahead, kVector}, Scope::Register);
+        lowering_.scratch("w", DType::F32, {group_.prefetch, kVector}, Scope::Register);
     const kir::BufferId others =
-        lowering_.scratch("l", DType::F32, {group_.ahead, rows(), left_lanes}, Scope::Register);
-    const Expr at = Expr::variable(turn) * Expr::index(group_.ahead) + Expr::variable(ahead);
+        lowering_.scratch("l", DType::F32, {group_.prefetch, rows(), left_lanes}, Scope::Register);
+    const Expr at = Expr::variable(turn) * Expr::index(group_.prefetch) + Expr::variable(ahead);
     auto depth = [&](const Expr& lane) {
       const Expr slice = at * Expr::index(group_.slices) + slice_;
       return group_.deep ? slice * Expr::index(kVector) + lane : slice;
@@ -194,7 +150,7 @@ class ThinProduct {
     if (column.defined()) sides_.columns.bind(formula_, column, bound);
     const Lowering::Body value = lowering_.body(expr, bound);
     if (!value.checks.empty()) return {};
-    Expr is_inside = inside(depth, sides_.depth.extent, group_.depth_of_turn() * group_.ahead);
+    Expr is_inside = inside(depth, sides_.depth.extent, group_.depth_of_turn() * group_.prefetch);
     if (column.defined())
       is_inside = conjunction_of(is_inside, inside(column, sides_.columns.extent, group_.columns()));
     return zero_outside(is_inside, value.value);
@@ -265,7 +221,7 @@ class ThinProduct {
   const te::Formula& formula_;
   const te::Stage& stage_;
   ProductSides sides_;
-  ThinGroup group_;
+  SkinnyGroup group_;
   Substitution bound_;
   Expr across_, slice_, first_column_;
   kir::BufferId sums_, parts_, few_;
@@ -274,7 +230,7 @@ class ThinProduct {
 }  // namespace
 
 Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact) return {};
+  if (schedule.exactness == Exactness::Exact || !hides_waiting(lowering.target())) return {};
   auto sides = product_sides(lowering, stage);
   return sides ? ThinProduct(lowering, stage, std::move(*sides)).run() : Stmt();
 }

@@ -1,9 +1,14 @@
-#include "lower/gpu/lower_thread_tiles.h"
-
+// Products of matrices without shared memory: a thread sums a tile of the result in its registers, each element in the order
+// of the sum. Threads that run in lockstep read neighbours along the columns and one and the same element of a row.
+//
+// What is shared costs nothing to share where a cache holds it anyway: on adapters that are processors, whose threads
+// would wait for one another at great cost. It is also how sums that must keep their order are shared.
 #include <algorithm>
 
+#include "lower/gpu/gpu_forms.h"
+#include "lower/gpu/lower_groups.h"
 #include "lower/nested_loops.h"
-#include "schedule/contraction/product_sides.h"
+#include "schedule/contraction/gpu_tiles.h"
 
 namespace xyntra {
 
@@ -16,19 +21,7 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kNeighbours = 4;  // adjacent threads along the columns
-constexpr std::int64_t kWidth = 4;  // elements of a vector
-constexpr std::int64_t kItemsPerCore = 256;
-
-// What one thread sums: rows × parts × width, the parts of neighbours between one another.
-struct ThreadTile {
-  std::int64_t rows, parts, width;
-  std::int64_t block() const { return parts * kNeighbours * width; }
-};
-
-std::int64_t rounded_up(std::int64_t count, std::int64_t block) {
-  return (count + block - 1) / block * block;
-}
+constexpr std::int64_t kNeighbours = ThreadTile::kNeighbours;
 
 class ProductByThreads {
  public:
@@ -40,7 +33,7 @@ class ProductByThreads {
     const std::int64_t rows = lowering_.size(sides_.rows.extent),
                        columns = lowering_.size(sides_.columns.extent);
     if (columns < kNeighbours || rows * columns < 64) return {};
-    tile_ = choose(rows, columns);
+    tile_ = choose_thread_tile(lowering_, sides_, lowering_.forms());
     std::vector<VarId> grid;
     for (VarId axis : sides_.batch) {
       const te::Variable& variable = formula_.variable(axis);
@@ -63,32 +56,6 @@ class ProductByThreads {
   }
 
  private:
-  // Vectors where columns are contiguous in the result and come out even; the tile that computes least beyond the edges,
-  // of those that leave enough work items.
-  ThreadTile choose(std::int64_t rows, std::int64_t columns) const {
-    const Dim& innermost = formula_.variable(sides_.columns.axes.back()).extent;
-    const bool vectors = te::divides(Dim(kWidth), innermost) &&
-                         lies_along(lowering_, sides_.right, sides_.columns.axes.back());
-    const std::int64_t width = vectors ? kWidth : 1;
-    std::int64_t batches = 1;
-    for (VarId axis : sides_.batch) batches *= lowering_.size(formula_.variable(axis).extent);
-    ThreadTile best{1, 1, width};
-    std::int64_t least = INT64_MAX;
-    for (std::int64_t high : {8, 6, 4, 2, 1}) {
-      for (std::int64_t wide : {8, 4}) {
-        const ThreadTile tile{high, std::max<std::int64_t>(1, wide / width), width};
-        const std::int64_t area = rounded_up(rows, high) * rounded_up(columns, tile.block());
-        const std::int64_t items = batches * area / (high * tile.parts * width);
-        // For each turn of the sum a thread reads high + wide elements and does high * wide multiplications.
-        const std::int64_t cost = area * (16 * (high + wide) + 5 * high * wide) / (high * wide);
-        if (cost >= least || (items < lowering_.target().cores * kItemsPerCore && high > 1)) continue;
-        least = cost;
-        best = tile;
-      }
-    }
-    return best;
-  }
-
   // Positions beyond the edge read what the last one reads.
   Expr row_position(const Expr& row) const {
     const Expr position = Expr::variable(row_block_) * Expr::index(tile_.rows) + row;
@@ -182,7 +149,7 @@ class ProductByThreads {
   const te::Formula& formula_;
   const te::Stage& stage_;
   ProductSides sides_;
-  ThreadTile tile_{};
+  ThreadTile tile_;
   Substitution bound_;
   VarId row_block_, column_block_, neighbour_;
   kir::BufferId sums_;
@@ -190,7 +157,10 @@ class ProductByThreads {
 
 }  // namespace
 
-Stmt lower_product_by_threads(Lowering& lowering, const te::Stage& stage) {
+Stmt lower_thread_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  const Forms& forms = lowering.forms();
+  if (forms.chooses() && forms.may_be(Form::SplitSums) && is_for_split_sums(lowering, stage, schedule))
+    return {};
   auto sides = product_sides(lowering, stage);
   return sides ? ProductByThreads(lowering, stage, std::move(*sides)).run() : Stmt();
 }

@@ -170,7 +170,7 @@ std::optional<PartWeights> part_weights(const Formula& separate) {
 std::optional<Choice> as_parts(const Formula& separate, const Choice& choice, const Target& target,
                                const ChooseOptions& options) {
   const bool tiles = target.vector_bits >= 512 && product_unit(target) == ProductUnit::Tiles;
-  if (!tiles || choice.schedule.name != "contraction") return std::nullopt;
+  if (!tiles || choice.schedule.kind != ScheduleKind::Contraction) return std::nullopt;
   const Formula formula = with_joined_sums(separate);
   const auto form = product_form(formula);
   if (!form) return std::nullopt;
@@ -180,7 +180,7 @@ std::optional<Choice> as_parts(const Formula& separate, const Choice& choice, co
   }
   if (rows < kFewestRows) return std::nullopt;
   Choice made = choice;
-  made.schedule = {std::string(kParts), Exactness::PrecisionChanging, {}};
+  made.schedule = {ScheduleKind::Bf16x3, Exactness::PrecisionChanging, {}};
   // Six products at sixteen times the speed, and what they read.
   made.predicted_ns = choice.predicted_ns / 2;
   return made;

@@ -17,8 +17,6 @@
 
 namespace xyntra {
 
-inline constexpr std::string_view kParts = "bf16x3";  // the schedule's name
-
 // The operand that holds the weights of the formula's product, and the one of its two dimensions that is summed along.
 struct PartWeights {
   int operand = -1;

@@ -335,7 +335,7 @@ int winograd_operand(const Formula& formula) {
 
 std::optional<Choice> as_winograd(const Formula& formula, const Choice& choice, const Target& target,
                                   const ChooseOptions& options) {
-  const auto form = choice.schedule.name == "window" ? form_of(formula) : std::nullopt;
+  const auto form = choice.schedule.kind == ScheduleKind::Window ? form_of(formula) : std::nullopt;
   // Narrower vectors, and fewer registers, have not been measured.
   if (!form || target.kind != TargetKind::Cpu || target.vector_bits < 512) return std::nullopt;
   auto size = [&](VarId loop) { return nominal(formula.variable(loop).extent, options); };

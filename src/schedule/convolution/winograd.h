@@ -17,8 +17,6 @@
 
 namespace xyntra {
 
-inline constexpr std::string_view kWinograd = "winograd";  // the schedule's name
-
 // A, B and G of one size of tile.
 class WinogradTransform {
  public:

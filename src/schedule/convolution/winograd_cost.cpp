@@ -42,7 +42,7 @@ std::optional<Choice> winograd_tiling(const WinogradPicture& picture, const Wino
   if (wide == 0 || scratch_of(wide * rows) > room) return std::nullopt;
 
   Choice made;
-  made.schedule.name = kWinograd;
+  made.schedule.kind = ScheduleKind::Winograd;
   made.schedule.exactness = Exactness::PrecisionChanging;
   if (!few)
     made.schedule.knobs = {{"block_columns", wide}, {"block_rows", rows}};  // else all tiles are one block

@@ -25,7 +25,7 @@ class Key {
       text += layout == layouts.end() ? ";" : to_string(layout->second);
     }
     for (const te::Stage& stage : formula.stages) this->stage(stage);
-    text += group.schedule.name;
+    text += name_of(group.schedule.kind);
     number(static_cast<std::uint64_t>(group.schedule.exactness));
     for (const Knob& knob : group.schedule.knobs) {
       text += knob.name;

@@ -67,7 +67,8 @@ class LayoutChooser {
   LayoutDecision run() {
     if (target_.kind == TargetKind::Cpu) {
       for (const Group& group : groups_) {
-        if (group.schedule.name == "tiles") tiled_.insert(group.inputs.begin(), group.inputs.end());
+        if (group.schedule.kind == ScheduleKind::Tiles)
+          tiled_.insert(group.inputs.begin(), group.inputs.end());
       }
       weigh_feature_maps();
     } else {  // tiles are gathered in shared memory: all else may be row-major
@@ -146,7 +147,8 @@ class LayoutChooser {
   std::int64_t counted_cost(std::size_t g, const LayoutsByValue& layouts) {
     if (formulas_[g].stages.empty()) return 0;
     LayoutCosts::LaidOut& laid_out = laid_out_costs_.of(formulas_[g], groups_[g], layouts);
-    const bool row = groups_[g].schedule.name == "row", pointwise = groups_[g].schedule.name == "pointwise";
+    const bool row = groups_[g].schedule.kind == ScheduleKind::Row,
+               pointwise = groups_[g].schedule.kind == ScheduleKind::Pointwise;
     if (target_.kind != TargetKind::Cpu)
       return laid_out.strided_ns() + warp_products_ns(laid_out.formula(), target_, nominal_).value_or(0);
     const auto counted = row || pointwise ? laid_out.compute_ns() : std::nullopt;  // lanes are known
@@ -314,7 +316,8 @@ class LayoutChooser {
 
   Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
     const Group& group = groups_[g];
-    if (group.hero == Hero::Host || group.schedule.name == "stages" || group.schedule.name == kPlain)
+    if (group.hero == Hero::Host || group.schedule.kind == ScheduleKind::Stages ||
+        group.schedule.kind == ScheduleKind::Plain)
       return {};
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
@@ -350,13 +353,15 @@ class LayoutChooser {
   Wish packed(std::size_t g, const te::BufferInfo& buffer) const {
     std::int64_t tile = knob(groups_[g], "tile_columns");
     auto uses = accesses(formulas_[g], buffer.id);
-    if (groups_[g].schedule.name == kParts) return {};  // weights lie in panels of parts already
-    if (groups_[g].schedule.name == "tiles") {
+    if (groups_[g].schedule.kind == ScheduleKind::Bf16x3)
+      return {};  // weights lie in panels of parts already
+    if (groups_[g].schedule.kind == ScheduleKind::Tiles) {
       auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
       return axes ? Wish(paired_layout(buffer.shape.size(), *axes, target_, buffer.dtype)) : Wish();
     }
     if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
-    if (groups_[g].schedule.name == kWinograd && buffer.position == winograd_operand(formulas_[g]))
+    if (groups_[g].schedule.kind == ScheduleKind::Winograd &&
+        buffer.position == winograd_operand(formulas_[g]))
       return Layout{{0, tile, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 0}, {0, 1, tile}};
     std::optional<std::size_t> columns;
     std::int64_t count = 0;  // of a group, where the convolution has several
@@ -510,13 +515,13 @@ LayoutsByValue layouts_of(const std::vector<ValueLayout>& chosen) {
 
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts) {
   bool any = false;
-  const bool winograd = group.schedule.name == kWinograd;
+  const bool winograd = group.schedule.kind == ScheduleKind::Winograd;
   if (winograd) {
     auto made = winograd_formula(formula, knob_of(group.schedule, "output"));
     require(made.has_value(), "a group's window is not one that its schedule takes");
     formula = std::move(*made);
   }
-  const bool parts = group.schedule.name == kParts;
+  const bool parts = group.schedule.kind == ScheduleKind::Bf16x3;
   if (parts) {
     auto made = parts_formula(formula);
     require(made.has_value(), "a group's product is not one that its schedule takes");

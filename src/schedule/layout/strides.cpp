@@ -240,11 +240,12 @@ class StrideCount {
 namespace {
 std::int64_t places_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                        const SymbolBindings& nominal, bool divisions) {
-  if (schedule.name == "attention" && divisions) return StrideCount(formula, target, nominal).of_attention();
-  if (schedule.name == "attention" || schedule.name == "tiles" || schedule.name == kParts ||
-      schedule.name == "view")
+  if (schedule.kind == ScheduleKind::Attention && divisions)
+    return StrideCount(formula, target, nominal).of_attention();
+  if (schedule.kind == ScheduleKind::Attention || schedule.kind == ScheduleKind::Tiles ||
+      schedule.kind == ScheduleKind::Bf16x3 || schedule.kind == ScheduleKind::View)
     return 0;
-  if (schedule.name == kWinograd && formula.stages.size() > 1)
+  if (schedule.kind == ScheduleKind::Winograd && formula.stages.size() > 1)
     return StrideCount(formula, target, nominal).by_winograd();
   Formula merged = formula;
   te::merge_axes(merged);

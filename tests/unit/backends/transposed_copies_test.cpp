@@ -136,7 +136,7 @@ TEST(Relayouts, AreGroupsThatEveryCheckerTakesAndLocksKeep) {
         plan->groups, [&](const Group& group) { return group.outputs == std::vector<ValueId>{copied}; });
     ASSERT_NE(stage, plan->groups.end());
     EXPECT_EQ(stage->hero, Hero::Movement);
-    EXPECT_EQ(stage->schedule.name, "movement");
+    EXPECT_EQ(stage->schedule.kind, ScheduleKind::Movement);
     EXPECT_TRUE(check_plan(*plan).has_value());
     EXPECT_TRUE(check_groups(*plan, *options.target).has_value());
     const std::string text = print_lock(lock_of(*plan));

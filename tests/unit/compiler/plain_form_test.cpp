@@ -48,7 +48,7 @@ TEST(PlainForm, TakesEveryGroup) {
     auto plain = make_plan(model.graph, barred(*plan, options));
     ASSERT_TRUE(plain) << plain.error().to_string();
     for (const Group& group : plain->groups) {
-      EXPECT_EQ(group.schedule.name, kPlain);
+      EXPECT_EQ(group.schedule.kind, ScheduleKind::Plain);
       EXPECT_EQ(group.reason, "it failed in a test");
     }
     Status legal = check_groups(*plain, *options.target);
@@ -71,7 +71,7 @@ TEST(PlainForm, IsReplayedByALock) {
   auto loaded = load_lock(made->text, model);
   ASSERT_TRUE(loaded) << loaded.error().to_string();
   EXPECT_TRUE(loaded->replayed);
-  EXPECT_EQ(loaded->groups.at(0).schedule.name, kPlain);
+  EXPECT_EQ(loaded->groups.at(0).schedule.kind, ScheduleKind::Plain);
   EXPECT_TRUE(lower_plan(*loaded, {}));
 }
 

@@ -238,7 +238,7 @@ TEST(GroupsTest, AMatmulKeepsItsLoopBesideARangeThatIsFoundFirst) {
     %y: f32[128, 256] = Mul(%r, %both)
   })");
   EXPECT_EQ(plan.text(), "row reduction: DynamicQuantizeLinear Mul | contraction: MatMulInteger Cast Mul");
-  EXPECT_EQ(plan.grouping.groups[1].schedule.name, "contraction");
+  EXPECT_EQ(plan.grouping.groups[1].schedule.kind, ScheduleKind::Contraction);
 }
 
 // Scales and zero points differ from layer to layer; kernels do not.

@@ -54,7 +54,7 @@ Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name)
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
   XYNTRA_TRY(LoweredKernel made,
-             lower(formula, Schedule{"pointwise", Exactness::Exact, {}}, target, {}, "k"));
+             lower(formula, Schedule{ScheduleKind::Pointwise, Exactness::Exact, {}}, target, {}, "k"));
   return std::move(made.kernel);
 }
 

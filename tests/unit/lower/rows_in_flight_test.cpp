@@ -122,7 +122,7 @@ Result<kir::Kernel> lowered(const te::Formula& formula, const char* target_name)
   Target target = **find_target(target_name);
   target.last_level_bytes = 64;
   XYNTRA_TRY(LoweredKernel made,
-             lower(formula, Schedule{"row", Exactness::Reassociating, {}}, target, {}, "k"));
+             lower(formula, Schedule{ScheduleKind::Row, Exactness::Reassociating, {}}, target, {}, "k"));
   return std::move(made.kernel);
 }
 

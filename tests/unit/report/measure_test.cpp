@@ -41,7 +41,7 @@ TEST(Factors, MultiplyToTheShareOfTheRoofline) {
     group.nodes = {node};
     group.inputs = plan.graph.node(node).inputs;
     group.outputs = plan.graph.node(node).outputs;
-    group.schedule.name = "pointwise";
+    group.schedule.kind = ScheduleKind::Pointwise;
     group.bytes_in = group.bytes_out = Dim(8);
     plan.groups.push_back(group);
   }

@@ -14,7 +14,7 @@ using te::Formula;
 const Target& avx512() { return *find_target("avx512").value(); }
 
 std::int64_t cost(const Formula& formula, const Target& target = avx512(),
-                  const char* schedule = "pointwise") {
+                  ScheduleKind schedule = ScheduleKind::Pointwise) {
   return strided_ns(formula, {schedule, Exactness::Exact, {}}, target, {});
 }
 
@@ -35,8 +35,8 @@ TEST(Strides, ATransposedCopyHasOneStridedSide) {
 }
 
 TEST(Strides, WhatGathersItsOperandsFirstCostsNothing) {
-  EXPECT_EQ(cost(copy(64, 128, true), avx512(), "attention"), 0);
-  EXPECT_EQ(cost(copy(64, 128, true), avx512(), "tiles"), 0);
+  EXPECT_EQ(cost(copy(64, 128, true), avx512(), ScheduleKind::Attention), 0);
+  EXPECT_EQ(cost(copy(64, 128, true), avx512(), ScheduleKind::Tiles), 0);
 }
 
 TEST(Strides, AVectorIsTransposedForFree) { EXPECT_EQ(cost(copy(1, 4096, true)), 0); }
@@ -59,20 +59,20 @@ Formula product(std::int64_t rows, Lies lies) {
 }
 
 TEST(Strides, AMatmulTakesOperandsAlongItsColumnsOrItsSum) {
-  EXPECT_EQ(cost(product(64, Lies::AlongColumns), avx512(), "contraction"), 0);
-  EXPECT_EQ(cost(product(64, Lies::AlongTheSum), avx512(), "contraction"), 0);
+  EXPECT_EQ(cost(product(64, Lies::AlongColumns), avx512(), ScheduleKind::Contraction), 0);
+  EXPECT_EQ(cost(product(64, Lies::AlongTheSum), avx512(), ScheduleKind::Contraction), 0);
   const Target& webgpu = *find_target("webgpu").value();
-  EXPECT_EQ(cost(product(64, Lies::AlongTheSum), webgpu, "contraction"), 0);
+  EXPECT_EQ(cost(product(64, Lies::AlongTheSum), webgpu, ScheduleKind::Contraction), 0);
 }
 
 TEST(Strides, AnOperandThatLiesAlongNeitherIsReadInStridesForEveryRow) {
   const std::int64_t once = avx512().strided_ns(std::int64_t{256} * 256 * 4);
-  EXPECT_GT(cost(product(64, Lies::AlongNeither), avx512(), "contraction"), 10 * once);
+  EXPECT_GT(cost(product(64, Lies::AlongNeither), avx512(), ScheduleKind::Contraction), 10 * once);
   // Blocks in shared memory are brought once for 128 rows.
   const Target& webgpu = *find_target("webgpu").value();
   const std::int64_t brought = webgpu.strided_ns(std::int64_t{256} * 256 * 4);
-  EXPECT_EQ(cost(product(128, Lies::AlongNeither), webgpu, "contraction"), brought);
-  EXPECT_NEAR(static_cast<double>(cost(product(256, Lies::AlongNeither), webgpu, "contraction")),
+  EXPECT_EQ(cost(product(128, Lies::AlongNeither), webgpu, ScheduleKind::Contraction), brought);
+  EXPECT_NEAR(static_cast<double>(cost(product(256, Lies::AlongNeither), webgpu, ScheduleKind::Contraction)),
               2.0 * static_cast<double>(brought), 2.0);
 }
 

@@ -56,11 +56,7 @@ class AttentionLowering {
     if (!has_queries_) return {};
     for (Alignment::Class id : rows_) grid_.push_back(lowering_.loop("row", alignment_.extent(id)));
     const Dim& turns = alignment_.extent(queries_);
-    if (tiles_) block_ = tile_block_rows(lowering_.target());
-    for (std::int64_t block : kBlocks) {
-      if (tiles_) break;
-      if (block_ == 0 || (size(queries_) % block_ != 0 && size(queries_) % block == 0)) block_ = block;
-    }
+    if (!choose_block()) return {};
     Dim full = floor_div(turns, block_), rest = turns - full * block_;
     Stmt body;
     if (!full.is(0)) {
@@ -88,6 +84,20 @@ class AttentionLowering {
   }
   const Stage& stage(std::size_t s) const { return lowering_.formula().stages[first_ + s]; }
   std::int64_t size(Alignment::Class id) const { return lowering_.size(alignment_.extent(id)); }
+
+  // A unit for narrow factors has its own number of rows.
+  bool choose_block() {
+    const std::int64_t of_unit = tiles_ ? tile_block_rows(lowering_.target()) : 0;
+    block_ = of_unit;
+    for (std::int64_t block : kBlocks) {
+      if (of_unit != 0) break;
+      if (block_ == 0 || (size(queries_) % block_ != 0 && size(queries_) % block == 0)) block_ = block;
+    }
+    Forms& forms = lowering_.forms();
+    block_ = forms.knob("query_block", block_);
+    return forms.allows("query_block", of_unit == 0 || block_ == of_unit,
+                        "the matrix unit takes " + std::to_string(of_unit));
+  }
 
   // The queries that fill no block of tiles: those of half a block that begins before them, of which only they are stored. Where
   // there are not as many, one by one.

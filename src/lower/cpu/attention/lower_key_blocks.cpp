@@ -22,8 +22,7 @@ class KeyBlockLowering {
  public:
   KeyBlockLowering(Lowering& lowering, const KeyBlocks& blocks, const Schedule& schedule)
       : lowering_(lowering), blocks_(blocks), schedule_(schedule) {
-    std::erase_if(schedule_.knobs, [](const Knob& one) { return one.name == "tile_columns"; });
-    schedule_.knobs.push_back({"tile_columns", blocks_.tile_columns});
+    schedule_.knobs = {{"tile_columns", blocks_.tile_columns}};
     if (blocks_.parts) tiles_.emplace(lowering_, blocks_, blocks_.queries.queries());
   }
 

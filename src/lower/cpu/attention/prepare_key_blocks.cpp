@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <span>
 
 #include "schedule/contraction/float_parts.h"
 #include "schedule/contraction/tile_form.h"
@@ -47,16 +48,20 @@ struct TileShape {
   std::int64_t vectors, most_keys;  // of a block: sums of products are no longer
   // Queries that go together share what comes from memory; their scores are to stay in the second cache. Each a multiple of
   // 16 queries.
-  std::array<QueryBlock, 4> blocks;
+  std::span<const QueryBlock> blocks;
 };
-constexpr TileShape kNarrowTiles{2, 256, {{{12, 8}, {8, 8}, {12, 4}, {8, 16}}}};
-constexpr TileShape kWideTiles{4, 128, {{{6, 16}, {4, 16}, {6, 8}, {4, 32}}}};
-constexpr TileShape kPartTiles{4, 128, {{{4, 64}, {4, 32}, {4, 16}, {6, 16}}}};  // twos of 16 queries
+constexpr QueryBlock kNarrowBlocks[] = {{12, 8}, {8, 8}, {12, 4}, {8, 16}, {8, 32}};
+constexpr QueryBlock kWideBlocks[] = {{6, 16}, {4, 16}, {6, 8}, {4, 32}, {4, 64}};
+constexpr QueryBlock kPartBlocks[] = {{4, 64}, {4, 32}, {4, 16}, {6, 16}};  // twos of 16 queries
+constexpr TileShape kNarrowTiles{2, 256, kNarrowBlocks};
+constexpr TileShape kWideTiles{4, 128, kWideBlocks};
+constexpr TileShape kPartTiles{4, 128, kPartBlocks};
 
 class KeyBlockPreparation {
  public:
-  KeyBlockPreparation(const Formula& formula, const Formula& ready, const Target& target)
+  KeyBlockPreparation(const Formula& formula, const Formula& ready, const Target& target, Forms& forms)
       : formula_(formula),
+        forms_(forms),
         lanes_(target.vector_bits / 32),
         many_registers_(lanes_ >= 16 && target.vector_registers >= 32),
         tiles_(many_registers_ && product_unit(target) == ProductUnit::Tiles) {
@@ -71,9 +76,22 @@ class KeyBlockPreparation {
     made_.query = parts_.query;
     made_.rows = parts_.rows;
     const bool filled = extent(parts_.column).constant() % (kWideTiles.vectors * lanes_) == 0;
-    split_ = tiles_ && filled && can_split() && choose_sizes(kPartTiles);
-    const bool wide = split_ || (many_registers_ && filled && choose_sizes(kWideTiles));
-    if (!wide && !choose_sizes(kNarrowTiles)) return std::nullopt;
+    const bool wide = many_registers_ && filled, parts_fit = tiles_ && filled && can_split();
+    if (forms_.chooses()) {
+      split_ = parts_fit && choose_sizes(kPartTiles);
+      const bool chosen = split_ || (wide && choose_sizes(kWideTiles)) || choose_sizes(kNarrowTiles);
+      if (!chosen) return std::nullopt;
+    }
+    split_ = forms_.knob("split_floats", split_ ? 1 : 0) != 0;
+    const std::int64_t vectors = forms_.knob("vectors", shape_->vectors);
+    shape_ = split_ ? &kPartTiles : vectors == kWideTiles.vectors ? &kWideTiles : &kNarrowTiles;
+    const bool fits =
+        forms_.allows("split_floats", !split_ || parts_fit,
+                      "parts of f32 are for matrix units, and sums that come out even") &&
+        forms_.allows("vectors", shape_->vectors == vectors && (wide || shape_ == &kNarrowTiles),
+                      "four are for columns that fill them, in many registers") &&
+        set_sizes();
+    if (!fits) return std::nullopt;
     blocks();
     return std::move(made_);
   }
@@ -106,41 +124,80 @@ class KeyBlockPreparation {
     return least;
   }
 
-  // The block of queries that leaves least to be done twice.
+  // The rows of the last block, where queries leave some over; all of one where their number is not known.
+  QueryBlock last_of(const QueryBlock& block) const {
+    const Dim& queries = extent(made_.query);
+    const std::int64_t rest = queries.is_constant() ? queries.constant() % block.queries() : 0;
+    return rest != 0 ? block_for(rest, block) : block;
+  }
+
+  // The block of queries that leaves least to be done twice, and so many keys as stay in cache.
   bool choose_sizes(const TileShape& shape) {
     shape_ = &shape;
-    width_ = made_.tile_columns = shape.vectors * lanes_;
     const Dim &queries = extent(made_.query), &keys = extent(parts_.key);
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const QueryBlock& one : shape_->blocks) {
-      QueryBlock last = one;
       std::int64_t done = 0;
       if (queries.is_constant()) {
         if (queries.constant() < one.queries()) continue;
         const std::int64_t rest = queries.constant() % one.queries();
-        if (rest != 0) last = block_for(rest, one);
-        done = queries.constant() - rest + (rest != 0 ? last.queries() : 0);
+        done = queries.constant() - rest + (rest != 0 ? last_of(one).queries() : 0);
       }
       if (done * 100 >= least) continue;
       least = done * 97;  // an earlier one is better by as much
       made_.queries = one;
-      made_.last = last;
     }
     const bool none = least == std::numeric_limits<std::int64_t>::max();
     if (none || (keys.is_constant() && keys.constant() < kLeastKeys)) return false;
-    const std::int64_t most_keys =
-        std::ranges::any_of(conditions(), [this](const Expr& one) { return is_causal(one); })
-            ? kMostCausalKeys
-            : shape_->most_keys;
-    block_ = most_keys;
-    if (keys.is_constant()) {  // blocks of nearly one size
-      const std::int64_t count = (keys.constant() + most_keys - 1) / most_keys;
+    most_keys_ = std::ranges::any_of(conditions(), [this](const Expr& one) { return is_causal(one); })
+                     ? kMostCausalKeys
+                     : shape_->most_keys;
+    cut_keys();
+    return !wastes_keys();
+  }
+
+  // Blocks of nearly one size, of whole panels.
+  void cut_keys() {
+    const Dim& keys = extent(parts_.key);
+    width_ = made_.tile_columns = shape_->vectors * lanes_;
+    block_ = most_keys_;
+    if (keys.is_constant()) {
+      const std::int64_t count = (keys.constant() + most_keys_ - 1) / most_keys_;
       block_ = ((keys.constant() + count - 1) / count + width_ - 1) / width_ * width_;
     }
     made_.count = ceil_div(keys, block_);
-    const Dim all = made_.count * block_, most = keys + floor_div(keys, kWaste);
-    whole_ = all == keys;
-    if (all.is_constant() && all.constant() > most.constant()) return false;
+    whole_ = made_.count * block_ == keys;
+  }
+  Dim most_with_waste() const {
+    const Dim& keys = extent(parts_.key);
+    return keys + floor_div(keys, kWaste);
+  }
+  bool wastes_keys() const {
+    const Dim all = made_.count * block_;
+    return all.is_constant() && all.constant() > most_with_waste().constant();
+  }
+
+  // Those of the knobs.
+  bool set_sizes() {
+    const Dim &queries = extent(made_.query), &keys = extent(parts_.key);
+    const std::int64_t wanted = forms_.knob("query_block", made_.queries.queries());
+    most_keys_ = forms_.knob("key_block", most_keys_);
+    const auto block = std::ranges::find(shape_->blocks, wanted, &QueryBlock::queries);
+    if (!forms_.allows("query_block", block != shape_->blocks.end(),
+                       "register tiles are of other numbers of rows"))
+      return false;
+    made_.queries = *block;
+    made_.last = last_of(*block);
+    const bool few = queries.is_constant() && queries.constant() < wanted;
+    if (!forms_.allows("query_block", !few, "there are fewer queries")) return false;
+    if (!forms_.allows("key_block", most_keys_ % (shape_->vectors * lanes_) == 0,
+                       "blocks are whole panels of keys"))
+      return false;
+    if (keys.is_constant() && keys.constant() < kLeastKeys) return false;
+    cut_keys();
+    if (!forms_.allows("key_block", !wastes_keys(), "too much of the last block would be empty"))
+      return false;
+    const Dim all = made_.count * block_, most = most_with_waste();
     auto only = [&](const Expr& condition) {
       made_.when = made_.when.defined() ? made_.when & condition : condition;
     };
@@ -621,6 +678,7 @@ class KeyBlockPreparation {
   }
 
   const Formula& formula_;
+  Forms& forms_;
   const std::int64_t lanes_;
   const bool many_registers_;
   const bool tiles_;  // of bf16
@@ -634,6 +692,7 @@ class KeyBlockPreparation {
   BufferId too_large_, growing_;  // flags
   Expr largest_value_;  // of a block
   Expr lowered_;  // what all weights are lower by
+  std::int64_t most_keys_ = 0;  // of a block
   std::int64_t block_ = 0;  // of keys: how many
   bool whole_ = false;  // all of them
   bool in_base_two_ = false;  // scores are
@@ -642,9 +701,9 @@ class KeyBlockPreparation {
 }  // namespace
 
 std::optional<KeyBlocks> prepare_key_blocks(const Formula& formula, const Formula& ready,
-                                            const Target& target) {
+                                            const Target& target, Forms& forms) {
   if (target.kind != TargetKind::Cpu || target.vector_bits < 64) return std::nullopt;
-  return KeyBlockPreparation(formula, ready, target).run();
+  return KeyBlockPreparation(formula, ready, target, forms).run();
 }
 
 }  // namespace xyntra

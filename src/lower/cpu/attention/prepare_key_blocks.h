@@ -26,6 +26,7 @@
 
 #include <optional>
 
+#include "schedule/forms.h"
 #include "target/target.h"
 #include "te/formula.h"
 
@@ -96,8 +97,9 @@ struct KeyBlocks {
 };
 
 // Of a formula whose stages are scores, maximum, exponents, their sum and the weighted sum. `ready` has the same loops and
-// buffers, and perhaps more. Nothing when the stages are of another form, or sizes are known to be too small.
+// buffers, and perhaps more. Nothing when the stages are of another form, or sizes are known to be too small. The form, whose knobs
+// the sizes of blocks are, is taken.
 std::optional<KeyBlocks> prepare_key_blocks(const te::Formula& formula, const te::Formula& ready,
-                                            const Target& target);
+                                            const Target& target, Forms& forms);
 
 }  // namespace xyntra

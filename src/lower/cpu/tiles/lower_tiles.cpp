@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lower/cpu/cpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/float_parts.h"
 #include "schedule/prepare/prepare_tiles.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr std::int64_t kRows = kTileRows, kColumns = kTileColumns, kPairs = kTilePairs;
 constexpr std::int64_t kAcross = 2;  // tiles of one step, either way
 constexpr std::int64_t kFetching = 4;  // blocks, where their number is not known
-constexpr std::int64_t kGroup = 8;  // blocks of 32 rows of one work item
+constexpr std::int64_t kItemRows = 256;  // of one work item at most, unless a plan says otherwise
 constexpr std::int64_t kSlots = 2;  // sums of one block are made while those of the one before are finished
 constexpr std::int64_t kBlockRows = kAcross * kRows;
 constexpr std::int64_t kTileBytes = 1024;
@@ -73,6 +74,7 @@ class TilesLowering {
 
   std::vector<Stmt> phases() {
     std::vector<Stmt> made;
+    group_ = lowering_.forms().knob("item_rows", kItemRows) / kBlockRows;
     const std::int64_t columns = extent(form_.n).constant();
     const std::int64_t wide = kAcross * kColumns, whole = columns / wide, rest = columns - whole * wide;
     if (whole > 0) made.push_back(phase({0, whole, kAcross}));
@@ -122,7 +124,8 @@ class TilesLowering {
     std::int64_t groups = 1;
     for (VarId loop : form_.rows) groups *= lowering_.size(extent(loop));
     const std::int64_t tile = lowering_.size(row_count());
-    groups = groups / std::max<std::int64_t>(1, tile) * ((tile + kGroup * 32 - 1) / (kGroup * 32));
+    groups =
+        groups / std::max<std::int64_t>(1, tile) * ((tile + group_ * kBlockRows - 1) / (group_ * kBlockRows));
     return panels_are_outside(lowering_, stage_, form_, kAcross * kColumns, groups);
   }
 
@@ -154,7 +157,7 @@ class TilesLowering {
     }
     const Dim rows = row_count();
     const Dim blocks = ceil_div(rows, kAcross * kRows);
-    std::int64_t group = kGroup;
+    std::int64_t group = group_;
     if (blocks.is_constant()) group = even_part(blocks.constant());
     Expr first = over(tile_.axis, ceil_div(blocks, group)) * Expr::index(group);
     if (!outside) columns();
@@ -167,8 +170,8 @@ class TilesLowering {
   }
 
   // Groups of nearly one size.
-  static std::int64_t even_part(std::int64_t blocks) {
-    const std::int64_t groups = (blocks + kGroup - 1) / kGroup;
+  std::int64_t even_part(std::int64_t blocks) const {
+    const std::int64_t groups = (blocks + group_ - 1) / group_;
     return (blocks + groups - 1) / std::max<std::int64_t>(1, groups);
   }
 
@@ -524,6 +527,7 @@ class TilesLowering {
   bool stored_together_ = false;  // results of two panels
   Expr past_caches_;  // when results go there
   std::int64_t depth_ = kTileDepth;  // of a step along k
+  std::int64_t group_ = 1;  // blocks of 32 rows of one work item, at most
   std::int64_t pieces_ = 1;  // of sums that are kept apart until they are results
   std::int64_t steps_ = 0, tail_ = 0;  // along k: whole ones, and what is left
 };
@@ -537,6 +541,10 @@ std::vector<Stmt> lower_tiles(Lowering& lowering, const Stage& stage, const Part
   auto rows = tile_rows(lowering, *form);
   if (!rows) return {};
   return TilesLowering(lowering, stage, std::move(*form), *rows, parts).phases();
+}
+
+std::vector<Stmt> lower_matrix_tiles(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  return schedule.kind == ScheduleKind::Tiles ? lower_tiles(lowering, stage) : std::vector<Stmt>();
 }
 
 }  // namespace xyntra

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lower/cpu/cpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/tile_rows.h"
 
@@ -20,7 +21,7 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kMostPanels = 4;
-constexpr std::int64_t kItemRows = 128;  // of one work item, about
+constexpr std::int64_t kRowsOfItem = 128;  // about, unless a plan says otherwise
 
 // What one instruction does: sums of so many rows and columns, a group of neighbours along k. The highest tile, and the vectors
 // of factors that wait in registers beside its sums: those of one line of b, or those of a's rows.
@@ -64,10 +65,17 @@ class VectorTiles {
     const std::int64_t depth = extent(form_.k).constant();
     blocks_ = depth / depth_;
     tail_ = depth % depth_;
+    Forms& forms = lowering_.forms();
+    const std::int64_t of_unit = unit_.most_rows;
+    unit_.most_rows = forms.knob("tile_rows", of_unit);
+    item_rows_ = forms.knob("item_rows", kRowsOfItem);
+    if (!forms.allows("tile_rows", unit_.most_rows <= of_unit,
+                      "registers hold " + std::to_string(of_unit) + " at most"))
+      return {};
     height_ = unit_.most_rows;
     if (const Dim rows = row_count(); rows.is_constant() && rows.constant() > 0)
       height_ = unit_.even_height(rows.constant());
-    std::int64_t panels = kMostPanels;
+    std::int64_t panels = forms.knob("panels", kMostPanels);
     const std::int64_t columns = extent(form_.n).constant(),
                        all = (columns + kTileColumns - 1) / kTileColumns;
     while (panels > 1 &&
@@ -119,7 +127,8 @@ class VectorTiles {
   bool panels_outside(std::int64_t columns_together) const {
     std::int64_t rows = 1;
     for (VarId loop : form_.rows) rows *= lowering_.size(extent(loop));
-    return panels_are_outside(lowering_, stage_, form_, columns_together, (rows + kItemRows - 1) / kItemRows);
+    return panels_are_outside(lowering_, stage_, form_, columns_together,
+                              (rows + item_rows_ - 1) / item_rows_);
   }
 
   Stmt phase(const Panels& across) {
@@ -145,7 +154,7 @@ class VectorTiles {
       if (axis != tile_.axis && axis != tile_.outer) block.bound[axis.index] = over(axis, extent(axis));
     }
     const Dim rows = row_count(), tiles = ceil_div(rows, height_);
-    std::int64_t group = std::max<std::int64_t>(1, kItemRows / height_);
+    std::int64_t group = std::max<std::int64_t>(1, item_rows_ / height_);
     if (tiles.is_constant()) group = even_part(tiles.constant(), group);
     const Expr first = over(tile_.axis, ceil_div(tiles, group)) * Expr::index(group);
     if (!outside) columns();
@@ -169,7 +178,7 @@ class VectorTiles {
     auto low = [&] {
       const Expr begin = Expr::size(full * height_);
       if (rest.is_constant()) return tile(block, {begin, rest.constant(), false});
-      const std::int64_t few = unit_.most_rows / 3 / unit_.rows * unit_.rows;
+      const std::int64_t few = std::max(unit_.rows, unit_.most_rows / 3 / unit_.rows * unit_.rows);
       return Stmt::branch(Expr::size(rest) <= Expr::index(few), tile(block, {begin, few, true}),
                           tile(block, {begin, height_, true}));
     };
@@ -350,7 +359,7 @@ class VectorTiles {
   TileForm form_;
   TileRows tile_;
   VectorUnit unit_;
-  std::int64_t height_ = 1;
+  std::int64_t height_ = 1, item_rows_ = kRowsOfItem;
   std::int64_t depth_ = kTileDepth;  // of a block along k
   Dim blocks_ = 0;
   std::int64_t tail_ = 0;  // what is left
@@ -370,7 +379,8 @@ const VectorUnit* unit_of(const Lowering& lowering, const TileForm& form) {
 
 }  // namespace
 
-std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage) {
+std::vector<Stmt> lower_vector_tiles(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
+  if (schedule.kind != ScheduleKind::Tiles) return {};
   auto form = tile_form(lowering.formula(), stage, lowering.nominal());
   if (!form || !is_paired(lowering.formula(), *form)) return {};
   auto rows = tile_rows(lowering, *form);

@@ -15,8 +15,6 @@
 
 namespace xyntra {
 
-// Phases of a stage that was made ready.
-std::vector<kir::Stmt> lower_vector_tiles(Lowering& lowering, const te::Stage& stage);
 // Rows [first, first + count) of a stage of attention that was made ready, for all columns, inside one work item; `count` comes out
 // even in tiles. Sums leave the registers by way of `kept`. Rows before `from` are not stored, where it is given.
 kir::Stmt lower_vector_block(Lowering& lowering, const te::Stage& stage, kir::BufferId kept,

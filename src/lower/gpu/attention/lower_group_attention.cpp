@@ -15,7 +15,7 @@
 #include <cmath>
 
 #include "lower/gpu/attention/attention_terms.h"
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/waiting.h"
@@ -104,6 +104,15 @@ class AttentionInGroups {
     std::int64_t heads = 1;
     for (VarId row : attention_.rows) heads *= lowering_.size(extent(row));
     const std::int64_t keys = lowering_.size(extent(attention_.key));
+    Forms& forms = lowering_.forms();
+    if (forms.chooses() && !choose_block(heads, queries, keys)) return false;
+    rows_ = forms.knob("query_block", block_rows()) / kSide;
+    shares_ = forms.knob("splits", shares_);
+    return forms.allows("query_block", fits(),
+                        "results and scores have no room in registers and shared memory");
+  }
+
+  bool choose_block(std::int64_t heads, std::int64_t queries, std::int64_t keys) {
     auto groups = [&] { return heads * ((queries + block_rows() - 1) / block_rows()); };
     if (is_faster_by_rows(heads * queries, keys, groups())) return false;
     if (!fits() || groups() < kFewGroups) rows_ = 1;

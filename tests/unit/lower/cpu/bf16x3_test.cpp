@@ -74,7 +74,7 @@ Plan plan_for(const Graph& graph, const CompileOptions& options = bf16x3()) {
 
 const Group* bf16x3_group(const Plan& plan) {
   for (const Group& group : plan.groups) {
-    if (group.schedule.name == kParts) return &group;
+    if (group.schedule.kind == ScheduleKind::Bf16x3) return &group;
   }
   return nullptr;
 }

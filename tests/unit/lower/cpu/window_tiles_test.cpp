@@ -94,7 +94,7 @@ std::vector<float> expected(const Window& window, const Operands& operands) {
 }
 
 kir::Kernel kernel_of(const Window& window, const char* target, std::vector<Knob> more = {}) {
-  Schedule schedule{"window", Exactness::Reassociating, std::move(more)};
+  Schedule schedule{ScheduleKind::Window, Exactness::Reassociating, std::move(more)};
   schedule.knobs.push_back({"tile_columns", 32});
   schedule.knobs.push_back({"tile_rows", 14});
   auto kernel = lower(formula_of(window), schedule, **find_target(target), {}, "k");

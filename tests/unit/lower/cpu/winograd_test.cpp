@@ -64,7 +64,7 @@ Plan plan_of(const Graph& graph, const CompileOptions& options = allowing()) {
 
 const Group* winograd_group(const Plan& plan) {
   for (const Group& group : plan.groups) {
-    if (group.schedule.name == kWinograd) return &group;
+    if (group.schedule.kind == ScheduleKind::Winograd) return &group;
   }
   return nullptr;
 }
@@ -105,8 +105,8 @@ void check(const Layer& layer, std::int64_t batch, std::int64_t tile = 0) {
   if (tile != 0) {
     for (Group& group : plan.groups) {
       for (Knob& knob : group.schedule.knobs) {
-        if (group.schedule.name == kWinograd && knob.name == "output") knob.value = tile;
-        if (group.schedule.name == kWinograd && knob.name.starts_with("block_")) knob.value = 1;
+        if (group.schedule.kind == ScheduleKind::Winograd && knob.name == "output") knob.value = tile;
+        if (group.schedule.kind == ScheduleKind::Winograd && knob.name.starts_with("block_")) knob.value = 1;
       }
     }
   }

@@ -56,7 +56,7 @@ inline te::Formula formula_of(const Product& product) {
 
 inline LoweredKernel kernel_of(const Product& product, const char* target,
                                const std::vector<std::string>& forms = {}) {
-  const Schedule schedule{"contraction", Exactness::Reassociating, {}, forms};
+  const Schedule schedule{ScheduleKind::Contraction, Exactness::Reassociating, {}, forms};
   auto kernel = lower(formula_of(product), schedule, **find_target(target), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   return *kernel;

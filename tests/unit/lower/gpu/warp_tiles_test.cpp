@@ -90,8 +90,8 @@ TEST(WarpTiles, TilesOfEveryKind) {
 
 TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
   const Product product{64, 128, 96};
-  auto kernel =
-      lower(formula_of(product), {"contraction", Exactness::Exact, {}}, **find_target("ampere"), {}, "k");
+  auto kernel = lower(formula_of(product), {ScheduleKind::Contraction, Exactness::Exact, {}},
+                      **find_target("ampere"), {}, "k");
   ASSERT_TRUE(kernel.has_value());
   EXPECT_FALSE(has(*kernel, "warp_multiply"));
 }
