@@ -27,15 +27,11 @@ constexpr WarpTile group_tile(std::int64_t rows, std::int64_t columns, std::int6
   return {rows, columns, kGroupDepth, kGroupWarps * groups_down, groups_across, stages, 1, 1, true};
 }
 
-// The tiles that a plan is made with, and operations of all units in a ns: small tiles wait for what they read.
-struct GroupTile {
-  WarpTile tile;
-  double operations_per_ns;
-};
+// The tiles that a plan is made with: each is the fastest for some sizes.
 constexpr std::array kGroupTiles{
-    GroupTile{group_tile(64, 64, 1, 1, 4), 330e3},   GroupTile{group_tile(64, 128, 1, 1, 4), 390e3},
-    GroupTile{group_tile(128, 128, 2, 1, 3), 490e3}, GroupTile{group_tile(128, 256, 2, 1, 4), 590e3},
-    GroupTile{group_tile(256, 128, 2, 1, 4), 520e3},
+    group_tile(64, 64, 1, 1, 6),   group_tile(128, 64, 2, 1, 6),  group_tile(64, 128, 1, 1, 4),
+    group_tile(128, 128, 2, 1, 3), group_tile(128, 128, 2, 1, 5), group_tile(128, 256, 2, 1, 4),
+    group_tile(256, 128, 2, 1, 4),
 };
 
 bool is_whole_group_tile(const WarpTile& tile) {
@@ -69,16 +65,16 @@ class WarpgroupTiles : public ProductTiles {
   std::optional<WarpTile> choose() override {
     if (!left_.copied() || !right_.copied() || !left_.along_depth()) return std::nullopt;
     Forms& forms = lowering_.forms();
-    WarpTile tile = kGroupTiles.front().tile;
+    WarpTile tile = kGroupTiles.front();
     if (forms.chooses()) {
       const ProductExtents of = extents_of(lowering_, sides_);
       double best = fastest_warp_tile_ns(lowering_, sides_);
       bool found = false;
-      for (const GroupTile& one : kGroupTiles) {
+      for (const WarpTile& one : kGroupTiles) {
         for (const std::int64_t splits : {1, 2, 4, 8}) {
-          WarpTile tried = one.tile;
+          WarpTile tried = one;
           tried.splits = splits;
-          const double ns = estimated_ns(lowering_.target(), of, tried, one.operations_per_ns);
+          const double ns = estimated_ns(lowering_.target(), of, tried);
           if (ns >= best || !is_divided_evenly(sides_, tried) || !fits_shared(lowering_.target(), tried))
             continue;
           found = true;

@@ -41,9 +41,8 @@ struct ProductExtents {
   std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;
 };
 ProductExtents extents_of(const Lowering& lowering, const ProductSides& sides);
-// How long it would take by such tiles, roughly, in ns, where units do so many operations in one.
-double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile,
-                    double operations_per_ns);
+// How long it would take by such tiles, roughly, in ns.
+double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile);
 // The same by the fastest tile of warps' units.
 double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides);
 // Whether tiles of both operands fit into the shared memory of a workgroup.

@@ -34,7 +34,7 @@ namespace {
 
 constexpr std::size_t kChannels = 1;  // the axis of channels in N, C, spatial…
 
-bool contains(const std::vector<VarId>& loops, VarId loop) {
+bool has_loop(const std::vector<VarId>& loops, VarId loop) {
   return std::find(loops.begin(), loops.end(), loop) != loops.end();
 }
 
@@ -374,7 +374,7 @@ class LayoutChooser {
         continue;
       }
       for (VarId loop : te::variables_of(index)) {
-        if (!contains(uses[0].first->reduction, loop)) return {};
+        if (!has_loop(uses[0].first->reduction, loop)) return {};
       }
     }
     if (!columns) return {};
@@ -413,7 +413,7 @@ class LayoutChooser {
     if (!linear.constant.is(0) || linear.terms.size() > 2) return 0;
     for (const te::LinearIndex::Term& term : linear.terms) {
       const Expr& atom = term.atom;
-      if (atom->op != ExprOp::Var || !contains(stage.axes, atom->var) || !term.coefficient.is_constant())
+      if (atom->op != ExprOp::Var || !has_loop(stage.axes, atom->var) || !term.coefficient.is_constant())
         return 0;
       const Dim& extent = formula.variable(atom->var).extent;
       if (!term.coefficient.is(1)) {

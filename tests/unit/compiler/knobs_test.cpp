@@ -190,6 +190,19 @@ Subject deep_product() {
   return made;
 }
 
+// Both operands of the second product are bf16 in memory, with --precision bf16.
+Subject two_products() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(256), Dim(64)}));
+  const ValueId w = made.graph.add_constant("w", counted({64, 256}, 5));
+  const ValueId v = made.graph.add_constant("v", counted({256, 256}, 7));
+  const ValueId p = made.graph.output_of(made.graph.add_node("MatMul", {x, w}, {"p"}));
+  const ValueId q = made.graph.output_of(made.graph.add_node("Relu", {p}, {"q"}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("MatMul", {q, v}, {"y"}))};
+  made.inputs = {Datum::of(counted({256, 64}, 3))};
+  return made;
+}
+
 Subject even_rows() {
   Subject made;
   const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(64), Dim(64)}));
@@ -205,6 +218,7 @@ struct Case {
   Precision precision;
   double tolerance = 1e-3;  // more where weights are rounded before or after they are divided
   std::vector<Form> barred = {};  // that another one may be chosen
+  std::string form = {};  // of the last group, instead of what is chosen
 };
 
 // As a lock has it: what it says is obeyed or refused.
@@ -216,6 +230,10 @@ Result<Plan> planned(Subject& subject, const Case& tested) {
   options.barred_forms = tested.barred;
   XYNTRA_TRY(Plan plan, make_plan(subject.graph, options));
   plan.replayed = true;
+  if (!tested.form.empty()) {
+    plan.groups.back().schedule.forms = {tested.form};
+    plan.kernels = nullptr;
+  }
   return plan;
 }
 
@@ -300,6 +318,14 @@ const std::vector<Case>& cases_of_forms() {
       {"WideWebGpu", wide_product, "webgpu", Precision::F32},
       {"WideNormedWebGpu", wide_normed_product, "webgpu", Precision::F32},
       {"DeepBf16H100", deep_product, "h100", Precision::Bf16},
+      {"WarpgroupsH100",
+       two_products,
+       "h100",
+       Precision::Bf16,
+       1e-2,
+       {},
+       "warpgroup_tiles(group_rows=1,groups_across=1,groups_down=2,splits=1,stages=3,tile_columns=128,tile_"
+       "rows=128)"},
       {"SkinnyWebGpu", skinny, "webgpu", Precision::F32},
       {"LongSumsWebGpu", skinny, "webgpu", Precision::F32, 1e-3, {Form::SkinnyGemm, Form::GroupTiles}},
       {"StepsWebGpu", steps, "webgpu", Precision::F32},

@@ -57,8 +57,8 @@ te::Formula formula_of(const Convolution& of) {
 }
 
 LoweredKernel kernel_of(const Convolution& of, const std::vector<std::string>& forms = {}) {
-  const Schedule schedule{"window", Exactness::Reassociating, {}, forms};
-  auto kernel = lower(formula_of(of), schedule, **find_target("h100"), {}, "k");
+  const Schedule schedule{ScheduleKind::Window, Exactness::Reassociating, {}, forms};
+  auto kernel = lower(formula_of(of), schedule, **find_target("ampere"), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   return *kernel;
 }

@@ -62,7 +62,7 @@ TEST(WarpTiles, LargeProductsHaveLargeTiles) {
 
 // Few results and a long reduction: it is cut in parts.
 TEST(WarpTiles, LongReductionsAreSplit) {
-  const Product product{16, 4096, 4096};
+  const Product product{64, 256, 8192};
   const LoweredKernel made = made_of(product);
   EXPECT_TRUE(has(made, "workspace")) << made.forms[0];
 }
