@@ -16,7 +16,8 @@ void Clocks::join(const Clocks& other) {
   larger(fenced, other.fenced);
 }
 
-Order::Order(std::size_t threads, std::size_t agents, bool objects) : threads_(threads), objects_(objects) {
+Order::Order(std::size_t threads, std::size_t agents, std::size_t copies, bool objects)
+    : threads_(threads), first_copy_(agents - copies), copies_(copies), objects_(objects) {
   if (!objects) return;
   rows_.resize(threads);
   for (std::size_t t = 0; t < threads; ++t) {
@@ -36,7 +37,7 @@ bool Order::seen(std::size_t by, Epoch epoch) const {
 }
 
 bool Order::fenced(std::size_t by, Epoch epoch) const {
-  if (!objects_ || epoch.agent >= threads_) return seen(by, epoch);
+  if (!objects_ || (epoch.agent >= threads_ && epoch.agent < first_copy_)) return seen(by, epoch);
   return epoch.clock <= rows_[by].fenced[epoch.agent];
 }
 
@@ -63,7 +64,9 @@ void Order::acquire(std::size_t thread, Epoch epoch) {
 
 void Order::fence(std::size_t thread) {
   if (!objects_) return;
-  rows_[thread].fenced[thread] = rows_[thread].seen[thread];
+  Clocks& own = rows_[thread];
+  own.fenced[thread] = own.seen[thread];
+  if (thread < copies_) own.fenced[first_copy_ + thread] = own.seen[first_copy_ + thread];
   tick(thread);
 }
 

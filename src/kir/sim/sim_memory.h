@@ -31,8 +31,9 @@ struct Clocks {
 
 class Order {
  public:
-  // Agents beyond the threads are asynchronous. `objects`: there are barrier objects, so a clock per agent is kept.
-  Order(std::size_t threads, std::size_t agents, bool objects);
+  // Agents beyond the threads are asynchronous; the last ones are copies of threads, one each, which write as threads do: matrix units
+  // see them after a fence of the thread that has waited for them. `objects`: there are barrier objects, so a clock per agent is kept.
+  Order(std::size_t threads, std::size_t agents, std::size_t copies, bool objects);
 
   bool has_objects() const { return objects_; }
   Epoch now(std::size_t thread) const;
@@ -47,7 +48,7 @@ class Order {
 
  private:
   void tick(std::size_t thread) { ++rows_[thread].seen[thread]; }
-  std::size_t threads_;
+  std::size_t threads_, first_copy_, copies_;
   bool objects_;
   std::uint32_t barriers_ = 1;
   std::vector<Clocks> rows_;

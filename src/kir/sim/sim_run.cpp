@@ -123,7 +123,9 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   for (const Step& step : phase_->steps) {
     if (step.kind == Step::Kind::Call && step.node->intrinsic == Intrinsic::AsyncCopy)
       thread_copies_.resize(static_cast<std::size_t>(thread_count_));
-    if (step.kind != Step::Kind::Call || step.node->intrinsic != Intrinsic::WarpgroupMultiply) continue;
+    if (step.kind != Step::Kind::Call || (step.node->intrinsic != Intrinsic::WarpgroupMultiply &&
+                                          step.node->intrinsic != Intrinsic::WarpgroupMultiplyTurned))
+      continue;
     accumulators_.resize(storages_.size(), false);
     accumulators_[step.places[0].buffer.index] = true;
   }
@@ -133,8 +135,8 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   unfenced_.clear();
   stores_in_flight_.clear();
   agents += objects + warpgroups_.size() + 1 + thread_copies_.size();
-  orders_.assign(static_cast<std::size_t>(count),
-                 Order(static_cast<std::size_t>(thread_count_), agents, phase_->asynchronous));
+  orders_.assign(static_cast<std::size_t>(count), Order(static_cast<std::size_t>(thread_count_), agents,
+                                                        thread_copies_.size(), phase_->asynchronous));
 
   number_threads();
   auto everyone = std::make_shared<LaneSet>();

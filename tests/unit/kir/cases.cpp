@@ -80,6 +80,8 @@ Case gemm(const std::string& file, Gemm shape) {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.paired_b()));
     } else if (file == "gemm_warp_specialised") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.transposed_b()));
+    } else if (file == "gemm_warpgroup_turned") {
+      arguments.add(narrowed(shape.a())).add(narrowed(shape.b()));
     } else {
       arguments.add(shape.a()).add(shape.b());
     }
@@ -234,6 +236,8 @@ const std::vector<Case>& cases() {
                                            gemm("gemm_shared_tiles", {32, 64, 16}),
                                            gemm("gemm_warp_specialised", {150, 50, 300}),
                                            gemm("gemm_warp_specialised", {128, 128, 192}),
+                                           gemm("gemm_warpgroup_turned", {150, 128, 512}),
+                                           gemm("gemm_warpgroup_turned", {128, 128, 512}),
                                            normalise(5, 43),
                                            normalise(3, 16),
                                            softmax(5, 43),
