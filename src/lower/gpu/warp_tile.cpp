@@ -40,7 +40,7 @@ std::int64_t shared_bytes_of(const WarpTile& tile) {
 
 }  // namespace
 
-// Measured on an H200 over 695 tiles of 17 products (17 chosen within 8% of the fastest on average). A step of the sum takes as long as its
+// Fitted to 695 tiles of 17 products, measured on an H200. A step of the sum takes as long as its
 // copies need to come, spread over those on their way, or as all tiles of a core need to be read or multiplied; tiles that do not fit on the
 // cores at once wait for others. Nothing is faster than the operands come from memory. Sums in parts are written, read again and launched for.
 double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile) {
