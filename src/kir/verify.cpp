@@ -291,7 +291,8 @@ class Verifier {
         kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
       return fail("the rows of " + name + " must have one dtype");
     if (is_by_warp(node.intrinsic)) XYNTRA_CHECK_OK(warp_ok(name));
-    if (node.intrinsic == Intrinsic::AsyncWait && node.operands[0].value->op != ExprOp::Const)
+    const bool counts = node.intrinsic == Intrinsic::AsyncWait || node.intrinsic == Intrinsic::WarpgroupWait;
+    if (counts && node.operands[0].value->op != ExprOp::Const)
       return fail("the number of " + name + " must be a constant");
     if (node.intrinsic == Intrinsic::AsyncCopy) XYNTRA_CHECK_OK(copy_ok(node));
     std::size_t place = 0;

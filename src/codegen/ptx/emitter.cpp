@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/ptx/swizzled.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
 
@@ -25,10 +26,6 @@ std::int64_t threads_for(const Dim& items) {
   return items.constant() <= 8192 ? 64 : items.constant() <= 65536 ? 128 : 256;
 }
 
-Status unsupported(const std::string& what) {
-  return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
-}
-
 // Whether something may have more elements than 32 bits count, as far as sizes are known.
 bool outgrows_words(const kir::Kernel& kernel) {
   return std::ranges::any_of(kernel.buffers, [](const kir::Buffer& buffer) {
@@ -38,6 +35,10 @@ bool outgrows_words(const kir::Kernel& kernel) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> unsupported(const std::string& what) {
+  return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
+}
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : options_(options),
@@ -49,6 +50,7 @@ KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& option
 // ---- module
 
 Result<PtxKernel> KernelEmitter::emit() {
+  XYNTRA_CHECK_OK(check_swizzled(kernel_));
   made_.wide = wide_;
   find_homes();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
