@@ -102,6 +102,7 @@ Json plan_json(const Measured& measured) {
   if (std::ranges::any_of(measured.plan->layouts,
                           [](const ValueLayout& one) { return leaves_room(one.layout); }))
     json["copies"] = measured.copies;
+  if (measured.device_ms > 0) json["device_ms"] = measured.device_ms;
   if (measured.dispatches > 0) {
     json["dispatches"] = measured.dispatches;
     json["submissions"] = measured.submissions;

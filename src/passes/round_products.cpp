@@ -1,7 +1,9 @@
 #include "passes/round_products.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "ops/op.h"
 #include "passes/flatten_windows.h"
@@ -126,6 +128,9 @@ class Rounding {
   }
 
   Result<RoundedProducts> run() {
+    for (NodeId id : graph_.node_ids()) {
+      if (gains(graph_.node(id))) scale_afterwards(id);
+    }
     const std::vector<NodeId> nodes = graph_.node_ids();  // those that are added need no look
     std::vector<ValueId> pictures;
     for (NodeId id : nodes) {
@@ -197,6 +202,54 @@ class Rounding {
   void say(const char* rule, const Node& node) {
     result_.certificate.push_back(
         {rule, Exactness::PrecisionChanging, {node.origin}, graph_.value(node.outputs[0]).name});
+  }
+
+  // Numbers that factors are multiplied by, such as the scale of attention, are multiplied after the sums: what is rounded lies in memory as it
+  // was made. The nodes change their places: x * c, then a product, becomes a product, then its result times c.
+  void scale_afterwards(NodeId id) {
+    if (graph_.node(id).op != "MatMul") return;
+    std::vector<NodeId> nodes;
+    std::vector<ValueId> factors, scales;
+    for (ValueId factor : graph_.node(id).inputs) {
+      const std::optional<ValueId> scale = scale_of(factor);
+      const NodeId maker = graph_.value(factor).producer;
+      if (scale) {
+        const std::vector<ValueId>& inputs = graph_.node(maker).inputs;
+        factor = inputs[inputs[0] == *scale ? 1 : 0];
+        nodes.push_back(maker);
+        scales.push_back(*scale);
+      }
+      factors.push_back(factor);
+    }
+    if (nodes.empty()) return;
+    nodes.push_back(id);
+    const Type type = graph_.value(graph_.output_of(id)).type;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      Node& node = graph_.node(nodes[i]);
+      node.op = i == 0 ? "MatMul" : "Mul";
+      node.inputs = i == 0 ? factors : std::vector<ValueId>{graph_.output_of(nodes[i - 1]), scales[i - 1]};
+      node.origin = graph_.node(id).origin;
+      graph_.value(node.outputs[0]).type = type;
+    }
+    say("scale-matmuls", graph_.node(id));
+  }
+
+  // A number that a value is the product with, far from both ends of what f32 has; where nobody else reads the value.
+  std::optional<ValueId> scale_of(ValueId value) {
+    constexpr double kFar = 1e6;
+    const NodeId maker = graph_.value(value).producer;
+    if (!maker.valid() || graph_.node(maker).op != "Mul" || uses_[value] != 1) return std::nullopt;
+    for (std::size_t number : {1, 0}) {
+      const ValueId scale = graph_.node(maker).inputs[number], other = graph_.node(maker).inputs[1 - number];
+      const Value& constant = graph_.value(scale);
+      const bool is_number = constant.is_constant() && constant.constant.dtype() == DType::F32 &&
+                             constant.constant.count() == 1 && shape(other) != nullptr &&
+                             *shape(other) == *shape(value);
+      if (!is_number) continue;
+      const double magnitude = std::abs(constant.constant.element_as_f64(0));
+      if (magnitude > 1 / kFar && magnitude < kFar) return scale;
+    }
+    return std::nullopt;
   }
 
   // A function whose result nobody sees but rounded need not be computed to more digits than that.

@@ -2,6 +2,7 @@
 //
 //   MatMul(x, w)            ->  MatMul(f32(bf16(x)), f32(bf16(w)))          Gemm and Conv alike
 //   MatMul(x, Transpose(w)) ->  MatMul(f32(bf16(x)), f32(Transpose(bf16(w))))
+//   MatMul(x * c, w)        ->  MatMul(f32(bf16(x)), f32(bf16(w))) * c      for a number c
 //   Split(y), parts rounded ->  Split(bf16(y))                              so for all that changes indices alone
 //   MatMul(Gelu(x), w)      ->  MatMul(f32(bf16(Gelu{short}(x))), …)        no more digits than the rounding leaves
 //

@@ -66,7 +66,15 @@ class Contestant {
                caches_.run(context_, inputs, on_device_ ? nullptr : &times));
     const double wall = milliseconds_since(began);
     // A device that says how long each launch took is slower by that: it is asked in a run of its own.
-    if (on_device_) XYNTRA_CHECK_OK(caches_.run(context_, inputs, &times));
+    if (on_device_) {
+      XYNTRA_CHECK_OK(caches_.run(context_, inputs, &times));
+      const std::uint64_t before = counts_->device_ns;
+      counts_->times_device = true;
+      XYNTRA_CHECK_OK(caches_.run(context_, inputs));
+      counts_->times_device = false;
+      const double took = static_cast<double>(counts_->device_ns - before) * 1e-6;
+      if (took > 0 && (measured_.device_ms == 0 || took < measured_.device_ms)) measured_.device_ms = took;
+    }
     double sum = 0;
     for (const LaunchTime& time : times) {
       const double took = static_cast<double>(time.nanoseconds) * 1e-6;

@@ -26,6 +26,7 @@ struct Measured {
   std::uint64_t copies = 0;  // in all runs, of caches that could not be extended in place
   std::int64_t bytes = 0, flops = 0, arena_bytes = 0;
   std::vector<double> wall_ms;  // of each run, sorted
+  double device_ms = 0;  // the fastest run on a device that tells, from its first launch to its last
   std::vector<double> group_ms;  // medians, by group
   std::vector<double> group_fastest_ms;  // of all runs: what a busy machine hides least
   std::vector<std::uint32_t> group_kernels;  // number of its kernel, by group: equal groups share one

@@ -4,7 +4,7 @@
 
 namespace xyntra {
 
-void DriverLaunches::begin(bool timed, std::span<const DonatedInput> donated) {
+void DriverLaunches::begin(KernelDriver::Timed timed, std::span<const DonatedInput> donated) {
   std::vector<KernelDriver::Memory> unchanged;
   for (const DonatedInput& one : donated) {
     if (one.unchanged) unchanged.emplace_back(one.memory);

@@ -12,7 +12,7 @@ class DriverLaunches {
   DriverLaunches(RunMemory& memory, std::unique_ptr<KernelDriver> driver)
       : memory_(memory), program_(memory.program), driver_(std::move(driver)) {}
 
-  void begin(bool timed, std::span<const DonatedInput> donated);
+  void begin(KernelDriver::Timed timed, std::span<const DonatedInput> donated);
   Status launch(const ProgramStep& step);
   void changed(std::span<const std::byte> memory) { driver_->changed(memory); }
   // Brings values to where the host looks for them, in one way to the device and back.

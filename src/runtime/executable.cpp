@@ -43,7 +43,10 @@ class RunContext::State {
     XYNTRA_CHECK_OK(extended_.find_room(donations, sizes));
     XYNTRA_CHECK_OK(memory_.bind(std::move(sizes)));
     const LaunchProgram& program = *program_;
-    if (driver_) driver_->begin(times != nullptr, donated);
+    using Timed = KernelDriver::Timed;
+    const bool timed = options_.counts && options_.counts->times_device;
+    if (driver_)
+      driver_->begin(times != nullptr ? Timed::EachLaunch : timed ? Timed::Run : Timed::No, donated);
     std::vector<Tensor> kept(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       memory_.data[program.inputs[i]] = inputs[i];
@@ -91,6 +94,7 @@ class RunContext::State {
       const KernelDriver::Work work = driver_->work();
       options_.counts->dispatches += work.dispatches;
       options_.counts->submissions += work.submissions;
+      options_.counts->device_ns += static_cast<std::uint64_t>(work.nanoseconds);
     }
     if (driver_ && times != nullptr) driver_->take_times(*times);
     for (Datum& datum : memory_.data) datum = Datum();

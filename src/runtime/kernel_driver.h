@@ -33,9 +33,10 @@ class KernelDriver {
   virtual std::unique_ptr<KernelDriver> another() const = 0;  // for another context
 
   // A run begins: what the host's memory holds is new, but for constants and what is said to be as the last run that had
-  // it left it. Timed: launches are, one by one, where the device can tell.
+  // it left it.
   using Memory = std::span<const std::byte>;
-  virtual void begin(bool /*timed*/, std::span<const Memory> /*unchanged*/ = {}) {}
+  enum class Timed : std::uint8_t { No, Run, EachLaunch };  // where the device can tell
+  virtual void begin(Timed /*timed*/, std::span<const Memory> /*unchanged*/ = {}) {}
   // Inputs first, then outputs. May return before the work is done.
   virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                         const SymbolBindings& sizes) = 0;
@@ -54,6 +55,8 @@ class KernelDriver {
   // What the device was given since begin().
   struct Work {
     std::size_t dispatches = 0, submissions = 0;
+    double nanoseconds =
+        0;  // of a timed run, on the device from the first launch to the last, after finish()
   };
   virtual Work work() const { return {}; }
   // What the launches of a timed run took, after finish(); none where that is not known.

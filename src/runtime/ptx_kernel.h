@@ -26,6 +26,7 @@ struct PtxKernel {
   std::vector<Dim> argument_elements;
   std::vector<Dim> workspace_bytes;
   bool has_faults = false;
+  bool overlaps = false;  // it waits for what was launched before it, and may be brought to the cores earlier
   bool wide = false;  // positions have 64 bits; otherwise nothing may have more than kMostNarrow elements
 };
 

@@ -9,6 +9,7 @@
 
 #include "kir/kernel.h"
 #include "runtime/ptx_kernel.h"
+#include "target/target.h"
 
 namespace xyntra {
 
@@ -16,6 +17,11 @@ namespace xyntra {
 struct PtxOptions {
   std::string target = "sm_80";
   std::string version = "7.8";  // of the PTX language
+  bool overlaps = false;  // launches may begin early, and wait for what is before them: from sm_90 on
+
+  static PtxOptions of(const Target& target) {
+    return target.overlapping_launches != 0 ? PtxOptions{"sm_90", "7.8", true} : PtxOptions();
+  }
 };
 
 // The kernel is verified first: nothing is read or written outside its buffers. Unsupported, with the reason, for what has no form in PTX

@@ -52,6 +52,7 @@ KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& option
 Result<PtxKernel> KernelEmitter::emit() {
   XYNTRA_CHECK_OK(check_swizzled(kernel_));
   made_.wide = wide_;
+  made_.overlaps = options_.overlaps;
   find_homes();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
     made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
@@ -71,7 +72,7 @@ Result<PtxKernel> KernelEmitter::emit() {
     XYNTRA_CHECK_OK(phase(phases[i], "phase" + std::to_string(i)));
     bodies.push_back(std::exchange(entries_, {}));
   }
-  const PtxOptions hopper{"sm_90a", "8.0"};
+  const PtxOptions hopper{"sm_90a", "8.0", options_.overlaps};
   const PtxOptions& made_for = by_warpgroups_ ? hopper : options_;
   made_.text = ".version " + made_for.version + "\n.target " + made_for.target + "\n.address_size 64\n";
   for (DType dtype : {DType::F32, DType::F64}) {
@@ -129,6 +130,9 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
   PtxPhase made{entry, items, threads_, grouped ? 1 : threads_, 0};
   made_.phases.push_back(made);
   XYNTRA_CHECK_OK(own_buffers(body, grouped));
+  // Nothing is read or written before what was launched before is done. Others are let in when blocks end: earlier, they would only wait in
+  // the place of blocks that work.
+  if (options_.overlaps) code_.line("griddepcontrol.wait");
 
   std::string item = code_.word("mov.u32", {"%ctaid.x"});
   if (!grouped) {

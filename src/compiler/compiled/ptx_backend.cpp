@@ -8,11 +8,12 @@
 namespace xyntra {
 namespace {
 
-Result<std::vector<PtxKernel>> emit(const LoweredPlan& lowered) {
+Result<std::vector<PtxKernel>> emit(const Plan& plan, const LoweredPlan& lowered) {
+  XYNTRA_TRY(const Target* target, find_target(plan.target));
   std::vector<PtxKernel> made;
   for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
     XYNTRA_CHECK_OK(check_limits());
-    auto one = emit_ptx(lowered.kernels[i], {});
+    auto one = emit_ptx(lowered.kernels[i], PtxOptions::of(*target));
     if (!one) {
       for (const ProgramStep& step : lowered.program.steps) {
         if (step.kind == ProgramStep::Kind::Launch && step.callee == i)
@@ -44,7 +45,7 @@ Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& opti
   XYNTRA_TRY(std::shared_ptr<cuda::Device> device, shared_gpu(which));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   XYNTRA_TRY(std::vector<PtxKernel> kernels,
-             within(options.budget.get(), "writing PTX", [&] { return emit(lowered); }));
+             within(options.budget.get(), "writing PTX", [&] { return emit(plan, lowered); }));
   const BudgetScope scope(options.budget.get(), "compiling PTX");
   CompiledModel model;
   for (const PtxKernel& kernel : kernels) model.code_bytes += kernel.text.size();
@@ -74,7 +75,7 @@ Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& pl
 
 Result<std::string> ptx_of(const Plan& plan) {
   XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {}));
-  XYNTRA_TRY(const std::vector<PtxKernel> kernels, emit(lowered));
+  XYNTRA_TRY(const std::vector<PtxKernel> kernels, emit(plan, lowered));
   std::string text;
   for (std::size_t i = 0; i < kernels.size(); ++i)
     text += "// k" + std::to_string(i) + "\n" + kernels[i].text + "\n";

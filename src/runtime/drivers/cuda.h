@@ -109,6 +109,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
 struct Grid {
   std::int64_t blocks = 1, threads = 1, shared_bytes = 0;
+  bool overlaps = false;  // the kernel itself waits for what was launched before
   bool operator==(const Grid&) const = default;
 };
 

@@ -35,7 +35,7 @@ class PtxDriver : public KernelDriver {
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<PtxDriver>(loaded_); }
 
-  void begin(bool timed, std::span<const Memory> unchanged) override {
+  void begin(Timed timed, std::span<const Memory> unchanged) override {
     timed_ = timed;
     timings_.clear();
     times_.clear();
@@ -67,10 +67,11 @@ class PtxDriver : public KernelDriver {
       if (items <= 0) continue;
       const std::int64_t blocks = (items + phase.items_per_block - 1) / phase.items_per_block;
       if (blocks > kMostBlocks) return limit_error("a launch has " + std::to_string(items) + " work items");
-      pending_.push_back(
-          {loaded_->functions[step.callee][p], {blocks, phase.threads, phase.shared_bytes}, parameters});
+      pending_.push_back({loaded_->functions[step.callee][p],
+                          {blocks, phase.threads, phase.shared_bytes, kernel.overlaps},
+                          parameters});
       ++work_.dispatches;
-      if (timed_) XYNTRA_CHECK_OK(submit_timed(step));
+      if (timed_ == Timed::EachLaunch) XYNTRA_CHECK_OK(submit_alone(step));
     }
     for (std::size_t i = 0; i < arguments.size(); ++i) copies_.use(arguments[i], i >= step.inputs.size());
     return {};
@@ -101,7 +102,8 @@ class PtxDriver : public KernelDriver {
     if (!timings_.empty()) XYNTRA_CHECK_OK(stream_->wait());
     for (const Timing& timing : timings_) {
       XYNTRA_TRY(const double spent, stream_->nanoseconds(timing.begin, timing.end));
-      times_.push_back({timing.step, spent});
+      if (timing.step != nullptr) times_.push_back({timing.step, spent});
+      work_.nanoseconds += spent;
     }
     timings_.clear();
     if (faulty_.empty()) return found;
@@ -132,11 +134,15 @@ class PtxDriver : public KernelDriver {
     bool refused = false;  // it cannot be captured
   };
 
-  // Launches that come a second time are captured, and replayed from then on.
   Status submit() {
-    constexpr std::size_t kWorthAGraph = 3;
     copies_.submitted();
     if (pending_.empty()) return {};
+    return timed_ == Timed::Run ? time(nullptr, [this] { return replay(); }) : replay();
+  }
+
+  // Launches that come a second time are captured, and replayed from then on.
+  Status replay() {
+    constexpr std::size_t kWorthAGraph = 3;
     segments_.resize(std::max(segments_.size(), work_.submissions + 1));
     Segment& segment = segments_[work_.submissions++];
     std::vector<Launch> launches = std::exchange(pending_, {});
@@ -148,8 +154,11 @@ class PtxDriver : public KernelDriver {
       segment.refused = !captured;
       if (captured) segment.graph = std::move(*captured);
     }
-    if (segment.graph) return stream_->launch(segment.graph);
-    for (const Launch& one : segment.launches)
+    return segment.graph ? stream_->launch(segment.graph) : launch_all(segment.launches);
+  }
+
+  Status launch_all(std::span<const Launch> launches) {
+    for (const Launch& one : launches)
       XYNTRA_CHECK_OK(stream_->launch(one.function, one.grid, one.parameters));
     return {};
   }
@@ -180,14 +189,24 @@ $again:
       wait_ = functions.front();
     }
     const std::array<std::uint64_t, 1> parameters{kNanoseconds};
-    return stream_->launch(*wait_, {1, 1, 0}, parameters);
+    return stream_->launch(*wait_, {}, parameters);
   }
 
-  Status submit_timed(const ProgramStep& step) {
-    Timing timing{&step};
+  // What is captured of other runs stays.
+  Status submit_alone(const ProgramStep& step) {
+    copies_.submitted();
+    ++work_.submissions;
+    const std::vector<Launch> launches = std::exchange(pending_, {});
+    return time(&step, [&] { return launch_all(launches); });
+  }
+
+  // Of a launch, or of a run.
+  template <class Work>
+  Status time(const ProgramStep* step, Work work) {
+    Timing timing{step};
     XYNTRA_CHECK_OK(wait_a_moment());
     XYNTRA_TRY(timing.begin, stream_->moment());
-    XYNTRA_CHECK_OK(submit());
+    XYNTRA_CHECK_OK(work());
     XYNTRA_TRY(timing.end, stream_->moment());
     timings_.push_back(std::move(timing));
     return {};
@@ -292,7 +311,7 @@ $again:
   Buffer workspace_, nothing_, fault_buffer_;
   std::vector<Launch> pending_;
   std::vector<Segment> segments_;  // of this run as far as it is submitted, then of the last one
-  bool timed_ = false;
+  Timed timed_ = Timed::No;
   std::optional<Function> wait_;
   Work work_;
   std::vector<Timing> timings_;

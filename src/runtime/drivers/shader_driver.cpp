@@ -38,8 +38,8 @@ class ShaderDriver : public KernelDriver {
 
   std::unique_ptr<KernelDriver> another() const override { return std::make_unique<ShaderDriver>(shaders_); }
 
-  void begin(bool timed, std::span<const Memory> unchanged) override {
-    timed_ = timed && shaders_->device->adapter().timestamps;
+  void begin(Timed timed, std::span<const Memory> unchanged) override {
+    timed_ = timed == Timed::EachLaunch && shaders_->device->adapter().timestamps;
     times_.clear();
     steps_.clear();
     copies_.begin(unchanged);

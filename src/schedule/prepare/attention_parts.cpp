@@ -26,7 +26,7 @@ namespace {
 
 class AttentionReader {
  public:
-  AttentionReader(const Formula& formula, bool may_round) : formula_(formula), may_round_(may_round) {}
+  AttentionReader(const Formula& formula, const AttentionKinds& kinds) : formula_(formula), kinds_(kinds) {}
 
   std::optional<AttentionParts> run() {
     const bool five =
@@ -107,7 +107,7 @@ class AttentionReader {
       if (query && (!made_.query.valid() || longer(loop, made_.query))) std::swap(loop, made_.query);
       if (loop.valid()) made_.rows.push_back(loop);
     }
-    return made_.query.valid() && extent(made_.depth).is_constant();
+    return (made_.query.valid() || kinds_.one_query) && extent(made_.depth).is_constant();
   }
 
   // A length that is not known counts as a long one.
@@ -163,14 +163,15 @@ class AttentionReader {
     const bool second = te::variables_of(a).count(column) == 0;
     made_.column = column;
     const Expr weight = unrounded(second ? a : b);
-    if (made_.rounded && !may_round_) return false;
+    if (made_.rounded && !kinds_.rounded_weights) return false;
     made_.value = second ? b : a;
     made_.result = last.finish.defined() ? told(last.finish) : Expr::accumulator(last.body.dtype());
     made_.target = last.target;
     made_.store = told(last.store);
     // Sums are corrected by a factor when a larger score comes along: weights must be the exponents themselves.
     return weight->op == ExprOp::Load && weight->buffer == exponents().target &&
-           reads_only(made_.value, {}) && !te::variables_of(made_.value).count(made_.query) &&
+           reads_only(made_.value, {}) &&
+           !(made_.query.valid() && te::variables_of(made_.value).count(made_.query)) &&
            te::variables_of(made_.value).count(column) && reads_only(made_.result, {made_.sum});
   }
 
@@ -193,7 +194,7 @@ class AttentionReader {
   }
 
   const Formula& formula_;
-  const bool may_round_;
+  const AttentionKinds kinds_;
   AttentionParts made_;
   Substitution loops_;  // of every stage, by those of the scores
   std::map<BufferId, std::vector<Expr>> places_;  // where temporaries are written, by those
@@ -201,8 +202,8 @@ class AttentionReader {
 
 }  // namespace
 
-std::optional<AttentionParts> attention_parts(const Formula& formula, bool may_round) {
-  return AttentionReader(formula, may_round).run();
+std::optional<AttentionParts> attention_parts(const Formula& formula, const AttentionKinds& kinds) {
+  return AttentionReader(formula, kinds).run();
 }
 
 Formula with_scores_finished(const Formula& formula) {

@@ -28,8 +28,13 @@ struct AttentionParts {
   std::vector<te::Expr> store;
 };
 
-// Nothing where the stages are of another form, or weights are rounded and may not be.
-std::optional<AttentionParts> attention_parts(const te::Formula& formula, bool may_round = false);
+// What a lowering takes beside the plain form.
+struct AttentionKinds {
+  bool rounded_weights = false;
+  bool one_query = false;  // `query` is not valid then
+};
+// Nothing where the stages are of another form.
+std::optional<AttentionParts> attention_parts(const te::Formula& formula, const AttentionKinds& kinds = {});
 
 // What is made of each score by itself, in a stage after that of the products: in this one, at its end.
 te::Formula with_scores_finished(const te::Formula& formula);

@@ -76,7 +76,7 @@ TEST_P(KernelFiles, RunAsShaders) {
     memory.push_back({bytes.data(), size, bytes.data(), size, false});
     (buffer.written ? step.outputs : step.inputs).push_back(static_cast<ProgramValueId>(position++));
   }
-  driver->begin(false);
+  driver->begin(KernelDriver::Timed::No);
   auto launched = driver->launch(step, memory, one.sizes);
   ASSERT_TRUE(launched.has_value()) << launched.error().to_string();
   auto fetched = driver->fetch(spans);

@@ -41,7 +41,7 @@ TEST(ShaderDriver, ConstantsAreInTheirPackAfterALaunchThatFailed) {
     std::array<KernelArgument, 3> arguments{argument(x), argument(w), argument(y)};
     arguments[0].piece_bytes = piece_bytes;
     arguments[1].constant = true;
-    driver->begin(false);
+    driver->begin(KernelDriver::Timed::No);
     return driver->launch(step, arguments, {});
   };
   const Status refused = launch(too_large);

@@ -20,7 +20,7 @@ Expr AttentionTerms::told(const Expr& expr, std::initializer_list<std::pair<VarI
 Stmt AttentionTerms::stored(const Expr& query, const Expr& column, const Expr& sum,
                             const Expr& divisor) const {
   Substitution bound = bound_;
-  bound[parts_.query.index] = query;
+  if (parts_.query.valid()) bound[parts_.query.index] = query;
   bound[parts_.column.index] = column;
   const te::BufferId of_sums = parts_.sum;
   Lowering::Body value = lowering_.body(

@@ -9,6 +9,10 @@
 
 namespace xyntra {
 
+inline te::Expr f32_at(kir::BufferId buffer, std::vector<te::Expr> index) {
+  return te::Expr::load(buffer, DType::F32, std::move(index));
+}
+
 class AttentionTerms {
  public:
   AttentionTerms(Lowering& lowering, const AttentionParts& parts) : lowering_(lowering), parts_(parts) {}

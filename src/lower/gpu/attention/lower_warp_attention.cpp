@@ -31,9 +31,6 @@ constexpr std::int64_t kHalves = 2;  // rows of a thread
 constexpr std::int64_t kRowThreads = 4;
 constexpr std::int64_t kFewestAlone = 64;  // queries, where threads convert what they copy
 
-Expr load(BufferId buffer, std::vector<Expr> index) {
-  return Expr::load(buffer, DType::F32, std::move(index));
-}
 Stmt fence() { return Stmt::call(Intrinsic::Barrier, {}); }
 
 Side side_of(const Lowering& lowering, VarId axis) {
@@ -244,7 +241,7 @@ class WarpAttention {
       return each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr& v) -> Stmt {
         const Expr key = begin + column(j, v);
         const Expr made =
-            terms_.told(parts_.score, {{parts_.query, row}, {parts_.key, key}}, load(scores_, {j, e}));
+            terms_.told(parts_.score, {{parts_.query, row}, {parts_.key, key}}, f32_at(scores_, {j, e}));
         if (!made.defined()) return {};
         const Expr there = may_end ? conjunction_of(inside(row, queries_.extent, query_block_),
                                                     inside(key, keys_.extent, key_block_))
@@ -265,7 +262,7 @@ class WarpAttention {
                                  {{other_, {none}, {}}, {held, {half}, {}}, {{}, {}, Expr::index(mask)}}));
       const Expr is_lower =
           te::equal(te::mod(te::floor_div(lane(), Expr::index(mask)), Expr::index(2)), Expr::index(0));
-      const Expr own = load(held, {half}), their = load(other_, {none});
+      const Expr own = f32_at(held, {half}), their = f32_at(other_, {none});
       steps.push_back(Stmt::store(
           held, {half}, combine(te::select(is_lower, own, their), te::select(is_lower, their, own))));
     }
@@ -281,33 +278,33 @@ class WarpAttention {
     const BufferId sum = lowering_.scratch("w", DType::F32, {2}, Scope::Register);
     const Expr none = Expr::index(0);
     return unrolled("h", kHalves, [&](const Expr& half) {
-      const Expr next = load(next_, {half});
+      const Expr next = f32_at(next_, {half});
       Stmt largest = each_pair(
           score_fragments(), half,
           [&](const Expr& j, const Expr& e, const Expr&) {
-            return Stmt::store(next_, {half}, terms_.larger(next, load(scores_, {j, e})));
+            return Stmt::store(next_, {half}, terms_.larger(next, f32_at(scores_, {j, e})));
           },
           LoopKind::Unrolled);
       Stmt weights = each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr&) {
-        const Expr power = te::exp(load(scores_, {j, e}) - load(shift, {none}));
+        const Expr power = te::exp(f32_at(scores_, {j, e}) - f32_at(shift, {none}));
         return Stmt::store(weights_, {j, e}, powers == 0 ? power : power * less);
       });
       Stmt sums = each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr& v) {
-        return Stmt::store(sum, {v}, load(sum, {v}) + load(weights_, {j, e}));
+        return Stmt::store(sum, {v}, f32_at(sum, {v}) + f32_at(weights_, {j, e}));
       });
       Stmt corrected = each_pair(result_fragments(), half, [&](const Expr& j, const Expr& e, const Expr&) {
-        return Stmt::store(results_, {j, e}, load(results_, {j, e}) * load(again, {none}));
+        return Stmt::store(results_, {j, e}, f32_at(results_, {j, e}) * f32_at(again, {none}));
       });
       return Stmt::block(
-          {Stmt::store(next_, {half}, load(most_, {half})), largest,
+          {Stmt::store(next_, {half}, f32_at(most_, {half})), largest,
            exchanged(next_, half, [&](const Expr& a, const Expr& b) { return terms_.larger(a, b); }),
            Stmt::store(shift, {none}, te::select(te::equal(next, AttentionTerms::lowest()), zero, next)),
-           Stmt::store(again, {none}, te::exp(load(most_, {half}) - load(shift, {none}))),
+           Stmt::store(again, {none}, te::exp(f32_at(most_, {half}) - f32_at(shift, {none}))),
            Stmt::store(most_, {half}, next), weights, Stmt::store(sum, {none}, zero),
            Stmt::store(sum, {Expr::index(1)}, zero), sums,
            Stmt::store(total_, {half},
-                       te::fma(load(total_, {half}), load(again, {none}),
-                               load(sum, {none}) + load(sum, {Expr::index(1)}))),
+                       te::fma(f32_at(total_, {half}), f32_at(again, {none}),
+                               f32_at(sum, {none}) + f32_at(sum, {Expr::index(1)}))),
            corrected});
     });
   }
@@ -333,10 +330,10 @@ class WarpAttention {
   Stmt finish() {
     return unrolled("h", kHalves, [&](const Expr& half) {
       const Expr row = query(half);
-      const Expr divisor = terms_.told(parts_.divisor, {{parts_.query, row}}, load(total_, {half}));
+      const Expr divisor = terms_.told(parts_.divisor, {{parts_.query, row}}, f32_at(total_, {half}));
       if (!divisor.defined()) return Stmt();
       Stmt store = each_pair(result_fragments(), half, [&](const Expr& j, const Expr& e, const Expr& v) {
-        return terms_.stored(row, column(j, v), load(results_, {j, e}), load(total_, {half}));
+        return terms_.stored(row, column(j, v), f32_at(results_, {j, e}), f32_at(total_, {half}));
       });
       Stmt all = Stmt::block({Stmt::store(total_, {half}, divisor), store});
       const Expr there = inside(row, queries_.extent, query_block_);
@@ -381,7 +378,7 @@ bool is_for_units(const Lowering& lowering, const AttentionParts& parts) {
 
 Stmt lower_warp_attention(Lowering& lowering, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return {};
-  const std::optional<AttentionParts> parts = attention_parts(lowering.formula(), true);
+  const std::optional<AttentionParts> parts = attention_parts(lowering.formula(), {.rounded_weights = true});
   return parts && is_for_units(lowering, *parts) ? WarpAttention(lowering, *parts).run() : Stmt();
 }
 

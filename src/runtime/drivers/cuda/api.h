@@ -78,6 +78,26 @@ struct CUmemcpy2D {
   size_t width = 0, height = 0;
 };
 
+enum CUlaunchAttributeID : unsigned { kProgrammaticStreamSerialization = 6 };
+
+struct CUlaunchAttribute {
+  CUlaunchAttributeID id = kProgrammaticStreamSerialization;
+  char pad[8 - sizeof(CUlaunchAttributeID)] = {};
+  union Value {
+    char pad[64] = {};
+    int programmatic;
+  } value = {};
+};
+
+struct CUlaunchConfig {
+  unsigned blocks_x = 1, blocks_y = 1, blocks_z = 1;
+  unsigned threads_x = 1, threads_y = 1, threads_z = 1;
+  unsigned shared_bytes = 0;
+  CUstream stream = nullptr;
+  CUlaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 inline constexpr unsigned kStreamNonBlocking = 1;
 
 }  // namespace xyntra::cuda

@@ -140,6 +140,10 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
   const Library& cuda = opened_library();
   auto state = std::make_shared<State>();
   state->chip = all[place];
+  constexpr int kFirstWithOverlap = 12030;  // of drivers: CUDA 12.3 captures such launches
+  int version = 0;
+  cuda.DriverGetVersion(&version);
+  state->overlaps = all[place].major >= 9 && version >= kFirstWithOverlap;
   cuda.DeviceGet(&state->device, static_cast<int>(place));
   XYNTRA_CHECK_OK(
       state->status(cuda.DevicePrimaryCtxRetain(&state->context, state->device), "opening a context"));
@@ -163,11 +167,12 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
 
 Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<const Entry> entries) {
   XYNTRA_CHECK_OK(state_->usable());
-  if (ptx.find("\n.target sm_90a\n") != std::string::npos && !chip().has_warpgroup_units())
-    return failure(
-        device_error(chip().name + " (" + chip().architecture() +
-                     ") lacks what a kernel was made for, the matrix units of sm_90a; plan for the "
-                     "target 'ampere'"));
+  const auto is_for = [&](const char* target) { return ptx.find(target) != std::string::npos; };
+  if ((is_for("\n.target sm_90a\n") && !chip().has_warpgroup_units()) ||
+      (is_for("\n.target sm_90\n") && chip().major < 9))
+    return failure(device_error(chip().name + " (" + chip().architecture() +
+                                ") lacks what a kernel was made for, instructions of sm_90; plan for the "
+                                "target 'ampere'"));
   const Library& cuda = opened_library();
   const Current current(*state_);
   std::array<char, 8192> log{};

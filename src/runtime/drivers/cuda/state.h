@@ -13,6 +13,7 @@ struct Device::State {
   Chip chip;
   CUdevice device = 0;
   CUcontext context = nullptr;
+  bool overlaps = false;  // launches may begin before the one ahead of them has ended, in graphs too
   std::atomic<bool> lost{false};
   std::mutex mutex;
   std::string loss;  // why, under the mutex

@@ -97,12 +97,18 @@ Status Stream::launch(const Function& function, const Grid& grid, std::span<cons
   std::vector<void*> pointers;
   for (const std::uint64_t& parameter : parameters)
     pointers.push_back(const_cast<std::uint64_t*>(&parameter));
+  CUlaunchAttribute early;
+  early.value.programmatic = 1;
+  CUlaunchConfig config;
+  config.blocks_x = static_cast<unsigned>(grid.blocks);
+  config.threads_x = static_cast<unsigned>(grid.threads);
+  config.shared_bytes = static_cast<unsigned>(grid.shared_bytes);
+  config.stream = static_cast<CUstream>(stream_);
+  config.attributes = &early;
+  config.attribute_count = grid.overlaps && device_->state_->overlaps ? 1 : 0;
   const Current current(*device_->state_);
   return device_->state_->status(
-      opened_library().LaunchKernel(function_of(function.handle_), static_cast<unsigned>(grid.blocks), 1, 1,
-                                    static_cast<unsigned>(grid.threads), 1, 1,
-                                    static_cast<unsigned>(grid.shared_bytes), static_cast<CUstream>(stream_),
-                                    pointers.data(), nullptr),
+      opened_library().LaunchKernelEx(&config, function_of(function.handle_), pointers.data(), nullptr),
       "launching a kernel");
 }
 
