@@ -11,6 +11,7 @@
 #include "package/artifact.h"
 #include "passes/declared_sizes.h"
 #include "report/explain.h"
+#include "support/copy_bytes.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -53,7 +54,7 @@ Result<ModelSource> copied(std::span<const std::byte> content) {
   const std::shared_ptr<std::byte> copy = allocate_zeroed(content.size());
   if (!copy) return limit_error("there is no memory for a copy of the model");
   const std::span<std::byte> bytes(copy.get(), content.size());
-  std::ranges::copy(content, bytes.begin());
+  copy_bytes(content, bytes);
   return ModelSource{"", bytes, copy};
 }
 

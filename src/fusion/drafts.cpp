@@ -5,6 +5,7 @@
 
 #include "fusion/compose.h"
 #include "schedule/cost.h"
+#include "schedule/main_loops.h"
 #include "schedule/waiting.h"
 #include "support/stop_at_internal_errors.h"
 #include "support/text.h"
@@ -34,6 +35,17 @@ bool runs_alone(const GroupDraft& draft) { return draft.choice.schedule.kind == 
 bool has_main_loop(const GroupDraft& draft) {
   const Hero hero = draft.choice.hero;
   return !runs_alone(draft) && (hero == Hero::Contraction || hero == Hero::Window || hero == Hero::Attention);
+}
+
+// By its hero: a schedule is for just these.
+MainLoops main_loops_of(const GroupDraft& draft) {
+  if (runs_alone(draft)) return {};
+  switch (draft.choice.hero) {
+    case Hero::Attention: return {2, 0};
+    case Hero::Contraction: return {1, 0};
+    case Hero::Window: return {0, 1};
+    default: return {};
+  }
 }
 
 }  // namespace
@@ -378,6 +390,10 @@ tl::expected<GroupDrafts::Index, std::string> GroupDrafts::merge(Index producer,
     return no("the " + std::string(name_of(has_main_loop(a) ? a.choice.hero : b.choice.hero)) +
               " has a loop of its own, which stages that run one after another have not");
   }
+  // Layers that follow one another are the most common case, and need not be composed for this.
+  const MainLoops of_a = main_loops_of(a), of_b = main_loops_of(b);
+  if (auto why = too_many({of_a.contractions + of_b.contractions, of_a.windows + of_b.windows}))
+    return no(std::move(*why));
   auto draft = drafted(std::move(core), !alone);
   if (!draft) {
     if (draft.error() == kTooLong) drafts_[reader].too_long_from = a.code;

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string_view>
+#include <type_traits>
+
+#include "support/copy_bytes.h"
 
 namespace xyntra {
 namespace {
@@ -29,23 +34,48 @@ std::optional<Range> range_of(DType dtype) {
   }
 }
 
-// Element by element: `at` reads one as a float of the width that holds it.
-template <class Real, class Read>
-std::optional<Magnitude> scanned(std::int64_t count, const Read& at) {
-  Real low = std::numeric_limits<Real>::infinity(), high = 0;
-  bool zero = false, negative = false, nan = false;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Real element = at(i), size = std::abs(element);
-    high = size > high ? size : high;
-    low = size > 0 && size < low ? size : low;
-    zero |= size == 0;
-    negative |= element < 0;
-    nan |= std::isnan(element);
+// What was seen of elements, by lanes that do not wait for one another. Sizes are bits without the sign: the larger number has
+// the larger ones, and as integers with a sign they are compared by vectors of any machine.
+template <class Real>
+class Scan {
+ public:
+  using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr std::size_t kLanes = 16;
+
+  void add(std::size_t lane, Bits element) {
+    const Bits size = element & kSizes, before = size - 1;
+    high_[lane] = std::max(high_[lane], static_cast<Size>(size));
+    low_[lane] = std::min(low_[lane], static_cast<Size>(before & kSizes));  // zero comes after all others
+    zero_[lane] |= before;
+    negative_[lane] |= element & (Bits{0} - size);  // the sign of what is not zero
   }
-  if (nan || !std::isfinite(high)) return std::nullopt;
-  if (high == 0) return Magnitude{1, 1, true, false};  // any size is true of elements that are not there
-  return Magnitude{low, high, zero, negative};
-}
+
+  std::optional<Magnitude> found() const {
+    const Size low = std::ranges::min(low_) + 1, high = std::ranges::max(high_);
+    if (high >= std::bit_cast<Size>(std::numeric_limits<Real>::infinity())) return std::nullopt;  // or a NaN
+    if (high == 0) return Magnitude{1, 1, true, false};  // any size is true of elements that are not there
+    return Magnitude{std::bit_cast<Real>(low), std::bit_cast<Real>(high), any_sign(zero_),
+                     any_sign(negative_)};
+  }
+
+ private:
+  using Size = std::make_signed_t<Bits>;
+  static constexpr Bits kSizes = std::numeric_limits<Size>::max();
+  template <class Value>
+  using Lanes = std::array<Value, kLanes>;
+
+  static bool any_sign(const Lanes<Bits>& lanes) {
+    return std::ranges::any_of(lanes, [](Bits bits) { return bits > kSizes; });
+  }
+  static constexpr Lanes<Size> all(Size value) {
+    Lanes<Size> lanes;
+    lanes.fill(value);
+    return lanes;
+  }
+
+  Lanes<Size> high_{}, low_ = all(std::numeric_limits<Size>::max());
+  Lanes<Bits> zero_{}, negative_{};  // of each the sign
+};
 
 std::optional<Magnitude> product(Operands a, const Range&) {
   return Magnitude{a[0].low * a[1].low, a[0].high * a[1].high, a[0].zero || a[1].zero,
@@ -108,17 +138,31 @@ const Known* find_known(const OpDef& def) {
   return found == std::end(kKnown) ? nullptr : found;
 }
 
+// The bytes of a model need not be aligned, and are not copied for this.
+template <class Real>
+std::optional<Magnitude> scanned(std::span<const std::byte> bytes) {
+  using Bits = Scan<Real>::Bits;
+  std::array<Bits, Scan<Real>::kLanes> block;
+  Scan<Real> scan;
+  for (; bytes.size() >= sizeof block; bytes = bytes.subspan(sizeof block)) {
+    std::memcpy(block.data(), bytes.data(), sizeof block);
+    for (std::size_t lane = 0; lane < block.size(); ++lane) scan.add(lane, block[lane]);
+  }
+  copy_bytes(bytes, std::as_writable_bytes(std::span(block)));
+  for (std::size_t lane = 0; lane < bytes.size() / sizeof(Bits); ++lane) scan.add(lane, block[lane]);
+  return scan.found();
+}
+
 }  // namespace
 
 std::optional<Magnitude> magnitude_of(const Tensor& contents) {
-  const Tensor aligned = contents.aligned();
-  const auto at = [](const auto elements) {
-    return [elements](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; };
-  };
-  if (aligned.dtype() == DType::F32) return scanned<float>(aligned.count(), at(aligned.view<float>()));
-  if (aligned.dtype() == DType::F64) return scanned<double>(aligned.count(), at(aligned.view<double>()));
-  if (!range_of(aligned.dtype())) return std::nullopt;
-  return scanned<double>(aligned.count(), [&](std::int64_t i) { return aligned.element_as_f64(i); });
+  if (contents.dtype() == DType::F32) return scanned<float>(contents.bytes());
+  if (contents.dtype() == DType::F64) return scanned<double>(contents.bytes());
+  if (!range_of(contents.dtype())) return std::nullopt;
+  Scan<double> scan;
+  for (std::int64_t i = 0; i < contents.count(); ++i)
+    scan.add(0, std::bit_cast<std::uint64_t>(contents.element_as_f64(i)));
+  return scan.found();
 }
 
 std::optional<Magnitude> magnitude_of(const OpDef& def, DType dtype, std::span<const Magnitude> operands) {

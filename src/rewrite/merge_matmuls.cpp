@@ -1,7 +1,8 @@
 #include "rewrite/merge_matmuls.h"
 
-#include <algorithm>
 #include <map>
+
+#include "support/copy_bytes.h"
 
 namespace xyntra {
 namespace {
@@ -142,8 +143,8 @@ class Merging {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (const Tensor* part : parts) {
         const std::size_t length = part->bytes().size() / static_cast<std::size_t>(rows);
-        std::ranges::copy(part->bytes().subspan(static_cast<std::size_t>(row) * length, length),
-                          target.subspan(written, length).begin());
+        copy_bytes(part->bytes().subspan(static_cast<std::size_t>(row) * length, length),
+                   target.subspan(written, length));
         written += length;
       }
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/copy_bytes.h"
+
 namespace xyntra {
 
 Status check_donated(const DonatedInput& donated, const Tensor& input, const std::string& name) {
@@ -33,7 +35,7 @@ void copy_rows(const Tensor& tensor, std::size_t axis, RowMemory<std::span<const
   for (std::int64_t i = 0; i < outer; ++i) {
     const auto source = static_cast<std::size_t>(i * row * from.capacity);
     const auto target = static_cast<std::size_t>(i * row * to.capacity);
-    std::ranges::copy(from.memory.subspan(source, length), to.memory.subspan(target, length).begin());
+    copy_bytes(from.memory.subspan(source, length), to.memory.subspan(target, length));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/extended_inputs.h"
 #include "runtime/input_sizes.h"
 #include "runtime/weight_blocks.h"
+#include "support/copy_bytes.h"
 #include "support/guarded.h"
 
 namespace xyntra {
@@ -139,7 +140,7 @@ class RunContext::State {
     if (datum.kind != Datum::Kind::Tensor) return datum;
     const std::span<const std::byte> bytes = datum.tensor.bytes();
     XYNTRA_CHECK_OK(fits(program_->values[id], static_cast<std::int64_t>(bytes.size()), memory));
-    if (bytes.data() != memory.data()) std::ranges::copy(bytes, memory.begin());
+    if (bytes.data() != memory.data()) copy_bytes(bytes, memory);
     XYNTRA_TRY(Tensor there, Tensor::borrow(datum.tensor.dtype(), datum.tensor.dims(), memory, nullptr));
     return Datum::of(std::move(there));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/copy_bytes.h"
 #include "support/memory.h"
 
 namespace xyntra {
@@ -168,7 +169,7 @@ Result<std::span<const std::byte>> RunMemory::keep(ProgramValueId id, Datum datu
     XYNTRA_TRY(Dims planned, dims_of(value));
     if (planned != dims || datum.tensor.dtype() != value.dtype)
       return bad_model("a value has another size or dtype than the plan says");
-    std::ranges::copy(bytes, pointers[id]);
+    copy_bytes(bytes, {pointers[id], bytes.size()});
     return std::span<const std::byte>(pointers[id], bytes.size());
   }
   datum.tensor = datum.tensor.aligned();

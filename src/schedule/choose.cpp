@@ -5,6 +5,7 @@
 
 #include "schedule/alignment.h"
 #include "schedule/cost.h"
+#include "schedule/main_loops.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/prepare_tiles.h"
 #include "schedule/prepare/repeated_parts.h"
@@ -64,16 +65,13 @@ class Chooser {
       return refuse("a shader of it would bind " + std::to_string(bound) + " buffers, and the target takes " +
                     std::to_string(target_.storage_buffers));
     }
-    std::size_t contractions = count(WorkShape::Contraction), windows = count(WorkShape::Window);
-    if (contractions + windows > 2 || (windows > 0 && contractions + windows > 1)) {
-      return refuse("it would hold " + std::to_string(contractions + windows) +
-                    " contractions or windows, and no schedule runs these in one launch");
-    }
+    const MainLoops loops{count(WorkShape::Contraction), count(WorkShape::Window)};
+    if (auto why = too_many(loops)) return refuse(std::move(*why));
     Alignment alignment(formula_);
-    if (contractions == 2) return attention(alignment);
-    if (contractions == 1)
+    if (loops.contractions == 2) return attention(alignment);
+    if (loops.contractions == 1)
       return around(alignment, WorkShape::Contraction, Hero::Contraction, ScheduleKind::Contraction);
-    if (windows == 1) return around(alignment, WorkShape::Window, Hero::Window, ScheduleKind::Window);
+    if (loops.windows == 1) return around(alignment, WorkShape::Window, Hero::Window, ScheduleKind::Window);
     return rows(alignment);
   }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "support/copy_bytes.h"
 #include "support/current_budget.h"
 #include "support/file.h"
 #include "support/file_descriptor.h"
@@ -85,8 +86,7 @@ Status put_together(std::uint64_t size, const std::function<Status(const WriteAt
                     const std::function<Status(std::span<const std::byte>)>& then) {
   std::vector<std::byte> whole(static_cast<std::size_t>(size));
   XYNTRA_CHECK_OK(write([&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
-    std::ranges::copy(bytes,
-                      std::span(whole).subspan(static_cast<std::size_t>(offset), bytes.size()).begin());
+    copy_bytes(bytes, std::span(whole).subspan(static_cast<std::size_t>(offset), bytes.size()));
     return {};
   }));
   return then(whole);

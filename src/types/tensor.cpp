@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "support/copy_bytes.h"
 #include "support/memory.h"
 #include "support/sha256.h"
 #include "support/text.h"
@@ -291,7 +292,7 @@ Tensor Tensor::aligned() const {
 
 Result<Tensor> Tensor::copied(const std::shared_ptr<Budget>& budget) const {
   XYNTRA_TRY(Tensor copy, allocate_bytes(dtype_, dims_, static_cast<std::int64_t>(size_), budget));
-  std::ranges::copy(bytes(), copy.mutable_bytes().begin());
+  copy_bytes(bytes(), copy.mutable_bytes());
   return copy;
 }
 
@@ -310,7 +311,7 @@ Result<Tensor> Tensor::of_strings(Dims dims, std::span<const std::string_view> e
   std::span<std::byte> rest = bytes.subspan(static_cast<std::size_t>(ends));
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    std::ranges::copy(std::as_bytes(std::span(elements[i])), rest.begin());
+    copy_bytes(std::as_bytes(std::span(elements[i])), rest);
     rest = rest.subspan(elements[i].size());
     store(bytes, static_cast<std::int64_t>(i), end += elements[i].size());
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "support/copy_bytes.h"
 #include "support/current_budget.h"
 #include "support/threads.h"
 
@@ -22,9 +23,9 @@ struct PhysicalDim {
 template <std::size_t kBytes>
 void copy_strided(std::span<std::byte> to, std::span<const std::byte> from, std::size_t stride,
                   std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    std::memcpy(to.subspan(i * kBytes, kBytes).data(), from.subspan(i * stride * kBytes, kBytes).data(),
-                kBytes);
+  to = to.first(count * kBytes);
+  from = from.first(count == 0 ? 0 : ((count - 1) * stride + 1) * kBytes);
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(&to[i * kBytes], &from[i * stride * kBytes], kBytes);
 }
 
 // Copies rows, which are runs along the innermost physical dimension.
@@ -140,7 +141,7 @@ PackedTensor::PackedTensor(Tensor tensor, Layout layout)
 
 void PackedTensor::copy(std::size_t offset, std::span<std::byte> to) const {
   if (layout_.empty()) {
-    std::ranges::copy(tensor_.bytes().subspan(offset, to.size()), to.begin());
+    copy_bytes(tensor_.bytes().subspan(offset, to.size()), to);
     return;
   }
   if (to.empty()) return;
@@ -157,7 +158,7 @@ void PackedTensor::copy(std::size_t offset, std::span<std::byte> to) const {
       partial.assign(row_bytes, std::byte{});
       copier.copy(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row + 1), partial);
       taken = std::min(to.size(), row_bytes - skipped);
-      std::ranges::copy(std::span(partial).subspan(skipped, taken), to.begin());
+      copy_bytes(std::span(partial).subspan(skipped, taken), to);
     }
     offset += taken;
     to = to.subspan(taken);

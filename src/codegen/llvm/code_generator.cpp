@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <numeric>
 
 #include "codegen/llvm/module.h"
@@ -77,6 +80,14 @@ std::vector<NumberedKernel> numbered(std::span<const kir::Kernel> kernels, const
   return list;
 }
 
+// So that no core is left with a long one in the end.
+std::vector<std::size_t> longest_first(const std::vector<KernelModule>& modules) {
+  std::vector<std::size_t> order(modules.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t m) { return modules[m].effort; });
+  return order;
+}
+
 const Result<const CodeGeneratorModule*>& module() {
   static const Result<const CodeGeneratorModule*> found = opened();
   return found;
@@ -104,11 +115,15 @@ Result<CompiledKernels> compile_kernels(std::span<const kir::Kernel> kernels, co
   if (!module()) return failure(module().error());
   const std::vector<KernelModule> modules = partition_kernels(kernels);
   std::vector<Result<CompiledKernels>> parts(modules.size());
-  auto compile = [&](std::int64_t begin, std::int64_t end) {
-    for (std::size_t m = static_cast<std::size_t>(begin); m < static_cast<std::size_t>(end); ++m)
+  const std::vector<std::size_t> order = longest_first(modules);
+  std::atomic<std::size_t> next{0};
+  auto compile = [&](std::int64_t begin, std::int64_t end) {  // as many, whichever are next
+    for (; begin < end; ++begin) {
+      const std::size_t m = order[next++];
       parts[m] = (*module())->compile(numbered(kernels, modules[m]), cpu, options);
+    }
   };
-  ThreadPool::shared().parallel_for(0, static_cast<std::int64_t>(modules.size()), 1, compile);
+  ThreadPool::shared().parallel_for(0, std::ssize(modules), 1, compile);
   CompiledKernels compiled;
   compiled.kernels.resize(kernels.size());
   std::vector<std::vector<std::byte>> objects;

@@ -130,6 +130,18 @@ std::vector<std::size_t> phase_ends(const Kinds& phases) {
   return ends;
 }
 
+// Phases of one kind are compiled once.
+std::int64_t effort_of(const KernelModule& module, const std::vector<Kinds>& kinds) {
+  std::set<std::uint64_t> compiled;
+  std::int64_t effort = 0;
+  for (std::size_t k : module.kernels) {
+    const std::size_t end = std::min(module.phase_end, kinds[k].size());
+    for (std::size_t p = module.first_phase; p < end; ++p)
+      effort += compiled.insert(kinds[k][p].hash).second ? kinds[k][p].effort : 1;
+  }
+  return effort;
+}
+
 }  // namespace
 
 std::vector<KernelModule> partition_kernels(std::span<const kir::Kernel> kernels) {
@@ -154,6 +166,7 @@ std::vector<KernelModule> partition_kernels(std::span<const kir::Kernel> kernels
       begin = end;
     }
   }
+  for (KernelModule& module : modules) module.effort = effort_of(module, kinds);
   return modules;
 }
 

@@ -14,7 +14,7 @@ struct KernelModule {
   std::vector<std::size_t> kernels;  // their numbers
   std::size_t first_phase = 0,
               phase_end = SIZE_MAX;  // of each of them; the other phases are in other modules
-  bool operator==(const KernelModule&) const = default;
+  std::int64_t effort = 0;  // about how long LLVM works on it
 };
 
 // A few kernels that differ, with all that are like one of them but for integers, which are compiled once (merge_functions.h). Where one

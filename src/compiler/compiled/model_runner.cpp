@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/copy_bytes.h"
+
 namespace xyntra {
 
 Result<std::vector<Datum>> moved_to(std::vector<Datum> results,
@@ -13,7 +15,7 @@ Result<std::vector<Datum>> moved_to(std::vector<Datum> results,
       return usage_error("output " + std::to_string(i) + " has " + std::to_string(made.bytes().size()) +
                          " bytes, memory was given for " + std::to_string(memory[i].size()));
     }
-    std::ranges::copy(made.bytes(), memory[i].begin());
+    copy_bytes(made.bytes(), memory[i]);
     XYNTRA_TRY(Tensor there, Tensor::borrow(made.dtype(), made.dims(), memory[i], nullptr));
     results[i] = Datum::of(std::move(there));
   }

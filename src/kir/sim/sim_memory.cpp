@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "support/copy_bytes.h"
 #include "te/lanes.h"
 
 namespace xyntra::kir::sim {
@@ -99,7 +100,7 @@ void Storage::watch(std::uint32_t phase, bool items, bool threads) {
 
 void Storage::give(std::span<const std::byte> packed) {
   if (bits_of(dtype_) >= 8) {
-    std::ranges::copy(packed.first(bytes_.size()), bytes_.begin());
+    copy_bytes(packed.first(bytes_.size()), bytes_);
     return;
   }
   const auto bits = static_cast<std::size_t>(bits_of(dtype_));
@@ -113,7 +114,7 @@ void Storage::give(std::span<const std::byte> packed) {
 
 void Storage::take(std::span<std::byte> packed) const {
   if (bits_of(dtype_) >= 8) {
-    std::ranges::copy(bytes_, packed.begin());
+    copy_bytes(bytes_, packed);
     return;
   }
   const auto bits = static_cast<std::size_t>(bits_of(dtype_));

@@ -108,9 +108,12 @@ TEST(PartitionOfKernels, PutsThoseAlikeTogether) {
     kernels.push_back(tiled_matmul(24, 64, Dim(k)));
     kernels.push_back(concatenation(k, {3, 4}));
   }
-  using Modules = std::vector<KernelModule>;
-  EXPECT_EQ(partition_kernels(kernels), (Modules{{{0, 2, 4, 1, 3, 5}}}));
-  EXPECT_EQ(partition_kernels({}), Modules{});
+  const std::vector<KernelModule> modules = partition_kernels(kernels);
+  ASSERT_EQ(modules.size(), 1);
+  EXPECT_EQ(modules[0].kernels, (std::vector<std::size_t>{0, 2, 4, 1, 3, 5}));
+  const auto one_of_each = partition_kernels(std::span(kernels).first(2));
+  EXPECT_LT(modules[0].effort, 2 * one_of_each[0].effort);  // those alike are compiled once
+  EXPECT_TRUE(partition_kernels({}).empty());
 }
 
 TEST(PartitionOfKernels, EndsAModuleOfManyKinds) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "rewriting.h"
+#include "support/copy_bytes.h"
 
 namespace xyntra {
 namespace {
@@ -28,6 +29,27 @@ TEST(Magnitude, IsThatOfTheElementsThatAreNotZero) {
   EXPECT_FALSE(magnitude_of(floats({1, std::numeric_limits<float>::infinity()})));
   EXPECT_FALSE(magnitude_of(floats({std::nanf(""), 1})));
   EXPECT_FALSE(magnitude_of(Tensor::of_integers(std::vector<std::int64_t>{1})));
+}
+
+TEST(Magnitude, CountsAllElementsWhereverTheyLie) {
+  constexpr std::int64_t kCount = 37;  // not a multiple of what is looked at together
+  for (std::int64_t at = 0; at < kCount; ++at) {
+    std::vector<float> elements(kCount, 1);
+    elements[static_cast<std::size_t>(at)] = -8;
+    elements[static_cast<std::size_t>((at + 1) % kCount)] = 0x1p-130F;  // subnormal
+    std::vector<std::byte> bytes(1 + kCount * sizeof(float));  // misaligned
+    copy_bytes(std::as_bytes(std::span(elements)), std::span(bytes).subspan(1));
+    const auto tensor = Tensor::borrow(DType::F32, {kCount}, std::span(bytes).subspan(1), nullptr);
+    const auto found = magnitude_of(*tensor);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->low, 0x1p-130);
+    EXPECT_EQ(found->high, 8);
+    EXPECT_TRUE(found->negative);
+    EXPECT_FALSE(found->zero);
+  }
+  EXPECT_FALSE(magnitude_of(floats({-0.0F, 1}))->negative);
+  EXPECT_EQ(magnitude_of(Tensor::from<double>(DType::F64, {2}, std::vector<double>{-3, 0x1p-1070}))->low,
+            0x1p-1070);
 }
 
 TEST(Magnitude, OfAnOpHoldsForEveryElementItMayMake) {
