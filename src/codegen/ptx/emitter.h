@@ -39,6 +39,7 @@ class KernelEmitter {
   void check(const kir::StmtNode& node);
   Status call(const kir::StmtNode& node);
   Status shuffle(const kir::StmtNode& node);
+  bool moves_halves(const kir::StmtNode& copy) const;
   // warps.cpp
   Status async_copy(const kir::StmtNode& node);
   Status load_fragment(const kir::StmtNode& node);
@@ -49,6 +50,9 @@ class KernelEmitter {
   std::string swizzled_place(const kir::Operand& operand);
   std::string in_slot(const kir::Operand& operand, std::string address, std::int64_t offset);
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
+  // exchanges.cpp
+  Status vote(const kir::StmtNode& node);
+  Status warpgroup_multiply_rs(const kir::StmtNode& node);
   void begin_statement(const kir::StmtNode& node);
 
   // ---- memory (memory.cpp)
