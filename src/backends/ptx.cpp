@@ -14,11 +14,12 @@ Result<CompiledModel> compile_ptx(const Plan& plan, const RunSettings& settings)
 
 // The table of the first GPU that kernels can run on; where there is none, plans are made for the one with all units.
 Result<const Target*> target_of_chip() {
-  const auto chips = cuda::chips();
-  const auto first = chips ? std::ranges::find_if(*chips, &cuda::Chip::is_supported)
-                           : std::vector<cuda::Chip>::const_iterator();
-  const bool other = chips && first != chips->end() && !first->has_warpgroup_units();
-  return find_target(other ? "ampere" : "h100");
+  const char* name = "h100";
+  if (const auto chips = cuda::chips()) {
+    const auto first = std::ranges::find_if(*chips, &cuda::Chip::is_supported);
+    if (first != chips->end() && !first->has_warpgroup_units()) name = "ampere";
+  }
+  return find_target(name);
 }
 
 }  // namespace

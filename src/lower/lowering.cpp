@@ -342,6 +342,13 @@ void Lowering::back_to(const Mark& mark) {
   done_ = mark.done;
 }
 
+kir::Stmt Lowering::shown_to_be_inside(kir::Stmt made) {
+  if (!made.defined() || !forms().chooses()) return made;
+  kir::Kernel alone = kernel_;
+  alone.body = made;
+  return kir::verify(alone) ? made : kir::Stmt();
+}
+
 kir::Kernel Lowering::finish(kir::Stmt body) && {
   kernel_.body = std::move(body);
   return std::move(kernel_);

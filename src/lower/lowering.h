@@ -96,6 +96,9 @@ class Lowering : public AccessAnalysis {
   // The body where an axis has turns at all: sizes may be differences that nothing keeps from being negative.
   static kir::Stmt where_any(const Dim& extent, kir::Stmt body);
 
+  // What was made, undefined where a form is chosen and it is not shown to stay in bounds: another form serves then.
+  kir::Stmt shown_to_be_inside(kir::Stmt made);
+
   kir::Kernel finish(kir::Stmt body) &&;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/ptx/swizzled.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
 
@@ -25,10 +26,6 @@ std::int64_t threads_for(const Dim& items) {
   return items.constant() <= 8192 ? 64 : items.constant() <= 65536 ? 128 : 256;
 }
 
-Status unsupported(const std::string& what) {
-  return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
-}
-
 // Whether something may have more elements than 32 bits count, as far as sizes are known.
 bool outgrows_words(const kir::Kernel& kernel) {
   return std::ranges::any_of(kernel.buffers, [](const kir::Buffer& buffer) {
@@ -38,6 +35,10 @@ bool outgrows_words(const kir::Kernel& kernel) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> unsupported(const std::string& what) {
+  return failure(ErrorClass::Unsupported, "no PTX can be made of " + what);
+}
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : options_(options),
@@ -49,6 +50,7 @@ KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& option
 // ---- module
 
 Result<PtxKernel> KernelEmitter::emit() {
+  XYNTRA_CHECK_OK(check_swizzled(kernel_));
   made_.wide = wide_;
   find_homes();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
@@ -353,9 +355,7 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::VoteAny:
     case kir::Intrinsic::VoteAll:
     case kir::Intrinsic::Ballot: return vote(node);
-    case kir::Intrinsic::AsyncCopy:
-      if (moves_halves(node)) return async_copy(node);
-      return unsupported("copies to swizzled rows that are not of 16-bit elements");
+    case kir::Intrinsic::AsyncCopy: return async_copy(node);
     case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
     case kir::Intrinsic::AsyncWait:
       code_.line("cp.async.wait_group " + std::to_string(node.operands[0].value->int_value));
@@ -375,20 +375,11 @@ Status KernelEmitter::call(const StmtNode& node) {
       code_.line("wgmma.wait_group.sync.aligned " + std::to_string(node.operands[0].value->int_value));
       return {};
     case kir::Intrinsic::WarpgroupMultiply:
-    case kir::Intrinsic::WarpgroupMultiplyTurned:
+    case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
     case kir::Intrinsic::WarpgroupMultiplyRs:
-    case kir::Intrinsic::WarpgroupMultiplyRsTurned:
-      if (bits_of(kernel_.buffer(node.operands[2].buffer).dtype) != 16)
-        return unsupported("warpgroups that multiply elements of other than 16 bits");
-      return kir::places_of(node.intrinsic)[1].registers ? warpgroup_multiply_rs(node)
-                                                         : warpgroup_multiply(node);
+    case kir::Intrinsic::WarpgroupMultiplyRsTurned: return warpgroup_multiply_rs(node);
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
-}
-
-bool KernelEmitter::moves_halves(const StmtNode& copy) const {
-  const kir::Buffer& to = kernel_.buffer(copy.operands[0].buffer);
-  return to.swizzle == kir::Swizzle::None || bits_of(to.dtype) == 16;
 }
 
 // Threads beyond the last one of a block are not there to take part.

@@ -16,6 +16,8 @@ namespace xyntra::ptx {
 // Bytes: of buffers, and of the longest access; of buffers whose rows are swizzled.
 inline constexpr std::int64_t kAlignment = 16, kSwizzleAlignment = 1024;
 
+tl::unexpected<Error> unsupported(const std::string& what);  // "no PTX can be made of " it
+
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options);
@@ -39,7 +41,6 @@ class KernelEmitter {
   void check(const kir::StmtNode& node);
   Status call(const kir::StmtNode& node);
   Status shuffle(const kir::StmtNode& node);
-  bool moves_halves(const kir::StmtNode& copy) const;
   // warps.cpp
   Status async_copy(const kir::StmtNode& node);
   Status load_fragment(const kir::StmtNode& node);
@@ -48,7 +49,11 @@ class KernelEmitter {
   Status warpgroup_multiply(const kir::StmtNode& node);
   Result<std::string> matrix_descriptor(const kir::Operand& operand, bool turned);
   std::string swizzled_place(const kir::Operand& operand);
-  std::string in_slot(const kir::Operand& operand, std::string address, std::int64_t offset);
+  struct Address {
+    std::string base;
+    std::int64_t offset = 0;
+  };
+  Address in_slot(const kir::Operand& operand, Address address);
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   // exchanges.cpp
   Status vote(const kir::StmtNode& node);

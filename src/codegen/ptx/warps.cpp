@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/ptx/emitter.h"
+#include "codegen/ptx/swizzled.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::ptx {
@@ -36,7 +37,7 @@ Status KernelEmitter::load_fragment(const kir::StmtNode& node) {
   begin_statement(node);
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   if (homes_[to.buffer.index] != Home::Registers || homes_[from.buffer.index] != Home::Shared)
-    return failure(ErrorClass::Unsupported, "no PTX can be made of a fragment that is not in registers");
+    return unsupported("a fragment that is not in registers");
   const std::string transposed = node.intrinsic == Intrinsic::LoadFragmentTransposed ? ".trans" : "";
   const std::string source = place(from.buffer, analysis_.access(from).flat);
   code_.line("ldmatrix.sync.aligned.m8n8.x4" + transposed + ".shared.b16 " + registers(to, 4) + ", " +
@@ -48,7 +49,7 @@ Status KernelEmitter::round_words(const kir::StmtNode& node) {
   begin_statement(node);
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   if (homes_[to.buffer.index] != Home::Registers || homes_[from.buffer.index] != Home::Registers)
-    return failure(ErrorClass::Unsupported, "no PTX can be made of a fragment that is not in registers");
+    return unsupported("a fragment that is not in registers");
   const std::string dtype = kir::element_of(node.intrinsic) == DType::F16 ? "f16x2" : "bf16x2";
   const te::LinearIndex &word = analysis_.access(to).flat, &element = analysis_.access(from).flat;
   for (std::int64_t i = 0; i < 4; ++i) {
@@ -63,7 +64,7 @@ Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
   begin_statement(node);
   for (const kir::Operand& operand : node.operands) {
     if (homes_[operand.buffer.index] != Home::Registers)
-      return failure(ErrorClass::Unsupported, "no PTX can be made of a fragment that is not in registers");
+      return unsupported("a fragment that is not in registers");
   }
   const DType element = *kir::element_of(node.intrinsic);
   const char* unit = element == DType::F16   ? "m16n8k16.row.col.f32.f16.f16.f32"
@@ -80,7 +81,13 @@ Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
 
 namespace {
 
-constexpr std::int64_t kSwizzledBytes = 128, kSwizzledRows = 8, kChunkBytes = 16, kUnitDepth = 16;
+constexpr std::int64_t kChunkBytes = 16;
+
+bool comes_in(std::int64_t step, const te::LinearIndex& index) {
+  return te::divides(Dim(step), index.constant) && std::ranges::all_of(index.terms, [&](const auto& term) {
+           return te::divides(Dim(step), term.coefficient);
+         });
+}
 
 std::string sum(Instructions& code, const std::string& a, const std::string& b) {
   if (a.empty() || a == "0") return b;
@@ -113,23 +120,24 @@ std::string KernelEmitter::swizzled_place(const kir::Operand& operand) {
     const std::string block = code_.word("shr.u32", {column, "6"});
     address = code_.word("mad.lo.s32", {block, std::to_string(rows * kSwizzledBytes), address});
   }
-  return in_slot(operand, address, offset);
+  const Address place = in_slot(operand, {std::move(address), offset});
+  return "[" + place.base + (place.offset == 0 ? "" : "+" + std::to_string(place.offset)) + "]";
 }
 
 // An address in the part of a buffer that the indices before the last two name.
-std::string KernelEmitter::in_slot(const kir::Operand& operand, std::string address, std::int64_t offset) {
+KernelEmitter::Address KernelEmitter::in_slot(const kir::Operand& operand, Address address) {
   const Shape& shape = kernel_.buffer(operand.buffer).shape;
   std::int64_t bytes = 2 * shape[shape.size() - 2].constant() * shape.back().constant();
   for (std::size_t d = shape.size() - 2; d-- > 0;) {
     const std::string slot = position(operand.index[d]);
     if (const auto known = literal(slot)) {
-      offset += *known * bytes;
+      address.offset += *known * bytes;
     } else {
-      address = code_.word("mad.lo.s32", {slot, std::to_string(bytes), address});
+      address.base = code_.word("mad.lo.s32", {slot, std::to_string(bytes), address.base});
     }
     bytes *= shape[d].constant();
   }
-  return "[" + address + (offset == 0 ? "" : "+" + std::to_string(offset)) + "]";
+  return address;
 }
 
 // What a unit reads: where it begins, as if rows were not swizzled, and how far blocks lie apart, all in 16 bytes.
@@ -137,14 +145,11 @@ Result<std::string> KernelEmitter::matrix_descriptor(const kir::Operand& operand
   const kir::Buffer& buffer = kernel_.buffer(operand.buffer);
   const std::size_t rank = buffer.shape.size();
   const bool fits =
-      homes_[operand.buffer.index] == Home::Shared && rank >= 2 && buffer.swizzle == kir::Swizzle::Bytes128 &&
-      std::ranges::all_of(buffer.shape, [](const Dim& extent) { return extent.is_constant(); }) &&
-      te::divides(Dim(kSwizzledRows), buffer.shape[rank - 2]) &&
-      (turned ? te::divides(Dim(kSwizzledBytes / 2), buffer.shape[rank - 1])
-              : buffer.shape[rank - 1].is(kSwizzledBytes / 2));
-  if (!fits)
-    return failure(ErrorClass::Unsupported,
-                   "no PTX can be made of a matrix that does not lie in swizzled rows of 128 bytes");
+      homes_[operand.buffer.index] == Home::Shared && buffer.swizzle != kir::Swizzle::None &&
+      (turned || buffer.shape[rank - 1].is(kSwizzledBytes / 2)) &&
+      comes_in(kSwizzledRows, analysis_.linear(operand.index[rank - 2])) &&
+      comes_in(turned ? kSwizzledBytes / 2 : kUnitDepth, analysis_.linear(operand.index[rank - 1]));
+  if (!fits) return unsupported("a matrix that does not lie in swizzled rows of 128 bytes");
   const std::int64_t rows = buffer.shape[rank - 2].constant();
   const std::string row = position(operand.index[rank - 2]), column = position(operand.index[rank - 1]);
   std::string address = code_.word("mad.lo.s32", {row, std::to_string(kSwizzledBytes), base(operand.buffer)});
@@ -152,11 +157,9 @@ Result<std::string> KernelEmitter::matrix_descriptor(const kir::Operand& operand
   address = turned ? code_.word("mad.lo.s32", {code_.word("shr.u32", {column, "6"}),
                                                std::to_string(rows * kSwizzledBytes), address})
                    : code_.word("mad.lo.s32", {column, "2", address});
-  const std::string place = in_slot(operand, address, shared_offsets_[operand.buffer.index]);
-  const std::size_t plus = place.find('+');
-  std::string start = place.substr(1, (plus == std::string::npos ? place.size() - 1 : plus) - 1);
-  if (plus != std::string::npos)
-    start = code_.word("add.s32", {start, place.substr(plus + 1, place.size() - plus - 2)});
+  const Address place = in_slot(operand, {std::move(address), shared_offsets_[operand.buffer.index]});
+  const std::string start =
+      place.offset == 0 ? place.base : code_.word("add.s32", {place.base, std::to_string(place.offset)});
   const std::string number = code_.word("and.b32", {code_.word("shr.u32", {start, "4"}), "16383"});
   const std::uint64_t next_block =
                           turned ? static_cast<std::uint64_t>(rows * kSwizzledBytes / kChunkBytes) : 1,
@@ -168,7 +171,8 @@ Result<std::string> KernelEmitter::matrix_descriptor(const kir::Operand& operand
 Status KernelEmitter::warpgroup_multiply(const kir::StmtNode& node) {
   begin_statement(node);
   if (homes_[node.operands[0].buffer.index] != Home::Registers)
-    return failure(ErrorClass::Unsupported, "no PTX can be made of sums that are not in registers");
+    return unsupported("sums that are not in registers");
+  XYNTRA_CHECK_OK(check_unit(node));
   const bool turned = node.intrinsic == Intrinsic::WarpgroupMultiplyTurned;
   const std::int64_t columns = node.operands[4].value->int_value, depth = node.operands[5].value->int_value;
   XYNTRA_TRY(std::string left, matrix_descriptor(node.operands[1], false));

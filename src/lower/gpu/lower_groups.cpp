@@ -624,10 +624,7 @@ Stmt lower_by_vectors(Lowering& lowering, const te::Stage& stage, const Schedule
   }
   if (!item.defined()) return {};
   Stmt made = in_loops(LoopKind::Grid, grid, std::move(item));
-  if (!reduces) return made;
-  kir::Kernel alone = lowering.kernel();  // another form serves where this one is not shown to stay in bounds
-  alone.body = made;
-  return kir::verify(alone) ? made : Stmt();
+  return reduces ? lowering.shown_to_be_inside(std::move(made)) : made;
 }
 
 Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage, std::span<const te::Stage> before,

@@ -183,17 +183,10 @@ std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::S
   return has_constant_digits(lowering, sides.depth) ? std::optional(std::move(sides)) : std::nullopt;
 }
 
-Stmt shown_to_be_inside(Lowering& lowering, Stmt made) {
-  if (!made.defined() || !lowering.forms().chooses()) return made;
-  kir::Kernel alone = lowering.kernel();
-  alone.body = made;
-  return kir::verify(alone) ? made : Stmt();
-}
-
 Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   auto sides = sides_of_tiles(lowering, stage, schedule);
   if (!sides) return {};
-  return shown_to_be_inside(lowering, WarpTiles(lowering, stage, *std::move(sides)).kernel());
+  return lowering.shown_to_be_inside(WarpTiles(lowering, stage, *std::move(sides)).kernel());
 }
 
 }  // namespace xyntra

@@ -21,8 +21,6 @@ bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Sche
 // The product of such a stage; nothing elsewhere, or where loops of the sum could not be told from a position.
 std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::Stage& stage,
                                            const Schedule& schedule);
-// What was made, undefined where a form is chosen and it is not shown to stay in bounds: another form serves then.
-kir::Stmt shown_to_be_inside(Lowering& lowering, kir::Stmt made);
 // No statement elsewhere.
 kir::Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
 

@@ -176,7 +176,7 @@ Stmt lower_warpgroup_tiles(Lowering& lowering, const te::Stage& stage, const Sch
   if (!sides) return {};
   const DType dtype = narrow_factor(lowering, sides->left).dtype();
   if (lowering.target().matrix_unit(dtype, kGroupRows, kMostColumns, kUnitDepth) == nullptr) return {};
-  return shown_to_be_inside(lowering, WarpgroupTiles(lowering, stage, *std::move(sides)).kernel());
+  return lowering.shown_to_be_inside(WarpgroupTiles(lowering, stage, *std::move(sides)).kernel());
 }
 
 }  // namespace xyntra

@@ -8,9 +8,6 @@
 
 namespace xyntra {
 
-// What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
-inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
-
 // What a factor is before it becomes f32.
 inline te::Expr before_widening(const te::Expr& factor) {
   return factor->op == te::ExprOp::Cast ? factor->operands[0] : factor;

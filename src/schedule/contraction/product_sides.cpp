@@ -1,4 +1,5 @@
 #include "schedule/contraction/product_sides.h"
+#include "kir/intrinsics.h"
 
 #include <algorithm>
 #include <array>
@@ -178,7 +179,7 @@ bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId a
   const te::Formula& formula = analysis.formula();
   const bool padded = factor->op == ExprOp::LoadOr && is_zero_constant(factor->operands[0]);
   if (factor->op != ExprOp::Load && !padded) return false;
-  if (!te::divides(Dim(kFactorChunk), formula.variable(along).extent)) return false;
+  if (!te::divides(Dim(kir::kChunkElements), formula.variable(along).extent)) return false;
   const std::vector<Expr> index = te::index_of(*factor);
   const Shape& shape = formula.buffer(factor->buffer).shape;
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -190,7 +191,7 @@ bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId a
   auto steps_by_chunks = [&](VarId axis) {
     const auto stride = analysis.stride(factor->buffer, index, axis);
     return axis == along || formula.variable(axis).extent.is(1) ||
-           (stride && te::divides(Dim(kFactorChunk), *stride));
+           (stride && te::divides(Dim(kir::kChunkElements), *stride));
   };
   return std::ranges::all_of(te::variables_of(factor), steps_by_chunks);
 }

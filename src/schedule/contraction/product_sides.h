@@ -7,6 +7,9 @@
 
 namespace xyntra {
 
+// What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
+inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
+
 // Loops of one side as one, counted in row-major order.
 struct Side {
   std::vector<te::VarId> axes;
@@ -41,7 +44,6 @@ bool lies_along(const AccessAnalysis& analysis, const te::Expr& factor, te::VarI
 bool comes_in_vectors(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
 // Whether a factor is memory whose elements come 8 at a time along an axis, contiguous and from multiples of 8 on; each
 // of these chunks is inside the memory, or zero.
-inline constexpr std::int64_t kFactorChunk = 8;
 bool comes_in_chunks(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId along);
 
 // Whether a position is inside a side; undefined where blocks cover it exactly.

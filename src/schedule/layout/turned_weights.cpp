@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kir/intrinsics.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/layout/channels_last.h"
 #include "te/index.h"
@@ -42,7 +43,7 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
   }
   if (!result || !channels || index.size() < 3) return {};
   const bool in_chunks =
-      by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kFactorChunk == 0;
+      by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kir::kChunkElements == 0;
   if (buffer.shape[*channels].constant() % kChannelsOfTile != 0 && !in_chunks) return {};
   Layout layout;
   for (std::size_t d = 0; d < index.size(); ++d) {
