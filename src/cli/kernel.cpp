@@ -1,6 +1,7 @@
 // xyntra kernel: kernel text on its own. Verifies it, shows what passes make of it, runs it on the simulator.
 #include "cli/random_inputs.h"
 #include "cli/verb.h"
+#include "codegen/ptx/emit.h"
 #include "kir/passes.h"
 #include "kir/sim/sim.h"
 #include "passes/declared_sizes.h"
@@ -15,7 +16,7 @@ namespace {
 struct KernelFlags {
   std::string file;
   std::vector<std::string> passes, dims;
-  bool text = false, simulate = false;
+  bool text = false, ptx = false, simulate = false;
   int seed = 0;
 };
 
@@ -104,6 +105,10 @@ Result<ExitCode> look_at(const KernelFlags& flags, Session& session) {
     }
     if (!found.empty()) code = ExitCode::No;
     if (flags.text) session.out += kir::to_string(kernel);
+    if (flags.ptx && found.empty()) {
+      XYNTRA_TRY(const PtxKernel made, emit_ptx(kernel, {}));
+      session.out += made.text;
+    }
     std::string line = found;
     entry["good"] = found.empty();
     if (!found.empty()) entry["message"] = found;
@@ -120,7 +125,7 @@ Result<ExitCode> look_at(const KernelFlags& flags, Session& session) {
     } else if (found.empty()) {
       line = kernel.name + ": verified";
     }
-    if (!session.json && (!flags.text || !found.empty() || report)) session.out += line + "\n";
+    if (!session.json && (!(flags.text || flags.ptx) || !found.empty() || report)) session.out += line + "\n";
     entries.push_back(std::move(entry));
   }
   if (session.json) session.out = Json{{"kernels", std::move(entries)}}.dump(1) + "\n";
@@ -135,6 +140,7 @@ VerbAction declare_kernel(Flags& syntax, Session&) {
   syntax.push_back(
       {"--pass", &flags->passes, "simplify, unroll or hoist, in the order given; repeatable", "NAME"});
   syntax.push_back({"--text", &flags->text, "print the kernels"});
+  syntax.push_back({"--ptx", &flags->ptx, "print them as PTX, the assembly of NVIDIA GPUs"});
   syntax.push_back({"--simulate", &flags->simulate, "run them on random inputs"});
   syntax.push_back({"--dim", &flags->dims, "NAME=SIZE of a symbolic size; repeatable", "SIZE"});
   syntax.push_back({"--seed", &flags->seed, "of the random inputs", "N"});

@@ -37,8 +37,8 @@ bool has_barrier(const Stmt& root) {
   bool found = false;
   for_each_statement(root, [&found](const StmtNode& node) {
     const bool call = node.kind == StmtNode::Kind::Call;
-    found = found || (call && (node.intrinsic == Intrinsic::Barrier ||
-                               node.intrinsic == Intrinsic::ShuffleXor || is_by_warp(node.intrinsic)));
+    found = found ||
+            (call && (by_whom(node.intrinsic) != By::Thread || node.intrinsic == Intrinsic::NamedBarrier));
   });
   return found;
 }

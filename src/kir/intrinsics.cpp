@@ -46,11 +46,26 @@ constexpr PlaceRule sums(DType dtype, std::int64_t length) {
   return {.access = Accumulate, .box = Run, .length = length, .registers = true, .dtype = dtype};
 }
 
+constexpr std::array<PlaceRule, 0> kNone{};
 constexpr std::array kBarrier{barrier()};
 constexpr std::array kShuffle{PlaceRule{.access = Write, .registers = true},
                               PlaceRule{.access = Read, .registers = true}};
-constexpr std::array kCopyBox{shared_box(Write, 2, 3), memory_box(Read, 2, 3), barrier()};
-constexpr std::array kStoreBox{memory_box(Write, 2, 3), shared_box(Read, 2, 3)};
+constexpr PlaceRule holds(PlaceAccess access, DType dtype) {
+  return {.access = access, .registers = true, .dtype = dtype};
+}
+constexpr std::array kVote{holds(Write, DType::Bool), holds(Read, DType::Bool)};
+constexpr std::array kBallot{holds(Write, DType::U32), holds(Read, DType::Bool)};
+constexpr PlaceRule of_extents(PlaceRule rule, std::size_t extents) {
+  rule.extents = extents;
+  rule.columns = rule.rows + static_cast<int>(extents) - 1;
+  return rule;
+}
+template <std::size_t Extents>
+constexpr std::array kCopyBox{of_extents(shared_box(Write, 2, 3), Extents),
+                              of_extents(memory_box(Read, 2, 3), Extents), barrier()};
+template <std::size_t Extents>
+constexpr std::array kStoreBox{of_extents(memory_box(Write, 2, 3), Extents),
+                               of_extents(shared_box(Read, 2, 3), Extents)};
 constexpr std::array kPrefetch{PlaceRule{.access = Hint, .shared = true, .memory = true}};
 constexpr std::array kTileZero{tile(Write)};
 constexpr std::array kTileLoad{tile(Write), box(Read, 2, 3)};
@@ -80,118 +95,76 @@ constexpr std::array kMmlaBf16{sums(DType::F32, 4), run(DType::BF16, 4, 4), run(
 constexpr std::array kDot4I8{sums(DType::I32, 16), run(DType::U8, 4, 3), run(DType::I8, 64)};
 constexpr std::array kMmlaI8{sums(DType::I32, 4), run(DType::I8, 8, 4, DType::U8),
                              run(DType::I8, 8, 4, DType::U8), run(DType::I8, 16, 0, DType::U8)};
-constexpr std::array kWarpgroupMultiply{
-    PlaceRule{.access = Accumulate, .box = Row, .registers = true, .dtype = DType::F32},
-    shared_box(Read, 3, 5), shared_box(Read, 4, 5)};
-constexpr std::array kWarpgroupMultiplyTurned{kWarpgroupMultiply[0], kWarpgroupMultiply[1],
-                                              shared_box(Read, 5, 4)};
+constexpr PlaceRule own_row(PlaceAccess access, DType dtype, std::optional<DType> or_dtype = std::nullopt) {
+  return {.access = access, .box = Row, .registers = true, .dtype = dtype, .or_dtype = or_dtype};
+}
+constexpr PlaceRule of_halves(PlaceRule rule) {
+  rule.dtype = DType::BF16;
+  rule.or_dtype = DType::F16;
+  return rule;
+}
+constexpr std::array kWarpgroupMultiply{own_row(Accumulate, DType::F32, DType::I32), shared_box(Read, 3, 5),
+                                        shared_box(Read, 4, 5)};
+constexpr std::array kWarpgroupMultiplyTurned{
+    own_row(Accumulate, DType::F32), of_halves(shared_box(Read, 3, 5)), of_halves(shared_box(Read, 5, 4))};
+constexpr std::array kWarpgroupMultiplyRs{kWarpgroupMultiply[0], own_row(Read, DType::U32),
+                                          kWarpgroupMultiply[2]};
+constexpr std::array kWarpgroupMultiplyRsTurned{kWarpgroupMultiplyTurned[0], own_row(Read, DType::U32),
+                                                kWarpgroupMultiplyTurned[2]};
 constexpr PlaceRule chunk(PlaceAccess access, bool shared) {
-  return {.access = access,
-          .box = Run,
-          .length = kChunkElements,
-          .aligned = true,
-          .shared = shared,
-          .memory = !shared,
-          .dtype = DType::BF16,
-          .or_dtype = DType::F16};
+  return {.access = access, .box = Run, .bytes = kChunkBytes, .shared = shared, .memory = !shared};
 }
 constexpr PlaceRule words(PlaceAccess access, std::int64_t length) {
   return {.access = access, .box = Run, .length = length, .registers = true, .dtype = DType::U32};
 }
 constexpr std::array kAsyncCopy{chunk(Write, true), chunk(Read, false)};
 constexpr std::array kLoadFragment{words(Write, 4), chunk(Read, true)};
+constexpr std::array kLoadFragmentTransposed{words(Write, 4), of_halves(chunk(Read, true))};
 constexpr std::array kRoundWords{
     words(Write, 4),
     PlaceRule{.access = Read, .box = Run, .length = 8, .registers = true, .dtype = DType::F32}};
 constexpr std::array kWarpMultiply{sums(DType::F32, 4), words(Read, 4), words(Read, 2)};
+constexpr std::array kWarpMultiplyBytes{sums(DType::I32, 4), words(Read, 4), words(Read, 2)};
+
+enum class IntrinsicKind : std::uint8_t { Plain, Hint, Asynchronous };
+
+struct Columns {
+  std::span<const PlaceRule> places;
+  By by;
+  IntrinsicKind kind;
+  std::optional<DType> element;
+};
+
+const Columns& columns_of(Intrinsic intrinsic) {
+  using enum DType;
+  constexpr std::nullopt_t none = std::nullopt;
+  static constexpr auto kColumns = std::to_array<Columns>({
+#define INTRINSIC(enumerator, spelling, signature, places, by, kind, element) \
+  {places, By::by, IntrinsicKind::kind, element},
+#include "kir/intrinsics.def"
+#undef INTRINSIC
+  });
+  return kColumns[static_cast<std::size_t>(intrinsic)];
+}
 
 }  // namespace
 
-std::span<const PlaceRule> places_of(Intrinsic intrinsic) {
-  switch (intrinsic) {
-    case Intrinsic::MbarrierInit:
-    case Intrinsic::MbarrierArrive:
-    case Intrinsic::MbarrierExpect:
-    case Intrinsic::MbarrierWait: return kBarrier;
-    case Intrinsic::ShuffleXor: return kShuffle;
-    case Intrinsic::AsyncCopyBox: return kCopyBox;
-    case Intrinsic::AsyncStoreBox: return kStoreBox;
-    case Intrinsic::Prefetch:
-    case Intrinsic::PrefetchL2: return kPrefetch;
-    case Intrinsic::TileZero: return kTileZero;
-    case Intrinsic::TileLoad: return kTileLoad;
-    case Intrinsic::TileLoadRows:
-    case Intrinsic::TileLoadRowsL2: return kTileLoadRows;
-    case Intrinsic::TileStore: return kTileStore;
-    case Intrinsic::TileMultiplyBf16: return kTileMultiply;
-    case Intrinsic::TileMultiplyI8: return kTileMultiplyBytes;
-    case Intrinsic::SplitBf16x3: return kSplitBf16x3;
-    case Intrinsic::Dot2Bf16: return kDot2Bf16;
-    case Intrinsic::MmlaBf16: return kMmlaBf16;
-    case Intrinsic::Dot4I8: return kDot4I8;
-    case Intrinsic::MmlaI8: return kMmlaI8;
-    case Intrinsic::WarpgroupMultiply: return kWarpgroupMultiply;
-    case Intrinsic::WarpgroupMultiplyTurned: return kWarpgroupMultiplyTurned;
-    case Intrinsic::AsyncCopy: return kAsyncCopy;
-    case Intrinsic::LoadFragment:
-    case Intrinsic::LoadFragmentTransposed: return kLoadFragment;
-    case Intrinsic::WarpMultiplyBf16:
-    case Intrinsic::WarpMultiplyF16: return kWarpMultiply;
-    case Intrinsic::RoundWordsBf16:
-    case Intrinsic::RoundWordsF16: return kRoundWords;
-    case Intrinsic::Barrier:
-    case Intrinsic::AsyncFence:
-    case Intrinsic::AsyncStoreWait:
-    case Intrinsic::AsyncCommit:
-    case Intrinsic::AsyncWait:
-    case Intrinsic::WarpgroupFence:
-    case Intrinsic::WarpgroupCommit:
-    case Intrinsic::WarpgroupWait: return {};
-  }
-  return {};
-}
-
-bool is_hint(Intrinsic intrinsic) {
-  return intrinsic == Intrinsic::Prefetch || intrinsic == Intrinsic::PrefetchL2;
-}
-
+std::span<const PlaceRule> places_of(Intrinsic intrinsic) { return columns_of(intrinsic).places; }
+By by_whom(Intrinsic intrinsic) { return columns_of(intrinsic).by; }
+bool is_hint(Intrinsic intrinsic) { return columns_of(intrinsic).kind == IntrinsicKind::Hint; }
 bool is_asynchronous(Intrinsic intrinsic) {
-  switch (intrinsic) {
-    case Intrinsic::Barrier:
-    case Intrinsic::ShuffleXor:
-    case Intrinsic::Prefetch:
-    case Intrinsic::PrefetchL2:
-    case Intrinsic::TileZero:
-    case Intrinsic::TileLoad:
-    case Intrinsic::TileLoadRows:
-    case Intrinsic::TileLoadRowsL2:
-    case Intrinsic::TileStore:
-    case Intrinsic::TileMultiplyBf16:
-    case Intrinsic::TileMultiplyI8:
-    case Intrinsic::SplitBf16x3:
-    case Intrinsic::Dot2Bf16:
-    case Intrinsic::MmlaBf16:
-    case Intrinsic::Dot4I8:
-    case Intrinsic::MmlaI8:
-    case Intrinsic::LoadFragment:
-    case Intrinsic::LoadFragmentTransposed:
-    case Intrinsic::WarpMultiplyBf16:
-    case Intrinsic::WarpMultiplyF16:
-    case Intrinsic::RoundWordsBf16:
-    case Intrinsic::RoundWordsF16: return false;
-    default: return true;
-  }
+  return columns_of(intrinsic).kind == IntrinsicKind::Asynchronous;
+}
+std::optional<DType> element_of(Intrinsic intrinsic) { return columns_of(intrinsic).element; }
+
+bool is_warpgroup_multiply(Intrinsic intrinsic) {
+  return is_by_warpgroup(intrinsic) && !places_of(intrinsic).empty();
 }
 
-bool is_by_warp(Intrinsic intrinsic) {
-  return intrinsic == Intrinsic::LoadFragment || intrinsic == Intrinsic::LoadFragmentTransposed ||
-         intrinsic == Intrinsic::WarpMultiplyBf16 || intrinsic == Intrinsic::WarpMultiplyF16;
-}
-
-bool is_by_warpgroup(Intrinsic intrinsic) {
-  return intrinsic == Intrinsic::WarpgroupFence || intrinsic == Intrinsic::WarpgroupMultiply ||
-         intrinsic == Intrinsic::WarpgroupMultiplyTurned || intrinsic == Intrinsic::WarpgroupCommit ||
-         intrinsic == Intrinsic::WarpgroupWait;
+bool is_turned(Intrinsic intrinsic) {
+  constexpr std::size_t kRight = 2;
+  const auto places = places_of(intrinsic);
+  return is_warpgroup_multiply(intrinsic) && places[kRight].rows > places[kRight].columns;
 }
 
 bool is_aligned(const Kernel& kernel, const Operand& place, std::int64_t elements) {
@@ -221,7 +194,8 @@ std::optional<RowDimension> row_dimension(const StmtNode& call, const PlaceRule&
   return RowDimension{static_cast<std::size_t>(dimension->int_value), step->int_value};
 }
 
-std::optional<std::int64_t> run_length(const StmtNode& call, const PlaceRule& rule) {
+std::optional<std::int64_t> run_length(const StmtNode& call, const PlaceRule& rule, DType dtype) {
+  if (rule.bytes != 0) return rule.bytes * 8 / bits_of(dtype);
   if (rule.columns == 0) return rule.length;
   const te::Expr& count = call.operands[static_cast<std::size_t>(rule.columns)].value;
   if (count->op != te::ExprOp::Const || count->int_value < 1 || count->int_value > rule.length)

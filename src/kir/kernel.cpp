@@ -32,7 +32,7 @@ struct IntrinsicInfo {
   const char *spelling, *signature;
 };
 constexpr auto kIntrinsics = std::to_array<IntrinsicInfo>({
-#define INTRINSIC(enumerator, spelling, signature) {spelling, signature},
+#define INTRINSIC(enumerator, spelling, signature, ...) {spelling, signature},
 #include "kir/intrinsics.def"
 #undef INTRINSIC
 });

@@ -71,12 +71,12 @@ const char* name_of(LoopKind kind);  // "for", "unrolled", "vector", "grid", "th
 
 // What machines do beyond scalar arithmetic; see intrinsics.def.
 enum class Intrinsic : std::uint8_t {
-#define INTRINSIC(enumerator, spelling, signature) enumerator,
+#define INTRINSIC(enumerator, ...) enumerator,
 #include "kir/intrinsics.def"
 #undef INTRINSIC
 };
 inline constexpr std::size_t kIntrinsicCount = 0
-#define INTRINSIC(enumerator, spelling, signature) +1
+#define INTRINSIC(...) +1
 #include "kir/intrinsics.def"
 #undef INTRINSIC
     ;

@@ -123,7 +123,7 @@ class Verifier {
       if (phase.grid.empty()) return fail("thread loop " + quoted(body->var) + " stands outside of a grid");
       XYNTRA_CHECK_OK(constant_extent(*body));
       XYNTRA_CHECK_OK(enter(body->var));
-      threads_.insert(body->var);
+      threads_.push_back(body->var);
       entered.push_back(body->var);
       body = body->body.front();
     }
@@ -195,9 +195,11 @@ class Verifier {
   Status branch_ok(const StmtNode& node) {
     if (node.condition.dtype() != DType::Bool) return fail("the condition of an if must be bool");
     XYNTRA_CHECK_OK(expr_ok(node.condition));
-    const std::string* outer = divergence_;
+    const Divergence outer = divergence_;
     std::string why = text(node.condition);
-    if (differs_between_threads(node.condition)) divergence_ = &why;
+    if (differs_between(thread_count(), node.condition)) divergence_.item = &why;
+    if (differs_between(kWarpgroupThreads, node.condition)) divergence_.warpgroup = &why;
+    if (differs_between(kWarpThreads, node.condition)) divergence_.warp = &why;
     for (std::size_t i = 0; i < node.body.size(); ++i) {
       std::size_t before = prover_.mark();
       prover_.assume(node.condition, i == 0);
@@ -208,11 +210,20 @@ class Verifier {
     return {};
   }
 
-  bool differs_between_threads(const Expr& condition) const {
-    if (threads_.empty()) return false;
+  std::int64_t thread_count() const { return threads_inside(threads_.begin()); }
+  std::int64_t threads_inside(std::vector<VarId>::const_iterator first) const {
+    std::int64_t count = 1;
+    for (; first != threads_.end(); ++first) count *= kernel_.variable(*first).extent.constant();
+    return count;
+  }
+
+  // Among so many threads with neighbouring numbers, from a multiple of it on.
+  bool differs_between(std::int64_t together, const Expr& condition) const {
+    if (threads_.empty() || together == 0) return false;
     bool differs = false;
     te::for_each_node(condition, [&](const ExprNode& node) {
-      if (node.op == ExprOp::Var && threads_.count(node.var) != 0) differs = true;
+      const auto at = node.op == ExprOp::Var ? std::ranges::find(threads_, node.var) : threads_.end();
+      if (at != threads_.end() && threads_inside(std::next(at)) % together != 0) differs = true;
       if (te::is_load(node) && kernel_.buffer(node.buffer).scope == Scope::Register) differs = true;
     });
     return differs;
@@ -281,20 +292,12 @@ class Verifier {
       if (!operand.value.defined() || operand.value.dtype() != DType::I64) {
         return fail("the numbers of " + name + " must be i64");
       }
+      if (signature[i] == 'c' && operand.value->op != ExprOp::Const)
+        return fail("operand " + std::to_string(i + 1) + " of " + name + " must be a constant");
       XYNTRA_CHECK_OK(expr_ok(operand.value));
     }
-    if (node.intrinsic == Intrinsic::Barrier && divergence_ != nullptr) {
-      return fail("a barrier stands where threads differ: under if " + *divergence_);
-    }
-    if (node.intrinsic == Intrinsic::ShuffleXor) XYNTRA_CHECK_OK(shuffle_ok(node));
-    if (node.intrinsic == Intrinsic::MmlaI8 &&
-        kernel_.buffer(node.operands[1].buffer).dtype != kernel_.buffer(node.operands[2].buffer).dtype)
-      return fail("the rows of " + name + " must have one dtype");
-    if (is_by_warp(node.intrinsic)) XYNTRA_CHECK_OK(warp_ok(name));
-    const bool counts = node.intrinsic == Intrinsic::AsyncWait || node.intrinsic == Intrinsic::WarpgroupWait;
-    if (counts && node.operands[0].value->op != ExprOp::Const)
-      return fail("the number of " + name + " must be a constant");
-    if (node.intrinsic == Intrinsic::AsyncCopy) XYNTRA_CHECK_OK(copy_ok(node));
+    XYNTRA_CHECK_OK(all_reach(node.intrinsic));
+    XYNTRA_CHECK_OK(numbers_ok(node));
     std::size_t place = 0;
     for (const Operand& operand : node.operands) {
       if (!operand.buffer.valid()) continue;
@@ -306,32 +309,80 @@ class Verifier {
       XYNTRA_CHECK_OK(place_ok(node, operand, rule));
       prover_.release(before);
     }
-    if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::MbarrierWait) forget_shared();
+    if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::NamedBarrier ||
+        node.intrinsic == Intrinsic::MbarrierWait)
+      forget_shared();
     for (BufferId buffer : buffers_written(node)) prover_.forget(buffer);
     return {};
   }
 
-  Status shuffle_ok(const StmtNode& node) const {
-    if (divergence_ != nullptr)
-      return fail("shuffle_xor stands where threads differ: under if " + *divergence_);
-    std::int64_t threads = 1;
-    for (VarId var : threads_) threads *= kernel_.variable(var).extent.constant();
-    const Expr& mask = node.operands[2].value;
-    const bool fits = mask->op == ExprOp::Const && mask->int_value > 0 &&
-                      std::has_single_bit(static_cast<std::uint64_t>(mask->int_value)) &&
-                      threads % (2 * mask->int_value) == 0;
-    if (!fits)
-      return fail("the mask of shuffle_xor must be a constant power of two, and threads come in pairs");
-    if (kernel_.buffer(node.operands[0].buffer).dtype != kernel_.buffer(node.operands[1].buffer).dtype)
-      return fail("shuffle_xor moves values of one dtype");
+  // Those who do it as one are there, and no condition tells them apart.
+  Status all_reach(Intrinsic intrinsic) const {
+    const std::string name = spelling_of(intrinsic);
+    auto reach = [&](const std::string* divergence) {
+      if (divergence == nullptr) return Status{};
+      return Status(fail((intrinsic == Intrinsic::Barrier ? "a barrier" : name) +
+                         " stands where threads differ: under if " + *divergence));
+    };
+    switch (by_whom(intrinsic)) {
+      case By::Thread: return {};
+      case By::Item: return reach(divergence_.item);
+      case By::Warp:
+        if (thread_count() % kWarpThreads != 0) return fail(name + " needs whole warps of 32 threads");
+        return reach(divergence_.warp);
+      case By::Warpgroup:
+        if (thread_count() % kWarpgroupThreads != 0)
+          return fail(name + " needs whole warpgroups of 128 threads");
+        return reach(divergence_.warpgroup);
+    }
     return {};
   }
 
-  Status warp_ok(const std::string& name) const {
-    if (divergence_ != nullptr) return fail(name + " stands where threads differ: under if " + *divergence_);
-    std::int64_t threads = 1;
-    for (VarId var : threads_) threads *= kernel_.variable(var).extent.constant();
-    if (threads % kWarpThreads != 0) return fail(name + " needs whole warps of 32 threads");
+  Status numbers_ok(const StmtNode& node) {
+    switch (node.intrinsic) {
+      case Intrinsic::ShuffleXor:
+      case Intrinsic::ShuffleIdx:
+      case Intrinsic::ShuffleDown: return shuffle_ok(node);
+      case Intrinsic::AsyncCopy: return copy_ok(node);
+      case Intrinsic::NamedBarrier: return named_barrier_ok(node);
+      case Intrinsic::MmlaI8:
+        if (dtype_of(node, 1) != dtype_of(node, 2)) return fail("the rows of mmla_i8 must have one dtype");
+        return {};
+      default: return {};
+    }
+  }
+  DType dtype_of(const StmtNode& call, std::size_t operand) const {
+    return kernel_.buffer(call.operands[operand].buffer).dtype;
+  }
+
+  Status shuffle_ok(const StmtNode& node) {
+    const std::string name = spelling_of(node.intrinsic);
+    const Expr& which = node.operands[2].value;
+    if (node.intrinsic == Intrinsic::ShuffleXor) {
+      const bool fits = which->int_value > 0 &&
+                        std::has_single_bit(static_cast<std::uint64_t>(which->int_value)) &&
+                        thread_count() % (2 * which->int_value) == 0;
+      if (!fits)
+        return fail("the mask of shuffle_xor must be a constant power of two, and threads come in pairs");
+    } else {
+      const std::int64_t least = node.intrinsic == Intrinsic::ShuffleDown ? 1 : 0;
+      if (!prover_.never_negative(which - least) ||
+          !prover_.never_negative(Expr::index(kWarpThreads - 1) - which))
+        return fail(name + ": " + text(which) + " is not shown to be from " + std::to_string(least) +
+                    " to 31");
+    }
+    if (dtype_of(node, 0) != dtype_of(node, 1)) return fail(name + " moves values of one dtype");
+    return {};
+  }
+
+  Status named_barrier_ok(const StmtNode& node) {
+    constexpr std::int64_t kLast = 15;
+    const Expr& number = node.operands[0].value;
+    if (!prover_.never_negative(number - 1) || !prover_.never_negative(Expr::index(kLast) - number))
+      return fail("named_barrier: " + text(number) + " is not shown to be from 1 to 15");
+    const std::int64_t threads = node.operands[1].value->int_value;
+    if (threads < kWarpThreads || threads % kWarpThreads != 0 || threads > thread_count())
+      return fail("the threads of named_barrier must be whole warps, and no more than there are");
     return {};
   }
 
@@ -339,10 +390,10 @@ class Verifier {
     const Expr& count = node.operands[2].value;
     const bool chosen = count->op == ExprOp::Select && count->operands[2].is_integer_constant(0);
     const Expr& all = chosen ? count->operands[1] : count;
-    if (!all.is_integer_constant(kChunkElements))
-      return fail("async_copy moves 8 elements, or select(condition, 8, 0)");
-    if (kernel_.buffer(node.operands[0].buffer).dtype != kernel_.buffer(node.operands[1].buffer).dtype)
-      return fail("async_copy moves elements of one dtype");
+    if (dtype_of(node, 0) != dtype_of(node, 1)) return fail("async_copy moves elements of one dtype");
+    const std::string elements = std::to_string(kChunkBytes * 8 / bits_of(dtype_of(node, 0)));
+    if (!all.is_integer_constant(kChunkBytes * 8 / bits_of(dtype_of(node, 0))))
+      return fail("async_copy moves " + elements + " elements, or select(condition, " + elements + ", 0)");
     return {};
   }
 
@@ -364,8 +415,8 @@ class Verifier {
     if (!scope_fits) return fail(what + ": it does not take a buffer in " + name_of(buffer.scope) + " scope");
     if (!rule.takes(buffer.dtype)) {
       const std::string other = rule.or_dtype ? " or " + std::string(name_of(*rule.or_dtype)) : "";
-      return fail(what + ": it takes " + std::string(name_of(*rule.dtype)) + other + ", not " +
-                  std::string(name_of(buffer.dtype)));
+      const std::string one = rule.dtype ? std::string(name_of(*rule.dtype)) : "elements of 8 to 32 bits";
+      return fail(what + ": it takes " + one + other + ", not " + std::string(name_of(buffer.dtype)));
     }
     bool writes = rule.access == PlaceAccess::Write || rule.access == PlaceAccess::Accumulate;
     if (writes && buffer.scope == Scope::Global && !buffer.written) return fail(what + ", which is an input");
@@ -375,7 +426,10 @@ class Verifier {
     std::size_t rank = buffer.shape.size();
     if (rule.box == PlaceBox::Rows) return rows_ok(what, call, operand, rule);
     if (rule.box == PlaceBox::Run) return run_ok(what, call, operand, rule);
-    std::size_t boxed = rule.box == PlaceBox::Element ? 0 : rule.box == PlaceBox::Row ? 1 : 2;
+    std::size_t boxed = rule.box == PlaceBox::Element ? 0
+                        : rule.box == PlaceBox::Row   ? 1
+                        : rule.box == PlaceBox::Given ? rule.extents
+                                                      : 2;
     if (rank < boxed) return fail(what + ": its rank must be at least " + std::to_string(boxed));
     XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
     for (std::size_t d = 0; d < rank; ++d) {
@@ -385,8 +439,7 @@ class Verifier {
       if (!in_box) {
         XYNTRA_CHECK_OK(within_ok(what, operand.buffer, d, operand.index[d]));
       } else if (rule.box == PlaceBox::Given) {
-        const Expr& count =
-            call.operands[static_cast<std::size_t>(d + 2 == rank ? rule.rows : rule.columns)].value;
+        const Expr& count = call.operands[rule.extent_operand(rank - 1 - d)].value;
         XYNTRA_CHECK_OK(box_ok(what, operand, d, count, rule.overhangs));
       } else if (!operand.index[d].is_integer_constant(0)) {
         return fail(what + ": index " + std::to_string(d) + " must be 0, the first element of the tile");
@@ -439,7 +492,7 @@ class Verifier {
                 const PlaceRule& rule) {
     const Shape& shape = kernel_.buffer(operand.buffer).shape;
     XYNTRA_CHECK_OK(rank_ok(what, operand.buffer, operand.index));
-    const auto length = run_length(call, rule);
+    const auto length = run_length(call, rule, kernel_.buffer(operand.buffer).dtype);
     if (!length) {
       return fail(what + ": how many elements it takes must be a constant from 1 to " +
                   std::to_string(rule.length));
@@ -454,7 +507,7 @@ class Verifier {
       place = place * Expr::size(shape[d]) + operand.index[d];
       room = room * shape[d];
     }
-    if (rule.aligned && !is_aligned(kernel_, operand, *length))
+    if (rule.bytes != 0 && !is_aligned(kernel_, operand, *length))
       return fail(what + ": it is not shown to begin at a multiple of " + std::to_string(*length) +
                   " elements");
     if (prover_.never_negative(Expr::size(room) - place - *length)) return {};
@@ -608,10 +661,15 @@ class Verifier {
   const Kernel& kernel_;
   BoundsProver prover_;
   Unproved* unproved_ = nullptr;
-  std::set<VarId> scope_, threads_;
+  std::set<VarId> scope_;
+  std::vector<VarId> threads_;  // thread loops, the outermost first
   std::set<BufferId> opaque_;
   bool in_vector_ = false, goes_on_ = false;  // goes_on_: after a check that failed
-  const std::string* divergence_ = nullptr;  // the condition on which threads have parted
+  // The condition on which threads have parted: those of a work item, of a warpgroup, of a warp.
+  struct Divergence {
+    const std::string *item = nullptr, *warpgroup = nullptr, *warp = nullptr;
+  };
+  Divergence divergence_;
   std::vector<Frame> frames_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "kir/effects.h"
+
 namespace xyntra::cpu_code {
 
 using kir::LoopKind;
@@ -21,14 +23,6 @@ constexpr std::int64_t kMostLanes = 1024;
 constexpr std::int64_t kMostStatements = 1'000'000;  // after unrolling
 constexpr std::int64_t kMostRegisterBytes = 32 << 10;  // of one buffer; a larger one lies in scratch memory
 constexpr std::int64_t kScratchAlignment = 64;
-
-bool has_barrier(const kir::Stmt& statement) {
-  bool found = false;
-  kir::for_each_statement(statement, [&](const StmtNode& node) {
-    found = found || (node.kind == StmtNode::Kind::Call && node.intrinsic == kir::Intrinsic::Barrier);
-  });
-  return found;
-}
 
 Dim bytes_of(const kir::Buffer& buffer) {
   return ceil_div(product(buffer.shape) * Dim(bits_of(buffer.dtype)), Dim(8));
@@ -205,7 +199,7 @@ Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
     case LoopKind::Thread:
-      if (!extent.is(1) && has_barrier(body)) return unsupported("threads that wait for one another");
+      if (!extent.is(1) && kir::has_barrier(body)) return unsupported("threads that wait for one another");
       return serial_loop(node, extent);
     case LoopKind::Serial: return serial_loop(node, extent);
     case LoopKind::Unrolled:

@@ -348,7 +348,17 @@ Status KernelEmitter::call(const StmtNode& node) {
     return {};
   }
   switch (node.intrinsic) {
-    case kir::Intrinsic::ShuffleXor: return shuffle(node);
+    case kir::Intrinsic::NamedBarrier:
+      begin_statement(node);
+      code_.line("bar.sync " + position(node.operands[0].value) + ", " +
+                 std::to_string(node.operands[1].value->int_value));
+      return {};
+    case kir::Intrinsic::ShuffleXor:
+    case kir::Intrinsic::ShuffleIdx:
+    case kir::Intrinsic::ShuffleDown: return shuffle(node);
+    case kir::Intrinsic::VoteAny:
+    case kir::Intrinsic::VoteAll:
+    case kir::Intrinsic::Ballot: return vote(node);
     case kir::Intrinsic::AsyncCopy: return async_copy(node);
     case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
     case kir::Intrinsic::AsyncWait:
@@ -357,7 +367,9 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::LoadFragment:
     case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
     case kir::Intrinsic::WarpMultiplyBf16:
-    case kir::Intrinsic::WarpMultiplyF16: return warp_multiply(node);
+    case kir::Intrinsic::WarpMultiplyF16:
+    case kir::Intrinsic::WarpMultiplyTf32:
+    case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
     case kir::Intrinsic::RoundWordsBf16:
     case kir::Intrinsic::RoundWordsF16: return round_words(node);
     case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
@@ -368,6 +380,8 @@ Status KernelEmitter::call(const StmtNode& node) {
       return {};
     case kir::Intrinsic::WarpgroupMultiply:
     case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
+    case kir::Intrinsic::WarpgroupMultiplyRs:
+    case kir::Intrinsic::WarpgroupMultiplyRsTurned: return warpgroup_multiply_rs(node);
     default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
   }
 }
@@ -376,8 +390,9 @@ Status KernelEmitter::call(const StmtNode& node) {
 Status KernelEmitter::shuffle(const StmtNode& node) {
   begin_statement(node);
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
-  const std::string mask = std::to_string(node.operands[2].value->int_value);
-  if (node.operands[2].value->int_value >= kWarp)
+  const bool by_mask = node.intrinsic == kir::Intrinsic::ShuffleXor;
+  const std::string which = position(node.operands[2].value);
+  if (by_mask && node.operands[2].value->int_value >= kWarp)
     return unsupported("an exchange between threads of several warps");
   const DType dtype = kernel_.buffer(to.buffer).dtype;
   std::string present = "0xFFFFFFFF";
@@ -387,8 +402,11 @@ Status KernelEmitter::shuffle(const StmtNode& node) {
         code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
     present = threads_ < kWarp ? tail : code_.word("selp.b32", {tail, "0xFFFFFFFF", in_tail});
   }
+  const std::string operation = by_mask                                        ? "shfl.sync.bfly.b32"
+                                : node.intrinsic == kir::Intrinsic::ShuffleIdx ? "shfl.sync.idx.b32"
+                                                                               : "shfl.sync.down.b32";
   auto exchanged = [&](const std::string& word) {
-    return code_.word("shfl.sync.bfly.b32", {word, mask, "31", present});
+    return code_.word(operation, {word, which, "31", present});
   };
   const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Kept);
   std::string got;

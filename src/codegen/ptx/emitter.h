@@ -55,6 +55,9 @@ class KernelEmitter {
   };
   Address in_slot(const kir::Operand& operand, Address address);
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
+  // exchanges.cpp
+  Status vote(const kir::StmtNode& node);
+  Status warpgroup_multiply_rs(const kir::StmtNode& node);
   void begin_statement(const kir::StmtNode& node);
 
   // ---- memory (memory.cpp)

@@ -27,12 +27,8 @@ bool lies_in_blocks(const kir::Buffer& buffer) {
 }
 
 bool finds_elements(const StmtNode& call, std::size_t operand) {
-  switch (call.intrinsic) {
-    case Intrinsic::AsyncCopy: return operand == 0;
-    case Intrinsic::WarpgroupMultiply:
-    case Intrinsic::WarpgroupMultiplyTurned: return operand == 1 || operand == 2;
-    default: return false;
-  }
+  if (call.intrinsic == Intrinsic::AsyncCopy) return operand == 0;
+  return kir::is_warpgroup_multiply(call.intrinsic) && (operand == 1 || operand == 2);
 }
 
 }  // namespace
@@ -70,7 +66,7 @@ Status check_unit(const StmtNode& call) {
   if (!std::ranges::all_of(sizes,
                            [](const kir::Operand& size) { return size.value->op == te::ExprOp::Const; }))
     return unsupported("a matrix unit whose sizes are not constants");
-  const bool turned = call.intrinsic == Intrinsic::WarpgroupMultiplyTurned;
+  const bool turned = kir::is_turned(call.intrinsic);
   const std::int64_t rows = sizes[0].value->int_value, columns = sizes[1].value->int_value,
                      depth = sizes[2].value->int_value;
   const std::int64_t step = turned ? kSwizzledBytes / 2 : kUnitColumns;

@@ -50,7 +50,7 @@ Status KernelEmitter::round_words(const kir::StmtNode& node) {
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   if (homes_[to.buffer.index] != Home::Registers || homes_[from.buffer.index] != Home::Registers)
     return unsupported("a fragment that is not in registers");
-  const std::string dtype = node.intrinsic == Intrinsic::RoundWordsF16 ? "f16x2" : "bf16x2";
+  const std::string dtype = kir::element_of(node.intrinsic) == DType::F16 ? "f16x2" : "bf16x2";
   const te::LinearIndex &word = analysis_.access(to).flat, &element = analysis_.access(from).flat;
   for (std::int64_t i = 0; i < 4; ++i) {
     code_.line("cvt.rn." + dtype + ".f32 " + element_register(to.buffer, word, i) + ", " +
@@ -66,10 +66,14 @@ Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
     if (homes_[operand.buffer.index] != Home::Registers)
       return unsupported("a fragment that is not in registers");
   }
-  const std::string dtype = node.intrinsic == Intrinsic::WarpMultiplyF16 ? "f16" : "bf16";
+  const DType element = *kir::element_of(node.intrinsic);
+  const char* unit = element == DType::F16   ? "m16n8k16.row.col.f32.f16.f16.f32"
+                     : element == DType::F32 ? "m16n8k8.row.col.f32.tf32.tf32.f32"
+                     : element == DType::I8  ? "m16n8k32.row.col.s32.s8.s8.s32"
+                                             : "m16n8k16.row.col.f32.bf16.bf16.f32";
   const std::string sums = registers(node.operands[0], 4);
-  code_.line("mma.sync.aligned.m16n8k16.row.col.f32." + dtype + "." + dtype + ".f32 " + sums + ", " +
-             registers(node.operands[1], 4) + ", " + registers(node.operands[2], 2) + ", " + sums);
+  code_.line("mma.sync.aligned." + std::string(unit) + " " + sums + ", " + registers(node.operands[1], 4) +
+             ", " + registers(node.operands[2], 2) + ", " + sums);
   return {};
 }
 

@@ -3,11 +3,12 @@
 #include <set>
 
 #include "kir/intrinsics.h"
+#include "kir/sim/sim_fragments.h"
 #include "kir/sim/sim_runner.h"
 
 namespace xyntra::kir::sim {
 
-constexpr std::uint32_t kGroupThreads = 128;
+constexpr std::uint32_t kGroupThreads = kWarpgroupThreads;
 
 std::uint32_t Runner::copy_agent(const Barrier& object) const {
   return static_cast<std::uint32_t>(thread_count_) + static_cast<std::uint32_t>(&object - barriers_.data());
@@ -21,6 +22,7 @@ std::uint32_t Runner::store_agent() const {
 
 Runner::Progress Runner::call(Context& context, const Step& step) {
   if (!evaluate(context, step)) return Progress::Failed;
+  if (!of_units_.empty() && !places_free(context, step)) return Progress::Failed;
   const LaneSet& set = lanes(context);
   const Intrinsic intrinsic = step.node->intrinsic;
   bool good = true;
@@ -28,8 +30,10 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     for (std::size_t i = 0; good && i < set.size(); ++i) good = action(i);
   };
   switch (intrinsic) {
+    case Intrinsic::NamedBarrier:
     case Intrinsic::MbarrierWait: {
-      Progress progress = wait(context, step);
+      Progress progress =
+          intrinsic == Intrinsic::MbarrierWait ? wait(context, step) : named_barrier(context, step);
       if (progress == Progress::Continues) ++context.step;
       return progress;
     }
@@ -43,8 +47,16 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::MbarrierExpect:
       each_lane([&](std::size_t i) { return barrier_call(context, step, i); });
       break;
-    case Intrinsic::AsyncCopyBox: each_lane([&](std::size_t i) { return copy_box(context, step, i); }); break;
+    case Intrinsic::AsyncCopyBox:
+    case Intrinsic::AsyncCopyBox3:
+    case Intrinsic::AsyncCopyBox4:
+    case Intrinsic::AsyncCopyBox5:
+      each_lane([&](std::size_t i) { return copy_box(context, step, i); });
+      break;
     case Intrinsic::AsyncStoreBox:
+    case Intrinsic::AsyncStoreBox3:
+    case Intrinsic::AsyncStoreBox4:
+    case Intrinsic::AsyncStoreBox5:
       each_lane([&](std::size_t i) { return store_box(context, step, i); });
       break;
     case Intrinsic::AsyncStoreWait:
@@ -76,10 +88,19 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::AsyncCopy: each_lane([&](std::size_t i) { return async_copy(context, step, i); }); break;
     case Intrinsic::AsyncCommit: async_commit(context); break;
     case Intrinsic::AsyncWait: good = async_wait(context, step); break;
+    case Intrinsic::ShuffleIdx:
+    case Intrinsic::ShuffleDown:
+    case Intrinsic::VoteAny:
+    case Intrinsic::VoteAll:
+    case Intrinsic::Ballot:
     case Intrinsic::LoadFragment:
     case Intrinsic::LoadFragmentTransposed:
     case Intrinsic::WarpMultiplyBf16:
-    case Intrinsic::WarpMultiplyF16: good = warp_call(context, step); break;
+    case Intrinsic::WarpMultiplyF16:
+    case Intrinsic::WarpMultiplyTf32:
+    case Intrinsic::WarpMultiplyI8:
+    case Intrinsic::WarpMultiplyF8E4M3:
+    case Intrinsic::WarpMultiplyF8E5M2: good = warp_call(context, step); break;
     case Intrinsic::RoundWordsBf16:
     case Intrinsic::RoundWordsF16:
       each_lane([&](std::size_t i) { return round_words(context, step, i); });
@@ -87,6 +108,8 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupMultiplyTurned:
+    case Intrinsic::WarpgroupMultiplyRs:
+    case Intrinsic::WarpgroupMultiplyRsTurned:
     case Intrinsic::WarpgroupCommit:
     case Intrinsic::WarpgroupWait: good = warpgroup_call(context, step); break;
   }
@@ -154,6 +177,13 @@ bool Runner::meet(const Context& context, const Step& step, const std::string& w
 
 // ---- boxes
 
+// Along a dimension, counted from the last one.
+std::int64_t Runner::extent_of(const Box& box, std::size_t from_last) {
+  if (from_last == 0) return box.columns;
+  if (box.outer.empty()) return from_last == 1 ? box.rows : 1;
+  return from_last <= box.outer.size() ? box.outer[box.outer.size() - from_last] : 1;
+}
+
 bool Runner::find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane,
                       Box& box) {
   const Access& access = step.places[which];
@@ -166,10 +196,11 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
     box.index.push_back(static_cast<const std::int64_t*>(index.lanes)[index.uniform ? 0 : lane]);
   }
   const std::size_t rank = dims.size();
-  auto given = [&](int operand_number) {
+  auto given = [&](std::size_t operand_number) {
     std::string_view signature = signature_of(step.node->intrinsic);
-    auto before = signature.substr(0, static_cast<std::size_t>(operand_number));
-    return number(step, static_cast<std::size_t>(std::count(before.begin(), before.end(), 'n')), lane);
+    auto before = signature.substr(0, operand_number);
+    const auto places = std::count(before.begin(), before.end(), 'p');
+    return number(step, before.size() - static_cast<std::size_t>(places), lane);
   };
   switch (rule.box) {
     case PlaceBox::Element: break;
@@ -179,22 +210,23 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
       box.columns = dims[rank - 1];
       break;
     case PlaceBox::Given:
-      box.rows = given(rule.rows);
-      box.columns = given(rule.columns);
+      box.columns = given(rule.extent_operand(0));
+      for (std::size_t d = rule.extents - 1; d > 0; --d) box.outer.push_back(given(rule.extent_operand(d)));
+      for (std::int64_t extent : box.outer) box.rows *= extent;
       break;
     case PlaceBox::Rows:
-      box.rows = given(rule.rows);
-      box.columns = given(rule.columns);
+      box.rows = given(static_cast<std::size_t>(rule.rows));
+      box.columns = given(static_cast<std::size_t>(rule.columns));
       box.along = row_dimension(*step.node, rule, rank);
       return find_rows(context, step, lane, box);
     case PlaceBox::Run:
-      box.columns = run_length(*step.node, rule).value_or(0);
+      box.columns = run_length(*step.node, rule, kernel_.buffer(box.buffer).dtype).value_or(0);
       box.along = RowDimension{};  // one row; columns go on through all dimensions
       return find_run(context, step, lane, box);
   }
   for (std::size_t d = 0; d < rank; ++d) {
-    std::int64_t count = d + 1 == rank ? box.columns : d + 2 == rank ? box.rows : 1;
-    bool overhangs = rule.overhangs && d + 2 >= rank;
+    const std::int64_t count = extent_of(box, rank - 1 - d);
+    const bool overhangs = rule.overhangs && rank - 1 - d <= box.outer.size();
     if (overhangs ? count > 0 : count > 0 && box.index[d] >= 0 && box.index[d] <= dims[d] - count) continue;
     return fault(context, step, lane,
                  std::to_string(count) + " elements from index " + std::to_string(box.index[d]) +
@@ -254,8 +286,15 @@ std::int64_t Runner::place_in(const Box& box, std::int64_t row, std::int64_t col
     }
     return place + column;
   }
+  std::int64_t inner = box.rows;  // elements along the dimensions that are left, of a column
   for (std::size_t d = 0; d < rank; ++d) {
-    std::int64_t index = box.index[d] + (d + 1 == rank ? column : d + 2 == rank ? row : 0);
+    std::int64_t further = column;
+    if (d + 1 < rank) {
+      inner /= extent_of(box, rank - 1 - d);
+      further = row / inner;
+      row %= inner;
+    }
+    const std::int64_t index = box.index[d] + further;
     if (index < 0 || index >= bound.dims[d]) return -1;
     place = place * bound.dims[d] + index;
   }
@@ -365,6 +404,40 @@ Runner::Progress Runner::wait(const Context& context, const Step& step) {
   }
   if (!all) return Progress::Waits;
   for (std::size_t i = 0; i < set.size(); ++i) orders_[0].acquire(set.thread[i], objects[i]->released);
+  return Progress::Continues;
+}
+
+// Lanes that have come are counted once; then they wait for the others.
+Runner::Progress Runner::named_barrier(Context& context, const Step& step) {
+  const LaneSet& set = lanes(context);
+  auto object = [&](std::size_t lane) -> Barrier& {
+    return named_barriers_[static_cast<std::size_t>(number(step, 0, lane))];
+  };
+  if (context.arrived.empty()) {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      Barrier& own = object(i);
+      const std::int64_t threads = number(step, 1, i);
+      if (own.expected != 0 && own.missing != own.expected && own.expected != threads) {
+        fault(context, step, i,
+              "the barrier waits for " + std::to_string(own.expected) + " threads, not " +
+                  std::to_string(threads));
+        return Progress::Failed;
+      }
+      if (own.expected == 0 || own.missing == own.expected) own.expected = own.missing = threads;
+      context.arrived.push_back(own.phase);
+      orders_[0].release(set.thread[i], own.gathered);
+      if (--own.missing > 0) continue;
+      own.released = own.gathered;
+      own.gathered = {};
+      own.missing = own.expected;
+      ++own.phase;
+    }
+  }
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (object(i).phase == context.arrived[i]) return Progress::Waits;
+  }
+  for (std::size_t i = 0; i < set.size(); ++i) orders_[0].acquire(set.thread[i], object(i).released);
+  context.arrived.clear();
   return Progress::Continues;
 }
 
@@ -496,6 +569,8 @@ bool Runner::warpgroup_call(const Context& context, const Step& step) {
         break;
       case Intrinsic::WarpgroupMultiply:
       case Intrinsic::WarpgroupMultiplyTurned:
+      case Intrinsic::WarpgroupMultiplyRs:
+      case Intrinsic::WarpgroupMultiplyRsTurned:
         if (!multiply(context, step, group, lane)) return false;
         break;
       case Intrinsic::WarpgroupCommit:
@@ -519,28 +594,48 @@ bool Runner::warpgroup_call(const Context& context, const Step& step) {
   return true;
 }
 
+namespace {
+
+// Dtypes of factors, and of the sums that go with them.
+bool multiplies(DType factors, DType sums) {
+  if (factors == DType::I8 || factors == DType::U8) return sums == DType::I32;
+  return sums == DType::F32 && (factors == DType::BF16 || factors == DType::F16 || factors == DType::F32 ||
+                                factors == DType::F8E4M3FN || factors == DType::F8E5M2);
+}
+
+}  // namespace
+
 bool Runner::multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane) {
   Box c, a, b;
   if (!find_box(context, step, 0, first_lane, c) || !find_box(context, step, 1, first_lane, a) ||
       !find_box(context, step, 2, first_lane, b)) {
     return false;
   }
-  constexpr std::int64_t kRows = 64;
-  const bool turned = step.node->intrinsic == Intrinsic::WarpgroupMultiplyTurned;
-  const std::int64_t m = a.rows, n = turned ? b.columns : b.rows, k = a.columns;
+  constexpr std::int64_t kRows = 64, kDepthBits = 256, kWordBits = 32;
+  const bool turned = is_turned(step.node->intrinsic), words = places_of(step.node->intrinsic)[1].registers;
+  const std::int64_t m = number(step, 0, first_lane), n = turned ? b.columns : b.rows,
+                     k = turned ? b.rows : b.columns;
   if (m != kRows || n % 8 != 0 || c.columns != m * n / kGroupThreads) {
     return fault(context, step, first_lane,
                  "64 rows by a multiple of 8 columns are multiplied, into m*n/128 registers");
   }
-  DType dtype = kernel_.buffer(a.buffer).dtype;
-  if (dtype != kernel_.buffer(b.buffer).dtype || (dtype != DType::BF16 && dtype != DType::F16)) {
-    return fault(context, step, first_lane, "bf16 or f16 are multiplied");
+  const DType dtype = kernel_.buffer(b.buffer).dtype, sums = kernel_.buffer(c.buffer).dtype;
+  const DType left_dtype = words ? dtype : kernel_.buffer(a.buffer).dtype;
+  if (bits_of(left_dtype) != bits_of(dtype) || !multiplies(left_dtype, sums) || !multiplies(dtype, sums) ||
+      (bits_of(dtype) == 16 && left_dtype != dtype)) {
+    return fault(context, step, first_lane,
+                 "bf16, f16, f8 or f32 are multiplied into f32, or i8 and u8 into i32");
   }
+  if (k * bits_of(dtype) % kDepthBits != 0)
+    return fault(context, step, first_lane, "a depth of so many times 32 bytes is multiplied");
+  if (words && a.columns * kWordBits * kGroupThreads != m * k * bits_of(dtype))
+    return fault(context, step, first_lane, "four words of a thread are a depth of 32 bytes");
   const std::uint32_t first = group * kGroupThreads;
-  for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
-    if (unfenced_.count({first + t, c.buffer.index}) != 0) {
+  for (const Box* box : {&c, &a}) {
+    for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
+      if (unfenced_.count({first + t, box->buffer.index}) == 0) continue;
       return fault(context, step, first_lane,
-                   "'" + kernel_.buffer(c.buffer).name + "' was written with no warpgroup_fence after it");
+                   "'" + kernel_.buffer(box->buffer).name + "' was written with no warpgroup_fence after it");
     }
   }
   Warpgroup& unit = warpgroups_[group];
@@ -548,10 +643,16 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
   by.asynchronous = true;
   by.epoch = {warpgroup_agent(group), unit.formed};
   Elements elements;
-  if (!read_box(context, step, a, first_lane, by, elements)) return false;
-  std::vector<float> left = floats(a, elements);
+  std::vector<double> left, right;
+  if (words) {
+    if (!factor_of_words(context, step, group, first_lane, dtype, left)) return false;
+    unit.busy[a.buffer.index] = unit.formed;
+  } else {
+    if (!read_box(context, step, a, first_lane, by, elements)) return false;
+    left = unit_values(left_dtype, elements);
+  }
   if (!read_box(context, step, b, first_lane, by, elements)) return false;
-  std::vector<float> right = floats(b, elements);
+  right = unit_values(dtype, elements);
   Storage& registers = storages_[c.buffer.index];
   for (std::uint32_t t = 0; t < kGroupThreads; ++t) {
     const std::int64_t thread = t;
@@ -563,16 +664,13 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
         return conflict(context, step, c.buffer, first_lane, place, {Conflict::Kind::Undefined, 0, false},
                         false);
       }
-      float sum = 0;
       std::byte* memory = registers.data() + place * static_cast<std::int64_t>(sizeof(float));
-      te::load_lanes(DType::F32, &sum, memory, 1, 1);
+      UnitSum sum(sums, memory);
       for (std::int64_t i = 0; i < k; ++i) {
         const std::int64_t other = turned ? i * n + column : column * k + i;
-        sum = std::fma(left[static_cast<std::size_t>(row * k + i)], right[static_cast<std::size_t>(other)],
-                       sum);
+        sum.fma(left[static_cast<std::size_t>(row * k + i)], right[static_cast<std::size_t>(other)]);
       }
-      te::settle_nans(DType::F32, &sum, 1);
-      te::store_lanes(DType::F32, memory, 1, &sum, 1);
+      sum.put(memory);
     }
   }
   unit.open = true;
@@ -580,11 +678,42 @@ bool Runner::multiply(const Context& context, const Step& step, std::uint32_t gr
   return true;
 }
 
-bool Runner::accumulators_free(const Context& context, const Step& step, BufferId buffer) {
-  if (!accumulators_[buffer.index]) return true;
+// The first factor, [64, k], from the words that its threads have of it.
+bool Runner::factor_of_words(const Context& context, const Step& step, std::uint32_t group,
+                             std::size_t first_lane, DType dtype, std::vector<double>& factor) {
+  constexpr std::int64_t kWordBytes = 4;
+  constexpr std::size_t kRows = 64;
+  Box row;
+  if (!find_box(context, step, 1, first_lane, row)) return false;
+  const Fragment fragment(dtype);
+  const auto words = static_cast<std::size_t>(row.columns);
+  const std::size_t depth = words / 4 * fragment.depth();
+  Storage& registers = storages_[row.buffer.index];
+  factor.assign(kRows * depth, 0);
+  for (std::size_t t = 0; t < kGroupThreads; ++t) {
+    for (std::size_t w = 0; w < words; ++w) {
+      const std::int64_t place = place_in(row, 0, static_cast<std::int64_t>(w),
+                                          group * kGroupThreads + static_cast<std::uint32_t>(t));
+      if (!registers.is_defined(place))
+        return conflict(context, step, row.buffer, first_lane, place, {Conflict::Kind::Undefined, 0, false},
+                        false);
+      const auto values = unit_values(dtype, {registers.data() + place * kWordBytes, kWordBytes});
+      const std::size_t line = 16 * (t / 32) + t % 32 / 4 + 8 * (w % 2);
+      for (std::size_t e = 0; e < values.size(); ++e)
+        factor[line * depth + w / 4 * fragment.depth() + fragment.at(t, w / 2 % 2 != 0, e)] = values[e];
+    }
+  }
+  return true;
+}
+
+// Of registers that units of the warpgroup use: sums are nobody else's before they are waited for, factors are not written.
+bool Runner::registers_free(const Context& context, const Step& step, BufferId buffer, bool writes) {
+  const UnitRegisters use = of_units_[buffer.index];
+  if (use == UnitRegisters::None || (use == UnitRegisters::Factors && !writes)) return true;
   const LaneSet& set = lanes(context);
   std::uint32_t checked = kNobody;
   for (std::size_t i = 0; i < set.size(); ++i) {
+    if (writes) unfenced_[{set.thread[i], buffer.index}] = true;
     std::uint32_t group = set.thread[i] / kGroupThreads;
     if (group == checked) continue;
     checked = group;
@@ -592,9 +721,20 @@ bool Runner::accumulators_free(const Context& context, const Step& step, BufferI
     auto busy = unit.busy.find(buffer.index);
     if (busy != unit.busy.end() && busy->second > unit.completed) {
       return fault(context, step, i,
-                   "'" + kernel_.buffer(buffer).name +
-                       "' is touched while a multiplication into it is not waited for");
+                   "'" + kernel_.buffer(buffer).name + "' is touched while a multiplication " +
+                       (use == UnitRegisters::Sums ? "into" : "of") + " it is not waited for");
     }
+  }
+  return true;
+}
+
+// The same for what other intrinsics read and write in registers.
+bool Runner::places_free(const Context& context, const Step& step) {
+  if (is_by_warpgroup(step.node->intrinsic)) return true;
+  const auto rules = places_of(step.node->intrinsic);
+  for (std::size_t i = 0; i < step.places.size(); ++i) {
+    const bool writes = rules[i].access != PlaceAccess::Read && rules[i].access != PlaceAccess::Hint;
+    if (!registers_free(context, step, step.places[i].buffer, writes)) return false;
   }
   return true;
 }

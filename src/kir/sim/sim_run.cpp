@@ -83,6 +83,7 @@ Status Runner::run_phase(const PhaseProgram& phase) {
   ++phase_number_;
   thread_count_ = phase.thread_count;
   report_.work_items += phase.items;
+  if (phase.thread_count == 0) return {};
   std::int64_t together = items_together(phase);
   width_ = static_cast<std::size_t>(together * phase.thread_count * phase.widest_vector);
   varying_.assign(width_ * static_cast<std::size_t>(program_.most_varying), 0);
@@ -118,18 +119,19 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
       objects += static_cast<std::size_t>(program_.buffers[i].elements);
     }
   }
-  accumulators_.clear();
+  of_units_.clear();
   thread_copies_.clear();
   for (const Step& step : phase_->steps) {
     if (step.kind == Step::Kind::Call && step.node->intrinsic == Intrinsic::AsyncCopy)
       thread_copies_.resize(static_cast<std::size_t>(thread_count_));
-    if (step.kind != Step::Kind::Call || (step.node->intrinsic != Intrinsic::WarpgroupMultiply &&
-                                          step.node->intrinsic != Intrinsic::WarpgroupMultiplyTurned))
-      continue;
-    accumulators_.resize(storages_.size(), false);
-    accumulators_[step.places[0].buffer.index] = true;
+    if (step.kind != Step::Kind::Call || !is_warpgroup_multiply(step.node->intrinsic)) continue;
+    of_units_.resize(storages_.size(), UnitRegisters::None);
+    of_units_[step.places[0].buffer.index] = UnitRegisters::Sums;
+    if (places_of(step.node->intrinsic)[1].registers)
+      of_units_[step.places[1].buffer.index] = UnitRegisters::Factors;
   }
   barriers_.assign(objects, {});
+  named_barriers_.assign(kNamedBarriers, {});
   barrier_numbers_.clear();
   warpgroups_.assign(static_cast<std::size_t>((thread_count_ + 127) / 128), {});
   unfenced_.clear();
@@ -430,7 +432,7 @@ bool Runner::load(const Context& context, const Step& step, const Instruction& i
   if (!find_places(context, step, access, optional ? Outside::Skip : Outside::Fault)) return false;
   const std::size_t count = is_uniform(instruction.result) ? 1 : set.size();
   report_.loads += static_cast<std::int64_t>(count);
-  if (!accumulators_.empty() && !accumulators_free(context, step, access.buffer)) return false;
+  if (!of_units_.empty() && !registers_free(context, step, access.buffer, false)) return false;
   if (storage.watches() ||
       (storage.tracks_reads() && !storage.all_defined(std::span(places_).first(count)))) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -470,10 +472,7 @@ bool Runner::store(const Context& context, const Step& step) {
   Storage& storage = storages_[buffer.index];
   if (!find_places(context, step, step.target, Outside::Fault)) return false;
   report_.stores += static_cast<std::int64_t>(set.size());
-  if (!accumulators_.empty() && accumulators_[buffer.index]) {
-    if (!accumulators_free(context, step, buffer)) return false;
-    for (std::uint32_t thread : set.thread) unfenced_[{thread, buffer.index}] = true;
-  }
+  if (!of_units_.empty() && !registers_free(context, step, buffer, true)) return false;
   ++stamp_;
   te::LaneOperand value = operand(step.value);
   const std::size_t lane_bytes = te::lane_of(storage.dtype()) == Lane::F32 ? 4 : 8;

@@ -31,6 +31,8 @@ struct Context {
   std::vector<std::int64_t> iterations;  // of the serial loops, by variable
   Context* parent = nullptr;
   int running = 0;  // ways not yet at their end
+  std::vector<std::uint64_t>
+      arrived;  // phases of the named barriers that its lanes wait for; empty where they do not
 };
 
 // A barrier object.
@@ -47,8 +49,10 @@ struct Barrier {
 struct Warpgroup {
   std::uint32_t formed = 1, committed = 0, completed = 0;  // groups of multiplications
   bool open = false;  // something was issued and not committed
-  std::map<std::uint32_t, std::uint32_t> busy;  // accumulators, by buffer: the group that last used them
+  std::map<std::uint32_t, std::uint32_t> busy;  // registers, by buffer: the group that last used them
 };
+
+inline constexpr std::size_t kNamedBarriers = 16;
 
 // Asynchronous copies of one thread.
 struct ThreadCopies {
@@ -107,14 +111,17 @@ class Runner {
     BufferId buffer;
     std::vector<std::int64_t> index;  // of element (0, 0)
     std::int64_t rows = 1, columns = 1;
+    std::vector<std::int64_t> outer = {};  // rows as extents along dimensions, where there are several
     std::optional<RowDimension> along = {};  // rows run along a dimension, columns along all that follow it
   };
   using Elements = std::vector<std::byte>;
   Progress call(Context& context, const Step& step);
   bool barrier(const Context& context, const Step& step);
+  Progress named_barrier(Context& context, const Step& step);
   bool shuffle(const Context& context, const Step& step);
   bool meet(const Context& context, const Step& step, const std::string& where);
   std::int64_t number(const Step& step, std::size_t which, std::size_t lane) const;
+  static std::int64_t extent_of(const Box& box, std::size_t from_last);
   bool find_box(const Context& context, const Step& step, std::size_t which, std::size_t lane, Box& box);
   bool find_rows(const Context& context, const Step& step, std::size_t lane, const Box& box);
   bool find_run(const Context& context, const Step& step, std::size_t lane, const Box& box);
@@ -142,13 +149,18 @@ class Runner {
   void async_commit(const Context& context);
   bool async_wait(const Context& context, const Step& step);
   bool warp_call(const Context& context, const Step& step);
+  bool warp_shuffle(const Context& context, const Step& step, std::span<const std::size_t> warp);
+  bool vote(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool round_words(const Context& context, const Step& step, std::size_t lane);
   bool load_fragment(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool is_aligned(const Box& box, std::uint32_t thread) const;
+  bool factor_of_words(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane,
+                       DType dtype, std::vector<double>& factor);
   bool warpgroup_call(const Context& context, const Step& step);
   bool multiply(const Context& context, const Step& step, std::uint32_t group, std::size_t first_lane);
-  bool accumulators_free(const Context& context, const Step& step, BufferId buffer);
+  bool registers_free(const Context& context, const Step& step, BufferId buffer, bool writes);
+  bool places_free(const Context& context, const Step& step);
   Status unfinished() const;
   std::uint32_t copy_agent(const Barrier& object) const;
   std::uint32_t warpgroup_agent(std::uint32_t group) const;
@@ -187,7 +199,9 @@ class Runner {
       unfenced_;  // thread, accumulators: written since the fence
   std::uint32_t stores_issued_ = 0;
   std::map<std::uint32_t, std::uint32_t> stores_in_flight_;  // thread: its last one
-  std::vector<bool> accumulators_;  // buffers that warpgroups multiply into; empty when there are none
+  enum class UnitRegisters : std::uint8_t { None, Factors, Sums };
+  std::vector<UnitRegisters> of_units_;  // by buffer: what warpgroups multiply; empty when there are none
+  std::vector<Barrier> named_barriers_;
 
   std::vector<std::int64_t> varying_, uniform_;  // lanes of temporaries, 8 bytes each
   std::size_t width_ = 0;  // lanes allotted to each varying temporary

@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "kir/intrinsics.h"
+#include "kir/sim/sim_fragments.h"
 #include "kir/sim/sim_runner.h"
 
 namespace xyntra::kir::sim {
 namespace {
 
-constexpr std::size_t kWarp = static_cast<std::size_t>(kWarpThreads), kHalf = 2, kMatrices = 4;
+constexpr std::size_t kWarp = static_cast<std::size_t>(kWarpThreads), kHalf = 2, kMatrices = 4,
+                      kWordBytes = 4;
 
 }  // namespace
 
@@ -17,7 +19,7 @@ std::uint32_t Runner::thread_copy_agent(std::uint32_t thread) const { return sto
 
 bool Runner::is_aligned(const Box& box, std::uint32_t thread) const {
   const std::int64_t first = copy_of(box.buffer, thread) * program_.buffers[box.buffer.index].elements;
-  return (place_in(box, 0, 0, thread) - first) % kChunkElements == 0;
+  return (place_in(box, 0, 0, thread) - first) % box.columns == 0;
 }
 
 // ---- asynchronous copies
@@ -26,7 +28,7 @@ bool Runner::async_copy(const Context& context, const Step& step, std::size_t la
   const std::uint32_t thread = lanes(context).thread[lane];
   Box to, from;
   if (!find_box(context, step, 0, lane, to)) return false;
-  Elements elements(static_cast<std::size_t>(kChunkElements) * kHalf, std::byte{0});
+  Elements elements(static_cast<std::size_t>(kChunkBytes), std::byte{0});
   Toucher by = toucher(thread);
   bool aligned = is_aligned(to, thread);
   if (number(step, 0, lane) != 0) {
@@ -69,15 +71,75 @@ bool Runner::warp_call(const Context& context, const Step& step) {
   const LaneSet& set = lanes(context);
   std::map<std::uint32_t, std::vector<std::size_t>> warps;  // lanes, in the order of threads
   for (std::size_t i = 0; i < set.size(); ++i) warps[set.thread[i] / kWarpThreads].push_back(i);
-  const bool loads = step.node->intrinsic == Intrinsic::LoadFragment ||
-                     step.node->intrinsic == Intrinsic::LoadFragmentTransposed;
   for (const auto& [warp, present] : warps) {
     if (present.size() != kWarp) {
       return fault(context, step, present.front(),
                    "only " + std::to_string(present.size()) + " of 32 threads of a warp reach this " +
                        spelling_of(step.node->intrinsic));
     }
-    if (!(loads ? load_fragment(context, step, present) : warp_multiply(context, step, present)))
+    switch (step.node->intrinsic) {
+      case Intrinsic::ShuffleIdx:
+      case Intrinsic::ShuffleDown:
+        if (!warp_shuffle(context, step, present)) return false;
+        break;
+      case Intrinsic::VoteAny:
+      case Intrinsic::VoteAll:
+      case Intrinsic::Ballot:
+        if (!vote(context, step, present)) return false;
+        break;
+      case Intrinsic::LoadFragment:
+      case Intrinsic::LoadFragmentTransposed:
+        if (!load_fragment(context, step, present)) return false;
+        break;
+      default:
+        if (!warp_multiply(context, step, present)) return false;
+    }
+  }
+  return true;
+}
+
+// All read before one writes: they do so at once.
+bool Runner::warp_shuffle(const Context& context, const Step& step, std::span<const std::size_t> warp) {
+  const LaneSet& set = lanes(context);
+  std::vector<Elements> given(kWarp);
+  Box box;
+  for (std::size_t t = 0; t < kWarp; ++t) {
+    if (!find_box(context, step, 1, warp[t], box) ||
+        !read_box(context, step, box, warp[t], toucher(set.thread[warp[t]]), given[t]))
+      return false;
+  }
+  for (std::size_t t = 0; t < kWarp; ++t) {
+    const auto told = static_cast<std::size_t>(number(step, 0, warp[t]));
+    const std::size_t further = t + told < kWarp ? t + told : t;
+    const std::size_t other = step.node->intrinsic == Intrinsic::ShuffleIdx ? told : further;
+    if (other >= kWarp) return fault(context, step, warp[t], "a warp has no thread of that number");
+    if (!find_box(context, step, 0, warp[t], box) ||
+        !write_box(context, step, box, warp[t], toucher(set.thread[warp[t]]), given[other]))
+      return false;
+  }
+  return true;
+}
+
+bool Runner::vote(const Context& context, const Step& step, std::span<const std::size_t> warp) {
+  const LaneSet& set = lanes(context);
+  std::uint32_t votes = 0;
+  Elements elements;
+  Box box;
+  for (std::size_t t = 0; t < kWarp; ++t) {
+    if (!find_box(context, step, 1, warp[t], box) ||
+        !read_box(context, step, box, warp[t], toucher(set.thread[warp[t]]), elements))
+      return false;
+    if (elements[0] != std::byte{0}) votes |= std::uint32_t{1} << t;
+  }
+  const bool decided = step.node->intrinsic == Intrinsic::VoteAny ? votes != 0 : votes == UINT32_MAX;
+  elements.assign(1, static_cast<std::byte>(decided));
+  if (step.node->intrinsic == Intrinsic::Ballot) {
+    elements.resize(sizeof votes);
+    std::memcpy(elements.data(), &votes, sizeof votes);
+  }
+  for (std::size_t t = 0; t < kWarp; ++t) {
+    if (!find_box(context, step, 0, warp[t], box) ||
+        !write_box(context, step, box, warp[t], toucher(set.thread[warp[t]]), elements))
       return false;
   }
   return true;
@@ -94,29 +156,30 @@ bool Runner::load_fragment(const Context& context, const Step& step, std::span<c
       return fault(context, step, warp[t], "a row of 16 bytes begins where none may");
   }
   Storage& storage = storages_[rows[0].buffer.index];
+  const std::size_t bytes = storage.element_bytes(), in_word = kWordBytes / bytes;
   for (std::size_t t = 0; t < kWarp; ++t) {
     const std::uint32_t thread = set.thread[warp[t]];
     const Toucher by = toucher(thread);
-    Elements words(kMatrices * 2 * kHalf);
-    for (std::size_t at = 0; at < kMatrices * 2; ++at) {
-      const std::size_t pair = 2 * (t % 4) + at % 2, line = t / 4;
-      const Box& row = rows[at / 2 * 8 + (transposed ? pair : line)];
+    Elements words(kMatrices * kWordBytes);
+    for (std::size_t at = 0; at < words.size() / bytes; ++at) {
+      const std::size_t matrix = at / in_word, pair = t % 4 * in_word + at % in_word, line = t / 4;
+      const Box& row = rows[matrix * 8 + (transposed ? pair : line)];
       const std::int64_t place =
           place_in(row, 0, static_cast<std::int64_t>(transposed ? line : pair), thread);
       if (storage.tracks_reads() && !touch_read(context, step, row.buffer, warp[t], place, by)) return false;
-      std::memcpy(&words[at * kHalf], storage.data() + place * static_cast<std::int64_t>(kHalf), kHalf);
+      std::memcpy(&words[at * bytes], storage.data() + place * static_cast<std::int64_t>(bytes), bytes);
     }
     Box registers;
     if (!find_box(context, step, 0, warp[t], registers)) return false;
     if (!write_box(context, step, registers, warp[t], by, words)) return false;
   }
-  report_.loads += static_cast<std::int64_t>(kWarp * kMatrices * 2);
+  report_.loads += static_cast<std::int64_t>(kWarp * kMatrices * in_word);
   return true;
 }
 
 bool Runner::round_words(const Context& context, const Step& step, std::size_t lane) {
   constexpr int kElements = 8;
-  const DType dtype = step.node->intrinsic == Intrinsic::RoundWordsF16 ? DType::F16 : DType::BF16;
+  const DType dtype = *element_of(step.node->intrinsic);
   const Toucher by = toucher(lanes(context).thread[lane]);
   Box words, floats;
   Elements elements;
@@ -131,50 +194,43 @@ bool Runner::round_words(const Context& context, const Step& step, std::size_t l
 }
 
 bool Runner::warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp) {
-  constexpr std::size_t kRows = 16, kColumns = 8, kDepth = 16;
-  const DType dtype = step.node->intrinsic == Intrinsic::WarpMultiplyF16 ? DType::F16 : DType::BF16;
-  std::array<float, kRows * kDepth> a{};
-  std::array<float, kDepth * kColumns> b{};
-  std::array<float, kRows * kColumns> c{};
-  std::vector<Box> sums(kWarp);
-  auto at_c = [](std::size_t t, std::size_t i) {
-    return (t / 4 + 8 * (i / 2)) * kColumns + 2 * (t % 4) + i % 2;
-  };
+  constexpr std::size_t kRows = 16, kColumns = 8, kOwnSums = 4;
+  const Fragment fragment(*element_of(step.node->intrinsic));
+  const std::size_t depth = fragment.depth();
+  std::vector<double> a(kRows * depth), b(depth * kColumns);
   Elements elements;
   for (std::size_t t = 0; t < kWarp; ++t) {
     const Toucher by = toucher(lanes(context).thread[warp[t]]);
-    Box left, right;
-    if (!find_box(context, step, 0, warp[t], sums[t]) || !find_box(context, step, 1, warp[t], left) ||
-        !find_box(context, step, 2, warp[t], right))
-      return false;
-    std::array<float, 8> halves{};
-    if (!read_box(context, step, left, warp[t], by, elements)) return false;
-    te::load_lanes(dtype, halves.data(), elements.data(), 1, 8);
-    for (std::size_t i = 0; i < 8; ++i)
-      a.at((t / 4 + 8 * (i / 2 % 2)) * kDepth + 8 * (i / 4) + 2 * (t % 4) + i % 2) = halves.at(i);
-    if (!read_box(context, step, right, warp[t], by, elements)) return false;
-    te::load_lanes(dtype, halves.data(), elements.data(), 1, 4);
-    for (std::size_t i = 0; i < 4; ++i)
-      b.at((8 * (i / 2) + 2 * (t % 4) + i % 2) * kColumns + t / 4) = halves.at(i);
-    if (!read_box(context, step, sums[t], warp[t], by, elements)) return false;
-    te::load_lanes(DType::F32, halves.data(), elements.data(), 1, 4);
-    for (std::size_t i = 0; i < 4; ++i) c.at(at_c(t, i)) = halves.at(i);
-  }
-  for (std::size_t row = 0; row < kRows; ++row) {
-    for (std::size_t column = 0; column < kColumns; ++column) {
-      float sum = 0;
-      for (std::size_t k = 0; k < kDepth; ++k) sum += a.at(row * kDepth + k) * b.at(k * kColumns + column);
-      c.at(row * kColumns + column) += sum;
+    for (const std::size_t side : {1, 2}) {
+      Box words;
+      if (!find_box(context, step, side, warp[t], words) ||
+          !read_box(context, step, words, warp[t], by, elements))
+        return false;
+      const std::vector<double> values = unit_values(fragment.dtype, elements);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t word = i / fragment.in_word, e = i % fragment.in_word;
+        if (side == 1) {
+          a[(t / 4 + 8 * (word % 2)) * depth + fragment.at(t, word / 2 != 0, e)] = values[i];
+        } else {
+          b[fragment.at(t, word != 0, e) * kColumns + t / 4] = values[i];
+        }
+      }
     }
   }
-  te::settle_nans(DType::F32, c.data(), static_cast<int>(c.size()));
   for (std::size_t t = 0; t < kWarp; ++t) {
-    std::array<float, 4> own{};
-    for (std::size_t i = 0; i < own.size(); ++i) own.at(i) = c.at(at_c(t, i));
-    elements.resize(sizeof own);
-    te::store_lanes(DType::F32, elements.data(), 1, own.data(), 4);
-    if (!write_box(context, step, sums[t], warp[t], toucher(lanes(context).thread[warp[t]]), elements))
+    const Toucher by = toucher(lanes(context).thread[warp[t]]);
+    Box own;
+    if (!find_box(context, step, 0, warp[t], own) || !read_box(context, step, own, warp[t], by, elements))
       return false;
+    const DType dtype = kernel_.buffer(own.buffer).dtype;
+    for (std::size_t i = 0; i < kOwnSums; ++i) {
+      const std::size_t row = t / 4 + 8 * (i / 2), column = 2 * (t % 4) + i % 2;
+      UnitSum sum(dtype), whole(dtype, &elements[i * kWordBytes]);
+      for (std::size_t k = 0; k < depth; ++k) sum.add(a[row * depth + k] * b[k * kColumns + column]);
+      whole.add(sum);
+      whole.put(&elements[i * kWordBytes]);
+    }
+    if (!write_box(context, step, own, warp[t], by, elements)) return false;
   }
   return true;
 }

@@ -1,9 +1,11 @@
-// The kernels of tests/kir as machine code and as shaders: those that a CPU or a WebGPU device can run give the results that
-// they give on the simulator.
+// The kernels of tests/kir as machine code, as shaders and as PTX: those that a CPU, a WebGPU device or an NVIDIA GPU can run give the results
+// that they give on the simulator.
 #include <set>
 
+#include "codegen/ptx/emit.h"
 #include "codegen/wgsl/emit.h"
 #include "kir/kernel.h"
+#include "runtime/drivers/ptx_driver.h"
 #include "runtime/drivers/shader_driver.h"
 #include "target/tiles.h"
 #include "unit/codegen/kernel_runner.h"
@@ -11,6 +13,26 @@
 
 namespace xyntra {
 namespace {
+
+// What is wrong with the results of a launch.
+std::string wrong_by(KernelDriver& driver, const kir::Kernel& kernel, const kir::Case& one) {
+  kir::Arguments arguments = one.arguments();
+  std::vector<KernelArgument> memory;
+  ProgramStep step;
+  std::size_t position = 0;
+  auto spans = arguments.spans();
+  for (const kir::Buffer& buffer : kernel.buffers) {
+    if (buffer.scope != kir::Scope::Global) continue;
+    const std::span<std::byte> bytes = spans[position];
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    memory.push_back({bytes.data(), size, bytes.data(), size, false});
+    (buffer.written ? step.outputs : step.inputs).push_back(static_cast<ProgramValueId>(position++));
+  }
+  driver.begin(KernelDriver::Timed::No);
+  if (auto launched = driver.launch(step, memory, one.sizes); !launched) return launched.error().to_string();
+  if (auto fetched = driver.fetch(spans); !fetched) return fetched.error().to_string();
+  return one.wrong(arguments);
+}
 
 class KernelFiles : public testing::TestWithParam<std::size_t> {};
 
@@ -47,11 +69,11 @@ TEST_P(KernelFiles, RunAsShaders) {
   ASSERT_TRUE(kernel.has_value()) << kernel.error().to_string();
   const WgslFeatures everything{.int64 = true, .float64 = true};
   auto shader = emit_wgsl(*kernel, everything);
-  // Tiles, copies on their own and warpgroups are not WebGPU's; these rows are as long as a size says.
+  // Tiles, copies on their own and warpgroups are not WebGPU's, nor are warps every adapter's; these rows are as long as a size says.
   static const std::set<std::string> kOthers{
-      "gemm_amx",       "gemm_amx_i8",           "gemm_dot4_i8",
-      "gemm_mmla_i8",   "gemm_warp_specialised", "gemm_warpgroup_turned",
-      "normalise_rows", "softmax_rows"};
+      "attention_warpgroup", "gemm_amx",         "gemm_amx_i8",           "gemm_dot4_i8",
+      "gemm_mmla_i8",        "gemm_stream_k",    "gemm_warp_specialised", "gemm_warpgroup_turned",
+      "normalise_rows",      "softmax_by_warps", "softmax_rows"};
   ASSERT_EQ(kOthers.count(one.file) == 0, shader.has_value()) << one.file;
   if (!shader) {
     EXPECT_EQ(ErrorClass::Unsupported, shader.error().error_class) << shader.error().to_string();
@@ -64,24 +86,33 @@ TEST_P(KernelFiles, RunAsShaders) {
   auto shared = drive_shaders({*shader}, *device);
   ASSERT_TRUE(shared.has_value()) << shared.error().to_string() << "\n" << shader->text;
   auto driver = (*shared)->another();
-  kir::Arguments arguments = one.arguments();
-  std::vector<KernelArgument> memory;
-  ProgramStep step;
-  std::size_t position = 0;
-  auto spans = arguments.spans();
-  for (const kir::Buffer& buffer : kernel->buffers) {
-    if (buffer.scope != kir::Scope::Global) continue;
-    const std::span<std::byte> bytes = spans[position];
-    const auto size = static_cast<std::int64_t>(bytes.size());
-    memory.push_back({bytes.data(), size, bytes.data(), size, false});
-    (buffer.written ? step.outputs : step.inputs).push_back(static_cast<ProgramValueId>(position++));
+  EXPECT_EQ("", wrong_by(*driver, *kernel, one)) << one.file << "\n" << shader->text;
+}
+
+TEST_P(KernelFiles, RunAsPtx) {
+  const kir::Case& one = kir::cases()[GetParam()];
+  auto kernel = kir::parse_kernel(kir::kernel_text(one.file));
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().to_string();
+  auto made = emit_ptx(*kernel, {});
+  // Units of CPUs; tensor maps for copies of boxes; rows as long as a size says.
+  static const std::set<std::string> kOthers{"gemm_amx",     "gemm_amx_i8",           "gemm_dot4_i8",
+                                             "gemm_mmla_i8", "gemm_warp_specialised", "normalise_rows",
+                                             "softmax_rows"};
+  ASSERT_EQ(kOthers.count(one.file) == 0, made.has_value())
+      << one.file << (made ? "" : made.error().to_string());
+  if (!made) {
+    EXPECT_EQ(ErrorClass::Unsupported, made.error().error_class) << made.error().to_string();
+    return;
   }
-  driver->begin(KernelDriver::Timed::No);
-  auto launched = driver->launch(step, memory, one.sizes);
-  ASSERT_TRUE(launched.has_value()) << launched.error().to_string();
-  auto fetched = driver->fetch(spans);
-  ASSERT_TRUE(fetched.has_value()) << fetched.error().to_string();
-  EXPECT_EQ("", one.wrong(arguments)) << one.file << "\n" << shader->text;
+  EXPECT_EQ(made->text, emit_ptx(*kernel, {})->text) << "the same kernel, the same text";
+  auto device = cuda::Device::open("");
+  if (!device) GTEST_SKIP() << device.error().message;
+  const bool by_warpgroups = made->text.find("sm_90a") != std::string::npos;
+  if (by_warpgroups && !(*device)->chip().has_warpgroup_units()) GTEST_SKIP() << "no warpgroups here";
+  auto shared = cuda::drive_ptx({*made}, *device);
+  ASSERT_TRUE(shared.has_value()) << shared.error().to_string() << "\n" << made->text;
+  auto driver = (*shared)->another();
+  EXPECT_EQ("", wrong_by(*driver, *kernel, one)) << one.file;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kir, KernelFiles, testing::Range(std::size_t{0}, kir::cases().size()),

@@ -1,7 +1,9 @@
 #include "unit/kir/cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "types/float_formats.h"
@@ -78,7 +80,7 @@ Case gemm(const std::string& file, Gemm shape) {
     Arguments arguments;
     if (file == "gemm_amx") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.paired_b()));
-    } else if (file == "gemm_warp_specialised") {
+    } else if (file == "gemm_warp_specialised" || file == "gemm_stream_k") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.transposed_b()));
     } else if (file == "gemm_warpgroup_turned") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.b()));
@@ -130,30 +132,80 @@ Case int8_gemm(const std::string& file, std::size_t m, std::size_t n, std::size_
   return made;
 }
 
-Case softmax(std::size_t rows, std::size_t columns) {
-  Case made;
-  made.file = "softmax_rows";
-  made.sizes = {{"R", static_cast<std::int64_t>(rows)}, {"C", static_cast<std::int64_t>(columns)}};
-  made.arguments = [=] {
-    return Arguments().add(values(rows * columns)).add(std::vector<float>(rows * columns));
+// The softmax of scores, in place.
+void normalise_exponentials(std::span<double> scores) {
+  double largest = scores[0], sum = 0;
+  for (double score : scores) largest = std::max(largest, score);
+  for (double& score : scores) sum += score = std::exp(score - largest);
+  for (double& score : scores) score /= sum;
+}
+
+// Rows but the first have one element that is far above the others, the first, the last, or one between: whoever subtracts
+// another maximum gets no finite number.
+Case softmax(const std::string& file, std::size_t rows, std::size_t columns) {
+  const auto x = [=] {
+    constexpr float kFarAbove = 300;
+    std::vector<float> made = values(rows * columns);
+    for (std::size_t i = 1; i < rows; ++i)
+      made[i * columns + (i == 1 ? 0 : i == 2 ? columns - 1 : i * 7 % columns)] += kFarAbove;
+    return made;
   };
+  Case made;
+  made.file = file;
+  made.sizes = {{"R", static_cast<std::int64_t>(rows)}, {"C", static_cast<std::int64_t>(columns)}};
+  made.arguments = [=] { return Arguments().add(x()).add(std::vector<float>(rows * columns)); };
   made.wrong = [=](const Arguments& arguments) {
-    std::vector<float> x = values(rows * columns);
-    std::vector<double> wanted;
-    for (std::size_t i = 0; i < rows; ++i) {
-      double sum = 0;
-      for (std::size_t j = 0; j < columns; ++j) sum += std::exp(static_cast<double>(x[i * columns + j]));
-      for (std::size_t j = 0; j < columns; ++j)
-        wanted.push_back(std::exp(static_cast<double>(x[i * columns + j])) / sum);
-    }
+    const std::vector<float> given = x();
+    std::vector<double> wanted(given.begin(), given.end());
+    for (std::size_t i = 0; i < rows; ++i)
+      normalise_exponentials(std::span(wanted).subspan(i * columns, columns));
     return compare(arguments.get<float>(1), wanted, 1e-6);
   };
   return made;
 }
 
+// With large queries one key of a row has all the weight, and a maximum that is not the row's gives no finite number; with small ones every
+// key counts.
+Case attention(std::size_t queries, std::size_t keys, float scale) {
+  constexpr std::size_t kWidth = 64;
+  const auto q = [=] {
+    std::vector<float> made = values(queries * kWidth);
+    for (float& one : made) one *= scale;
+    return made;
+  };
+  Case made;
+  made.file = "attention_warpgroup";
+  made.sizes = {{"M", static_cast<std::int64_t>(queries)}, {"N", static_cast<std::int64_t>(keys)}};
+  made.arguments = [=] {
+    return Arguments()
+        .add(narrowed(q()))
+        .add(narrowed(values(keys * kWidth, 7)))
+        .add(narrowed(values(keys * kWidth, 11)))
+        .add(std::vector<float>(queries * kWidth));
+  };
+  made.wrong = [=](const Arguments& arguments) {
+    const std::vector<float> query = q(), key = values(keys * kWidth, 7), value = values(keys * kWidth, 11);
+    std::vector<double> wanted;
+    for (std::size_t i = 0; i < queries; ++i) {
+      std::vector<double> weights(keys, 0.0), row(kWidth, 0.0);
+      for (std::size_t at = 0; at < keys * kWidth; ++at)
+        weights[at / kWidth] += 0.125 * query[i * kWidth + at % kWidth] * key[at];
+      normalise_exponentials(weights);
+      for (std::size_t at = 0; at < keys * kWidth; ++at) row[at % kWidth] += weights[at / kWidth] * value[at];
+      wanted.insert(wanted.end(), row.begin(), row.end());
+    }
+    return compare(arguments.get<float>(3), wanted, 2e-3);  // weights are rounded to bf16
+  };
+  return made;
+}
+
 Case normalise(std::size_t rows, std::size_t columns) {
-  Case made = softmax(rows, columns);
+  Case made;
   made.file = "normalise_rows";
+  made.sizes = {{"R", static_cast<std::int64_t>(rows)}, {"C", static_cast<std::int64_t>(columns)}};
+  made.arguments = [=] {
+    return Arguments().add(values(rows * columns)).add(std::vector<float>(rows * columns));
+  };
   made.wrong = [=](const Arguments& arguments) {
     std::vector<float> x = values(rows * columns);
     std::vector<double> wanted;
@@ -240,8 +292,13 @@ const std::vector<Case>& cases() {
                                            gemm("gemm_warpgroup_turned", {128, 128, 512}),
                                            normalise(5, 43),
                                            normalise(3, 16),
-                                           softmax(5, 43),
-                                           softmax(3, 16),
+                                           softmax("softmax_rows", 5, 43),
+                                           softmax("softmax_rows", 3, 16),
+                                           softmax("softmax_by_warps", 5, 43),
+                                           softmax("softmax_by_warps", 8, 64),
+                                           gemm("gemm_stream_k", {30, 224, 256}),
+                                           attention(70, 100, 0.125F),
+                                           attention(64, 192, 256.0F),
                                            gelu(200),
                                            gelu(128),
                                            gather(9),
