@@ -184,6 +184,12 @@ class Rounding {
     const Node& node = graph_.node(id);
     std::vector<ValueId> found;
     if (node.op == "Conv" || node.op == "MaxPool") found = {node.inputs[0]};
+    // Channels that are scaled by numbers of their own, as what was pooled of all of them says, wait in memory for these.
+    if (node.op == "Mul") {
+      for (std::size_t map : {0, 1}) {
+        if (is_scaled_by_channel(node.inputs[map], node.inputs[1 - map])) found = {node.inputs[map]};
+      }
+    }
     // Of two results that are added one goes through memory.
     if (node.op == "Add" && made_by(node.inputs[0], "Conv") && made_by(node.inputs[1], "Conv"))
       found = node.inputs;
@@ -192,6 +198,12 @@ class Rounding {
       return sizes == nullptr || sizes->size() != 4 || !graph_.value(value).producer.valid();
     });
     return found;
+  }
+
+  bool is_scaled_by_channel(ValueId map, ValueId scale) const {
+    const Shape *large = shape(map), *small = shape(scale);
+    return large != nullptr && small != nullptr && large->size() == 4 && small->size() == 4 &&
+           (*small)[2].is(1) && (*small)[3].is(1) && !(*large)[2].is(1);
   }
 
   bool made_by(ValueId value, const char* op) const {
@@ -316,6 +328,13 @@ class Rounding {
     } else if (maker.valid() && moves(graph_.node(maker).op) && uses_[value] == 1) {
       XYNTRA_TRY(const ValueId before, rounded(graph_.node(maker).inputs[0]));
       graph_.node(maker).inputs[0] = before;
+      graph_.value(value).type.dtype = to_;
+      made = value;
+    } else if (maker.valid() && graph_.node(maker).op == "Concat" && uses_[value] == 1) {
+      for (std::size_t i = 0; i < graph_.node(maker).inputs.size(); ++i) {
+        XYNTRA_TRY(const ValueId part, rounded(graph_.node(maker).inputs[i]));
+        graph_.node(maker).inputs[i] = part;
+      }
       graph_.value(value).type.dtype = to_;
       made = value;
     } else {

@@ -257,13 +257,18 @@ class Chooser {
   }
 
   // Whether units of warps multiply it, and so much that a launch is the least of it.
-  bool is_for_warps(const Stage& product) const {
-    constexpr std::int64_t kFew = 16384;  // results
+  bool is_for_warps(const Stage& product, std::int64_t least_results) const {
     if (target_.kind != TargetKind::Gpu || product.body->op != te::ExprOp::Mul) return false;
     const auto left = rounded_to(product.body->operands[0]), right = rounded_to(product.body->operands[1]);
     std::int64_t results = 1;
     for (te::VarId axis : product.axes) results *= size(formula_.variable(axis).extent);
-    return left && left == right && target_.matrix_unit(*left) != nullptr && results > kFew;
+    return left && left == right && target_.matrix_unit(*left) != nullptr && results > least_results;
+  }
+
+  // Whether a factor is more than memory that is read: put together of several, or computed.
+  static bool computes(te::Expr factor) {
+    while (factor->op == te::ExprOp::Cast) factor = factor->operands[0];
+    return !te::is_load(*factor);
   }
 
   Decision around(const Alignment& alignment, WorkShape shape, Hero hero, ScheduleKind kind) {
@@ -293,6 +298,12 @@ class Chooser {
       if (multiplies(main))
         return refuse("windows overlap, so what comes before would be computed again by each of them");
     }
+    constexpr std::int64_t kLeastResults = 2048, kLeastWork = 1 << 20;
+    if (is_for_warps(main, kLeastResults) && size(flops_of(main)) > kLeastWork &&
+        std::ranges::any_of(main.body->operands, computes))
+      return refuse(
+          "tiles of a matrix unit copy their operands as they lie: what computes them is a launch of its "
+          "own");
     std::int64_t repeats = 1;
     if (!before.empty()) {
       if (shape == WorkShape::Window)
@@ -301,7 +312,8 @@ class Chooser {
       stages.push_back(center);
       Classes rows = shared_rows(alignment, stages);
       if (rows.empty()) return refuse("what comes before the contraction is not made row by row");
-      if (is_for_warps(main))
+      constexpr std::int64_t kFew = 16384;
+      if (is_for_warps(main, kFew))
         return refuse("tiles of a matrix unit and the rows before them are launches of their own");
       if (target_.kind != TargetKind::Cpu) {  // threads of other groups would look on
         const std::int64_t items = std::max<std::int64_t>(1, size(turns(alignment, rows)));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lower/gpu/gpu_forms.h"
+#include "lower/gpu/lower_groups.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/waiting.h"
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kVector = kVectorOfThread;
 constexpr std::int64_t kThinRows = 8;
-constexpr std::int64_t kShortestSum = 64;
+constexpr std::int64_t kShortestSum = 64, kShortestOfWarps = 16;
 constexpr std::int64_t kFewestColumns = 16;
 
 class ThinProduct {
@@ -66,9 +67,10 @@ class ThinProduct {
 
   bool is_thin() const {
     auto is_constant = [this](VarId axis) { return formula_.variable(axis).extent.is_constant(); };
+    const std::int64_t shortest = warp_threads(lowering_.target()) > 0 ? kShortestOfWarps : kShortestSum;
     return sides_.rows.extent.is_constant() && rows() <= kThinRows && !sides_.columns.axes.empty() &&
            !sides_.depth.axes.empty() && lowering_.size(sides_.columns.extent) >= kFewestColumns &&
-           lowering_.size(sides_.depth.extent) >= kShortestSum && is_read_once() &&
+           lowering_.size(sides_.depth.extent) >= shortest && is_read_once() &&
            std::all_of(sides_.depth.axes.begin() + 1, sides_.depth.axes.end(), is_constant);
   }
 

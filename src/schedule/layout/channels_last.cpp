@@ -33,9 +33,9 @@ bool has_windows(const Stage& stage, const Expr& factor) {
   });
 }
 
-// Times as long as the units take for what comes in chunks; in between what ResNet-50 and MobileNetV2 showed, not fitted.
+// Times as long as tiles take whose operands come in chunks: seen were 20 to 130 us instead of 4 to 6, over convolutions of drawn models.
 std::int64_t slowness(const AccessAnalysis& analysis, const Stage& stage, const ProductSides& sides) {
-  constexpr std::int64_t kThroughRegisters = 3, kWindows = 8;
+  constexpr std::int64_t kThroughRegisters = 6, kWindows = 12;
   auto of = [&](const Expr& factor, const Side& side) -> std::int64_t {
     const Expr narrow = narrow_factor(analysis, factor);
     const bool chunks = (!side.axes.empty() && comes_in_chunks(analysis, narrow, side.axes.back())) ||
@@ -84,7 +84,8 @@ std::optional<std::int64_t> warp_products_ns(const te::Formula& laid_out, const 
         work = work > INT64_MAX / iterations ? INT64_MAX : work * iterations;
       }
     }
-    const std::int64_t ns = target.estimate_ns(0, work, dtype, 0, ArithmeticUnit::Matrix);
+    constexpr std::int64_t kLeast = 3000;  // ns of a small one, whose tiles wait for memory
+    const std::int64_t ns = kLeast + target.estimate_ns(0, work, dtype, 0, ArithmeticUnit::Matrix);
     const std::int64_t slow = slowness(analysis, stage, *sides);
     total = total.value_or(0) + std::min(ns, INT64_MAX / 64) * slow;
   }

@@ -18,7 +18,8 @@ using te::VarId;
 namespace {
 
 // Of a buffer that one stage reads once: one dimension along the result, the others along the sum.
-std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer, bool by_warps) {
+std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer, bool by_warps,
+                                 bool windows) {
   const Stage* reader = nullptr;
   std::vector<Expr> index;
   int reads = 0;
@@ -33,6 +34,7 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
   if (reads != 1 || reader->reducer != te::Reducer::Sum || reader->body->op != ExprOp::Mul) return {};
   std::optional<std::size_t> result, channels;
   for (std::size_t d = 0; d < index.size(); ++d) {
+    if (buffer.shape[d].is(1)) continue;
     if (index[d]->op != ExprOp::Var || !buffer.shape[d].is_constant()) return {};
     if (std::ranges::find(reader->reduction, index[d]->var) == reader->reduction.end()) {
       if (result) return {};
@@ -45,6 +47,8 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
   const bool in_chunks =
       by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kir::kChunkElements == 0;
   if (buffer.shape[*channels].constant() % kChannelsOfTile != 0 && !in_chunks) return {};
+  // What is no window is read as it lies where channels come in chunks themselves.
+  if (!windows && (!in_chunks || buffer.shape[*channels].constant() % kir::kChunkElements == 0)) return {};
   Layout layout;
   for (std::size_t d = 0; d < index.size(); ++d) {
     if (d != *result && d != *channels) layout.push_back({d, 1, 0, Dim(0)});
@@ -67,7 +71,9 @@ std::vector<ValueLayout> turn_weights(const Graph& graph, const std::vector<Grou
       std::optional<Layout> wish;
       for (const te::BufferInfo& buffer : formulas[g].buffers) {
         const bool own = buffer.role == te::BufferRole::Input && std::cmp_equal(buffer.position, i);
-        if (own && groups[g].hero == Hero::Window) wish = layout_for(formulas[g], buffer, by_warps);
+        const Hero hero = groups[g].hero;
+        if (own && (hero == Hero::Window || hero == Hero::Contraction))
+          wish = layout_for(formulas[g], buffer, by_warps, hero == Hero::Window);
       }
       auto [known, fresh] = wishes.try_emplace(value, wish);
       if (!fresh && known->second != wish) known->second.reset();

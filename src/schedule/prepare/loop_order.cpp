@@ -31,16 +31,23 @@ Contiguous contiguous_along(const AccessAnalysis& analysis, const Stage& stage, 
   return found;
 }
 
+// Whether both factors of a product go along a loop, as channels of a depthwise convolution do: no tile shares what it reads.
+bool is_shared_by_factors(const Stage& product, VarId loop) {
+  return std::ranges::all_of(product.body->operands,
+                             [&](const Expr& factor) { return te::variables_of(factor).contains(loop); });
+}
+
 }  // namespace
 
 void put_contiguous_loops_last(te::Formula& formula, const Target& target, const SymbolBindings& nominal) {
   const AccessAnalysis analysis(formula, target, nominal);
   for (Stage& stage : formula.stages) {
     const bool product = stage.reducer == te::Reducer::Sum && stage.body->op == te::ExprOp::Mul;
-    if (stage.kind != Stage::Kind::MapReduce || product || stage.axes.size() < 2) continue;
+    if (stage.kind != Stage::Kind::MapReduce || stage.axes.size() < 2) continue;
     const Contiguous last = contiguous_along(analysis, stage, stage.axes.back());
     if (last.result || last.accesses > 0) continue;
     const auto better = std::ranges::find_if(stage.axes, [&](VarId loop) {
+      if (product && !is_shared_by_factors(stage, loop)) return false;
       const Contiguous along = contiguous_along(analysis, stage, loop);
       return along.result && along.accesses > 0;
     });
