@@ -48,13 +48,13 @@ Subject window() {
   return made;
 }
 
-Subject attention() {
+Subject attention_of(std::int64_t queries, std::int64_t keys) {
   Subject made;
-  const Shape shape{Dim(2), Dim(40), Dim(32)};
   std::vector<ValueId> given;
   for (const char* name : {"q", "k", "v"}) {
-    given.push_back(made.graph.add_input(name, Type::tensor(DType::F32, shape)));
-    made.inputs.push_back(Datum::of(counted({2, 40, 32}, 3)));
+    const std::int64_t rows = *name == 'q' ? queries : keys;
+    given.push_back(made.graph.add_input(name, Type::tensor(DType::F32, Shape{Dim(2), Dim(rows), Dim(32)})));
+    made.inputs.push_back(Datum::of(counted({2, rows, 32}, 3)));
   }
   const ValueId k = made.graph.output_of(made.graph.add_node(
       "Transpose", {given[1]}, {"kt"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}, "turned"));
@@ -63,6 +63,9 @@ Subject attention() {
   made.graph.outputs = {made.graph.output_of(made.graph.add_node("MatMul", {weights, given[2]}, {"y"}))};
   return made;
 }
+
+Subject attention() { return attention_of(40, 40); }
+Subject few_queries() { return attention_of(2, 150); }
 
 Subject normed_product() {
   Subject made = product();
@@ -346,6 +349,7 @@ const std::vector<Case>& cases_of_forms() {
       {"AttentionAvx512", attention, "avx512", Precision::F32},
       {"AttentionBf16H100", attention, "h100", Precision::Bf16, 2e-2},
       {"AttentionWebGpu", attention, "webgpu", Precision::F32},
+      {"FewQueriesH100", few_queries, "h100", Precision::F32},
       {"ManyKeysAvx512", many_keys, "avx512", Precision::F32},
       {"ManyKeysAmx", many_keys, "amx", Precision::F32},
       {"ManyKeysNeon", many_keys, "neon", Precision::F32}};

@@ -28,9 +28,9 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kMostQueries = 8;
+constexpr std::int64_t kMostQueries = 7, kFewestKeys = 32;
 constexpr std::int64_t kAccess = 128;  // bits that a thread reads at once
-constexpr std::int64_t kMostVectors = 4;  // of a key, in the registers of a thread
+constexpr std::int64_t kMostVectorsOfKey = 4;  // of a key, in the registers of a thread
 constexpr std::int64_t kTurn = 4;  // keys of a row of threads whose elements are on their way together
 constexpr std::int64_t kWorthALaunch = 1 << 16;  // bytes of a head's keys and values
 
@@ -77,12 +77,12 @@ class KeySplits {
     if (depth % lanes_ != 0 || columns % lanes_ != 0 || depth == 0 || columns == 0) return false;
     const auto common = static_cast<std::uint64_t>((depth / lanes_) | (columns / lanes_));
     across_ = std::min<std::int64_t>(kir::kWarpThreads, std::int64_t{1} << std::countr_zero(common));
-    if (std::max(vectors_of(parts_.depth), vectors_of(parts_.column)) > kMostVectors) return false;
+    if (std::max(vectors_of(parts_.depth), vectors_of(parts_.column)) > kMostVectorsOfKey) return false;
     std::int64_t heads = queries();
     for (VarId row : parts_.rows) heads *= lowering_.size(extent(row));
     const std::int64_t cores = lowering_.target().cores, all = lowering_.size(keys());
     Forms& forms = lowering_.forms();
-    if (forms.chooses() && (queries() > kMostQueries || heads > 4 * cores)) return false;
+    if (forms.chooses() && (queries() > kMostQueries || heads > 4 * cores || all < kFewestKeys)) return false;
     down_ = forms.knob("threads", std::max<std::int64_t>(256, across_)) / across_;
     splits_ = 1;
     const std::int64_t bytes = all * (depth + columns) * bits_of(dtype) / 8;
@@ -301,12 +301,12 @@ class KeySplits {
                                                          f32_at(results_, {i, l})));
                             })});
     const VarId m = lowering_.loop("r", down_);
-    Stmt largest =
-        Stmt::loop(LoopKind::Unrolled, m, set(most_, terms_.larger(get(most_), most_of(Expr::variable(m)))));
-    Stmt all =
-        Stmt::block({set(most_, AttentionTerms::lowest()), largest, set(shift_, not_infinite(get(most_))),
-                     set(total_, zero()), sums, Stmt::loop(LoopKind::Unrolled, r, add),
-                     splits_ == 1 ? results_stored() : part_stored()});
+    // Many rows are added up one after another: all of them at once have no room in registers.
+    const LoopKind kind = down_ > 16 ? LoopKind::Serial : LoopKind::Unrolled;
+    Stmt largest = Stmt::loop(kind, m, set(most_, terms_.larger(get(most_), most_of(Expr::variable(m)))));
+    Stmt all = Stmt::block({set(most_, AttentionTerms::lowest()), largest,
+                            set(shift_, not_infinite(get(most_))), set(total_, zero()), sums,
+                            Stmt::loop(kind, r, add), splits_ == 1 ? results_stored() : part_stored()});
     return Stmt::branch(te::equal(row_, none), all);
   }
 
