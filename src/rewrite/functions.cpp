@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "rewrite/assigned_slices.h"
 #include "rewrite/einsum.h"
 #include "rewrite/fold.h"
 #include "rewrite/normalize.h"
@@ -341,6 +342,12 @@ std::optional<TermId> lookup(Program& program, const ClassFacts&, Arguments a) {
   return table ? program.add_op(*find_op("Gather"), {}, std::array{*table, *index}) : std::nullopt;
 }
 
+std::optional<TermId> with_slice(Program& program, const ClassFacts&, Arguments a) {
+  const auto indices = integers_of(a[1]);
+  if (!indices || !a[1].facts->shaped()) return std::nullopt;
+  return with_box_assigned(program, a[0].term, *indices, a[1].facts->shape(), a[2].term);
+}
+
 // A value that differs along the last axis of the result alone, as a vector.
 std::optional<TermId> as_row(Program& program, const ClassFacts&, Arguments a) {
   const ClassFacts& value = *a[0].facts;
@@ -381,6 +388,8 @@ constexpr std::array kValues = {
     ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
     ValueFunction{"lookup", "vvv", lookup,
                   "@lookup(x, i, w): the rows of w that x names, where i counts them"},
+    ValueFunction{"with_slice", "vvv", with_slice,
+                  "@with_slice(x, i, u): x with u in the box whose places i counts"},
     ValueFunction{"as_row", "v", as_row, "@as_row(b): b as a vector along the last axis of the result"},
     ValueFunction{"transposed", "v", transposed, "@transposed(x): x with its last two axes exchanged"},
 };

@@ -215,8 +215,12 @@ class Drawing {
     const bool integer_list =
         use.op != nullptr && is_integer(dtype) && (dtype != DType::I32 || listed) &&
         (dtype_named(use.op->inputs[std::min(use.position, use.op->inputs.size() - 1)].type) || listed);
-    if (integer_list) return program_.add_constant(Tensor::of_integers(integers_for(name, use)));
     const auto given = example_.shapes.find(name);
+    if (integer_list) {
+      const Tensor list = Tensor::of_integers(integers_for(name, use));
+      const bool shaped = listed && given != example_.shapes.end();
+      return program_.add_constant(shaped ? list.reshaped(named_sizes(given->second)).value() : list);
+    }
     const Dims dims = given == example_.shapes.end() ? shape() : named_sizes(given->second);
     const auto guard = constants_.find(name);
     if (guard != constants_.end() && (guard->second == "all_true" || guard->second == "all_false")) {
