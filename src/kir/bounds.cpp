@@ -327,6 +327,21 @@ std::vector<Dim> BoundsProver::most_by_facts(const te::LinearIndex& sum) const {
   return found;
 }
 
+// The most that a quotient is by facts, where that is less than what loops by themselves leave of it: of bounds that are numbers the
+// tightest shows whatever the others would.
+Dim BoundsProver::least_quotient(const Expr& atom, const Dim& by_loops) {
+  if (atom->op != ExprOp::FloorDiv || !by_loops.is_constant()) return by_loops;
+  const LinearIndex divisor = linear(atom->operands[1]);
+  if (!divisor.is_constant() || !divisor.constant.is_constant() || divisor.constant.constant() < 1)
+    return by_loops;
+  std::int64_t least = by_loops.constant();
+  for (const Dim& most : most_by_facts(linear(atom->operands[0]))) {
+    const Dim quotient = floor_div(most, divisor.constant);
+    if (quotient.is_constant()) least = std::min(least, quotient.constant());
+  }
+  return least;
+}
+
 // e floordiv d = q:  e - d + 1 <= d*q <= e.   e mod d = r:  0 <= r < d, and r <= e where e >= 0.
 // Truncating division is the same where e is not negative.
 bool BoundsProver::by_division(const Goal& goal, std::size_t term, int depth) {
@@ -362,7 +377,8 @@ bool BoundsProver::by_structure(const Goal& goal, std::size_t term, int depth) {
   int sign = sign_of(goal.terms[term].coefficient);
   if (sign == 0) return false;
   if (auto range = algebra_.range(atom)) {
-    if (with_bound(goal, term, number(sign > 0 ? range->low : range->high), depth)) return true;
+    const Dim bound = sign > 0 ? range->low : least_quotient(atom, range->high);
+    if (with_bound(goal, term, number(bound), depth)) return true;
   }
   auto operand = [&](std::size_t i) { return with_bound(goal, term, linear(atom->operands[i]), depth); };
   switch (atom->op) {

@@ -65,6 +65,7 @@ class BoundsProver {
   bool by_structure(const Goal& goal, std::size_t term, int depth);
   bool with_bound(const Goal& goal, std::size_t term, const te::LinearIndex& bound, int depth);
   std::vector<Dim> most_by_facts(const te::LinearIndex& sum) const;
+  Dim least_quotient(const te::Expr& atom, const Dim& by_loops);
   bool by_division(const Goal& goal, std::size_t term, int depth);
 
   const std::vector<te::Variable>& variables_;

@@ -101,6 +101,7 @@ class StageLowering : public StageVectorization {
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
   std::vector<kir::Stmt> squares(te::VarId other) const;
+  std::vector<kir::Stmt> updates_apart() const;
   std::vector<kir::Stmt> in_blocks(std::size_t axis, std::int64_t together) const;
   struct Places {
     te::VarId axis;  // some turns of which one has; invalid where it is a page of the strip

@@ -82,12 +82,33 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
   return made;
 }
 
+// Updates along a loop that counts places of the target by itself never meet: only those along the other loops keep their order.
+std::vector<Stmt> StageLowering::updates_apart() const {
+  std::vector<VarId> apart, in_order;
+  for (VarId axis : free_) {
+    const bool counts = std::ranges::any_of(
+        stage_.store, [&](const Expr& index) { return index->op == te::ExprOp::Var && index->var == axis; });
+    (counts ? apart : in_order).push_back(axis);
+  }
+  if (apart.empty()) return {};
+  return {item(around(apart, LoopKind::Grid, {}, [&](Substitution bound) {
+    return around(in_order, LoopKind::Serial, std::move(bound),
+                  [this](Substitution inner) { return strips(std::move(inner)); });
+  }))};
+}
+
 std::vector<Stmt> StageLowering::phases() const {
   std::int64_t items = 1;
   for (VarId axis : free_) items *= lowering_.size(lowering_.formula().variable(axis).extent);
   // Updates keep their order; elements that share a byte are written by one work item.
-  bool ordered =
-      stage_.kind == te::Stage::Kind::Scatter || bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
+  const bool scatters = stage_.kind == te::Stage::Kind::Scatter,
+             shares_bytes = bits_of(lowering_.formula().buffer(stage_.target).dtype) < 8;
+  // Threads by the thousand: the more work items the better.
+  const bool many = lowering_.target().kind != TargetKind::Cpu;
+  if (scatters && many && !shares_bytes) {
+    if (auto made = updates_apart(); !made.empty()) return made;
+  }
+  const bool ordered = scatters || shares_bytes;
   LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
   if (const VarId other = ordered || !strip_ ? VarId() : turned_axis(strip_->axis); other.valid())
     return squares(other);
@@ -123,8 +144,6 @@ std::vector<Stmt> StageLowering::phases() const {
   std::int64_t work = strip_ && !strip_->reduces ? turns_of(strip_->axis) : 1;
   for (VarId axis : stage_.reduction) work *= turns_of(axis);
   std::size_t cut = free_.size();
-  const bool many =
-      lowering_.target().kind != TargetKind::Cpu;  // threads by the thousand: the more items the better
   while (!many && cut > 0 && work < kLeastWork) {
     const std::int64_t turns = turns_of(free_[cut - 1]);
     if (items >= kBlock && items / turns < kBlock) {  // threads share the items

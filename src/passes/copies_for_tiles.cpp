@@ -42,15 +42,24 @@ class CopiesForTiles {
     for (NodeId reader : group.nodes) {
       if (!drafts.materialised(reader)) continue;
       for (ValueId value : plan_.graph.node(reader).inputs) {
-        if (!value.valid()) continue;
-        const NodeId producer = plan_.graph.value(value).producer;
-        if (!producer.valid() || drafts.materialised(producer)) continue;
-        if (std::ranges::find(group.nodes, producer) == group.nodes.end()) continue;
-        found.emplace(plan_.graph.value(plan_.graph.node(producer).outputs.front()).name,
-                      "no tile reads it through its changes of index");
+        NodeId changed = read_through_node(value, drafts, group);
+        // As narrow as it is: a conversion stays with its reader, whose tiles may be of what comes before it.
+        while (changed.valid() && plan_.graph.node(changed).op == "Cast")
+          changed = read_through_node(plan_.graph.node(changed).inputs.front(), drafts, group);
+        if (changed.valid())
+          found.emplace(plan_.graph.value(plan_.graph.node(changed).outputs.front()).name,
+                        "no tile reads it through its changes of index");
       }
     }
     return found;
+  }
+
+  // The node of the group that makes a value, where it is no work of its own.
+  NodeId read_through_node(ValueId value, const GroupDrafts& drafts, const Group& group) const {
+    const NodeId producer = value.valid() ? plan_.graph.value(value).producer : NodeId();
+    const bool within = producer.valid() && !drafts.materialised(producer) &&
+                        std::ranges::find(group.nodes, producer) != group.nodes.end();
+    return within ? producer : NodeId();
   }
 
   // Where that fails, the group stays as it is.

@@ -291,10 +291,18 @@ class Rounding {
     if (!weighted) return node.op == "MatMul" && is_matrix(*left) && is_matrix(*right);
     if (node.op == "Conv") {
       auto group = node.attributes.find("group");
-      const bool grouped = group != node.attributes.end() && std::get<std::int64_t>(group->second) != 1;
-      return !grouped && right->size() >= 3 && !is_short((*right)[0]) && !is_short((*right)[1]);
+      const std::int64_t groups = group != node.attributes.end() ? std::get<std::int64_t>(group->second) : 1;
+      if (groups != 1) return is_wide_group((*right)[0], (*right)[1], groups);
+      return right->size() >= 3 && !is_short((*right)[0]) && !is_short((*right)[1]);
     }
     return right->size() == 2 && left->size() >= 2 && !is_short((*right)[0]) && !is_short((*right)[1]);
+  }
+
+  // Channels that a matrix unit reads at once, for as many filters at least: what is narrower multiplies mostly nothing.
+  static bool is_wide_group(const Dim& filters, const Dim& channels, std::int64_t groups) {
+    constexpr std::int64_t kNarrowest = 8;
+    return filters.is_constant() && channels.is_constant() && channels.constant() > 0 &&
+           channels.constant() % kNarrowest == 0 && filters.constant() >= groups * kNarrowest;
   }
 
   static bool is_matrix(const Shape& shape) {

@@ -50,6 +50,8 @@ class AccessAnalysis {
 
   // How far an access moves in memory when a loop variable of the formula moves by one; nothing where that differs.
   std::optional<Dim> stride(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along) const;
+  // Where in its memory an access is, counted in elements.
+  te::LinearIndex position(te::BufferId buffer, std::span<const te::Expr> index) const;
   // Whether lanes along a loop read places of one vector, at known ones: x[i / 2], x[i % 4].
   bool within_a_vector(te::BufferId buffer, std::span<const te::Expr> index, te::VarId along,
                        std::int64_t width) const;
@@ -63,7 +65,6 @@ class AccessAnalysis {
   virtual bool keeps(te::BufferId buffer, std::size_t dimension) const;
 
  private:
-  te::LinearIndex position(te::BufferId buffer, std::span<const te::Expr> index) const;
   std::optional<Dim> stride_of_digits(te::BufferId buffer, std::span<const te::Expr> index,
                                       te::VarId along) const;
 

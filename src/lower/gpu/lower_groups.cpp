@@ -35,6 +35,12 @@ class ProductInGroups {
       return extent.is_constant() ? extent.constant() : std::max<std::int64_t>(128, lowering_.size(extent));
     };
     if (likely(rows_.extent) * likely(columns_.extent) < 1024 || likely(depth_.extent) < 8) return {};
+    // Of few channels of many groups a tile would stay mostly empty: caches serve threads that sum by themselves.
+    constexpr std::int64_t kFew = 8, kShort = 256;
+    const bool narrow = std::min(likely(rows_.extent), likely(columns_.extent)) <= kFew;
+    if (lowering_.forms().chooses() && before_.empty() && !batch_.empty() && narrow &&
+        likely(depth_.extent) <= kShort)
+      return {};
     const auto tile =
         choose_group_tile(lowering_, *sides_, static_cast<std::int64_t>(before_.size()), lowering_.forms());
     if (!tile || !makes_rows()) return {};

@@ -76,19 +76,8 @@ Stmt ProductTiles::both(const Expr& step, bool issue, bool lay_down) {
 
 // ---- results: two neighbours of a row at a time
 
-// Said of the outermost loop as well, where rows have several: what is stored is found by its digits.
-Expr ProductTiles::is_row(const Expr& row) const {
-  const Expr whole = inside(row, sides_.rows.extent, tile_.rows);
-  if (!whole.defined() || sides_.rows.axes.size() == 1) return whole;
-  Substitution digits;
-  sides_.rows.bind(lowering_.formula(), row, digits);
-  const VarId outermost = sides_.rows.axes.front();
-  const Expr digit = te::IndexAlgebra(lowering_.kernel().variables).simplified(digits.at(outermost.index));
-  return whole & (digit < Expr::size(lowering_.formula().variable(outermost).extent));
-}
-
 Stmt ProductTiles::of_row(const Expr& row, Stmt what) const {
-  const Expr is_inside = is_row(row);
+  const Expr is_inside = is_on_side(lowering_, sides_.rows, row, tile_.rows);
   return what.defined() && is_inside.defined() ? Stmt::branch(is_inside, what) : what;
 }
 

@@ -54,7 +54,6 @@ class ProductTiles {
   Dim tiles_;  // of the sum, of a workgroup
 
  private:
-  te::Expr is_row(const te::Expr& row) const;
   kir::Stmt finished(const te::Substitution& bound, const te::Expr& sum);
   void place_parts();
   std::vector<te::Expr> place_of_part(const te::Expr& part, const te::Expr& row,

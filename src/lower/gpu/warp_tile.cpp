@@ -110,25 +110,30 @@ constexpr std::array kWarpTiles{
     WarpTile{16, 64, 128, 1, 4, 4}, WarpTile{32, 64, 64, 2, 2, 4},   WarpTile{16, 128, 64, 1, 4, 3},
     WarpTile{32, 128, 64, 1, 4, 3}, WarpTile{64, 64, 64, 2, 2, 4},   WarpTile{64, 128, 64, 2, 4, 4},
     WarpTile{128, 64, 64, 2, 2, 3}, WarpTile{128, 128, 64, 2, 2, 3}, WarpTile{128, 256, 64, 2, 4, 3},
+    WarpTile{64, 16, 64, 4, 1, 4},  WarpTile{128, 32, 64, 4, 1, 4},
 };
+
+// Elements on their way take registers that a large tile has for its sums.
+constexpr std::array kTilesThroughRegisters{WarpTile{64, 64, 32, 2, 2, 4}};
 
 struct EstimatedTile {
   WarpTile tile;
   double ns = 0;
 };
 
-EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides) {
+EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides,
+                           std::span<const WarpTile> tiles = kWarpTiles) {
   constexpr std::int64_t kShallow = 32;
   const ProductExtents of = extents_of(lowering, sides);
   EstimatedTile best;
-  for (WarpTile tile : kWarpTiles) {
+  for (WarpTile tile : tiles) {
     while (tile.depth > kShallow && (of.depth < tile.depth || !fits_shared(lowering.target(), tile)))
       tile.depth /= 2;
     for (const std::int64_t splits : {1, 2, 4, 8}) {
       tile.splits = splits;
-      const Dim tiles = ceil_div(sides.depth.extent, tile.depth);
+      const Dim steps = ceil_div(sides.depth.extent, tile.depth);
       if (!is_whole(tile) || !fits_shared(lowering.target(), tile) ||
-          (splits > 1 && !te::divides(Dim(splits), tiles)))
+          (splits > 1 && !te::divides(Dim(splits), steps)))
         continue;
       const double ns = estimated_ns(lowering.target(), of, tile);
       if (best.ns != 0 && ns >= best.ns) continue;
@@ -141,6 +146,16 @@ EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides) 
 
 }  // namespace
 
+Expr is_on_side(Lowering& lowering, const Side& side, const Expr& position, std::int64_t block) {
+  const Expr whole = inside(position, side.extent, block);
+  if (!whole.defined() || side.axes.size() == 1) return whole;
+  Substitution digits;
+  side.bind(lowering.formula(), position, digits);
+  const VarId outermost = side.axes.front();
+  const Expr digit = te::IndexAlgebra(lowering.kernel().variables).simplified(digits.at(outermost.index));
+  return whole & (digit < Expr::size(lowering.formula().variable(outermost).extent));
+}
+
 double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides) {
   return fastest_tile(lowering, sides).ns;
 }
@@ -148,8 +163,9 @@ double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides)
 std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied) {
   Forms& forms = lowering.forms();
   WarpTile tile;
-  // Elements on their way take registers that a large tile has for its sums.
-  if (forms.chooses()) tile = copied ? fastest_tile(lowering, sides).tile : WarpTile{64, 64, 32, 2, 2, 4};
+  if (forms.chooses())
+    tile =
+        (copied ? fastest_tile(lowering, sides) : fastest_tile(lowering, sides, kTilesThroughRegisters)).tile;
   read_tile_knobs(forms, tile);
   tile.depth = forms.knob("tile_depth", tile.depth);
   tile.warps_down = forms.knob("warps_down", tile.warps_down);
@@ -242,8 +258,10 @@ std::optional<Lowering::Body> WarpOperand::element(const Expr& position, const E
 // Of the element and so many that follow it in its line.
 Expr WarpOperand::is_inside(const Expr& position, const Expr& at, std::int64_t further) const {
   const Expr more = Expr::index(further);
-  return conjunction_of(inside(along_depth_ ? position : position + more, side_.extent, width_),
-                        inside(along_depth_ ? at + more : at, depth_.extent, tile_.depth));
+  return along_depth_ ? conjunction_of(is_on_side(lowering_, side_, position, width_),
+                                       inside(at + more, depth_.extent, tile_.depth))
+                      : conjunction_of(inside(position + more, side_.extent, width_),
+                                       is_on_side(lowering_, depth_, at, tile_.depth));
 }
 
 Stmt WarpOperand::issue(const Expr& step) {

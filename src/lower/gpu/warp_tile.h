@@ -14,6 +14,10 @@ inline te::Expr before_widening(const te::Expr& factor) {
 }
 inline te::Expr times(const te::Expr& factor, std::int64_t by) { return factor * te::Expr::index(by); }
 
+// Whether a position is on a side that blocks cover, said of the outermost loop as well where it has several: what is read or stored is
+// found by its digits. Undefined where blocks cover it exactly.
+te::Expr is_on_side(Lowering& lowering, const Side& side, const te::Expr& position, std::int64_t block);
+
 // The knobs of the form.
 struct WarpTile {
   std::int64_t rows = 128, columns = 128, depth = 32;

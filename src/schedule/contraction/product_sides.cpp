@@ -166,13 +166,21 @@ Expr narrow_factor(const AccessAnalysis& analysis, const Expr& factor) {
 void order_depth(const AccessAnalysis& analysis, ProductSides& sides) {
   std::vector<VarId>& axes = sides.depth.axes;
   const std::array factors{narrow_factor(analysis, sides.left), narrow_factor(analysis, sides.right)};
+  // Of loops that as many factors have chunks along, a long one: weights of wide windows may be turned, feature maps may not.
+  std::size_t best = 0;
+  std::pair<std::int64_t, std::int64_t> most{0, 0};
   for (std::size_t i = axes.size(); i-- > 0;) {
-    auto has_chunks = [&](const Expr& factor) { return comes_in_chunks(analysis, factor, axes[i]); };
-    if (std::ranges::none_of(factors, has_chunks)) continue;
-    std::rotate(axes.begin() + static_cast<std::ptrdiff_t>(i),
-                axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, axes.end());
-    return;
+    const auto chunked = std::ranges::count_if(
+        factors, [&](const Expr& factor) { return comes_in_chunks(analysis, factor, axes[i]); });
+    const std::pair<std::int64_t, std::int64_t> rank{
+        chunked, analysis.size(analysis.formula().variable(axes[i]).extent)};
+    if (chunked == 0 || rank <= most) continue;
+    most = rank;
+    best = i;
   }
+  if (most.first == 0) return;
+  std::rotate(axes.begin() + static_cast<std::ptrdiff_t>(best),
+              axes.begin() + static_cast<std::ptrdiff_t>(best) + 1, axes.end());
 }
 
 bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId along) {
@@ -188,6 +196,7 @@ bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId a
   }
   const auto own = analysis.stride(factor->buffer, index, along);
   if (!own || !own->is(1)) return false;
+  if (!te::divides(Dim(kir::kChunkElements), analysis.position(factor->buffer, index).constant)) return false;
   auto steps_by_chunks = [&](VarId axis) {
     const auto stride = analysis.stride(factor->buffer, index, axis);
     return axis == along || formula.variable(axis).extent.is(1) ||

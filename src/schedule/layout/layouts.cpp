@@ -463,10 +463,18 @@ class LayoutChooser {
     const bool convolves = has_convolution(groups_[g]);
     if (!convolves && std::ranges::find(kWalkers, groups_[g].hero) == kWalkers.end()) return {};
     for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
-      if (index[kChannels]->op != ExprOp::Var) return {};
+      if (!counts_channels(formulas_[g], index[kChannels])) return {};
       if (!convolves && te::classify(formulas_[g], *stage) == te::WorkShape::Contraction) return {};
     }
     return wish;
+  }
+
+  // Blocks are of one loop; channels that lie side by side may be those of a group, or of a part.
+  bool counts_channels(const Formula& formula, const Expr& index) const {
+    if (target_.kind == TargetKind::Cpu) return index->op == ExprOp::Var;
+    return std::ranges::all_of(
+        te::IndexAlgebra(formula).linear(index).terms,
+        [](const te::LinearIndex::Term& term) { return term.atom->op == ExprOp::Var; });
   }
 
   Wish in_blocks(const te::BufferInfo& buffer) const {

@@ -35,10 +35,16 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
   std::optional<std::size_t> result, channels;
   for (std::size_t d = 0; d < index.size(); ++d) {
     if (buffer.shape[d].is(1)) continue;
-    if (index[d]->op != ExprOp::Var || !buffer.shape[d].is_constant()) return {};
-    if (std::ranges::find(reader->reduction, index[d]->var) == reader->reduction.end()) {
+    if (!buffer.shape[d].is_constant()) return {};
+    const std::set<VarId> loops = te::variables_of(index[d]);
+    const bool sums = std::ranges::any_of(loops, [&](VarId loop) {
+      return std::ranges::find(reader->reduction, loop) != reader->reduction.end();
+    });
+    if (!sums) {  // a loop, or one within groups
       if (result) return {};
       result = d;
+    } else if (index[d]->op != ExprOp::Var) {
+      return {};
     } else if (!channels || buffer.shape[d].constant() > buffer.shape[*channels].constant()) {
       channels = d;
     }

@@ -165,5 +165,45 @@ TEST(WarpConvolution, SmallFeatureMapsSplitTheReduction) {
                                  "32,tile_rows=16,warps_across=2,warps_down=1)"}));
 }
 
+// A patch of words becomes one: rows are few and found by two digits, the sum is long and comes in parts.
+TEST(WarpConvolution, PatchesOfWords) {
+  constexpr std::int64_t kSide = 14, kPatch = 2, kChannels = 64, kFilters = 40, kPatches = kSide / kPatch;
+  Builder made("patches");
+  const Buffer x = made.input(0, "x", DType::BF16, {kSide * kSide, kChannels});
+  const Buffer k = made.input(1, "k", DType::BF16, {kPatch, kPatch, kChannels, kFilters});
+  const Buffer y = made.output(0, "y", DType::F32, {kPatches, kPatches, kFilters});
+  const Axis h = made.axis(kPatches), w = made.axis(kPatches), o = made.axis(kFilters);
+  const Axis c = made.axis(kChannels), i = made.axis(kPatch), j = made.axis(kPatch);
+  const Expr word = (h * kPatch + i) * kSide + w * kPatch + j;
+  made.write_reduced(y, Axes{h, w, o}, Reducer::Sum, Axes{c, i, j},
+                     te::cast(DType::F32, x(word, c)) * te::cast(DType::F32, k(i, j, c, o)));
+  const Schedule schedule{ScheduleKind::Contraction, Exactness::Reassociating, {}, {}};
+  const auto kernel = lower(std::move(made).finish(), schedule, **find_target("ampere"), {}, "k");
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().message;
+  EXPECT_TRUE(kernel->forms[0].starts_with("warp_tiles(")) << kernel->forms[0];
+  EXPECT_EQ(kernel->forms[0].find("splits=1,"), std::string::npos) << kernel->forms[0];
+  EXPECT_TRUE(is_copied(*kernel)) << kir::to_string(kernel->kernel).substr(0, 600);
+  const std::vector<float> words = kir::small_numbers(kSide * kSide * kChannels, 5),
+                           weights = kir::small_numbers(kPatch * kPatch * kChannels * kFilters, 9);
+  std::vector<float> wanted;
+  for (std::int64_t place = 0; place < kPatches * kPatches * kFilters; ++place) {
+    const std::int64_t filter = place % kFilters, column = place / kFilters % kPatches,
+                       row = place / kFilters / kPatches;
+    float sum = 0;
+    for (std::int64_t term = 0; term < kPatch * kPatch * kChannels; ++term) {
+      const std::int64_t channel = term % kChannels, offset = term / kChannels;
+      const std::int64_t at = (row * kPatch + offset / kPatch) * kSide + column * kPatch + offset % kPatch;
+      sum += words[static_cast<std::size_t>(at * kChannels + channel)] *
+             weights[static_cast<std::size_t>(term * kFilters + filter)];
+    }
+    wanted.push_back(sum);
+  }
+  kir::Arguments arguments;
+  arguments.add(kir::halves(words, DType::BF16)).add(kir::halves(weights, DType::BF16));
+  arguments.add(std::vector<float>(wanted.size()));
+  EXPECT_EQ(kir::run(kernel->kernel, arguments), "");
+  EXPECT_EQ(arguments.get<float>(2), wanted);
+}
+
 }  // namespace
 }  // namespace xyntra
