@@ -75,7 +75,8 @@ Result<Tensor> StringRanks::strings(const Tensor& ranks) const {
   XYNTRA_CHECK_OK(charge.grow(ranks.count() * static_cast<std::int64_t>(sizeof(std::string_view))));
   std::vector<std::string_view> elements;
   elements.reserve(static_cast<std::size_t>(ranks.count()));
-  for (std::int64_t rank : ranks.aligned().view<std::int64_t>()) {
+  const Tensor aligned = ranks.aligned();
+  for (std::int64_t rank : aligned.view<std::int64_t>()) {
     if (rank < 0 || std::cmp_greater_equal(rank, sorted_.size()))
       internal_error("StringRanks: a rank that no string has");
     elements.push_back(sorted_[static_cast<std::size_t>(rank)]);
