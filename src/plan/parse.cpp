@@ -1,3 +1,4 @@
+#include <array>
 #include <optional>
 
 #include "ir/text_parser.h"
@@ -51,16 +52,19 @@ class Reader : public TokenReader {
   }
 
   Status header() {
-    if (!current_.is_word("xlock")) return expected("'xlock 3' at the start of the file");
+    if (!current_.is_word("xlock")) return expected("'xlock 4' at the start of the file");
     XYNTRA_CHECK_OK(advance());
-    if (current_.is(Kind::Number, "1"))
-      return lexer_.error_at(
-          current_.offset, "the lock is of version 1, which names no forms; make it again with xyntra lock");
-    if (current_.is(Kind::Number, "2"))
-      return lexer_.error_at(
-          current_.offset,
-          "the lock is of version 2, whose forms lack knobs; make it again with xyntra lock");
-    if (!current_.is(Kind::Number, "3")) return expected("version 3");
+    constexpr std::array<std::pair<const char*, const char*>, 3> kOlder{{
+        {"1", "which names no forms"},
+        {"2", "whose forms lack knobs"},
+        {"3", "which names long weights by the hash of all their bytes"},
+    }};
+    for (const auto& [version, lack] : kOlder) {
+      if (current_.is(Kind::Number, version))
+        return lexer_.error_at(current_.offset, std::string("the lock is of version ") + version + ", " +
+                                                    lack + "; make it again with xyntra lock");
+    }
+    if (!current_.is(Kind::Number, "4")) return expected("version 4");
     XYNTRA_CHECK_OK(advance());
     XYNTRA_CHECK_OK(keyword("model"));
     XYNTRA_TRY(plan().model_hash, hash());

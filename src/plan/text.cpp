@@ -56,7 +56,7 @@ class Printer {
   std::string node(NodeId id) const { return value(name_of_node(graph_, id)); }
 
   void header() {
-    out_ += "xlock 3\n";
+    out_ += "xlock 4\n";
     out_ += "model " + quote(plan_.model_hash) + "\n";
     out_ += "target " + spelled(plan_.target) + " " + quote(plan_.target_hash) + "\n";
     out_ += "configuration " + quote(plan_.configuration_hash) + "\n";

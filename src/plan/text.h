@@ -1,6 +1,6 @@
 // The text form of a plan, the lockfile: canonical, so that equal plans are equal bytes.
 //
-//   xlock 3
+//   xlock 4
 //   model "9f86d0…"                                  // hashes of what the plan was made from
 //   target neon "60303a…"
 //   configuration "fd61a0…"

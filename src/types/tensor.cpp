@@ -10,6 +10,7 @@
 #include "support/copy_bytes.h"
 #include "support/memory.h"
 #include "support/sha256.h"
+#include "support/sha256_pieces.h"
 #include "support/text.h"
 #include "types/float_formats.h"
 #include "types/string_tensor.h"
@@ -338,6 +339,9 @@ int unused_bits(const Tensor& tensor) {
   return static_cast<int>(std::ssize(tensor.bytes()) * 8 - tensor.count() * bits_of(tensor.dtype()));
 }
 
+// Long tensors are named by the hashes of their pieces.
+bool hashes_by_pieces(const Tensor& tensor) { return tensor.bytes().size() > 16 * kHashedPiece; }
+
 std::span<const std::byte> whole_bytes(const Tensor& tensor) {
   const auto bytes = tensor.bytes();
   return bytes.first(unused_bits(tensor) == 0 ? bytes.size() : bytes.size() - 1);
@@ -356,18 +360,23 @@ std::string finished(Sha256& hash, const Tensor& tensor) {
 std::string Tensor::content_hash() const { return content_hash(Budget()).value(); }
 
 Result<std::string> Tensor::content_hash(const Budget& budget) const {
-  constexpr std::size_t kPiece = 1 << 20;
+  constexpr std::size_t kAtOnce = 16 * kHashedPiece;
   Sha256 hash;
   hash_type(hash, *this);
   const auto whole = whole_bytes(*this);
-  for (std::size_t begin = 0; begin < whole.size(); begin += kPiece) {
+  if (!hashes_by_pieces(*this)) {
+    hash.update(whole);
+    return finished(hash, *this);
+  }
+  for (std::size_t begin = 0; begin < whole.size(); begin += kAtOnce) {
     XYNTRA_CHECK_OK(budget.check_time());
-    hash.update(whole.subspan(begin, std::min(kPiece, whole.size() - begin)));
+    hash.update(sha256_of_pieces(whole.subspan(begin, std::min(kAtOnce, whole.size() - begin))));
   }
   return finished(hash, *this);
 }
 
 std::pair<std::string, std::string> Tensor::content_hashes(const Tensor& a, const Tensor& b) {
+  if (hashes_by_pieces(a) || hashes_by_pieces(b)) return {a.content_hash(), b.content_hash()};
   Sha256 of_a, of_b;
   hash_type(of_a, a);
   hash_type(of_b, b);

@@ -8,7 +8,7 @@ namespace {
 const std::string kHash(64, 'a');
 
 // Everything that a lock can say.
-const std::string kLock = "xlock 3\nmodel \"" + kHash + "\"\ntarget neon \"" + kHash +
+const std::string kLock = "xlock 4\nmodel \"" + kHash + "\"\ntarget neon \"" + kHash +
                           "\"\nconfiguration \"\"\n" +
                           R"(nominal batch = 128
 nominal "odd name" = 7
@@ -146,12 +146,12 @@ std::string error_of(std::string text, const std::string& from, const std::strin
 }
 
 TEST(LockText, ErrorsSayWhere) {
-  EXPECT_EQ(error_of(kLock, "xlock 3", "xlock 4"), "line 1, column 7: expected version 3, found '4'");
+  EXPECT_EQ(error_of(kLock, "xlock 4", "xlock 4"), "line 1, column 7: expected version 3, found '4'");
   EXPECT_EQ(
-      error_of(kLock, "xlock 3", "xlock 2"),
+      error_of(kLock, "xlock 4", "xlock 2"),
       "line 1, column 7: the lock is of version 2, whose forms lack knobs; make it again with xyntra lock");
   EXPECT_EQ(
-      error_of(kLock, "xlock 3", "xlock 1"),
+      error_of(kLock, "xlock 4", "xlock 1"),
       "line 1, column 7: the lock is of version 1, which names no forms; make it again with xyntra lock");
   EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%q"), "line 22, column 10: the graph has no value %q");
   EXPECT_EQ(error_of(kLock, "nodes (%h", "nodes (%x"), "line 22, column 10: no node computes %x");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "support/sha256_blocks.h"
+#include "support/sha256_pieces.h"
 
 namespace xyntra {
 namespace {
@@ -56,6 +57,26 @@ TEST(Sha256, TwoAtOnceAreAsOneAfterTheOther) {
       b_alone.update(b);
       EXPECT_EQ(of_a.finish(), a_alone.finish()) << size_of_a << " " << size_of_b;
       EXPECT_EQ(of_b.finish(), b_alone.finish()) << size_of_a << " " << size_of_b;
+    }
+  }
+}
+
+// Each digest is that of its piece alone, however many are hashed at once, and whether the last is whole or not.
+TEST(Sha256, DigestsOfPieces) {
+  std::vector<std::byte> bytes(35 * kHashedPiece + 100);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i + (i >> 9));
+  for (const std::size_t size :
+       {bytes.size(), 32 * kHashedPiece, 17 * kHashedPiece - 1, std::size_t{63}, std::size_t{0}}) {
+    const auto part = std::span(bytes).first(size);
+    std::string wanted;
+    for (std::size_t at = 0; at < size; at += kHashedPiece)
+      wanted += sha256_hex(part.subspan(at, std::min(kHashedPiece, size - at)));
+    for (const HashLanes lanes :
+         {HashLanes::Widest, HashLanes::One, HashLanes::Two, HashLanes::Eight, HashLanes::Sixteen}) {
+      if (is_supported(lanes)) {
+        EXPECT_EQ(to_hex(sha256_of_pieces(part, lanes)), wanted)
+            << size << ", way " << static_cast<int>(lanes);
+      }
     }
   }
 }
