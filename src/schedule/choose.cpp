@@ -519,6 +519,9 @@ class Chooser {
       if (second + 1 == formula_.stages.size() && !has_plain_lanes(weighted))
         return refuse(std::string(kNot) + "here neighbours in the values are apart in the result");
     }
+    if (target_.kind != TargetKind::Cpu && outgrows_threads(alignment, rows, first, second))
+      return refuse(std::string(kNot) +
+                    "here heads are longer than threads hold: tiles of two matmuls are faster");
     Choice choice;
     choice.hero = Hero::Attention;
     choice.schedule.kind = ScheduleKind::Attention;
@@ -535,6 +538,19 @@ class Chooser {
       }
     }
     return predicted(std::move(choice), formula_.buffers.back().dtype, ArithmeticUnit::Matrix);
+  }
+
+  // Whether forms for long heads are missing: channels that attend to one another have heads as long as an image. The rows of a
+  // decoder are few enough for a workgroup each.
+  bool outgrows_threads(const Alignment& alignment, const Classes& rows, std::size_t first,
+                        std::size_t second) const {
+    constexpr std::int64_t kHeld = 128, kByGroups = 256, kFewRows = 64;
+    std::int64_t query = 1, value = 1, count = 1;
+    for (VarId k : formula_.stages[first].reduction) query *= size(formula_.variable(k).extent);
+    for (VarId axis : formula_.stages[second].axes)
+      (rows.count(alignment.class_of(second, axis)) ? count : value) *= size(formula_.variable(axis).extent);
+    const std::int64_t head = std::max(query, value);
+    return head > kByGroups || (head > kHeld && count > kFewRows);
   }
 
   static bool reads_any(const te::Expr& expr, const std::set<BufferId>& buffers) {
