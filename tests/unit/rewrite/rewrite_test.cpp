@@ -39,14 +39,14 @@ graph @main(%x: f32[2], %unused: f32[3]) -> (%y, %x, %z, %w) {
 TEST(Rewrite, AssignedSlicesArePutTogether) {
   const auto lines = rewritten(R"(
 graph @main(%x: f32[5, n], %u: f32[3, n]) -> (%y) {
-  const %i: i64[3, 1] = [[1], [2], [-2]]
+  const %i: i64[3, 1] = [1, 2, -2]
   %y: f32[5, n] = ScatterND(%x, %i, %u)
 }
 )");
   EXPECT_EQ(ops_of(lines.graph), "Slice Slice Concat");
   const auto box = rewritten(R"(
 graph @main(%x: f32[2, 4], %u: f32[2, 2]) -> (%y) {
-  const %i: i64[2, 2, 2] = [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
+  const %i: i64[2, 2, 2] = [0, 2, 0, 3, 1, 2, 1, 3]
   %y: f32[2, 4] = ScatterND(%x, %i, %u)
 }
 )");
@@ -54,20 +54,20 @@ graph @main(%x: f32[2, 4], %u: f32[2, 2]) -> (%y) {
 }
 
 TEST(Rewrite, OtherScattersKeepTheirOrder) {
-  for (const char* indices : {"[[1], [3], [2]]", "[[1], [1], [2]]", "[[3], [4], [5]]"}) {
+  for (const char* indices : {"[1, 3, 2]", "[1, 1, 2]", "[3, 4, 5]"}) {
     const auto result = rewritten(std::string(R"(
 graph @main(%x: f32[6, 2], %u: f32[3, 2]) -> (%y) {
   const %i: i64[3, 1] = )") + indices +
                                   R"(
   %y: f32[6, 2] = ScatterND(%x, %i, %u) {reduction = ")" +
-                                  (indices[2] == '3' ? "add" : "none") + R"("}
+                                  (indices[1] == '3' ? "add" : "none") + R"("}
 }
 )");
     EXPECT_EQ(ops_of(result.graph), "ScatterND") << indices;
   }
   const auto open = rewritten(R"(
 graph @main(%x: f32[n, 2], %u: f32[1, 2]) -> (%y) {
-  const %i: i64[1, 1] = [[0]]
+  const %i: i64[1, 1] = [0]
   %y: f32[n, 2] = ScatterND(%x, %i, %u)
 }
 )");
