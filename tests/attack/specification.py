@@ -63,6 +63,11 @@ def sign(attributes, x):
     return np.sign(x)
 
 
+def prelu(attributes, x, slope):
+    """ONNX's reference multiplies zeros by the slope, too, which may change their sign."""
+    return np.where(x < 0, x * slope, x).astype(x.dtype)
+
+
 def softplus(attributes, x):
     """ONNX's reference overflows where the exponential does."""
     return np.logaddexp(0, x.astype(np.float64)).astype(x.dtype)
@@ -90,6 +95,7 @@ OPERATORS = {
     "LRN": local_response,
     "MeanVarianceNormalization": mean_variance,
     "OneHot": one_hot,
+    "PRelu": prelu,
     "QLinearReduceMean": quantized_mean,
     "Sign": sign,
     "Sin": by_float64(np.sin),
