@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/gpu/gpu_forms.h"
+#include "lower/gpu/warp_tile.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
@@ -304,7 +305,7 @@ class ProductInGroups {
       Lowering::Body value = lowering_.body(stage.body, bound);
       if (!value.checks.empty() || value.value.dtype() != DType::F32) return {};
       const Expr none = identity_of(stage.reducer, DType::F32);
-      const Expr is_inside = inside(position(row), rows_.extent, tile_.block_rows());
+      const Expr is_inside = is_on_side(lowering_, rows_, position(row), tile_.block_rows());
       const Expr next = is_inside.defined() ? te::select(is_inside, value.value, none) : value.value;
       return Stmt::store(sums, {row, lane}, combined(stage.reducer, own(row, lane), next));
     });
@@ -328,7 +329,7 @@ class ProductInGroups {
     Lowering::Body last{{}, own(one, one)};
     if (stage.finish.defined()) last = lowering_.body(stage.finish, bound, own(one, one));
     Stmt store = lowering_.store(stage, bound, std::move(last));
-    if (const Expr is_inside = inside(position(across), rows_.extent, tile_.block_rows());
+    if (const Expr is_inside = is_on_side(lowering_, rows_, position(across), tile_.block_rows());
         is_inside.defined())
       store = Stmt::branch(is_inside, store);
     all.push_back(store);
@@ -393,7 +394,7 @@ class ProductInGroups {
       depth_.bind(lowering_.formula(), at, bound);
       Lowering::Body value = lowering_.body(one.factor, bound);
       if (!value.checks.empty()) return {};
-      const Expr is_inside = conjunction_of(inside(position, one.side->extent, one.width),
+      const Expr is_inside = conjunction_of(is_on_side(lowering_, *one.side, position, one.width),
                                             inside(at, depth_.extent, tile_.whole_depth()));
       return Stmt::store(registers, {element}, zero_outside(is_inside, value.value));
     });
@@ -472,8 +473,8 @@ class ProductInGroups {
     Lowering::Body value{{}, sum};
     if (stage_.finish.defined()) value = lowering_.body(stage_.finish, bound, sum);
     Stmt store = lowering_.store(stage_, bound, std::move(value));
-    const Expr is_inside = conjunction_of(inside(position, rows_.extent, tile_.block_rows()),
-                                          inside(column, columns_.extent, tile_.block_columns()));
+    const Expr is_inside = conjunction_of(is_on_side(lowering_, rows_, position, tile_.block_rows()),
+                                          is_on_side(lowering_, columns_, column, tile_.block_columns()));
     if (is_inside.defined()) store = Stmt::branch(is_inside, store);
     return Stmt::loop(LoopKind::Unrolled, row,
                       Stmt::loop(LoopKind::Unrolled, part, Stmt::loop(LoopKind::Vector, lane, store)));
