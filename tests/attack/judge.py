@@ -44,7 +44,7 @@ STEPPED = set("QLinearConv QLinearMatMul DynamicQuantizeLinear".split())  # inte
 COARSE = set(
     """Celu Elu Erf Gelu Selu Sigmoid Swish HardSwish com.microsoft.BiasSplitGelu HannWindow HammingWindow
 BlackmanWindow MelWeightMatrix DFT STFT LRN GroupNormalization LayerNormalization RMSNormalization
-InstanceNormalization Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu""".split()
+InstanceNormalization Resize GridSample AffineGrid RoiAlign com.microsoft.Gelu com.microsoft.Inverse""".split()
 )
 COORDINATES = set("Resize GridSample AffineGrid RoiAlign".split())  # rounded to float32, and their differences weigh
 # Computed by way of 1 + exp(x), which rounds the smallest of them to 1.
