@@ -9,6 +9,7 @@ own: whatever only they touch has to be equal, bit for bit but for the sign of z
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -114,6 +115,8 @@ def moved(array: np.ndarray, step: Step, rng) -> np.ndarray:
     free = np.isfinite(array) & ((array != 0) | bool((COARSE | BESIDE_ONE) & set(step.ops)))
     result = np.where(free, result + spare * rng.uniform(-1, 1, array.shape), array).astype(array.dtype)
     result = rounded(result, array, UNITS * max(coarse, own), rng)
+    if rng.random() < 0.25:
+        result = tied(array, UNITS * max(coarse, own))
     return result if set(step.ops) <= EXACT | DIVISIONS | FUNCTIONS else cancelled(result, coarse, rng)
 
 
@@ -123,6 +126,13 @@ def rounded(result: np.ndarray, array: np.ndarray, reach: float, rng) -> np.ndar
     whole = np.rint(array)
     beside = (array != whole) & (whole != 0) & (np.abs(array - whole) <= reach * np.abs(whole))
     return np.where(beside & (rng.random(array.shape) < 0.5), whole, result).astype(array.dtype)
+
+
+def tied(array: np.ndarray, reach: float) -> np.ndarray:
+    """Neighbours may be one number: how many a Unique behind them finds depends on that."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(array), array, 0).astype(np.float64))
+    grid = 2.0 ** math.ceil(math.log2(reach))
+    return np.where(np.isfinite(array), np.ldexp(np.rint(mantissa / grid) * grid, exponent), array).astype(array.dtype)
 
 
 def cancelled(array: np.ndarray, coarse: float, rng) -> np.ndarray:
