@@ -10,6 +10,7 @@ namespace xyntra {
 namespace {
 
 constexpr std::uint32_t kLocalMark = 0x04034b50, kCentralMark = 0x02014b50, kEndMark = 0x06054b50;
+constexpr std::uint32_t kDescriptorMark = 0x08074b50;
 constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
 constexpr std::size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
@@ -125,6 +126,8 @@ struct CentralEntry {
   std::string name;
   std::uint64_t size = 0, stored = 0, header = 0;
   std::uint32_t checksum = 0;
+  bool described =
+      false;  // by a record behind its content, as writers that do not know sizes beforehand have it
 };
 
 // The sizes of 64 bits that stand in an extra field where those of 32 bits are all ones.
@@ -156,6 +159,7 @@ Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
   if (get(directory, 10, 2) != 0) return unsupported("the archive has a compressed entry");
   if ((get(directory, 8, 2) & 1) != 0) return unsupported("the archive has an encrypted entry");
   CentralEntry entry;
+  entry.described = (get(directory, 8, 2) & 8) != 0;
   const auto name = directory.subspan(kCentralBytes, name_size);
   entry.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   entry.checksum = static_cast<std::uint32_t>(get(directory, 16, 4));
@@ -165,6 +169,18 @@ Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
   XYNTRA_CHECK_OK(read_zip64(directory.subspan(kCentralBytes + name_size, extra_size), entry));
   directory = directory.subspan(whole);
   return entry;
+}
+
+// The record behind an entry's content: it must say what the directory says.
+Result<std::size_t> descriptor_size(std::span<const std::byte> after_content, const CentralEntry& entry) {
+  for (const std::size_t width : {std::size_t{4}, std::size_t{8}}) {
+    const std::size_t size = 8 + 2 * width;
+    if (after_content.size() < size || get(after_content, 0, 4) != kDescriptorMark) continue;
+    if (get(after_content, 4, 4) == entry.checksum && get(after_content, 8, width) == entry.stored &&
+        get(after_content, 8 + width, width) == entry.size)
+      return size;
+  }
+  return damaged("entry '" + entry.name + "' has sizes behind it that the directory contradicts");
 }
 
 // The bytes of an entry, which lies between `from` and the directory; `from` is left at its end.
@@ -184,6 +200,11 @@ Result<std::span<const std::byte>> content_of(std::span<const std::byte> before_
     return damaged(name + " has another name in its header");
   if (entry.size != entry.stored || entry.size > room - head) return damaged(name + " is cut short");
   from += head + entry.size;
+  if (entry.described) {
+    XYNTRA_TRY(const std::size_t size,
+               descriptor_size(before_directory.subspan(static_cast<std::size_t>(from)), entry));
+    from += size;
+  }
   return header.subspan(head, static_cast<std::size_t>(entry.size));
 }
 
