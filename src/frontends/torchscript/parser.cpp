@@ -10,8 +10,8 @@ namespace xyntra::torchscript {
 
 namespace {
 
-constexpr int kMostNesting = 64;
-constexpr std::size_t kMostExpressions = 1'000'000;
+constexpr int kMostNestedSource = 64;
+constexpr std::size_t kMostExpressions = 500'000;
 
 // Words of Python that begin what torch does not write.
 constexpr std::string_view kForeignWords[] = {"import", "from",   "try",      "raise",   "lambda",
@@ -109,8 +109,8 @@ class Parser {
   }
 
   Status enter() {
-    if (++depth_ > kMostNesting) {
-      return error_at(token_.line, "nested more than " + std::to_string(kMostNesting) + " deep",
+    if (++depth_ > kMostNestedSource) {
+      return error_at(token_.line, "nested more than " + std::to_string(kMostNestedSource) + " deep",
                       ErrorClass::Limit);
     }
     return {};
