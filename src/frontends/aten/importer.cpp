@@ -28,8 +28,10 @@ bool takes(const Parameter& parameter, const Item& item) {
     case ParameterKind::Bool:
     case ParameterKind::Scalar: return number != nullptr;
     case ParameterKind::String: return item.text() != nullptr;
-    case ParameterKind::DType: return std::holds_alternative<DType>(item.value) || number != nullptr;
-    case ParameterKind::Placement:
+    case ParameterKind::DType: return std::holds_alternative<DType>(item.value);
+    case ParameterKind::Placement:  // layouts and memory formats are numbers in TorchScript, devices are not
+      return std::holds_alternative<Placement>(item.value) ||
+             (number != nullptr && number->kind == NumberKind::Int && parameter.name != "device");
     case ParameterKind::Generator:
     case ParameterKind::Any: return true;
   }
@@ -311,7 +313,8 @@ Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& argument
     items[at] = argument.item;
     // TorchScript has dtypes as numbers.
     const Number* number = argument.item.number();
-    if (parameters[at].kind == ParameterKind::DType && number != nullptr && number->is_whole()) {
+    if (parameters[at].kind == ParameterKind::DType && number != nullptr && number->is_whole() &&
+        number->kind == NumberKind::Int) {
       const auto dtype = dtype_of_scalar_type(number->whole());
       if (!dtype) return unsupported("torch's dtype of number " + std::to_string(number->whole()));
       items[at] = *dtype;

@@ -16,16 +16,6 @@ const aten::Overload& no_overload() {
   return kNone;
 }
 
-bool holds_unreadable(const Value& value, int depth = 0) {
-  if (value.why_unreadable() != nullptr) return true;
-  const Sequence* sequence = value.sequence();
-  if (sequence == nullptr || depth > kMostNestedValues) return false;
-  for (const Value& item : sequence->items) {
-    if (holds_unreadable(item, depth + 1)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Value Value::unreadable(std::string why) {
@@ -87,7 +77,18 @@ Result<Type> Evaluator::type_of(const aten::VariableRef& tensor) {
   return type;
 }
 
-Result<aten::Item> Evaluator::item_of(const Value& value, int depth) const {
+bool Evaluator::holds_unreadable(const Value& value, int depth) {
+  if (value.why_unreadable() != nullptr || !pay()) return true;
+  const Sequence* sequence = value.sequence();
+  if (sequence == nullptr || depth > kMostNestedValues) return false;
+  for (const Value& item : sequence->items) {
+    if (holds_unreadable(item, depth + 1)) return true;
+  }
+  return false;
+}
+
+Result<aten::Item> Evaluator::item_of(const Value& value, int depth) {
+  XYNTRA_CHECK_OK(step());
   if (const aten::Item* item = value.item()) {
     if (const aten::Unreadable* why = value.why_unreadable())
       return unsupported("a value is read that is " + why->what);
