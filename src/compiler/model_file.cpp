@@ -137,6 +137,7 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
 Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
                           const LoadOptions& options) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("PK\x03\x04"sv)) return import_pt2(bytes, program_options_of(options), owner);
   if (!text.starts_with("xir "))
     return or_what_it_looks_like(import_onnx(bytes, import_options_of(options), owner), text);
   XYNTRA_TRY(Module module, parse_xir(text));

@@ -1,4 +1,4 @@
-// Model files by their ending: .onnx and .xir so far.
+// Model files by their ending: .onnx, .pt2 and .xir.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ struct LoadOptions {
 
 // Read, verified, types inferred.
 Result<Module> load_model(const std::string& path, const LoadOptions& options = {});
-// A file's content in memory, which `owner` keeps: .xir where it begins as text IR does, else .onnx without external data.
+// A file's content in memory, which `owner` keeps: .xir where it begins as text IR does, .pt2 where it is a zip
+// archive, else .onnx without external data.
 Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
                           const LoadOptions& options = {});
 
