@@ -117,7 +117,8 @@ return torch.add(torch.mul(y, k), l[0]))"));
   ASSERT_TRUE(has(module->graph, "If"));
   for (const NodeId id : module->graph.node_ids()) {
     const Node& node = module->graph.node(id);
-    if (node.op == "If") EXPECT_EQ(node.outputs.size(), 3U);  // y, k and the item of the list
+    if (node.op != "If") continue;
+    EXPECT_EQ(node.outputs.size(), 3U);  // y, k and the item of the list
   }
 }
 
