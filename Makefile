@@ -5,7 +5,7 @@ CASES ?= 20000
 SEED ?= 2
 BACKENDS ?= cpu,sim,reference
 FALLBACKS ?= fail
-.PHONY: help fuse test test-gpu test-torch dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
+.PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -22,11 +22,6 @@ test: ## everything CI runs: some 20 minutes on two cores
 test-gpu: ## all that runs on a real GPU, as shaders or with BACKEND=ptx, with a table; ADAPTER=any SAMPLE=1/24 tries it on a software one
 	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build conformance wgpu && scripts/build release xyntra xyntra_link_command xyntra_graphs xyntra_codegen_tests)
 	@scripts/test_gpu $(if $(BACKEND),--backend '$(BACKEND)') --adapter '$(or $(ADAPTER),gpu)' $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(JOBS),--jobs '$(JOBS)')
-
-test-torch: ## models drawn from torchvision, timm and transformers, and torch's OpInfo samples, against eager; PYTHON has these packages
-	@scripts/build release xyntra xyntra_link_command xyntra_library
-	@$(or $(PYTHON),python3) tests/torch/draw --seed $(or $(SEED),1) --count $(or $(CASES),40)
-	@$(or $(PYTHON),python3) tests/torch/opinfo --reasons
 
 dev: ## git hooks, compile_commands.json, formatter and linter
 	@scripts/setup build check

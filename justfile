@@ -14,10 +14,6 @@ test:
 test-gpu:
     @make --no-print-directory test-gpu
 
-# drawn models and torch's OpInfo samples against eager PyTorch
-test-torch:
-    @make --no-print-directory test-torch
-
 # git hooks, compile_commands.json, formatter and linter
 dev:
     @make --no-print-directory dev
