@@ -16,6 +16,11 @@ std::string shown(std::string_view name) {
                                    : std::string(cut_at_character(name, kShownName)) + "…";
 }
 
+// "aten::add" of "aten::add.*".
+std::string_view without_any(std::string_view target) {
+  return target.ends_with(".*") ? target.substr(0, target.size() - 2) : target;
+}
+
 // Whether an argument can be what the parameter declares; None stands for anything optional.
 bool takes(const Parameter& parameter, const Item& item) {
   if (item.is_none()) return parameter.optional || parameter.has_default || parameter.elements_optional;
@@ -241,7 +246,7 @@ Status Importer::import_node(const Node& node, Scope& scope) {
 
 Result<Item> Importer::call(const Node& node, const std::vector<NamedItem>& given, Scope& scope) {
   const Target target = resolve_target(node.target);
-  if (target.candidates.empty()) return unsupported("overload '" + shown(node.target) + "' is not supported");
+  if (target.candidates.empty()) return unsupported("overload '" + shown(without_any(node.target)) + "' is not supported");
   XYNTRA_TRY(const Overload* overload, choose(node, given, target, scope));
   XYNTRA_TRY(Item::List arguments, arguments_of(given, *overload, scope));
   const Item self = arguments.empty() ? Item() : arguments[0];
@@ -280,7 +285,7 @@ Result<const Overload*> Importer::choose(const Node& node, const std::vector<Nam
       fits = fits && takes(candidate->schema.parameters[i], (*arguments)[i]);
     if (fits) return candidate;
   }
-  return unsupported("no overload of '" + shown(node.target) + "' takes these arguments");
+  return unsupported("no overload of '" + shown(without_any(node.target)) + "' takes these arguments");
 }
 
 Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& arguments, const Overload& overload,
@@ -416,12 +421,10 @@ Result<ValueId> Importer::capture(Scope& scope, ValueId outside) {
     if (known.outside == outside) return known.inside;
   }
   const Value& value = scope.around->builder.graph().value(outside);
-  constexpr std::int64_t kCopied =
-      4096;  // small constants are copied, so that what follows from them is known
+  // Constants are copied, their bytes shared, so that what follows from them is known in the body.
   const std::string name = scope.builder.fresh_name(value.name);
-  const ValueId inside = value.is_constant() && value.constant.count() <= kCopied
-                             ? scope.builder.graph().add_constant(name, value.constant)
-                             : scope.builder.graph().add_input(name, value.type);
+  const ValueId inside = value.is_constant() ? scope.builder.graph().add_constant(name, value.constant)
+                                             : scope.builder.graph().add_input(name, value.type);
   scope.captures.push_back({outside, inside});
   return inside;
 }

@@ -117,7 +117,7 @@ Value Evaluator::value_of(const aten::Item& item) {
 
 Result<Value> Evaluator::aten_call(const std::string& target, const Arguments& arguments) {
   if (keeps_missing()) {
-    if (aten::resolve_target(target).candidates.empty()) {
+    if (aten::resolve_target(target + ".*").candidates.empty()) {
       missing_[target].push_back(node_here(target).origin);
       return Value::unreadable("a result of " + target);
     }
@@ -135,7 +135,7 @@ Result<Value> Evaluator::aten_call(const std::string& target, const Arguments& a
     items.push_back({std::string(name), std::move(item)});
   }
   program_.values[0] = path_;
-  const aten::Node node = node_here(target);
+  const aten::Node node = node_here(target + ".*");
   auto made = importer_.call(node, std::move(items), *scope_);
   if (!made) {
     if (made.error().op.empty()) made.error() = std::move(made).error().at_node(node.origin, target);

@@ -158,6 +158,7 @@ class Evaluator {
   Result<Value> dtype(Arguments& arguments);
   Result<Value> is_floating_point(Arguments& arguments);
   Result<Value> placement(Arguments& arguments);
+  Result<Value> device_type(Arguments& arguments);
   Result<Value> get_device(Arguments& arguments);
   Result<Value> no(Arguments& arguments);
   Result<Value> to_list(Arguments& arguments);
