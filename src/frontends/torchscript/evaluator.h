@@ -161,6 +161,7 @@ class Evaluator {
   Result<Value> device_type(Arguments& arguments);
   Result<Value> get_device(Arguments& arguments);
   Result<Value> no(Arguments& arguments);
+  Result<Value> yes(Arguments& arguments);
   Result<Value> to_list(Arguments& arguments);
   Result<Value> number_to_tensor(Arguments& arguments);
   Result<Value> make_tensor(Arguments& arguments);

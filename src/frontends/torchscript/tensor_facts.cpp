@@ -89,6 +89,9 @@ Result<Value> Evaluator::device_type(Arguments& arguments) {
 }
 Result<Value> Evaluator::get_device(Arguments&) { return Value::of(std::int64_t{-1}); }
 Result<Value> Evaluator::no(Arguments&) { return Value::of(false); }
+// Gradients are on, as where a module is loaded and called: modules of torch then take the way of plain operators, not that of
+// operators made for inference.
+Result<Value> Evaluator::yes(Arguments&) { return Value::of(true); }
 Result<Value> Evaluator::first(Arguments& arguments) {
   if (arguments.size() == 0) return bad_model("'" + std::string(arguments.name) + "' without an argument");
   return arguments.at(0);
