@@ -81,7 +81,7 @@ Window adaptive_window(std::int64_t i, std::int64_t size, std::int64_t windows) 
   return {i * size / windows, ((i + 1) * size + windows - 1) / windows};
 }
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
 
 // The mean of each window of one axis is a matmul with a matrix of weights.
 ValueId averaged(Call& c, ValueId x, std::size_t axis, std::int64_t size, std::int64_t windows) {
