@@ -16,6 +16,11 @@ std::string shown(std::string_view name) {
                                    : std::string(cut_at_character(name, kShownName)) + "…";
 }
 
+// "aten::add" of "aten::add.*".
+std::string_view without_any(std::string_view target) {
+  return target.ends_with(".*") ? target.substr(0, target.size() - 2) : target;
+}
+
 // Whether an argument can be what the parameter declares; None stands for anything optional.
 bool takes(const Parameter& parameter, const Item& item) {
   if (item.is_none()) return parameter.optional || parameter.has_default || parameter.elements_optional;
@@ -28,8 +33,10 @@ bool takes(const Parameter& parameter, const Item& item) {
     case ParameterKind::Bool:
     case ParameterKind::Scalar: return number != nullptr;
     case ParameterKind::String: return item.text() != nullptr;
-    case ParameterKind::DType: return std::holds_alternative<DType>(item.value) || number != nullptr;
-    case ParameterKind::Placement:
+    case ParameterKind::DType: return std::holds_alternative<DType>(item.value);
+    case ParameterKind::Placement:  // layouts and memory formats are numbers in TorchScript, devices are not
+      return std::holds_alternative<Placement>(item.value) ||
+             (number != nullptr && number->kind == NumberKind::Int && parameter.name != "device");
     case ParameterKind::Generator:
     case ParameterKind::Any: return true;
   }
@@ -253,7 +260,7 @@ Status Importer::import_node(const Node& node, Scope& scope) {
 
 Result<Item> Importer::call(const Node& node, const std::vector<NamedItem>& given, Scope& scope) {
   const Target target = resolve_target(node.target);
-  if (target.candidates.empty()) return unsupported("overload '" + shown(node.target) + "' is not supported");
+  if (target.candidates.empty()) return unsupported("overload '" + shown(without_any(node.target)) + "' is not supported");
   XYNTRA_TRY(const Overload* overload, choose(node, given, target, scope));
   XYNTRA_TRY(Item::List arguments, arguments_of(given, *overload, scope));
   const Item self = arguments.empty() ? Item() : arguments[0];
@@ -292,7 +299,7 @@ Result<const Overload*> Importer::choose(const Node& node, const std::vector<Nam
       fits = fits && takes(candidate->schema.parameters[i], (*arguments)[i]);
     if (fits) return candidate;
   }
-  return unsupported("no overload of '" + shown(node.target) + "' takes these arguments");
+  return unsupported("no overload of '" + shown(without_any(node.target)) + "' takes these arguments");
 }
 
 Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& arguments, const Overload& overload,
@@ -325,7 +332,8 @@ Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& argument
     items[at] = argument.item;
     // TorchScript has dtypes as numbers.
     const Number* number = argument.item.number();
-    if (parameters[at].kind == ParameterKind::DType && number != nullptr && number->is_whole()) {
+    if (parameters[at].kind == ParameterKind::DType && number != nullptr && number->is_whole() &&
+        number->kind == NumberKind::Int) {
       const auto dtype = dtype_of_scalar_type(number->whole());
       if (!dtype) return unsupported("torch's dtype of number " + std::to_string(number->whole()));
       items[at] = *dtype;

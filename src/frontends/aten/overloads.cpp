@@ -49,6 +49,8 @@ std::vector<const Overload*> overloads_named(std::string_view name) {
 
 Target resolve_target(std::string_view target) {
   const auto candidates = [](std::string_view name) -> std::vector<const Overload*> {
+    constexpr std::string_view kAny = ".*";
+    if (name.ends_with(kAny)) return overloads_named(name.substr(0, name.size() - kAny.size()));
     if (const Overload* exact = find_overload(name)) return {exact};
     if (name.find('.') != std::string_view::npos) return {};
     return overloads_named(name);

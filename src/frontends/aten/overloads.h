@@ -29,6 +29,7 @@ struct Target {
   std::vector<const Overload*> candidates;
   bool in_place = false;
 };
+// "aten::add.*" stands for every overload of the name, the one without a name of its own included, as calls of TorchScript do.
 Target resolve_target(std::string_view target);
 
 }  // namespace xyntra::aten

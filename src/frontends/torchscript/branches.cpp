@@ -39,7 +39,7 @@ aten::VariableRef Merge::pair(const aten::Item& yes, const aten::Item& no, DType
 
 Value Merge::merged(const Value& yes, const Value& no, int depth) {
   const Value differs = Value::unreadable(kind_of(yes) + " or " + kind_of(no) + ", as only running tells");
-  if (depth > kMostNestedValues) return differs;
+  if (depth > kMostNestedValues || --values_left_ < 0) return differs;
   if (yes.held.index() != no.held.index()) return differs;
   if (yes.tensor() != nullptr && no.tensor() != nullptr) {
     if (*yes.tensor() == *no.tensor()) return yes;

@@ -85,6 +85,7 @@ class Merge {
 
   aten::Scope& around_;
   std::vector<Pair> pairs_;
+  int values_left_ = 100'000;  // a list may be within itself many times over
 };
 
 DType dtype_of_kind(aten::NumberKind kind);  // that numbers have in the graph

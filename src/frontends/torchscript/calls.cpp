@@ -16,16 +16,6 @@ const aten::Overload& no_overload() {
   return kNone;
 }
 
-bool holds_unreadable(const Value& value, int depth = 0) {
-  if (value.why_unreadable() != nullptr) return true;
-  const Sequence* sequence = value.sequence();
-  if (sequence == nullptr || depth > kMostNestedValues) return false;
-  for (const Value& item : sequence->items) {
-    if (holds_unreadable(item, depth + 1)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Value Value::unreadable(std::string why) {
@@ -87,7 +77,18 @@ Result<Type> Evaluator::type_of(const aten::VariableRef& tensor) {
   return type;
 }
 
-Result<aten::Item> Evaluator::item_of(const Value& value, int depth) const {
+bool Evaluator::holds_unreadable(const Value& value, int depth) {
+  if (value.why_unreadable() != nullptr || !pay()) return true;
+  const Sequence* sequence = value.sequence();
+  if (sequence == nullptr || depth > kMostNestedValues) return false;
+  for (const Value& item : sequence->items) {
+    if (holds_unreadable(item, depth + 1)) return true;
+  }
+  return false;
+}
+
+Result<aten::Item> Evaluator::item_of(const Value& value, int depth) {
+  XYNTRA_CHECK_OK(step());
   if (const aten::Item* item = value.item()) {
     if (const aten::Unreadable* why = value.why_unreadable())
       return unsupported("a value is read that is " + why->what);
@@ -116,7 +117,7 @@ Value Evaluator::value_of(const aten::Item& item) {
 
 Result<Value> Evaluator::aten_call(const std::string& target, const Arguments& arguments) {
   if (keeps_missing()) {
-    if (aten::resolve_target(target).candidates.empty()) {
+    if (aten::resolve_target(target + ".*").candidates.empty()) {
       missing_[target].push_back(node_here(target).origin);
       return Value::unreadable("a result of " + target);
     }
@@ -134,7 +135,7 @@ Result<Value> Evaluator::aten_call(const std::string& target, const Arguments& a
     items.push_back({std::string(name), std::move(item)});
   }
   program_.values[0] = path_;
-  const aten::Node node = node_here(target);
+  const aten::Node node = node_here(target + ".*");
   auto made = importer_.call(node, std::move(items), *scope_);
   if (!made) {
     if (made.error().op.empty()) made.error() = std::move(made).error().at_node(node.origin, target);

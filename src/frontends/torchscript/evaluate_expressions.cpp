@@ -207,7 +207,14 @@ Result<Value> Evaluator::call_with_type(std::string_view name, const Expression&
     return Value::of(is);
   }
   if (expression.operands.size() != 3) return bad_model(std::string(name) + "() takes two arguments");
-  return evaluate(expression.operands[2], frame);
+  XYNTRA_TRY(Value value, evaluate(expression.operands[2], frame));
+  // annotate(number, x) of a tensor is its number.
+  const Expression& type = (*frame.file)[expression.operands[1]];
+  if (value.tensor() == nullptr || type.kind != Expression::Kind::Name) return value;
+  Arguments arguments{name, {value}, {}};
+  if (type.name == "int") return to_int(arguments);
+  if (type.name == "float") return to_float(arguments);
+  return type.name == "number" ? to_number(arguments) : Result<Value>(std::move(value));
 }
 
 Result<Value> Evaluator::call(const Expression& expression, Frame& frame) {
@@ -246,6 +253,9 @@ Result<Value> Evaluator::call_function(const Callable& callable, Values values, 
                              : name.starts_with(kPrim) ? kPrim.size()
                                                        : 0;
   arguments.name = name.substr(prefix);
+  const auto is_unreadable = [](const Value& value) { return value.why_unreadable() != nullptr; };
+  if (keeps_missing() && std::ranges::any_of(arguments.values, is_unreadable))
+    return Value::unreadable("made of what is missing");
   if (prefix != 0 || callable.bound || name.find('.') == std::string_view::npos) {
     if (const Builtin builtin = builtin_named(arguments.name, &arguments.values))
       return (this->*builtin)(arguments);

@@ -59,7 +59,7 @@ Result<Module> Evaluator::run() {
 
 // A dtype that nobody said may be what is wrong.
 Error Evaluator::with_guesses(Error error) const {
-  if (!error.hint.empty() || guessed_.empty()) return error;
+  if (!error.hint.empty() || guessed_.empty() || error.op.empty()) return error;
   error.hint = "the dtypes of inputs are not in the file: f32 is taken for " + joined(guessed_, ", ") +
                "; --dtype " + guessed_[0] + "=i64 says another";
   return error;

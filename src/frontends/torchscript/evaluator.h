@@ -79,6 +79,8 @@ class Evaluator {
   bool keeps_missing() const { return options_.undefined_ops == UndefinedOps::Keep; }
 
   // ---- evaluate_statements.cpp
+  // A list may be within itself a million times over; whoever walks one pays for every item.
+  bool pay() { return --steps_left_ >= 0; }
   Status step(std::size_t items = 0);  // counts work: of a statement or call, and of so many items or bytes
   Result<Outcome> execute(const Block& block, Frame& frame);
   Result<Outcome> execute(const Statement& statement, Frame& frame);
@@ -122,7 +124,7 @@ class Evaluator {
   void before_change(const std::shared_ptr<Instance>& instance);
 
   // ---- calls.cpp
-  Result<aten::Item> item_of(const Value& value, int depth = 0) const;
+  Result<aten::Item> item_of(const Value& value, int depth = 0);
   Value value_of(const aten::Item& item);
   Result<Value> aten_call(const std::string& target, const Arguments& arguments);
   aten::Node node_here(std::string target) const;
@@ -134,9 +136,10 @@ class Evaluator {
 
   // ---- builtins: numbers.cpp, tensor_facts.cpp, objects.cpp
   // The function for these values; for any, where there are none yet. Null: there is none.
-  static Builtin builtin_named(std::string_view name, const Values* values = nullptr);
-  static bool fits(Operands operands, const Values& values);
-  static bool holds_tensor(const Values& values, int depth);
+  Builtin builtin_named(std::string_view name, const Values* values = nullptr);
+  bool fits(Operands operands, const Values& values);
+  bool holds_tensor(const Values& values, int depth);
+  bool holds_unreadable(const Value& value, int depth = 0);
   Result<Value> number(Arguments& arguments);
   Result<Value> logical_not(Arguments& arguments);
   Result<Value> extreme_of_list(Arguments& arguments);
@@ -155,8 +158,10 @@ class Evaluator {
   Result<Value> dtype(Arguments& arguments);
   Result<Value> is_floating_point(Arguments& arguments);
   Result<Value> placement(Arguments& arguments);
+  Result<Value> device_type(Arguments& arguments);
   Result<Value> get_device(Arguments& arguments);
   Result<Value> no(Arguments& arguments);
+  Result<Value> yes(Arguments& arguments);
   Result<Value> to_list(Arguments& arguments);
   Result<Value> number_to_tensor(Arguments& arguments);
   Result<Value> make_tensor(Arguments& arguments);

@@ -213,6 +213,7 @@ std::string output_name(const std::string& prefix, const std::string& name) {
 }  // namespace
 
 Status Evaluator::collect_outputs(const Value& value, const std::string& name, int depth) {
+  XYNTRA_CHECK_OK(step());
   if (depth > kMostNestedValues)
     return limit_error("outputs are nested more than " + std::to_string(kMostNestedValues) + " deep");
   if (const Sequence* sequence = value.sequence()) {

@@ -21,8 +21,9 @@ tl::unexpected<Error> in_entry(const char* entry, Error error) {
 
 Status Library::open() {
   copied_bytes_ = kCopiedBytes + static_cast<std::int64_t>(archive_.size());
-  if (!archive_.has("version")) return bad_model("no TorchScript: the archive has no entry 'version'");
-  XYNTRA_TRY(const std::string version, archive_.text("version"));
+  const char* version_entry = archive_.has("version") ? "version" : ".data/version";
+  if (!archive_.has(version_entry)) return bad_model("no TorchScript: the archive has no entry 'version'");
+  XYNTRA_TRY(const std::string version, archive_.text(version_entry));
   const auto number = parse_i64(trimmed(version));
   if (!number) return bad_model("the archive's version is no number");
   version_ = *number;

@@ -37,6 +37,7 @@ std::shared_ptr<Sequence> Evaluator::new_sequence(bool is_tuple, Values items) {
 Result<std::optional<bool>> Evaluator::equal(const Value& a, const Value& b, int depth) {
   if (depth > kMostNestedValues)
     return limit_error("lists are nested more than " + std::to_string(kMostNestedValues) + " deep");
+  XYNTRA_CHECK_OK(step());
   if (a.why_unreadable() != nullptr || b.why_unreadable() != nullptr)
     return unsupported("a comparison with a value that is not known");
   if (const Number *x = a.number(), *y = b.number(); x != nullptr && y != nullptr) {
@@ -549,7 +550,7 @@ bool Evaluator::fits(Operands operands, const Values& values) {
 
 bool Evaluator::holds_tensor(const Values& values, int depth) {
   return std::ranges::any_of(values, [&](const Value& value) {
-    if (value.tensor() != nullptr) return true;
+    if (value.tensor() != nullptr || !pay()) return true;
     return value.sequence() != nullptr && depth < kMostNestedValues &&
            holds_tensor(value.sequence()->items, depth + 1);
   });

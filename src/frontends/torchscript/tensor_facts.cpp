@@ -80,8 +80,18 @@ Result<Value> Evaluator::is_floating_point(Arguments& arguments) {
 }
 
 Result<Value> Evaluator::placement(Arguments&) { return placement_value(); }
+// Of a device. The graph runs anywhere; the model is told what it would see on a CPU.
+Result<Value> Evaluator::device_type(Arguments& arguments) {
+  const aten::Item* item = arguments.size() == 1 ? arguments.at(0).item() : nullptr;
+  if (item == nullptr || !std::holds_alternative<aten::Placement>(item->value))
+    return unsupported("the type of what is no device");
+  return Value(std::string("cpu"));
+}
 Result<Value> Evaluator::get_device(Arguments&) { return Value::of(std::int64_t{-1}); }
 Result<Value> Evaluator::no(Arguments&) { return Value::of(false); }
+// Gradients are on, as where a module is loaded and called: modules of torch then take the way of plain operators, not that of
+// operators made for inference.
+Result<Value> Evaluator::yes(Arguments&) { return Value::of(true); }
 Result<Value> Evaluator::first(Arguments& arguments) {
   if (arguments.size() == 0) return bad_model("'" + std::string(arguments.name) + "' without an argument");
   return arguments.at(0);
