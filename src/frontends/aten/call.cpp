@@ -243,6 +243,10 @@ std::vector<ValueId> Call::op(std::size_t outputs, std::string_view name, std::v
                               Attributes attributes) {
   std::vector<ValueId> made(outputs);
   if (failed()) return made;
+  if (Status charged = importer_.charge(1, 0); !charged) {
+    fail(tl::unexpected<Error>(charged.error()));
+    return made;
+  }
   NodeDraft draft;
   draft.op = std::string(name);
   draft.inputs = std::move(inputs);
@@ -269,6 +273,8 @@ ValueId Call::op(std::string_view name, std::vector<ValueId> inputs, Attributes 
 }
 
 ValueId Call::constant(Tensor tensor) {
+  if (Status charged = importer_.charge(1, static_cast<std::int64_t>(tensor.bytes().size())); !charged)
+    return fail(tl::unexpected<Error>(charged.error()));
   return builder().graph().add_constant(builder().fresh_name(stem_ + "_constant"), std::move(tensor));
 }
 

@@ -17,8 +17,9 @@ ValueId matmul_of(Call& c, ValueId a, ValueId b) {
 }
 
 // beta * input + alpha * product; beta = 0 leaves the input out, NaN and all.
-Item with_addend(Call& c, std::string_view input, ValueId product) {
-  const ValueId x = c.tensor(input);
+ValueId with_addend(Call& c, std::string_view input, ValueId product,
+                    std::optional<DType> dtype = std::nullopt) {
+  const ValueId x = dtype ? c.cast(c.tensor(input), *dtype) : c.tensor(input);
   const Number beta = c.has("beta") ? c.number("beta") : whole(1);
   const Number alpha = c.has("alpha") ? c.number("alpha") : whole(1);
   product = times(c, product, alpha);
@@ -63,8 +64,13 @@ Item outer(Call& c) {
 }
 
 Item addr(Call& c) {
-  const ValueId product = c.mul(c.unsqueeze(c.tensor("vec1"), {1}), c.unsqueeze(c.tensor("vec2"), {0}));
-  return with_addend(c, "self", product);
+  const ValueId a = c.unsqueeze(c.tensor("vec1"), {1}), b = c.unsqueeze(c.tensor("vec2"), {0});
+  const Operand all[] = {{c.tensor("self")}, {a}, {b}};
+  const DType dtype = promoted(c, all);
+  if (!is_bool(dtype))
+    return c.cast(with_addend(c, "self", c.mul(c.cast(a, dtype), c.cast(b, dtype)), dtype), dtype);
+  const ValueId alpha = c.as_value(c.number("alpha"), dtype), beta = c.as_value(c.number("beta"), dtype);
+  return c.op("Or", {c.op("And", {beta, all[0].value}), c.op("And", {alpha, c.op("And", {a, b})})});
 }
 
 Item linear(Call& c) {

@@ -63,7 +63,10 @@ std::map<std::string, std::vector<std::string>> missing_overloads(const Program&
 }
 
 Importer::Importer(const Program& program, const ImportOptions& options)
-    : program_(program), options_(options), nodes_left_(options.max_nodes) {
+    : program_(program),
+      options_(options),
+      nodes_left_(options.max_nodes),
+      operations_left_(options.max_nodes) {
   work_.budget = options.budget.get();
 }
 
@@ -92,6 +95,17 @@ Result<Module> Importer::import_main() {
   XYNTRA_CHECK_OK(define_outputs(scope));
   module_.graph = std::move(scope.builder.graph());
   return std::move(module_);
+}
+
+Status Importer::charge(std::int64_t operations, std::int64_t bytes) {
+  operations_left_ -= operations;
+  bytes_left_ -= bytes;
+  if (operations_left_ < 0)
+    return limit_error("its calls become more than " + std::to_string(options_.max_nodes) + " operations");
+  if (bytes_left_ < 0)
+    return limit_error("constants that its calls make take more than " + std::to_string(kMostConstantBytes) +
+                       " bytes");
+  return {};
 }
 
 std::string Importer::value_name(ValueIndex value) const {
@@ -256,8 +270,8 @@ Result<Item> Importer::call(const Node& node, const std::vector<NamedItem>& give
     if (self.tensor() == nullptr || made.tensor() == nullptr)
       return unsupported("a change of what is no tensor");
     const ValueId before = call.read(*self.tensor());
-    ValueId after = call.cast(call.read(*made.tensor()), call.dtype_of(before));
-    call.write(*self.tensor(), after);
+    const ValueId after = call.cast(call.read(*made.tensor()), call.dtype_of(before));
+    if (after != before) call.write(*self.tensor(), after);
     made = self;
   }
   if (call.failed()) return failure(*call.error());

@@ -45,6 +45,7 @@ class Importer {
   Result<Item> call(const Node& node, const std::vector<NamedItem>& arguments, Scope& scope);
 
   std::string value_name(ValueIndex value) const;
+  Status charge(std::int64_t operations, std::int64_t bytes);  // what calls make beside the program's own
   Result<ValueId> read(Call& call, Variable& variable);
   Status write(Call& call, const VariableRef& variable, ValueId value);
 
@@ -80,7 +81,10 @@ class Importer {
   Module module_;
   std::size_t scopes_ = 0;
   int depth_ = 0;
+  static constexpr std::int64_t kMostConstantBytes = 160'000'000;
   std::int64_t nodes_left_ = 0;
+  std::int64_t operations_left_ = 0;
+  std::int64_t bytes_left_ = kMostConstantBytes;
 };
 
 }  // namespace xyntra::aten

@@ -410,7 +410,7 @@ Item sort(Call& c) {
 Item topk(Call& c) {
   const ValueId x = c.tensor("self");
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
-  if (rank == 0) return c.unsupported("topk of a scalar");
+  if (rank == 0) return Item::List{x, c.whole_value(DType::I64, 0)};
   return ordered(c, x, c.sizes_value({c.number("k")}), axis, c.flag("largest"), c.flag("sorted"));
 }
 

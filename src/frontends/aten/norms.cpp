@@ -65,9 +65,11 @@ LayerNorm layer_normalized(Call& c, bool statistics) {
 
 Item layer_norm(Call& c) { return layer_normalized(c, false).y; }
 
+// The statistics have the dtype of the weight, as on a CPU.
 Item native_layer_norm(Call& c) {
   const LayerNorm made = layer_normalized(c, true);
-  return Item::List{made.y, made.mean, made.inverse_deviation};
+  const DType dtype = c.dtype_of(c.given("weight") ? c.tensor("weight") : c.tensor("input"));
+  return Item::List{made.y, c.cast(made.mean, dtype), c.cast(made.inverse_deviation, dtype)};
 }
 
 Item rms_norm(Call& c) {
@@ -95,7 +97,11 @@ namespace {
 // Groups of channels by their own mean and variance, then scaled by channel. x is [n, channels, …].
 Normalized by_groups(Call& c, ValueId x, std::int64_t groups, double eps) {
   const Sizes sizes = c.shape_numbers(x);
-  const Normalized made = normalized(c, c.reshape(x, {sizes[0], whole(groups), whole(-1)}), {2}, eps);
+  Dim inner = 1;
+  for (std::size_t i = 1; i < c.rank(x); ++i) inner = inner * c.dim(x, i);
+  // A size of 0 leaves no room for one that is open.
+  const Number each = inner.is_constant() && groups > 0 ? whole(inner.constant() / groups) : whole(-1);
+  const Normalized made = normalized(c, c.reshape(x, {sizes[0], whole(groups), each}), {2}, eps);
   return {c.cast(c.reshape(made.y, sizes), c.dtype_of(x)), made.mean, made.inverse_deviation};
 }
 

@@ -14,6 +14,8 @@ struct Batched {
   ValueId x;
   bool added = false;
 };
+bool takes_maximum(DType dtype) { return is_float(dtype) || bits_of(dtype) == 8; }
+
 Batched batched(Call& c, std::size_t axes) {
   const ValueId x = c.tensor(c.has("input") ? "input" : "self");
   if (c.rank(x) == axes + 2) return {x};
@@ -40,6 +42,7 @@ Attributes window(Call& c, std::size_t axes) {
 Item max_pool(Call& c) {
   const std::size_t axes = pooled_axes(c);
   const Batched x = batched(c, axes);
+  if (!takes_maximum(c.dtype_of(x.x))) return c.unsupported("max pooling of whole numbers wider than a byte");
   return unbatched(c, c.op("MaxPool", {x.x}, window(c, axes)), x);
 }
 
@@ -47,6 +50,7 @@ Item max_pool(Call& c) {
 Item max_pool_with_indices(Call& c) {
   const std::size_t axes = pooled_axes(c);
   const Batched x = batched(c, axes);
+  if (!takes_maximum(c.dtype_of(x.x))) return c.unsupported("max pooling of whole numbers wider than a byte");
   const auto made = c.op(2, "MaxPool", {x.x}, window(c, axes));
   ValueId size = c.whole_value(DType::I64, 1);
   for (std::size_t i = 2; i < c.rank(x.x); ++i) size = c.mul(size, c.as_value(c.size(x.x, i), DType::I64));
@@ -56,6 +60,7 @@ Item max_pool_with_indices(Call& c) {
 Item average_pool(Call& c) {
   const std::size_t axes = pooled_axes(c);
   const Batched x = batched(c, axes);
+  if (!is_float(c.dtype_of(x.x))) return c.unsupported("average pooling of whole numbers");
   Attributes attributes = window(c, axes);
   const bool overridden = c.has("divisor_override") && c.given("divisor_override");
   attributes["count_include_pad"] = std::int64_t{overridden || c.flag("count_include_pad")};
@@ -81,7 +86,7 @@ Window adaptive_window(std::int64_t i, std::int64_t size, std::int64_t windows) 
   return {i * size / windows, ((i + 1) * size + windows - 1) / windows};
 }
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
 
 // The mean of each window of one axis is a matmul with a matrix of weights.
 ValueId averaged(Call& c, ValueId x, std::size_t axis, std::int64_t size, std::int64_t windows) {

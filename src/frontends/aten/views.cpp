@@ -301,12 +301,12 @@ Item parts(Call& c, std::size_t axis, const Integers& sizes) {
   return list;
 }
 
-constexpr std::int64_t kMostParts = 65536;
+constexpr std::int64_t kMostParts = 16384;
 
 Item parts_of_size(Call& c, std::size_t axis, std::int64_t total, std::int64_t each) {
   if (each < 0 || (each == 0 && total != 0))
     return c.wrong("a split into parts of size " + std::to_string(each));
-  if (each != 0 && total / each > kMostParts) return c.unsupported("a split into more than 65536 parts");
+  if (each != 0 && total / each > kMostParts) return c.unsupported("a split into more than 16384 parts");
   Integers sizes;
   for (std::int64_t left = total; left > 0; left -= each) sizes.push_back(std::min(left, each));
   if (sizes.empty()) sizes.push_back(0);
@@ -398,7 +398,7 @@ Item unbind(Call& c) {
   const ValueId x = c.tensor("self");
   const std::size_t axis = c.axis(c.integer("dim"), c.rank(x));
   const std::int64_t count = c.known_size(x, axis);
-  if (count > kMostParts) return c.unsupported("unbind into more than 65536 parts");
+  if (count > kMostParts) return c.unsupported("unbind into more than 16384 parts");
   Item::List list;
   for (std::int64_t i = 0; i < count && !c.failed(); ++i) list.push_back(one_of_axis(c, axis, whole(i)));
   return list;

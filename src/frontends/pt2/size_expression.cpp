@@ -35,6 +35,13 @@ std::optional<Dim> applied(std::string_view function, const std::vector<Dim>& op
              : std::nullopt;
 }
 
+// "u3_0_1" is how inference names sizes that only running tells: no name of a file may mean one of these.
+std::optional<Dim> symbol_named(std::string_view name) {
+  const bool like_inferred = name.size() > 1 && name[0] == 'u' && is_digit(name[1]);
+  if (name.empty() || is_digit(name[0]) || like_inferred) return std::nullopt;
+  return Dim::symbol(name);
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -100,7 +107,7 @@ class Parser {
     }
     if (!is_letter(next())) return std::nullopt;
     const std::string_view name = run([](char c) { return is_letter(c) || is_digit(c); });
-    auto value = next() == '(' ? call(name, depth) : std::optional(Dim::symbol(name));
+    auto value = next() == '(' ? call(name, depth) : symbol_named(name);
     return value && negative ? std::optional(Dim(0) - *value) : value;
   }
   std::optional<Dim> call(std::string_view function, int depth) {
@@ -108,9 +115,9 @@ class Parser {
     if (function == "Symbol") {
       if (!take('\'')) return std::nullopt;
       const std::string_view name = run([](char c) { return is_letter(c) || is_digit(c); });
-      if (name.empty() || is_digit(name[0]) || !take('\'')) return std::nullopt;
+      if (!take('\'')) return std::nullopt;
       run([](char c) { return c != ')'; });  // assumptions
-      return take(')') ? std::optional(Dim::symbol(name)) : std::nullopt;
+      return take(')') ? symbol_named(name) : std::nullopt;
     }
     std::vector<Dim> operands;
     do {
