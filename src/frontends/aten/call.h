@@ -116,6 +116,9 @@ class Call {
   ValueId read(const VariableRef& variable);
   void write(const VariableRef& variable, ValueId value);
 
+  // The same call in the graph of a body, for what is made there; its errors are its own.
+  Call within(Scope& scope) const { return {importer_, scope, node_, overload_, arguments_}; }
+
   // ---- errors
   ValueId fail(tl::unexpected<Error> error);
   ValueId unsupported(std::string what) { return fail(xyntra::unsupported(std::move(what))); }

@@ -296,9 +296,11 @@ Status Importer::bind(const Node& node, Item made, Scope& scope) {
     const auto& values = node.results[0].values;
     if (values.size() != 1)
       return bad_model("a result that is one value has " + std::to_string(values.size()));
-    const bool single = made.list() != nullptr && made.list()->size() == 1 && !made.list()->front().is_none();
-    // torch gives a call of one result in a list now and then.
-    (void)single;
+    // A body of one result returns a list of it, which a program may take as the thing itself.
+    if (node.target.starts_with("higher_order::") && made.list() != nullptr && made.list()->size() == 1) {
+      Item only = made.list()->front();
+      made = std::move(only);
+    }
     return values[0].valid() ? bind(values[0], std::move(made), scope) : Status();
   }
   Item::List parts;
