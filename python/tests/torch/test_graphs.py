@@ -145,3 +145,11 @@ def test_explanations_do_not_use_up_recompilations():
     for _ in range(12):
         with torch.no_grad():
             assert xyntra.torch.explain(in_the_middle, torch.randn(3, 4)).kernels
+
+
+def test_strides_of_dynamic_shapes(compiled):
+    model = compiled(Block().eval(), True)
+    with torch.no_grad():
+        for size in (7, 10):
+            model.agrees(torch.randn(2, 8, size, size + 4).to(memory_format=torch.channels_last))
+    assert len(model.reports) == 1
