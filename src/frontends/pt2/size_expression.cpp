@@ -18,6 +18,14 @@ std::optional<Dim> applied(std::string_view function, const std::vector<Dim>& op
   if (function == "CeilDiv") return of_two ? std::optional(ceil_div(operands[0], operands[1])) : std::nullopt;
   if (function == "Mod" || function == "PythonMod")
     return of_two ? std::optional(modulo(operands[0], operands[1])) : std::nullopt;
+  if (function == "Pow") {
+    constexpr std::int64_t kMostFactors = 8;
+    if (!of_two || !operands[1].is_constant() || operands[1].constant() < 1 ||
+        operands[1].constant() > kMostFactors)
+      return std::nullopt;
+    for (std::int64_t i = 1; i < operands[1].constant(); ++i) result = result * operands[0];
+    return result;
+  }
   for (std::size_t i = 1; i < operands.size(); ++i) {
     if (function == "Mul")
       result = result * operands[i];
