@@ -128,6 +128,9 @@ endfunction()
 # examples/make_model.cpp writes the bundled model; what it makes is a library, so that a test can compare.
 function(xyntra_add_examples)
   set(root "${PROJECT_SOURCE_DIR}/examples")
+  if(NOT EXISTS "${root}")  # in a source distribution of the Python package
+    return()
+  endif()
   add_library(xyntra_examples STATIC EXCLUDE_FROM_ALL "${root}/encoder_model.cpp")
   target_link_libraries(xyntra_examples PUBLIC xyntra_exporters PRIVATE xyntra_options)
   add_executable(make_model EXCLUDE_FROM_ALL "${root}/make_model.cpp")
