@@ -38,7 +38,9 @@ function(xyntra_add_old_glibc)
   add_library(xyntra::xyntra_old_glibc_functions ALIAS xyntra_old_glibc_functions)
   add_library(xyntra_self_contained_options INTERFACE)
   add_dependencies(xyntra_self_contained_options xyntra_old_glibc_stubs)
-  target_link_libraries(xyntra_self_contained_options INTERFACE ${stubs} $<TARGET_OBJECTS:xyntra::xyntra_old_glibc_functions>)
+  # All of them are there for what the C++ library needs, which comes last; compilers may say --as-needed.
+  target_link_libraries(xyntra_self_contained_options INTERFACE $<TARGET_OBJECTS:xyntra::xyntra_old_glibc_functions>
+    "-Wl,--push-state,--no-as-needed" ${stubs} "-Wl,--pop-state")
   target_link_options(xyntra_self_contained_options INTERFACE -static-libstdc++ LINKER:--strip-all LINKER:--gc-sections
     LINKER:--allow-shlib-undefined LINKER:-z,now LINKER:-z,relro)
 endfunction()
