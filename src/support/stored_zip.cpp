@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
-#include "support/copy_bytes.h"
 #include "support/crc32_folding.h"
-#include "support/zip_directory.h"
 
 namespace xyntra {
 namespace {
 
-using namespace zip_format;
-
-constexpr std::uint16_t kPaddingField = 0xd935;  // zipalign's
+constexpr std::uint32_t kLocalMark = 0x04034b50, kCentralMark = 0x02014b50, kEndMark = 0x06054b50;
+constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
+constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
+constexpr std::size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
+constexpr std::uint16_t kZip64Field = 0x0001, kPaddingField = 0xd935;  // the latter is zipalign's
 constexpr std::uint16_t kVersion = 45;  // of the format: the one with sizes of 64 bits
 constexpr std::uint16_t kDosTime = 12 << 11,
                         kDosDate = 1 << 5 | 1;  // 1980-01-01, 12:00: content alone decides
+constexpr std::size_t kMostEntries = 65534, kLongestEntryName = 1024;
 
 // ---- CRC-32, eight bytes an iteration
 
@@ -69,9 +71,20 @@ struct Bytes {
   }
 };
 
+std::uint64_t get(std::span<const std::byte> bytes, std::size_t offset, std::size_t size) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < size; ++i)
+    value |= std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * i);
+  return value;
+}
+
+tl::unexpected<Error> damaged(const std::string& what) {
+  return bad_model("the archive is damaged: " + what);
+}
+
 std::uint32_t crc_by_tables(std::span<const std::byte> bytes, std::uint32_t crc) {
   while (bytes.size() >= 8) {
-    const std::uint64_t word = little_endian(bytes, 0, 8) ^ crc;
+    const std::uint64_t word = get(bytes, 0, 8) ^ crc;
     crc = 0;
     for (std::size_t i = 0; i < 8; ++i) crc ^= kCrcTables[7 - i][(word >> (8 * i)) & 0xff];
     bytes = bytes.subspan(8);
@@ -79,6 +92,99 @@ std::uint32_t crc_by_tables(std::span<const std::byte> bytes, std::uint32_t crc)
   for (std::byte byte : bytes)
     crc = (crc >> 8) ^ kCrcTables[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
   return crc;
+}
+
+// ---- reading
+
+struct Directory {
+  std::uint64_t offset = 0, size = 0, entries = 0;
+};
+
+Result<Directory> find_directory(std::span<const std::byte> archive) {
+  if (archive.size() < kEndBytes) return damaged("it is too short");
+  const std::size_t end = archive.size() - kEndBytes;
+  if (get(archive, end, 4) != kEndMark || get(archive, end + 20, 2) != 0)
+    return damaged("it does not end as a zip archive does");
+  Directory found{get(archive, end + 16, 4), get(archive, end + 12, 4), get(archive, end + 10, 2)};
+  std::uint64_t after = end;  // where the directory must end
+  if (end >= kLocator64Bytes + kEnd64Bytes && get(archive, end - kLocator64Bytes, 4) == kLocator64Mark) {
+    const std::size_t record = end - kLocator64Bytes - kEnd64Bytes;
+    if (get(archive, end - kLocator64Bytes + 8, 8) != record || get(archive, record, 4) != kEnd64Mark)
+      return damaged("its end record is elsewhere");
+    found = {get(archive, record + 48, 8), get(archive, record + 40, 8), get(archive, record + 32, 8)};
+    after = record;
+  }
+  if (found.offset > after || found.size != after - found.offset)
+    return damaged("its directory is not where the end record says");
+  if (found.entries > kMostEntries || found.entries > found.size / kCentralBytes)
+    return damaged("its directory is shorter than it says");
+  return found;
+}
+
+struct CentralEntry {
+  std::string name;
+  std::uint64_t size = 0, stored = 0, header = 0;
+  std::uint32_t checksum = 0;
+};
+
+// The sizes of 64 bits that stand in an extra field where those of 32 bits are all ones.
+Status read_zip64(std::span<const std::byte> extra, CentralEntry& entry) {
+  while (extra.size() >= 4) {
+    const std::size_t length = get(extra, 2, 2);
+    if (length > extra.size() - 4) break;
+    const bool wide = get(extra, 0, 2) == kZip64Field;
+    std::span<const std::byte> field = extra.subspan(4, length);
+    extra = extra.subspan(4 + length);
+    if (!wide) continue;
+    for (std::uint64_t* value : {&entry.size, &entry.stored, &entry.header}) {
+      if (*value != UINT32_MAX) continue;
+      if (field.size() < 8) return damaged("an entry's size is missing");
+      *value = get(field, 0, 8);
+      field = field.subspan(8);
+    }
+  }
+  return {};
+}
+
+Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
+  if (directory.size() < kCentralBytes || get(directory, 0, 4) != kCentralMark)
+    return damaged("its directory is malformed");
+  const std::size_t name_size = get(directory, 28, 2), extra_size = get(directory, 30, 2);
+  const std::size_t whole = kCentralBytes + name_size + extra_size;
+  if (whole > directory.size() || get(directory, 32, 2) != 0 || name_size > kLongestEntryName)
+    return damaged("its directory is malformed");
+  if (get(directory, 10, 2) != 0) return unsupported("the archive has a compressed entry");
+  if ((get(directory, 8, 2) & 1) != 0) return unsupported("the archive has an encrypted entry");
+  CentralEntry entry;
+  const auto name = directory.subspan(kCentralBytes, name_size);
+  entry.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  entry.checksum = static_cast<std::uint32_t>(get(directory, 16, 4));
+  entry.stored = get(directory, 20, 4);
+  entry.size = get(directory, 24, 4);
+  entry.header = get(directory, 42, 4);
+  XYNTRA_CHECK_OK(read_zip64(directory.subspan(kCentralBytes + name_size, extra_size), entry));
+  directory = directory.subspan(whole);
+  return entry;
+}
+
+// The bytes of an entry, which lies between `from` and the directory; `from` is left at its end.
+Result<std::span<const std::byte>> content_of(std::span<const std::byte> before_directory,
+                                              std::uint64_t& from, const CentralEntry& entry) {
+  const std::string name = "entry '" + entry.name + "'";
+  if (entry.header != from) return damaged(name + " does not follow the one before it");
+  const std::uint64_t room = before_directory.size() - from;
+  if (room < kLocalBytes) return damaged(name + " is cut short");
+  const auto header = before_directory.subspan(static_cast<std::size_t>(from));
+  const std::size_t name_size = get(header, 26, 2), extra_size = get(header, 28, 2);
+  const std::size_t head = kLocalBytes + name_size + extra_size;
+  if (get(header, 0, 4) != kLocalMark || name_size != entry.name.size() || head > room)
+    return damaged(name + " has no header of its own");
+  const auto own_name = header.subspan(kLocalBytes, name_size);
+  if (!std::ranges::equal(own_name, std::as_bytes(std::span(entry.name))))
+    return damaged(name + " has another name in its header");
+  if (entry.size != entry.stored || entry.size > room - head) return damaged(name + " is cut short");
+  from += head + entry.size;
+  return header.subspan(head, static_cast<std::size_t>(entry.size));
 }
 
 // ---- writing
@@ -210,20 +316,20 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far) {
 }
 
 Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive) {
-  XYNTRA_TRY(const ZipDirectory directory, read_zip_directory(archive));
-  const auto before = archive.first(static_cast<std::size_t>(directory.begin));
+  XYNTRA_TRY(const Directory found, find_directory(archive));
+  auto directory =
+      archive.subspan(static_cast<std::size_t>(found.offset), static_cast<std::size_t>(found.size));
+  const auto before = archive.first(static_cast<std::size_t>(found.offset));
   std::vector<ZipEntry> entries;
+  std::set<std::string> names;
   std::uint64_t from = 0;
-  for (const ZipRecord& record : directory.records) {
-    const std::string name = "entry '" + record.name + "'";
-    if (record.method != kStored) return unsupported("the archive has a compressed entry");
-    if (record.header != from) return damaged_zip(name + " does not follow the one before it");
-    XYNTRA_TRY(const PackedBytes found, packed_bytes(before, record));
-    if (record.size != record.packed) return damaged_zip(name + " is cut short");
-    from = found.begin + record.packed;
-    entries.push_back({record.name, found.bytes, record.checksum});
+  for (std::uint64_t i = 0; i < found.entries; ++i) {
+    XYNTRA_TRY(const CentralEntry entry, read_central(directory));
+    XYNTRA_TRY(const auto bytes, content_of(before, from, entry));
+    if (!names.insert(entry.name).second) return damaged("two entries are named '" + entry.name + "'");
+    entries.push_back({entry.name, bytes, entry.checksum});
   }
-  if (from != directory.begin) return damaged_zip("it holds what its directory does not tell");
+  if (!directory.empty() || from != found.offset) return damaged("it holds what its directory does not tell");
   return entries;
 }
 
@@ -231,63 +337,32 @@ std::uint32_t crc32_combine(std::uint32_t first, std::uint32_t second, std::uint
   return multiply(x_to_the(8 * second_size), first) ^ second;
 }
 
-namespace {
-
-// Where everything goes, before it is known what is in it.
-struct Layout {
-  std::vector<Written> entries;
-  std::uint64_t directory = 0, size = 0;
-};
-
-Layout layout_of(std::span<const ZipPart> parts, std::size_t alignment) {
+Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment) {
   require(alignment > 0 && alignment < (1U << 15) && (alignment & (alignment - 1)) == 0,
           "write_stored_zip: alignment");
-  require(parts.size() <= kMostZipEntries, "write_stored_zip: too many entries");
-  Layout layout;
-  Bytes directory;  // as long as it will be
+  require(parts.size() <= kMostEntries, "write_stored_zip: too many entries");
+  std::vector<Written> entries;
+  Bytes directory;  // until it is known what is in them: as long as it will be
+  std::uint64_t offset = 0;
   for (const ZipPart& part : parts) {
-    const Written& entry = layout.entries.emplace_back(Written{layout.directory, size_of(part), 0});
-    layout.directory += local_header(part.name, entry, alignment).size() + entry.size;
+    const Written& entry = entries.emplace_back(Written{offset, size_of(part), 0});
+    offset += local_header(part.name, entry, alignment).size() + entry.size;
     put_central(directory, part.name, entry);
   }
-  put_end(directory, layout.directory, parts.size());
-  layout.size = layout.directory + directory.list.size();
-  return layout;
-}
-
-Status write_parts(std::span<const ZipPart> parts, std::size_t alignment, Layout& layout,
-                   const WriteAt& write_at) {
-  for (std::size_t p = parts.size(); p-- > 0;) {
-    Written& entry = layout.entries[p];
-    const std::uint64_t start = entry.header + local_header(parts[p].name, entry, alignment).size();
-    XYNTRA_TRY(entry.checksum, write_content(parts[p], start, write_at));
-    XYNTRA_CHECK_OK(write_at(entry.header, local_header(parts[p].name, entry, alignment)));
-  }
-  Bytes directory;
-  for (std::size_t p = 0; p < parts.size(); ++p) put_central(directory, parts[p].name, layout.entries[p]);
-  put_end(directory, layout.directory, parts.size());
-  return write_at(layout.directory, directory.list);
-}
-
-}  // namespace
-
-Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment) {
-  Layout layout = layout_of(parts, alignment);
-  return write_file_atomically(path, layout.size, [&](const WriteAt& write_at) {
-    return write_parts(parts, alignment, layout, write_at);
-  });
-}
-
-Result<std::string> stored_zip_bytes(std::span<const ZipPart> parts, std::size_t alignment) {
-  Layout layout = layout_of(parts, alignment);
-  std::string archive(static_cast<std::size_t>(layout.size), '\0');
-  XYNTRA_CHECK_OK(write_parts(parts, alignment, layout,
-                              [&](std::uint64_t offset, std::span<const std::byte> bytes) -> Status {
-                                const auto target = std::as_writable_bytes(std::span(archive));
-                                copy_bytes(bytes, target.subspan(static_cast<std::size_t>(offset)));
-                                return {};
-                              }));
-  return archive;
+  put_end(directory, offset, parts.size());
+  const auto write = [&](const WriteAt& write_at) -> Status {
+    for (std::size_t p = parts.size(); p-- > 0;) {
+      Written& entry = entries[p];
+      const std::uint64_t start = entry.header + local_header(parts[p].name, entry, alignment).size();
+      XYNTRA_TRY(entry.checksum, write_content(parts[p], start, write_at));
+      XYNTRA_CHECK_OK(write_at(entry.header, local_header(parts[p].name, entry, alignment)));
+    }
+    directory.list.clear();
+    for (std::size_t p = 0; p < parts.size(); ++p) put_central(directory, parts[p].name, entries[p]);
+    put_end(directory, offset, parts.size());
+    return write_at(offset, directory.list);
+  };
+  return write_file_atomically(path, offset + directory.list.size(), write);
 }
 
 }  // namespace xyntra

@@ -18,8 +18,6 @@
 
 namespace xyntra {
 
-constexpr std::size_t kMostZipEntries = 65534, kLongestZipName = 1024;  // of what is read and written
-
 struct ZipEntry {
   std::string name;
   std::span<const std::byte> bytes;
@@ -45,8 +43,6 @@ struct ZipPart {
 // Every entry starts at a multiple of `alignment`, a power of two below 2^15. The same parts give the same bytes. The last part is
 // written first, so that those before it can be made of its hashes.
 Status write_stored_zip(const std::string& path, std::span<const ZipPart> parts, std::size_t alignment);
-
-Result<std::string> stored_zip_bytes(std::span<const ZipPart> parts, std::size_t alignment);  // in memory
 
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far = 0);
 // Of bytes with the first checksum, followed by `second_size` bytes with the second one.
