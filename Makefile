@@ -5,7 +5,7 @@ CASES ?= 20000
 SEED ?= 2
 BACKENDS ?= cpu,sim,reference
 FALLBACKS ?= fail
-.PHONY: help fuse test test-gpu dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm wheel test-wheel clean
+.PHONY: help fuse test test-gpu test-torch dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm wheel test-wheel clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -22,6 +22,10 @@ test: ## everything CI runs: some 20 minutes on two cores
 test-gpu: ## all that runs on a real GPU, as shaders or with BACKEND=ptx, with a table; ADAPTER=any SAMPLE=1/24 tries it on a software one
 	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build conformance wgpu && scripts/build release xyntra xyntra_link_command xyntra_graphs xyntra_codegen_tests)
 	@scripts/test_gpu $(if $(BACKEND),--backend '$(BACKEND)') --adapter '$(or $(ADAPTER),gpu)' $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(JOBS),--jobs '$(JOBS)')
+
+test-torch: ## what needs torch: the torch.compile backend and imports, against eager torch; installs torch into build/venv-torch
+	@$(if $(filter no,$(XYNTRA_SETUP)),,scripts/setup build python && scripts/build release)
+	@scripts/test_torch $(if $(PYTHON),--python '$(PYTHON)')
 
 dev: ## git hooks, compile_commands.json, formatter and linter
 	@scripts/setup build check

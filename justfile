@@ -14,6 +14,10 @@ test:
 test-gpu:
     @make --no-print-directory test-gpu
 
+# what needs torch: the torch.compile backend and imports, against eager torch
+test-torch:
+    @make --no-print-directory test-torch
+
 # git hooks, compile_commands.json, formatter and linter
 dev:
     @make --no-print-directory dev

@@ -8,13 +8,14 @@ set(xyntra_llvm_parts core support mc target object passes ipo instcombine scala
 # LLVM's archives, and those that they need; left empty where they are not installed.
 function(xyntra_find_static_llvm)
   find_program(XYNTRA_LLVM_CONFIG NAMES llvm-config-19 llvm-config HINTS /usr/lib/llvm-19/bin NO_CACHE)
+  find_library(XYNTRA_ZLIB_ARCHIVE NAMES libz.a NO_CACHE)
   find_library(XYNTRA_ZSTD_ARCHIVE NAMES libzstd.a NO_CACHE)
-  if(XYNTRA_LLVM_CONFIG AND ZLIB_LIBRARY MATCHES "\\.a$" AND XYNTRA_ZSTD_ARCHIVE)
+  if(XYNTRA_LLVM_CONFIG AND XYNTRA_ZLIB_ARCHIVE AND XYNTRA_ZSTD_ARCHIVE)
     execute_process(COMMAND "${XYNTRA_LLVM_CONFIG}" --link-static --libfiles ${xyntra_llvm_parts}
       OUTPUT_VARIABLE files OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE problem RESULT_VARIABLE status)
     if(status EQUAL 0)
       separate_arguments(files)
-      set(XYNTRA_STATIC_LLVM ${files} "${ZLIB_LIBRARY}" "${XYNTRA_ZSTD_ARCHIVE}" PARENT_SCOPE)
+      set(XYNTRA_STATIC_LLVM ${files} "${XYNTRA_ZLIB_ARCHIVE}" "${XYNTRA_ZSTD_ARCHIVE}" PARENT_SCOPE)
     endif()
   endif()
 endfunction()

@@ -7,7 +7,9 @@
 #include <nanobind/stl/vector.h>
 #include <xyntra/xyntra.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -196,11 +198,38 @@ class Session {
     });
   }
 
-  std::string explain() const {
-    const char* text = nullptr;
-    call([&] { return xyntra_explain(model_.get(), &text); });
-    return text;
+  // A graph as archives of torch.export hold it, with its constants: name, ONNX's number of the dtype, dims and address of each. Whoever calls
+  // keeps their memory.
+  using Constant = std::tuple<std::string, int, std::vector<std::int64_t>, std::size_t>;
+  Session(const nb::bytes& json, const std::vector<Constant>& constants, int threads,
+          const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
+    const std::vector<const char*> texts = pointers(dims);
+    const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,
+                                 texts.data(),           texts.size(), max_memory,
+                                 precision.c_str(),      nullptr,      0};
+    const std::vector<xyntra_tensor> tensors = tensors_of(constants);
+    const char* text = json.c_str();
+    const std::size_t size = json.size();
+    call([&] {
+      xyntra_model* model = nullptr;
+      const xyntra_status status =
+          xyntra_load_graph(text, size, tensors.data(), tensors.size(), &options, &model);
+      model_.reset(model);
+      return status;
+    });
   }
+
+  static std::vector<xyntra_tensor> tensors_of(const std::vector<Constant>& constants) {
+    std::vector<xyntra_tensor> tensors;
+    for (const auto& [name, dtype, dims, address] : constants) {
+      tensors.push_back({sizeof(xyntra_tensor), name.c_str(), static_cast<xyntra_dtype>(dtype), dims.size(),
+                         dims.data(), memory_at(address), bytes_of(dtype, dims)});
+    }
+    return tensors;
+  }
+
+  std::string explain() const { return explained(xyntra_explain); }
+  std::string explain_json() const { return explained(xyntra_explain_json); }
 
   nb::list inputs() const { return describe(xyntra_input_count(model_.get()), xyntra_input); }
   nb::list outputs() const { return describe(xyntra_output_count(model_.get()), xyntra_output); }
@@ -232,29 +261,7 @@ class Session {
   // ones (name, memory, number, rows in use, unchanged). Outputs are (array, number); with them, for each donated input, come
   // the rows in use now, None where it was not in place.
   nb::tuple run(const nb::list& feed, const nb::list& donated) const {
-    std::vector<InputArray> arrays(feed.size());  // keep what was converted until the end of the call
-    std::vector<std::string> names(feed.size());
-    std::vector<std::vector<std::int64_t>> shapes(feed.size());  // of strings
-    std::vector<xyntra_tensor> inputs;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      auto [name, value, number] = nb::cast<std::tuple<std::string, nb::object, int>>(feed[i]);
-      names[i] = name;
-      if (number == XYNTRA_STRING) {
-        auto [bytes, shape] = nb::cast<std::tuple<nb::object, std::vector<std::int64_t>>>(value);
-        value = bytes;
-        shapes[i] = std::move(shape);
-      }
-      if (!nb::try_cast(value, arrays[i]))
-        raise(XYNTRA_USAGE, "input '" + name + "' is no array in main memory");
-      if (number == XYNTRA_STRING) {
-        inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), XYNTRA_STRING, shapes[i].size(),
-                          shapes[i].data(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
-        continue;
-      }
-      inputs.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), name, number),
-                        arrays[i].ndim(), arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()),
-                        arrays[i].nbytes()});
-    }
+    const Inputs inputs(feed);
     std::vector<DonatedArray> memory(donated.size());
     std::vector<std::string> donated_names(donated.size());
     std::vector<xyntra_tensor> tensors(donated.size());
@@ -275,10 +282,10 @@ class Session {
     std::shared_ptr<xyntra_result> result;
     call([&] {
       xyntra_result* made = nullptr;
-      const xyntra_status status = donations.empty()
-                                       ? xyntra_run(model_.get(), inputs.data(), inputs.size(), &made)
-                                       : xyntra_run_donating(model_.get(), inputs.data(), inputs.size(),
-                                                             donations.data(), donations.size(), &made);
+      const xyntra_status status =
+          donations.empty() ? xyntra_run(model_.get(), inputs.tensors.data(), inputs.tensors.size(), &made)
+                            : xyntra_run_donating(model_.get(), inputs.tensors.data(), inputs.tensors.size(),
+                                                  donations.data(), donations.size(), &made);
       result.reset(made, ReleaseResult());
       return status;
     });
@@ -294,7 +301,112 @@ class Session {
     return nb::make_tuple(outputs, lengths);
   }
 
+  // The same with results written to arrays: (name, array, number) as for inputs.
+  void run_into_arrays(const nb::list& feed, const nb::list& results) const {
+    const Inputs inputs(feed);
+    std::vector<DonatedArray> memory(results.size());
+    std::vector<std::string> names(results.size());
+    std::vector<xyntra_tensor> tensors;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const auto [name, array, number] = nb::cast<std::tuple<std::string, nb::object, int>>(results[i]);
+      names[i] = name;
+      if (!nb::try_cast(array, memory[i], false))
+        raise(XYNTRA_USAGE, "output '" + name + "' is bound to no dense, writable array in main memory");
+      tensors.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(memory[i].dtype(), name, number),
+                         memory[i].ndim(), memory[i].shape_ptr(), memory[i].data(), memory[i].nbytes()});
+    }
+    call([&] {
+      return xyntra_run_into(model_.get(), inputs.tensors.data(), inputs.tensors.size(), tensors.data(),
+                             tensors.size());
+    });
+  }
+
+  // Runs on memory by address, inputs and outputs in the order and of the dtypes that a Signature says; nothing is copied or allocated here.
+  struct Place {
+    std::string name;
+    xyntra_dtype dtype;
+  };
+  void run_into(const std::vector<Place>& inputs, const std::vector<Place>& outputs,
+                const std::vector<std::size_t>& input_addresses, const nb::list& input_dims,
+                const std::vector<std::size_t>& output_addresses, const nb::list& output_dims) const {
+    Tensors given(inputs, input_addresses, input_dims), made(outputs, output_addresses, output_dims);
+    call([&] {
+      return xyntra_run_into(model_.get(), given.tensors.data(), given.tensors.size(), made.tensors.data(),
+                             made.tensors.size());
+    });
+  }
+
  private:
+  // What run() is given, as tensors over the memory of arrays.
+  struct Inputs {
+    explicit Inputs(const nb::list& feed) : arrays(feed.size()), names(feed.size()), shapes(feed.size()) {
+      for (std::size_t i = 0; i < arrays.size(); ++i) {
+        auto [name, value, number] = nb::cast<std::tuple<std::string, nb::object, int>>(feed[i]);
+        names[i] = name;
+        if (number == XYNTRA_STRING) {
+          auto [bytes, shape] = nb::cast<std::tuple<nb::object, std::vector<std::int64_t>>>(value);
+          value = bytes;
+          shapes[i] = std::move(shape);
+        }
+        if (!nb::try_cast(value, arrays[i]))
+          raise(XYNTRA_USAGE, "input '" + name + "' is no array in main memory");
+        if (number == XYNTRA_STRING) {
+          tensors.push_back({sizeof(xyntra_tensor), names[i].c_str(), XYNTRA_STRING, shapes[i].size(),
+                             shapes[i].data(), const_cast<void*>(arrays[i].data()), arrays[i].nbytes()});
+          continue;
+        }
+        tensors.push_back({sizeof(xyntra_tensor), names[i].c_str(), dtype_of(arrays[i].dtype(), name, number),
+                           arrays[i].ndim(), arrays[i].shape_ptr(), const_cast<void*>(arrays[i].data()),
+                           arrays[i].nbytes()});
+      }
+    }
+    std::vector<InputArray> arrays;  // keep what was converted until the end of the call
+    std::vector<std::string> names;
+    std::vector<std::vector<std::int64_t>> shapes;  // of strings
+    std::vector<xyntra_tensor> tensors;
+  };
+
+  // Tensors at addresses, with their dims one behind the other.
+  struct Tensors {
+    Tensors(const std::vector<Place>& places, const std::vector<std::size_t>& addresses,
+            const nb::list& shapes) {
+      if (addresses.size() != places.size() || shapes.size() != places.size())
+        raise(XYNTRA_USAGE, "there are " + std::to_string(places.size()) + " tensors, not " +
+                                std::to_string(addresses.size()));
+      std::vector<std::size_t> begins;
+      for (const nb::handle shape : shapes) {
+        begins.push_back(dims.size());
+        for (const nb::handle size : shape) dims.push_back(nb::cast<std::int64_t>(size));
+      }
+      begins.push_back(dims.size());
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const std::size_t rank = begins[i + 1] - begins[i];
+        const std::int64_t* first = dims.data() + begins[i];
+        tensors.push_back({sizeof(xyntra_tensor), places[i].name.c_str(), places[i].dtype, rank, first,
+                           memory_at(addresses[i]), bytes_of(places[i].dtype, {first, first + rank})});
+      }
+    }
+    std::vector<std::int64_t> dims;
+    std::vector<xyntra_tensor> tensors;
+  };
+
+  static void* memory_at(std::size_t address) { return reinterpret_cast<void*>(address); }
+
+  static std::size_t bytes_of(int dtype, const std::vector<std::int64_t>& dims) {
+    const auto* row =
+        std::ranges::find(kDTypes, dtype, [](const DTypeRow& one) { return static_cast<int>(one.dtype); });
+    std::size_t bytes = row == kDTypes.end() ? 1 : row->bits / 8;  // what is missing there has one byte
+    for (const std::int64_t size : dims) bytes *= static_cast<std::size_t>(size);
+    return bytes;
+  }
+
+  template <class Explain>
+  std::string explained(Explain function) const {
+    const char* text = nullptr;
+    call([&] { return function(model_.get(), &text); });
+    return text;
+  }
+
   // (name, ONNX's number of the dtype, sizes: numbers, or names where they are not fixed; None where the rank is open)
   nb::list describe(std::size_t count,
                     xyntra_status (*ask)(const xyntra_model*, std::size_t, xyntra_value*)) const {
@@ -319,18 +431,101 @@ class Session {
   std::unique_ptr<xyntra_model, ReleaseModel> model_;
 };
 
+// What a session is called with, in order: dtypes and names said once, and not at every call.
+class Runner {
+ public:
+  using Given = std::vector<std::tuple<std::string, int>>;
+  Runner(const Session& session, const Given& inputs, const Given& outputs)
+      : session_(session), inputs_(places(inputs)), outputs_(places(outputs)) {}
+
+  void run(const std::vector<std::size_t>& input_addresses, const nb::list& input_dims,
+           const std::vector<std::size_t>& output_addresses, const nb::list& output_dims) const {
+    session_.run_into(inputs_, outputs_, input_addresses, input_dims, output_addresses, output_dims);
+  }
+
+ private:
+  static std::vector<Session::Place> places(const Given& given) {
+    std::vector<Session::Place> made;
+    for (const auto& [name, dtype] : given) made.push_back({name, static_cast<xyntra_dtype>(dtype)});
+    return made;
+  }
+
+  const Session& session_;
+  std::vector<Session::Place> inputs_, outputs_;
+};
+
+// Elements of tensors that are constants elsewhere, remembered so that a change of one shows. Whoever makes it keeps the memory.
+class Samples {
+ public:
+  // Of each tensor: addresses of elements, and the size of one.
+  explicit Samples(const std::vector<std::tuple<std::vector<std::size_t>, std::size_t>>& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      for (const std::size_t address : std::get<0>(tensors[i])) {
+        Element element{i, address, std::min(std::get<1>(tensors[i]), sizeof(std::uint64_t)), 0};
+        element.seen = element.now();
+        elements_.push_back(element);
+      }
+    }
+  }
+  bool changed() const {
+    return std::ranges::any_of(elements_, [](const Element& one) { return one.now() != one.seen; });
+  }
+  std::vector<std::size_t> changed_tensors() const {
+    std::vector<std::size_t> found;
+    for (const Element& one : elements_) {
+      if (one.now() != one.seen && (found.empty() || found.back() != one.tensor)) found.push_back(one.tensor);
+    }
+    return found;
+  }
+
+ private:
+  struct Element {
+    std::size_t tensor, address, bytes;
+    std::uint64_t seen;
+    std::uint64_t now() const {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, reinterpret_cast<const void*>(address), bytes);
+      return bits;
+    }
+  };
+  std::vector<Element> elements_;
+};
+
+void check_graph(const nb::bytes& json, const std::vector<Session::Constant>& constants) {
+  const std::vector<xyntra_tensor> tensors = Session::tensors_of(constants);
+  check(xyntra_check_graph(json.c_str(), json.size(), tensors.data(), tensors.size()));
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
+  nb::set_leak_warnings(false);  // compiled functions of torch live until the interpreter is gone
   module.def("version", [] { return std::string(xyntra_version()); });
   module.def("compile", &compile);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const nb::bytes&, bool, const std::string&, int, const std::vector<std::string>&,
                     std::size_t, const std::string&, const std::vector<std::string>&>())
+      .def(nb::init<const nb::bytes&, const std::vector<Session::Constant>&, int,
+                    const std::vector<std::string>&, std::size_t, const std::string&>())
       .def("extensions", &Session::extensions)
       .def("counts", &Session::counts)
       .def("explain", &Session::explain)
+      .def("explain_json", &Session::explain_json)
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
-      .def("run", &Session::run);
+      .def("run", &Session::run)
+      .def("run_into_arrays", &Session::run_into_arrays);
+  nb::class_<Runner>(module, "Runner")
+      .def(nb::init<const Session&, const Runner::Given&, const Runner::Given&>(), nb::keep_alive<1, 2>())
+      .def("__call__", &Runner::run);
+  nb::class_<Samples>(module, "Samples")
+      .def(nb::init<const std::vector<std::tuple<std::vector<std::size_t>, std::size_t>>&>())
+      .def("changed", &Samples::changed)
+      .def("changed_tensors", &Samples::changed_tensors);
+  module.def("check_graph", &check_graph);
+  module.def("operators", [] {
+    std::vector<std::string> schemas;
+    for (std::size_t i = 0; i < xyntra_operator_count(); ++i) schemas.emplace_back(xyntra_operator(i));
+    return schemas;
+  });
 }

@@ -154,6 +154,19 @@ XYNTRA_API xyntra_status xyntra_load(const char* path, const xyntra_options* opt
 /* The content of such a file in memory, told apart by how it begins; it is copied. An ONNX model has no external data then. */
 XYNTRA_API xyntra_status xyntra_load_bytes(const void* content, size_t size, const xyntra_options* options,
                                            xyntra_model** model);
+/* A graph of ATen calls, as archives of torch.export hold it: JSON of its schema 8, an object with "graph_module". The parameters,
+ * buffers and constants that its signature names are `tensors`, by name; their memory is borrowed for as long as the model lives, and
+ * must not change. */
+XYNTRA_API xyntra_status xyntra_load_graph(const char* json, size_t size, const xyntra_tensor* tensors,
+                                           size_t tensor_count, const xyntra_options* options,
+                                           xyntra_model** model);
+/* Whether xyntra_load_graph could read such a graph: the same, without compiling it. */
+XYNTRA_API xyntra_status xyntra_check_graph(const char* json, size_t size, const xyntra_tensor* tensors,
+                                            size_t tensor_count);
+/* Schemas of the ATen overloads that such a graph may call, as torch writes them: "aten::relu(Tensor self) -> Tensor". Null past the
+ * last. */
+XYNTRA_API size_t xyntra_operator_count(void);
+XYNTRA_API const char* xyntra_operator(size_t index);
 XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing; results stay */
 
 /* Writes the model as an artifact. `cpus` are CPUs to generate code for, of which the best that a machine has is taken when it is
@@ -164,6 +177,8 @@ XYNTRA_API xyntra_status xyntra_compile(const char* path, const char* output, co
 
 /* How the model is cut into kernels, as text; it lives as long as the model. */
 XYNTRA_API xyntra_status xyntra_explain(xyntra_model* model, const char** text);
+/* The same as a JSON object, as `xyntra explain --json` prints it; not of an artifact. */
+XYNTRA_API xyntra_status xyntra_explain_json(xyntra_model* model, const char** text);
 
 XYNTRA_API size_t xyntra_input_count(const xyntra_model* model);
 XYNTRA_API size_t xyntra_output_count(const xyntra_model* model);

@@ -55,7 +55,7 @@ def array_of_numbers(value: object, number: int | None, name: str) -> np.ndarray
     except (TypeError, ValueError, OverflowError) as problem:
         raise UsageError(f"input {name!r}: {problem}") from problem
     array = plain_array(array, name)
-    wanted = np.dtype(_NUMPY.get(number, array.dtype))
+    wanted = np.dtype(array.dtype if number is None else _NUMPY.get(number, array.dtype))
     if array.size == 0 or array.dtype == wanted:
         return array.astype(wanted)
     if wanted.kind in "iu" and array.dtype.kind in "iu":

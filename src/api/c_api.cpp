@@ -1,12 +1,15 @@
 // The C ABI: pointers become spans here, errors and exceptions become a status and a message.
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <new>
 #include <span>
 
 #include "api/c_structs.h"
 #include "api/session.h"
+#include "frontends/aten/overloads.h"
+#include "frontends/pt2/import.h"
 #include "support/current_budget.h"
 #include "support/error.h"
 #include "support/interrupt.h"
@@ -70,7 +73,7 @@ struct xyntra_model {
   std::unique_ptr<ModelSession> session;
   DescribedValues inputs, outputs;
   std::mutex explaining;
-  std::string explanation;  // made when first asked for
+  std::string explanation, explanation_json;  // made when first asked for
 };
 
 struct xyntra_result {
@@ -158,12 +161,16 @@ Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
   return options;
 }
 
-// `source` gives what a session is loaded from: a path, or the content of a file.
-template <class Source>
-Status load(const Source& source, const xyntra_options* given, xyntra_model** model) {
+// A call that fails leaves no model behind.
+Status clear(xyntra_model** model) {
   XYNTRA_CHECK_OK(not_null(model, "model"));
   *model = nullptr;
-  XYNTRA_TRY(const auto from, source());
+  return {};
+}
+
+// `from` is a path, the content of a file, or what reads a model.
+template <class From>
+Status load(const From& from, const xyntra_options* given, xyntra_model** model) {
   XYNTRA_TRY(const xyntra::SessionOptions options, options_of(given));
   XYNTRA_TRY(auto session, ModelSession::load(from, options));
   auto made = std::make_unique<xyntra_model>();
@@ -174,12 +181,18 @@ Status load(const Source& source, const xyntra_options* given, xyntra_model** mo
   return {};
 }
 
-Status explain(xyntra_model& model, const char** text) {
-  const std::lock_guard lock(model.explaining);
-  if (model.explanation.empty()) {
-    XYNTRA_TRY(model.explanation, model.session->explain());
+// `explained` is kept in the model; `make` says it when first asked.
+Status explain(xyntra_model* model, const char** text, std::string xyntra_model::* explained,
+               Result<std::string> (ModelSession::*make)() const) {
+  XYNTRA_CHECK_OK(not_null(text, "text"));
+  *text = nullptr;
+  XYNTRA_CHECK_OK(not_null(model, "model"));
+  const std::lock_guard lock(model->explaining);
+  std::string& kept = model->*explained;
+  if (kept.empty()) {
+    XYNTRA_TRY(kept, ((*model->session).*make)());
   }
-  *text = model.explanation.c_str();
+  *text = kept.c_str();
   return {};
 }
 
@@ -252,6 +265,33 @@ Result<ModelSession::Donation> donation(const xyntra_donation& given) {
   return made;
 }
 
+Result<std::map<std::string, Tensor>> constants_of(const xyntra_tensor* tensors, std::size_t count) {
+  XYNTRA_TRY(auto given, borrowed(tensors, count));
+  std::map<std::string, Tensor> made;
+  for (xyntra::NamedTensor& one : given) {
+    if (!made.emplace(one.name, std::move(one.tensor)).second)
+      return usage_error("the tensor '" + one.name + "' was given twice");
+  }
+  return made;
+}
+
+Result<xyntra::Module> import_graph(std::string_view json, const std::map<std::string, Tensor>& constants,
+                                    std::shared_ptr<xyntra::Budget> budget) {
+  const auto lookup = [&](const std::string& name) -> Result<Tensor> {
+    const auto found = constants.find(name);
+    if (found == constants.end()) return usage_error("the tensor '" + name + "' is missing");
+    return found->second;
+  };
+  xyntra::aten::ImportOptions options;
+  options.budget = std::move(budget);
+  return xyntra::import_exported_json(json, lookup, options);
+}
+
+Result<std::string_view> text_of(const char* text, std::size_t size) {
+  XYNTRA_TRY(const auto letters, span_of(text, size, "json"));
+  return std::string_view(letters.data(), letters.size());
+}
+
 xyntra_result* result_of(const xyntra_model& model, std::vector<Tensor> tensors) {
   auto made = std::make_unique<xyntra_result>();
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -268,17 +308,51 @@ const char* xyntra_last_message(void) { return last_message.c_str(); }
 void xyntra_set_interrupt(xyntra_interrupt function, void* context) { asked = {function, context}; }
 
 xyntra_status xyntra_load(const char* path, const xyntra_options* options, xyntra_model** model) {
-  const auto source = [path]() -> Result<std::string> {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(clear(model));
     XYNTRA_CHECK_OK(not_null(path, "path"));
-    return std::string(path);
-  };
-  return guarded([&] { return load(source, options, model); });
+    return load(std::string(path), options, model);
+  });
+}
+
+xyntra_status xyntra_load_graph(const char* json, size_t size, const xyntra_tensor* tensors,
+                                size_t tensor_count, const xyntra_options* options, xyntra_model** model) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(clear(model));
+    XYNTRA_TRY(const std::string_view text, text_of(json, size));
+    XYNTRA_TRY(const auto constants, constants_of(tensors, tensor_count));
+    const auto read = [&](const xyntra::LoadOptions& loading) {
+      return import_graph(text, constants, loading.budget);
+    };
+    return load(read, options, model);
+  });
+}
+
+xyntra_status xyntra_check_graph(const char* json, size_t size, const xyntra_tensor* tensors,
+                                 size_t tensor_count) {
+  return guarded([&]() -> Status {
+    XYNTRA_TRY(const std::string_view text, text_of(json, size));
+    XYNTRA_TRY(const auto constants, constants_of(tensors, tensor_count));
+    XYNTRA_TRY(const xyntra::Module module, import_graph(text, constants, nullptr));
+    static_cast<void>(module);
+    return {};
+  });
+}
+
+size_t xyntra_operator_count(void) { return xyntra::aten::all_overloads().size(); }
+
+const char* xyntra_operator(size_t index) {
+  const auto overloads = xyntra::aten::all_overloads();
+  return index < overloads.size() ? overloads[index].text.c_str() : nullptr;
 }
 
 xyntra_status xyntra_load_bytes(const void* content, size_t size, const xyntra_options* options,
                                 xyntra_model** model) {
-  const auto source = [&] { return span_of(static_cast<const std::byte*>(content), size, "content"); };
-  return guarded([&] { return load(source, options, model); });
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(clear(model));
+    XYNTRA_TRY(const auto bytes, span_of(static_cast<const std::byte*>(content), size, "content"));
+    return load(bytes, options, model);
+  });
 }
 
 void xyntra_release(xyntra_model* model) { delete model; }
@@ -295,12 +369,12 @@ xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_
 }
 
 xyntra_status xyntra_explain(xyntra_model* model, const char** text) {
-  return guarded([&]() -> Status {
-    XYNTRA_CHECK_OK(not_null(text, "text"));
-    *text = nullptr;
-    XYNTRA_CHECK_OK(not_null(model, "model"));
-    return explain(*model, text);
-  });
+  return guarded([&] { return explain(model, text, &xyntra_model::explanation, &ModelSession::explain); });
+}
+
+xyntra_status xyntra_explain_json(xyntra_model* model, const char** text) {
+  return guarded(
+      [&] { return explain(model, text, &xyntra_model::explanation_json, &ModelSession::explain_json); });
 }
 
 size_t xyntra_input_count(const xyntra_model* model) { return model == nullptr ? 0 : model->inputs.size(); }

@@ -7,11 +7,12 @@
 
 #include "api/memory_in_use.h"
 #include "backends/make_runner.h"
-#include "compiler/model_file.h"
+#include "compiler/lower_plan.h"
 #include "package/artifact.h"
 #include "passes/declared_sizes.h"
 #include "report/explain.h"
 #include "support/copy_bytes.h"
+#include "support/json.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -73,32 +74,26 @@ CompileOptions compile_options(const Target& target, const SymbolBindings& nomin
 class ModelSession::State {
  public:
   Status load(const ModelSource& source, const SessionOptions& options) {
-    XYNTRA_TRY(backend_, backend_named(options.backend));
-    XYNTRA_TRY(const Precision precision, precision_named(options.precision));
-    if (precision != Precision::F32 && !backend_->runs_plans())
-      return usage_error("the backend " + options.backend +
-                         " runs a model as it is written, whatever the precision");
-    if (!options.donated.empty() && !backend_->takes_donations)
-      return usage_error("the backend " + options.backend + " does not work in donated memory");
-    const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
-    EvaluatorOptions running;
-    running.threads = options.threads;
-    running.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
-    running.counts = counts_;
-    if (source.compiled()) return load_compiled(source, options, std::move(running));
+    if (!source.compiled())
+      return load([&](const LoadOptions& loading) { return source.module(loading); }, options);
+    XYNTRA_TRY(EvaluatorOptions running, prepare(options));
+    return load_compiled(source, options, std::move(running));
+  }
+
+  Status load(const ReadModule& read, const SessionOptions& options) {
+    XYNTRA_TRY(EvaluatorOptions running, prepare(options));
     LoadOptions loading;
     loading.budget = running.budget;
-    XYNTRA_TRY(module_, source.module(loading));
+    XYNTRA_TRY(module_, read(loading));
     const Graph& graph = module_.graph;
     XYNTRA_CHECK_OK(describe_values());
-    precision_ = precision;
     donated_ = options.donated;
     for (const std::string& size : options.dims) XYNTRA_CHECK_OK(parse_size(size, "dims: "));  // no ranges
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(graph, options.dims, "dims: "));
     nominal_ = std::move(declared.sizes);
     // Where there can be no cache there is none: a library has nobody to warn.
     const ObjectCache cache = backend_->keeps_objects ? ObjectCache::standard() : ObjectCache::off();
-    XYNTRA_TRY(auto first, make_runner(graph, backend_->name, std::move(running), nominal_, cache, precision,
+    XYNTRA_TRY(auto first, make_runner(graph, backend_->name, std::move(running), nominal_, cache, precision_,
                                        {}, donated_));
     take_in(std::move(first));
     return {};
@@ -111,14 +106,22 @@ class ModelSession::State {
       XYNTRA_TRY(const auto bytes, artifact_->file->entry(entry));
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
-    if (!backend_->runs_plans())
-      return unsupported("the backend " + std::string(backend_->name) +
-                         " runs a model as it is written: there is no plan to explain");
-    XYNTRA_TRY(const Target* target, backend_->target());
-    const CompileOptions options = compile_options(*target, nominal_, precision_, donated_);
+    XYNTRA_TRY(const CompileOptions options, explained_options());
     XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
     XYNTRA_TRY(auto notes, explain_notes(module_.graph, plan, options));
     return std::move(notes.at("explain"));
+  }
+
+  Result<std::string> explain_json() const {
+    if (artifact_) return unsupported("an artifact keeps its explanation as text only");
+    XYNTRA_TRY(const CompileOptions options, explained_options());
+    XYNTRA_TRY(const Plan plan, make_plan(module_.graph, options));
+    XYNTRA_TRY(const PlanFigures figures, figures_of(module_.graph, plan, options));
+    XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {0, options.budget}));
+    Json json{{"backend", backend_->name}};
+    json.update(plan_json(plan, figures));
+    json["fallbacks"] = fallbacks_json(fallbacks_of(plan, lowered));
+    return json.dump(1);
   }
 
   const std::vector<SessionValue>& inputs() const { return inputs_; }
@@ -199,6 +202,31 @@ class ModelSession::State {
   }
 
  private:
+  // What the options ask of the backend, checked; how models run on it.
+  Result<EvaluatorOptions> prepare(const SessionOptions& options) {
+    XYNTRA_TRY(backend_, backend_named(options.backend));
+    XYNTRA_TRY(precision_, precision_named(options.precision));
+    if (precision_ != Precision::F32 && !backend_->runs_plans())
+      return usage_error("the backend " + options.backend +
+                         " runs a model as it is written, whatever the precision");
+    if (!options.donated.empty() && !backend_->takes_donations)
+      return usage_error("the backend " + options.backend + " does not work in donated memory");
+    const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
+    EvaluatorOptions running;
+    running.threads = options.threads;
+    running.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
+    running.counts = counts_;
+    return running;
+  }
+
+  Result<CompileOptions> explained_options() const {
+    if (!backend_->runs_plans())
+      return unsupported("the backend " + std::string(backend_->name) +
+                         " runs a model as it is written: there is no plan to explain");
+    XYNTRA_TRY(const Target* target, backend_->target());
+    return compile_options(*target, nominal_, precision_, donated_);
+  }
+
   Status load_compiled(const ModelSource& source, const SessionOptions& options, EvaluatorOptions running) {
     if (backend_->package != Package::Artifact)
       return usage_error("an artifact holds machine code: it runs on the backend " +
@@ -392,6 +420,13 @@ Result<std::unique_ptr<ModelSession>> ModelSession::load(std::span<const std::by
   return std::unique_ptr<ModelSession>(new ModelSession(std::move(state)));
 }
 
+Result<std::unique_ptr<ModelSession>> ModelSession::load(const ReadModule& read,
+                                                         const SessionOptions& options) {
+  auto state = std::make_unique<State>();
+  XYNTRA_CHECK_OK(state->load(read, options));
+  return std::unique_ptr<ModelSession>(new ModelSession(std::move(state)));
+}
+
 Status ModelSession::compile(const std::string& path, const std::string& output,
                              const SessionOptions& options, const std::vector<std::string>& cpus) {
   auto compile = [&]() -> Status {
@@ -421,6 +456,7 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
 }
 
 Result<std::string> ModelSession::explain() const { return state_->explain(); }
+Result<std::string> ModelSession::explain_json() const { return state_->explain_json(); }
 const std::vector<SessionValue>& ModelSession::inputs() const { return state_->inputs(); }
 const std::vector<SessionValue>& ModelSession::outputs() const { return state_->outputs(); }
 const std::vector<ModelSession::Extension>& ModelSession::extensions() const { return state_->extensions(); }

@@ -1,11 +1,13 @@
 // A model ready to run from several threads: what every language's binding stands on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "compiler/model_file.h"
 #include "support/counts.h"
 #include "types/dim.h"
 #include "types/tensor.h"
@@ -41,6 +43,9 @@ class ModelSession {
   // The content of such a file, which is copied; an ONNX model has no external data then.
   static Result<std::unique_ptr<ModelSession>> load(std::span<const std::byte> content,
                                                     const SessionOptions& options);
+  // A model that somebody else reads, within the budget of the options it is given.
+  using ReadModule = std::function<Result<Module>(const LoadOptions&)>;
+  static Result<std::unique_ptr<ModelSession>> load(const ReadModule& read, const SessionOptions& options);
   // Writes an artifact of a model. `cpus` as in ArtifactOptions; `dims` also as ranges, "seq=1..512".
   static Status compile(const std::string& path, const std::string& output, const SessionOptions& options,
                         const std::vector<std::string>& cpus);
@@ -51,6 +56,8 @@ class ModelSession {
 
   // How the model is cut into kernels, as `xyntra explain` prints it.
   Result<std::string> explain() const;
+  // The same as one object, as `xyntra explain --json` prints it.
+  Result<std::string> explain_json() const;
 
   // Inputs by name. Calls at the same time work in memory of their own, kept for the next call.
   Result<std::vector<Tensor>> run(std::vector<NamedTensor> inputs);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "frontends/onnx/import.h"
+#include "frontends/pt2/import.h"
 #include "frontends/text/import.h"
 #include "ir/text.h"
 #include "ops/infer.h"
@@ -57,7 +58,7 @@ std::string looks_like(std::string_view bytes) {
 
 ImportOptions import_options_of(const LoadOptions& options) {
   ImportOptions made;
-  if (options.keep_undefined_ops) made.undefined_ops = onnx::UndefinedOps::Keep;
+  if (options.keep_undefined_ops) made.undefined_ops = UndefinedOps::Keep;
   made.strict = options.strict;
   made.budget = options.budget;
   return made;
@@ -93,12 +94,23 @@ Result<Module> load_xir(const std::string& path, const LoadOptions& options) {
   return typed;
 }
 
+aten::ImportOptions program_options_of(const LoadOptions& options) {
+  aten::ImportOptions made;
+  if (options.keep_undefined_ops) made.undefined_ops = UndefinedOps::Keep;
+  made.budget = options.budget;
+  return made;
+}
+
+Result<Module> load_pt2(const std::string& path, const LoadOptions& options) {
+  return import_pt2(path, program_options_of(options));
+}
+
 struct Format {
   const char* ending;
   Result<Module> (*load)(const std::string&, const LoadOptions&);  // null: known, but not read yet
 };
 constexpr Format kReadFormats[] = {
-    {".onnx", load_onnx}, {".xir", load_xir}, {".pt2", nullptr}, {".pt", nullptr}, {".xyn", nullptr},
+    {".onnx", load_onnx}, {".xir", load_xir}, {".pt2", load_pt2}, {".pt", nullptr}, {".xyn", nullptr},
 };
 
 }  // namespace
@@ -119,7 +131,7 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     error.hint = "torch.onnx.export writes the model as .onnx";
     return failure(std::move(error));
   }
-  return usage_error("'" + path + "' is not a model file: they end in .onnx or .xir");
+  return usage_error("'" + path + "' is not a model file: they end in .onnx, .pt2 or .xir");
 }
 
 Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,

@@ -10,6 +10,7 @@ namespace xyntra {
 namespace {
 
 constexpr std::uint32_t kLocalMark = 0x04034b50, kCentralMark = 0x02014b50, kEndMark = 0x06054b50;
+constexpr std::uint32_t kDescriptorMark = 0x08074b50;
 constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
 constexpr std::size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
@@ -125,6 +126,9 @@ struct CentralEntry {
   std::string name;
   std::uint64_t size = 0, stored = 0, header = 0;
   std::uint32_t checksum = 0;
+  bool described =
+      false;  // by a record behind its content, as writers that do not know sizes beforehand have it
+  bool deflated = false;
 };
 
 // The sizes of 64 bits that stand in an extra field where those of 32 bits are all ones.
@@ -146,16 +150,21 @@ Status read_zip64(std::span<const std::byte> extra, CentralEntry& entry) {
   return {};
 }
 
-Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
+Result<CentralEntry> read_central(std::span<const std::byte>& directory, ZipMethods methods) {
   if (directory.size() < kCentralBytes || get(directory, 0, 4) != kCentralMark)
     return damaged("its directory is malformed");
   const std::size_t name_size = get(directory, 28, 2), extra_size = get(directory, 30, 2);
   const std::size_t whole = kCentralBytes + name_size + extra_size;
   if (whole > directory.size() || get(directory, 32, 2) != 0 || name_size > kLongestEntryName)
     return damaged("its directory is malformed");
-  if (get(directory, 10, 2) != 0) return unsupported("the archive has a compressed entry");
+  constexpr std::size_t kStored = 0, kDeflated = 8;
+  const std::size_t method = get(directory, 10, 2);
+  if (method != kStored && (method != kDeflated || methods == ZipMethods::Stored))
+    return unsupported("the archive has a compressed entry");
   if ((get(directory, 8, 2) & 1) != 0) return unsupported("the archive has an encrypted entry");
   CentralEntry entry;
+  entry.described = (get(directory, 8, 2) & 8) != 0;
+  entry.deflated = method == kDeflated;
   const auto name = directory.subspan(kCentralBytes, name_size);
   entry.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   entry.checksum = static_cast<std::uint32_t>(get(directory, 16, 4));
@@ -165,6 +174,18 @@ Result<CentralEntry> read_central(std::span<const std::byte>& directory) {
   XYNTRA_CHECK_OK(read_zip64(directory.subspan(kCentralBytes + name_size, extra_size), entry));
   directory = directory.subspan(whole);
   return entry;
+}
+
+// The record behind an entry's content: it must say what the directory says.
+Result<std::size_t> descriptor_size(std::span<const std::byte> after_content, const CentralEntry& entry) {
+  for (const std::size_t width : {std::size_t{4}, std::size_t{8}}) {
+    const std::size_t size = 8 + 2 * width;
+    if (after_content.size() < size || get(after_content, 0, 4) != kDescriptorMark) continue;
+    if (get(after_content, 4, 4) == entry.checksum && get(after_content, 8, width) == entry.stored &&
+        get(after_content, 8 + width, width) == entry.size)
+      return size;
+  }
+  return damaged("entry '" + entry.name + "' has sizes behind it that the directory contradicts");
 }
 
 // The bytes of an entry, which lies between `from` and the directory; `from` is left at its end.
@@ -182,9 +203,15 @@ Result<std::span<const std::byte>> content_of(std::span<const std::byte> before_
   const auto own_name = header.subspan(kLocalBytes, name_size);
   if (!std::ranges::equal(own_name, std::as_bytes(std::span(entry.name))))
     return damaged(name + " has another name in its header");
-  if (entry.size != entry.stored || entry.size > room - head) return damaged(name + " is cut short");
-  from += head + entry.size;
-  return header.subspan(head, static_cast<std::size_t>(entry.size));
+  if ((entry.size != entry.stored && !entry.deflated) || entry.stored > room - head)
+    return damaged(name + " is cut short");
+  from += head + entry.stored;
+  if (entry.described) {
+    XYNTRA_TRY(const std::size_t size,
+               descriptor_size(before_directory.subspan(static_cast<std::size_t>(from)), entry));
+    from += size;
+  }
+  return header.subspan(head, static_cast<std::size_t>(entry.stored));
 }
 
 // ---- writing
@@ -315,7 +342,7 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t so_far) {
   return ~crc_by_tables(bytes, crc);
 }
 
-Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive) {
+Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive, ZipMethods methods) {
   XYNTRA_TRY(const Directory found, find_directory(archive));
   auto directory =
       archive.subspan(static_cast<std::size_t>(found.offset), static_cast<std::size_t>(found.size));
@@ -324,10 +351,11 @@ Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive
   std::set<std::string> names;
   std::uint64_t from = 0;
   for (std::uint64_t i = 0; i < found.entries; ++i) {
-    XYNTRA_TRY(const CentralEntry entry, read_central(directory));
+    XYNTRA_TRY(const CentralEntry entry, read_central(directory, methods));
     XYNTRA_TRY(const auto bytes, content_of(before, from, entry));
     if (!names.insert(entry.name).second) return damaged("two entries are named '" + entry.name + "'");
-    entries.push_back({entry.name, bytes, entry.checksum});
+    entries.push_back({entry.name, bytes, entry.checksum, {}});
+    if (entry.deflated) entries.back().unpacked = entry.size;
   }
   if (!directory.empty() || from != found.offset) return damaged("it holds what its directory does not tell");
   return entries;

@@ -1,7 +1,7 @@
 // Zip archives whose entries are stored as they are, so that a mapped archive is the entries' memory.
 //
 // Any tool for zip files can list and unpack what is written here. What is read is held to more than the format asks: no
-// compression, no encryption, no comment, no bytes before, between or after what the directory tells but padding,
+// compression unless the caller takes it, no encryption, no comment, no bytes before, between or after what the directory tells but padding,
 // entries in the order of the directory. So no two entries share a byte, and there is one way to understand a file.
 #pragma once
 
@@ -21,12 +21,15 @@ namespace xyntra {
 struct ZipEntry {
   std::string name;
   std::span<const std::byte> bytes;
-  std::uint32_t checksum = 0;  // CRC-32, as the archive says
+  std::uint32_t checksum = 0;  // CRC-32 of the content, as the archive says
+  std::optional<std::uint64_t> unpacked = std::nullopt;  // of a deflated entry: how many bytes inflate() makes of its own
 };
 
 // Views into the bytes. BadModel error for what is damaged or is not held to the above. Checksums are not looked at: that
 // would touch every page.
-Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive);
+enum class ZipMethods : std::uint8_t { Stored, StoredAndDeflated };
+Result<std::vector<ZipEntry>> read_stored_zip(std::span<const std::byte> archive,
+                                              ZipMethods methods = ZipMethods::Stored);
 
 // Content that is made while it is written, in any order and by any number of threads. Offsets are those in the entry.
 struct ZipContent {

@@ -11,7 +11,7 @@
 
 namespace {
 
-void import_with(std::span<const std::byte> bytes, xyntra::onnx::UndefinedOps undefined_ops) {
+void import_with(std::span<const std::byte> bytes, xyntra::UndefinedOps undefined_ops) {
   xyntra::ImportOptions options;
   options.undefined_ops = undefined_ops;
   try {
@@ -30,7 +30,7 @@ void import_with(std::span<const std::byte> bytes, xyntra::onnx::UndefinedOps un
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
-  import_with(bytes, xyntra::onnx::UndefinedOps::Keep);
+  import_with(bytes, xyntra::UndefinedOps::Keep);
   return 0;
 }
 

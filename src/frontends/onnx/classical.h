@@ -2,7 +2,7 @@
 // fuse and run where those do.
 #pragma once
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

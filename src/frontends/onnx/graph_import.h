@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "frontends/onnx/functions.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/order.h"

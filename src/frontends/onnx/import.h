@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "frontends/onnx/message_reader.h"
 #include "ir/graph.h"
 #include "support/limits.h"
@@ -17,7 +17,7 @@ namespace xyntra {
 struct ImportOptions {
   onnx::WireLimits limits;
   // Keep: operators without definition stay in the graph, so that `undefined_ops` can list them all at once.
-  onnx::UndefinedOps undefined_ops = onnx::UndefinedOps::Refuse;
+  UndefinedOps undefined_ops = UndefinedOps::Refuse;
   bool strict = false;  // wrong declared shapes are errors, too
   std::shared_ptr<Budget> budget = nullptr;  // its time is looked at from node to node; may be null
 };

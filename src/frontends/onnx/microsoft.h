@@ -1,7 +1,7 @@
 // Operators of com.microsoft that are ONNX operators under another name or layout: read as those.
 #pragma once
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

@@ -1,7 +1,7 @@
 // The steps that bring a node from one version of its operator to the next; versions.cpp says which apply when.
 #pragma once
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

@@ -29,7 +29,7 @@ std::string nodes_of(const Graph& graph) {
 }
 
 // The file of each import is kept: weights are views into it.
-Result<Module> import(std::string file, onnx::UndefinedOps undefined = onnx::UndefinedOps::Keep) {
+Result<Module> import(std::string file, UndefinedOps undefined = UndefinedOps::Keep) {
   static std::vector<std::unique_ptr<std::string>> files;
   files.push_back(std::make_unique<std::string>(std::move(file)));
   ImportOptions options;
@@ -189,7 +189,7 @@ TEST(OnnxImport, BatchedScanIsAScanOfScans) {
 TEST(OnnxImport, UndefinedOperatorsAreRefusedOrKept) {
   const std::string file = model(input("x") + node("Zap", {"x"}, {"y"}, bytes(7, "acme")) + output("y"), 21,
                                  bytes(8, bytes(1, "acme") + number(2, 1)));
-  EXPECT_EQ(import(file, onnx::UndefinedOps::Refuse).error().error_class, ErrorClass::Unsupported);
+  EXPECT_EQ(import(file, UndefinedOps::Refuse).error().error_class, ErrorClass::Unsupported);
   EXPECT_EQ(nodes_of(import(file)->graph), "acme.Zap(x) -> y");
 }
 
@@ -257,7 +257,7 @@ TEST(OnnxImport, ReadsExportedModels) {
     const std::string path = (entry.path() / "model.onnx").string();
     if (!std::filesystem::exists(path)) continue;
     ImportOptions options;
-    options.undefined_ops = onnx::UndefinedOps::Keep;
+    options.undefined_ops = UndefinedOps::Keep;
     const auto module = import_onnx(path, options);
     EXPECT_TRUE(module) << module.error().to_string();
     ++count;

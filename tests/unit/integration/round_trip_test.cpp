@@ -37,7 +37,7 @@ std::string first_difference(const std::string& before, const std::string& after
 
 void expect_round_trips(const std::string& path) {
   auto module =
-      import_onnx(path, {.limits = {}, .undefined_ops = onnx::UndefinedOps::Keep, .budget = nullptr});
+      import_onnx(path, {.limits = {}, .undefined_ops = UndefinedOps::Keep, .budget = nullptr});
   if (!module) return;  // refused: the conformance list says why
   const std::string text = print_xir(*module), hash = content_hash(*module);
   auto read = parse_xir(text);
@@ -49,7 +49,7 @@ void expect_round_trips(const std::string& path) {
   ASSERT_TRUE(snapshot.has_value()) << path << ": " << snapshot.error().to_string();
   const auto bytes = std::as_bytes(std::span(snapshot->model));
   auto again =
-      import_onnx(bytes, {.limits = {}, .undefined_ops = onnx::UndefinedOps::Keep, .budget = nullptr});
+      import_onnx(bytes, {.limits = {}, .undefined_ops = UndefinedOps::Keep, .budget = nullptr});
   ASSERT_TRUE(again.has_value()) << path << ": " << again.error().to_string();
   EXPECT_EQ(content_hash(*again), hash) << path << ":\n" << first_difference(text, print_xir(*again));
 }

@@ -10,7 +10,7 @@
 #include "ir/graph.h"
 #include "ops/infer.h"
 
-namespace xyntra::onnx {
+namespace xyntra {
 
 // A node on its way from the file into the graph.
 struct NodeDraft {
@@ -31,7 +31,7 @@ class GraphBuilder {
   GraphBuilder(std::string symbol_prefix, UndefinedOps undefined_ops, InferenceWork& work)
       : symbol_prefix_(std::move(symbol_prefix)), undefined_ops_(undefined_ops), work_(work) {}
 
-  xyntra::Graph& graph() { return graph_; }
+  Graph& graph() { return graph_; }
   const Type& type(ValueId id) const { return graph_.value(id).type; }
   const Tensor* constant(ValueId id) const;  // null: not known before it runs
 
@@ -46,7 +46,7 @@ class GraphBuilder {
   ValueId add_constant(const NodeDraft& draft, std::string_view role, Tensor tensor);
 
  private:
-  xyntra::Graph graph_;
+  Graph graph_;
   std::string symbol_prefix_;
   UndefinedOps undefined_ops_;
   InferenceWork& work_;
@@ -54,4 +54,4 @@ class GraphBuilder {
   std::size_t clashes_ = 0;
 };
 
-}  // namespace xyntra::onnx
+}  // namespace xyntra

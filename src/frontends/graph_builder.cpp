@@ -1,6 +1,6 @@
-#include "frontends/onnx/builder.h"
+#include "frontends/graph_builder.h"
 
-namespace xyntra::onnx {
+namespace xyntra {
 
 const Tensor* GraphBuilder::constant(ValueId id) const {
   if (!id.valid()) return nullptr;
@@ -27,7 +27,7 @@ Result<NodeId> GraphBuilder::add(NodeDraft draft) {
                                     std::move(draft.attributes), std::move(draft.origin));
   if (def == nullptr) return id;
 
-  const xyntra::Node& node = graph_.node(id);
+  const Node& node = graph_.node(id);
   std::vector<ValueFacts> inputs;
   inputs.reserve(node.inputs.size());
   for (const ValueId input : node.inputs) {
@@ -60,4 +60,4 @@ ValueId GraphBuilder::add_constant(const NodeDraft& draft, std::string_view role
   return graph_.add_constant(fresh_name(draft.origin + "/" + std::string(role)), std::move(tensor));
 }
 
-}  // namespace xyntra::onnx
+}  // namespace xyntra

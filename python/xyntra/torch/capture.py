@@ -1,0 +1,154 @@
+"""From a graph of Dynamo's to programs: AOTAutograd makes it functional and takes operators apart, segments are compiled.
+
+Operators that the importer takes stay whole; others are taken apart as for torch.export's core operators, until they are taken or torch
+has to run them.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+
+from xyntra import _native
+from xyntra.torch.options import Options
+from xyntra.torch.partition import Segment, partition, views_for_outputs
+from xyntra.torch.program import Program
+from xyntra.torch.report import GraphReport, SegmentReport
+from xyntra.torch.schema import is_symbol_arithmetic, value_of
+from xyntra.torch.support import Support
+
+_aten = torch.ops.aten
+# What torch.export keeps whole.
+_MORE = [_aten._native_batch_norm_legit_functional.default]
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable]:
+    """How operators are taken apart: as torch.export does it for its core operators, but for those that the importer takes as they are."""
+    taken = {schema.partition("(")[0] for schema in _native.operators()}
+    table = {**get_decompositions(_MORE), **core_aten_decompositions()}
+    return {overload: function for overload, function in table.items()
+            if not (isinstance(overload, torch._ops.OpOverload) and (overload._name in taken or torch.Tag.nondeterministic_seeded in overload.tags))}
+
+
+class Compiler:
+    """Compiles the graphs of one torch.compile; a backend of Dynamo's."""
+
+    def __init__(self, options: Options, reports: list[GraphReport], warn: Callable[[GraphReport], None]) -> None:
+        self._options, self._reports, self._warn = options, reports, warn
+        self._support = Support()
+
+    def __call__(self, graph: fx.GraphModule, examples: Sequence[object]) -> Callable:
+        compiled = aot_autograd(fw_compiler=functools.partial(self._compile, kind="forward of training"), bw_compiler=_run_by_torch,
+                                inference_compiler=functools.partial(self._compile, kind="inference"), decompositions=decompositions())
+        return compiled(graph, examples)
+
+    def _compile(self, graph: fx.GraphModule, examples: Sequence[object], kind: str) -> Callable:
+        prepare(graph)
+        report = GraphReport(kind, sum(node.op == "call_function" for node in graph.graph.nodes), self._warn, self._options.no_fallback)
+        self._reports.append(report)
+        views_for_outputs(graph.graph)
+        segments, fallbacks = partition(graph.graph, self._support.reason_of)
+        report.fall_back(fallbacks)
+        static = constant_inputs(graph.graph) if kind == "inference" else _attributes(graph.graph)
+        programs = {}
+        for place, segment in enumerate(segments):
+            if segment.compiled:
+                report.segments.append(SegmentReport(report, len(segment.nodes)))
+                programs[place] = Program(graph, segment, static, self._options, report.segments[-1])
+        return _boxed(assemble(graph, segments, programs))
+
+
+def prepare(graph: fx.GraphModule) -> None:
+    """Calls that only a backend of torch's knows become those that say the same."""
+    for node in list(graph.graph.nodes):
+        if node.target is _aten._scaled_dot_product_flash_attention_for_cpu.default and all(user.args[1] == 0 for user in node.users):
+            _as_attention(graph.graph, node)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+
+def _as_attention(graph: fx.Graph, node: fx.Node) -> None:
+    query, key, value, dropout, causal = (*node.args, *(0.0, False)[len(node.args) - 3:])
+    if dropout != 0.0:
+        return
+    with graph.inserting_before(node):
+        whole = graph.call_function(_aten.scaled_dot_product_attention.default, (query, key, value, node.kwargs.get("attn_mask"), 0.0, causal),
+                                    {"scale": node.kwargs["scale"]} if node.kwargs.get("scale") is not None else {})
+    whole.meta = {**node.meta, "val": value_of(node)[0]}  # type: ignore[index]
+    for user in list(node.users):
+        user.replace_all_uses_with(whole)
+        graph.erase_node(user)
+
+
+def _attributes(graph: fx.Graph) -> set[fx.Node]:
+    return {node for node in graph.nodes if node.op == "get_attr"}
+
+
+def constant_inputs(graph: fx.Graph) -> set[fx.Node]:
+    """Parameters and buffers that the graph does not change."""
+    made = _attributes(graph)
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None:
+        return made
+    changed = {place for place, one in enumerate(metadata.input_info) if one.mutates_data or one.mutates_metadata}
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    return made | {inputs[place] for place in metadata.static_input_indices if place not in changed and place < len(inputs)}
+
+
+def assemble(graph: fx.GraphModule, segments: list[Segment], programs: dict[int, Program]) -> Callable[..., Sequence[object]]:
+    """Programs, and what torch runs between them, as one function of the graph's inputs."""
+    made = fx.Graph()
+    names: dict[fx.Node, fx.Node] = {node: made.placeholder(node.name) for node in graph.graph.nodes if node.op == "placeholder"}
+
+    def name(node: fx.Node) -> fx.Node:
+        """The node in the new graph; attributes and sizes come along where they are needed."""
+        if node not in names:
+            for one in node.all_input_nodes:
+                name(one)
+            names[node] = made.node_copy(node, names.__getitem__)
+        return names[node]
+
+    for place, segment in enumerate(segments):
+        if place not in programs:
+            for node in segment.nodes:
+                name(node)
+            continue
+        program = made.get_attr(f"program_{place}")
+        called = made.call_function(_call, (program, *(name(one) for one in segment.inputs)))
+        for index, node in enumerate(segment.outputs):
+            names[node] = made.call_function(operator.getitem, (called, index))
+    result = graph.graph.output_node()
+    for one in result.all_input_nodes:
+        name(one)
+    made.output(fx.map_arg(result.args[0], names.__getitem__))
+    for place, program in programs.items():
+        setattr(graph, f"program_{place}", program)
+    return fx.GraphModule(graph, made).forward
+
+
+def _call(program: Program, *values: object) -> Sequence[torch.Tensor]:
+    return program(*values)
+
+
+def _boxed(function: Callable[..., Sequence[object]]) -> Callable[[list], Sequence[object]]:
+    def run(values: list) -> Sequence[object]:
+        given = tuple(values)
+        values.clear()
+        return function(*given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _run_by_torch(graph: fx.GraphModule, examples: Sequence[object]) -> Callable:
+    return _boxed(graph.forward)
