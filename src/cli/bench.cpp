@@ -309,7 +309,10 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   if (is_artifact(flags.model))
     return bench_artifact(flags.model, flags.inputs, flags.planning.dims, flags.measuring, session);
   const auto budget = session.budget();
-  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  ModelInputFlags model_inputs = flags.planning.model_inputs;
+  model_inputs.shapes = flags.inputs.shapes;
+  XYNTRA_TRY(Module read, read_model(flags.model, model_inputs, budget,
+                                     {.files = flags.inputs.files, .shapes_of_run = true}));
   XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.planning, session, placement.target));
   const Module& module = planning.module;
   CompileOptions& options = planning.options;

@@ -76,9 +76,8 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
   const std::string& model = flags.model;
   if (is_artifact(model)) return check_artifact(model, session);
   XYNTRA_TRY(const Placement placement, placement_to_run(session));
-  XYNTRA_TRY(
-      const Module module,
-      load_model(model, {.strict = flags.strict, .keep_undefined_ops = true, .budget = session.budget()}));
+  XYNTRA_TRY(const Module module, read_model(model, flags.planning.model_inputs, session.budget(),
+                                             {.strict = flags.strict, .keep_undefined_ops = true}));
   MissingFeatures missing{undefined_ops(module.graph), {}};
   SymbolBindings sizes;  // that were planned for
   if (missing.operators.empty() && placement.target != nullptr) {
@@ -118,6 +117,7 @@ VerbAction declare_check(Flags& syntax, Session& session) {
   syntax.push_back({"--strict", &flags->strict, "a declared shape that is not the inferred one is an error"});
   declare_backend(syntax, session);
   declare_dim(syntax, flags->planning.dims, "to count costs with");
+  declare_model_inputs(syntax, flags->planning.model_inputs);
   declare_portable(syntax, session);
   declare_device(syntax, session);
   return [flags](Session& running) { return check(*flags, running); };

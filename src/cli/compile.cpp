@@ -133,7 +133,7 @@ Result<Placement> placement_to_compile(const CompileFlags& flags, const Session&
 Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
   XYNTRA_TRY(const Placement placement, placement_to_compile(flags, session));
   const auto budget = session.budget();
-  XYNTRA_TRY(const Module module, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(const Module module, read_model(flags.model, flags.plan.model_inputs, budget));
   ArtifactOptions options;
   XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, flags.plan.dims, "--dim "));
   options.ranges = std::move(declared.ranges);

@@ -78,7 +78,7 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
   PipelineLog log;
   log.dump_after = flags.plan.dump_after;
   if (!log.dump_after.empty()) XYNTRA_CHECK_OK(find_step(log.dump_after));
-  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(Module read, read_model(flags.model, flags.plan.model_inputs, session.budget()));
   XYNTRA_TRY(Placement placement, placement_to_plan(session));
   XYNTRA_TRY(Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;

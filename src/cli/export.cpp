@@ -107,8 +107,8 @@ Result<std::string> code_of(const Plan& plan, const Placement& placement, const 
 Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
   XYNTRA_CHECK_OK(check_flags(flags));
   const bool as_read = flags.stage == "import", fused = flags.stage == "fused";
-  XYNTRA_TRY(Module read,
-             load_model(flags.model, {.keep_undefined_ops = as_read, .budget = session.budget()}));
+  XYNTRA_TRY(Module read, read_model(flags.model, flags.plan.model_inputs, session.budget(),
+                                     {.keep_undefined_ops = as_read}));
   XYNTRA_TRY(const Placement placement, placement_to_plan(session));
   XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;

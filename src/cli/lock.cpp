@@ -24,7 +24,7 @@ std::string default_path(const std::string& model) {
 
 Result<ExitCode> write_lock(const LockFlags& flags, Session& session) {
   const std::string& path = flags.arguments[0];
-  XYNTRA_TRY(Module read, load_model(path, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(Module read, read_model(path, flags.plan.model_inputs, session.budget()));
   XYNTRA_TRY(const Placement placement, placement_to_plan(session));
   XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   const Module& module = planning.module;

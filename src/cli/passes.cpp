@@ -80,7 +80,7 @@ Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
     list_steps(options, session);
     return ExitCode::Done;
   }
-  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = session.budget()}));
+  XYNTRA_TRY(Module read, read_model(flags.model, flags.plan.model_inputs, session.budget()));
   XYNTRA_TRY(const Placement placement, placement_to_plan(session));
   XYNTRA_TRY(const Planning planning, planning_for(std::move(read), flags.plan, session, placement.target));
   PipelineLog log;

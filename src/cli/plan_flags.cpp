@@ -144,9 +144,18 @@ void declare_dim(Flags& syntax, std::vector<std::string>& dims, const std::strin
                     "SIZE"});
 }
 
+namespace {
+
+bool has_flag(const Flags& syntax, std::string_view name) {
+  return std::ranges::any_of(syntax, [&](const Flag& flag) { return flag.names == name; });
+}
+
+}  // namespace
+
 void declare_plan_flags(Flags& syntax, Session& session, PlanFlags& flags) {
   declare_target(syntax, session);
   declare_dim(syntax, flags.dims, "to count costs with");
+  declare_model_inputs(syntax, flags.model_inputs, !has_flag(syntax, "--shape"));
   declare_donate(syntax, flags);
   declare_forbid(syntax, session);
   declare_precision_flag(syntax, session);

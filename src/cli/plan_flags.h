@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "cli/model_inputs.h"
 #include "cli/verb.h"
 #include "compiler/lock.h"
 #include "support/json.h"
@@ -16,6 +17,7 @@ struct PlanFigures;
 
 struct PlanFlags {
   std::vector<std::string> dims;  // "seq=128", "seq=1..512"
+  ModelInputFlags model_inputs;
   std::vector<std::string> donated;  // names of inputs, or "*"
   std::set<std::string> off;  // names of steps
   std::vector<std::string> barred;  // names of forms

@@ -253,7 +253,10 @@ Result<Subject> load_subject(const RunFlags& flags, Session& session, const std:
   Subject subject;
   if (!is_artifact(flags.model)) {
     XYNTRA_TRY(subject.placement, placement_to_run(session));
-    XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+    ModelInputFlags model_inputs = flags.plan.model_inputs;
+    model_inputs.shapes = flags.inputs.shapes;
+    XYNTRA_TRY(Module read, read_model(flags.model, model_inputs, budget,
+                                       {.files = flags.inputs.files, .shapes_of_run = true}));
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(read.graph, flags.plan.dims, "--dim "));
     XYNTRA_TRY(subject.module, with_declared(std::move(read), declared, budget.get()));
     subject.sizes = std::move(declared.sizes);
@@ -379,6 +382,7 @@ VerbAction declare_run(Flags& syntax, Session& session) {
   syntax.push_back({"--shape", &flags->inputs.shapes,
                     "INPUT=SIZES of a random input, such as x=1x128; repeatable", "SHAPE"});
   declare_dim(syntax, flags->plan.dims, "of a random input");
+  declare_model_inputs(syntax, flags->plan.model_inputs, false);
   declare_setting(syntax, session, "--seed", "run.seed", "N", "of random inputs");
   declare_backend(syntax, session);
   declare_portable(syntax, session);

@@ -57,7 +57,7 @@ Json to_json(const std::vector<PlanFinding::Checked>& rows) {
 
 Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
   const auto budget = session.budget();
-  XYNTRA_TRY(Module read, load_model(flags.model, {.keep_undefined_ops = false, .budget = budget}));
+  XYNTRA_TRY(Module read, read_model(flags.model, flags.planning.model_inputs, budget));
   XYNTRA_TRY(Placement placement, placement_to_plan(session));
   XYNTRA_TRY(const Planning planning,
              planning_for(std::move(read), flags.planning, session, placement.target));

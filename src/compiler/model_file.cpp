@@ -6,6 +6,7 @@
 #include "frontends/onnx/import.h"
 #include "frontends/pt2/import.h"
 #include "frontends/text/import.h"
+#include "frontends/torchscript/import.h"
 #include "ir/text.h"
 #include "ops/infer.h"
 #include "support/current_budget.h"
@@ -105,15 +106,45 @@ Result<Module> load_pt2(const std::string& path, const LoadOptions& options) {
   return import_pt2(path, program_options_of(options));
 }
 
+torchscript::ImportOptions torchscript_options_of(const LoadOptions& options) {
+  torchscript::ImportOptions made;
+  if (options.keep_undefined_ops) made.undefined_ops = UndefinedOps::Keep;
+  made.budget = options.budget;
+  made.inputs = options.inputs;
+  return made;
+}
+
+constexpr std::string_view kZip = "PK\x03\x04"sv;
+
+Result<Module> load_torchscript(const std::string& path, const LoadOptions& options) {
+  XYNTRA_TRY(const auto file, MappedFile::open(path));
+  if (file->text().starts_with(kZip))
+    return torchscript::import_torchscript(path, torchscript_options_of(options));
+  const std::string what = looks_like(file->text());
+  return failure(bad_model("this is no archive of torch.jit.save" + (what.empty() ? "" : ": " + what))
+                     .value()
+                     .in_file(path));
+}
+
 struct Format {
   const char* ending;
   Result<Module> (*load)(const std::string&, const LoadOptions&);  // null: known, but not read yet
 };
 constexpr Format kReadFormats[] = {
-    {".onnx", load_onnx}, {".xir", load_xir}, {".pt2", load_pt2}, {".pt", nullptr}, {".xyn", nullptr},
+    {".onnx", load_onnx},       {".xir", load_xir},
+    {".pt2", load_pt2},         {".pt", load_torchscript},
+    {".pth", load_torchscript}, {".jit", load_torchscript},
+    {".ptl", load_torchscript}, {".torchscript", load_torchscript},
+    {".xyn", nullptr},
 };
 
 }  // namespace
+
+bool is_torchscript(const std::string& path) {
+  return std::ranges::any_of(kReadFormats, [&](const Format& format) {
+    return format.load == load_torchscript && path.ends_with(format.ending);
+  });
+}
 
 Result<Module> load_model(const std::string& path, const LoadOptions& options) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
@@ -122,21 +153,24 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     if (!path.ends_with(format.ending)) continue;
     if (format.load != nullptr)
       return within(options.budget.get(), "reading the model", [&] { return format.load(path, options); });
-    if (path.ends_with(".xyn"))
-      return unsupported(
-          "an artifact holds code, not a graph: run, bench, explain and check take it, nothing else");
-    Error error;
-    error.error_class = ErrorClass::Unsupported;
-    error.message = std::string(format.ending) + " files are not read yet";
-    error.hint = "torch.onnx.export writes the model as .onnx";
-    return failure(std::move(error));
+    return unsupported(
+        "an artifact holds code, not a graph: run, bench, explain and check take it, nothing else");
   }
-  return usage_error("'" + path + "' is not a model file: they end in .onnx, .pt2 or .xir");
+  return usage_error("'" + path + "' is not a model file: they end in .onnx, .pt2, .pt or .xir");
 }
 
 Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
                           const LoadOptions& options) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with(kZip)) {
+    // The names of a zip's entries are at its end.
+    constexpr std::size_t kLooked = 1 << 16;
+    const std::string_view end = text.substr(text.size() - std::min(text.size(), kLooked));
+    const bool exported =
+        end.find("/models/") != std::string_view::npos && end.find("/data.pkl") == std::string_view::npos;
+    return exported ? import_pt2(bytes, program_options_of(options), owner)
+                    : torchscript::import_torchscript(bytes, owner, torchscript_options_of(options));
+  }
   if (!text.starts_with("xir "))
     return or_what_it_looks_like(import_onnx(bytes, import_options_of(options), owner), text);
   XYNTRA_TRY(Module module, parse_xir(text));

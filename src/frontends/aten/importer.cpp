@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontends/aten/overloads.h"
+#include "frontends/aten/scalar_types.h"
 #include "support/text.h"
 
 namespace xyntra::aten {
@@ -205,6 +206,18 @@ Status Importer::define_outputs(Scope& scope) {
 
 // ---- nodes
 
+namespace {
+
+void take_in(Item& item, Scope& scope) {
+  if (const VariableRef* variable = item.tensor()) {
+    if ((*variable)->scope == nullptr) (*variable)->scope = &scope;
+  } else if (auto* list = std::get_if<Item::List>(&item.value)) {
+    for (Item& element : *list) take_in(element, scope);
+  }
+}
+
+}  // namespace
+
 Status Importer::import_nodes(const Graph& graph, Scope& scope) {
   for (const Node& node : graph.nodes) {
     if (--nodes_left_ < 0) return limit_error("more than " + std::to_string(options_.max_nodes) + " calls");
@@ -216,11 +229,19 @@ Status Importer::import_nodes(const Graph& graph, Scope& scope) {
   return {};
 }
 
+std::unique_ptr<Scope> Importer::new_main_scope() { return std::make_unique<Scope>("u", work_, nullptr); }
+
 Status Importer::import_node(const Node& node, Scope& scope) {
+  XYNTRA_TRY(const std::vector<NamedItem> given, evaluate_arguments(node, scope));
+  XYNTRA_TRY(Item made, call(node, given, scope));
+  return bind(node, std::move(made), scope);
+}
+
+Result<Item> Importer::call(const Node& node, const std::vector<NamedItem>& given, Scope& scope) {
   const Target target = resolve_target(node.target);
   if (target.candidates.empty()) return unsupported("overload '" + shown(node.target) + "' is not supported");
-  XYNTRA_TRY(const Overload* overload, choose(node, target, scope));
-  XYNTRA_TRY(Item::List arguments, arguments_of(node, *overload, scope));
+  XYNTRA_TRY(const Overload* overload, choose(node, given, target, scope));
+  XYNTRA_TRY(Item::List arguments, arguments_of(given, *overload, scope));
   const Item self = arguments.empty() ? Item() : arguments[0];
   Call call(*this, scope, node, *overload, std::move(arguments));
   Item made = overload->translate(call);
@@ -233,13 +254,24 @@ Status Importer::import_node(const Node& node, Scope& scope) {
     made = self;
   }
   if (call.failed()) return failure(*call.error());
-  return bind(node, std::move(made), scope);
+  take_in(made, scope);
+  return made;
 }
 
-Result<const Overload*> Importer::choose(const Node& node, const Target& target, Scope& scope) {
+Result<std::vector<NamedItem>> Importer::evaluate_arguments(const Node& node, Scope& scope) {
+  std::vector<NamedItem> items;
+  for (const NamedArgument& argument : node.arguments) {
+    XYNTRA_TRY(Item item, evaluate(argument.argument, scope));
+    items.push_back({argument.name, std::move(item)});
+  }
+  return items;
+}
+
+Result<const Overload*> Importer::choose(const Node& node, const std::vector<NamedItem>& given,
+                                         const Target& target, Scope& scope) {
   if (target.candidates.size() == 1) return target.candidates[0];
   for (const Overload* candidate : target.candidates) {
-    auto arguments = arguments_of(node, *candidate, scope);
+    auto arguments = arguments_of(given, *candidate, scope);
     if (!arguments) continue;
     bool fits = true;
     for (std::size_t i = 0; i < arguments->size(); ++i)
@@ -249,7 +281,8 @@ Result<const Overload*> Importer::choose(const Node& node, const Target& target,
   return unsupported("no overload of '" + shown(node.target) + "' takes these arguments");
 }
 
-Result<Item::List> Importer::arguments_of(const Node& node, const Overload& overload, Scope& scope) {
+Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& arguments, const Overload& overload,
+                                          Scope& scope) {
   const std::vector<Parameter>& parameters = overload.schema.parameters;
   const bool any_number =
       !parameters.empty() && parameters.back().name == "rest";  // of what is given by position
@@ -257,7 +290,7 @@ Result<Item::List> Importer::arguments_of(const Node& node, const Overload& over
   std::vector<bool> given(parameters.size(), false);
   Item::List rest;
   std::size_t position = 0;
-  for (const NamedArgument& argument : node.arguments) {
+  for (const NamedItem& argument : arguments) {
     std::size_t at = position;
     if (!argument.name.empty()) {
       const auto found = std::ranges::find(parameters, argument.name, &Parameter::name);
@@ -267,15 +300,22 @@ Result<Item::List> Importer::arguments_of(const Node& node, const Overload& over
     } else {
       ++position;
     }
-    XYNTRA_TRY(Item item, evaluate(argument.argument, scope));
     if (any_number && at + 1 >= parameters.size()) {
-      rest.push_back(std::move(item));
+      rest.push_back(argument.item);
       continue;
     }
-    if (at >= parameters.size()) return bad_model("it has more arguments than its schema");
+    if (at >= parameters.size() || (argument.name.empty() && parameters[at].keyword_only))
+      return bad_model("it has more arguments than its schema");
     if (given[at]) return bad_model("argument '" + parameters[at].name + "' is given twice");
     given[at] = true;
-    items[at] = std::move(item);
+    items[at] = argument.item;
+    // TorchScript has dtypes as numbers.
+    const Number* number = argument.item.number();
+    if (parameters[at].kind == ParameterKind::DType && number != nullptr && number->is_whole()) {
+      const auto dtype = dtype_of_scalar_type(number->whole());
+      if (!dtype) return unsupported("torch's dtype of number " + std::to_string(number->whole()));
+      items[at] = *dtype;
+    }
   }
   if (any_number) {
     items.back() = Item(std::move(rest));
@@ -330,18 +370,6 @@ Status Importer::bind(const Node& node, Item made, Scope& scope) {
   }
   return {};
 }
-
-namespace {
-
-void take_in(Item& item, Scope& scope) {
-  if (const VariableRef* variable = item.tensor()) {
-    if ((*variable)->scope == nullptr) (*variable)->scope = &scope;
-  } else if (auto* list = std::get_if<Item::List>(&item.value)) {
-    for (Item& element : *list) take_in(element, scope);
-  }
-}
-
-}  // namespace
 
 Status Importer::bind(ValueIndex value, Item item, Scope& scope) {
   if (value.index >= program_.values.size()) return bad_model("a value that the program does not list");

@@ -28,11 +28,21 @@ class Scope {
   std::vector<Capture> captures;
 };
 
+struct NamedItem {
+  std::string name;  // empty: by position
+  Item item;
+};
+
 class Importer {
  public:
   Importer(const Program& program, const ImportOptions& options);
 
   Result<Module> import_main();
+
+  // For readers that evaluate a program as they read it: a main graph without inputs, and calls one by one. Arguments of the node are not
+  // looked at, and its results say no more than names.
+  std::unique_ptr<Scope> new_main_scope();
+  Result<Item> call(const Node& node, const std::vector<NamedItem>& arguments, Scope& scope);
 
   std::string value_name(ValueIndex value) const;
   Result<ValueId> read(Call& call, Variable& variable);
@@ -56,8 +66,11 @@ class Importer {
   Status bind(const Node& node, Item made, Scope& scope);
   Status bind(ValueIndex value, Item item, Scope& scope);
   Result<Item> evaluate(const Argument& argument, Scope& scope, int depth = 0);
-  Result<Item::List> arguments_of(const Node& node, const Overload& overload, Scope& scope);
-  Result<const Overload*> choose(const Node& node, const Target& target, Scope& scope);
+  Result<std::vector<NamedItem>> evaluate_arguments(const Node& node, Scope& scope);
+  Result<Item::List> arguments_of(const std::vector<NamedItem>& given, const Overload& overload,
+                                  Scope& scope);
+  Result<const Overload*> choose(const Node& node, const std::vector<NamedItem>& given, const Target& target,
+                                 Scope& scope);
   Result<ValueId> capture(Scope& scope, ValueId outside);
   Module skeleton_of_missing() const;
 
