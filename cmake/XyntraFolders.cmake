@@ -219,6 +219,7 @@ endfunction()
 # tests/fuzz/<name>_fuzz.cpp become <name>_fuzz, each linked with what it fuzzes; nothing else is built.
 set(xyntra_fuzzed_xir xyntra_ir)
 set(xyntra_fuzzed_onnx xyntra_frontends)
+set(xyntra_fuzzed_pt2 xyntra_frontends)
 set(xyntra_fuzzed_lock xyntra_compiler)
 set(xyntra_fuzzed_graph xyntra_random_graphs)
 set(xyntra_fuzzed_code_object xyntra_runtime)

@@ -112,8 +112,10 @@ class Sessions(unittest.TestCase):
             session.run(["z"], {"x": X})
         with self.assertRaises(xyntra.Error):
             xyntra.Session("missing.onnx")
-        with self.assertRaises(xyntra.UnsupportedError):
-            xyntra.Session("model.pt2")
+        with self.assertRaises(xyntra.UsageError):
+            xyntra.Session("missing.pt2")
+        with self.assertRaises(xyntra.BadModelError):
+            xyntra.Session(b"PK\x03\x04 an archive of nothing")
 
     def test_threads_share_a_session(self):
         session, wrong = xyntra.Session(MODEL, threads=1), []

@@ -1,6 +1,7 @@
 // xyntra ops: the operators, from the one table that defines them.
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "frontends/aten/overloads.h"
 #include "ir/text_literals.h"
 #include "ops/op.h"
 #include "support/json.h"
@@ -70,12 +71,46 @@ Result<ExitCode> list_ops(const std::string& name, Session& session) {
   return ExitCode::Done;
 }
 
+// The overloads of ATen that are imported: all, one, or all of a name ("aten::add").
+Result<ExitCode> list_overloads(const std::string& name, Session& session) {
+  std::vector<const aten::Overload*> rows;
+  std::vector<std::string> names;
+  for (const aten::Overload& row : aten::all_overloads()) {
+    names.push_back(row.schema.name);
+    const bool same_name = row.schema.name.starts_with(name + ".");
+    if (name.empty() || row.schema.name == name || same_name) rows.push_back(&row);
+  }
+  if (rows.empty()) return failure(unknown_name("overload", name, names, "xyntra ops --dialect aten"));
+  if (session.json) {
+    Json json{{"count", rows.size()}, {"overloads", Json::array()}};
+    for (const aten::Overload* row : rows)
+      json["overloads"].push_back({{"name", row->schema.name}, {"schema", row->text}});
+    session.out = json.dump(1) + "\n";
+    return ExitCode::Done;
+  }
+  for (const aten::Overload* row : rows) session.out += row->text + "\n";
+  if (name.empty()) session.out += std::to_string(rows.size()) + " overloads\n";
+  return ExitCode::Done;
+}
+
 }  // namespace
 
 VerbAction declare_ops(Flags& syntax, Session&) {
-  auto name = std::make_shared<std::string>();
-  syntax.push_back({"OP", name.get(), "only this operator"});
-  return [name](Session& running) { return list_ops(*name, running); };
+  struct Arguments {
+    std::string name, dialect = "xyntra";
+  };
+  auto given = std::make_shared<Arguments>();
+  syntax.push_back({"OP", &given->name, "only this operator"});
+  syntax.push_back(
+      {"--dialect", &given->dialect,
+       "xyntra: the operators of graphs; aten: the overloads that .pt2 and .pt files are read by", "NAME",
+       Flag::Defaulted});
+  return [given](Session& running) -> Result<ExitCode> {
+    if (given->dialect == "aten") return list_overloads(given->name, running);
+    if (given->dialect == "xyntra") return list_ops(given->name, running);
+    const std::vector<std::string> dialects{"xyntra", "aten"};
+    return failure(unknown_name("dialect", given->dialect, dialects, "xyntra ops --help"));
+  };
 }
 
 }  // namespace xyntra

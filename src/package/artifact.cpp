@@ -299,8 +299,11 @@ Result<LoadedArtifact> load_artifact(const std::string& path, int threads) {
 }
 
 bool is_artifact(std::span<const std::byte> content) {
-  constexpr std::array kStart{std::byte{'P'}, std::byte{'K'}, std::byte{3}, std::byte{4}};
-  return content.size() >= kStart.size() && std::ranges::equal(content.first(kStart.size()), kStart);
+  constexpr std::size_t kNameSize = 26, kName = 30;  // of the first entry's header
+  constexpr std::string_view kStart("PK\x03\x04"), kFirst = "manifest";
+  const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  return text.starts_with(kStart) && text.size() > kName && text[kNameSize] == char{kFirst.size()} &&
+         text.substr(kName).starts_with(kFirst);
 }
 
 Module signature_of(const LaunchProgram& program) {

@@ -53,6 +53,6 @@ Module signature_of(const LaunchProgram& program);
 std::unique_ptr<ModelRunner> make_runner(LoadedArtifact artifact, EvaluatorOptions options);
 
 inline bool is_artifact(std::string_view path) { return path.ends_with(".xyn"); }
-bool is_artifact(std::span<const std::byte> content);  // by how it begins: as a zip archive
+bool is_artifact(std::span<const std::byte> content);  // by its first entry: other zip archives are models of PyTorch
 
 }  // namespace xyntra

@@ -176,3 +176,16 @@ def test_training_steps(compiled):
             step.step()
     for one, other in zip(model.model.parameters(), eager.parameters()):
         torch.testing.assert_close(one, other)
+
+
+def test_attention_while_training(partly):
+    eager, model = Attention(), partly(Attention())
+    model.model.load_state_dict(eager.state_dict())
+    x = torch.randn(2, 6, 32)
+    expected, given = eager(x), model(x)
+    torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
+    expected.sum().backward()
+    given.sum().backward()
+    for one, other in zip(model.model.parameters(), eager.parameters()):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+    assert model.fallbacks == ["aten._scaled_dot_product_flash_attention_for_cpu.default"]

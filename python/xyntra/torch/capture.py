@@ -19,8 +19,8 @@ from torch._guards import TracingContext
 
 from xyntra import _native
 from xyntra.torch.options import Options
-from xyntra.torch.partition import Segment, partition, views_for_outputs
-from xyntra.torch.program import Program
+from xyntra.torch.partition import Segment, views_for_outputs
+from xyntra.torch.program import Program, torch_node
 from xyntra.torch.report import GraphReport, SegmentReport
 from xyntra.torch.schema import is_symbol_arithmetic, value_of
 from xyntra.torch.support import Support
@@ -56,7 +56,7 @@ class Compiler:
         report = GraphReport(kind, sum(node.op == "call_function" for node in graph.graph.nodes), self._warn, self._options.no_fallback)
         self._reports.append(report)
         views_for_outputs(graph.graph)
-        segments, fallbacks = partition(graph.graph, self._support.reason_of)
+        segments, fallbacks = self._support.segments(graph.graph)
         report.fall_back(fallbacks)
         static = constant_inputs(graph.graph) if kind == "inference" else _attributes(graph.graph)
         programs = {}
@@ -115,7 +115,7 @@ def assemble(graph: fx.GraphModule, segments: list[Segment], programs: dict[int,
         if node not in names:
             for one in node.all_input_nodes:
                 name(one)
-            names[node] = made.node_copy(node, names.__getitem__)
+            names[node] = torch_node(made, node, names)
         return names[node]
 
     for place, segment in enumerate(segments):
@@ -151,4 +151,7 @@ def _boxed(function: Callable[..., Sequence[object]]) -> Callable[[list], Sequen
 
 
 def _run_by_torch(graph: fx.GraphModule, examples: Sequence[object]) -> Callable:
-    return _boxed(graph.forward)
+    made, names = fx.Graph(), {}
+    for node in graph.graph.nodes:
+        names[node] = torch_node(made, node, names)
+    return _boxed(fx.GraphModule(graph, made).forward)

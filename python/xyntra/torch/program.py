@@ -28,20 +28,16 @@ log = logging.getLogger("xyntra.torch")
 DTYPES = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.uint16: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.bool: 9,
           torch.float16: 10, torch.float64: 11, torch.uint32: 12, torch.uint64: 13, torch.bfloat16: 16, torch.float8_e4m3fn: 17,
           torch.float8_e4m3fnuz: 18, torch.float8_e5m2: 19, torch.float8_e5m2fnuz: 20}
+_MINDS_STRIDES = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 _MOST_REBINDS = 8  # of one program; more often changed parameters are inputs
 
 
 def storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """The order of dimensions in memory, from the outermost, where it is another than the tensor's own and the tensor is dense."""
+    """The order of dimensions in memory, from the outermost, where it is another than the tensor's own."""
     sizes, strides = [_hint(size) for size in tensor.shape], [_hint(stride) for stride in tensor.stride()]
-    if None in sizes or None in strides or 0 in sizes:
+    if None in sizes or None in strides or 0 in sizes or 0 in strides:
         return None
     order = sorted(range(len(sizes)), key=lambda axis: (-strides[axis], axis))  # type: ignore[operator]
-    step = 1
-    for axis in reversed(order):
-        if sizes[axis] != 1 and strides[axis] != step:
-            return None
-        step *= sizes[axis]  # type: ignore[operator]
     # Dimensions of size 1 may stand anywhere: it is row-major where the others are in order.
     others = [axis for axis in order if sizes[axis] != 1]
     return None if others == sorted(others) else tuple(order)
@@ -262,6 +258,14 @@ class UnknownShape(Error):
     """A result whose size only running tells."""
 
 
+def torch_node(graph: fx.Graph, node: fx.Node, names: dict[fx.Node, fx.Node]) -> fx.Node:
+    """The node as torch runs it in the new graph: strides may be others than those it was captured with, which a view minds."""
+    made = graph.node_copy(node, names.__getitem__)
+    if made.target in _MINDS_STRIDES:
+        made.target = torch.ops.aten.reshape.default
+    return made
+
+
 def _submodule(graph: fx.GraphModule, segment: Segment) -> Callable[..., Sequence[torch.Tensor]]:
     """The segment as torch runs it."""
     made = fx.Graph()
@@ -271,7 +275,7 @@ def _submodule(graph: fx.GraphModule, segment: Segment) -> Callable[..., Sequenc
         for one in node.all_input_nodes:
             if one not in names:
                 copy(one)
-        names[node] = made.node_copy(node, names.__getitem__)
+        names[node] = torch_node(made, node, names)
         return names[node]
 
     for node in segment.nodes:

@@ -250,9 +250,11 @@ class GraphWriter:
 
     def _compute_symbol(self, node: fx.Node, value: object, expression: Any) -> None:
         self._note_symbols(value)
-        of_a_tensor = node.target is torch.ops.aten.sym_size.int and node.args[0] in self._names
-        if expression in self._given or of_a_tensor:
-            tensor, axis = self._given.get(expression) or node.args
+        place = self._given.get(expression)
+        if place is None and node.target is torch.ops.aten.sym_size.int and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int):
+            place = (node.args[0], node.args[1]) if node.args[0] in self._names else None
+        if place is not None:
+            tensor, axis = place
             call = ("torch.ops.aten.sym_size.int", [{"name": "self", "arg": {"as_tensor": {"name": self._name(tensor)}}, "kind": _POSITIONAL},
                                                     {"name": "dim", "arg": {"as_int": axis}, "kind": _POSITIONAL}])
         elif node.op == "call_function" and getattr(node.target, "__module__", None) in _SYMBOL_MODULES and not node.kwargs:

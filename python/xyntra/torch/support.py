@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable
 
 import torch
@@ -10,10 +11,13 @@ from torch import fx
 
 from xyntra import _native
 from xyntra.errors import Error
-from xyntra.torch.partition import leaves
+from xyntra.torch.partition import Fallback, Segment, leaves, partition
 from xyntra.torch.schema import CannotWrite, GraphInput, GraphOutput, GraphWriter, is_symbol_arithmetic, value_of
 
+_NAMED = re.compile(r"node '([^']*)'")
 _HIGHER_ORDER = torch._ops.HigherOrderOperator
+# Results that the importer has no values for.
+_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,)}
 
 
 class Support:
@@ -25,10 +29,37 @@ class Support:
     def reason_of(self, node: fx.Node) -> str | None:
         if isinstance(node.target, _HIGHER_ORDER):
             return "a higher-order operator"
+        if node.target in _FOR_GRADIENTS and any(user.args[1] in _FOR_GRADIENTS[node.target] and user.users for user in node.users):
+            return "its further results, which a gradient needs, are not computed"
         if node.target is operator.getitem:
             return None  # of a call that torch runs, whose results are tensors of ours
         results = [user for user in node.users if user.target is operator.getitem] if isinstance(value_of(node), (tuple, list)) else [node]
         return self.refusal([node], _tensors_before([node]), results)
+
+    def segments(self, graph: fx.Graph) -> tuple[list[Segment], list[Fallback]]:
+        """Segments that can be compiled as wholes: what only stands in the way among others is left to torch, too."""
+        refused: dict[fx.Node, str] = {}
+        while True:
+            segments, fallbacks = partition(graph, lambda node: refused.get(node) or self.reason_of(node))
+            found = len(refused)
+            for one in segments:
+                if one.compiled:
+                    refused.update(self._refused(one))
+            if len(refused) == found:
+                return segments, fallbacks
+
+    def _refused(self, segment: Segment) -> dict[fx.Node, str]:
+        """Of a segment that cannot be compiled, the call that the importer names, or all."""
+        tensors, numbers = _tensors_and_numbers(segment.inputs)
+        try:
+            text = GraphWriter(segment.nodes, [GraphInput(one) for one in tensors + numbers], [GraphOutput(one) for one in segment.outputs]).text()
+            _native.check_graph(text.encode(), [])
+        except (CannotWrite, Error) as problem:
+            named = _NAMED.search(str(problem))
+            name = named[1] if named else ""
+            calls = [node for node in segment.nodes if name in (node.name, *(user.name for user in node.users if user.target is operator.getitem))]
+            return dict.fromkeys(calls or segment.nodes, str(problem))
+        return {}
 
     def refusal(self, nodes: list[fx.Node], inputs: Iterable[fx.Node], outputs: list[fx.Node]) -> str | None:
         """Why these calls cannot be compiled together; None: they can."""
@@ -52,7 +83,13 @@ def _tensors_before(nodes: list[fx.Node]) -> list[fx.Node]:
             for leaf in leaves(one, inside):
                 if leaf not in inside:
                     found[leaf] = None
-    tensors = [one for one in found if isinstance(value_of(one), torch.Tensor)]
-    told = {size.node.expr for one in tensors for size in value_of(one).shape if isinstance(size, torch.SymInt)}  # type: ignore[union-attr]
-    numbers = [one for one in found if is_symbol_arithmetic(one) and not (isinstance(value_of(one), torch.SymInt) and value_of(one).node.expr in told)]  # type: ignore[union-attr]
+    tensors, numbers = _tensors_and_numbers(found)
     return tensors + numbers
+
+
+def _tensors_and_numbers(inputs: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """Numbers that are sizes of one of the tensors are none."""
+    tensors = [one for one in inputs if isinstance(value_of(one), torch.Tensor)]
+    told = {size.node.expr for one in tensors for size in value_of(one).shape if isinstance(size, torch.SymInt)}  # type: ignore[union-attr]
+    numbers = [one for one in inputs if is_symbol_arithmetic(one) and not (isinstance(value_of(one), torch.SymInt) and value_of(one).node.expr in told)]  # type: ignore[union-attr]
+    return tensors, numbers

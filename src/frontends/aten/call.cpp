@@ -329,9 +329,10 @@ Number Call::as_number(ValueId id, NumberKind kind) {
   if (kind != NumberKind::Float && value.elements && value.elements->size() == 1 &&
       (*value.elements)[0].is_constant())
     return {kind, (*value.elements)[0].constant()};
+  const bool is_scalar = value.type.shape->empty();  // `value` moves when another is made
   constexpr DType kDTypes[] = {DType::Bool, DType::I64, DType::F64};
   ValueId scalar = cast(id, kDTypes[static_cast<std::size_t>(kind)]);
-  if (!value.type.shape->empty()) scalar = op("Reshape", {scalar, integers_value({})});
+  if (!is_scalar) scalar = op("Reshape", {scalar, integers_value({})});
   return {kind, std::make_shared<Variable>(Variable{scalar, &scope_})};
 }
 

@@ -154,6 +154,25 @@ Item all_distances(Call& c) {
   return distance(c, c.sub(a, b), c.real("p"), false);
 }
 
+// Distances between the rows of one matrix, each pair once.
+Item own_distances(Call& c) {
+  const ValueId x = c.tensor("self");
+  const std::int64_t rows = c.known_size(x, 0);
+  constexpr std::int64_t kMostRows = 2048;
+  if (rows > kMostRows) return c.unsupported("pdist of more than 2048 rows");
+  Integers first, second;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = i + 1; k < rows; ++k) {
+      first.push_back(i);
+      second.push_back(k);
+    }
+  }
+  const auto taken = [&](const Integers& index) {
+    return c.op("Gather", {x, c.integers_value(index)}, {{"axis", std::int64_t{0}}});
+  };
+  return distance(c, c.sub(taken(first), taken(second)), c.real("p"), false);
+}
+
 Item pairwise_distances(Call& c) {
   const ValueId difference = c.sub(c.tensor("x1"), c.tensor("x2"));
   const ValueId moved = c.add(difference, c.scalar(c.dtype_of(difference), c.real("eps")));

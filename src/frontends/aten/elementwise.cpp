@@ -262,7 +262,8 @@ Item arithmetic(Call& c) {
     if (is_narrow(pair.computed)) {
       pair = {c.cast(pair.a, DType::F32), c.cast(pair.b, DType::F32), DType::F32, result};
     }
-    if (!is_bool(result)) pair.b = c.mul(pair.b, c.as_value(alpha, pair.computed));
+    const ValueId factor = c.as_value(alpha, pair.computed);
+    pair.b = is_bool(result) ? c.op("And", {pair.b, factor}) : c.mul(pair.b, factor);
   }
   if (is_bool(result)) {
     if (op == "Sub") return c.unsupported("a difference of bools, which torch refuses, too");

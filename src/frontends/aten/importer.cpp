@@ -413,12 +413,10 @@ Result<ValueId> Importer::capture(Scope& scope, ValueId outside) {
     if (known.outside == outside) return known.inside;
   }
   const Value& value = scope.around->builder.graph().value(outside);
-  constexpr std::int64_t kCopied =
-      4096;  // small constants are copied, so that what follows from them is known
+  // Constants are copied, their bytes shared, so that what follows from them is known in the body.
   const std::string name = scope.builder.fresh_name(value.name);
-  const ValueId inside = value.is_constant() && value.constant.count() <= kCopied
-                             ? scope.builder.graph().add_constant(name, value.constant)
-                             : scope.builder.graph().add_input(name, value.type);
+  const ValueId inside = value.is_constant() ? scope.builder.graph().add_constant(name, value.constant)
+                                             : scope.builder.graph().add_input(name, value.type);
   scope.captures.push_back({outside, inside});
   return inside;
 }

@@ -338,6 +338,20 @@ Item masked_select(Call& c) {
   return c.op("Compress", {flat(x), flat(mask)}, {{"axis", std::int64_t{0}}});
 }
 
+// The nth element that the mask marks becomes the nth of the source.
+Item masked_scatter(Call& c) {
+  const ValueId x = c.tensor("self");
+  const Sizes sizes = c.shape_numbers(x);
+  const ValueId mask = c.reshape(c.expand(c.cast(c.tensor("mask"), DType::Bool), sizes), {whole(-1)});
+  const ValueId source = c.reshape(c.cast(c.tensor("source"), c.dtype_of(x)), {whole(-1)});
+  const ValueId count = c.op("CumSum", {c.cast(mask, DType::I64), c.whole_value(DType::I64, 0)});
+  const ValueId place =
+      c.op("Max", {c.sub(count, c.whole_value(DType::I64, 1)), c.whole_value(DType::I64, 0)});
+  const ValueId last = c.sub(c.op("Size", {source}), c.whole_value(DType::I64, 1));
+  const ValueId taken = c.op("Gather", {source, c.op("Min", {place, last})}, {{"axis", std::int64_t{0}}});
+  return c.reshape(c.where(mask, taken, c.reshape(x, {whole(-1)})), sizes);
+}
+
 Item take_along(Call& c) {
   ValueId x = c.tensor("self"), index = c.tensor("indices");
   if (!c.given("dim")) {

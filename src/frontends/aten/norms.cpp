@@ -187,6 +187,19 @@ Item native_batch_norm(Call& c) {
   return Item::List{made.y, flat(made.mean), flat(made.inverse_deviation), empty()};
 }
 
+// v * (g / |v|), where the norm is over every axis but one.
+Item weight_norm(Call& c) {
+  const ValueId v = c.tensor("v"), g = c.tensor("g");
+  const std::size_t rank = c.rank(v), kept = c.axis(c.integer("dim"), rank);
+  Integers axes;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (i != kept || c.integer("dim") == -1) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  const ValueId length = c.op("ReduceL2", {v, c.integers_value(axes)}, {{"keepdims", std::int64_t{1}}});
+  const ValueId scaled = c.mul(v, c.div(g, length));
+  return std::string_view(c.detail()) == "pair" ? Item(Item::List{scaled, length}) : Item(scaled);
+}
+
 // Nothing is dropped outside of training.
 Item dropout(Call& c) {
   const bool training = c.has("train") && c.given("train") && c.flag("train");

@@ -245,6 +245,8 @@ Item stride_of(Call& c) {
   return Number::of(stride);
 }
 
+Item no_offset(Call&) { return whole(0); }
+
 Item item(Call& c) { return c.number("self"); }
 
 // Assertions about what the program was exported for; ranges of sizes are kept by the graph itself.

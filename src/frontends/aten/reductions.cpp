@@ -155,6 +155,19 @@ Item variance_and_mean(Call& c) {
   return Item::List{c.cast(root ? c.op("Sqrt", {made.variance}) : made.variance, c.dtype_of(x)), made.mean};
 }
 
+// Losses: the mean (1) or sum (2) of what each element costs, or all of them (0).
+Item loss(Call& c) {
+  const ValueId difference = c.sub(c.tensor("self"), c.tensor("target"));
+  const ValueId each =
+      std::string_view(c.detail()) == "square" ? c.mul(difference, difference) : c.op("Abs", {difference});
+  const std::int64_t reduction = c.integer("reduction");
+  if (reduction == 0) return each;
+  Axes axes;
+  axes.list.resize(c.rank(each));
+  std::iota(axes.list.begin(), axes.list.end(), 0);
+  return reduced(c, reduction == 1 ? "ReduceMean" : "ReduceSum", each, axes);
+}
+
 // ---- norms
 
 namespace {

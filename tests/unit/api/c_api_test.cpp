@@ -548,4 +548,87 @@ TEST(Donations, OnlyBackendsThatShareMemoryTakeThem) {
   }
 }
 
+// y = relu(x @ w), as torch.export writes it.
+const std::string kExported = R"({"graph_module": {"graph": {
+  "inputs": [{"as_tensor": {"name": "w"}}, {"as_tensor": {"name": "x"}}], "outputs": [{"as_tensor": {"name": "relu"}}],
+  "nodes": [
+    {"target": "torch.ops.aten.mm.default", "inputs": [
+      {"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+      {"name": "mat2", "arg": {"as_tensor": {"name": "w"}}, "kind": 1}],
+     "outputs": [{"as_tensor": {"name": "mm"}}], "metadata": {}},
+    {"target": "torch.ops.aten.relu.default", "inputs": [
+      {"name": "self", "arg": {"as_tensor": {"name": "mm"}}, "kind": 1}],
+     "outputs": [{"as_tensor": {"name": "relu"}}], "metadata": {}}],
+  "tensor_values": {"w": META, "x": META, "mm": META, "relu": META},
+  "sym_int_values": {}, "sym_bool_values": {}, "is_single_tensor_return": false, "custom_obj_values": {}},
+  "signature": {
+    "input_specs": [{"parameter": {"arg": {"name": "w"}, "parameter_name": "weight"}}, {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
+    "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "relu"}}}}]}, "module_call_graph": []},
+  "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 1}})";
+
+std::string exported(std::string text = kExported) {
+  const std::string meta = R"({"dtype": 7, "sizes": [{"as_int": 2}, {"as_int": 2}], "requires_grad": false,
+    "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 2}, {"as_int": 1}],
+    "storage_offset": {"as_int": 0}, "layout": 7})";
+  for (std::size_t at = text.find("META"); at != std::string::npos; at = text.find("META", at))
+    text.replace(at, 4, meta);
+  return text;
+}
+
+TEST(CApi, GraphsOfATenCallsRunWithBorrowedTensors) {
+  const std::string text = exported();
+  const std::array<std::int64_t, 2> dims{2, 2};
+  std::array<float, 4> weight{1, 0, 0, -1}, values{1, 2, 3, 4};
+  const xyntra_tensor constant{sizeof constant, "weight",      XYNTRA_F32,   2,
+                               dims.data(),     weight.data(), sizeof weight};
+  const xyntra_tensor x{sizeof x, "x", XYNTRA_F32, 2, dims.data(), values.data(), sizeof values};
+  EXPECT_EQ(xyntra_check_graph(text.data(), text.size(), &constant, 1), XYNTRA_OK) << xyntra_last_message();
+  xyntra_model* model = nullptr;
+  ASSERT_EQ(xyntra_load_graph(text.data(), text.size(), &constant, 1, nullptr, &model), XYNTRA_OK)
+      << xyntra_last_message();
+  ASSERT_EQ(xyntra_input_count(model), 1u);
+  xyntra_result* result = nullptr;
+  ASSERT_EQ(xyntra_run(model, &x, 1, &result), XYNTRA_OK) << xyntra_last_message();
+  xyntra_tensor y = XYNTRA_INIT(xyntra_tensor);
+  ASSERT_EQ(xyntra_result_tensor(result, 0, &y), XYNTRA_OK);
+  const std::array<float, 4> expected{1, 0, 3, 0};
+  EXPECT_EQ(std::memcmp(y.data, expected.data(), sizeof expected), 0);
+  xyntra_release_result(result);
+  const char* explained = nullptr;
+  ASSERT_EQ(xyntra_explain_json(model, &explained), XYNTRA_OK) << xyntra_last_message();
+  EXPECT_NE(std::string(explained).find("\"kernels\": 1"), std::string::npos) << explained;
+  xyntra_release(model);
+}
+
+TEST(CApi, GraphsThatCannotBeReadSayWhy) {
+  const std::string text = exported();
+  xyntra_model* model = nullptr;
+  EXPECT_EQ(xyntra_load_graph(text.data(), text.size(), nullptr, 0, nullptr, &model), XYNTRA_USAGE);
+  EXPECT_NE(std::string(xyntra_last_message()).find("the tensor 'weight' is missing"), std::string::npos)
+      << xyntra_last_message();
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(xyntra_load_graph(nullptr, 4, nullptr, 0, nullptr, &model), XYNTRA_USAGE);
+  EXPECT_EQ(xyntra_check_graph("{", 1, nullptr, 0), XYNTRA_BAD_MODEL);
+  std::string other = text;
+  other.replace(other.find("aten.relu"), 9, "aten.nope");
+  const std::array<std::int64_t, 2> dims{2, 2};
+  std::array<float, 4> weight{};
+  const std::array constants{xyntra_tensor{sizeof(xyntra_tensor), "weight", XYNTRA_F32, 2, dims.data(),
+                                           weight.data(), sizeof weight},
+                             xyntra_tensor{sizeof(xyntra_tensor), "weight", XYNTRA_F32, 2, dims.data(),
+                                           weight.data(), sizeof weight}};
+  EXPECT_EQ(xyntra_check_graph(other.data(), other.size(), constants.data(), 1), XYNTRA_UNSUPPORTED);
+  EXPECT_NE(std::string(xyntra_last_message()).find("nope"), std::string::npos) << xyntra_last_message();
+  EXPECT_EQ(xyntra_check_graph(text.data(), text.size(), constants.data(), 2), XYNTRA_USAGE);
+}
+
+TEST(CApi, OperatorsOfGraphsAreListed) {
+  ASSERT_GT(xyntra_operator_count(), 100u);
+  bool seen = false;
+  for (std::size_t i = 0; i < xyntra_operator_count(); ++i)
+    seen = seen || std::string(xyntra_operator(i)) == "aten::relu(Tensor self) -> Tensor";
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(xyntra_operator(xyntra_operator_count()), nullptr);
+}
+
 }  // namespace
