@@ -5,7 +5,7 @@ CASES ?= 20000
 SEED ?= 2
 BACKENDS ?= cpu,sim,reference
 FALLBACKS ?= fail
-.PHONY: help fuse test test-gpu test-torch dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm clean
+.PHONY: help fuse test test-gpu test-torch dev bench bench-report check fuzz conformance shaders graphs random packages hostile attack asan tsan math-sweep no-llvm wheel test-wheel clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-20s %s\n' "$$name" "$$text"; done
@@ -100,6 +100,13 @@ no-llvm: ## a build without LLVM runs artifacts and shaders, and says what it ca
 	@scripts/build release xyntra
 	@scripts/build no-llvm xyntra
 	@tests/no_llvm/run
+
+wheel: ## self-contained wheels in build/wheel, for each Python here or for PYTHONS="python3.11 python3.12"
+	@scripts/setup build wheel
+	@scripts/wheel $(foreach python,$(PYTHONS),--python '$(python)') --sdist
+
+test-wheel: wheel ## what make wheel built: what it needs, and what it does in fresh environments
+	@tests/wheel/run build/wheel/*.whl
 
 math-sweep: ## measure the math functions over all floats: minutes to an hour
 	@scripts/setup build

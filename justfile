@@ -78,6 +78,14 @@ tsan:
 no-llvm:
     @make --no-print-directory no-llvm
 
+# self-contained wheels in build/wheel
+wheel pythons="":
+    @make --no-print-directory wheel PYTHONS={{ quote(pythons) }}
+
+# what make wheel builds: what it needs, and what it does in fresh environments
+test-wheel pythons="":
+    @make --no-print-directory test-wheel PYTHONS={{ quote(pythons) }}
+
 # measure the math functions over all floats
 math-sweep functions="":
     @make --no-print-directory math-sweep FUNCTIONS="{{ functions }}"

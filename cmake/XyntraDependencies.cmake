@@ -1,5 +1,5 @@
-# Required libraries come as Debian packages them (docs/dependencies.md says why each is here) and are found by
-# header and library, so that a tree without a package's CMake files works too.
+# Required libraries come as Debian packages them (docs/dependencies.md says why each is here). They are headers, and found as
+# such, so that a tree without a package's CMake files works too.
 find_package(Threads REQUIRED)
 add_library(xyntra_dependencies INTERFACE)
 target_link_libraries(xyntra_dependencies INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
@@ -13,15 +13,6 @@ function(xyntra_require variable header package)
   else()
     target_include_directories(xyntra_dependencies SYSTEM INTERFACE ${${variable}_INCLUDE})
   endif()
-  if(ARGC GREATER 3)
-    find_library(${variable}_LIBRARY ${ARGV3})
-    mark_as_advanced(${variable}_LIBRARY)
-    if(NOT ${variable}_LIBRARY)
-      list(APPEND xyntra_missing_packages ${package})
-    else()
-      target_link_libraries(xyntra_dependencies INTERFACE ${${variable}_LIBRARY})
-    endif()
-  endif()
   set(xyntra_missing_packages "${xyntra_missing_packages}" PARENT_SCOPE)
 endfunction()
 
@@ -30,7 +21,6 @@ xyntra_require(TOMLPP    toml++/toml.h        libtomlplusplus-dev)
 xyntra_require(JSON      nlohmann/json.hpp    nlohmann-json3-dev)
 xyntra_require(EXPECTED  tl/expected.hpp      libexpected-dev)
 xyntra_require(PROTOZERO protozero/pbf_reader.hpp libprotozero-dev)
-xyntra_require(ZIP       zip.h                libzip-dev     zip)
 target_compile_definitions(xyntra_dependencies INTERFACE TOML_EXCEPTIONS=0)
 if(XYNTRA_TESTS)
   find_package(GTest QUIET)

@@ -68,14 +68,20 @@ function(xyntra_add_code_generator)
   file(GLOB sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
   list(FILTER sources INCLUDE REGEX "${xyntra_llvm_files}")
   list(APPEND sources "${xyntra_source_root}/codegen/analysis.cpp")  # every code generator asks the same questions
-  add_library(xyntra_llvm MODULE ${sources})
-  target_include_directories(xyntra_llvm SYSTEM PRIVATE "${XYNTRA_LLVM_INCLUDE}" "${XYNTRA_LLVM_C_INCLUDE}")
-  target_link_libraries(xyntra_llvm PRIVATE xyntra_options xyntra_kir "${XYNTRA_LLVM_LIBRARY}")
-  set(symbols "${PROJECT_SOURCE_DIR}/cmake/xyntra_llvm.map")
-  target_link_options(xyntra_llvm PRIVATE "-Wl,--version-script=${symbols}")
-  set_target_properties(xyntra_llvm PROPERTIES
-    LINK_DEPENDS "${symbols}" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  add_library(xyntra_llvm_objects OBJECT ${sources})
+  target_include_directories(xyntra_llvm_objects SYSTEM PRIVATE "${XYNTRA_LLVM_INCLUDE}" "${XYNTRA_LLVM_C_INCLUDE}")
+  target_link_libraries(xyntra_llvm_objects PRIVATE xyntra_options xyntra_kir)
+  set_target_properties(xyntra_llvm_objects PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     UNITY_BUILD ${XYNTRA_UNITY} UNITY_BUILD_BATCH_SIZE 2)
+  add_library(xyntra_llvm MODULE $<TARGET_OBJECTS:xyntra_llvm_objects>)
+  xyntra_link_code_generator(xyntra_llvm "${XYNTRA_LLVM_LIBRARY}")
+endfunction()
+
+function(xyntra_link_code_generator target)
+  set(symbols "${PROJECT_SOURCE_DIR}/cmake/xyntra_llvm.map")
+  target_link_libraries(${target} PRIVATE xyntra_options xyntra_kir ${ARGN})
+  target_link_options(${target} PRIVATE "-Wl,--version-script=${symbols}")
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${symbols}")
 endfunction()
 
 function(xyntra_add_folders)
@@ -122,6 +128,9 @@ endfunction()
 # examples/make_model.cpp writes the bundled model; what it makes is a library, so that a test can compare.
 function(xyntra_add_examples)
   set(root "${PROJECT_SOURCE_DIR}/examples")
+  if(NOT EXISTS "${root}")  # in a source distribution of the Python package
+    return()
+  endif()
   add_library(xyntra_examples STATIC EXCLUDE_FROM_ALL "${root}/encoder_model.cpp")
   target_link_libraries(xyntra_examples PUBLIC xyntra_exporters PRIVATE xyntra_options)
   add_executable(make_model EXCLUDE_FROM_ALL "${root}/make_model.cpp")

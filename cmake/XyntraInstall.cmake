@@ -9,13 +9,18 @@ set(xyntra_abi 1)
 function(xyntra_add_library)
   add_library(xyntra_library SHARED "${PROJECT_SOURCE_DIR}/include/xyntra/xyntra.h")
   add_library(xyntra::xyntra ALIAS xyntra_library)
-  set_target_properties(xyntra_library PROPERTIES OUTPUT_NAME xyntra EXPORT_NAME xyntra LINKER_LANGUAGE CXX
+  set_target_properties(xyntra_library PROPERTIES EXPORT_NAME xyntra)
+  xyntra_link_library(xyntra_library)
+endfunction()
+
+function(xyntra_link_library target)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME xyntra LINKER_LANGUAGE CXX
     VERSION ${xyntra_abi}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH} SOVERSION ${xyntra_abi}
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/src/api/exports.map")
-  target_link_libraries(xyntra_library PRIVATE xyntra_options "$<LINK_LIBRARY:WHOLE_ARCHIVE,xyntra_api>")
-  target_link_options(xyntra_library PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/api/exports.map"
+  target_link_libraries(${target} PRIVATE xyntra_options ${ARGN} "$<LINK_LIBRARY:WHOLE_ARCHIVE,xyntra_api>")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/api/exports.map"
     "LINKER:--no-undefined" "LINKER:--gc-sections")
-  target_include_directories(xyntra_library INTERFACE
+  target_include_directories(${target} INTERFACE
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 endfunction()
 

@@ -54,7 +54,6 @@ Result<std::map<std::string, Tensor>> read_npz_file(const std::string& path,
                                                     const NpzLimits& limits = {});
 
 // Stored, not deflated, with a fixed date: same tensors, same bytes.
-Result<std::string> npz_bytes(const std::map<std::string, Tensor>& tensors);
 Status write_npz_file(const std::string& path, const std::map<std::string, Tensor>& tensors);
 
 }  // namespace xyntra
