@@ -371,7 +371,7 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
 
 VerbAction declare_bench(Flags& syntax, Session& session) {
   auto flags = std::make_shared<BenchFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"--input", &flags->inputs.files,
                     "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
   syntax.push_back({"--shape", &flags->inputs.shapes,

@@ -112,7 +112,8 @@ Result<ExitCode> check(const CheckFlags& flags, Session& session) {
 
 VerbAction declare_check(Flags& syntax, Session& session) {
   auto flags = std::make_shared<CheckFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file; an artifact: is it as it was written?", "",
+  syntax.push_back({"MODEL", &flags->model,
+                    "a .onnx, .pt2, .pt or .xir file; an artifact: is it as it was written?", "",
                     Flag::Required});
   syntax.push_back({"--strict", &flags->strict, "a declared shape that is not the inferred one is an error"});
   declare_backend(syntax, session);

@@ -178,7 +178,7 @@ Result<ExitCode> compile(const CompileFlags& flags, Session& session) {
 
 VerbAction declare_compile(Flags& syntax, Session& session) {
   auto flags = std::make_shared<CompileFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt or .xir file", "", Flag::Required});
   syntax.push_back(
       {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .xyn", "FILE"});
   syntax.push_back({"--cpu", &flags->cpus,

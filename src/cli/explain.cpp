@@ -105,7 +105,7 @@ Result<ExitCode> explain(const ExplainFlags& flags, Session& session) {
 
 VerbAction declare_explain(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ExplainFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"A", &flags->from, "a node or value, by the model's own name"});
   syntax.push_back({"B", &flags->to, "another one: why are the two not one kernel?"});
   syntax.push_back({"--lock", &flags->lock, "the plan of this lock", "FILE"});

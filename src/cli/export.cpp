@@ -142,7 +142,7 @@ Result<ExitCode> export_model(const ExportFlags& flags, Session& session) {
 
 VerbAction declare_export(Flags& syntax, Session& session) {
   auto flags = std::make_shared<ExportFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt or .xir file", "", Flag::Required});
   syntax.push_back({"--to", &flags->format,
                     "xir, dot, json, onnx, formulas (what each node computes), or hash of the content",
                     "FORMAT", Flag::Defaulted});

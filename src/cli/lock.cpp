@@ -95,8 +95,13 @@ Result<ExitCode> run_lock(const LockFlags& flags, Session& session) {
 
 VerbAction declare_lock(Flags& syntax, Session& session) {
   auto flags = std::make_shared<LockFlags>();
-  syntax.push_back(
-      {"MODEL", &flags->arguments, "a .onnx or .xir file; or: diff LOCK LOCK", "", Flag::Required, {}, 3});
+  syntax.push_back({"MODEL",
+                    &flags->arguments,
+                    "a .onnx, .pt2, .pt or .xir file; or: diff LOCK LOCK",
+                    "",
+                    Flag::Required,
+                    {},
+                    3});
   syntax.push_back(
       {"-o,--output", &flags->output, "where to write it; else beside the model, ending in .lock", "FILE"});
   declare_backend(syntax, session);

@@ -93,7 +93,7 @@ Result<ExitCode> passes(const PassesFlags& flags, Session& session) {
 
 VerbAction declare_passes(Flags& syntax, Session& session) {
   auto flags = std::make_shared<PassesFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file: what each step did to it"});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt or .xir file: what each step did to it"});
   syntax.push_back({"--forms", &flags->forms, "list the forms that kernels have, instead of the steps"});
   declare_backend(syntax, session);
   declare_plan_flags(syntax, session, flags->plan);

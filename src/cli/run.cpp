@@ -376,7 +376,7 @@ Result<ExitCode> run(const RunFlags& flags, Session& session) {
 
 VerbAction declare_run(Flags& syntax, Session& session) {
   auto flags = std::make_shared<RunFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx, .xir or .xyn file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt, .xir or .xyn file", "", Flag::Required});
   syntax.push_back({"--input", &flags->inputs.files,
                     "INPUT=FILE: .npy, .pb; or an .npz with inputs by name; repeatable", "FILE"});
   syntax.push_back({"--shape", &flags->inputs.shapes,

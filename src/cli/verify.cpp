@@ -106,7 +106,7 @@ Result<ExitCode> verify_model(const VerifyFlags& flags, Session& session) {
 
 VerbAction declare_verify(Flags& syntax, Session& session) {
   auto flags = std::make_shared<VerifyFlags>();
-  syntax.push_back({"MODEL", &flags->model, "a .onnx or .xir file", "", Flag::Required});
+  syntax.push_back({"MODEL", &flags->model, "a .onnx, .pt2, .pt or .xir file", "", Flag::Required});
   syntax.push_back({"--plan", &flags->plan,
                     "every group of the plan, and the whole of it, on random inputs: what is verified "
                     "without this flag, too"});

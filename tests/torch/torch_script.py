@@ -33,7 +33,7 @@ def main(source: str, name: str, scripted: bool, sdpa: bool, seed: int, folder: 
             module = torch.jit.trace(wrapped, tuple(arguments), check_trace=False)
         module.save(str(folder / "model.pt"))
         expected = list(zoo_export.flat(module(*arguments) if how == "scripted" else wrapped(*arguments)))
-        inputs = [argument.name for argument in module.forward.schema.arguments][1:]
+        inputs = [argument.name for argument in torch.jit.load(str(folder / "model.pt")).forward.schema.arguments][1:]  # as in the code
     torch_export.save(folder / "inputs", dict(zip(inputs, arguments)))
     (folder / "expected").mkdir()
     for i, value in enumerate(expected):

@@ -1,7 +1,6 @@
 #include "frontends/torchscript/lexer.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "support/text.h"
 
@@ -155,9 +154,9 @@ Result<Token> Lexer::number() {
     made.integer = *value;
     return made;
   }
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), made.real);
-  if (parsed.ec != std::errc() && parsed.ec != std::errc::result_out_of_range)
-    return error(line_, "a number that is none");
+  const auto value = parse_f64(digits);
+  if (!value) return error(line_, "a number that no float holds");
+  made.real = *value;
   return made;
 }
 

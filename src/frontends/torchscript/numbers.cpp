@@ -48,7 +48,7 @@ enum class Gives : std::uint8_t {
 };  // Same: the kind of the operands, at least an int
 
 // One row per function: on whole numbers, on floats, and what it gives. A null function: by floats alone.
-struct Row {
+struct NumberRow {
   std::string_view name;
   std::size_t operands;
   Gives gives;
@@ -61,7 +61,7 @@ constexpr auto when = [](bool condition, Whole value) {
   return condition ? std::optional(value) : std::nullopt;
 };
 
-const Row kRows[] = {
+const NumberRow kNumberRows[] = {
     {"add", 2, Gives::Same, [](Whole a, Whole b) { return std::optional(wrapped(bits(a) + bits(b))); },
      [](double a, double b) { return a + b; }, "_operator::add"},
     {"sub", 2, Gives::Same, [](Whole a, Whole b) { return std::optional(wrapped(bits(a) - bits(b))); },
@@ -136,15 +136,15 @@ const Row kRows[] = {
      [](double a, double b) { return b > a ? b : a; }, "torch::sym_max"},
 };
 
-const Row* row_of(std::string_view name, std::size_t operands) {
-  for (const Row& row : kRows) {
+const NumberRow* row_of(std::string_view name, std::size_t operands) {
+  for (const NumberRow& row : kNumberRows) {
     if (row.name == name && row.operands == operands) return &row;
   }
   return nullptr;
 }
 
 // Of known numbers; nothing where Python raises.
-std::optional<Number> folded(const Row& row, const Number& a, const Number& b) {
+std::optional<Number> folded(const NumberRow& row, const Number& a, const Number& b) {
   const bool real = a.kind == NumberKind::Float || b.kind == NumberKind::Float;
   const bool logical = a.kind == NumberKind::Bool && b.kind == NumberKind::Bool;
   if (!real && row.whole != nullptr) {
@@ -165,7 +165,7 @@ std::optional<Number> folded(const Row& row, const Number& a, const Number& b) {
 }  // namespace
 
 Result<Value> Evaluator::number(Arguments& arguments) {
-  Row const* row = row_of(arguments.name, arguments.size());
+  NumberRow const* row = row_of(arguments.name, arguments.size());
   if (row == nullptr)
     return unsupported("'" + std::string(arguments.name) + "' of " + std::to_string(arguments.size()) +
                        " numbers");

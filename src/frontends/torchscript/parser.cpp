@@ -21,9 +21,9 @@ constexpr std::string_view kForeignWords[] = {"import", "from",   "try",      "r
 const std::set<std::string_view> kNameLists = {"__parameters__", "__buffers__", "__forward_hooks__",
                                                "__annotations__", "__forward_pre_hooks__"};
 
-class Parser {
+class SourceParser {
  public:
-  explicit Parser(SourceFile& file) : file_(file), lexer_(file.path, file.text) {}
+  explicit SourceParser(SourceFile& file) : file_(file), lexer_(file.path, file.text) {}
 
   Status parse() {
     XYNTRA_CHECK_OK(advance());
@@ -584,7 +584,7 @@ Result<std::unique_ptr<const SourceFile>> parse_source(std::string path, std::st
   auto file = std::make_unique<SourceFile>();
   file->path = std::move(path);
   file->text = std::move(text);
-  XYNTRA_CHECK_OK(Parser(*file).parse());
+  XYNTRA_CHECK_OK(SourceParser(*file).parse());
   return file;
 }
 

@@ -13,7 +13,7 @@ using aten::NumberKind;
 namespace {
 
 constexpr int kMostDimensions = 32;
-constexpr std::int64_t kMostElements = 1 << 16;  // elements of a tensor that become a list
+constexpr std::int64_t kMostListedNumbers = 1 << 16;  // elements of a tensor that become a list
 
 std::size_t from_start(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
@@ -198,7 +198,7 @@ Result<Value> Evaluator::to_list(Arguments& arguments) {
   XYNTRA_TRY(const Type type, type_of(tensor));
   if (!type.has_static_shape()) return unsupported("a list of a tensor whose sizes only running tells");
   XYNTRA_TRY(const std::int64_t count, element_count(*static_dims(*type.shape)));
-  if (count > kMostElements) return limit_error("a list of " + std::to_string(count) + " numbers");
+  if (count > kMostListedNumbers) return limit_error("a list of " + std::to_string(count) + " numbers");
   const NumberKind kind = is_float(type.dtype)  ? NumberKind::Float
                           : is_bool(type.dtype) ? NumberKind::Bool
                                                 : NumberKind::Int;

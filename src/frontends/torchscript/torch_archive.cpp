@@ -7,10 +7,10 @@ namespace xyntra::torchscript {
 
 namespace {
 
-constexpr std::size_t kShownName = 120;
+constexpr std::size_t kShownEntryName = 120;
 constexpr std::uint64_t kMostUnpacked = 48 << 20;  // of code and pickles, together
 
-std::string shown(std::string_view name) { return printable(cut_at_character(name, kShownName)); }
+std::string shown(std::string_view name) { return printable(cut_at_character(name, kShownEntryName)); }
 
 tl::unexpected<Error> with_hint(tl::unexpected<Error> error, const char* hint) {
   return failure(std::move(error).value().with_hint(hint));
