@@ -166,8 +166,7 @@ Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_pt
     // The names of a zip's entries are at its end.
     constexpr std::size_t kLooked = 1 << 16;
     const std::string_view end = text.substr(text.size() - std::min(text.size(), kLooked));
-    const bool exported =
-        end.find("/models/") != std::string_view::npos && end.find("/data.pkl") == std::string_view::npos;
+    const bool exported = end.find("/archive_format") != std::string_view::npos;  // torch.export's mark
     return exported ? import_pt2(bytes, program_options_of(options), owner)
                     : torchscript::import_torchscript(bytes, owner, torchscript_options_of(options));
   }

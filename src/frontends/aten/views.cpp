@@ -1,6 +1,7 @@
 // Views of a tensor: what is written through one is written to the tensor it looks at.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "frontends/aten/translate.h"
 
@@ -355,12 +356,15 @@ Item chunk(Call& c) {
     if (each != 0) return parts_of_size(c, axis, size.constant(), each);
     return parts(c, axis, Integers(static_cast<std::size_t>(chunks), 0));
   }
-  // An open size that is a multiple of the number of chunks has that many.
-  const Dim each = floor_div(size, Dim(chunks));
-  if (!(each * Dim(chunks) == size))
-    return c.unsupported("chunks of an open size that is no multiple of their number");
+  // An open size: so many parts as the program has results for, each of the size rounded up.
+  const auto& results = c.node().results;
+  const bool listed = results.size() == 1 && results[0].is_list;
+  if (listed && std::cmp_not_equal(results[0].values.size(), chunks))
+    return c.unsupported("chunks of an open size, of which the program expects fewer than it asks for");
   Item::List list;
-  const ValueId part = c.div(c.as_value(c.size(x, axis), DType::I64), c.whole_value(DType::I64, chunks));
+  const ValueId rounded =
+      c.add(c.as_value(c.size(x, axis), DType::I64), c.whole_value(DType::I64, chunks - 1));
+  const ValueId part = c.div(rounded, c.whole_value(DType::I64, chunks));
   for (std::int64_t i = 0; i < chunks; ++i) {
     const auto edge = [&](std::int64_t n) {
       return n == 0 ? whole(0) : c.as_number(c.mul(part, c.whole_value(DType::I64, n)), NumberKind::Int);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/model_file.h"
 #include "eager_results.h"
 #include "frontends/pt2/import.h"
 #include "support/file.h"
@@ -20,6 +21,15 @@ TEST(Pt2Models, AgreeWithEager) {
     ++count;
   }
   EXPECT_GE(count, 8U);
+}
+
+// From memory an archive is told from one of TorchScript by its entries.
+TEST(Pt2Models, AreReadFromMemory) {
+  const auto file = MappedFile::open(XYNTRA_SOURCE_DIR "/tests/models_pt2/views/model.pt2");
+  ASSERT_TRUE(file.has_value());
+  const auto module = load_model((*file)->bytes(), *file);
+  ASSERT_TRUE(module.has_value()) << module.error().to_string();
+  EXPECT_EQ(module->graph.inputs.size(), 1U);
 }
 
 // The ranges that the exporter was told are those of the module, and names of sizes are the exporter's.
