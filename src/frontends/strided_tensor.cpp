@@ -5,7 +5,7 @@
 namespace xyntra {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+constexpr std::int64_t kMostStridedElements = std::int64_t{1} << 48;
 
 bool is_dense(const StridedView& view) {
   std::int64_t expected = 1;
@@ -20,7 +20,7 @@ bool is_dense(const StridedView& view) {
 Result<std::int64_t> last_element(const StridedView& view) {
   std::int64_t last = view.offset;
   for (std::size_t i = 0; i < view.sizes.size(); ++i) {
-    if (view.strides[i] < 0 || view.strides[i] > kMostElements)
+    if (view.strides[i] < 0 || view.strides[i] > kMostStridedElements)
       return bad_model("a stride of " + std::to_string(view.strides[i]));
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(view.sizes[i] - 1, view.strides[i], &reach) ||
