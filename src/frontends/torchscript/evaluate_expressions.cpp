@@ -254,11 +254,10 @@ Result<Value> Evaluator::call_function(const Callable& callable, Values values, 
                                                        : 0;
   arguments.name = name.substr(prefix);
   const auto is_unreadable = [](const Value& value) { return value.why_unreadable() != nullptr; };
-  if (keeps_missing() && std::ranges::any_of(arguments.values, is_unreadable))
-    return Value::unreadable("made of what is missing");
+  const bool lost = keeps_missing() && std::ranges::any_of(arguments.values, is_unreadable);
   if (prefix != 0 || callable.bound || name.find('.') == std::string_view::npos) {
     if (const Builtin builtin = builtin_named(arguments.name, &arguments.values))
-      return (this->*builtin)(arguments);
+      return lost ? Value::unreadable("made of what is missing") : (this->*builtin)(arguments);
   }
   if (name.starts_with(kTorch)) return aten_call("aten::" + std::string(arguments.name), arguments);
   if (name.starts_with(kOps)) {
