@@ -1,6 +1,7 @@
 #include "frontends/aten/overloads.h"
 
 #include <algorithm>
+#include <map>
 
 #include "frontends/aten/translate.h"
 
@@ -40,11 +41,13 @@ const Overload* find_overload(std::string_view name) {
 }
 
 std::vector<const Overload*> overloads_named(std::string_view name) {
-  std::vector<const Overload*> found;
-  for (const Overload& row : all_overloads()) {
-    if (without_overload(row.schema.name) == name) found.push_back(&row);
-  }
-  return found;
+  static const auto kByName = [] {
+    std::map<std::string_view, std::vector<const Overload*>> made;
+    for (const Overload& row : all_overloads()) made[without_overload(row.schema.name)].push_back(&row);
+    return made;
+  }();
+  const auto found = kByName.find(name);
+  return found == kByName.end() ? std::vector<const Overload*>{} : found->second;
 }
 
 Target resolve_target(std::string_view target) {

@@ -87,8 +87,10 @@ Result<Value> Evaluator::name_value(const Expression& expression, Frame& frame) 
 // "torch.add" for such a chain of names that begins with no variable.
 std::optional<std::string> Evaluator::dotted_name(const SourceFile& file, ExpressionId id,
                                                   const Frame& frame) const {
+  constexpr std::size_t kMostParts = 64;  // asked for each attribute of a chain, so a long chain is no name
   std::vector<std::string_view> parts;
   while (file[id].kind == Expression::Kind::Attribute) {
+    if (parts.size() == kMostParts) return std::nullopt;
     parts.push_back(file[id].name);
     id = file[id].operands[0];
   }

@@ -65,7 +65,25 @@ Error Evaluator::with_guesses(Error error) const {
   return error;
 }
 
+// A change of one tensor would be one of every tensor that lies in the same memory.
+Status Evaluator::check_shared_memory() {
+  std::ranges::sort(stored_memory_, std::less(), [](const auto& stored) { return &stored.first.front(); });
+  const std::byte* last = nullptr;  // of those that overlap so far
+  std::string first, changed;       // of them
+  for (const auto& [bytes, variable] : stored_memory_) {
+    const bool shares = last != nullptr && std::less_equal()(&bytes.front(), last);
+    if (!shares) first = variable->state, changed.clear();
+    if (variable->changes != 0) changed = variable->state;
+    if (shares && !changed.empty())
+      return unsupported("tensor '" + changed + "' is changed, and shares its memory with '" +
+                         (changed == first ? variable->state : first) + "'");
+    last = shares ? std::max(last, &bytes.back(), std::less()) : &bytes.back();
+  }
+  return {};
+}
+
 Result<Module> Evaluator::finished() {
+  XYNTRA_CHECK_OK(check_shared_memory());
   Module module;
   module.graph = std::move(main_scope_->builder.graph());
   for (const auto& [name, variable] : inputs_) {

@@ -73,6 +73,7 @@ class Evaluator {
 
   // ---- evaluator.cpp
   Result<Module> finished();
+  Status check_shared_memory();
   Module missing_module() const;
   Error with_guesses(Error error) const;
   // Operators without definition are noted, and evaluation goes on without their results.
@@ -242,6 +243,7 @@ class Evaluator {
   aten::Scope* scope_ = nullptr;
 
   std::map<PickleId, Value> stored_data_, stored_constants_;
+  std::vector<std::pair<std::span<const std::byte>, aten::VariableRef>> stored_memory_;  // of the file
   std::vector<Journal*> journals_;
   std::uint64_t births_ = 0;
   std::int64_t steps_left_;

@@ -23,7 +23,7 @@ struct ImportOptions {
   std::vector<InputHint> inputs;
   UndefinedOps undefined_ops = UndefinedOps::Refuse;
   std::shared_ptr<Budget> budget = nullptr;  // may be null
-  std::int64_t max_steps = 1'000'000;  // statements and calls that are evaluated
+  std::int64_t max_steps = 200'000;  // statements and calls that are evaluated
 };
 
 Result<Module> import_torchscript(const std::string& path, const ImportOptions& options = {});

@@ -101,10 +101,12 @@ Result<Value> Evaluator::first(Arguments& arguments) {
 
 Value Evaluator::new_constant(Tensor tensor, const std::string& path) {
   GraphBuilder& builder = main_scope_->builder;
+  const std::span<const std::byte> bytes = tensor.bytes();
   const ValueId id =
       builder.graph().add_constant(builder.fresh_name(path.empty() ? "constant" : path), std::move(tensor));
   auto variable = std::make_shared<aten::Variable>(aten::Variable{id, main_scope_.get()});
   variable->state = path;
+  if (!path.empty() && !bytes.empty()) stored_memory_.emplace_back(bytes, variable);
   return variable;
 }
 
