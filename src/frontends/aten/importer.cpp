@@ -316,6 +316,7 @@ Result<Item::List> Importer::arguments_of(const std::vector<NamedItem>& argument
     if (!argument.name.empty()) {
       const auto found = std::ranges::find(parameters, argument.name, &Parameter::name);
       at = static_cast<std::size_t>(found - parameters.begin());
+      if (at == parameters.size() && argument.name == "self") at = 0;  // the first of dropout_ and its kind
       if (at == parameters.size() && !any_number)
         return bad_model("the schema has no argument '" + shown(argument.name) + "'");
     } else {
