@@ -39,6 +39,8 @@ function(xyntra_add_old_glibc)
   add_library(xyntra::xyntra_old_glibc_functions ALIAS xyntra_old_glibc_functions)
   add_library(xyntra_self_contained_options INTERFACE)
   add_dependencies(xyntra_self_contained_options xyntra_old_glibc_stubs)
+  # Said to the linker alone: a path to a library of the system's name may become -lc otherwise, which is the system's own.
+  list(TRANSFORM stubs PREPEND "-Wl,")
   # All of them are there for what the C++ library needs, which comes last; compilers may say --as-needed.
   target_link_libraries(xyntra_self_contained_options INTERFACE $<TARGET_OBJECTS:xyntra::xyntra_old_glibc_functions>
     "-Wl,--push-state,--no-as-needed" ${stubs} "-Wl,--pop-state")
