@@ -146,7 +146,7 @@ std::string error_of(std::string text, const std::string& from, const std::strin
 }
 
 TEST(LockText, ErrorsSayWhere) {
-  EXPECT_EQ(error_of(kLock, "xlock 4", "xlock 4"), "line 1, column 7: expected version 3, found '4'");
+  EXPECT_EQ(error_of(kLock, "xlock 4", "xlock 5"), "line 1, column 7: expected version 4, found '5'");
   EXPECT_EQ(
       error_of(kLock, "xlock 4", "xlock 2"),
       "line 1, column 7: the lock is of version 2, whose forms lack knobs; make it again with xyntra lock");
