@@ -347,12 +347,13 @@ VarId StageVectorization::turned_axis(VarId strip) const {
 // loaded by itself then.
 bool StageVectorization::transposes_in_registers(VarId strip) const {
   constexpr int kBits = 32;
+  constexpr int kMostNodes = 64;  // of a copy, padding included: places that nest deeper take long to look at
   const std::int64_t lanes = analysis_.lanes();
   if (has_functions() || lanes < 4 || kSquare % lanes != 0) return false;
   if (bits_of(analysis_.formula().buffer(stage_.target).dtype) != kBits) return false;
-  bool divides = false;  // such places lie in squares seldom, and take long to look at where they nest
-  te::for_each_node(stage_, [&](const ExprNode& node) { divides = divides || node.op == ExprOp::FloorDiv; });
-  const VarId other = divides ? VarId() : turned_axis(strip);
+  int nodes = 0;
+  te::for_each_node(stage_, [&nodes](const ExprNode&) { ++nodes; });
+  const VarId other = nodes <= kMostNodes ? turned_axis(strip) : VarId();
   if (!other.valid()) return false;
   bool whole = true;
   te::for_each_node(stage_, [&](const ExprNode& node) {
