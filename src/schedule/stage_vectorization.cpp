@@ -189,13 +189,12 @@ std::int64_t StageVectorization::cost_along(VarId axis, bool reduces) const {
     }
     return false;
   };
-  std::optional<bool> transposes;  // asked for once, and only where lanes of an operand lie apart
+  const bool transposes = axis.valid() && !reduces && transposes_in_registers(axis);
   auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
+    if (transposes) return 100 + kShuffle / 2;
     const auto stride = analysis_.stride(buffer, index, axis);
     if (stride && stride->is(0)) return 25;
     if (stride && stride->is(1)) return 100;
-    if (stride && axis.valid() && !reduces && !transposes) transposes = transposes_in_registers(axis);
-    if (stride && transposes.value_or(false)) return 100 + kShuffle / 2;
     const std::int64_t width =
         axis.valid() ? analysis_.vector_width(analysis_.formula().variable(axis).extent) : 1;
     const bool near = stride && stride->is_constant() && stride->constant() > 1 &&
@@ -346,15 +345,11 @@ VarId StageVectorization::turned_axis(VarId strip) const {
 // Whether squares are loaded along their other axis and transposed by shuffles: of an operand along the strip each lane would be
 // loaded by itself then.
 bool StageVectorization::transposes_in_registers(VarId strip) const {
-  constexpr int kBits = 32;
-  constexpr int kMostNodes = 64;  // of a copy, padding included: places that nest deeper take long to look at
+  constexpr unsigned kBits = 32;
   const std::int64_t lanes = analysis_.lanes();
-  if (has_functions() || lanes < 4 || kSquare % lanes != 0) return false;
+  const VarId other = turned_axis(strip);
+  if (!other.valid() || has_functions() || lanes < 4 || kSquare % lanes != 0) return false;
   if (bits_of(analysis_.formula().buffer(stage_.target).dtype) != kBits) return false;
-  int nodes = 0;
-  te::for_each_node(stage_, [&nodes](const ExprNode&) { ++nodes; });
-  const VarId other = nodes <= kMostNodes ? turned_axis(strip) : VarId();
-  if (!other.valid()) return false;
   bool whole = true;
   te::for_each_node(stage_, [&](const ExprNode& node) {
     if (!te::is_load(node)) return;
