@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "fusion/compose.h"
 #include "schedule/cost.h"
@@ -11,6 +12,9 @@
 
 namespace xyntra {
 namespace {
+
+// Of a group, those nearest to its results: each is weighed by composing all that follows it, and chains of copies may be long.
+constexpr std::size_t kMostWeighed = 8;
 
 class RelayoutWeigher {
  public:
@@ -26,9 +30,12 @@ class RelayoutWeigher {
     std::map<NodeId, std::vector<std::size_t>> readers;  // groups that read through a node
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
       const Group& group = grouping_.groups[g];
-      for (NodeId node : group.nodes) {
-        if (transposes(node) && std::ranges::find(group.outputs, output_of(node)) == group.outputs.end())
-          readers[node].push_back(g);
+      std::size_t weighed = 0;
+      for (auto node = group.nodes.rbegin(); node != group.nodes.rend() && weighed < kMostWeighed; ++node) {
+        const bool leaves = std::ranges::find(group.outputs, output_of(*node)) != group.outputs.end();
+        if (leaves || !transposes(*node)) continue;
+        readers[*node].push_back(g);
+        ++weighed;
       }
     }
     std::vector<LayoutChoice> choices;
@@ -117,6 +124,13 @@ class RelayoutWeigher {
     return counted ? std::max(strided, launched_ns(target_, 0, *counted)) : strided;
   }
 
+  // A group as it is costs the same whichever of its nodes is asked about: long chains of copies ask about each.
+  std::int64_t cost_of_group(NodeId node, std::size_t g) {
+    const auto [known, missing] = costs_.try_emplace({g, is_counted(node), divides_places(node)});
+    if (missing) known->second = cost_of(node, grouping_.formulas[g], grouping_.groups[g].schedule);
+    return known->second;
+  }
+
   // What a group would save if a node's result lay in memory: the same for layers that are alike.
   std::int64_t gain_of(NodeId node, std::size_t g) {
     const Group& group = grouping_.groups[g];
@@ -126,7 +140,7 @@ class RelayoutWeigher {
     std::vector<std::pair<Schedule, std::int64_t>>& known = gains_[std::move(key)];
     const auto found = std::ranges::find(known, group.schedule, &std::pair<Schedule, std::int64_t>::first);
     if (found != known.end()) return found->second;
-    std::int64_t gain = cost_of(node, grouping_.formulas[g], group.schedule);
+    std::int64_t gain = cost_of_group(node, g);
     if (gain != 0) {
       const Group apart = reading_from_memory(group, node);
       const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
@@ -215,6 +229,7 @@ class RelayoutWeigher {
   const Target& target_;
   const FusionOptions& options_;
   std::map<GroupStructure, std::vector<std::pair<Schedule, std::int64_t>>> gains_;
+  std::map<std::tuple<std::size_t, bool, bool>, std::int64_t> costs_;  // of groups, by what cost_of looks at
 };
 
 }  // namespace

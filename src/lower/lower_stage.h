@@ -101,6 +101,8 @@ class StageLowering : public StageVectorization {
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
   std::vector<kir::Stmt> squares(te::VarId other) const;
+  kir::Stmt transposed(te::VarId other, te::Substitution bound, te::Expr row, const te::Expr& begin,
+                       std::int64_t count) const;
   std::vector<kir::Stmt> updates_apart() const;
   std::vector<kir::Stmt> in_blocks(std::size_t axis, std::int64_t together) const;
   struct Places {

@@ -19,6 +19,7 @@ constexpr std::int64_t kBlock =
     64;  // vectors of a strip that one work item takes when there are few other loops
 constexpr std::int64_t kLeastWork = 512;  // turns of one work item, where there are that many
 constexpr std::int64_t kSomeWork = 64;  // where there would be few work items otherwise
+constexpr std::int64_t kFewestTransposed = 4;  // contiguous elements of a store that shuffles pay for
 constexpr std::int64_t kSharedWork = 1 << 15;  // of a stage, worth cutting an axis for threads to share it
 
 // A divisor of `turns` close to `wanted`, or that itself where there is none: a rest is left then.
@@ -35,6 +36,24 @@ std::int64_t divisor_near(std::int64_t turns, std::int64_t wanted) {
 Stmt StageLowering::item(Stmt body) const {
   if (body->kind == kir::StmtNode::Kind::Loop && body->loop == LoopKind::Grid) return body;
   return Stmt::loop(LoopKind::Grid, lowering_.loop("g", 1), std::move(body));
+}
+
+// A square whose lanes run along the other axis, as its operand lies: the code generator transposes what unrolled iterations store.
+Stmt StageLowering::transposed(VarId other, Substitution bound, Expr row, const Expr& begin,
+                               std::int64_t count) const {
+  const std::int64_t lanes = strip_->width;
+  const VarId lane = lowering_.loop("l", lanes);
+  const VarId place = lowering_.loop(lowering_.formula().variable(strip_->axis).name, count);
+  std::optional<VarId> part;
+  if (lanes < kSquare) {
+    part = lowering_.loop("p", kSquare / lanes);
+    row = row + Expr::variable(*part) * Expr::index(lanes);
+  }
+  bound[other.index] = row + Expr::variable(lane);
+  bound[strip_->axis.index] = begin + Expr::variable(place);
+  Stmt vector = Stmt::loop(LoopKind::Vector, lane, point(bound, Expr::variable(lane), lanes));
+  Stmt square = Stmt::loop(LoopKind::Unrolled, place, std::move(vector));
+  return part ? Stmt::loop(LoopKind::Serial, *part, std::move(square)) : square;
 }
 
 // Vectors along the strip, for as many turns of the other axis as a line of its operand has elements.
@@ -57,7 +76,13 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
         return Stmt::loop(LoopKind::Serial, row, body(bound));
       };
       std::vector<Stmt> parts;
-      if (!vectors.is(0)) {
+      const Expr row = Expr::variable(block) * Expr::index(kSquare);
+      const bool by_shuffles = strip_->width == lowering_.lanes() && transposes_in_registers(strip_->axis);
+      if (!vectors.is(0) && by_shuffles) {
+        const VarId turn = lowering_.loop("b", vectors);
+        const Expr begin = Expr::variable(turn) * Expr::index(width);
+        parts.push_back(Stmt::loop(LoopKind::Serial, turn, transposed(other, bound, row, begin, width)));
+      } else if (!vectors.is(0)) {
         const VarId turn = lowering_.loop("b", vectors), lane = lowering_.loop("l", width);
         bound[strip_->axis.index] = Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
         parts.push_back(Stmt::loop(LoopKind::Serial, turn, for_rows([&](const Substitution& at) {
@@ -65,7 +90,9 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
                                                        point(at, Expr::variable(lane), width));
                                    })));
       }
-      if (!rest.is(0)) {
+      if (by_shuffles && rest.is_constant() && rest.constant() >= kFewestTransposed) {
+        parts.push_back(transposed(other, bound, row, Expr::size(vectors * width), rest.constant()));
+      } else if (!rest.is(0)) {
         parts.push_back(
             for_rows([&](const Substitution& at) { return along_output(at, vectors * width, rest); }));
       }

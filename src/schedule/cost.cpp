@@ -319,7 +319,8 @@ constexpr std::int64_t kInline = 8000, kInlineLaunch = 150, kMostNs = INT64_MAX 
 // Neither hides all of the other where bytes come from memory.
 std::int64_t overlapped_ns(const Target& target, std::int64_t bytes, std::int64_t traffic,
                            std::int64_t compute) {
-  const auto [less, more] = std::minmax({std::clamp<std::int64_t>(traffic, 0, kMostNs), std::clamp<std::int64_t>(compute, 0, kMostNs)});
+  const auto [less, more] = std::minmax(
+      {std::clamp<std::int64_t>(traffic, 0, kMostNs), std::clamp<std::int64_t>(compute, 0, kMostNs)});
   return more + (target.stays_cached(bytes) ? 0 : less / 2);
 }
 }  // namespace

@@ -189,10 +189,13 @@ std::int64_t StageVectorization::cost_along(VarId axis, bool reduces) const {
     }
     return false;
   };
+  std::optional<bool> transposes;  // asked for once, and only where lanes of an operand lie apart
   auto access = [&](te::BufferId buffer, std::span<const Expr> index, bool masks = true) -> std::int64_t {
     const auto stride = analysis_.stride(buffer, index, axis);
     if (stride && stride->is(0)) return 25;
     if (stride && stride->is(1)) return 100;
+    if (stride && axis.valid() && !reduces && !transposes) transposes = transposes_in_registers(axis);
+    if (stride && transposes.value_or(false)) return 100 + kShuffle / 2;
     const std::int64_t width =
         axis.valid() ? analysis_.vector_width(analysis_.formula().variable(axis).extent) : 1;
     const bool near = stride && stride->is_constant() && stride->constant() > 1 &&
@@ -301,7 +304,8 @@ std::optional<Strip> StageVectorization::choose_strip() {
     if (turns < 2) return;
     const std::int64_t cost = cost_along(axis, reduces);
     // Squares that are transposed in registers take less than what is counted, one lane after another.
-    const bool squares = best && !best->reduces && turned_axis(best->axis).valid();
+    const bool squares =
+        best && !best->reduces && turned_axis(best->axis).valid() && !transposes_in_registers(best->axis);
     if (best && cost >= (squares ? cost_ * 3 / 4 : cost_)) return;
     cost_ = cost;
     best = Strip{axis, reduces, analysis_.vector_width(extent)};
@@ -337,6 +341,26 @@ VarId StageVectorization::turned_axis(VarId strip) const {
     }
   });
   return found;
+}
+
+// Whether squares are loaded along their other axis and transposed by shuffles: of an operand along the strip each lane would be
+// loaded by itself then.
+bool StageVectorization::transposes_in_registers(VarId strip) const {
+  constexpr int kBits = 32;
+  const std::int64_t lanes = analysis_.lanes();
+  if (has_functions() || lanes < 4 || kSquare % lanes != 0) return false;
+  if (bits_of(analysis_.formula().buffer(stage_.target).dtype) != kBits) return false;
+  bool divides = false;  // such places lie in squares seldom, and take long to look at where they nest
+  te::for_each_node(stage_, [&](const ExprNode& node) { divides = divides || node.op == ExprOp::FloorDiv; });
+  const VarId other = divides ? VarId() : turned_axis(strip);
+  if (!other.valid()) return false;
+  bool whole = true;
+  te::for_each_node(stage_, [&](const ExprNode& node) {
+    if (!te::is_load(node)) return;
+    const auto stride = analysis_.stride(node.buffer, te::index_of(node), other);
+    whole = whole && stride && (stride->is(0) || stride->is(1));
+  });
+  return whole;
 }
 
 bool StageVectorization::finishes_in_vectors() const {

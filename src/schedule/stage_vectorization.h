@@ -57,6 +57,7 @@ class StageVectorization {
   bool has_function_parts() const;
   bool extremes_in_chains() const;
   te::VarId turned_axis(te::VarId strip) const;
+  bool transposes_in_registers(te::VarId strip) const;
   Ahead some_elements_ahead() const;
 
   const te::Stage& stage_;

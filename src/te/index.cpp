@@ -25,13 +25,21 @@ LinearIndex plus(LinearIndex a, const LinearIndex& b, const Dim& scale) {
 
 LinearIndex times(const LinearIndex& a, const Dim& factor) { return plus({}, a, factor); }
 
-bool at_least(const Dim& a, const Dim& b) { return (a - b).range({}).low >= 0; }
+bool at_least(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() >= b.constant();
+  return (a - b).range({}).low >= 0;
+}
 
 bool same_leaf(const Expr& a, const Expr& b) { return a->operands.empty() && same(a, b); }
 
 }  // namespace
 
-bool divides(const Dim& divisor, const Dim& x) { return floor_div(x, divisor) * divisor == x; }
+bool divides(const Dim& divisor, const Dim& x) {
+  if (divisor.is(1)) return true;
+  if (divisor.is_constant() && x.is_constant() && divisor.constant() > 0)
+    return x.constant() % divisor.constant() == 0;
+  return floor_div(x, divisor) * divisor == x;
+}
 
 const LinearIndex::Term* LinearIndex::find(VarId variable) const {
   for (const Term& term : terms) {
