@@ -23,8 +23,6 @@ constexpr std::int64_t kProductsPerCycle = 2;  // vectors; tiles reach four fift
 constexpr std::int64_t kFunction = 32;  // effort of an epilogue that goes over the tile in memory;
 constexpr std::int64_t kPerTile =
     12;  // a part of it is added by what every tile begins anew: constants, chains
-constexpr std::int64_t kFewestSums =
-    8;  // vectors under way, below which each product waits for the one before
 
 std::int64_t iterations(const AccessAnalysis& analysis, const std::vector<VarId>& loops) {
   std::int64_t product = 1;
@@ -38,17 +36,36 @@ std::int64_t vectors_across(const AccessAnalysis& analysis, const ContractionRol
          iterations(analysis, roles.columns);
 }
 
+// Vectors and rows of a register tile (contraction_tiling.h): rows are those of one axis.
+std::int64_t tile_vectors(const AccessAnalysis& analysis, const ContractionRoles& roles) {
+  if (analysis.vector_steps(analysis.formula().variable(roles.lane).extent) > 1) return 2;
+  const bool even = std::ranges::any_of(roles.columns, [&](VarId axis) {
+    const Dim& extent = analysis.formula().variable(axis).extent;
+    return extent.is_constant() && extent.constant() > 0 && extent.constant() % 2 == 0;
+  });
+  return even ? 2 : 1;
+}
+
+std::int64_t tile_height(const AccessAnalysis& analysis, const ContractionRoles& roles) {
+  constexpr std::int64_t kMost = 12;
+  std::int64_t longest = 1;
+  for (VarId axis : roles.rows)
+    longest = std::max(longest, analysis.size(analysis.formula().variable(axis).extent));
+  return std::min(longest, kMost);
+}
+
 // What one element of the result costs where lanes run along `lane`.
 std::int64_t cost_of(const AccessAnalysis& analysis, const Stage& stage, const ContractionRoles& roles) {
   const te::Formula& formula = analysis.formula();
   const std::int64_t lanes = analysis.lanes(),
                      count = std::max<std::int64_t>(1, analysis.size(formula.variable(roles.lane).extent)),
                      steps = analysis.vector_steps(formula.variable(roles.lane).extent);
-  // Few vectors and rows: products wait for one another, or each has a load of its own.
-  const std::int64_t sums = sums_together(analysis, roles);
+  const std::int64_t sums = sums_together(analysis, roles), across = tile_vectors(analysis, roles),
+                     down = sums / across;
   std::int64_t products =
       iterations(analysis, stage.reduction) * kCycle * steps * 5 / (4 * kProductsPerCycle * count);
-  if (sums < kFewestSums) products = products * kFewestSums / sums;
+  // A tile loads its lines and broadcasts its rows: with few of either there are more loads than products.
+  products = products * std::max(sums, across + down) / sums;
   if (roles.lane_in_rows) {
     products = products * 8 / 5;  // each loads both of its factors
   } else if (vectors_across(analysis, roles) == 1) {
@@ -73,9 +90,7 @@ std::int64_t cost_of(const AccessAnalysis& analysis, const Stage& stage, const C
 }  // namespace
 
 std::int64_t sums_together(const AccessAnalysis& analysis, const ContractionRoles& roles) {
-  const std::int64_t down = iterations(analysis, roles.rows);
-  return std::clamp<std::int64_t>(vectors_across(analysis, roles), 1, 2) *
-         std::clamp<std::int64_t>(down, 1, 12);
+  return tile_vectors(analysis, roles) * tile_height(analysis, roles);
 }
 
 std::int64_t contraction_cycles(const AccessAnalysis& analysis, const Stage& stage,

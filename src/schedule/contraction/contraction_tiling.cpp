@@ -20,12 +20,37 @@ std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int6
   return otherwise;
 }
 
+bool has_knob(const Schedule& schedule, std::string_view name) {
+  return std::ranges::find(schedule.knobs, name, &Knob::name) != schedule.knobs.end();
+}
+
 }  // namespace
 
 ContractionTiling::ContractionTiling(const AccessAnalysis& analysis, const te::Stage& stage,
                                      const ContractionRoles& roles, const Schedule& schedule, bool fused)
     : analysis_(analysis), stage_(stage), roles_(roles), fused_(fused) {
   choose_tile(schedule);
+  choose_inside(schedule);
+}
+
+// Rows inside the feature map are known for each offset of the window where a loop goes on inside it (can_skip): of the channels, where
+// tiles would multiply much padding otherwise.
+void ContractionTiling::choose_inside(const Schedule& schedule) {
+  constexpr std::int64_t kFewestChannels = 4, kMuch = 8;  // one product in so many
+  if (!fused_ || !has_knob(schedule, kSkipPadding) || !tile.valid()) return;
+  const auto border = window_border(analysis_, stage_, roles_.row_factor);
+  const WindowBorder::Side* side = border ? border->along(tile) : nullptr;
+  if (side == nullptr || reduction_order().back() != side->offset) return;
+  std::int64_t inside = 0;
+  for (const RowsInside& rows_of_offset : rows_inside(*side, 0, side->turns))
+    inside += rows_of_offset.to - rows_of_offset.from;
+  const std::int64_t all = side->turns * side->offsets;
+  if ((all - inside) * kMuch < all) return;
+  for (VarId axis : stage_.reduction) {
+    const Dim& channels = extent(axis);
+    if (border->across(axis) == nullptr && channels.is_constant() && channels.constant() >= kFewestChannels)
+      inside_ = axis;
+  }
 }
 
 bool ContractionTiling::rows_go_outside(std::int64_t columns, std::int64_t rows_of_tiles) const {
@@ -224,6 +249,7 @@ std::vector<VarId> ContractionTiling::reduction_order() const {
     });
     return contiguous;
   });
+  if (next == order.end()) next = std::ranges::find(order, inside_);
   if (next != order.end()) std::rotate(next, next + 1, order.end());
   return order;
 }
@@ -235,8 +261,7 @@ bool ContractionTiling::reads_once() const {
 }
 
 std::optional<WindowBorder> ContractionTiling::skipped_border(const Schedule& schedule) const {
-  if (std::ranges::find(schedule.knobs, kSkipPadding, &Knob::name) == schedule.knobs.end())
-    return std::nullopt;
+  if (!has_knob(schedule, kSkipPadding)) return std::nullopt;
   auto border = window_border(analysis_, stage_, roles_.row_factor);
   return border && can_skip(*border) ? std::move(border) : std::nullopt;
 }

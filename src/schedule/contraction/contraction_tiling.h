@@ -8,6 +8,8 @@
 namespace xyntra {
 
 inline constexpr std::int64_t kTailRows = 4;
+inline constexpr std::int64_t kFewestSums =
+    8;  // registers that sums are under way in, below which each fma waits for one before
 inline constexpr std::int64_t kLongestSum = 256;  // products; longer sums are added up from shorter ones
 
 // A run of columns: `blocks` times `vectors` vectors of `width` lanes from `base` on.
@@ -82,11 +84,13 @@ class ContractionTiling {
   std::int64_t elements_read(const te::ExprNode& load) const;
   std::int64_t lines_in_cache(const ColumnRun& across) const;
   void choose_tile(const Schedule& schedule);
+  void choose_inside(const Schedule& schedule);
 
   const AccessAnalysis& analysis_;
   const te::Stage& stage_;
   const ContractionRoles& roles_;
   bool fused_;
+  te::VarId inside_;  // the axis of a sum that goes inside where no operand is contiguous along one
 };
 
 // Products are added without being rounded, and in another order where that is better.

@@ -21,12 +21,13 @@ Stmt make_panel(const TiledContraction& contraction, const Substitution& bound, 
   pass.panel = contraction.lowering.scratch("w", contraction.stage.body.dtype(),
                                             {lines, contraction.tiling.vectors_of(across), across.width},
                                             kir::Scope::Shared);
-  return along_sum(contraction, bound, &pass, false, [&](const Substitution& inner, const Walk& walk, bool) {
-    return line_of(contraction, inner, walk, across, nullptr,
-                   [&](const Expr& vector, const Expr& lane, Expr value) {
-                     return Stmt::store(pass.panel, {walk.turn, vector, lane}, std::move(value));
-                   });
-  });
+  return along_sum(
+      contraction, bound, &pass, false, 1, [&](const Substitution& inner, const Walk& walk, bool) {
+        return line_of(contraction, inner, walk, across, nullptr,
+                       [&](const Expr& vector, const Expr& lane, Expr value) {
+                         return Stmt::store(pass.panel, {walk.turn, vector, lane}, std::move(value));
+                       });
+      });
 }
 
 Stmt line_of(const TiledContraction& contraction, const Substitution& bound, const Walk& walk,

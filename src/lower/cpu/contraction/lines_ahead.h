@@ -23,6 +23,7 @@ struct Walk {
   te::VarId innermost;  // axis
   te::Expr turn = te::Expr::index(0);  // counted from the start
   Dim turns = 1;
+  std::int64_t chain = 0;  // of the partial sums of a small tile, the one that is added to
 };
 
 // The columns of a tile: vectors along the lanes, or along another axis.

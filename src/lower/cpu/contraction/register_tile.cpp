@@ -38,20 +38,23 @@ class RegisterTile {
         pass_(pass),
         width_(across.width),
         vectors_(contraction.tiling.vectors_of(across)),
-        sum_(lowering_.scratch("acc", dtype_, {rows.count, vectors_, width_}, Scope::Register)),
+        chains_(chains_of(contraction, pass, !rows.by_offset.empty(), rows.count * vectors_)),
+        sum_(lowering_.scratch("acc", dtype_, {chains_ * rows.count, vectors_, width_}, Scope::Register)),
         line_(lowering_.scratch("b", dtype_, {vectors_, width_}, Scope::Register)),
         spread_(lowering_.scratch("a", dtype_, {}, Scope::Register)) {}
 
   Stmt run() {
     std::vector<Stmt> statements;
-    statements.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
-      return Stmt::store(sum_, {row, vector, lane}, Expr::number(dtype_, 0));
-    }));
+    statements.push_back(
+        each(chains_ * rows_.count, [&](const Expr& row, const Expr& vector, const Expr& lane) {
+          return Stmt::store(sum_, {row, vector, lane}, Expr::number(dtype_, 0));
+        }));
     if (contraction_.ahead && stage_.finish.defined()) statements.push_back(ask_for_finish());
-    statements.push_back(along_sum(contraction_, bound_, pass_, !rows_.by_offset.empty(),
+    statements.push_back(along_sum(contraction_, bound_, pass_, !rows_.by_offset.empty(), chains_,
                                    [&](const Substitution& inner, const Walk& walk, bool only_ask) {
                                      return turn(inner, walk, only_ask);
                                    }));
+    for (Stmt& one : chains_added_up()) statements.push_back(std::move(one));
     if (added_ != nullptr) total_ = lowering_.scratch("t", added_->body.dtype(), {width_}, Scope::Register);
     statements.push_back(pass_ != nullptr && pass_->count > 1 ? after_pass() : after_sum());
     return Stmt::block(std::move(statements));
@@ -67,8 +70,9 @@ class RegisterTile {
     return contraction_.unrolled(label, turns, body);
   }
   Stmt lanes(const TiledContraction::AtNumber& body) { return contraction_.lanes(width_, body); }
-  Stmt each(const EachElement& body) {
-    return unrolled("r", rows_.count, [&](const Expr& row) {
+  Stmt each(const EachElement& body) { return each(rows_.count, body); }
+  Stmt each(std::int64_t rows, const EachElement& body) {
+    return unrolled("r", rows, [&](const Expr& row) {
       return unrolled("v", vectors_, [&](const Expr& vector) {
         return lanes([&](const Expr& lane) { return body(row, vector, lane); });
       });
@@ -106,10 +110,31 @@ class RegisterTile {
     return Expr::load(sum_, dtype_, {row, vector, lane});
   }
 
-  Stmt add(const Expr& element, const Expr& row, const Expr& vector, const Expr& lane) const {
-    Expr other = Expr::load(line_, dtype_, {vector, lane}), so_far = partial(row, vector, lane);
-    return Stmt::store(sum_, {row, vector, lane},
+  // The row of a partial sum among all that a tile keeps.
+  Expr in_chain(const Expr& row, std::int64_t chain) const {
+    return chain == 0 ? row : row + Expr::index(chain * rows_.count);
+  }
+
+  Stmt add(const Expr& element, const Expr& row, const Expr& vector, const Expr& lane,
+           std::int64_t chain) const {
+    const Expr place = in_chain(row, chain);
+    Expr other = Expr::load(line_, dtype_, {vector, lane}), so_far = partial(place, vector, lane);
+    return Stmt::store(sum_, {place, vector, lane},
                        contraction_.fused ? te::fma(element, other, so_far) : so_far + element * other);
+  }
+
+  // The second half of the partial sums is added to the first, until one is left.
+  std::vector<Stmt> chains_added_up() {
+    std::vector<Stmt> made;
+    for (std::int64_t left = chains_; left > 1; left = (left + 1) / 2) {
+      const std::int64_t kept = (left + 1) / 2;
+      made.push_back(
+          each((left - kept) * rows_.count, [&](const Expr& row, const Expr& vector, const Expr& lane) {
+            return Stmt::store(sum_, {row, vector, lane},
+                               partial(row, vector, lane) + partial(in_chain(row, kept), vector, lane));
+          }));
+    }
+    return made;
   }
 
   Stmt turn(const Substitution& inner, const Walk& walk, bool only_ask) {
@@ -123,7 +148,7 @@ class RegisterTile {
       made.push_back(each([&](const Expr& row, const Expr& vector, const Expr& lane) {
         Lowering::Body value =
             lowering_.body(roles_.row_factor, at_column(at_read_row(inner, row), vector, lane));
-        value.checks.push_back(add(value.value, row, vector, lane));
+        value.checks.push_back(add(value.value, row, vector, lane, walk.chain));
         return where_column(vector, lane, Stmt::block(std::move(value.checks)));
       }));
       return Stmt::block(std::move(made));
@@ -137,7 +162,7 @@ class RegisterTile {
       one.push_back(Stmt::store(spread_, {}, value.value));
       Expr element = Expr::load(spread_, dtype_, {});
       one.push_back(unrolled("v", vectors_, [&](const Expr& vector) {
-        return lanes([&](const Expr& lane) { return add(element, row, vector, lane); });
+        return lanes([&](const Expr& lane) { return add(element, row, vector, lane, walk.chain); });
       }));
       return Stmt::block(std::move(one));
     }));
@@ -385,7 +410,7 @@ class RegisterTile {
   const Among& among_;
   const SumPass* pass_;
   const DType dtype_ = stage_.body.dtype();
-  const std::int64_t width_, vectors_;
+  const std::int64_t width_, vectors_, chains_;
   const kir::BufferId sum_, line_,
       spread_;  // line: of the lane factor; spread: the element that is broadcast
   kir::BufferId total_;

@@ -1,5 +1,7 @@
 #include "lower/cpu/contraction/sum_walk.h"
 
+#include <algorithm>
+
 #include "lower/nested_loops.h"
 
 namespace xyntra {
@@ -19,21 +21,30 @@ struct Along {
   bool written_out = false;
 };
 
+std::vector<Along> steps_of(const TiledContraction& contraction, const SumPass* pass, bool by_offset) {
+  std::vector<Along> steps;
+  if (pass != nullptr && pass->depth->split.valid())
+    steps.push_back(
+        {pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor), false});
+  const std::vector<VarId> all =
+      contraction.fused ? contraction.tiling.reduction_order() : contraction.stage.reduction;
+  for (VarId axis : pass != nullptr ? pass->depth->inner : all)
+    steps.push_back(
+        {axis, contraction.extent(axis), Expr::index(0), by_offset && contraction.side()->offset == axis});
+  return steps;
+}
+
+bool is_innermost(std::span<const Along> steps) {
+  return std::ranges::all_of(steps.subspan(1), [](const Along& step) { return step.turns.is(1); });
+}
+
 class SumWalk {
  public:
-  SumWalk(const TiledContraction& contraction, const SumTurn& turn)
-      : contraction_(contraction), turn_(turn) {}
+  SumWalk(const TiledContraction& contraction, std::int64_t chains, const SumTurn& turn)
+      : contraction_(contraction), chains_(chains), turn_(turn) {}
 
   Stmt run(const Substitution& bound, const SumPass* pass, bool by_offset) {
-    std::vector<Along> steps;
-    if (pass != nullptr && pass->depth->split.valid())
-      steps.push_back(
-          {pass->depth->split, pass->depth->factor, pass->turn * Expr::index(pass->depth->factor), false});
-    const std::vector<VarId> all =
-        contraction_.fused ? contraction_.tiling.reduction_order() : contraction_.stage.reduction;
-    for (VarId axis : pass != nullptr ? pass->depth->inner : all)
-      steps.push_back({axis, contraction_.extent(axis), Expr::index(0),
-                       by_offset && contraction_.side()->offset == axis});
+    const std::vector<Along> steps = steps_of(contraction_, pass, by_offset);
     Stmt made = turns_along(steps, bound, {}, false);
     if (pass == nullptr) return made;
     for (VarId axis : pass->depth->outer) {
@@ -53,12 +64,13 @@ class SumWalk {
     walk.innermost = axis;
     bound[axis.index] = start;
     if (turns.is(1)) return turns_along(steps.subspan(1), std::move(bound), std::move(walk), only_ask);
-    auto at = [&](const Expr& number) {
+    auto at = [&](const Expr& number, std::int64_t chain = 0) {
       Substitution here = bound;
       here[axis.index] = start.is_integer_constant(0) ? number : start + number;
       Walk deeper = walk;
       deeper.turn = walk.turns.is(1) ? number : walk.turn * Expr::size(turns) + number;
       deeper.turns = walk.turns * turns;
+      deeper.chain = chain;
       Stmt made = turns_along(steps.subspan(1), here, deeper, only_ask);
       if (only_ask || !is_beyond(axis)) return made;
       return where_inside(axis, here, std::move(made), turns_along(steps.subspan(1), here, deeper, true));
@@ -70,9 +82,33 @@ class SumWalk {
       }
       return offsets.empty() ? Stmt() : Stmt::block(std::move(offsets));
     }
+    if (chains_ > 1 && is_innermost(steps)) return interleaved(contraction_.name(axis), turns.constant(), at);
     VarId loop = contraction_.lowering.loop(contraction_.name(axis), turns);
     Stmt body = at(Expr::variable(loop));
     return body.defined() ? Stmt::loop(LoopKind::Serial, loop, std::move(body)) : Stmt();
+  }
+
+  // Iterations one after another, each adding to the next of the partial sums.
+  template <class At>
+  Stmt interleaved(const std::string& name, std::int64_t turns, const At& at) {
+    std::vector<Stmt> made;
+    auto some = [&](std::vector<Stmt>& into, const Expr& first, std::int64_t count) {
+      for (std::int64_t chain = 0; chain < count; ++chain) {
+        const Expr number = chain == 0 ? first : first + Expr::index(chain);
+        if (Stmt one = at(number, chain); one.defined()) into.push_back(std::move(one));
+      }
+    };
+    const std::int64_t whole = turns / chains_, done = whole * chains_;
+    if (whole == 1) {
+      some(made, Expr::index(0), chains_);
+    } else {
+      const VarId loop = contraction_.lowering.loop(name, whole);
+      std::vector<Stmt> body;
+      some(body, Expr::variable(loop) * Expr::index(chains_), chains_);
+      if (!body.empty()) made.push_back(Stmt::loop(LoopKind::Serial, loop, Stmt::block(std::move(body))));
+    }
+    some(made, Expr::index(done), turns - done);
+    return made.empty() ? Stmt() : Stmt::block(std::move(made));
   }
 
   // Whether all rows of a tile lie beyond the picture together at some offsets of this axis.
@@ -89,6 +125,7 @@ class SumWalk {
   }
 
   const TiledContraction& contraction_;
+  const std::int64_t chains_;
   const SumTurn& turn_;
 };
 
@@ -114,8 +151,25 @@ Stmt in_passes(const TiledContraction& contraction, const Substitution& bound, S
 }
 
 Stmt along_sum(const TiledContraction& contraction, const Substitution& bound, const SumPass* pass,
-               bool by_offset, const SumTurn& turn) {
-  return SumWalk(contraction, turn).run(bound, pass, by_offset);
+               bool by_offset, std::int64_t chains, const SumTurn& turn) {
+  return SumWalk(contraction, chains, turn).run(bound, pass, by_offset);
+}
+
+std::int64_t chains_of(const TiledContraction& contraction, const SumPass* pass, bool by_offset,
+                       std::int64_t registers) {
+  constexpr std::int64_t kFewestEach = 4;  // products of a partial sum: shorter ones are not worth adding up
+  if (!contraction.fused) return 1;
+  const std::vector<Along> steps = steps_of(contraction, pass, by_offset);
+  std::int64_t all = 1;
+  for (const Along& step : steps) {
+    if (!step.turns.is_constant()) return 1;
+    all *= step.turns.constant();
+  }
+  const auto last = std::ranges::find_if_not(steps.rbegin(), steps.rend(),
+                                             [](const Along& step) { return step.turns.is(1); });
+  if (last == steps.rend() || last->written_out) return 1;
+  const std::int64_t most = std::min(last->turns.constant(), all / kFewestEach);
+  return std::clamp<std::int64_t>(kFewestSums / registers, 1, std::max<std::int64_t>(1, most));
 }
 
 }  // namespace xyntra

@@ -35,8 +35,13 @@ kir::Stmt in_passes(const TiledContraction& contraction, const te::Substitution&
 using SumTurn = std::function<kir::Stmt(const te::Substitution& bound, const Walk& walk, bool only_ask)>;
 
 // All turns, or those of one pass. `by_offset`: some rows of the tile lie beyond the picture at some offsets of the
-// window, and each of these is written out.
+// window, and each of these is written out. Iterations of the innermost loop are interleaved over `chains` partial sums.
 kir::Stmt along_sum(const TiledContraction& contraction, const te::Substitution& bound, const SumPass* pass,
-                    bool by_offset, const SumTurn& turn);
+                    bool by_offset, std::int64_t chains, const SumTurn& turn);
+
+// Partial sums of a tile of so many registers: an fma waits for the one before it that adds to the same register, so a small tile
+// keeps several sums and adds them up in the end. Never more than the innermost loop has iterations.
+std::int64_t chains_of(const TiledContraction& contraction, const SumPass* pass, bool by_offset,
+                       std::int64_t registers);
 
 }  // namespace xyntra
