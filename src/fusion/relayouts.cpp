@@ -109,8 +109,13 @@ class RelayoutWeigher {
 
   bool is_counted(NodeId node) const { return computes_places(node) || takes_a_part(node); }
 
+  // By all cores and by one: a program may be given one.
+  struct Ns {
+    std::int64_t shared = 0, alone = 0;
+  };
+
   // What strides cost; where places are computed or left out, and where a group's lanes are known, all that it does.
-  std::int64_t cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
+  Ns cost_of(NodeId node, const te::Formula& formula, const Schedule& schedule) const {
     const bool pointwise = schedule.kind == ScheduleKind::Pointwise;
     const bool known =
         target_.kind == TargetKind::Cpu &&
@@ -118,40 +123,55 @@ class RelayoutWeigher {
     const auto counted = is_counted(node) || known
                              ? compute_ns(formula, schedule, target_, options_.choose.nominal)
                              : std::nullopt;
-    if (counted && (is_counted(node) || !pointwise)) return launched_ns(target_, 0, *counted);
+    Ns all;
+    if (counted) all = {launched_ns(target_, 0, *counted), by_one_core_ns(target_, 0, *counted)};
+    if (counted && (is_counted(node) || !pointwise)) return all;
     const auto places_ns = divides_places(node) ? strided_and_divided_ns : strided_ns;
     const std::int64_t strided = places_ns(formula, schedule, target_, options_.choose.nominal);
-    return counted ? std::max(strided, launched_ns(target_, 0, *counted)) : strided;
+    return {std::max(strided, all.shared), std::max(strided, all.alone)};
   }
 
   // A group as it is costs the same whichever of its nodes is asked about: long chains of copies ask about each.
-  std::int64_t cost_of_group(NodeId node, std::size_t g) {
+  Ns cost_of_group(NodeId node, std::size_t g) {
     const auto [known, missing] = costs_.try_emplace({g, is_counted(node), divides_places(node)});
     if (missing) known->second = cost_of(node, grouping_.formulas[g], grouping_.groups[g].schedule);
     return known->second;
   }
 
   // What a group would save if a node's result lay in memory: the same for layers that are alike.
-  std::int64_t gain_of(NodeId node, std::size_t g) {
+  Ns gain_of(NodeId node, std::size_t g) {
     const Group& group = grouping_.groups[g];
     GroupStructure key = structure_of(fusion_nodes_, group.nodes, group.inputs, group.outputs);
     key.push_back(static_cast<std::uint64_t>(std::ranges::find(group.nodes, node) - group.nodes.begin()));
     key.push_back(is_counted(node));
-    std::vector<std::pair<Schedule, std::int64_t>>& known = gains_[std::move(key)];
-    const auto found = std::ranges::find(known, group.schedule, &std::pair<Schedule, std::int64_t>::first);
+    std::vector<std::pair<Schedule, Ns>>& known = gains_[std::move(key)];
+    const auto found = std::ranges::find(known, group.schedule, &std::pair<Schedule, Ns>::first);
     if (found != known.end()) return found->second;
-    std::int64_t gain = cost_of_group(node, g);
-    if (gain != 0) {
+    Ns gain = cost_of_group(node, g);
+    if (gain.alone != 0) {
       const Group apart = reading_from_memory(group, node);
       const te::Formula formula = compose(fusion_nodes_, apart.nodes, apart.inputs, apart.outputs);
-      gain -= cost_of(node, formula, group.schedule);
+      const Ns rest = cost_of(node, formula, group.schedule);
+      gain = {gain.shared - rest.shared, gain.alone - rest.alone};
     }
     known.emplace_back(group.schedule, gain);
     return gain;
   }
 
+  // One launch more.
+  Ns stage_of(NodeId node) const {
+    if (is_counted(node) || target_.kind == TargetKind::Cpu) {
+      const Choice own = choose_for_one(fusion_nodes_[node].formula, target_, options_.choose);
+      return {own.predicted_ns * 4 / 3, own.one_core_ns * 4 / 3};
+    }
+    const Type& type = graph_.value(output_of(node)).type;
+    const std::int64_t ns =
+        target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
+    return {ns, ns};
+  }
+
   std::optional<LayoutChoice> weigh(NodeId node, const std::vector<std::size_t>& groups) {
-    std::int64_t fused = 0;
+    Ns fused;
     std::size_t slowed = 0;
     for (std::size_t g : groups) {
       const Group& group = grouping_.groups[g];
@@ -159,20 +179,21 @@ class RelayoutWeigher {
       const bool divides = divides_places(node) && group.hero != Hero::Attention;
       if (!main && (computes_source(group, node) || divides))
         return std::nullopt;  // a copy would part one loop
-      const std::int64_t gain = gain_of(node, g);
-      fused += gain;
-      slowed += gain > 0;
+      const Ns gain = gain_of(node, g);
+      fused = {fused.shared + gain.shared, fused.alone + gain.alone};
+      slowed += std::max(gain.shared, gain.alone) > 0;
     }
-    if (fused <= 0) return std::nullopt;
-    const Type& type = graph_.value(output_of(node)).type;
-    const std::int64_t stage =
-        is_counted(node) || target_.kind == TargetKind::Cpu
-            ? choose_for_one(fusion_nodes_[node].formula, target_, options_.choose).predicted_ns * 4 /
-                  3  // one launch more
-            : target_.relayout_ns(nominal(bytes_of(product(*type.shape), type.dtype), options_.choose));
+    if (std::max(fused.shared, fused.alone) <= 0) return std::nullopt;
+    const Ns stage = stage_of(node);
     using Way = LayoutChoice::Way;
-    LayoutChoice choice{output_of(node), {Way::Fused, fused}, {Way::Stage, stage}, {}};
-    if (stage < fused) std::swap(choice.taken, choice.other);
+    // A copy of its own is what the model has: fusing it is to be a gain on one core as on all.
+    const bool one =
+        target_.kind == TargetKind::Cpu && fused.alone - stage.alone > fused.shared - stage.shared;
+    LayoutChoice choice{output_of(node),
+                        {Way::Fused, std::max<std::int64_t>(0, one ? fused.alone : fused.shared)},
+                        {Way::Stage, one ? stage.alone : stage.shared},
+                        {}};
+    if (choice.other.ns < choice.taken.ns) std::swap(choice.taken, choice.other);
     choice.reason = graph_.node(node).op + " that " + std::to_string(slowed) + " of " +
                     std::to_string(groups.size()) + (groups.size() == 1 ? " reader" : " readers") +
                     " would go over in strides";
@@ -228,8 +249,8 @@ class RelayoutWeigher {
   const Grouping& grouping_;
   const Target& target_;
   const FusionOptions& options_;
-  std::map<GroupStructure, std::vector<std::pair<Schedule, std::int64_t>>> gains_;
-  std::map<std::tuple<std::size_t, bool, bool>, std::int64_t> costs_;  // of groups, by what cost_of looks at
+  std::map<GroupStructure, std::vector<std::pair<Schedule, Ns>>> gains_;
+  std::map<std::tuple<std::size_t, bool, bool>, Ns> costs_;  // of groups, by what cost_of looks at
 };
 
 }  // namespace

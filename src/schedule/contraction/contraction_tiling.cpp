@@ -70,8 +70,11 @@ bool ContractionTiling::rows_go_outside(std::int64_t columns, std::int64_t rows_
 
 // Whether short sums of a second factor that stays in the cache make results that do not: then these, and what else is read for
 // them, come and go row by row, as memory likes it, and not in pieces as wide as a tile. Blocked channels lie in such pieces.
+// Channels a feature map apart are rather finished map by map.
 bool ContractionTiling::streams_results() const {
   if (analysis_.size(extent(roles_.lane)) <= analysis_.lanes()) return false;
+  if (!analysis_.contiguous_in_blocks(stage_.target, stage_.store, roles_.lane, analysis_.lanes()))
+    return false;
   std::int64_t sums = 1, results = 1, bytes = std::max(bits_of(stage_.body.dtype()) / 8, 1);
   for (VarId axis : stage_.reduction) sums *= analysis_.size(extent(axis));
   for (VarId axis : stage_.axes) results *= analysis_.size(extent(axis));

@@ -134,7 +134,9 @@ Formula split_finish(const Formula& formula, const Schedule& schedule, const Tar
   Stage& reducing = made.stages.back();
   const Expr by_place = part_by_place(reducing.finish);
   // Digits of sizes that are not known could not be shown to be in bounds.
-  const bool apart = known && te::work_of(by_place) + kHeavy <= te::work_of(reducing.finish);
+  // Functions before the last place that has a say are not left to run element by element.
+  const bool apart =
+      known && te::work_of(by_place) + kHeavy <= te::work_of(reducing.finish) && !functions_in(by_place);
   Stage finish;
   te::Substitution own;
   Shape shape;
