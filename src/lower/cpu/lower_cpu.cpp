@@ -21,6 +21,7 @@
 #include "schedule/prepare/prepare_tiles.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
+#include "schedule/schedule_rows.h"
 #include "te/digits.h"
 #include "te/merge.h"
 
@@ -181,22 +182,13 @@ Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBloc
 struct ScheduleEntry {
   ScheduleKind kind;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
-  bool main_loop = false;
-  bool turn_operands = false;
-  bool share_parts = false;
-  bool split_finish = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {ScheduleKind::Pointwise, lower_stages},
-    {ScheduleKind::Movement, lower_stages},
-    {ScheduleKind::Row, lower_rows, false, false, true, true},
-    {ScheduleKind::Contraction, lower_main, true, false, false, true},
-    {ScheduleKind::Window, lower_main, true, false, false, true},
-    {ScheduleKind::Tiles, lower_tiles_main, true},
-    {ScheduleKind::Attention, lower_blocks, true, true, true},
-    {ScheduleKind::Stages, lower_stages},
-    {ScheduleKind::Horizontal, lower_stages},
-    {ScheduleKind::View, lower_stages},
+    {ScheduleKind::Pointwise, lower_stages},  {ScheduleKind::Movement, lower_stages},
+    {ScheduleKind::Row, lower_rows},          {ScheduleKind::Contraction, lower_main},
+    {ScheduleKind::Window, lower_main},       {ScheduleKind::Tiles, lower_tiles_main},
+    {ScheduleKind::Attention, lower_blocks},  {ScheduleKind::Stages, lower_stages},
+    {ScheduleKind::Horizontal, lower_stages}, {ScheduleKind::View, lower_stages},
 };
 
 // What comes before in rows, then the split, the products on tiles, and what follows.
@@ -281,6 +273,7 @@ std::optional<kir::Kernel> lower_by_parts(const KernelRequest& request, const te
 std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const ScheduleEntry& entry,
                                           const te::Formula& merged) {
   const Schedule& schedule = request.schedule;
+  const ScheduleRow& row = row_of(schedule.kind);
   const Target& target = request.target;
   const SymbolBindings& nominal = request.nominal;
   Forms& forms = request.forms;
@@ -296,12 +289,12 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   }
   if (tiles) {
     ready = *tiles;
-  } else if (entry.main_loop) {
-    if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
-    ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
+  } else if (row.has_main_loop) {
+    if (!row.transposes_operands) ready = gather_steps(merged, target, nominal);
+    ready = prepare_main_loop(ready, schedule, target, nominal, row.transposes_operands);
     if (!attention) te::merge_axes(ready, te::Temporaries::ByTheirOwnLoops);
   }
-  if (entry.share_parts && reorders) ready = exponents_in_base_two(ready);
+  if (row.shares_parts && reorders) ready = exponents_in_base_two(ready);
   if (attention && reorders) {
     if (const auto parts = attention_parts(merged))
       ready = with_less_weights(ready, parts->weights, merged.variable(parts->key).extent);
@@ -320,14 +313,14 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   }
   if (entry.kind == ScheduleKind::Stages) ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
-  const bool several = entry.kind == ScheduleKind::Row && ready.stages.size() > 1;
+  const bool several = row.shares_rows && ready.stages.size() > 1;
   const bool shares_rows =
       forms.may_be(Form::Rows) &&
       (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));
-  if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
+  if (row.splits_finish && !several) ready = split_finish(ready, schedule, target, nominal);
   Lowering lowering = request.lowering(ready);
-  Stmt body = entry.kind == ScheduleKind::Row && !shares_rows ? lower_stages(lowering, schedule)
-                                                              : entry.lower(lowering, schedule);
+  Stmt body =
+      row.shares_rows && !shares_rows ? lower_stages(lowering, schedule) : entry.lower(lowering, schedule);
   return proved(request, mark, name_of(entry.kind), std::move(lowering), std::move(body));
 }
 
@@ -347,6 +340,7 @@ std::optional<kir::Kernel> lower_unmasked(const KernelRequest& request, Form for
 
 Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
   const Schedule& schedule = request.schedule;
+  const ScheduleRow& row = row_of(schedule.kind);
   Forms& forms = request.forms;
   const bool plainly = !forms.chooses() && (forms.may_be(Form::PlainLoops) || forms.may_be(Form::OwnLoops));
   te::Formula merged = request.formula;
@@ -360,11 +354,11 @@ Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
   if (schedule.kind == ScheduleKind::Bf16x3) {
     merged = apart = ignore_nan_in_maxima(merged);
     if (auto kernel = lower_by_parts(request, merged)) return *kernel;
-  } else if (entry == std::end(kSchedules) && schedule.kind != ScheduleKind::Winograd) {
+  } else if (entry == std::end(kSchedules) && !row.stages) {
     return failure(ErrorClass::Unsupported,
                    "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
   }
-  const bool own = schedule.kind == ScheduleKind::Winograd || schedule.kind == ScheduleKind::Bf16x3;
+  const bool own = static_cast<bool>(row.stages);
   if (own && !plainly) {
     const std::size_t mark = forms.mark();
     Lowering lowering = request.lowering(merged);
@@ -373,13 +367,12 @@ Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
       return *kernel;
   }
   if (!own) {
-    if (entry->kind == ScheduleKind::Pointwise)
-      te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
-    if (entry->share_parts) merged = share_heavy_parts(merged);
-    if (entry->turn_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
+    if (row.joins_loops) te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
+    if (row.shares_parts) merged = share_heavy_parts(merged);
+    if (row.transposes_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
     merged = ignore_nan_in_maxima(merged);
-    if (entry->share_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
-    if (entry->kind != ScheduleKind::Pointwise) apart = merged;
+    if (row.shares_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
+    if (!row.joins_loops) apart = merged;
     if (!plainly) {
       if (auto kernel = lower_by_entry(request, *entry, merged)) return *kernel;
     }
