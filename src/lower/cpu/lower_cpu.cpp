@@ -4,12 +4,9 @@
 #include <set>
 
 #include "kir/passes.h"
-#include "lower/cpu/attention/lower_attention.h"
 #include "lower/cpu/attention/lower_key_blocks.h"
 #include "lower/cpu/cpu_forms.h"
 #include "lower/cpu/gather_steps.h"
-#include "lower/cpu/lower_strips.h"
-#include "lower/cpu/lower_winograd.h"
 #include "lower/cpu/tiles/lower_part_products.h"
 #include "lower/cpu/tiles/lower_tiles.h"
 #include "lower/lower_rows.h"
@@ -35,6 +32,17 @@ using te::Expr;
 using te::Stage;
 
 namespace {
+
+// The first form of all of a kernel that makes it; an undefined statement where none does.
+Stmt lower_kernel_of(CpuKernelShape shape, Lowering& lowering, const Schedule& schedule) {
+  for (const CpuKernelForm& form : kCpuKernelForms) {
+    if (form.shape != shape) continue;
+    if (Stmt made = lowering.attempt(form.form, [&] { return form.lower(lowering, schedule); });
+        made.defined())
+      return made;
+  }
+  return {};
+}
 
 // ---- stages
 
@@ -95,9 +103,7 @@ Stmt lower_rows_before(Lowering& lowering, const Schedule& schedule, std::size_t
 // Stages before `main` share their rows; it and those after it are lowered one by one.
 Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main) {
   const te::Formula& formula = lowering.formula();
-  if (Stmt strips = lowering.attempt(Form::Strips, [&] { return lower_strips(lowering, schedule); });
-      strips.defined())
-    return strips;
+  if (Stmt all = lower_kernel_of(CpuKernelShape::MainLoop, lowering, schedule); all.defined()) return all;
   const bool before = main >= 2 && main < formula.stages.size() && lowering.forms().may_be(Form::Rows);
   Stmt rows = before ? lower_rows_before(lowering, schedule, main) : Stmt();
   if (!rows.defined()) return lower_stages_tiled(lowering, schedule);
@@ -127,31 +133,8 @@ Stmt lower_tiles_main(Lowering& lowering, const Schedule& schedule) {
   return lower_around(lowering, schedule, main);
 }
 
-// ---- attention: what is made ready first, then blocks of queries
-
-Stmt lower_query_blocks(Lowering& lowering, const Schedule& schedule, std::size_t first) {
-  const te::Formula& formula = lowering.formula();
-  for (std::size_t s = 0; s < first; ++s) {
-    te::BufferId made = formula.stages[s].target;
-    if (!lowering.is_placed(made)) lowering.place(made, Scope::Workspace);
-  }
-  std::vector<Stmt> phases;
-  for (std::size_t s = 0; s < first; ++s) {
-    std::vector<Stmt> made = lower_loops(lowering, formula.stages[s], schedule.exactness == Exactness::Exact);
-    phases.insert(phases.end(), made.begin(), made.end());
-  }
-  phases.push_back(lower_attention(lowering, first, schedule));
-  return phases.back().defined() ? Stmt::block(std::move(phases)) : Stmt();
-}
-
 Stmt lower_blocks(Lowering& lowering, const Schedule& schedule) {
-  const te::Formula& formula = lowering.formula();
-  std::size_t first = 0;  // the scores: the first sum
-  while (first < formula.stages.size() && formula.stages[first].reducer != te::Reducer::Sum) ++first;
-  Stmt blocks;
-  if (first < formula.stages.size())
-    blocks =
-        lowering.attempt(Form::QueryBlocks, [&] { return lower_query_blocks(lowering, schedule, first); });
+  const Stmt blocks = lower_kernel_of(CpuKernelShape::Attention, lowering, schedule);
   return blocks.defined() ? blocks : lower_stages_tiled(lowering, schedule);
 }
 
@@ -244,12 +227,7 @@ std::optional<kir::Kernel> proved(const KernelRequest& request, std::size_t mark
 std::optional<kir::Kernel> lower_by_winograd(const KernelRequest& request) {
   const std::size_t mark = request.forms.mark();
   Lowering lowering = request.lowering(request.formula);
-  Stmt body = lowering.attempt(
-      Form::WinogradBlocks, [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::One); });
-  if (!body.defined()) {
-    body = lowering.attempt(Form::WinogradPhases,
-                            [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::Two); });
-  }
+  Stmt body = lower_kernel_of(CpuKernelShape::Winograd, lowering, request.schedule);
   if (!body.defined()) return std::nullopt;
   return proved(request, mark, name_of(request.schedule.kind), std::move(lowering), std::move(body));
 }
