@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/contraction/lower_groups.h"
 
 namespace xyntra {
 
