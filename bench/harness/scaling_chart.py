@@ -7,6 +7,7 @@ import math
 from harness.chart import STYLE
 from harness.scatter import COLOURS
 
+DASHES = {"wgsl": "5 3"}
 WIDTH, HEIGHT, LEFT, TOP, WIDE, HIGH = 820, 600, 70, 70, 560, 470
 
 
@@ -49,7 +50,7 @@ def svg(rows: list[dict]) -> str:
     for (family, backend), line in lines.items():
         colour = COLOURS[families.index(family) % len(COLOURS)]
         points = " ".join(f"{x_of(row['nodes']):.1f},{y_of(row['cpu_s']):.1f}" for row in line)
-        dashes = ' stroke-dasharray="5 3"' if backend == "wgsl" else ""
+        dashes = f' stroke-dasharray="{DASHES[backend]}"' if backend in DASHES else ""
         made.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2"{dashes} points="{points}"/>')
     for number, family in enumerate(families):
         y = TOP + 14 + 20 * number

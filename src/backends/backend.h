@@ -18,6 +18,7 @@
 #include "compiler/pipeline.h"
 #include "interp/evaluator.h"
 #include "plan/plan.h"
+#include "runtime/ceilings.h"
 #include "runtime/shader.h"
 #include "target/target.h"
 
@@ -74,6 +75,8 @@ struct Backend {
   // Everything about the plan's kernels that the device cannot do; they are made for it, and not run.
   Result<MissingNeeds> (*missing)(const Plan& plan, const RunSettings& settings) = nullptr;
   Readiness (*readiness)() = nullptr;  // null: always ready
+  // What the device reaches at most (runtime/ceilings.h); null: it is this machine's CPU.
+  Result<Ceilings> (*ceilings)(const std::string& device) = nullptr;
 
   bool present() const { return run_graph != nullptr || run_plan != nullptr; }  // in this version
   bool runs_plans() const { return run_plan != nullptr; }

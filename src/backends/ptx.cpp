@@ -45,6 +45,10 @@ Backend ptx_backend() {
     std::string why = cuda::why_no_chip();
     return why.empty() ? Readiness{} : Readiness{"no GPU", std::move(why)};
   };
+  row.ceilings = [](const std::string& which) -> Result<Ceilings> {
+    XYNTRA_TRY(const std::shared_ptr<cuda::Device> device, shared_gpu(which));
+    return measure_ceilings(device);
+  };
   return row;
 }
 

@@ -42,6 +42,10 @@ Backend wgsl_backend() {
     return wgsl_lacks(plan, lower_options(settings), settings.shaders);
   };
   row.readiness = adapter_state;
+  row.ceilings = [](const std::string& which) -> Result<Ceilings> {
+    XYNTRA_TRY(const std::shared_ptr<webgpu::Device> device, shared_device(which));
+    return measure_ceilings(*device);
+  };
   return row;
 }
 

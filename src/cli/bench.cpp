@@ -349,7 +349,8 @@ Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {
   auto compile = [&](const Plan& plan) { return backend.compile(plan, settings); };
   Progress progress("runs");
   progress.show("compute and bandwidth of this machine");
-  XYNTRA_TRY(bench.ceilings, measure_ceilings(*options.target, bench.threads, settings.shaders.device));
+  XYNTRA_TRY(bench.ceilings, backend.ceilings != nullptr ? backend.ceilings(settings.shaders.device)
+                                                         : measure_ceilings(*options.target, bench.threads));
   progress.show("machine code");
   MeasureOptions measuring = flags.measuring;
   measuring.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };

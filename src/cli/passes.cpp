@@ -53,15 +53,19 @@ void list_forms(Session& session) {
 }
 
 void list_records(const PipelineLog& log, std::size_t nodes, Session& session) {
-  Table table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
-  table.header({"step", "on", "nodes", "groups", "time"});
-  table.row({"import", "yes", std::to_string(nodes), "-"});
+  Table table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right});
+  table.header({"step", "on", "runs", "nodes", "groups", "time"});
+  table.row({"import", "yes", "1", std::to_string(nodes), "-"});
   Json json{{"nodes", nodes}, {"passes", Json::array()}};
   for (const StepRecord& record : log.steps) {
-    table.row({record.step->name, record.on ? "yes" : "no", std::to_string(record.nodes),
-               record.groups == 0 ? "-" : std::to_string(record.groups), time_text(record.time.count())});
+    table.row({record.step->name, record.on ? "yes" : "no", std::to_string(record.runs),
+               std::to_string(record.nodes), record.groups == 0 ? "-" : std::to_string(record.groups),
+               time_text(record.time.count())});
     Json entry = to_json(*record.step, record.on);
-    entry.update({{"nodes", record.nodes}, {"groups", record.groups}, {"time_ns", record.time.count()}});
+    entry.update({{"runs", record.runs},
+                  {"nodes", record.nodes},
+                  {"groups", record.groups},
+                  {"time_ns", record.time.count()}});
     json["passes"].push_back(std::move(entry));
   }
   session.out = session.json ? json.dump(2) + "\n" : table.to_string(stdout_width());

@@ -246,23 +246,24 @@ std::string configuration_text(const CompileOptions& options) {
     return std::string(name) + " = " + std::to_string(value) + "\n";
   };
   const RewriteOptions& rewrite = options.rewrite;
-  std::string text =
-      line("rewrite.enabled", rewrite.enabled) + line("rewrite.reassociating", rewrite.allow_reassociating) +
-      line("rewrite.precision_changing", rewrite.allow_precision_changing) +
-      line("rewrite.iterations", rewrite.limits.iterations) + line("rewrite.nodes", rewrite.limits.nodes) +
-      line("rewrite.nodes_per_node", rewrite.limits.nodes_per_node) +
-      line("rewrite.matches_per_rule", rewrite.limits.matches_per_rule) +
-      line("rewrite.fold_limit", rewrite.fold_limit);
+  std::string text = line("rewrite.enabled", is_on(options, "rewrite")) +
+                     line("rewrite.reassociating", rewrite.allow_reassociating) +
+                     line("rewrite.precision_changing", rewrite.allow_precision_changing) +
+                     line("rewrite.iterations", rewrite.limits.iterations) +
+                     line("rewrite.nodes", rewrite.limits.nodes) +
+                     line("rewrite.nodes_per_node", rewrite.limits.nodes_per_node) +
+                     line("rewrite.matches_per_rule", rewrite.limits.matches_per_rule) +
+                     line("rewrite.fold_limit", rewrite.fold_limit);
   for (const UserRule& rule : rewrite.user_rules) {
     text += "rule " + quote(rule.name) + " " + quote(rule.left) + " => " + quote(rule.right) + " if " +
             quote(rule.guard) + " " + std::to_string(static_cast<int>(rule.rule_class)) + "\n";
   }
   for (const std::string& name : options.donated) text += "donate " + quote(name) + "\n";
   for (const Form form : options.barred_forms) text += std::string("bar ") + name_of(form) + "\n";
-  if (!options.assume_equal_sizes) text += line("assume.enabled", 0);
-  if (!options.choose_layouts) text += line("layout.enabled", 0);
-  if (!options.reuse_memory) text += line("memory.enabled", 0);
-  return text + line("fusion.enabled", options.fusion.enabled) +
+  for (const std::string& step : options.left_out) {
+    if (step != "rewrite" && step != "fuse") text += "without " + step + "\n";
+  }
+  return text + line("fusion.enabled", is_on(options, "fuse")) +
          line("fusion.max_nodes", static_cast<std::int64_t>(options.fusion.max_nodes)) +
          line("fusion.reassociating", options.fusion.choose.allow_reassociating) +
          (options.precision == Precision::F32

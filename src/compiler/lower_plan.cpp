@@ -9,6 +9,7 @@
 #include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "schedule/forms.h"
+#include "schedule/schedule_rows.h"
 #include "support/current_budget.h"
 #include "support/stop_at_internal_errors.h"
 #include "support/text.h"
@@ -33,10 +34,6 @@ std::string key_of(const Schedule& schedule, const te::Formula& formula) {
       std::string(name_of(schedule.kind)) + "/" + std::to_string(static_cast<int>(schedule.exactness));
   for (const Knob& knob : schedule.knobs) key += " " + knob.name + "=" + std::to_string(knob.value);
   return key + "\n" + te::to_string(formula);
-}
-
-bool is_kernel(const Group& group) {
-  return group.hero != Hero::Host && group.schedule.kind != ScheduleKind::View;
 }
 
 class PlanLowering {

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "fusion/bf16x3.h"
 #include "fusion/compose.h"
-#include "fusion/winograd.h"
-#include "schedule/contraction/part_products.h"
-#include "schedule/convolution/winograd.h"
+#include "schedule/schedule_rows.h"
 
 namespace xyntra {
 namespace {
@@ -28,24 +25,17 @@ Result<PrepackedWeights> prepacked_weights(const FusionNodes& fusion_nodes,
                                            const std::vector<Group>& groups) {
   PrepackedWeights found;
   for (const Group& group : groups) {
-    const bool winograd = group.schedule.kind == ScheduleKind::Winograd,
-               bf16x3 = group.schedule.kind == ScheduleKind::Bf16x3;
-    if (!winograd && !bf16x3) continue;
+    const ScheduleRow& row = row_of(group.schedule.kind);
+    if (!row.prepacks) continue;
     const te::Formula formula = compose(fusion_nodes, group.nodes, group.inputs, group.outputs);
-    const ValueId weights =
-        winograd ? winograd_weights_of(group, formula) : bf16x3_weights_of(group, formula);
+    auto operand = row.prepacks(formula, group.schedule);
+    const ValueId weights = operand && operand->operand >= 0
+                                ? group.inputs.at(static_cast<std::size_t>(operand->operand))
+                                : ValueId();
     if (!are_its_own(fusion_nodes.graph(), groups, weights))
       return bad_model("the schedule '" + std::string(name_of(group.schedule.kind)) +
                        "' needs weights of its own");
-    if (winograd) {
-      found[weights] = [output = knob_of(group.schedule, "output")](const Tensor& constant) {
-        return winograd_weights(constant, output);
-      };
-    } else {
-      found[weights] = [depth = part_weights(formula)->depth](const Tensor& constant) {
-        return weights_in_parts(constant, depth);
-      };
-    }
+    found[weights] = std::move(operand->pack);
   }
   return found;
 }

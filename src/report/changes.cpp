@@ -103,7 +103,7 @@ class CutJudge {
     const te::Formula formula = together(!others_.empty());
     const ChooseOptions& choose = options_.fusion.choose;
     if (fits(formula, *options_.target, choose)) {
-      changes.push_back(options_.fusion.enabled
+      changes.push_back(is_on(options_, "fuse")
                             ? "nothing is missing: a schedule for both exists, but it is not expected to pay"
                             : "fusion would have to be on");
       return;

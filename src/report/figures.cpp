@@ -187,10 +187,6 @@ Status count_dispatches(const Plan& plan, const CompileOptions& options, PlanFig
 
 }  // namespace
 
-bool is_kernel(const Group& group) {
-  return group.hero != Hero::Host && group.schedule.kind != ScheduleKind::View;
-}
-
 Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const CompileOptions& options) {
   ChooseOptions choose = options.fusion.choose;
   choose.nominal = plan.nominal;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/pipeline.h"
+#include "schedule/schedule_rows.h"
 
 namespace xyntra {
 
@@ -44,8 +45,6 @@ struct PlanFigures {
 
 // The options are those the plan was made with.
 Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const CompileOptions& options);
-
-bool is_kernel(const Group& group);  // not a call of the host, and not only another view of bytes
 
 // "MatMul Add×2 Gelu": neighbours that are equal once, with a count; after `width` characters, how many more there are.
 inline constexpr std::size_t kOpsInLabel = 60;  // characters

@@ -9,6 +9,7 @@
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
+#include "schedule/schedule_rows.h"
 #include "schedule/shared_rows.h"
 #include "schedule/stage_vectorization.h"
 #include "te/digits.h"
@@ -23,10 +24,6 @@ using te::Stage;
 using te::VarId;
 
 namespace {
-
-constexpr std::array kCounted{ScheduleKind::Pointwise,   ScheduleKind::Movement, ScheduleKind::Row,
-                              ScheduleKind::Contraction, ScheduleKind::Window,   ScheduleKind::Stages,
-                              ScheduleKind::Attention};
 
 constexpr std::int64_t kComputedPlace =
     16;  // quarters of a cycle: what a division or comparison of an index takes
@@ -288,8 +285,8 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
 
 std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                                        const SymbolBindings& nominal) {
-  if (target.kind != TargetKind::Cpu || std::ranges::find(kCounted, schedule.kind) == kCounted.end())
-    return std::nullopt;
+  const ScheduleRow& row = row_of(schedule.kind);
+  if (target.kind != TargetKind::Cpu || !row.is_counted) return std::nullopt;
   for (const Stage& stage : formula.stages) {
     if (stage.kind != Stage::Kind::MapReduce) return std::nullopt;
   }
@@ -297,13 +294,13 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   Formula merged = formula;
   te::merge_axes(merged);
   const std::int64_t lanes = std::max<std::int64_t>(1, target.vector_bits / 32);
-  if (schedule.kind == ScheduleKind::Pointwise) te::join_loops(merged, lanes);
+  if (row.joins_loops) te::join_loops(merged, lanes);
   if (merged.stages.size() == 1) merged = split_finish(merged, schedule, target, nominal);
-  if (schedule.kind == ScheduleKind::Row && merged.stages.size() > 1) {  // as lowering does
+  if (row.shares_rows && merged.stages.size() > 1) {  // as lowering does
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
   }
-  const bool rows = schedule.kind == ScheduleKind::Row && formula.stages.size() > 1;
+  const bool rows = row.shares_rows && formula.stages.size() > 1;
   const RowCycles cycles = rows ? row_cycles(merged, target, nominal, keep_order)
                                 : RowCycles{cycles_by_stages(merged, target, nominal, keep_order), {}, true};
   const std::int64_t total = stages_are_faster(cycles) ? cycles.by_stages : *cycles.by_rows;
@@ -337,27 +334,12 @@ std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run) {
 
 std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const Formula& formula,
                           std::int64_t counted_ns) {
-  // Measured over the groups of models (bench/predictions), as hundredths of what is counted: of short kernels, which find in near
-  // caches what they read, and of those that are shared out.
-  struct Sustained {
-    ScheduleKind schedule;
-    std::int64_t brief, shared;
-  };
-  constexpr std::array<Sustained, 8> kSustained{{{ScheduleKind::Attention, 140, 140},
-                                                 {ScheduleKind::Contraction, 110, 148},
-                                                 {ScheduleKind::Horizontal, 150, 200},
-                                                 {ScheduleKind::Movement, 205, 180},
-                                                 {ScheduleKind::Pointwise, 115, 205},
-                                                 {ScheduleKind::Row, 160, 180},
-                                                 {ScheduleKind::Stages, 250, 170},
-                                                 {ScheduleKind::Window, 138, 155}}};
-  constexpr std::int64_t kLoops = 150;  // ns that each of several loops in a launch takes to begin
   if (target.kind != TargetKind::Cpu) return counted_ns;
-  if (schedule.kind == ScheduleKind::Horizontal)
-    counted_ns = sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * kLoops);
-  const auto found = std::ranges::find(kSustained, schedule.kind, &Sustained::schedule);
-  if (found == kSustained.end()) return counted_ns;
-  return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? found->brief : found->shared) / 100;
+  // Measured over the groups of models (bench/predictions): short kernels find in near caches what they read.
+  const ScheduleRow& row = row_of(schedule.kind);
+  counted_ns = sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * row.loop_ns);
+  if (row.brief == 100 && row.shared == 100) return counted_ns;
+  return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? row.brief : row.shared) / 100;
 }
 
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {

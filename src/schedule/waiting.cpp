@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/choose.h"
+#include "schedule/schedule_rows.h"
 #include "te/compose.h"
 #include "te/index.h"
 #include "te/walk.h"
@@ -124,9 +125,11 @@ bool hides_waiting(const Target& target) {
 std::int64_t waiting_ns(const te::Formula& formula, const Schedule& schedule, const SymbolBindings& nominal) {
   if (formula.stages.empty()) return 0;
   const Waiting waiting(formula, nominal);
-  if (schedule.kind == ScheduleKind::Row || schedule.kind == ScheduleKind::Stages) return waiting.of_rows();
-  if (schedule.kind == ScheduleKind::Contraction || schedule.kind == ScheduleKind::Window)
-    return waiting.of_functions();
+  switch (row_of(schedule.kind).waits) {
+    case ScheduleRow::Waits::Nowhere: return 0;
+    case ScheduleRow::Waits::InRows: return waiting.of_rows();
+    case ScheduleRow::Waits::InFunctions: return waiting.of_functions();
+  }
   return 0;
 }
 

@@ -20,6 +20,7 @@ from runner import Answer, Runner
 # Of slow backends one graph in so many is run.
 SAMPLE = {"wgsl": 20, "sim": 4, "reference": 4}
 # How a backend may be run, and how often each way is drawn.
+THREADS = {"cpu": [1, 2, 4]}
 MODES = {
     "cpu": {
         "": 12,
@@ -85,8 +86,8 @@ class Checker:
             if len(self.backends) > 1 and number % SAMPLE.get(backend, 1):
                 continue
             flags = ["--backend", backend]
-            if backend == "cpu":
-                flags += ["--threads", str(rng.choice([1, 2, 4]))]
+            if backend in THREADS:
+                flags += ["--threads", str(rng.choice(THREADS[backend]))]
             modes = MODES.get(backend, {"": 1})
             weights = np.array(list(modes.values()), float)
             found.append([*flags, *str(rng.choice(list(modes), p=weights / weights.sum())).split()])

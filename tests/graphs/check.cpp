@@ -16,6 +16,7 @@
 #include "interp/evaluator.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/knobs.h"
+#include "support/text.h"
 #include "target/target.h"
 
 namespace xyntra::graphs {
@@ -409,6 +410,14 @@ class Checker {
     }
   }
 
+  static std::string forms_of(const Plan& plan) {
+    std::vector<std::string> groups;
+    for (const Group& group : plan.groups) {
+      if (!group.schedule.forms.empty()) groups.push_back(joined(group.schedule.forms, " "));
+    }
+    return joined(groups, ", ");
+  }
+
   // Each on its own: what a kernel cannot be made with stays as it was.
   static void turn_knobs_of(Plan& plan, std::string& form, Decisions& decide) {
     const auto named = parse_form(form);
@@ -429,7 +438,7 @@ class Checker {
 
   // What a device gives, fused as it is by default.
   void compare_backend() {
-    const std::string& what = effort_.backend;
+    std::string what = effort_.backend;
     CompileOptions options;
     const auto backend = backend_named(effort_.backend);
     if (!backend) return fail(Outcome::Kind::NoPlan, what, backend.error().to_string());
@@ -446,7 +455,10 @@ class Checker {
     }
     auto plan = make_plan(subject_.graph, options);
     if (!plan) return fail(Outcome::Kind::NoPlan, what, plan.error().to_string());
-    if (effort_.random_plans) turn_knobs(*plan, *options.target, options.barred_forms, decide);
+    if (effort_.random_plans) {
+      turn_knobs(*plan, *options.target, options.barred_forms, decide);
+      what += " (" + std::string(options.target->name) + "; " + forms_of(*plan) + ")";
+    }
     outcome_.nodes = plan->graph.node_count();
     outcome_.groups = plan->groups.size();
     auto runner = make_runner(subject_.graph, *plan, effort_.backend, on_one_thread(false));
@@ -507,7 +519,8 @@ class Checker {
 Outcome check(const Subject& subject, Effort effort) {
   Outcome outcome;
   try {
-    const bool on_shaders = effort.backend == "wgsl";
+    const Backend* backend = find_backend(effort.backend);
+    const bool on_shaders = backend != nullptr && backend->runs_shaders;
     return Checker(on_shaders ? with_normal_numbers(subject) : subject, std::move(effort)).run();
   } catch (const InternalError& error) {
     outcome.failure = "internal error: " + error.message();

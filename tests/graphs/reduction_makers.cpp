@@ -1,3 +1,6 @@
+#include <functional>
+#include <numeric>
+
 #include "graphs/makers.h"
 
 namespace xyntra::graphs {
@@ -6,7 +9,14 @@ namespace {
 constexpr const char* kReductions[] = {"ReduceSum",       "ReduceMax",      "ReduceMean", "ReduceMin",
                                        "ReduceProd",      "ReduceL1",       "ReduceL2",   "ReduceLogSum",
                                        "ReduceLogSumExp", "ReduceSumSquare"};
+constexpr std::int64_t kFewFactors = 48;
 constexpr const char* kSoftmaxes[] = {"Softmax", "LogSoftmax", "Softmax", "Hardmax"};
+
+bool has_at_most(const GraphMaker& m, ValueId value, std::int64_t elements) {
+  const auto sizes = m.sizes(value);
+  return sizes &&
+         std::accumulate(sizes->begin(), sizes->end(), std::int64_t{1}, std::multiplies<>()) <= elements;
+}
 
 void reduce(GraphMaker& m) {
   ValueId x = m.decide.chance(20) ? m.any_of(DType::I64) : m.any_float();
@@ -19,8 +29,8 @@ void reduce(GraphMaker& m) {
   std::vector<ValueId> operands{x};
   if (!axes.empty() || m.decide.chance(30)) operands.push_back(m.integers(axes));
   std::string op = m.decide.one_of(kReductions);
-  // Products of special values depend on their order: 1e30 * 1e30 * 0 is a number or not.
-  if (op == "ReduceProd" && m.has_special_values()) op = "ReduceMax";
+  // Products of special values, or of many numbers, depend on their order: 1e30 * 1e30 * 0 is a number or not.
+  if (op == "ReduceProd" && (m.has_special_values() || !has_at_most(m, x, kFewFactors))) op = "ReduceMax";
   m.one(op, operands, std::move(attributes));
 }
 

@@ -4,12 +4,9 @@
 #include <set>
 
 #include "kir/passes.h"
-#include "lower/cpu/attention/lower_attention.h"
 #include "lower/cpu/attention/lower_key_blocks.h"
 #include "lower/cpu/cpu_forms.h"
 #include "lower/cpu/gather_steps.h"
-#include "lower/cpu/lower_strips.h"
-#include "lower/cpu/lower_winograd.h"
 #include "lower/cpu/tiles/lower_part_products.h"
 #include "lower/cpu/tiles/lower_tiles.h"
 #include "lower/lower_rows.h"
@@ -21,6 +18,7 @@
 #include "schedule/prepare/prepare_tiles.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
+#include "schedule/schedule_rows.h"
 #include "te/digits.h"
 #include "te/merge.h"
 
@@ -34,6 +32,17 @@ using te::Expr;
 using te::Stage;
 
 namespace {
+
+// The first form of all of a kernel that makes it; an undefined statement where none does.
+Stmt lower_kernel_of(CpuKernelShape shape, Lowering& lowering, const Schedule& schedule) {
+  for (const CpuKernelForm& form : kCpuKernelForms) {
+    if (form.shape != shape) continue;
+    if (Stmt made = lowering.attempt(form.form, [&] { return form.lower(lowering, schedule); });
+        made.defined())
+      return made;
+  }
+  return {};
+}
 
 // ---- stages
 
@@ -94,9 +103,7 @@ Stmt lower_rows_before(Lowering& lowering, const Schedule& schedule, std::size_t
 // Stages before `main` share their rows; it and those after it are lowered one by one.
 Stmt lower_around(Lowering& lowering, const Schedule& schedule, std::size_t main) {
   const te::Formula& formula = lowering.formula();
-  if (Stmt strips = lowering.attempt(Form::Strips, [&] { return lower_strips(lowering, schedule); });
-      strips.defined())
-    return strips;
+  if (Stmt all = lower_kernel_of(CpuKernelShape::MainLoop, lowering, schedule); all.defined()) return all;
   const bool before = main >= 2 && main < formula.stages.size() && lowering.forms().may_be(Form::Rows);
   Stmt rows = before ? lower_rows_before(lowering, schedule, main) : Stmt();
   if (!rows.defined()) return lower_stages_tiled(lowering, schedule);
@@ -126,31 +133,8 @@ Stmt lower_tiles_main(Lowering& lowering, const Schedule& schedule) {
   return lower_around(lowering, schedule, main);
 }
 
-// ---- attention: what is made ready first, then blocks of queries
-
-Stmt lower_query_blocks(Lowering& lowering, const Schedule& schedule, std::size_t first) {
-  const te::Formula& formula = lowering.formula();
-  for (std::size_t s = 0; s < first; ++s) {
-    te::BufferId made = formula.stages[s].target;
-    if (!lowering.is_placed(made)) lowering.place(made, Scope::Workspace);
-  }
-  std::vector<Stmt> phases;
-  for (std::size_t s = 0; s < first; ++s) {
-    std::vector<Stmt> made = lower_loops(lowering, formula.stages[s], schedule.exactness == Exactness::Exact);
-    phases.insert(phases.end(), made.begin(), made.end());
-  }
-  phases.push_back(lower_attention(lowering, first, schedule));
-  return phases.back().defined() ? Stmt::block(std::move(phases)) : Stmt();
-}
-
 Stmt lower_blocks(Lowering& lowering, const Schedule& schedule) {
-  const te::Formula& formula = lowering.formula();
-  std::size_t first = 0;  // the scores: the first sum
-  while (first < formula.stages.size() && formula.stages[first].reducer != te::Reducer::Sum) ++first;
-  Stmt blocks;
-  if (first < formula.stages.size())
-    blocks =
-        lowering.attempt(Form::QueryBlocks, [&] { return lower_query_blocks(lowering, schedule, first); });
+  const Stmt blocks = lower_kernel_of(CpuKernelShape::Attention, lowering, schedule);
   return blocks.defined() ? blocks : lower_stages_tiled(lowering, schedule);
 }
 
@@ -181,22 +165,13 @@ Stmt lower_many_keys(Lowering& lowering, const Schedule& schedule, const KeyBloc
 struct ScheduleEntry {
   ScheduleKind kind;
   Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
-  bool main_loop = false;
-  bool turn_operands = false;
-  bool share_parts = false;
-  bool split_finish = false;
 };
 constexpr ScheduleEntry kSchedules[] = {
-    {ScheduleKind::Pointwise, lower_stages},
-    {ScheduleKind::Movement, lower_stages},
-    {ScheduleKind::Row, lower_rows, false, false, true, true},
-    {ScheduleKind::Contraction, lower_main, true, false, false, true},
-    {ScheduleKind::Window, lower_main, true, false, false, true},
-    {ScheduleKind::Tiles, lower_tiles_main, true},
-    {ScheduleKind::Attention, lower_blocks, true, true, true},
-    {ScheduleKind::Stages, lower_stages},
-    {ScheduleKind::Horizontal, lower_stages},
-    {ScheduleKind::View, lower_stages},
+    {ScheduleKind::Pointwise, lower_stages},  {ScheduleKind::Movement, lower_stages},
+    {ScheduleKind::Row, lower_rows},          {ScheduleKind::Contraction, lower_main},
+    {ScheduleKind::Window, lower_main},       {ScheduleKind::Tiles, lower_tiles_main},
+    {ScheduleKind::Attention, lower_blocks},  {ScheduleKind::Stages, lower_stages},
+    {ScheduleKind::Horizontal, lower_stages}, {ScheduleKind::View, lower_stages},
 };
 
 // What comes before in rows, then the split, the products on tiles, and what follows.
@@ -252,12 +227,7 @@ std::optional<kir::Kernel> proved(const KernelRequest& request, std::size_t mark
 std::optional<kir::Kernel> lower_by_winograd(const KernelRequest& request) {
   const std::size_t mark = request.forms.mark();
   Lowering lowering = request.lowering(request.formula);
-  Stmt body = lowering.attempt(
-      Form::WinogradBlocks, [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::One); });
-  if (!body.defined()) {
-    body = lowering.attempt(Form::WinogradPhases,
-                            [&] { return lower_winograd(lowering, request.schedule, WinogradPhases::Two); });
-  }
+  Stmt body = lower_kernel_of(CpuKernelShape::Winograd, lowering, request.schedule);
   if (!body.defined()) return std::nullopt;
   return proved(request, mark, name_of(request.schedule.kind), std::move(lowering), std::move(body));
 }
@@ -281,6 +251,7 @@ std::optional<kir::Kernel> lower_by_parts(const KernelRequest& request, const te
 std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const ScheduleEntry& entry,
                                           const te::Formula& merged) {
   const Schedule& schedule = request.schedule;
+  const ScheduleRow& row = row_of(schedule.kind);
   const Target& target = request.target;
   const SymbolBindings& nominal = request.nominal;
   Forms& forms = request.forms;
@@ -296,12 +267,12 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   }
   if (tiles) {
     ready = *tiles;
-  } else if (entry.main_loop) {
-    if (!entry.turn_operands) ready = gather_steps(merged, target, nominal);
-    ready = prepare_main_loop(ready, schedule, target, nominal, entry.turn_operands);
+  } else if (row.has_main_loop) {
+    if (!row.transposes_operands) ready = gather_steps(merged, target, nominal);
+    ready = prepare_main_loop(ready, schedule, target, nominal, row.transposes_operands);
     if (!attention) te::merge_axes(ready, te::Temporaries::ByTheirOwnLoops);
   }
-  if (entry.share_parts && reorders) ready = exponents_in_base_two(ready);
+  if (row.shares_parts && reorders) ready = exponents_in_base_two(ready);
   if (attention && reorders) {
     if (const auto parts = attention_parts(merged))
       ready = with_less_weights(ready, parts->weights, merged.variable(parts->key).extent);
@@ -320,14 +291,14 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   }
   if (entry.kind == ScheduleKind::Stages) ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
-  const bool several = entry.kind == ScheduleKind::Row && ready.stages.size() > 1;
+  const bool several = row.shares_rows && ready.stages.size() > 1;
   const bool shares_rows =
       forms.may_be(Form::Rows) &&
       (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));
-  if (entry.split_finish && !several) ready = split_finish(ready, schedule, target, nominal);
+  if (row.splits_finish && !several) ready = split_finish(ready, schedule, target, nominal);
   Lowering lowering = request.lowering(ready);
-  Stmt body = entry.kind == ScheduleKind::Row && !shares_rows ? lower_stages(lowering, schedule)
-                                                              : entry.lower(lowering, schedule);
+  Stmt body =
+      row.shares_rows && !shares_rows ? lower_stages(lowering, schedule) : entry.lower(lowering, schedule);
   return proved(request, mark, name_of(entry.kind), std::move(lowering), std::move(body));
 }
 
@@ -347,6 +318,7 @@ std::optional<kir::Kernel> lower_unmasked(const KernelRequest& request, Form for
 
 Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
   const Schedule& schedule = request.schedule;
+  const ScheduleRow& row = row_of(schedule.kind);
   Forms& forms = request.forms;
   const bool plainly = !forms.chooses() && (forms.may_be(Form::PlainLoops) || forms.may_be(Form::OwnLoops));
   te::Formula merged = request.formula;
@@ -360,11 +332,11 @@ Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
   if (schedule.kind == ScheduleKind::Bf16x3) {
     merged = apart = ignore_nan_in_maxima(merged);
     if (auto kernel = lower_by_parts(request, merged)) return *kernel;
-  } else if (entry == std::end(kSchedules) && schedule.kind != ScheduleKind::Winograd) {
+  } else if (entry == std::end(kSchedules) && !row.stages) {
     return failure(ErrorClass::Unsupported,
                    "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
   }
-  const bool own = schedule.kind == ScheduleKind::Winograd || schedule.kind == ScheduleKind::Bf16x3;
+  const bool own = static_cast<bool>(row.stages);
   if (own && !plainly) {
     const std::size_t mark = forms.mark();
     Lowering lowering = request.lowering(merged);
@@ -373,13 +345,12 @@ Result<kir::Kernel> lower_for_cpu(const KernelRequest& request) {
       return *kernel;
   }
   if (!own) {
-    if (entry->kind == ScheduleKind::Pointwise)
-      te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
-    if (entry->share_parts) merged = share_heavy_parts(merged);
-    if (entry->turn_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
+    if (row.joins_loops) te::join_loops(merged, std::max<std::int64_t>(1, request.target.vector_bits / 32));
+    if (row.shares_parts) merged = share_heavy_parts(merged);
+    if (row.transposes_operands && !request.keeps_order()) merged = divide_at_the_end(merged);
     merged = ignore_nan_in_maxima(merged);
-    if (entry->share_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
-    if (entry->kind != ScheduleKind::Pointwise) apart = merged;
+    if (row.shares_parts && !request.keeps_order()) merged = multiply_by_inverses(merged);
+    if (!row.joins_loops) apart = merged;
     if (!plainly) {
       if (auto kernel = lower_by_entry(request, *entry, merged)) return *kernel;
     }

@@ -1,4 +1,8 @@
-#include "lower/cpu/lower_winograd.h"
+// Windows by Winograd (schedule/convolution/winograd.h) on a CPU. A work item takes some rows of tiles of one picture through everything:
+// its elements are added up in registers and kept, n² products of matrices go over them for one panel of filters after
+// another, and what these make becomes results at once. All of that stays in the second cache. Small pictures have too few
+// tiles for several work items: their elements are made ready by a phase before, and work items are panels of filters.
+#include "lower/cpu/cpu_forms.h"
 
 #include <algorithm>
 
@@ -26,7 +30,7 @@ constexpr std::int64_t kSets = 64;  // lines that lie so many apart share a plac
 class WinogradLowering {
  public:
   WinogradLowering(Lowering& lowering, const Schedule& schedule, const WinogradTransform& transform,
-                   WinogradPhases phases)
+                   bool in_phases)
       : lowering_(lowering),
         transform_(transform),
         m_(transform.output),
@@ -39,7 +43,7 @@ class WinogradLowering {
         tile_rows_(knob_of(schedule, "tile_rows")),
         block_rows_(knob_of(schedule, "block_rows")),
         block_columns_(knob_of(schedule, "block_columns")),
-        in_phases_(phases == WinogradPhases::Two) {}
+        in_phases_(in_phases) {}
 
   Stmt run() {
     if (!find_loops()) return {};
@@ -506,13 +510,21 @@ class WinogradLowering {
   kir::BufferId ready_, summed_, tile_, half_, made_, line_, spread_;
 };
 
-}  // namespace
-
-Stmt lower_winograd(Lowering& lowering, const Schedule& schedule, WinogradPhases phases) {
+Stmt lower_winograd(Lowering& lowering, const Schedule& schedule, bool in_phases) {
   const WinogradTransform* transform = WinogradTransform::of(knob_of(schedule, "output"));
   const te::Formula& formula = lowering.formula();
   if (transform == nullptr || formula.stages.size() != 4) return {};
-  return WinogradLowering(lowering, schedule, *transform, phases).run();
+  return WinogradLowering(lowering, schedule, *transform, in_phases).run();
+}
+
+}  // namespace
+
+Stmt lower_winograd_blocks(Lowering& lowering, const Schedule& schedule) {
+  return lower_winograd(lowering, schedule, false);
+}
+
+Stmt lower_winograd_phases(Lowering& lowering, const Schedule& schedule) {
+  return lower_winograd(lowering, schedule, true);
 }
 
 }  // namespace xyntra

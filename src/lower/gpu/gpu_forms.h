@@ -10,11 +10,14 @@ namespace xyntra {
 #define OF_STAGE_Cpu(lowering)
 #define OF_STAGE_Gpu(lowering) kir::Stmt lowering(Lowering&, const te::Stage&, const Schedule&);
 #define STAGE_FORM(name, spelling, targets, lowering, summary) OF_STAGE_##targets(lowering)
-#define KERNEL_FORM(name, spelling, targets, shape, lowering, summary) \
-  kir::Stmt lowering(Lowering&, const Schedule&);
+#define OF_KERNEL_Cpu(lowering)
+#define OF_KERNEL_Gpu(lowering) kir::Stmt lowering(Lowering&, const Schedule&);
+#define KERNEL_FORM(name, spelling, targets, shape, lowering, summary) OF_KERNEL_##targets(lowering)
 #include "schedule/forms.def"
 #undef OF_STAGE_Cpu
 #undef OF_STAGE_Gpu
+#undef OF_KERNEL_Cpu
+#undef OF_KERNEL_Gpu
 
 // One stage, in the order in which they are tried.
 struct GpuStageForm {
@@ -39,10 +42,14 @@ struct GpuKernelForm {
   kir::Stmt (*lower)(Lowering& lowering, const Schedule& schedule);
 };
 inline constexpr GpuKernelForm kGpuKernelForms[] = {
+#define OF_KERNEL_Cpu(name, shape, lowering)
+#define OF_KERNEL_Gpu(name, shape, lowering) {Form::name, KernelShape::shape, lowering},
 #define STAGE_FORM(name, spelling, targets, lowering, summary)
 #define KERNEL_FORM(name, spelling, targets, shape, lowering, summary) \
-  {Form::name, KernelShape::shape, lowering},
+  OF_KERNEL_##targets(name, shape, lowering)
 #include "schedule/forms.def"
+#undef OF_KERNEL_Cpu
+#undef OF_KERNEL_Gpu
 };
 
 }  // namespace xyntra

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kir/code_size.h"
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/contraction/lower_groups.h"
 #include "lower/nested_loops.h"
 #include "schedule/choose.h"
 

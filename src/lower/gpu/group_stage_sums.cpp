@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/contraction/lower_groups.h"
 
 namespace xyntra {
 
@@ -156,20 +156,21 @@ Stmt GroupStage::together(const Stage& stage, Substitution bound) {
   }));
   body.push_back(add_up(at_once, [&](std::int64_t i) { return own(Expr::index(i)); }));
   const std::int64_t block = threads_of_block(dtype), blocks = threads / block;
+  const std::int64_t stretches = std::min(kSumsOfThread, threads);
   if (block > 1) body.push_back(exchanged(stage, sum, block));
   auto share = [&](kir::BufferId sums, const Expr& place) { return Stmt::store(sums, {place}, own(none)); };
   kir::BufferId sums;
   if (block == 1) {
     // A stretch lies apart from the next, so that threads read from different banks.
-    const std::int64_t stretch = threads / kSumsOfThread;
-    const kir::BufferId parts = lowering_.scratch("p", dtype, {threads + kSumsOfThread}, Scope::Shared);
-    sums = lowering_.scratch("p", dtype, {kSumsOfThread}, Scope::Shared);
+    const std::int64_t stretch = threads / stretches;
+    const kir::BufferId parts = lowering_.scratch("p", dtype, {threads + stretches}, Scope::Shared);
+    sums = lowering_.scratch("p", dtype, {stretches}, Scope::Shared);
     auto part = [&](std::int64_t i) {
       return Expr::load(parts, dtype, {thread * Expr::index(stretch + 1) + Expr::index(i)});
     };
     Stmt some = Stmt::block({add_up(stretch, part), share(sums, thread)});
     body.insert(body.end(), {share(parts, thread + te::floor_div(thread, Expr::index(stretch))), barrier(),
-                             Stmt::branch(thread < Expr::index(kSumsOfThread), some), barrier()});
+                             Stmt::branch(thread < Expr::index(stretches), some), barrier()});
   } else if (blocks > 1) {
     sums = lowering_.scratch("p", dtype, {blocks}, Scope::Shared);
     const Expr is_first = te::equal(te::mod(thread, Expr::index(block)), 0);
@@ -177,7 +178,7 @@ Stmt GroupStage::together(const Stage& stage, Substitution bound) {
                 {Stmt::branch(is_first, share(sums, te::floor_div(thread, Expr::index(block)))), barrier()});
   }
   if (sums.valid()) {
-    body.push_back(add_up(block == 1 ? kSumsOfThread : blocks,
+    body.push_back(add_up(block == 1 ? stretches : blocks,
                           [&](std::int64_t i) { return Expr::load(sums, dtype, {Expr::index(i)}); }));
     unseen_.clear();
   }

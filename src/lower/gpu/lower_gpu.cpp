@@ -7,15 +7,16 @@
 #include "kir/approximate.h"
 #include "kir/effects.h"
 #include "kir/passes.h"
+#include "lower/gpu/contraction/lower_groups.h"
+#include "lower/gpu/contraction/lower_warp_tiles.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/lower_groups.h"
-#include "lower/gpu/lower_warp_tiles.h"
 #include "lower/lower_rows.h"
 #include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/loop_order.h"
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
+#include "schedule/schedule_rows.h"
 #include "schedule/waiting.h"
 #include "te/merge.h"
 #include "te/narrow.h"
@@ -230,9 +231,8 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
   const Schedule& schedule = request.schedule;
   Forms& forms = request.forms;
   te::Formula merged = request.formula;
-  constexpr std::array kOfOthers{ScheduleKind::Tiles, ScheduleKind::Bf16x3, ScheduleKind::Winograd,
-                                 ScheduleKind::Host};
-  if (std::ranges::find(kOfOthers, schedule.kind) != kOfOthers.end())
+  const ScheduleRow& row = row_of(schedule.kind);
+  if (!row.on_gpu)
     return failure(ErrorClass::Unsupported,
                    "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
   if (request.target.kind == TargetKind::Gpu) {
@@ -240,8 +240,7 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
     put_contiguous_loops_last(merged, request.target, request.nominal);
   }
   te::merge_axes(merged);
-  const bool share_parts = schedule.kind == ScheduleKind::Row || schedule.kind == ScheduleKind::Attention;
-  const bool product = schedule.kind == ScheduleKind::Contraction || schedule.kind == ScheduleKind::Window;
+  const bool share_parts = row.shares_parts, product = row.has_tiled_product;
   const te::Formula shared = share_parts ? share_heavy_parts(merged, sharing_for(request.target)) : merged;
   auto finished = [&](te::Formula ready) {
     if (request.target.kind != TargetKind::Gpu) ready = ignore_nan_in_maxima(ready);  // it has maxima of NaN

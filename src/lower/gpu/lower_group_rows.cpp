@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "lower/gpu/contraction/lower_groups.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/group_stage.h"
-#include "lower/gpu/lower_groups.h"
 #include "lower/gpu/sheltered_loads.h"
 #include "lower/nested_loops.h"
 #include "schedule/alignment.h"

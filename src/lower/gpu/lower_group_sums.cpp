@@ -1,9 +1,9 @@
 // Work for GPUs that has no rows to share out, but is enough for groups of threads: long sums, and the steps of scans.
 #include <algorithm>
 
+#include "lower/gpu/contraction/lower_groups.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/group_stage.h"
-#include "lower/gpu/lower_groups.h"
 #include "lower/gpu/sheltered_loads.h"
 #include "lower/nested_loops.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/contraction/lower_groups.h"
 #include "te/index.h"
 
 namespace xyntra {

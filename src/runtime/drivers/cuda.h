@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/ceilings.h"
 #include "support/limits.h"
 #include "support/result.h"
 
@@ -183,5 +184,8 @@ class Stream {
   void* stream_ = nullptr;  // made at first use
   std::chrono::milliseconds patience_{60'000};
 };
+
+// What it reaches at most.
+Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device);
 
 }  // namespace xyntra::cuda

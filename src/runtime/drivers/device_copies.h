@@ -95,6 +95,4 @@ class DeviceCopiesOf {
   int uses_ = 0;
 };
 
-using DeviceCopies = DeviceCopiesOf<webgpu::Device>;
-
 }  // namespace xyntra

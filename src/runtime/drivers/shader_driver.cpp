@@ -372,7 +372,7 @@ class ShaderDriver : public KernelDriver {
 
   std::shared_ptr<const Shaders> shaders_;
   std::int64_t alignment_;
-  DeviceCopies copies_;
+  DeviceCopiesOf<webgpu::Device> copies_;
   GatheredRows gathered_rows_;
   webgpu::Recording recording_;
   std::vector<webgpu::Recording> earlier_;  // of this run as far as it is submitted, then of the last one

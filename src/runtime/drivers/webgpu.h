@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/ceilings.h"
 #include "support/limits.h"
 #include "support/result.h"
 
@@ -197,5 +198,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<State> state_;
   friend class Recording;
 };
+
+// What it reaches at most; Device errors where it has no timestamps.
+Result<Ceilings> measure_ceilings(Device& device);
 
 }  // namespace xyntra::webgpu

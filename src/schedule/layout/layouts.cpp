@@ -15,6 +15,7 @@
 #include "schedule/layout/channels_last.h"
 #include "schedule/layout/layout_costs.h"
 #include "schedule/layout/turned_weights.h"
+#include "schedule/schedule_rows.h"
 #include "te/classify.h"
 #include "te/compose.h"
 #include "te/index.h"
@@ -316,9 +317,7 @@ class LayoutChooser {
 
   Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
     const Group& group = groups_[g];
-    if (group.hero == Hero::Host || group.schedule.kind == ScheduleKind::Stages ||
-        group.schedule.kind == ScheduleKind::Plain)
-      return {};
+    if (group.hero == Hero::Host || !row_of(group.schedule.kind).asks_layouts) return {};
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
@@ -523,16 +522,10 @@ LayoutsByValue layouts_of(const std::vector<ValueLayout>& chosen) {
 
 void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& layouts) {
   bool any = false;
-  const bool winograd = group.schedule.kind == ScheduleKind::Winograd;
-  if (winograd) {
-    auto made = winograd_formula(formula, knob_of(group.schedule, "output"));
-    require(made.has_value(), "a group's window is not one that its schedule takes");
-    formula = std::move(*made);
-  }
-  const bool parts = group.schedule.kind == ScheduleKind::Bf16x3;
-  if (parts) {
-    auto made = parts_formula(formula);
-    require(made.has_value(), "a group's product is not one that its schedule takes");
+  const ScheduleRow& row = row_of(group.schedule.kind);
+  if (row.stages) {
+    auto made = row.stages(formula, group.schedule);
+    require(made.has_value(), "a group's formula is not one that its schedule takes");
     formula = std::move(*made);
   }
   for (std::size_t b = 0; b < formula.buffers.size(); ++b) {
@@ -544,7 +537,7 @@ void lay_out(te::Formula& formula, const Group& group, const LayoutsByValue& lay
     te::lay_out(formula, buffer.id, layout->second);
     any = true;
   }
-  if (any && !winograd && !parts) te::fuse(formula);  // its stages are what the schedule is about
+  if (any && !row.stages) te::fuse(formula);  // its stages are what the schedule is about
 }
 
 std::int64_t laid_out_ns(const Formula& formula, const Group& group, const LayoutsByValue& layouts,

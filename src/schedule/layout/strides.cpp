@@ -6,6 +6,7 @@
 #include "schedule/access_analysis.h"
 #include "schedule/contraction/part_products.h"
 #include "schedule/convolution/winograd.h"
+#include "schedule/schedule_rows.h"
 #include "schedule/waiting.h"
 #include "te/merge.h"
 
@@ -240,13 +241,14 @@ class StrideCount {
 namespace {
 std::int64_t places_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                        const SymbolBindings& nominal, bool divisions) {
-  if (schedule.kind == ScheduleKind::Attention && divisions)
-    return StrideCount(formula, target, nominal).of_attention();
-  if (schedule.kind == ScheduleKind::Attention || schedule.kind == ScheduleKind::Tiles ||
-      schedule.kind == ScheduleKind::Bf16x3 || schedule.kind == ScheduleKind::View)
-    return 0;
-  if (schedule.kind == ScheduleKind::Winograd && formula.stages.size() > 1)
-    return StrideCount(formula, target, nominal).by_winograd();
+  using Strides = ScheduleRow::Strides;
+  switch (row_of(schedule.kind).strides) {
+    case Strides::Counted: break;
+    case Strides::Packed: return 0;
+    case Strides::OfAttention: return divisions ? StrideCount(formula, target, nominal).of_attention() : 0;
+    case Strides::OfWinograd:
+      if (formula.stages.size() > 1) return StrideCount(formula, target, nominal).by_winograd();
+  }
   Formula merged = formula;
   te::merge_axes(merged);
   return StrideCount(merged, target, nominal, divisions).run();

@@ -102,12 +102,17 @@ void near(const Tensor& expected, const Tensor& got, const std::string& what) {
     ASSERT_NEAR(expected.element_as_f64(i), got.element_as_f64(i), 1e-5) << what << ", element " << i;
 }
 
+// Nothing where it can.
+std::string why_it_cannot_run(const char* backend) {
+  const Backend& row = **backend_named(backend);
+  return row.readiness == nullptr ? "" : row.readiness().why;
+}
+
 class Donated : public testing::TestWithParam<const char*> {
  protected:
   // The model is compiled once for all tests of a backend.
   void SetUp() override {
-    if (const auto device = shared_device(""); GetParam() == std::string("wgsl") && !device)
-      GTEST_SKIP() << device.error().message;
+    if (const std::string why = why_it_cannot_run(GetParam()); !why.empty()) GTEST_SKIP() << why;
     struct Made {
       Module module = module_of(kDecoder);
       std::shared_ptr<RunCounts> counts = std::make_shared<RunCounts>();
@@ -249,7 +254,7 @@ TEST_P(Donated, ADeviceKeepsWhatIsUnchanged) {
     for (float& value : values.memory.mutable_view<float>()) value = 1e6F;
   };
   auto restore = [&] { std::ranges::copy(kept.bytes(), values.memory.mutable_bytes().begin()); };
-  const bool device = GetParam() == std::string("wgsl");
+  const bool device = find_backend(GetParam())->has_devices;
   spoil();
   EXPECT_EQ(std::abs(y(*runner, true) - expected) < 1e-5, device);
   spoil();
@@ -353,7 +358,7 @@ graph @layer(%x: f32[b, s, 24], %w: f32[24, 96], %past_k: f32[b, 4, past, 8], %p
     EXPECT_EQ(std::ranges::count(plan->groups, Hero::Movement, &Group::hero), 1) << "queries for the caller";
     EXPECT_EQ(plan->groups.size(), 2u);
     for (const char* backend : {"sim", "wgsl"}) {
-      if (backend == std::string("wgsl") && !shared_device("")) continue;
+      if (!why_it_cannot_run(backend).empty()) continue;
       auto runner = make_runner(module.graph, backend, {}, options, ObjectCache::off(), {});
       ASSERT_TRUE(runner.has_value()) << runner.error().to_string();
       for (const auto& [b, s, past] : {std::array<std::int64_t, 3>{2, 1, 5}, {1, 40, 3}, {3, 2, 0}}) {

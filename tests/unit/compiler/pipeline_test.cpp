@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "ir/text.h"
 #include "ops/infer.h"
 #include "plan/check.h"
@@ -40,6 +42,7 @@ TEST(Pipeline, EveryStepIsRecordedInOrder) {
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
     EXPECT_EQ(log.steps[i].step, &pipeline_steps()[i]);
     EXPECT_EQ(log.steps[i].on, pipeline_steps()[i].is_on(options));
+    EXPECT_GE(log.steps[i].runs, 1);
   }
   EXPECT_EQ(log.steps.back().groups, plan->groups.size());
 }
@@ -52,6 +55,50 @@ TEST(Pipeline, EveryStepCanBeTurnedOff) {
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   for (const StepRecord& record : log.steps) EXPECT_FALSE(record.on);
   EXPECT_EQ(plan->groups.size(), 3U);
+}
+
+TEST(Pipeline, WhatNobodyElseNeedsCanBeTurnedOffAlone) {
+  for (const PipelineStep& step : pipeline_steps()) {
+    CompileOptions options = options_for("avx512");
+    step.turn_off(options);
+    EXPECT_FALSE(step.is_on(options));
+    const auto plan = make_plan(chain(), options);
+    EXPECT_TRUE(plan.has_value()) << step.name << ": " << plan.error().message;
+  }
+}
+
+std::map<std::string, int> runs_of_steps(const Graph& graph, const CompileOptions& options) {
+  PipelineLog log;
+  const auto plan = make_plan(graph, options, &log);
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  std::map<std::string, int> runs;
+  for (const StepRecord& record : log.steps) runs[record.step->name] = record.runs;
+  return runs;
+}
+
+// No tile reads the operand of the product through its changes of index: it is copied first, and the groups around it are made again.
+TEST(Pipeline, GroupsAreMadeAgainAroundACopy) {
+  const Graph graph = graph_of(R"(xir 1
+graph @main(%x: f32[batch, q, 768], %k: f32[batch, n], %w: f32[768, 768]) -> (%y) {
+  const %d: i64[2] = [-1, 64]
+  const %e: i64[1] = [768]
+  %s: i64[2] = Shape(%k)
+  %h: i64[4] = Concat(%s, %d) {axis = 0}
+  %o: i64[3] = Concat(%s, %e) {axis = 0}
+  %r: f32[batch, n, floordiv(768*batch*q, 64*batch*n), 64] = Reshape(%x, %h)
+  %t: f32[batch, floordiv(768*batch*q, 64*batch*n), n, 64] = Transpose(%r) {perm = [0, 2, 1, 3]}
+  %b: f32[batch, floordiv(768*batch*q, 64*batch*n), n, 64] = Softmax(%t)
+  %u: f32[batch, n, floordiv(768*batch*q, 64*batch*n), 64] = Transpose(%b) {perm = [0, 2, 1, 3]}
+  %v: f32[batch, n, 768] = Reshape(%u, %o)
+  %y: f32[batch, n, 768] = MatMul(%v, %w)
+})");
+  CompileOptions options = options_for("h100");
+  const auto runs = runs_of_steps(graph, options);
+  EXPECT_EQ(runs.at("sizes"), 1);
+  for (const char* step : {"fuse", "layout", "memory", "forms", "operands"})
+    EXPECT_EQ(runs.at(step), 2) << step;
+  (*find_step("operands"))->turn_off(options);
+  EXPECT_EQ(runs_of_steps(graph, options).at("fuse"), 1);
 }
 
 TEST(Pipeline, ADumpShowsThePlanAndWhatChanged) {

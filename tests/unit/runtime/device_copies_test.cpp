@@ -68,7 +68,7 @@ class DeviceCopiesTest : public testing::Test {
 
   std::vector<std::byte> memory = std::vector<std::byte>(128, std::byte{7});
   std::shared_ptr<webgpu::Device> device;
-  std::optional<DeviceCopies> copies;
+  std::optional<DeviceCopiesOf<webgpu::Device>> copies;
 };
 
 TEST_F(DeviceCopiesTest, RowsInUseAreBroughtAndTheRoomBehindThemIsNot) {

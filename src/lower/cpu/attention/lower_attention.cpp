@@ -1,9 +1,18 @@
-#include "lower/cpu/attention/lower_attention.h"
+// Attention on a CPU: a work item takes a block of queries of one head through all stages.
+//
+//   scores     register tiles, lanes along the keys; a block of rows of scores stays in the worker's scratch
+//   softmax    and whatever else happens to scores, row by row, in cache
+//   weighted   register tiles, lanes along the values
+//
+// A block of rows grows with the number of keys, never with its square. Nothing is rescaled, so the digits are those of
+// the stages one after another.
 
 #include <algorithm>
 
 #include "lower/cpu/attention/lower_tile_block.h"
 #include "lower/cpu/contraction/lower_contraction.h"
+#include "lower/cpu/cpu_forms.h"
+#include "lower/lower_by_stages.h"
 #include "lower/lower_stage.h"
 #include "schedule/alignment.h"
 #include "schedule/contraction/contraction_roles.h"
@@ -220,8 +229,23 @@ class AttentionLowering {
 
 }  // namespace
 
-Stmt lower_attention(Lowering& lowering, std::size_t first, const Schedule& schedule) {
-  return AttentionLowering(lowering, first, schedule).run();
+// What is made ready first, then blocks of queries.
+Stmt lower_query_blocks(Lowering& lowering, const Schedule& schedule) {
+  const te::Formula& formula = lowering.formula();
+  std::size_t first = 0;  // the scores: the first sum
+  while (first < formula.stages.size() && formula.stages[first].reducer != te::Reducer::Sum) ++first;
+  if (first == formula.stages.size()) return {};
+  for (std::size_t s = 0; s < first; ++s) {
+    te::BufferId made = formula.stages[s].target;
+    if (!lowering.is_placed(made)) lowering.place(made, Scope::Workspace);
+  }
+  std::vector<Stmt> phases;
+  for (std::size_t s = 0; s < first; ++s) {
+    std::vector<Stmt> made = lower_loops(lowering, formula.stages[s], schedule.exactness == Exactness::Exact);
+    phases.insert(phases.end(), made.begin(), made.end());
+  }
+  phases.push_back(AttentionLowering(lowering, first, schedule).run());
+  return phases.back().defined() ? Stmt::block(std::move(phases)) : Stmt();
 }
 
 }  // namespace xyntra

@@ -11,9 +11,9 @@
 
 #include "kir/intrinsics.h"
 #include "lower/gpu/attention/attention_terms.h"
+#include "lower/gpu/contraction/lower_groups.h"
+#include "lower/gpu/contraction/warp_tile.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/lower_groups.h"
-#include "lower/gpu/warp_tile.h"
 #include "lower/nested_loops.h"
 
 namespace xyntra {

@@ -11,7 +11,7 @@
 
 #include "kir/intrinsics.h"
 #include "lower/gpu/attention/attention_terms.h"
-#include "lower/gpu/warp_tile.h"
+#include "lower/gpu/contraction/warp_tile.h"
 #include "lower/nested_loops.h"
 
 namespace xyntra {

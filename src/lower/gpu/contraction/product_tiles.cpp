@@ -1,4 +1,4 @@
-#include "lower/gpu/product_tiles.h"
+#include "lower/gpu/contraction/product_tiles.h"
 
 #include "lower/nested_loops.h"
 

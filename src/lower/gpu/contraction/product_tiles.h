@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "lower/gpu/warp_tile.h"
+#include "lower/gpu/contraction/warp_tile.h"
 
 namespace xyntra {
 

@@ -1,9 +1,9 @@
-#include "lower/gpu/lower_warp_tiles.h"
+#include "lower/gpu/contraction/lower_warp_tiles.h"
 
 #include <algorithm>
 
 #include "kir/intrinsics.h"
-#include "lower/gpu/product_tiles.h"
+#include "lower/gpu/contraction/product_tiles.h"
 
 namespace xyntra {
 

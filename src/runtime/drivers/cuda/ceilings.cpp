@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <array>
 
-#include "report/ceilings.h"
 #include "runtime/drivers/cuda.h"
 
-namespace xyntra {
+namespace xyntra::cuda {
 namespace {
 
 constexpr std::int64_t kGpuCopyBytes = 1 << 30;
@@ -60,13 +59,13 @@ std::string multiply_entry() {
   return text + "  mad.wide.s32 %d1, %r0, 4, %d0;\n  st.global.b32 [%d1], %f0;\n  ret;\n}\n";
 }
 
-Result<double> least_nanoseconds(cuda::Stream& stream, const cuda::Function& function, std::int64_t blocks,
+Result<double> least_nanoseconds(Stream& stream, const Function& function, std::int64_t blocks,
                                  std::span<const std::uint64_t> parameters) {
   double least = 0;
   for (int round = 0; round < kGpuRounds; ++round) {
-    XYNTRA_TRY(const cuda::Stream::Moment begin, stream.moment());
+    XYNTRA_TRY(const Stream::Moment begin, stream.moment());
     XYNTRA_CHECK_OK(stream.launch(function, {blocks, kGpuBlockThreads, 0}, parameters));
-    XYNTRA_TRY(const cuda::Stream::Moment end, stream.moment());
+    XYNTRA_TRY(const Stream::Moment end, stream.moment());
     XYNTRA_CHECK_OK(stream.wait());
     XYNTRA_TRY(const double spent, stream.nanoseconds(begin, end));
     if (round == 0 || spent < least) least = spent;
@@ -76,14 +75,14 @@ Result<double> least_nanoseconds(cuda::Stream& stream, const cuda::Function& fun
 
 }  // namespace
 
-Result<Ceilings> measure_ceilings(const std::shared_ptr<cuda::Device>& device) {
-  const std::array<cuda::Entry, 2> entries{{{"copy", 0}, {"multiply", 0}}};
-  XYNTRA_TRY(const std::vector<cuda::Function> functions,
+Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device) {
+  const std::array<Entry, 2> entries{{{"copy", 0}, {"multiply", 0}}};
+  XYNTRA_TRY(const std::vector<Function> functions,
              device->load(kHead + std::string(kCopyEntry) + multiply_entry(), entries));
-  cuda::Stream stream(device);
+  Stream stream(device);
   const std::int64_t bytes = std::min(kGpuCopyBytes, device->chip().memory_bytes / 16 / 4096 * 4096);
-  XYNTRA_TRY(const cuda::Buffer from, stream.allocate(bytes));
-  XYNTRA_TRY(const cuda::Buffer to, stream.allocate(bytes));
+  XYNTRA_TRY(const Buffer from, stream.allocate(bytes));
+  XYNTRA_TRY(const Buffer to, stream.allocate(bytes));
   XYNTRA_CHECK_OK(stream.clear(from));
   const std::array<std::uint64_t, 2> parameters{from.address(), to.address()};
   XYNTRA_TRY(const double copying,
@@ -97,4 +96,4 @@ Result<Ceilings> measure_ceilings(const std::shared_ptr<cuda::Device>& device) {
   return ceilings;
 }
 
-}  // namespace xyntra
+}  // namespace xyntra::cuda

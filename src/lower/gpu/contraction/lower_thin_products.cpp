@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lower/gpu/contraction/lower_groups.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/lower_groups.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/waiting.h"

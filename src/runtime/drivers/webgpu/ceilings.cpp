@@ -1,11 +1,9 @@
 // What a WebGPU device reaches at most: shaders that do nothing but copy, or multiply and add in registers.
+#include "runtime/drivers/webgpu.h"
+
 #include <algorithm>
 
-#include "compiler/compiled/ptx_backend.h"
-#include "compiler/compiled/wgsl_backend.h"
-#include "report/ceilings.h"
-
-namespace xyntra {
+namespace xyntra::webgpu {
 namespace {
 
 constexpr std::int64_t kCopyBytes = 256 << 20;
@@ -37,12 +35,12 @@ fn multiply(@builtin(global_invocation_id) id: vec3<u32>) {
 }
 )";
 
-Result<double> nanoseconds_of(webgpu::Device& device, const webgpu::Shader& shader,
-                              const std::vector<webgpu::BufferRange>& ranges, std::int64_t groups) {
-  XYNTRA_TRY(const webgpu::Pipeline pipeline, device.pipeline(shader));
+Result<double> nanoseconds_of_shader(Device& device, const Shader& shader,
+                                     const std::vector<BufferRange>& ranges, std::int64_t groups) {
+  XYNTRA_TRY(const Pipeline pipeline, device.pipeline(shader));
   double least = 0;
   for (int round = 0; round < kTimedRounds; ++round) {
-    webgpu::Recording recording = webgpu::Recording::timed();
+    Recording recording = Recording::timed();
     const std::int64_t across = std::min<std::int64_t>(groups, 32768);
     XYNTRA_CHECK_OK(recording.dispatch(pipeline, ranges, {}, across, (groups + across - 1) / across, 1));
     XYNTRA_CHECK_OK(device.submit(recording));
@@ -55,21 +53,21 @@ Result<double> nanoseconds_of(webgpu::Device& device, const webgpu::Shader& shad
 
 }  // namespace
 
-Result<Ceilings> measure_ceilings(webgpu::Device& device) {
-  const webgpu::Adapter& adapter = device.adapter();
+Result<Ceilings> measure_ceilings(Device& device) {
+  const Adapter& adapter = device.adapter();
   if (!adapter.timestamps)
     return failure(ErrorClass::Device,
                    "the adapter '" + adapter.name + "' cannot tell how long a dispatch takes");
   const std::int64_t bytes =
       std::min({kCopyBytes, adapter.limits.binding_bytes, adapter.limits.buffer_bytes});
-  XYNTRA_TRY(const webgpu::Buffer from, device.allocate(bytes));
-  XYNTRA_TRY(const webgpu::Buffer to, device.allocate(bytes));
-  webgpu::Shader copy{.wgsl = kCopy, .entry = "copy", .writable = {true, true}};
-  XYNTRA_TRY(const double copying, nanoseconds_of(device, copy, {{&from, 0, bytes}, {&to, 0, bytes}},
-                                                  (bytes / 16 + kGroupThreads - 1) / kGroupThreads));
-  webgpu::Shader multiply{.wgsl = kMultiply, .entry = "multiply", .writable = {true}};
+  XYNTRA_TRY(const Buffer from, device.allocate(bytes));
+  XYNTRA_TRY(const Buffer to, device.allocate(bytes));
+  Shader copy{.wgsl = kCopy, .entry = "copy", .writable = {true, true}};
+  XYNTRA_TRY(const double copying, nanoseconds_of_shader(device, copy, {{&from, 0, bytes}, {&to, 0, bytes}},
+                                                         (bytes / 16 + kGroupThreads - 1) / kGroupThreads));
+  Shader multiply{.wgsl = kMultiply, .entry = "multiply", .writable = {true}};
   const std::int64_t groups = adapter.kind == "cpu" ? 64 : kGroups;
-  XYNTRA_TRY(const double multiplying, nanoseconds_of(device, multiply, {{&to, 0, 16384}}, groups));
+  XYNTRA_TRY(const double multiplying, nanoseconds_of_shader(device, multiply, {{&to, 0, 16384}}, groups));
   Ceilings ceilings;
   ceilings.bytes_per_ns = 2 * static_cast<double>(bytes) / std::max(copying, 1.0);
   ceilings.flops_per_ns = static_cast<double>(groups * kGroupThreads * kFmaIterations * kFmaChains * 4 * 2) /
@@ -77,14 +75,4 @@ Result<Ceilings> measure_ceilings(webgpu::Device& device) {
   return ceilings;
 }
 
-Result<Ceilings> measure_ceilings(const Target& target, int threads, const std::string& device) {
-  if (target.kind == TargetKind::Cpu) return measure_ceilings(target, threads);
-  if (target.kind == TargetKind::Gpu) {
-    XYNTRA_TRY(const std::shared_ptr<cuda::Device> gpu, shared_gpu(device));
-    return measure_ceilings(gpu);
-  }
-  XYNTRA_TRY(const std::shared_ptr<webgpu::Device> opened, shared_device(device));
-  return measure_ceilings(*opened);
-}
-
-}  // namespace xyntra
+}  // namespace xyntra::webgpu

@@ -5,8 +5,8 @@
 // would wait for one another at great cost. It is also how sums that must keep their order are shared.
 #include <algorithm>
 
+#include "lower/gpu/contraction/lower_groups.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/lower_groups.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 

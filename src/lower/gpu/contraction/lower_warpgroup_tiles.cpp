@@ -1,9 +1,9 @@
 // Form warpgroup_tiles: a GEMM by the matrix units of warpgroups, which read both operands from shared memory by themselves.
 #include <array>
 
+#include "lower/gpu/contraction/lower_warp_tiles.h"
+#include "lower/gpu/contraction/product_tiles.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/lower_warp_tiles.h"
-#include "lower/gpu/product_tiles.h"
 
 namespace xyntra {
 

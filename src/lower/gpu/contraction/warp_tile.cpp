@@ -1,4 +1,4 @@
-#include "lower/gpu/warp_tile.h"
+#include "lower/gpu/contraction/warp_tile.h"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
-#include "lower/gpu/lower_groups.h"
+#include "lower/gpu/contraction/lower_groups.h"
 
 #include <algorithm>
 
+#include "lower/gpu/contraction/warp_tile.h"
 #include "lower/gpu/gpu_forms.h"
-#include "lower/gpu/warp_tile.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
