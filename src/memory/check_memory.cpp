@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "memory/possible_sizes.h"
 #include "memory/verify_arena.h"
 #include "memory/verify_lifetimes.h"
 #include "support/text.h"
@@ -208,10 +209,11 @@ class MemoryChecker {
       launches.push_back(std::move(launch));
     }
     const std::vector<std::size_t> order(plan_.order.begin(), plan_.order.end());
-    const SymbolBindings sizes = possible_sizes(buffers, needs_.nominal);
-    XYNTRA_TRY(const ArenaPlacement placement, assign_offsets(lifetimes.requests, order, sizes));
-    XYNTRA_CHECK_OK(as_bad_lock(verify_arena(lifetimes.requests, placement, sizes)));
-    return as_bad_lock(verify_lifetimes(buffers, launches, lifetimes, placement, sizes));
+    const auto sizes = possible_sizes(buffers, launches, needs_.nominal);
+    if (!sizes) return {};
+    XYNTRA_TRY(const ArenaPlacement placement, assign_offsets(lifetimes.requests, order, *sizes));
+    XYNTRA_CHECK_OK(as_bad_lock(verify_arena(lifetimes.requests, placement, *sizes)));
+    return as_bad_lock(verify_lifetimes(buffers, launches, lifetimes, placement, *sizes));
   }
 
   // What is a bug in a plan of ours is a bad file in someone else's.

@@ -192,18 +192,6 @@ std::string_view reason_of(InPlaceVerdict verdict) {
   return "?";
 }
 
-SymbolBindings possible_sizes(std::span<const BufferSpec> buffers, const SymbolBindings& assumed) {
-  constexpr std::int64_t kRoomForWindows = 256;
-  const bool possible = std::ranges::none_of(buffers, [&](const BufferSpec& buffer) {
-    const auto bytes = buffer.bytes.evaluate(assumed);
-    return bytes && *bytes < 0;
-  });
-  if (possible) return assumed;
-  SymbolBindings sizes = assumed;
-  for (auto& [name, size] : sizes) size = std::max(size, kRoomForWindows);
-  return sizes;
-}
-
 Result<BufferLifetimes> plan_lifetimes(std::span<const BufferSpec> buffers,
                                        std::span<const LaunchSpec> launches, std::int64_t alignment) {
   XYNTRA_TRY(auto rooted, follow_views(buffers));

@@ -72,8 +72,4 @@ struct BufferLifetimes {
 Result<BufferLifetimes> plan_lifetimes(std::span<const BufferSpec> buffers,
                                        std::span<const LaunchSpec> launches, std::int64_t alignment = 64);
 
-// The sizes themselves, or, where a buffer would have fewer than no bytes (a window of three leaves that of one element),
-// sizes that a run can have: each at least 256.
-SymbolBindings possible_sizes(std::span<const BufferSpec> buffers, const SymbolBindings& assumed);
-
 }  // namespace xyntra

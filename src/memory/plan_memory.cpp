@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "memory/arena.h"
+#include "memory/possible_sizes.h"
 #include "memory/verify_lifetimes.h"
 
 namespace xyntra {
@@ -25,10 +27,7 @@ class MemoryPlanner {
     collect_values();
     collect_launches();
     XYNTRA_TRY(BufferLifetimes lifetimes, plan_lifetimes(buffers_, launches_, needs_.alignment));
-    const SymbolBindings sizes = possible_sizes(buffers_, needs_.nominal);
-    XYNTRA_TRY(ArenaPlan arena, plan_arena(lifetimes.requests, sizes));
-    XYNTRA_TRY(ArenaPlacement placement, assign_offsets(lifetimes.requests, arena.order, sizes));
-    XYNTRA_CHECK_OK(verify_lifetimes(buffers_, launches_, lifetimes, placement, sizes));
+    XYNTRA_TRY(const StackedArena arena, stack(lifetimes));
     PlannedMemory result;
     for (const ArenaRequest& request : lifetimes.requests) {
       result.plan.slots.push_back({request.size, static_cast<std::uint32_t>(request.first),
@@ -47,12 +46,31 @@ class MemoryPlanner {
     }
     std::sort(result.plan.assignments.begin(), result.plan.assignments.end(),
               [](const BufferAssignment& a, const BufferAssignment& b) { return a.value < b.value; });
-    result.figures = {placement.peak, arena.samples.front().lower_bound, taken(lifetimes),
-                      needs_.views.size()};
+    result.figures = {arena.peak, arena.lower_bound, taken(lifetimes), needs_.views.size()};
     return result;
   }
 
  private:
+  struct StackedArena {
+    std::vector<std::size_t> order;
+    std::int64_t peak = 0, lower_bound = 0;
+  };
+
+  // Any order is right for any sizes; where no sizes are known to be possible, it is that of the requests.
+  Result<StackedArena> stack(const BufferLifetimes& lifetimes) const {
+    StackedArena arena;
+    const auto sizes = possible_sizes(buffers_, launches_, needs_.nominal);
+    if (!sizes) {
+      arena.order.resize(lifetimes.requests.size());
+      std::iota(arena.order.begin(), arena.order.end(), 0);
+      return arena;
+    }
+    XYNTRA_TRY(ArenaPlan plan, plan_arena(lifetimes.requests, *sizes));
+    XYNTRA_TRY(const ArenaPlacement placement, assign_offsets(lifetimes.requests, plan.order, *sizes));
+    XYNTRA_CHECK_OK(verify_lifetimes(buffers_, launches_, lifetimes, placement, *sizes));
+    return StackedArena{std::move(plan.order), placement.peak, plan.samples.front().lower_bound};
+  }
+
   std::optional<Dim> bytes_of_value(ValueId value) const {
     auto given = needs_.bytes.find(value);
     return given == needs_.bytes.end() ? bytes_of(graph_.value(value)) : given->second;

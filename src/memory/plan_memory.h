@@ -38,7 +38,7 @@ struct PlannedMemory {
   MemoryFigures figures;
 };
 
-// The result has passed the second verifier (verify_lifetimes).
+// The result has passed the second verifier (verify_lifetimes), where sizes are found that a run can have.
 Result<PlannedMemory> plan_memory(const Graph& graph, const MemoryNeeds& needs);
 
 // The figures of a plan's arena at other sizes: one pass, no search.

@@ -8,11 +8,23 @@
 namespace xyntra {
 namespace {
 
+// A value of a type that is not known may have any shape, but no other dtype.
+Type without_shape(const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::Unknown: return type;
+    case Type::Kind::Tensor: return Type::tensor(type.dtype);
+    case Type::Kind::Sequence: return Type::sequence(without_shape(*type.element));
+    case Type::Kind::Optional: return Type::optional(without_shape(*type.element));
+  }
+  return {};
+}
+
 // What both types have in common; sizes that differ become `fresh` ones.
 Type common_type(const InferenceContext& c, const Type& a, const Type& b, std::size_t output) {
   if (a == b) return a;
-  if (a.kind == Type::Kind::Unknown) return b;
-  if (b.kind == Type::Kind::Unknown || a.kind != b.kind) return a.kind == b.kind ? a : Type();
+  if (a.kind == Type::Kind::Unknown) return without_shape(b);
+  if (b.kind == Type::Kind::Unknown) return without_shape(a);
+  if (a.kind != b.kind) return Type();
   if (a.kind == Type::Kind::Sequence) return Type::sequence(common_type(c, *a.element, *b.element, output));
   if (a.kind == Type::Kind::Optional) return Type::optional(common_type(c, *a.element, *b.element, output));
   if (a.dtype != b.dtype) return Type();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/operand_shapes.h"
+#include "ops/rules.h"
 
 namespace xyntra {
 
@@ -146,8 +147,18 @@ bool waits_for_operand(const InferenceContext& context, const std::string& varia
   return false;
 }
 
-// Types of the outputs as far as the signature alone tells.
-void preset_outputs(InferenceContext& context, const Bindings& bindings, bool rule_applies) {
+// The dtype that an attribute says, whatever the operands are: Cast's `to`.
+Result<std::optional<DType>> dtype_by_attribute(const OpContext& context) {
+  for (std::string_view name : {"to", "dtype", "output_datatype"}) {
+    if (context.def().attribute(name) == nullptr || !context.has_attribute(name)) continue;
+    XYNTRA_TRY(const DType dtype, dtype_attribute(context, name, /*strings=*/true));
+    return std::optional(dtype);
+  }
+  return std::optional<DType>();
+}
+
+// Types of the outputs as far as signature and attributes alone tell.
+Status preset_outputs(InferenceContext& context, const Bindings& bindings, bool rule_applies) {
   const auto& parameters = context.def().outputs;
   for (std::size_t i = 0; i < context.outputs().size(); ++i) {
     const Parameter& parameter = parameter_at(parameters, i);
@@ -164,8 +175,11 @@ void preset_outputs(InferenceContext& context, const Bindings& bindings, bool ru
       type.dtype = bound.first;
       is_bound = true;
     }
-    if (!is_bound && (!rule_applies || waits_for_operand(context, parameter.type))) type = Type();
+    if (is_bound || (rule_applies && !waits_for_operand(context, parameter.type))) continue;
+    XYNTRA_TRY(const auto said, dtype_by_attribute(context));
+    type = said ? Type::tensor(*said) : Type();
   }
+  return {};
 }
 
 bool ranks_known(std::span<const ValueFacts> inputs) {
@@ -207,7 +221,7 @@ Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node
   XYNTRA_CHECK_OK(check_attributes(context));
   XYNTRA_TRY(Bindings bindings, check_operands(context, inputs));
   const bool rule_applies = def.has(kAnyRank) || ranks_known(inputs);
-  preset_outputs(context, bindings, rule_applies);
+  XYNTRA_CHECK_OK(preset_outputs(context, bindings, rule_applies));
   if (rule_applies) {
     XYNTRA_CHECK_OK(check_ranks(context, inputs, "an operand"));
     XYNTRA_CHECK_OK(check_operand_shapes(context));

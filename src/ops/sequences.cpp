@@ -66,8 +66,9 @@ Status sequence_at(InferenceContext& c) {
 Status sequence_insert(InferenceContext& c) {
   if (!may_be_element(c.type(1))) return not_an_element(c, 1);
   Type element = element_of(c.type(0));
+  const bool same = element == c.type(1);
   if (element.kind == Type::Kind::Unknown) element = c.type(1);
-  if (!(element == c.type(1))) element.shape.reset();
+  if (!same) element.shape.reset();
   c.set_type(0, Type::sequence(std::move(element)));
   return {};
 }
@@ -95,8 +96,8 @@ static std::optional<Dim> equal_part_size(const OpContext& c, const Dim& extent)
 }
 
 Status split_to_sequence(InferenceContext& c) {
-  Type element = Type::tensor(c.dtype(0));
-  if (c.type(0).shape) {
+  Type element = c.type(0).is_tensor() ? Type::tensor(c.dtype(0)) : Type();
+  if (element.is_tensor() && c.type(0).shape) {
     bool drops_axis = !c.has_input(1) && !c.flag("keepdims");
     XYNTRA_TRY(std::size_t axis, c.normalized_axis(c.integer("axis"), c.rank(0)));
     Shape shape = c.shape(0);

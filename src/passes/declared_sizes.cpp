@@ -1,10 +1,12 @@
 #include "passes/declared_sizes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "passes/assume.h"
 #include "schedule/choose.h"
 #include "support/text.h"
+#include "types/search_sizes.h"
 
 namespace xyntra {
 namespace {
@@ -38,6 +40,27 @@ std::string range_text(const Range& range) {
   return std::to_string(range.low) + ".." + std::to_string(range.high);
 }
 
+// Those of windows and what they lie in fit one another, where that needs no size that was asked for to be another.
+SymbolBindings with_possible_sizes(const Graph& graph, SymbolBindings given, const SymbolBindings& asked) {
+  std::map<std::string, Dim> open;  // each once
+  bool possible = true;
+  for (std::size_t v = 0; v < graph.value_count(); ++v) {
+    const Type& type = graph.value(ValueId(v)).type;
+    if (!type.is_tensor() || !type.shape) continue;
+    for (const Dim& dim : *type.shape) {
+      if (dim.is_constant() || dim.is_symbol()) continue;
+      const auto size = dim.evaluate(given);
+      possible = possible && (!size || *size >= 0);
+      open.emplace(dim.to_string(), dim);
+    }
+  }
+  if (possible) return given;
+  std::vector<Dim> sizes;
+  for (const auto& [text, dim] : open) sizes.push_back(dim);
+  auto found = search_sizes(sizes, INT64_MAX, given, asked);
+  return found ? std::move(*found) : given;
+}
+
 }  // namespace
 
 SymbolBindings with_nominal_sizes(const Graph& graph, SymbolBindings given) {
@@ -64,7 +87,7 @@ SymbolBindings with_nominal_sizes(const Graph& graph, SymbolBindings given) {
       }
     }
   }
-  return given;
+  return with_possible_sizes(graph, std::move(given), asked);
 }
 
 Result<SymbolBindings> with_default_sizes(const Graph& graph, const SymbolRanges& ranges,

@@ -162,14 +162,15 @@ void name_sizes(const Plan& plan, const SymbolBindings& given, PlanFigures& figu
   }
 }
 
-Result<std::optional<ArenaFigures>> arena_of(const Plan& plan) {
-  if (plan.memory.assignments.empty()) return std::optional<ArenaFigures>();
+std::optional<ArenaFigures> arena_of(const Plan& plan) {
+  if (plan.memory.assignments.empty()) return std::nullopt;
   SymbolBindings bindings = plan.nominal;
   std::vector<std::string> symbols;
   for (const Slot& slot : plan.memory.slots) slot.bytes.collect_symbols(symbols);
   for (const std::string& symbol : symbols) bindings.try_emplace(symbol, kNominalSize);
-  XYNTRA_TRY(const MemoryFigures memory, bind_memory(plan.memory, bindings));
-  return std::optional(ArenaFigures{memory.peak, memory.lower_bound});
+  const auto memory = bind_memory(plan.memory, bindings);
+  if (!memory) return std::nullopt;  // at sizes that no run can have
+  return ArenaFigures{memory->peak, memory->lower_bound};
 }
 
 // A kernel is as many dispatches as it has phases: stages that must see all of what one before them wrote.
@@ -199,7 +200,7 @@ Result<PlanFigures> figures_of(const Graph& model, const Plan& plan, const Compi
   figures.model = model_costs.total;
   figures.rewritten = costs.total;
   FigureCounter(plan, fusion_nodes, costs).count(figures);
-  XYNTRA_TRY(figures.arena, arena_of(plan));
+  figures.arena = arena_of(plan);
   name_sizes(plan, options.fusion.choose.nominal, figures);
   if (options.target->kind == TargetKind::WebGpu) XYNTRA_CHECK_OK(count_dispatches(plan, options, figures));
   return figures;

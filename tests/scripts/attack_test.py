@@ -70,6 +70,20 @@ def quotient_of_logarithm(x):
     return judge.tolerances(draw.graph, draw.values(), draw.peers, runs=24)[one.name]
 
 
+def slope_and_back(change, steps):
+    """Differences of `change`(LeakyRelu(x) / x) for x behind `steps`: the quotient is 0.01 but for one of 20 x, where it is beside it."""
+    draw = Draw((1, 2))
+    value = draw.leaf(-np.random.default_rng(5).uniform(1, 2, 400).astype(np.float32), constant=False)
+    for op in steps:
+        [value] = draw.emit(op, [value])
+    [leaky] = draw.emit("LeakyRelu", [value])
+    [slope] = draw.emit("Div", [leaky, value])
+    draw.graph.outputs = [slope.name]
+    right = draw.values()
+    ours = {slope.name: change(right[slope.name])}
+    return judge.differences(ours, right, judge.tolerances(draw.graph, right, draw.peers))
+
+
 def verdict_on_group_norm(change):
     """Of float64, with a mean that is large beside the deviation; `change` makes our answer of the right one."""
     draw = Draw((1, 2), oldest=21)
@@ -96,6 +110,13 @@ class Attack(unittest.TestCase):
         allowed = quotient_of_logarithm([1e-8, -1e-7, 1.5e-7, 0.5, 3.0])
         self.assertEqual(list(np.isinf(allowed)), [True, True, True, False, False])
         self.assertLess(allowed[3:].max(), 1e-5)
+
+    def test_exact_operations_behind_noise_may_round_otherwise(self):
+        beside = lambda right: np.nextafter(right, np.float32(0))
+        self.assertEqual(slope_and_back(beside, ["Sin"]), [])
+        self.assertNotEqual(slope_and_back(beside, []), [])  # nothing is free before them
+        for factor in (1 + 1e-6, 1.001):
+            self.assertNotEqual(slope_and_back(lambda right: right * np.float32(factor), ["Sin"]), [])
 
     def test_what_peers_compute_in_float32_is_judged_by_its_formula(self):
         self.assertEqual(verdict_on_group_norm(lambda right: right).status, "passed")

@@ -54,6 +54,31 @@ TEST(Infer, DeclaredTypesMustAgreeWithComputedOnes) {
             "bad model: node 'n' (Softmax): value 'y' is declared as f32[2, 4] but computed as f32[2, 3]");
 }
 
+Type type_of(const std::string& op, const Type& operand, Attributes attributes) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", operand);
+  const ValueId y = graph.output_of(graph.add_node(op, {x}, {"y"}, std::move(attributes), "n"));
+  graph.outputs.push_back(y);
+  EXPECT_TRUE(infer_types(graph).has_value());
+  return graph.value(y).type;
+}
+
+TEST(Infer, AnAttributeSaysTheDTypeOfWhatHasNoKnownRank) {
+  const Type floats = Type::tensor(DType::F32);
+  const Attributes to_i32{{"to", std::int64_t{6}}}, dtype_i64{{"dtype", std::int64_t{7}}};
+  EXPECT_EQ(type_of("Cast", floats, to_i32), Type::tensor(DType::I32));
+  EXPECT_EQ(type_of("Cast", Type(), to_i32), Type::tensor(DType::I32));
+  EXPECT_EQ(type_of("BitCast", floats, to_i32), Type::tensor(DType::I32));
+  EXPECT_EQ(type_of("EyeLike", floats, dtype_i64), Type::tensor(DType::I64));
+  EXPECT_EQ(type_of("EyeLike", floats, {}), Type());
+}
+
+TEST(Infer, PartsOfWhatIsNotKnownAreNotKnown) {
+  EXPECT_EQ(type_of("SplitToSequence", Type(), {}), Type::sequence(Type()));
+  EXPECT_EQ(type_of("SplitToSequence", Type::tensor(DType::I32), {}),
+            Type::sequence(Type::tensor(DType::I32)));
+}
+
 TEST(Infer, SymbolicSizesFlowThrough) {
   Graph graph;
   Dim n = Dim::symbol("n");
