@@ -186,7 +186,14 @@ Item pairwise_distances(Call& c) {
 }
 
 Item cosine_similarity(Call& c) {
-  const ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  if (c.rank(a) == 0) a = c.unsqueeze(a, {0});
+  if (c.rank(b) == 0) b = c.unsqueeze(b, {0});
+  if (c.shape(a) != c.shape(b)) {  // lengths are those after broadcasting; Expand is mutual
+    const ValueId wide = c.op("Expand", {a, c.op("Shape", {b})});
+    b = c.op("Expand", {b, c.op("Shape", {a})});
+    a = wide;
+  }
   const ValueId axes = c.integers_value({c.integer("dim")});
   const Attributes dropped{{"keepdims", std::int64_t{0}}}, kept{{"keepdims", std::int64_t{1}}};
   const DType dtype = c.dtype_of(a);
