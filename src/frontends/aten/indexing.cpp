@@ -340,9 +340,11 @@ Item masked_select(Call& c) {
 
 // The nth element that the mask marks becomes the nth of the source.
 Item masked_scatter(Call& c) {
-  const ValueId x = c.tensor("self");
+  const ValueId given = c.cast(c.tensor("mask"), DType::Bool);
+  ValueId x = c.tensor("self");
+  if (c.shape(x) != c.shape(given)) x = c.op("Expand", {x, c.op("Shape", {given})});
   const Sizes sizes = c.shape_numbers(x);
-  const ValueId mask = c.reshape(c.expand(c.cast(c.tensor("mask"), DType::Bool), sizes), {whole(-1)});
+  const ValueId mask = c.reshape(c.expand(given, sizes), {whole(-1)});
   const ValueId source = c.reshape(c.cast(c.tensor("source"), c.dtype_of(x)), {whole(-1)});
   const ValueId count = c.op("CumSum", {c.cast(mask, DType::I64), c.whole_value(DType::I64, 0)});
   const ValueId place =
