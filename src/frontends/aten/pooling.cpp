@@ -302,6 +302,13 @@ Item upsample(Call& c) {
   const std::string_view coordinates = how.coordinates;
   // Between corners the scale is that of the sizes.
   if (scales.size() == axes && coordinates != "align_corners") {
+    const Sizes asked = c.has("self") ? c.sizes("output_size") : Sizes{};
+    for (std::size_t i = 0; i < asked.size() && i < axes; ++i) {
+      const Number size = c.size(x, i + 2);
+      if (size.is_whole() && asked[i].is_whole() &&
+          static_cast<std::int64_t>(static_cast<double>(size.whole()) * static_cast<double>(scales[i])) != asked[i].whole())
+        return c.unsupported("a size that is not that of its scales");
+    }
     scales.insert(scales.begin(), {1.0F, 1.0F});
     const auto count = static_cast<std::int64_t>(scales.size());
     const ValueId list = c.constant(Tensor::from<float>(DType::F32, {count}, scales));
