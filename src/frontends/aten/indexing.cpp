@@ -7,6 +7,12 @@
 namespace xyntra::aten {
 namespace {
 
+// An argument that names places, in a dtype that gathers and scatters take.
+ValueId places(Call& c, std::string_view name) {
+  const ValueId given = c.tensor(name);
+  return c.dtype_of(given) == DType::I32 ? given : c.cast(given, DType::I64);
+}
+
 // x[i, j, :, k]: which axes have an index, and what it is. A mask of several axes is the positions of what is true in it.
 struct Indices {
   std::vector<std::size_t> axes;
@@ -159,11 +165,11 @@ Item index_put(Call& c) {
 }
 
 Item embedding(Call& c) {
-  return c.op("Gather", {c.tensor("weight"), c.tensor("indices")}, {{"axis", std::int64_t{0}}});
+  return c.op("Gather", {c.tensor("weight"), places(c, "indices")}, {{"axis", std::int64_t{0}}});
 }
 
 Item index_select(Call& c) {
-  ValueId x = c.tensor("self"), index = c.tensor("index");
+  ValueId x = c.tensor("self"), index = places(c, "index");
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
   if (rank == 0) return x;
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
@@ -180,7 +186,7 @@ struct Elements {
 };
 
 Elements elements_of(Call& c) {
-  Elements e{c.tensor("self"), c.tensor("index")};
+  Elements e{c.tensor("self"), places(c, "index")};
   e.scalar = c.rank(e.data) == 0;
   if (e.scalar) e.data = c.unsqueeze(e.data, {0});
   if (c.rank(e.index) == 0) e.index = c.unsqueeze(e.index, {0});
@@ -243,10 +249,13 @@ Item scatter(Call& c) {
 // Rows of an axis: index is a vector; detail "add", "none", or "fill", which has one value for all.
 Item scatter_rows(Call& c) {
   const std::string_view how = c.detail();
-  ValueId x = c.tensor("self"), index = c.tensor("index");
+  ValueId x = c.tensor("self"), index = places(c, "index");
+  const bool scalar = c.rank(x) == 0;
+  if (scalar) x = c.unsqueeze(x, {0});
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
-  if (rank == 0) return c.unsupported("rows of a scalar");
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
+  const bool either = how == "add" && is_bool(c.dtype_of(x));  // a sum of bools is whether one of them is true
+  if (either) x = c.cast(x, DType::I32);
   const DType dtype = c.dtype_of(x);
   Sizes sizes = c.shape_numbers(x);
   sizes[axis] = c.size(index, 0);
@@ -262,9 +271,11 @@ Item scatter_rows(Call& c) {
   Sizes column(rank, whole(1));
   column[axis] = sizes[axis];
   const ValueId where = c.expand(c.reshape(index, column), sizes);
-  return c.op(
+  ValueId y = c.op(
       "ScatterElements", {x, where, source},
       {{"axis", static_cast<std::int64_t>(axis)}, {"reduction", std::string(how == "add" ? "add" : "none")}});
+  if (either) y = c.cast(y, DType::Bool);
+  return scalar ? c.reshape(y, {}) : y;
 }
 
 // ---- parts replaced
@@ -355,7 +366,7 @@ Item masked_scatter(Call& c) {
 }
 
 Item take_along(Call& c) {
-  ValueId x = c.tensor("self"), index = c.tensor("indices");
+  ValueId x = c.tensor("self"), index = places(c, "indices");
   if (!c.given("dim")) {
     x = c.reshape(x, {whole(-1)});
     return c.op("GatherElements", {x, c.reshape(index, {whole(-1)})}, {{"axis", std::int64_t{0}}});
@@ -370,7 +381,7 @@ Item take_along(Call& c) {
 }
 
 Item take(Call& c) {
-  return c.op("Gather", {c.reshape(c.tensor("self"), {whole(-1)}), c.tensor("index")},
+  return c.op("Gather", {c.reshape(c.tensor("self"), {whole(-1)}), places(c, "index")},
               {{"axis", std::int64_t{0}}});
 }
 

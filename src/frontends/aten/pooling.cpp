@@ -268,6 +268,8 @@ struct Resampling {
 Resampling resampling_of(Call& c) {
   const std::string_view detail = c.detail();
   const bool aligned = c.has("align_corners") && c.flag("align_corners");
+  if (aligned && std::string_view(c.detail()).ends_with("antialias"))
+    c.unsupported("antialias between aligned corners");
   const char* pixels = aligned ? "align_corners" : "half_pixel";
   if (detail == "nearest") return {"nearest", "asymmetric"};
   if (detail == "nearest_exact") return {"nearest", "half_pixel", "round_prefer_ceil"};
