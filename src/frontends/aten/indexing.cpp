@@ -1,5 +1,6 @@
 // Elements by index: gather, scatter, masks, embeddings.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "frontends/aten/translate.h"
@@ -204,6 +205,20 @@ ValueId cut_to(Call& c, ValueId x, ValueId index, std::optional<std::int64_t> ex
   return x;
 }
 
+// What a combiner leaves as it is: the largest is at least this, a product with this is the other factor.
+ValueId neutral(Call& c, DType dtype, std::string_view reduction) {
+  if (reduction == "add" || reduction == "mul") return c.whole_value(dtype, reduction == "mul" ? 1 : 0);
+  const bool largest = reduction == "max";
+  if (is_float(dtype)) return c.scalar(dtype, largest ? -HUGE_VAL : HUGE_VAL);
+  if (is_bool(dtype)) return c.whole_value(dtype, largest ? 0 : 1);
+  const bool negative = is_signed_integer(dtype);
+  if (largest && !negative) return c.whole_value(dtype, 0);
+  const unsigned bits = static_cast<unsigned>(bits_of(dtype)) - (negative ? 1U : 0U);
+  if (bits >= 64) return c.unsupported("scatter_reduce of u64 without what was there before");
+  const auto most = static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1);
+  return c.whole_value(dtype, largest ? -most - 1 : most);
+}
+
 ValueId scattered(Call& c, const Elements& e, ValueId source, const std::string& reduction) {
   const ValueId y =
       c.op("ScatterElements", {e.data, e.index, source}, {{"axis", e.axis}, {"reduction", reduction}});
@@ -215,25 +230,29 @@ ValueId scattered(Call& c, const Elements& e, ValueId source, const std::string&
 Item gather(Call& c) {
   const bool scalar_index = c.rank(c.tensor("index")) == 0;
   const Elements e = elements_of(c);
+  const Shape& wanted = c.shape(e.index);
+  if (std::ranges::any_of(wanted, [](const Dim& size) { return size.is_constant() && size.constant() == 0; }))
+    return c.op("Expand", {c.whole_value(c.dtype_of(e.data), 0), c.op("Shape", {e.index})});  // of any rank
   const ValueId y = c.op("GatherElements", {cut_to(c, e.data, e.index, e.axis), e.index}, {{"axis", e.axis}});
   return e.scalar && scalar_index ? c.reshape(y, {}) : y;
 }
 
 // detail: how what meets is combined, where the call does not say.
 Item scatter(Call& c) {
-  const Elements e = elements_of(c);
+  Elements e = elements_of(c);
+  bool mean = false, alone = false;  // of what comes and what was there before, or of what comes alone
   const DType dtype = c.dtype_of(e.data);
   std::string reduction = c.detail();
   if (c.has("reduce")) {
     const std::string asked = c.text("reduce");
-    reduction = asked == "add" || asked == "sum"         ? "add"
+    mean = asked == "mean";
+    reduction = asked == "add" || asked == "sum" || mean ? "add"
                 : asked == "multiply" || asked == "prod" ? "mul"
                 : asked == "amax"                        ? "max"
                 : asked == "amin"                        ? "min"
                                                          : "";
     if (reduction.empty()) return c.unsupported("scatter with the reduction '" + asked + "'");
-    if (c.has("include_self") && !c.flag("include_self"))
-      return c.unsupported("scatter_reduce without what was there before");
+    alone = c.has("include_self") && !c.flag("include_self");
   }
   ValueId source;
   if (c.has("src") && c.argument("src").tensor() != nullptr) {
@@ -243,7 +262,25 @@ Item scatter(Call& c) {
   } else {
     source = c.op("Expand", {c.as_value(c.number("value"), dtype), c.op("Shape", {e.index})});
   }
-  return scattered(c, e, source, reduction.empty() ? "none" : reduction);
+  if (reduction.empty()) reduction = "none";
+  const auto filled = [&](ValueId value) { return c.op("Expand", {value, c.op("Shape", {e.index})}); };
+  if (alone) {
+    e.data = c.op("ScatterElements", {e.data, e.index, filled(neutral(c, dtype, reduction))}, {{"axis", e.axis}});
+  }
+  if (!mean) return scattered(c, e, source, reduction);
+  const bool scalar = e.scalar;
+  e.scalar = false;
+  const ValueId sum = scattered(c, e, source, reduction);
+  const DType counted = is_float(dtype) ? dtype : DType::I64;
+  Elements counts = e;
+  counts.data = c.op("Expand", {c.whole_value(counted, alone ? 0 : 1), c.op("Shape", {e.data})});
+  const ValueId count = c.op("Max", {scattered(c, counts, filled(c.whole_value(counted, 1)), "add"), c.whole_value(counted, 1)});
+  ValueId y = c.div(c.cast(sum, counted), count);
+  if (!is_float(dtype)) {  // rounded down, as torch does it
+    const ValueId left = c.sub(c.cast(sum, counted), c.mul(y, count));
+    y = c.cast(c.sub(y, c.cast(c.op("Less", {left, c.whole_value(counted, 0)}), counted)), dtype);
+  }
+  return scalar ? c.reshape(y, {}) : y;
 }
 
 // Rows of an axis: index is a vector; detail "add", "none", or "fill", which has one value for all.
