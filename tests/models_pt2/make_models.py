@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the small .pt2 archives of this folder with their inputs and what eager makes of them.
 
-usage: python tests/models_pt2/make_models.py     (needs torch; the result is checked in)
+usage: python tests/models_pt2/make_models.py [NAME ...]     (needs torch; the result is checked in)
 
 Each is NAME/model.pt2, NAME/inputs/*.npy by the names of its inputs, NAME/expected/*.npy by those of its outputs. Weights are those of seed 1.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import sys
 import warnings
 
 import numpy
@@ -94,6 +95,22 @@ class Indices(nn.Module):
         return values, places, torch.cumsum(i, 0), (i // -2).to(torch.int32), y.scatter_add(1, i[:, None], x)
 
 
+class Broadcast(nn.Module):
+    """Operands that broadcast, scalars, bools, and what is reduced without what was there before."""
+
+    def forward(self, x, rows, i, some):
+        pooled, places = nn.functional.adaptive_max_pool2d(x[None], (2, 3), return_indices=True)
+        similar = nn.functional.cosine_similarity(x, rows[:, None], dim=-2)
+        down, along = torch.meshgrid(rows[0], i.to(x.dtype), indexing="xy")
+        masked = torch.masked_scatter(rows[0], some, x)
+        parts = [rows.scatter_reduce(0, i[None].expand(3, -1), rows + 1, how, include_self=False) for how in ("sum", "prod", "mean", "amax", "amin")]
+        means = (rows * 9).long().scatter_reduce(0, i[None].expand(3, -1), (rows * 7).long(), "mean")
+        either = some[0].index_add(0, i, some[1])
+        scalar = nn.functional.prelu(rows[0, 0], rows[0, :1]) + nn.functional.pairwise_distance(i, i + 1) + rows[1, 1].index_add(0, i[1], rows[2, 2])
+        return (pooled, places, similar, down, along, masked, *parts, means, either, scalar, torch.outer(some[0], some[1]), torch.diff(rows, 0),
+                torch.clamp(some, max=some[1:2]))
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -119,12 +136,17 @@ def cases():
     yield "views", Views(), (floats(6),), None, False
     yield "branches", Branches(), (floats(4, 3),), None, False
     yield "indices", Indices(), (floats(3, 3), torch.tensor([2, 0, 1])), None, False
+    some = torch.tensor([[True, False, False, True], [False, False, True, True], [True, True, False, False]])
+    yield "broadcast", Broadcast(), (floats(3, 5, 4), floats(3, 4), torch.tensor([2, 0, 2, 1]), some), None, False
     yield "recurrent", Recurrent(), (floats(2, 5, 3),), None, False
 
 
 def main() -> None:
     warnings.filterwarnings("ignore")
+    wanted = sys.argv[1:]
     for name, model, arguments, shapes, core in cases():
+        if wanted and name not in wanted:
+            continue
         torch.manual_seed(1)
         model.eval()
         folder = HERE / name

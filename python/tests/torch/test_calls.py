@@ -47,6 +47,25 @@ def test_threads_share_a_model(compiled):
     assert not wrong and module is None
 
 
+def test_two_threads_in_one_session_have_the_bits_of_one(compiled):
+    for model, shape in ((MLP(), (5, 16)), (Block().eval(), (2, 8, 33, 33))):
+        run, given = compiled(model), [torch.randn(shape) for _ in range(40)]
+        with torch.no_grad():
+            expected = [run(x) for x in given]
+        found = [None, None]
+
+        def work(place, run=run, given=given, found=found):
+            with torch.no_grad():
+                found[place] = [run(x) for x in given]
+
+        threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert all(torch.equal(a, b) for side in found for a, b in zip(side, expected, strict=True))
+
+
 def test_ten_thousand_calls(compiled):
     model, x = compiled(MLP()), torch.randn(3, 16)
     with torch.no_grad():

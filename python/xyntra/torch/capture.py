@@ -72,8 +72,26 @@ def prepare(graph: fx.GraphModule) -> None:
     for node in list(graph.graph.nodes):
         if node.target is _aten._scaled_dot_product_flash_attention_for_cpu.default and all(user.args[1] == 0 for user in node.users):
             _as_attention(graph.graph, node)
+        elif node.target is _aten.as_strided.default and _same_elements(node):
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
     graph.graph.eliminate_dead_code()
     graph.recompile()
+
+
+def _same_elements(node: fx.Node) -> bool:
+    """Whether only strides of dimensions of size 1 are others than before, which no result but one that is returned shows."""
+    before, after = value_of(node.args[0]), value_of(node)  # type: ignore[arg-type]
+    if not isinstance(before, torch.Tensor) or any(user.op == "output" for user in node.users) or len(node.args) > 3:
+        return False
+    return before.dim() == after.dim() and all(  # type: ignore[union-attr]
+        _same(a, b) and (_same(a, 1) or _same(s, t))
+        for a, b, s, t in zip(before.shape, after.shape, before.stride(), after.stride()))  # type: ignore[union-attr]
+
+
+def _same(a: object, b: object) -> bool:
+    """Without a guard."""
+    return (a.node.expr if isinstance(a, torch.SymInt) else a) == (b.node.expr if isinstance(b, torch.SymInt) else b)
 
 
 def _as_attention(graph: fx.Graph, node: fx.Node) -> None:

@@ -6,6 +6,7 @@ the shapes of results follow from those of inputs. A call then passes addresses,
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -62,8 +63,7 @@ class Program:
         self._nodes = segment.nodes
         self._inputs, self._outputs = segment.inputs, segment.outputs
         self._static = {place for place, node in enumerate(self._inputs) if node in static} if options.freeze else set()
-        self._eager = _submodule(graph, segment)
-        self._graph = graph
+        self._graph, self._segment = graph, segment
         self._lock = threading.Lock()
         self._bound: dict[int, Bound] = {}  # by number of threads
         self._given_up = False
@@ -74,12 +74,14 @@ class Program:
         threads = self._options.threads or torch.get_num_threads()
         bound = self._bound.get(threads)
         if bound is None or bound.watch.changed(values):
-            if self._given_up:
-                return self._eager(*values)
-            bound = self._bind(threads, values)
+            bound = None if self._given_up else self._bind(threads, values)
             if bound is None:
                 return self._eager(*values)
         return bound.run(values)
+
+    @functools.cached_property
+    def _eager(self) -> Callable[..., Sequence[torch.Tensor]]:
+        return _submodule(self._graph, self._segment)
 
     def _bind(self, threads: int, values: Sequence[object]) -> Bound | None:
         with self._lock:

@@ -27,17 +27,19 @@ class Support:
         self._known: dict[str, str | None] = {}
 
     def reason_of(self, node: fx.Node) -> str | None:
-        if isinstance(node.target, _HIGHER_ORDER):
-            return "a higher-order operator"
-        if node.target in _FOR_GRADIENTS and any(user.args[1] in _FOR_GRADIENTS[node.target] and user.users for user in node.users):
-            return "its further results, which a gradient needs, are not computed"
+        if (reason := _reason_at_sight(node)) is not None:
+            return reason
         if node.target is operator.getitem:
             return None  # of a call that torch runs, whose results are tensors of ours
         results = [user for user in node.users if user.target is operator.getitem] if isinstance(value_of(node), (tuple, list)) else [node]
         return self.refusal([node], _tensors_before([node]), results)
 
     def segments(self, graph: fx.Graph) -> tuple[list[Segment], list[Fallback]]:
-        """Segments that can be compiled as wholes: what only stands in the way among others is left to torch, too."""
+        """Segments that can be compiled as wholes: what only stands in the way among others is left to torch, too. Most graphs are taken
+        as they are, which is found out at once; of others each call is asked for."""
+        segments, fallbacks = partition(graph, _reason_at_sight)
+        if not any(self._refused(one) for one in segments if one.compiled):
+            return segments, fallbacks
         refused: dict[fx.Node, str] = {}
         while True:
             segments, fallbacks = partition(graph, lambda node: refused.get(node) or self.reason_of(node))
@@ -74,6 +76,15 @@ class Support:
             except Error as error:
                 self._known[text] = str(error)
         return self._known[text]
+
+
+def _reason_at_sight(node: fx.Node) -> str | None:
+    """What the importer need not be asked for."""
+    if isinstance(node.target, _HIGHER_ORDER):
+        return "a higher-order operator"
+    if node.target in _FOR_GRADIENTS and any(user.args[1] in _FOR_GRADIENTS[node.target] and user.users for user in node.users):
+        return "its further results, which a gradient needs, are not computed"
+    return None
 
 
 def _tensors_before(nodes: list[fx.Node]) -> list[fx.Node]:

@@ -69,6 +69,7 @@ Item log_sigmoid_forward(Call& c) { return Item::List{log_sigmoid(c), Item()}; }
 Item prelu(Call& c) {
   const ValueId x = c.tensor("self"), weight = c.tensor("weight");
   const std::size_t rank = c.rank(x);
+  if (c.rank(weight) == 1 && rank == 0) return c.op("PRelu", {x, c.reshape(weight, {})});
   if (c.rank(weight) != 1 || rank < 2) return c.op("PRelu", {x, weight});
   Sizes sizes(rank - 1, Number::of(std::int64_t{1}));
   sizes[0] = c.size(weight, 0);

@@ -60,7 +60,7 @@ Item outer(Call& c) {
   const ValueId a = c.unsqueeze(c.tensor("self"), {1}), b = c.unsqueeze(c.tensor("vec2"), {0});
   const Operand both[] = {{a}, {b}};
   const DType dtype = promoted(c, both);
-  return c.mul(c.cast(a, dtype), c.cast(b, dtype));
+  return c.op(is_bool(dtype) ? "And" : "Mul", {c.cast(a, dtype), c.cast(b, dtype)});
 }
 
 Item addr(Call& c) {
@@ -180,13 +180,21 @@ Item own_distances(Call& c) {
 }
 
 Item pairwise_distances(Call& c) {
-  const ValueId difference = c.sub(c.tensor("x1"), c.tensor("x2"));
+  ValueId difference = c.sub(c.tensor("x1"), c.tensor("x2"));
+  if (!is_float(c.dtype_of(difference))) difference = c.cast(difference, DType::F32);
   const ValueId moved = c.add(difference, c.scalar(c.dtype_of(difference), c.real("eps")));
   return distance(c, moved, c.real("p"), c.flag("keepdim"));
 }
 
 Item cosine_similarity(Call& c) {
-  const ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  if (c.rank(a) == 0) a = c.unsqueeze(a, {0});
+  if (c.rank(b) == 0) b = c.unsqueeze(b, {0});
+  if (c.shape(a) != c.shape(b)) {  // lengths are those after broadcasting; Expand is mutual
+    const ValueId wide = c.op("Expand", {a, c.op("Shape", {b})});
+    b = c.op("Expand", {b, c.op("Shape", {a})});
+    a = wide;
+  }
   const ValueId axes = c.integers_value({c.integer("dim")});
   const Attributes dropped{{"keepdims", std::int64_t{0}}}, kept{{"keepdims", std::int64_t{1}}};
   const DType dtype = c.dtype_of(a);

@@ -466,7 +466,10 @@ Item clamp(Call& c) {
   const DType dtype = promoted(c, all);
   ValueId x = c.as_value(self, dtype);
   const auto is_given = [](const Operand& operand) { return operand.value.valid() || operand.number; };
-  if (is_bool(dtype)) return c.unsupported("clamp of bools");
+  if (is_bool(dtype)) {
+    if (is_given(low)) x = c.op("Or", {x, c.as_value(low, dtype)});
+    return is_given(high) ? c.op("And", {x, c.as_value(high, dtype)}) : x;
+  }
   const bool numbers = !low.value.valid() && !high.value.valid();
   if (numbers) {
     return c.op("Clip", {x, is_given(low) ? c.as_value(low, dtype) : ValueId(),

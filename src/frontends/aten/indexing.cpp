@@ -1,11 +1,18 @@
 // Elements by index: gather, scatter, masks, embeddings.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "frontends/aten/translate.h"
 
 namespace xyntra::aten {
 namespace {
+
+// An argument that names places, in a dtype that gathers and scatters take.
+ValueId places(Call& c, std::string_view name) {
+  const ValueId given = c.tensor(name);
+  return c.dtype_of(given) == DType::I32 ? given : c.cast(given, DType::I64);
+}
 
 // x[i, j, :, k]: which axes have an index, and what it is. A mask of several axes is the positions of what is true in it.
 struct Indices {
@@ -159,11 +166,11 @@ Item index_put(Call& c) {
 }
 
 Item embedding(Call& c) {
-  return c.op("Gather", {c.tensor("weight"), c.tensor("indices")}, {{"axis", std::int64_t{0}}});
+  return c.op("Gather", {c.tensor("weight"), places(c, "indices")}, {{"axis", std::int64_t{0}}});
 }
 
 Item index_select(Call& c) {
-  ValueId x = c.tensor("self"), index = c.tensor("index");
+  ValueId x = c.tensor("self"), index = places(c, "index");
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
   if (rank == 0) return x;
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
@@ -180,7 +187,7 @@ struct Elements {
 };
 
 Elements elements_of(Call& c) {
-  Elements e{c.tensor("self"), c.tensor("index")};
+  Elements e{c.tensor("self"), places(c, "index")};
   e.scalar = c.rank(e.data) == 0;
   if (e.scalar) e.data = c.unsqueeze(e.data, {0});
   if (c.rank(e.index) == 0) e.index = c.unsqueeze(e.index, {0});
@@ -198,6 +205,20 @@ ValueId cut_to(Call& c, ValueId x, ValueId index, std::optional<std::int64_t> ex
   return x;
 }
 
+// What a combiner leaves as it is: the largest is at least this, a product with this is the other factor.
+ValueId neutral(Call& c, DType dtype, std::string_view reduction) {
+  if (reduction == "add" || reduction == "mul") return c.whole_value(dtype, reduction == "mul" ? 1 : 0);
+  const bool largest = reduction == "max";
+  if (is_float(dtype)) return c.scalar(dtype, largest ? -HUGE_VAL : HUGE_VAL);
+  if (is_bool(dtype)) return c.whole_value(dtype, largest ? 0 : 1);
+  const bool negative = is_signed_integer(dtype);
+  if (largest && !negative) return c.whole_value(dtype, 0);
+  const unsigned bits = static_cast<unsigned>(bits_of(dtype)) - (negative ? 1U : 0U);
+  if (bits >= 64) return c.unsupported("scatter_reduce of u64 without what was there before");
+  const auto most = static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1);
+  return c.whole_value(dtype, largest ? -most - 1 : most);
+}
+
 ValueId scattered(Call& c, const Elements& e, ValueId source, const std::string& reduction) {
   const ValueId y =
       c.op("ScatterElements", {e.data, e.index, source}, {{"axis", e.axis}, {"reduction", reduction}});
@@ -209,25 +230,29 @@ ValueId scattered(Call& c, const Elements& e, ValueId source, const std::string&
 Item gather(Call& c) {
   const bool scalar_index = c.rank(c.tensor("index")) == 0;
   const Elements e = elements_of(c);
+  const Shape& wanted = c.shape(e.index);
+  if (std::ranges::any_of(wanted, [](const Dim& size) { return size.is_constant() && size.constant() == 0; }))
+    return c.op("Expand", {c.whole_value(c.dtype_of(e.data), 0), c.op("Shape", {e.index})});  // of any rank
   const ValueId y = c.op("GatherElements", {cut_to(c, e.data, e.index, e.axis), e.index}, {{"axis", e.axis}});
   return e.scalar && scalar_index ? c.reshape(y, {}) : y;
 }
 
 // detail: how what meets is combined, where the call does not say.
 Item scatter(Call& c) {
-  const Elements e = elements_of(c);
+  Elements e = elements_of(c);
+  bool mean = false, alone = false;  // of what comes and what was there before, or of what comes alone
   const DType dtype = c.dtype_of(e.data);
   std::string reduction = c.detail();
   if (c.has("reduce")) {
     const std::string asked = c.text("reduce");
-    reduction = asked == "add" || asked == "sum"         ? "add"
+    mean = asked == "mean";
+    reduction = asked == "add" || asked == "sum" || mean ? "add"
                 : asked == "multiply" || asked == "prod" ? "mul"
                 : asked == "amax"                        ? "max"
                 : asked == "amin"                        ? "min"
                                                          : "";
     if (reduction.empty()) return c.unsupported("scatter with the reduction '" + asked + "'");
-    if (c.has("include_self") && !c.flag("include_self"))
-      return c.unsupported("scatter_reduce without what was there before");
+    alone = c.has("include_self") && !c.flag("include_self");
   }
   ValueId source;
   if (c.has("src") && c.argument("src").tensor() != nullptr) {
@@ -237,16 +262,37 @@ Item scatter(Call& c) {
   } else {
     source = c.op("Expand", {c.as_value(c.number("value"), dtype), c.op("Shape", {e.index})});
   }
-  return scattered(c, e, source, reduction.empty() ? "none" : reduction);
+  if (reduction.empty()) reduction = "none";
+  const auto filled = [&](ValueId value) { return c.op("Expand", {value, c.op("Shape", {e.index})}); };
+  if (alone) {
+    e.data = c.op("ScatterElements", {e.data, e.index, filled(neutral(c, dtype, reduction))}, {{"axis", e.axis}});
+  }
+  if (!mean) return scattered(c, e, source, reduction);
+  const bool scalar = e.scalar;
+  e.scalar = false;
+  const ValueId sum = scattered(c, e, source, reduction);
+  const DType counted = is_float(dtype) ? dtype : DType::I64;
+  Elements counts = e;
+  counts.data = c.op("Expand", {c.whole_value(counted, alone ? 0 : 1), c.op("Shape", {e.data})});
+  const ValueId count = c.op("Max", {scattered(c, counts, filled(c.whole_value(counted, 1)), "add"), c.whole_value(counted, 1)});
+  ValueId y = c.div(c.cast(sum, counted), count);
+  if (!is_float(dtype)) {  // rounded down, as torch does it
+    const ValueId left = c.sub(c.cast(sum, counted), c.mul(y, count));
+    y = c.cast(c.sub(y, c.cast(c.op("Less", {left, c.whole_value(counted, 0)}), counted)), dtype);
+  }
+  return scalar ? c.reshape(y, {}) : y;
 }
 
 // Rows of an axis: index is a vector; detail "add", "none", or "fill", which has one value for all.
 Item scatter_rows(Call& c) {
   const std::string_view how = c.detail();
-  ValueId x = c.tensor("self"), index = c.tensor("index");
+  ValueId x = c.tensor("self"), index = places(c, "index");
+  const bool scalar = c.rank(x) == 0;
+  if (scalar) x = c.unsqueeze(x, {0});
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
-  if (rank == 0) return c.unsupported("rows of a scalar");
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
+  const bool either = how == "add" && is_bool(c.dtype_of(x));  // a sum of bools is whether one of them is true
+  if (either) x = c.cast(x, DType::I32);
   const DType dtype = c.dtype_of(x);
   Sizes sizes = c.shape_numbers(x);
   sizes[axis] = c.size(index, 0);
@@ -262,9 +308,11 @@ Item scatter_rows(Call& c) {
   Sizes column(rank, whole(1));
   column[axis] = sizes[axis];
   const ValueId where = c.expand(c.reshape(index, column), sizes);
-  return c.op(
+  ValueId y = c.op(
       "ScatterElements", {x, where, source},
       {{"axis", static_cast<std::int64_t>(axis)}, {"reduction", std::string(how == "add" ? "add" : "none")}});
+  if (either) y = c.cast(y, DType::Bool);
+  return scalar ? c.reshape(y, {}) : y;
 }
 
 // ---- parts replaced
@@ -340,9 +388,11 @@ Item masked_select(Call& c) {
 
 // The nth element that the mask marks becomes the nth of the source.
 Item masked_scatter(Call& c) {
-  const ValueId x = c.tensor("self");
+  const ValueId given = c.cast(c.tensor("mask"), DType::Bool);
+  ValueId x = c.tensor("self");
+  if (c.shape(x) != c.shape(given)) x = c.op("Expand", {x, c.op("Shape", {given})});
   const Sizes sizes = c.shape_numbers(x);
-  const ValueId mask = c.reshape(c.expand(c.cast(c.tensor("mask"), DType::Bool), sizes), {whole(-1)});
+  const ValueId mask = c.reshape(c.expand(given, sizes), {whole(-1)});
   const ValueId source = c.reshape(c.cast(c.tensor("source"), c.dtype_of(x)), {whole(-1)});
   const ValueId count = c.op("CumSum", {c.cast(mask, DType::I64), c.whole_value(DType::I64, 0)});
   const ValueId place =
@@ -353,7 +403,7 @@ Item masked_scatter(Call& c) {
 }
 
 Item take_along(Call& c) {
-  ValueId x = c.tensor("self"), index = c.tensor("indices");
+  ValueId x = c.tensor("self"), index = places(c, "indices");
   if (!c.given("dim")) {
     x = c.reshape(x, {whole(-1)});
     return c.op("GatherElements", {x, c.reshape(index, {whole(-1)})}, {{"axis", std::int64_t{0}}});
@@ -368,7 +418,7 @@ Item take_along(Call& c) {
 }
 
 Item take(Call& c) {
-  return c.op("Gather", {c.reshape(c.tensor("self"), {whole(-1)}), c.tensor("index")},
+  return c.op("Gather", {c.reshape(c.tensor("self"), {whole(-1)}), places(c, "index")},
               {{"axis", std::int64_t{0}}});
 }
 

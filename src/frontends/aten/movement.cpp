@@ -189,8 +189,7 @@ Item meshgrid(Call& c) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Sizes own(parts.size(), whole(1));
     own[i] = whole(-1);
-    const ValueId grid = c.expand(c.reshape(parts[i], own), sizes);
-    grids.emplace_back(swapped ? c.swap_axes(grid, 0, 1) : grid);
+    grids.emplace_back(c.expand(c.reshape(parts[i], own), sizes));
   }
   if (swapped) std::swap(std::get<VariableRef>(grids[0].value), std::get<VariableRef>(grids[1].value));
   return grids;

@@ -124,24 +124,87 @@ ValueId largest(Call& c, ValueId x, std::size_t axis, std::int64_t size, std::in
   return c.op("ReduceMax", {parts, c.integers_value({at + 1})}, {{"keepdims", std::int64_t{0}}});
 }
 
-ValueId adaptive(Call& c, bool average) {
-  const std::size_t axes = pooled_axes(c);
-  const Batched in = batched(c, axes);
-  ValueId x = in.x;
+using Targets = std::vector<std::optional<std::int64_t>>;  // none: as it is
+
+Targets targets_of(Call& c, std::size_t axes) {
   const Item::List* asked = c.argument("output_size").list();
-  std::vector<std::optional<std::int64_t>> targets;  // none: as it is
+  Targets targets;
   if (asked != nullptr) {
     for (const Item& item : *asked) {
       const Number* number = item.number();
-      if (number == nullptr && !item.is_none()) return c.wrong("output_size is not a list of sizes");
-      if (number != nullptr && !number->is_whole()) return c.unsupported("adaptive pooling to an open size");
+      if (number == nullptr && !item.is_none()) c.wrong("output_size is not a list of sizes");
+      if (number != nullptr && !number->is_whole()) c.unsupported("adaptive pooling to an open size");
+      if (c.failed()) return Targets(axes);
       targets.push_back(number == nullptr ? std::nullopt : std::optional(number->whole()));
     }
   } else {
     targets.assign(1, c.integer("output_size"));
   }
   if (targets.size() == 1) targets.resize(axes, targets[0]);
-  if (targets.size() != axes) return c.wrong("output_size has " + std::to_string(targets.size()) + " sizes");
+  if (targets.size() != axes) c.wrong("output_size has " + std::to_string(targets.size()) + " sizes");
+  targets.resize(axes);
+  return targets;
+}
+
+// Where in a feature map the largest of each window is: which of its elements, found in a table of places. None where sizes are not known.
+Item positions(Call& c, const Batched& in, const Targets& targets) {
+  const std::size_t axes = targets.size();
+  struct Axis {
+    std::int64_t windows, longest = 1;
+    Integers index;  // [windows, longest]
+  };
+  std::vector<Axis> by_axis;
+  std::int64_t windows = 1, longest = 1;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const Dim size = c.dim(in.x, i + 2);
+    if (!size.is_constant()) return {};
+    Axis axis{.windows = targets[i].value_or(size.constant()), .index = {}};
+    if (axis.windows < 1 || size.constant() < 1) return {};
+    for (std::int64_t w = 0; w < axis.windows; ++w) {
+      const Window window = adaptive_window(w, size.constant(), axis.windows);
+      axis.longest = std::max(axis.longest, window.end - window.start);
+    }
+    windows *= axis.windows;
+    longest *= axis.longest;
+    if (windows * longest > kMostElements) return {};
+    for (std::int64_t w = 0; w < axis.windows; ++w) {
+      const Window window = adaptive_window(w, size.constant(), axis.windows);
+      for (std::int64_t k = 0; k < axis.longest; ++k)
+        axis.index.push_back(std::min(window.start + k, window.end - 1));
+    }
+    by_axis.push_back(std::move(axis));
+  }
+  // x as [N, C, windows…, longest…], places as [windows…, longest…]
+  ValueId parts = in.x, places = c.whole_value(DType::I64, 0);
+  std::vector<std::size_t> order{0, 1};
+  Sizes shape = c.shape_numbers(in.x), own;
+  shape.resize(2);
+  for (std::size_t i = 0; i < axes; ++i) {
+    const Axis& axis = by_axis[i];
+    const ValueId table = c.reshape(c.integers_value(axis.index), {whole(axis.windows), whole(axis.longest)});
+    parts = c.op("Gather", {parts, table}, {{"axis", static_cast<std::int64_t>(2 + 2 * i)}});
+    order.push_back(2 + 2 * i);
+    shape.push_back(whole(axis.windows));
+    Sizes along(2 * axes, whole(1));
+    along[i] = whole(axis.windows);
+    along[axes + i] = whole(axis.longest);
+    const ValueId scaled = c.mul(places, c.as_value(c.size(in.x, i + 2), DType::I64));
+    places = c.add(scaled, c.reshape(c.integers_value(axis.index), along));
+  }
+  for (std::size_t i = 0; i < axes; ++i) order.push_back(3 + 2 * i);
+  own.assign(shape.begin() + 2, shape.end());
+  shape.push_back(whole(longest));
+  own.push_back(whole(longest));
+  parts = c.reshape(c.transpose(parts, order), shape);
+  const auto last = static_cast<std::int64_t>(axes + 2);
+  const ValueId which = c.op("ArgMax", {parts}, {{"axis", last}, {"keepdims", std::int64_t{1}}});
+  const ValueId spread_places = c.expand(c.reshape(places, own), shape);
+  return unbatched(c, c.squeeze(c.op("GatherElements", {spread_places, which}, {{"axis", last}}), {last}), in);
+}
+
+ValueId adaptive(Call& c, const Batched& in, const Targets& targets, bool average) {
+  ValueId x = in.x;
+  const std::size_t axes = targets.size();
   Integers to_one, kernel;
   bool divides = true;
   for (std::size_t i = 0; i < axes; ++i) {
@@ -175,10 +238,20 @@ ValueId adaptive(Call& c, bool average) {
 
 }  // namespace
 
-Item adaptive_average_pool(Call& c) { return adaptive(c, true); }
+Item adaptive_average_pool(Call& c) {
+  const std::size_t axes = pooled_axes(c);
+  const Batched in = batched(c, axes);
+  const Targets targets = targets_of(c, axes);
+  return c.failed() ? Item() : adaptive(c, in, targets, true);
+}
 
-// Without positions, which nothing but a gradient or an unpooling reads.
-Item adaptive_max_pool(Call& c) { return Item::List{adaptive(c, false), Item()}; }
+Item adaptive_max_pool(Call& c) {
+  const std::size_t axes = pooled_axes(c);
+  const Batched in = batched(c, axes);
+  const Targets targets = targets_of(c, axes);
+  if (c.failed()) return {};
+  return Item::List{adaptive(c, in, targets, false), positions(c, in, targets)};
+}
 
 // ---- resampling
 
@@ -195,6 +268,8 @@ struct Resampling {
 Resampling resampling_of(Call& c) {
   const std::string_view detail = c.detail();
   const bool aligned = c.has("align_corners") && c.flag("align_corners");
+  if (aligned && std::string_view(c.detail()).ends_with("antialias"))
+    c.unsupported("antialias between aligned corners");
   const char* pixels = aligned ? "align_corners" : "half_pixel";
   if (detail == "nearest") return {"nearest", "asymmetric"};
   if (detail == "nearest_exact") return {"nearest", "half_pixel", "round_prefer_ceil"};
@@ -229,6 +304,13 @@ Item upsample(Call& c) {
   const std::string_view coordinates = how.coordinates;
   // Between corners the scale is that of the sizes.
   if (scales.size() == axes && coordinates != "align_corners") {
+    const Sizes asked = c.has("self") ? c.sizes("output_size") : Sizes{};
+    for (std::size_t i = 0; i < asked.size() && i < axes; ++i) {
+      const Number size = c.size(x, i + 2);
+      if (size.is_whole() && asked[i].is_whole() &&
+          static_cast<std::int64_t>(static_cast<double>(size.whole()) * static_cast<double>(scales[i])) != asked[i].whole())
+        return c.unsupported("a size that is not that of its scales");
+    }
     scales.insert(scales.begin(), {1.0F, 1.0F});
     const auto count = static_cast<std::int64_t>(scales.size());
     const ValueId list = c.constant(Tensor::from<float>(DType::F32, {count}, scales));

@@ -220,6 +220,10 @@ Item running(Call& c) {
 Item difference(Call& c) {
   ValueId x = c.tensor("self");
   const std::size_t axis = c.axis(c.integer("dim"), c.rank(x));
+  constexpr std::int64_t kMostRounds = 64;
+  const std::int64_t rounds = c.integer("n");
+  if (rounds < 0 || rounds > kMostRounds) return c.unsupported("diff of order " + std::to_string(rounds));
+  if (rounds == 0) return x;  // without what is prepended
   if (c.given("prepend") || c.given("append")) {
     std::vector<ValueId> parts;
     if (c.given("prepend")) parts.push_back(c.tensor("prepend"));
@@ -227,9 +231,6 @@ Item difference(Call& c) {
     if (c.given("append")) parts.push_back(c.tensor("append"));
     x = c.concat(parts, axis);
   }
-  constexpr std::int64_t kMostRounds = 64;
-  const std::int64_t rounds = c.integer("n");
-  if (rounds < 0 || rounds > kMostRounds) return c.unsupported("diff of order " + std::to_string(rounds));
   for (std::int64_t i = 0; i < rounds; ++i) {
     const ValueId next = c.slice(x, axis, whole(1), whole(kToTheEnd)),
                   own = c.slice(x, axis, whole(0), whole(-1));
