@@ -132,7 +132,7 @@ struct Options {
   int threads = 0;  // as many as this process may use
   std::vector<std::string> dims = {};  // "seq=128": sizes that costs are counted with
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
-  std::string precision = "f32";  // or "bf16", "winograd": see xyntra_options
+  std::string precision = "f32";  // or "bf16", "f16", "winograd": see xyntra_options
   std::vector<std::string> donated = {};  // inputs that may be donated; "*": all that a result extends
 };
 

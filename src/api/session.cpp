@@ -82,6 +82,8 @@ class ModelSession::State {
 
   Status load(const ReadModule& read, const SessionOptions& options) {
     XYNTRA_TRY(EvaluatorOptions running, prepare(options));
+    std::future<void> begun;  // beside reading the model
+    if (backend_->begin != nullptr) begun = backend_->begin({});
     LoadOptions loading;
     loading.budget = running.budget;
     XYNTRA_TRY(module_, read(loading));

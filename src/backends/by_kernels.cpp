@@ -84,11 +84,12 @@ class ByKernels : public ModelRunner {
 
 }  // namespace
 
-std::unique_ptr<ModelRunner> run_by_kernels(const PlannedModel& model, const RunSettings& settings,
+std::unique_ptr<ModelRunner> run_by_kernels(const Graph& graph, const RunSettings& settings,
                                             CompiledModel compiled,
                                             std::shared_ptr<Specialiser> specialiser) {
-  return std::make_unique<ByKernels>(model.graph, settings.running, std::move(compiled),
-                                     model.plan.assumptions.empty(), std::move(specialiser));
+  const bool takes_all = compiled.program->assumptions.empty();
+  return std::make_unique<ByKernels>(graph, settings.running, std::move(compiled), takes_all,
+                                     std::move(specialiser));
 }
 
 LowerOptions lower_options(const RunSettings& settings) {

@@ -108,9 +108,14 @@ Status windows_step(Compilation& work) {
   return written_down(work, std::move(made.certificate));
 }
 
+bool rounds_products(const CompileOptions& options) {
+  return options.precision == Precision::Bf16 || options.precision == Precision::F16;
+}
+
 Status precision_step(Compilation& work) {
-  if (work.options.precision != Precision::Bf16) return {};
-  XYNTRA_TRY(RoundedProducts made, round_products(work.plan.graph, DType::BF16, work.flattened, work.folded));
+  if (!rounds_products(work.options)) return {};
+  const DType narrow = work.options.precision == Precision::F16 ? DType::F16 : DType::BF16;
+  XYNTRA_TRY(RoundedProducts made, round_products(work.plan.graph, narrow, work.flattened, work.folded));
   make_copies(work, made.copies);
   return written_down(work, std::move(made.certificate));
 }
@@ -347,9 +352,13 @@ constexpr PipelineStep kSteps[] = {
      "such convolutions run in f32", flattens_windows, switch_off<&CompileOptions::flatten_windows>,
      windows_step, verify_graph},
     {"precision", "rounding products",
-     "factors of f32 products are rounded to bf16, where --precision bf16 asks for it", "they stay f32",
-     [](const CompileOptions& options) { return options.precision == Precision::Bf16; },
-     leave_precision<Precision::Bf16>, precision_step, verify_graph},
+     "factors of f32 products are rounded to bf16 or f16, where --precision asks for it", "they stay f32",
+     rounds_products,
+     [](CompileOptions& options) {
+       leave_precision<Precision::Bf16>(options);
+       leave_precision<Precision::F16>(options);
+     },
+     precision_step, verify_graph},
     {"fuse", "fusing", "groups around heroes, one launch each, with a schedule and a verdict for every edge",
      "a group for each node", [](const CompileOptions& options) { return options.fusion.enabled; },
      [](CompileOptions& options) { options.fusion.enabled = false; }, fuse_step, check_plan},

@@ -88,6 +88,14 @@ struct Entry {
   std::int64_t shared_bytes = 0;  // dynamic shared memory that it is launched with
 };
 
+// What a thread block takes of a multiprocessor, and how many of them are there at once.
+struct Occupancy {
+  std::int64_t registers = 0;  // of a thread
+  std::int64_t shared_bytes = 0, warps = 0;  // of a thread block
+  std::int64_t local_bytes = 0;  // of a thread, in memory: what registers did not hold
+  std::int64_t blocks = 0;  // on a multiprocessor
+};
+
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // `which` is a place in chips(), or a part of a name in any case; empty: the first.
@@ -98,11 +106,18 @@ class Device : public std::enable_shared_from_this<Device> {
   bool lost() const;
   // Compiled by the driver for its chip. A refused text is a Device error with the driver's log.
   Result<std::vector<Function>> load(const std::string& ptx, std::span<const Entry> entries);
+  // The machine code that the driver makes of a text, to be kept and loaded again; empty where it gives none.
+  std::vector<std::byte> assemble(const std::string& ptx);
+  Result<std::vector<Function>> load(std::span<const std::byte> code, std::span<const Entry> entries);
+  Occupancy occupancy(const Function& function, std::int64_t threads, std::int64_t shared_bytes) const;
 
   struct State;
 
  private:
   friend class Stream;
+  Status runs(const std::string& ptx) const;  // whether the chip has what the text says it needs
+  Result<std::vector<Function>> load_image(const void* image, const char* refused,
+                                           std::span<const Entry> entries);
   explicit Device(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };

@@ -319,22 +319,33 @@ $again:
   std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
 };
 
-Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel) {
+// Code that the driver refuses, as one of another version might, is made anew.
+Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel, std::vector<std::byte>* code) {
   std::vector<Entry> entries;
   for (const PtxPhase& phase : kernel.phases) entries.push_back({phase.entry, phase.shared_bytes});
+  if (code == nullptr) return device.load(kernel.text, entries);
+  if (code->empty()) *code = device.assemble(kernel.text);
+  if (!code->empty()) {
+    auto loaded = device.load(*code, entries);
+    if (loaded || loaded.error().fatal) return loaded;
+    code->clear();
+    if (kernel.text.empty()) return loaded;
+  }
   return device.load(kernel.text, entries);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels,
-                                                      std::shared_ptr<Device> device) {
+                                                      std::shared_ptr<Device> device, KernelCode* code) {
   constexpr std::size_t kMostThreads = 16;
   std::vector<Result<std::vector<Function>>> made(kernels.size());
+  if (code != nullptr) code->resize(kernels.size());
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
   std::atomic<std::size_t> next{0};
   auto work = [&] {
-    for (std::size_t i = next++; i < kernels.size(); i = next++) made[i] = load(*device, kernels[i]);
+    for (std::size_t i = next++; i < kernels.size(); i = next++)
+      made[i] = load(*device, kernels[i], code == nullptr ? nullptr : &(*code)[i]);
   };
   {
     std::vector<std::jthread> others;
