@@ -253,6 +253,17 @@ class Model {
     detail::check(xyntra_run_into(model_.get(), given.data(), given.size(), wanted.data(), wanted.size()));
   }
 
+  // The same on tensors in the memory of the GPU, those that are named: xyntra_run_on_device.
+  void run_on_device(std::span<const Argument> inputs, std::span<const Argument> outputs,
+                     std::span<const std::string> names, void* stream) const {
+    const std::vector<xyntra_tensor> given = fields_of(inputs), wanted = fields_of(outputs);
+    std::vector<const char*> texts;
+    for (const std::string& name : names) texts.push_back(name.c_str());
+    const xyntra_on_device there{sizeof(xyntra_on_device), texts.data(), texts.size(), stream};
+    detail::check(xyntra_run_on_device(model_.get(), given.data(), given.size(), wanted.data(), wanted.size(),
+                                       &there));
+  }
+
  private:
   struct Release {
     void operator()(xyntra_model* model) const { xyntra_release(model); }

@@ -36,6 +36,13 @@ class ByKernels : public ModelRunner {
     return ModelRunner::run_donating(inputs, donated);
   }
 
+  Result<std::vector<Datum>> run_bound(std::span<const Datum> inputs,
+                                       std::span<const std::span<std::byte>> memory,
+                                       const BoundMemory& bound) override {
+    if (RunContext* context = context_for(inputs)) return context->run_bound(inputs, memory, bound);
+    return unsupported("inputs of these sizes are run on the host, which reads no device's memory");
+  }
+
   std::vector<ExtendedInput> extended_inputs() const override { return extended_inputs_of(*model_.program); }
 
  private:

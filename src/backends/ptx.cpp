@@ -14,7 +14,6 @@ Result<CompiledModel> compile_ptx(const Plan& plan, const RunSettings& settings)
   return compile_for_ptx(plan, lower_options(settings), settings.shaders.device);
 }
 
-// Machine code is asked for by what keeps it: it takes the driver's linker, which is not quicker.
 MadeRunner run_ptx(const PlannedModel& model, const RunSettings& settings) {
   if (model.cached == nullptr) {
     XYNTRA_TRY(CompiledModel compiled, compile_ptx(model.plan, settings));

@@ -90,6 +90,7 @@ FAKE CUresult cuDeviceGetAttribute(int* value, CUdeviceAttribute which, CUdevice
   switch (which) {
     case kMaxThreadsPerBlock: *value = 1024; break;
     case kMultiprocessorCount: *value = 132; break;
+    case kMaxThreadsPerMultiprocessor: *value = 2048; break;
     case kComputeCapabilityMajor: *value = 9; break;
     case kComputeCapabilityMinor: *value = 0; break;
     case kMaxSharedMemoryPerBlockOptin: *value = 227 << 10; break;

@@ -35,6 +35,7 @@ struct Chip {
   std::int64_t memory_bytes = 0;
   std::int64_t block_shared_bytes = 0;  // of a thread block, at most
   int block_threads = 0;
+  int multiprocessor_threads = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major) + std::to_string(minor); }
   bool is_supported() const { return major >= 8; }  // from Ampere on
@@ -158,6 +159,11 @@ class Stream {
 
   std::int64_t most_bytes() const;  // of one buffer
   Result<Buffer> allocate(std::int64_t bytes);
+  // Memory of somebody else's on this device, which stays his. Usage error where the address is none of it.
+  Result<Buffer> borrow(std::uint64_t address, std::int64_t bytes);
+  // What this stream is given from now on begins after what the other one holds; the other way round.
+  Status follow(std::uint64_t other);
+  Status lead(std::uint64_t other);
   Status write(const Buffer& buffer, std::int64_t offset, std::span<const std::byte> bytes);
   Status clear(const Buffer& buffer);  // to zero
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
@@ -193,6 +199,7 @@ class Stream {
 
  private:
   Status ready();
+  Status order(void* first, void* second);
 
   std::shared_ptr<Device> device_;
   void* stream_ = nullptr;  // made at first use

@@ -46,6 +46,7 @@ enum CUresult : int {
 enum CUdeviceAttribute : int {
   kMaxThreadsPerBlock = 1,
   kMultiprocessorCount = 16,
+  kMaxThreadsPerMultiprocessor = 39,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
   kMaxSharedMemoryPerBlockOptin = 97

@@ -48,6 +48,7 @@ Chip chip_of(const Library& cuda, CUdevice device) {
   chip.multiprocessors = attribute(cuda, kMultiprocessorCount, device);
   chip.block_shared_bytes = attribute(cuda, kMaxSharedMemoryPerBlockOptin, device);
   chip.block_threads = attribute(cuda, kMaxThreadsPerBlock, device);
+  chip.multiprocessor_threads = attribute(cuda, kMaxThreadsPerMultiprocessor, device);
   size_t bytes = 0;
   cuda.DeviceTotalMem(&bytes, device);
   chip.memory_bytes = static_cast<std::int64_t>(bytes);
