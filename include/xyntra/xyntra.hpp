@@ -260,8 +260,8 @@ class Model {
     std::vector<const char*> texts;
     for (const std::string& name : names) texts.push_back(name.c_str());
     const xyntra_on_device there{sizeof(xyntra_on_device), texts.data(), texts.size(), stream};
-    detail::check(xyntra_run_on_device(model_.get(), given.data(), given.size(), wanted.data(), wanted.size(),
-                                       &there));
+    detail::check(
+        xyntra_run_on_device(model_.get(), given.data(), given.size(), wanted.data(), wanted.size(), &there));
   }
 
  private:

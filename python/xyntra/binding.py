@@ -19,7 +19,7 @@ class IOBinding:
 
     Arrays are NumPy's, or others that speak DLPack, such as torch tensors on the CPU. Those of outputs are dense, writable, and of the shape that the
     result will have; an output that is bound by its name alone gets memory of its own: `get_outputs` has it after the run.
-    With the backend "ptx" they may also be tensors on the GPU that speak DLPack: they are used where they are. All outputs that are wanted are bound to memory then.
+    With the backend "ptx" they may also be tensors on the GPU that speak DLPack, which are used where they are; all wanted outputs are bound to memory then.
     """
 
     def __init__(self, session: Session) -> None:

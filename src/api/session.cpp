@@ -269,7 +269,8 @@ class ModelSession::State {
   }
 
   Result<BoundMemory> bound_memory(const ModelSession::OnDevice& on_device) const {
-    BoundMemory bound{std::vector<bool>(inputs_.size()), std::vector<bool>(outputs_.size()), on_device.stream};
+    BoundMemory bound{std::vector<bool>(inputs_.size()), std::vector<bool>(outputs_.size()),
+                      on_device.stream};
     for (const std::string& name : on_device.names) {
       const auto input = std::ranges::find(inputs_, name, &SessionValue::name);
       const auto output = std::ranges::find(outputs_, name, &SessionValue::name);

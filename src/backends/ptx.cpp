@@ -20,8 +20,8 @@ MadeRunner run_ptx(const PlannedModel& model, const RunSettings& settings) {
     return run_by_kernels(model.graph, settings, std::move(compiled));
   }
   std::optional<PtxCode> code;
-  XYNTRA_TRY(CompiledModel compiled, compile_for_ptx(model.plan, lower_options(settings),
-                                                     settings.shaders.device, code));
+  XYNTRA_TRY(CompiledModel compiled,
+             compile_for_ptx(model.plan, lower_options(settings), settings.shaders.device, code));
   if (const auto* host = dynamic_cast<const NodesOnHost*>(compiled.host.get()); code && host != nullptr) {
     LaunchProgram program = *compiled.program;
     program.kernels.resize(code->kernels.size());  // as its reader counts them

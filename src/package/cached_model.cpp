@@ -145,7 +145,8 @@ void CachedModel::put(const Plan& plan, const LaunchProgram& program, const Node
   std::vector<StoredConstant> stored;
   ByteWriter constants;
   for (std::size_t v = 0; v < plan.graph.value_count(); ++v) {  // in this order they have their numbers
-    if (!plan.graph.value(ValueId(v)).is_constant() || !plan.graph.value(ValueId(v)).type.is_tensor()) continue;
+    if (!plan.graph.value(ValueId(v)).is_constant() || !plan.graph.value(ValueId(v)).type.is_tensor())
+      continue;
     const Tensor& packed = program.constants.at(stored.size());
     stored.push_back({packed.dtype(), packed.dims(), 0});
     if (!sources.write(constants, ValueId(v), packed)) return;

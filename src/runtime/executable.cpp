@@ -113,6 +113,11 @@ class RunContext::State {
 
   std::int64_t arena_bytes() const { return memory_.arena_bytes(); }
 
+  // After a failure: what was launched is in order with the caller's stream all the same.
+  void settle() {
+    if (driver_) (void)driver_->finish();
+  }
+
  private:
   // ---- results
 
@@ -140,7 +145,8 @@ class RunContext::State {
     if (driver_) XYNTRA_CHECK_OK(driver_->fetch(std::span(&id, 1)));
     XYNTRA_TRY(Datum datum, memory_.as_datum(id));
     if (!bound_.empty() && datum.kind == Datum::Kind::Tensor && lies_in(datum.tensor, bound_))
-      return unsupported("'" + program_->values[id].name + "' lies in a device's memory, where the host cannot read it");
+      return unsupported("'" + program_->values[id].name +
+                         "' lies in a device's memory, where the host cannot read it");
     return datum;
   }
 
@@ -319,7 +325,11 @@ Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::v
 Result<std::vector<Datum>> RunContext::run_bound(std::span<const Datum> inputs,
                                                  std::span<const std::span<std::byte>> memory,
                                                  const BoundMemory& bound) {
-  return guarded([&] { return state_->run(inputs, nullptr, memory, {}, &bound); });
+  return guarded([&] {
+    auto results = state_->run(inputs, nullptr, memory, {}, &bound);
+    if (!results) state_->settle();
+    return results;
+  });
 }
 
 std::int64_t RunContext::arena_bytes() const { return state_->arena_bytes(); }

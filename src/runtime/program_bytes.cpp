@@ -108,7 +108,8 @@ class ProgramReader {
       XYNTRA_TRY(const std::uint64_t offset, reader_.number());
       if (given_) {
         const Tensor& tensor = (*given_)[i];
-        if (tensor.dtype() != type || tensor.dims() != dims) return reader_.bad("a constant has another type");
+        if (tensor.dtype() != type || tensor.dims() != dims)
+          return reader_.bad("a constant has another type");
         program_.constants.push_back(tensor);
         continue;
       }

@@ -51,7 +51,8 @@ int look(dl_phdr_info* object, std::size_t /*size*/, void* data) {
   bool ours = false;
   for (const auto& segment : segments) {
     const std::uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
-    ours = ours || (segment.p_type == PT_LOAD && search.code >= begin && search.code - begin < segment.p_memsz);
+    ours =
+        ours || (segment.p_type == PT_LOAD && search.code >= begin && search.code - begin < segment.p_memsz);
   }
   if (!ours) return 0;
   for (const auto& segment : segments) {

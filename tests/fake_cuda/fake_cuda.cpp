@@ -127,7 +127,8 @@ FAKE CUresult cuFuncGetAttribute(int* value, CUfunctionAttribute which, CUfuncti
   *value = which == kFunctionRegisters ? 40 : 0;
   return kSuccess;
 }
-FAKE CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks_there, CUfunction, int threads, size_t) {
+FAKE CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks_there, CUfunction, int threads,
+                                                          size_t) {
   *blocks_there = 2048 / threads;
   return kSuccess;
 }
@@ -135,8 +136,8 @@ FAKE CUresult cuLinkCreate_v2(unsigned, CUjitOption*, void**, CUlinkState* made)
   *made = reinterpret_cast<CUlinkState>(new Linking);
   return kSuccess;
 }
-FAKE CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, size_t bytes, const char*, unsigned,
-                               CUjitOption*, void**) {
+FAKE CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, size_t bytes, const char*,
+                               unsigned, CUjitOption*, void**) {
   reinterpret_cast<Linking*>(state)->made = kMark + std::string(static_cast<const char*>(data), bytes);
   return kSuccess;
 }
@@ -156,7 +157,8 @@ FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void** paramet
   const std::lock_guard lock(mutex);
   ++counts.launches;
   last_parameters.clear();
-  for (int i = 0; i < 2; ++i) last_parameters.push_back(*static_cast<std::uint64_t*>(parameters[i]));  // an input, an output
+  for (int i = 0; i < 2; ++i)
+    last_parameters.push_back(*static_cast<std::uint64_t*>(parameters[i]));  // an input, an output
   return kSuccess;
 }
 FAKE CUresult cuMemAlloc_v2(CUdeviceptr* made, size_t bytes) {

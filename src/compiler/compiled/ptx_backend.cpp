@@ -58,8 +58,8 @@ Result<CompiledModel> compile(const Plan& plan, const LowerOptions& options, con
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
   if (made != nullptr) made->kernels = kernels;
-  XYNTRA_TRY(model.driver, cuda::drive_ptx(std::move(kernels), std::move(device),
-                                           made != nullptr ? &made->code : nullptr));
+  XYNTRA_TRY(model.driver,
+             cuda::drive_ptx(std::move(kernels), std::move(device), made != nullptr ? &made->code : nullptr));
   return model;
 }
 

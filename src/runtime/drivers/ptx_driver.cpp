@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <utility>
 #include <thread>
+#include <utility>
 
 #include "runtime/blocks.h"
 #include "runtime/drivers/device_copies.h"
@@ -129,7 +129,8 @@ class PtxDriver : public KernelDriver {
     std::vector<Resources> found;
     for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
       const PtxPhase& phase = kernel.phases[p];
-      const Occupancy one = loaded_->device->occupancy(loaded_->functions[number][p], phase.threads, phase.shared_bytes);
+      const Occupancy one =
+          loaded_->device->occupancy(loaded_->functions[number][p], phase.threads, phase.shared_bytes);
       constexpr std::int64_t kWarp = 32;
       const double warps = most > 0 ? static_cast<double>(one.blocks * one.warps * kWarp) / most : 0;
       found.push_back({phase.threads, one.registers, one.shared_bytes, one.local_bytes, one.blocks, warps});

@@ -26,11 +26,11 @@ std::string elements(std::size_t count, float first) {
 
 // A weight as it is, one that precision rounds, a short constant and a host operation.
 Graph model(float first = 0.5F) {
-  const std::string text = "xir 1\ngraph @main(%x: f32[16, 32]) -> (%y, %p) {\n  const %w: f32[32, 16] = " +
-                           elements(512, first) + "\n  const %b: f32[16] = " + elements(16, 1) +
-                           "\n  const %t: f32[16, 16] = " + elements(256, 2) +
-                           "\n  %h: f32[16, 16] = MatMul(%x, %w)\n  %s: f32[16, 16] = Add(%h, %b)\n"
-                           "  %y: f32[16, 16] = Mul(%s, %t)\n  %p: i64[2, n] = NonZero(%s)\n}\n";
+  const std::string text =
+      "xir 1\ngraph @main(%x: f32[16, 32]) -> (%y, %p) {\n  const %w: f32[32, 16] = " + elements(512, first) +
+      "\n  const %b: f32[16] = " + elements(16, 1) + "\n  const %t: f32[16, 16] = " + elements(256, 2) +
+      "\n  %h: f32[16, 16] = MatMul(%x, %w)\n  %s: f32[16, 16] = Add(%h, %b)\n"
+      "  %y: f32[16, 16] = Mul(%s, %t)\n  %p: i64[2, n] = NonZero(%s)\n}\n";
   auto module = parse_xir(text);
   EXPECT_TRUE(module) << module.error().message;
   EXPECT_TRUE(infer_types(module->graph));
@@ -39,7 +39,8 @@ Graph model(float first = 0.5F) {
 
 class CachedModelTest : public ::testing::Test {
  protected:
-  CachedModelTest() : folder_(fs::temp_directory_path() / ("xyntra_cached_model_" + std::to_string(::getpid()))) {
+  CachedModelTest()
+      : folder_(fs::temp_directory_path() / ("xyntra_cached_model_" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
   }
   ~CachedModelTest() override { fs::remove_all(folder_); }

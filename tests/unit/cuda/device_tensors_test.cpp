@@ -20,8 +20,7 @@ constexpr std::size_t kElements = 64, kBytes = kElements * sizeof(float);
 const char* const kModel =
     "xir 1\ngraph @main(%x: f32[8, 8], %z: f32[8, 8]) -> (%y, %s) {\n  %y: f32[8, 8] = MatMul(%x, %z)\n"
     "  %s: f32[8, 8] = Add(%x, %z)\n}\n";
-const char* const kOnHost =
-    "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %y: i64[2, n] = NonZero(%x)\n}\n";
+const char* const kOnHost = "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %y: i64[2, n] = NonZero(%x)\n}\n";
 
 class DeviceTensorsTest : public ::testing::Test {
  protected:
@@ -31,7 +30,7 @@ class DeviceTensorsTest : public ::testing::Test {
       : path_(fs::temp_directory_path() / ("xyntra_device_" + std::to_string(::getpid()) + ".xir")),
         device_(*cuda::Device::open("")),
         stream_(device_) {
-    ::setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+    ::setenv("XDG_CACHE_HOME", "/proc/none", 1);
   }
   ~DeviceTensorsTest() override { fs::remove(path_); }
 
@@ -105,7 +104,8 @@ TEST_F(DeviceTensorsTest, WhatCannotBeIsSaid) {
   };
   EXPECT_NE(run(input("x", here.data()), "w").find("no input or output 'w'"), std::string::npos);
   EXPECT_NE(run(input("x", here.data()), "x").find("is not there"), std::string::npos);
-  std::byte* longer = reinterpret_cast<std::byte*>((buffers_["long"] = *stream_.allocate(2 * kBytes)).address());
+  std::byte* longer =
+      reinterpret_cast<std::byte*>((buffers_["long"] = *stream_.allocate(2 * kBytes)).address());
   EXPECT_NE(run(input("x", longer + 4), "x").find("16 bytes"), std::string::npos);
 }
 
@@ -114,7 +114,8 @@ TEST_F(DeviceTensorsTest, TheHostCannotReadThem) {
   const Destinations outputs{{"y", DType::I64, {2, kElements}, y}};
   const std::string host = said(load(kOnHost)->run_on_device({input("x")}, outputs, {{"x"}}));
   EXPECT_NE(host.find("'x' lies in a device's memory"), std::string::npos) << host;
-  const std::string cpu = said(load(kModel, "cpu")->run_on_device({input("x"), input("z")}, {}, {{"x", "z"}}));
+  const std::string cpu =
+      said(load(kModel, "cpu")->run_on_device({input("x"), input("z")}, {}, {{"x", "z"}}));
   EXPECT_NE(cpu.find("takes no tensors in a device's memory"), std::string::npos) << cpu;
 }
 

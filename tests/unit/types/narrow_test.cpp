@@ -24,7 +24,8 @@ void expect_bits_of_scalars(const std::vector<float>& from) {
 TEST(Narrow, HasTheBitsOfTheScalarFunctions) {
   std::vector<float> from;
   for (std::uint32_t high = 0; high < 1U << 16; ++high) {
-    for (const std::uint32_t low : {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xf000U, 0xffffU})
+    for (const std::uint32_t low :
+         {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xf000U, 0xffffU})
       from.push_back(std::bit_cast<float>(high << 16 | low));
   }
   expect_bits_of_scalars(from);
@@ -36,7 +37,8 @@ TEST(Narrow, OfRandomBitsAndOddLengths) {
     std::vector<float> from(length);
     for (float& one : from) {
       const std::uint32_t bits = random();
-      one = std::bit_cast<float>((bits & 0x7f800000) == 0x7f800000 && length != 100003U ? bits & 0x807fffff : bits);
+      one = std::bit_cast<float>((bits & 0x7f800000) == 0x7f800000 && length != 100003U ? bits & 0x807fffff
+                                                                                        : bits);
     }
     expect_bits_of_scalars(from);
   }

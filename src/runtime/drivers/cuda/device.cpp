@@ -175,15 +175,15 @@ bool is_for(const std::string& ptx, std::string_view architecture) {
 }  // namespace
 
 Status Device::runs(const std::string& ptx) const {
-  const bool lacks = (is_for(ptx, "sm_90a") && !chip().has_warpgroup_units()) ||
-                     (is_for(ptx, "sm_90") && chip().major < 9);
+  const bool lacks =
+      (is_for(ptx, "sm_90a") && !chip().has_warpgroup_units()) || (is_for(ptx, "sm_90") && chip().major < 9);
   if (!lacks) return {};
   return failure(device_error(chip().name + " (" + chip().architecture() +
                               ") lacks what a kernel was made for, instructions of sm_90; plan for the "
                               "target 'ampere'"));
 }
 
-// The driver's linker, which is the one of its compilers that gives its result away.
+// The driver's linker, which is the one of its compilers whose result can be had.
 std::vector<std::byte> Device::assemble(const std::string& ptx) {
   std::vector<std::byte> code;
   if (!state_->usable() || !runs(ptx)) return code;

@@ -63,7 +63,8 @@ Result<Buffer> Stream::borrow(std::uint64_t address, std::int64_t bytes) {
   unsigned type = 0;
   if (opened_library().PointerGetAttribute(&type, kPointerMemoryType, address) != kSuccess ||
       type != kMemoryDevice)
-    return usage_error("a tensor that is said to be in the memory of " + device_->chip().name + " is not there");
+    return usage_error("a tensor that is said to be in the memory of " + device_->chip().name +
+                       " is not there");
   Buffer made;
   made.state_ = std::make_shared<Buffer::State>(device_->state_, address, bytes);
   made.state_->borrowed = true;
