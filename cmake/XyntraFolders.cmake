@@ -139,7 +139,7 @@ endfunction()
 
 # tests/unit/<folder>/*_test.cpp become xyntra_<folder>_tests, which sees its folder and all below.
 # tests/unit/lower sees the compiler as well: most kernels are tested by running plans that have them.
-# tests/unit/integration sees everything.
+# tests/unit/integration sees everything; tests/unit/cuda runs on a CUDA driver that is none.
 function(xyntra_add_unit_tests)
   set(tests_root "${PROJECT_SOURCE_DIR}/tests/unit")
   file(GLOB folders RELATIVE "${tests_root}" CONFIGURE_DEPENDS "${tests_root}/*")
@@ -153,6 +153,8 @@ function(xyntra_add_unit_tests)
       list(APPEND libraries xyntra_examples)
     elseif(folder STREQUAL "lower")
       set(libraries xyntra_compiler)
+    elseif(folder STREQUAL "cuda")
+      set(libraries xyntra_api)
     elseif(TARGET xyntra_${folder})
       set(libraries xyntra_${folder})
     else()
@@ -181,8 +183,20 @@ function(xyntra_add_unit_tests)
       endif()
       xyntra_add_vulkan_faults()
     endif()
+    if(folder STREQUAL "cuda")
+      xyntra_add_fake_cuda()
+    endif()
     add_test(NAME ${folder} COMMAND xyntra_${folder}_tests)
   endforeach()
+endfunction()
+
+# tests/fake_cuda: a CUDA driver without a GPU, for tests of what stands above it.
+function(xyntra_add_fake_cuda)
+  add_library(xyntra_fake_cuda MODULE "${PROJECT_SOURCE_DIR}/tests/fake_cuda/fake_cuda.cpp")
+  target_include_directories(xyntra_fake_cuda PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(xyntra_fake_cuda PRIVATE xyntra_options)
+  add_dependencies(xyntra_cuda_tests xyntra_fake_cuda)
+  target_compile_definitions(xyntra_cuda_tests PRIVATE XYNTRA_FAKE_CUDA="$<TARGET_FILE:xyntra_fake_cuda>")
 endfunction()
 
 # tests/vulkan_faults: a Vulkan layer that makes drivers fail, for the tests of the WebGPU driver.

@@ -321,6 +321,28 @@ class Session {
     });
   }
 
+  // Tensors by name, dtype, address and dims; those that are named lie on the device.
+  using Located = std::tuple<std::string, int, std::size_t, std::vector<std::int64_t>>;
+  void run_on_device(const std::vector<Located>& inputs, const std::vector<Located>& outputs,
+                     const std::vector<std::string>& names, std::size_t stream) const {
+    const auto tensors_at = [](const std::vector<Located>& all) {
+      std::vector<xyntra_tensor> tensors;
+      for (const auto& [name, number, address, dims] : all) {
+        const auto dtype = static_cast<xyntra_dtype>(number);
+        tensors.push_back({sizeof(xyntra_tensor), name.c_str(), dtype, dims.size(), dims.data(),
+                           memory_at(address), bytes_of(dtype, dims)});
+      }
+      return tensors;
+    };
+    const std::vector<xyntra_tensor> given = tensors_at(inputs), made = tensors_at(outputs);
+    std::vector<const char*> texts;
+    for (const std::string& name : names) texts.push_back(name.c_str());
+    const xyntra_on_device there{sizeof(xyntra_on_device), texts.data(), texts.size(), memory_at(stream)};
+    call([&] {
+      return xyntra_run_on_device(model_.get(), given.data(), given.size(), made.data(), made.size(), &there);
+    });
+  }
+
   // Runs on memory by address, inputs and outputs in the order and of the dtypes that a Signature says; nothing is copied or allocated here.
   struct Place {
     std::string name;
@@ -514,7 +536,8 @@ NB_MODULE(_native, module) {
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("run", &Session::run)
-      .def("run_into_arrays", &Session::run_into_arrays);
+      .def("run_into_arrays", &Session::run_into_arrays)
+      .def("run_on_device", &Session::run_on_device);
   nb::class_<Runner>(module, "Runner")
       .def(nb::init<const Session&, const Runner::Given&, const Runner::Given&>(), nb::keep_alive<1, 2>())
       .def("__call__", &Runner::run);

@@ -137,7 +137,7 @@ typedef struct xyntra_options {
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
-      precision; /* "f32" (default); "bf16": operands of f32 matmuls are rounded to it, sums stay f32; "bf16x3": f32
+      precision; /* "f32" (default); "bf16", "f16": operands of f32 matmuls are rounded to it, sums stay f32; "bf16x3": f32
                     matmuls with weights as three bf16 matmuls, where the target has tiles; "winograd": 3x3
                     convolutions with fewer multiplications */
   const char* const*
@@ -194,6 +194,21 @@ XYNTRA_API xyntra_status xyntra_run(xyntra_model* model, const xyntra_tensor* in
  * the result is an error, found before anything is written unless its size depends on the contents of inputs. */
 XYNTRA_API xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
                                          const xyntra_tensor* outputs, size_t output_count);
+
+/* Tensors that lie in the memory of the GPU that the model runs on (backend "ptx"). */
+typedef struct xyntra_on_device {
+  size_t size; /* sizeof(xyntra_on_device) */
+  const char* const* names; /* of inputs and outputs: their `data` is an address of the device */
+  size_t name_count;
+  void* stream; /* a CUstream of the caller's; null: the default one */
+} xyntra_on_device;
+/* xyntra_run_into on such tensors: they are used where they are, and never copied by way of the host; others may lie in the host's memory.
+ * They begin at multiples of 16 bytes. The run begins after what `stream` holds when it is called, and what the stream is given afterwards begins
+ * after the run, which need not be over when the call returns. An operation that runs on the host and reads such a tensor is
+ * XYNTRA_UNSUPPORTED, as is every one of them on another backend. */
+XYNTRA_API xyntra_status xyntra_run_on_device(xyntra_model* model, const xyntra_tensor* inputs,
+                                              size_t input_count, const xyntra_tensor* outputs,
+                                              size_t output_count, const xyntra_on_device* on_device);
 
 /* A result that is an input with rows appended along an axis, as a KV cache grows: of inputs that were named in
  * options.donated when the model was compiled. */

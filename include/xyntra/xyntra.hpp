@@ -132,7 +132,7 @@ struct Options {
   int threads = 0;  // as many as this process may use
   std::vector<std::string> dims = {};  // "seq=128": sizes that costs are counted with
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
-  std::string precision = "f32";  // or "bf16", "winograd": see xyntra_options
+  std::string precision = "f32";  // or "bf16", "f16", "winograd": see xyntra_options
   std::vector<std::string> donated = {};  // inputs that may be donated; "*": all that a result extends
 };
 
@@ -251,6 +251,17 @@ class Model {
   void run_into(std::span<const Argument> inputs, std::span<const Argument> outputs) const {
     const std::vector<xyntra_tensor> given = fields_of(inputs), wanted = fields_of(outputs);
     detail::check(xyntra_run_into(model_.get(), given.data(), given.size(), wanted.data(), wanted.size()));
+  }
+
+  // The same on tensors in the memory of the GPU, those that are named: xyntra_run_on_device.
+  void run_on_device(std::span<const Argument> inputs, std::span<const Argument> outputs,
+                     std::span<const std::string> names, void* stream) const {
+    const std::vector<xyntra_tensor> given = fields_of(inputs), wanted = fields_of(outputs);
+    std::vector<const char*> texts;
+    for (const std::string& name : names) texts.push_back(name.c_str());
+    const xyntra_on_device there{sizeof(xyntra_on_device), texts.data(), texts.size(), stream};
+    detail::check(
+        xyntra_run_on_device(model_.get(), given.data(), given.size(), wanted.data(), wanted.size(), &there));
   }
 
  private:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xyntra import dtypes
+from xyntra.device import DeviceTensor, device_tensor, is_on_device
 from xyntra.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,29 +19,39 @@ class IOBinding:
 
     Arrays are NumPy's, or others that speak DLPack, such as torch tensors on the CPU. Those of outputs are dense, writable, and of the shape that the
     result will have; an output that is bound by its name alone gets memory of its own: `get_outputs` has it after the run.
+    With the backend "ptx" they may also be tensors on the GPU that speak DLPack, which are used where they are; all wanted outputs are bound to memory then.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._inputs: dict[str, object] = {}
         self._outputs: dict[str, np.ndarray | None] = {}
+        self._on_device: dict[str, DeviceTensor] = {}  # of both
         self._results: dict[str, np.ndarray] = {}
 
     def bind_input(self, name: str, array: object) -> None:
         """The array is read at every run, as it is then."""
         self._check(name, [value.name for value in self._session.get_inputs()], "input")
+        self._on_device.pop(name, None)
         self._inputs[name] = array
+        if is_on_device(array):
+            self._on_device[name] = device_tensor(name, array)
 
     def bind_output(self, name: str, array: object | None = None) -> None:
         """The array is written at every run; without one, the result gets memory."""
         self._check(name, [value.name for value in self._session.get_outputs()], "output")
+        self._on_device.pop(name, None)
+        if is_on_device(array):
+            self._on_device[name] = device_tensor(name, array)
+            self._outputs[name] = array  # type: ignore[assignment]
+            return
         self._outputs[name] = None if array is None else _writable(name, array)
 
     def clear_binding_inputs(self) -> None:
-        self._inputs.clear()
+        self._forget(self._inputs)
 
     def clear_binding_outputs(self) -> None:
-        self._outputs.clear()
+        self._forget(self._outputs)
         self._results.clear()
 
     def get_outputs(self) -> list[np.ndarray]:
@@ -49,6 +60,11 @@ class IOBinding:
         if missing:
             raise UsageError(f"output {missing[0]!r} is bound, but nothing was run yet")
         return [self._results[name] for name in self._outputs]
+
+    def _forget(self, bound: dict) -> None:
+        for name in bound:
+            self._on_device.pop(name, None)
+        bound.clear()
 
     @staticmethod
     def _check(name: object, known: list[str], what: str) -> None:

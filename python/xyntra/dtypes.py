@@ -18,6 +18,13 @@ _EXTENDED = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "fl
 _NUMBERS = {name: number for number, name in _EXTENDED.items()}
 
 
+def number_of(dtype: np.dtype, name: str) -> int:
+    number = _NUMBERS.get(dtype.name) or next((number for number, known in _NUMPY.items() if np.dtype(known) == dtype), None)
+    if number is None:
+        raise UsageError(f"{name!r} is bound to elements of type {dtype}, which models do not have")
+    return number
+
+
 def bits_of(array: np.ndarray) -> tuple[np.ndarray, int]:
     """An array that NumPy can pass on, and the number of the dtype that it holds the bits of: 0 where it is the array's own."""
     number = _NUMBERS.get(array.dtype.name, 0)

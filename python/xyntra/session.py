@@ -69,7 +69,7 @@ class Session:
     def __init__(self, path: str | os.PathLike | bytes, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
                  max_memory: int = 0, precision: str = "f32", donate: str | Sequence[str] = ()) -> None:
         """`path` is that of a model or an artifact; bytes are the content of one. `threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run.
-        `precision` "bf16" rounds factors of float32 matmuls, sums stay float32; "bf16x3" makes float32 matmuls with weights
+        `precision` "bf16" or "f16" rounds factors of float32 matmuls, sums stay float32; "bf16x3" makes float32 matmuls with weights
         from a bf16x3 split of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
         for, "*" all that a result extends; an artifact knows its own."""
         threads, max_memory, precision, donated = common_options(threads, max_memory, precision, donate)
@@ -134,10 +134,14 @@ class Session:
         """For inputs and outputs that stay where they are from run to run."""
         return IOBinding(self)
 
-    def run_with_iobinding(self, binding: IOBinding) -> None:
-        """Runs on what is bound: outputs are written to the memory that they are bound to."""
+    def run_with_iobinding(self, binding: IOBinding, stream: int = 0) -> None:
+        """Runs on what is bound: outputs are written to the memory that they are bound to. Where something bound lies on a GPU the run is in order with
+        `stream`, a CUDA stream's number such as `torch.cuda.current_stream().cuda_stream`, and may still be on when this returns."""
         if not isinstance(binding, IOBinding) or binding._session is not self:
             raise UsageError("the binding is none of this session: io_binding() makes one")
+        if binding._on_device:
+            self._run_on_device(binding, arguments.whole("the stream", stream))
+            return
         inputs = [self._input(name, value) for name, value in binding._inputs.items()]
         memory = {name: array for name, array in binding._outputs.items() if array is not None}
         if len(memory) == len(binding._outputs) and memory:
@@ -151,6 +155,24 @@ class Session:
             array[...] = made[name]
             made[name] = array
         binding._results = {name: made[name] for name in binding._outputs}
+
+    def _run_on_device(self, binding: IOBinding, stream: int) -> None:
+        held = []
+
+        def place(name: str, value: object) -> tuple[str, int, int, list[int]]:
+            there = binding._on_device.get(name)
+            if there is not None:
+                return name, there.number, there.address, there.dims
+            if value is None:
+                raise UsageError(f"output {name!r} is bound to no memory, which it needs where something else lies on a GPU")
+            array = np.ascontiguousarray(dtypes.plain_array(np.asarray(value), name))
+            held.append(array)
+            return name, dtypes.number_of(array.dtype, name), array.ctypes.data, list(array.shape)
+
+        inputs = [place(name, value) for name, value in binding._inputs.items()]
+        outputs = [place(name, value) for name, value in binding._outputs.items()]
+        self._native.run_on_device(inputs, outputs, list(binding._on_device), stream)
+        binding._results = {name: array for name, array in binding._outputs.items() if array is not None}
 
     def _run(self, inputs: list, caches: dict[str, Cache]) -> list[np.ndarray]:
         grown = {name: (output, axis) for name, output, axis in (self._native.extensions() if caches else ()) if name in caches}

@@ -467,6 +467,30 @@ xyntra_status xyntra_run_into(xyntra_model* model, const xyntra_tensor* inputs, 
   });
 }
 
+xyntra_status xyntra_run_on_device(xyntra_model* model, const xyntra_tensor* inputs, size_t input_count,
+                                   const xyntra_tensor* outputs, size_t output_count,
+                                   const xyntra_on_device* on_device) {
+  return guarded([&]() -> Status {
+    XYNTRA_CHECK_OK(not_null(model, "model"));
+    XYNTRA_CHECK_OK(not_null(on_device, "on_device"));
+    XYNTRA_TRY(const xyntra_on_device there, taken<xyntra_on_device>(on_device));
+    XYNTRA_TRY(const auto names, span_of(there.names, there.name_count, "names"));
+    ModelSession::OnDevice asked{{}, reinterpret_cast<std::uint64_t>(there.stream)};
+    for (const char* name : names) {
+      XYNTRA_CHECK_OK(not_null(name, "a name"));
+      asked.names.emplace_back(name);
+    }
+    XYNTRA_TRY(auto given, borrowed(inputs, input_count));
+    XYNTRA_TRY(const auto wanted, taken_all(outputs, output_count, "outputs"));
+    std::vector<ModelSession::Destination> destinations;
+    for (const xyntra_tensor& output : wanted) {
+      XYNTRA_TRY(auto made, destination(output));
+      destinations.push_back(std::move(made));
+    }
+    return model->session->run_on_device(std::move(given), destinations, asked);
+  });
+}
+
 xyntra_status xyntra_count(const xyntra_model* model, xyntra_counts* counts) {
   return guarded([&]() -> Status {
     XYNTRA_CHECK_OK(not_null(model, "model"));

@@ -82,6 +82,8 @@ class ModelSession::State {
 
   Status load(const ReadModule& read, const SessionOptions& options) {
     XYNTRA_TRY(EvaluatorOptions running, prepare(options));
+    std::future<void> begun;  // beside reading the model
+    if (backend_->begin != nullptr) begun = backend_->begin({});
     LoadOptions loading;
     loading.budget = running.budget;
     XYNTRA_TRY(module_, read(loading));
@@ -166,7 +168,12 @@ class ModelSession::State {
     return tensors_of(results, data, {});
   }
 
-  Status run_into(std::vector<NamedTensor> given, std::span<const Destination> destinations) {
+  Status run_into(std::vector<NamedTensor> given, std::span<const Destination> destinations,
+                  const ModelSession::OnDevice* on_device = nullptr) {
+    BoundMemory there;
+    if (on_device != nullptr) {
+      XYNTRA_TRY(there, bound_memory(*on_device));
+    }
     XYNTRA_TRY(const std::vector<Datum> data, in_order(std::move(given)));
     std::vector<std::span<std::byte>> memory(outputs_.size());
     std::vector<const Destination*> wanted(outputs_.size(), nullptr);
@@ -193,7 +200,9 @@ class ModelSession::State {
     }
     ++counts_->runs;
     Loan loan(*this);
-    XYNTRA_TRY(const std::vector<Datum> results, loan.runner->run_into(data, memory));
+    XYNTRA_TRY(const std::vector<Datum> results, on_device != nullptr
+                                                     ? loan.runner->run_bound(data, memory, there)
+                                                     : loan.runner->run_into(data, memory));
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] != nullptr)
         XYNTRA_CHECK_OK(fits(*wanted[i], results[i].tensor.dtype(), results[i].tensor.dims()));
@@ -257,6 +266,20 @@ class ModelSession::State {
       tensors.push_back(std::move(result.tensor));
     }
     return tensors;
+  }
+
+  Result<BoundMemory> bound_memory(const ModelSession::OnDevice& on_device) const {
+    BoundMemory bound{std::vector<bool>(inputs_.size()), std::vector<bool>(outputs_.size()),
+                      on_device.stream};
+    for (const std::string& name : on_device.names) {
+      const auto input = std::ranges::find(inputs_, name, &SessionValue::name);
+      const auto output = std::ranges::find(outputs_, name, &SessionValue::name);
+      if (input == inputs_.end() && output == outputs_.end())
+        return usage_error("the model has no input or output '" + name + "' to lie in a device's memory");
+      if (input != inputs_.end()) bound.inputs[static_cast<std::size_t>(input - inputs_.begin())] = true;
+      if (output != outputs_.end()) bound.outputs[static_cast<std::size_t>(output - outputs_.begin())] = true;
+    }
+    return bound;
   }
 
   void take_in(std::unique_ptr<ModelRunner> runner) {
@@ -470,6 +493,11 @@ Result<std::vector<Tensor>> ModelSession::run(std::vector<NamedTensor> inputs) {
 }
 Status ModelSession::run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs) {
   return state_->run_into(std::move(inputs), outputs);
+}
+
+Status ModelSession::run_on_device(std::vector<NamedTensor> inputs, std::span<const Destination> outputs,
+                                   const OnDevice& on_device) {
+  return state_->run_into(std::move(inputs), outputs, &on_device);
 }
 
 }  // namespace xyntra

@@ -72,6 +72,16 @@ class ModelSession {
   };
   Status run_into(std::vector<NamedTensor> inputs, std::span<const Destination> outputs);
 
+  // The same on a GPU's own memory: bytes of the inputs and outputs that are named are addresses of the device, and are neither read nor
+  // written by the host. The run is in order with `stream`, a stream of the device's driver, and may still be on when the call returns. Unsupported
+  // error on backends without a device's memory.
+  struct OnDevice {
+    std::vector<std::string> names;
+    std::uint64_t stream = 0;
+  };
+  Status run_on_device(std::vector<NamedTensor> inputs, std::span<const Destination> outputs,
+                       const OnDevice& on_device);
+
   // Results that append rows to an input, of inputs that may be donated.
   struct Extension {
     std::string input, output;

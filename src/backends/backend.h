@@ -4,6 +4,7 @@
 // its row to registry.cpp: command line, library, Python and tests go over the rows.
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,11 +32,14 @@ struct RunSettings {
   ShaderOptions shaders = {};
 };
 
+class CachedModel;
+
 // The graph must outlive what runs it.
 struct PlannedModel {
   const Graph& graph;
   const Plan& plan;
   const CompileOptions* made_with = nullptr;  // null: the plan was made before, and stays the only one
+  const CachedModel* cached = nullptr;  // where it is to be put; null: nowhere
 };
 
 // What a model becomes when it is compiled to run elsewhere.
@@ -58,7 +62,7 @@ struct Backend {
   bool keeps_dtypes = true;  // results have the dtypes that the model declares
   bool lends_memory = false;  // results may lie in constants of the model
   bool takes_donations = false;  // a result may extend an input in memory of the caller's
-  bool keeps_objects = false;  // machine code is kept in the user's cache
+  bool keeps_objects = false;  // what is compiled is kept in the user's cache
   bool runs_shaders = false;  // ShaderOptions are for it
   bool has_devices = false;  // one of several may be named: ShaderOptions::device
   Package package = Package::None;
@@ -68,6 +72,11 @@ struct Backend {
       nullptr;  // of its plans where nobody says; null: it runs a model as it is written
   bool (*runs_target)(const Target& target) = nullptr;  // null: every one of its kind
 
+  // Of a backend that keeps compiled models: without a plan, from the cache; null where it is not there.
+  std::unique_ptr<ModelRunner> (*run_cached)(const Graph& graph, CachedModel& cached,
+                                             const RunSettings& settings) = nullptr;
+  // Begins what takes long and needs no model, such as opening a device; done when the future is.
+  std::future<void> (*begin)(const RunSettings& settings) = nullptr;
   MadeRunner (*run_graph)(const Graph& graph, const RunSettings& settings) = nullptr;
   MadeRunner (*run_plan)(const PlannedModel& model, const RunSettings& settings) = nullptr;
   Result<CompiledModel> (*compile)(const Plan& plan, const RunSettings& settings) = nullptr;  // to be timed

@@ -36,6 +36,13 @@ class ByKernels : public ModelRunner {
     return ModelRunner::run_donating(inputs, donated);
   }
 
+  Result<std::vector<Datum>> run_bound(std::span<const Datum> inputs,
+                                       std::span<const std::span<std::byte>> memory,
+                                       const BoundMemory& bound) override {
+    if (RunContext* context = context_for(inputs)) return context->run_bound(inputs, memory, bound);
+    return unsupported("inputs of these sizes are run on the host, which reads no device's memory");
+  }
+
   std::vector<ExtendedInput> extended_inputs() const override { return extended_inputs_of(*model_.program); }
 
  private:
@@ -84,11 +91,12 @@ class ByKernels : public ModelRunner {
 
 }  // namespace
 
-std::unique_ptr<ModelRunner> run_by_kernels(const PlannedModel& model, const RunSettings& settings,
+std::unique_ptr<ModelRunner> run_by_kernels(const Graph& graph, const RunSettings& settings,
                                             CompiledModel compiled,
                                             std::shared_ptr<Specialiser> specialiser) {
-  return std::make_unique<ByKernels>(model.graph, settings.running, std::move(compiled),
-                                     model.plan.assumptions.empty(), std::move(specialiser));
+  const bool takes_all = compiled.program->assumptions.empty();
+  return std::make_unique<ByKernels>(graph, settings.running, std::move(compiled), takes_all,
+                                     std::move(specialiser));
 }
 
 LowerOptions lower_options(const RunSettings& settings) {

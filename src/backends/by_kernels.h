@@ -9,7 +9,7 @@ namespace xyntra {
 class Specialiser;
 
 // `specialiser`: sizes that decide a branch get programs of their own; null: nothing is gained by it.
-std::unique_ptr<ModelRunner> run_by_kernels(const PlannedModel& model, const RunSettings& settings,
+std::unique_ptr<ModelRunner> run_by_kernels(const Graph& graph, const RunSettings& settings,
                                             CompiledModel compiled,
                                             std::shared_ptr<Specialiser> specialiser = nullptr);
 

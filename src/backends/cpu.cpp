@@ -24,7 +24,7 @@ MadeRunner run_machine_code(const PlannedModel& model, const RunSettings& settin
     specialiser =
         std::make_shared<Specialiser>(model.graph, model.plan, *model.made_with, cpu_options(settings));
   XYNTRA_TRY(CompiledModel compiled, compile_for_cpu(model.plan, cpu_options(settings)));
-  return run_by_kernels(model, settings, std::move(compiled), std::move(specialiser));
+  return run_by_kernels(model.graph, settings, std::move(compiled), std::move(specialiser));
 }
 
 // Assembly for the CPU at hand, or for that of a target it is none of.

@@ -1,5 +1,6 @@
 #include "backends/make_runner.h"
 
+#include "package/cached_model.h"
 #include "support/guarded.h"
 #include "support/stop_at_internal_errors.h"
 
@@ -49,8 +50,14 @@ MadeRunner make_runner(const Graph& graph, std::string_view backend, EvaluatorOp
                        const CompileOptions& compile, const ObjectCache& cache,
                        const ShaderOptions& shaders) {
   XYNTRA_TRY(const Backend* row, backend_named(backend));
+  const RunSettings settings{std::move(options), cache, shaders};
+  CachedModel cached(graph, compile, cache);
+  const bool keeps = row->run_cached != nullptr && cache.is_on();
+  if (keeps) {
+    if (auto runner = row->run_cached(graph, cached, settings)) return runner;
+  }
   XYNTRA_TRY(const Plan plan, make_plan(graph, compile));
-  return run_or_fall_back(*row, {graph, plan, &compile}, {std::move(options), cache, shaders});
+  return run_or_fall_back(*row, {graph, plan, &compile, keeps ? &cached : nullptr}, settings);
 }
 
 MadeRunner make_runner(const Graph& graph, const Plan& plan, std::string_view backend,

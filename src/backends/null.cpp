@@ -38,7 +38,7 @@ Backend null_backend() {
   row.target = []() -> Result<const Target*> { return &host_target(); };
   row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
     XYNTRA_TRY(CompiledModel made, launching_nothing(model.plan, settings));
-    return run_by_kernels(model, settings, std::move(made));
+    return run_by_kernels(model.graph, settings, std::move(made));
   };
   row.code = [](const Plan& plan, const Target& /*target*/, const ShaderOptions& /*shaders*/) {
     return kernels_of(plan);

@@ -22,7 +22,7 @@ Backend sim_backend() {
   row.target = []() -> Result<const Target*> { return &host_target(); };
   row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
     XYNTRA_TRY(CompiledModel compiled, simulated(model.plan, settings));
-    return run_by_kernels(model, settings, std::move(compiled));
+    return run_by_kernels(model.graph, settings, std::move(compiled));
   };
   return row;
 }

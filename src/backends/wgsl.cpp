@@ -34,7 +34,7 @@ Backend wgsl_backend() {
   row.target = [] { return find_target("webgpu"); };
   row.run_plan = [](const PlannedModel& model, const RunSettings& settings) -> MadeRunner {
     XYNTRA_TRY(CompiledModel compiled, compile_shaders(model.plan, settings));
-    return run_by_kernels(model, settings, std::move(compiled));
+    return run_by_kernels(model.graph, settings, std::move(compiled));
   };
   row.compile = compile_shaders;
   row.code = shaders;

@@ -117,6 +117,7 @@ struct KernelLine {
   std::vector<Knob> knobs;
   double ms = 0, fastest_ms = 0, share = 0, predicted_ms = 0;
   bool kernel = false;
+  std::vector<KernelDriver::Resources> resources;  // by phase, where the device tells
   double gflops = 0, gigabytes = 0, roofline = 0;
 };
 
@@ -140,6 +141,7 @@ std::vector<KernelLine> kernel_lines(const Bench& bench) {
     line.ops = compressed(ops, kOpsWidth);
     line.schedule = name_of(line.kernel ? group.schedule.kind : ScheduleKind::Host);
     line.knobs = group.schedule.knobs;
+    line.resources = measured.group_resources.at(g);
     line.predicted_ms = 1e-6 * static_cast<double>(group.predicted_ns);
     line.ms = measured.group_ms[g];
     line.fastest_ms = measured.group_fastest_ms[g];
@@ -191,6 +193,13 @@ Json to_json(const BenchFlags& flags, const Bench& bench) {
       entry["gflops"] = line.gflops;
       entry["gigabytes"] = line.gigabytes;
       entry["roofline"] = line.roofline;
+      for (const KernelDriver::Resources& one : line.resources)
+        entry["phases"].push_back({{"threads", one.threads},
+                                   {"registers", one.registers},
+                                   {"shared_bytes", one.shared_bytes},
+                                   {"local_bytes", one.local_bytes},
+                                   {"blocks", one.blocks},
+                                   {"occupancy", one.occupancy}});
     }
     json["kernels"].push_back(std::move(entry));
   }
@@ -262,6 +271,24 @@ std::string kernels_table(const Bench& bench, std::size_t rows) {
   return table.to_string(stdout_width());
 }
 
+// What thread blocks of the kernels take of a multiprocessor; a line for each phase.
+std::string occupancy_table(const Bench& bench, std::size_t rows) {
+  using enum Table::Align;
+  Table table({Right, Prose, Right, Right, Right, Right, Right, Right});
+  table.header({"group", "ops", "threads", "registers", "shared", "local", "blocks", "occupancy"});
+  const std::vector<KernelLine> lines = merged(kernel_lines(bench));
+  bool any = false;
+  for (std::size_t i = 0; i < std::min(rows, lines.size()); ++i) {
+    for (const KernelDriver::Resources& one : lines[i].resources) {
+      any = true;
+      table.row({std::to_string(lines[i].group), printable(lines[i].ops), std::to_string(one.threads),
+                 std::to_string(one.registers), human_bytes(one.shared_bytes), human_bytes(one.local_bytes),
+                 std::to_string(one.blocks), percent(one.occupancy)});
+    }
+  }
+  return any ? "\n" + table.to_string(stdout_width()) : "";
+}
+
 std::string to_text(const BenchFlags& flags, const Bench& bench) {
   const Factors& factors = bench.factors;
   std::string text = labelled("model", printable(flags.model)) + placement_text(bench.placement) +
@@ -287,7 +314,7 @@ std::string to_text(const BenchFlags& flags, const Bench& bench) {
                                    percent(factors.fusion) + " x codegen " + percent(factors.codegen) +
                                    " x runtime " + percent(factors.runtime)) +
           "\n";
-  return text + kernels_table(bench, flags.rows);
+  return text + kernels_table(bench, flags.rows) + occupancy_table(bench, flags.rows);
 }
 
 Result<ExitCode> run_bench(const BenchFlags& flags, Session& session) {

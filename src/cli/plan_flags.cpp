@@ -192,10 +192,11 @@ void declare_forbid(Flags& syntax, Session& session) {
 }
 
 void declare_precision_flag(Flags& syntax, Session& session) {
-  declare_setting(syntax, session, "--precision", "plan.precision", "NAME",
-                  "f32; bf16: operands of f32 GEMMs are rounded to it, sums stay f32; bf16x3: f32 GEMMs with "
-                  "weights split into three bf16 terms each, where the target has tiles; winograd: 3x3 "
-                  "convolutions with fewer multiplications (all precision-changing)");
+  declare_setting(
+      syntax, session, "--precision", "plan.precision", "NAME",
+      "f32; bf16, f16: operands of f32 GEMMs are rounded to it, sums stay f32; bf16x3: f32 GEMMs with "
+      "weights split into three bf16 terms each, where the target has tiles; winograd: 3x3 "
+      "convolutions with fewer multiplications (all precision-changing)");
 }
 
 Result<Precision> precision_of(const Session& session) {
@@ -311,11 +312,15 @@ Result<std::vector<std::string>> broken_contract(const Plan& plan, const PlanFig
   return broken;
 }
 
+bool has_contract(const Session& session) {
+  const ContractSettings contract = contract_of(*session.config);
+  return contract.max_kernels || contract.max_bytes || contract.no_fallback ||
+         !session.config->records("patterns").empty();
+}
+
 Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan,
                                                  const CompileOptions& options, const Session& session) {
-  const ContractSettings contract = contract_of(*session.config);
-  const bool asked = contract.max_kernels || contract.max_bytes || contract.no_fallback;
-  if (!asked && session.config->records("patterns").empty()) return std::vector<std::string>{};
+  if (!has_contract(session)) return std::vector<std::string>{};
   XYNTRA_TRY(const PlanFigures figures, figures_of(model, plan, options));
   return broken_contract(plan, figures, session);
 }

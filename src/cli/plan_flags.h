@@ -80,6 +80,7 @@ Status check_plan_flags(const Backend& backend, const PlanFlags& flags, const Se
 // How a lock is replayed under these options: without what they forbid, and for their target where somebody chose one.
 LockOptions lock_options(const CompileOptions& options, const Session& session);
 
+bool has_contract(const Session& session);  // whether plans are asked to keep anything
 // What of the contract, and of the patterns of fusion.toml, the plan breaks: a sentence each, none when it is kept.
 Result<std::vector<std::string>> broken_contract(const Graph& model, const Plan& plan,
                                                  const CompileOptions& options, const Session& session);

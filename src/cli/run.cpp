@@ -230,13 +230,19 @@ Result<Ready> runner_for(const Module& module, const Placement& placement, const
   XYNTRA_TRY(CompileOptions compile, compile_options(flags.plan, session, placement.target, sizes));
   LockOptions locking = lock_options(compile, session);
   if (backend.target_kind) locking.target = compile.target;
+  const ObjectCache cache = backend.keeps_objects ? user_cache(session) : ObjectCache::off();
+  if (backend.run_cached != nullptr && flags.lock.empty() && !has_contract(session)) {
+    ready.target = compile.target;
+    XYNTRA_TRY(ready.runner,
+               make_runner(module.graph, name, options, compile, cache, shader_options(session)));
+    return ready;
+  }
   XYNTRA_TRY(const Plan plan, flags.lock.empty() ? make_plan(module.graph, compile)
                                                  : load_lock_file(flags.lock, module, locking));
   XYNTRA_TRY(compile.target, find_target(plan.target));
   ready.target = compile.target;
   XYNTRA_TRY(ready.broken, broken_contract(module.graph, plan, compile, session));
   if (!ready.broken.empty()) return ready;
-  const ObjectCache cache = backend.keeps_objects ? user_cache(session) : ObjectCache::off();
   XYNTRA_TRY(ready.runner, make_runner(module.graph, plan, name, options, cache, shader_options(session)));
   return ready;
 }

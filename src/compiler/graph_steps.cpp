@@ -80,7 +80,8 @@ Status windows_step(Compilation& work) {
 }
 
 Status precision_step(Compilation& work) {
-  XYNTRA_TRY(RoundedProducts made, round_products(work.plan.graph, DType::BF16, work.flattened, work.folded));
+  const DType narrow = work.options.precision == Precision::F16 ? DType::F16 : DType::BF16;
+  XYNTRA_TRY(RoundedProducts made, round_products(work.plan.graph, narrow, work.flattened, work.folded));
   make_copies(work, made.copies);
   return written_down(work, std::move(made.certificate));
 }

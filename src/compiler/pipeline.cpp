@@ -15,6 +15,10 @@ bool asks_for(const CompileOptions& options) {
 }
 bool rewrites(const CompileOptions& options) { return options.rewrite.enabled; }
 
+bool rounds_products(const CompileOptions& options) {
+  return asks_for<Precision::Bf16>(options) || asks_for<Precision::F16>(options);
+}
+
 // Such convolutions are flattened for the step precision, which rounds what they multiply.
 bool flattens_windows(const CompileOptions& options) {
   return asks_for<Precision::Bf16>(options) && is_on(options, "precision") &&
@@ -46,8 +50,8 @@ constexpr PipelineStep kSteps[] = {
      "--precision bf16",
      "such convolutions run in f32", windows_step, verify_graph, flattens_windows},
     {"precision", "rounding products",
-     "factors of f32 products are rounded to bf16, where --precision bf16 asks for it", "they stay f32",
-     precision_step, verify_graph, asks_for<Precision::Bf16>},
+     "factors of f32 products are rounded to bf16 or f16, where --precision asks for it", "they stay f32",
+     precision_step, verify_graph, rounds_products},
     {"order", "numbering values", "nodes and values in the order in which the graph's text names them",
      "they keep the order in which they were made", order_step, verify_graph},
     {"derived", "deriving constants",

@@ -10,6 +10,7 @@
 #include "ops/string_ranks.h"
 #include "ops/tracked_elements.h"
 #include "support/guarded.h"
+#include "types/narrow.h"
 
 namespace xyntra {
 namespace {
@@ -245,10 +246,37 @@ class Evaluator::State {
     if (def == nullptr) return unsupported("this operator is not defined");
     std::vector<Datum> inputs;
     for (ValueId input : node.inputs) inputs.push_back(input.valid() ? values[input.index] : Datum());
+    if (auto narrowed = narrowed_by_cast(node, inputs)) return std::move(*narrowed);
     if (def->formula != nullptr && def->has(kView) && is_view(inputs)) return run_view(*def, node, inputs);
     const bool strings = (def->strings != nullptr || def->has(kStringRanks)) && touches_strings(node, inputs);
     if (strings && def->has(kStringRanks)) return run_on_ranks(graph, id, *def, inputs);
     return run_definition(graph, id, *def, inputs, strings);
+  }
+
+  // Casts of long f32 tensors, such as weights, to 16 bits: the bits of the formula, ten times as fast.
+  std::optional<Result<std::vector<Datum>>> narrowed_by_cast(const Node& node,
+                                                             const std::vector<Datum>& inputs) {
+    constexpr std::int64_t kLong = 4096, kAtOnce = 1 << 16;
+    if (node.op != "Cast" || options_.float64 || inputs.size() != 1 || inputs[0].kind != Datum::Kind::Tensor)
+      return std::nullopt;
+    const Tensor& wide = inputs[0].tensor;
+    const auto to = node.attributes.find("to");
+    if (wide.dtype() != DType::F32 || wide.count() < kLong || to == node.attributes.end())
+      return std::nullopt;
+    const auto* code = std::get_if<std::int64_t>(&to->second);
+    const auto dtype = code == nullptr ? std::nullopt : dtype_of_onnx_code(static_cast<int>(*code));
+    if (!dtype || (*dtype != DType::F16 && *dtype != DType::BF16)) return std::nullopt;
+    const Tensor aligned = wide.aligned();
+    auto made = Tensor::allocate(*dtype, wide.dims(), options_.budget);
+    if (!made) return failure(std::move(made).error());
+    const std::span from(reinterpret_cast<const float*>(aligned.bytes().data()),
+                         static_cast<std::size_t>(wide.count()));
+    const std::span result(reinterpret_cast<std::uint16_t*>(made->mutable_bytes().data()), from.size());
+    pool_.parallel_for(0, wide.count(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
+      const auto first = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(end - begin);
+      narrow(from.subspan(first, count), *dtype, result.subspan(first, count));
+    });
+    return std::vector<Datum>{Datum::of(std::move(*made))};
   }
 
   Result<std::vector<Datum>> run_definition(const Graph& graph, NodeId id, const OpDef& def,

@@ -266,7 +266,7 @@ class Rounding {
 
   // A function whose result nobody sees but rounded need not be computed to more digits than that.
   void shorten(NodeId maker, ValueId value) {
-    if (!maker.valid() || uses_[value] != 1 || graph_.node(maker).op != "Gelu") return;
+    if (to_ != DType::BF16 || !maker.valid() || uses_[value] != 1 || graph_.node(maker).op != "Gelu") return;
     Node& node = graph_.node(maker);
     auto form = node.attributes.find("approximate");
     const bool tanh = form != node.attributes.end() && std::get<std::string>(form->second) == "tanh";

@@ -1,10 +1,10 @@
-// round-matmuls: what `--precision bf16` means. Factors of products of f32 matrices are rounded to bf16; the sums stay f32.
+// round-matmuls: what `--precision bf16` means, and `f16`. Factors of products of f32 matrices are rounded to bf16; the sums stay f32.
 //
 //   MatMul(x, w)            ->  MatMul(f32(bf16(x)), f32(bf16(w)))          Gemm and Conv alike
 //   MatMul(x, Transpose(w)) ->  MatMul(f32(bf16(x)), f32(Transpose(bf16(w))))
 //   MatMul(x * c, w)        ->  MatMul(f32(bf16(x)), f32(bf16(w))) * c      for a number c
 //   Split(y), parts rounded ->  Split(bf16(y))                              so for all that changes indices alone
-//   MatMul(Gelu(x), w)      ->  MatMul(f32(bf16(Gelu{short}(x))), …)        no more digits than the rounding leaves
+//   MatMul(Gelu(x), w)      ->  MatMul(f32(bf16(Gelu{short}(x))), …)        no more digits than bf16 leaves
 //
 // It is written into the graph, so that every backend means the same; constants are rounded at once. A matrix unit takes
 // the products from there (lower/cpu/tiles/lower_tiles.h), and where there is none they are computed in f32.

@@ -122,7 +122,12 @@ class Contestant {
     measured_.plan = &plan;
     measured_.compile_ms = compile_ms;
     measured_.code_bytes = model.code_bytes;
-    for (const ProgramStep& step : model.program->steps) measured_.group_kernels.push_back(step.callee);
+    for (const ProgramStep& step : model.program->steps) {
+      measured_.group_kernels.push_back(step.callee);
+      const bool is_asked = model.driver != nullptr && step.kind == ProgramStep::Kind::Launch;
+      measured_.group_resources.push_back(is_asked ? model.driver->resources(step.callee)
+                                                   : std::vector<KernelDriver::Resources>());
+    }
     const ChooseOptions sizes = counted_at(plan);
     for (const Group& group : plan.groups) {
       measured_.kernels += is_kernel(group) ? 1 : 0;

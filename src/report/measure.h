@@ -29,6 +29,8 @@ struct Measured {
   double device_ms = 0;  // the fastest run on a device that tells, from its first launch to its last
   std::vector<double> group_ms;  // medians, by group
   std::vector<double> group_fastest_ms;  // of all runs: what a busy machine hides least
+  std::vector<std::vector<KernelDriver::Resources>>
+      group_resources;  // by group and phase, where the device tells
   std::vector<std::uint32_t> group_kernels;  // number of its kernel, by group: equal groups share one
   double kernel_share = 0;  // median over runs of the sum of its groups' times over its wall time
   std::vector<Datum> outputs;  // of the first inputs

@@ -13,6 +13,12 @@ class DriverLaunches {
       : memory_(memory), program_(memory.program), driver_(std::move(driver)) {}
 
   void begin(KernelDriver::Timed timed, std::span<const DonatedInput> donated);
+  Status bind(std::span<const KernelDriver::Memory> pieces, std::uint64_t stream) {
+    return driver_->bind(pieces, stream);
+  }
+  Status store(std::span<const std::byte> from, std::span<std::byte> bound) {
+    return driver_->store(from, bound);
+  }
   Status launch(const ProgramStep& step);
   void changed(std::span<const std::byte> memory) { driver_->changed(memory); }
   // Brings values to where the host looks for them, in one way to the device and back.

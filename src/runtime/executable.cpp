@@ -35,7 +35,7 @@ class RunContext::State {
 
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times,
                                  std::span<const std::span<std::byte>> memory,
-                                 std::span<DonatedInput> donated) {
+                                 std::span<DonatedInput> donated, const BoundMemory* bound = nullptr) {
     const BudgetScope scope(options_.budget.get(), "running");
     const ThreadPool::Shift shift(code_.pool());
     SymbolBindings sizes;
@@ -48,9 +48,14 @@ class RunContext::State {
     const bool timed = options_.counts && options_.counts->times_device;
     if (driver_)
       driver_->begin(times != nullptr ? Timed::EachLaunch : timed ? Timed::Run : Timed::No, donated);
+    XYNTRA_CHECK_OK(bind(inputs, memory, bound));
     std::vector<Tensor> kept(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       memory_.data[program.inputs[i]] = inputs[i];
+      if (bound != nullptr && BoundMemory::has(bound->inputs, i)) {
+        memory_.pointers[program.inputs[i]] = const_cast<std::byte*>(inputs[i].tensor.bytes().data());
+        continue;
+      }
       if (inputs[i].kind != Datum::Kind::Tensor) continue;
       if (extended_.contains(program.inputs[i])) continue;
       if (donations[i] != nullptr) {
@@ -82,9 +87,13 @@ class RunContext::State {
     }
     XYNTRA_CHECK_OK(check_weights(program.outputs));
     weights_checked_ = true;
-    if (driver_) XYNTRA_CHECK_OK(driver_->fetch(program.outputs));
+    if (driver_ && bound == nullptr) XYNTRA_CHECK_OK(driver_->fetch(program.outputs));
     std::vector<Datum> outputs;
     for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+      if (bound != nullptr && (i >= memory.size() || memory[i].empty())) {
+        outputs.emplace_back();
+        continue;
+      }
       XYNTRA_TRY(Datum result, i < memory.size() && !memory[i].empty()
                                    ? result_in(program.outputs[i], memory[i])
                                    : result_of(program.outputs[i]));
@@ -104,13 +113,41 @@ class RunContext::State {
 
   std::int64_t arena_bytes() const { return memory_.arena_bytes(); }
 
+  // After a failure: what was launched is in order with the caller's stream all the same.
+  void settle() {
+    if (driver_) (void)driver_->finish();
+  }
+
  private:
   // ---- results
+
+  // What lies on the device, and that the driver can use it.
+  Status bind(std::span<const Datum> inputs, std::span<const std::span<std::byte>> memory,
+              const BoundMemory* bound) {
+    bound_.clear();
+    if (bound == nullptr) return {};
+    if (!driver_) return unsupported("this backend takes no tensors in a device's memory");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!BoundMemory::has(bound->inputs, i)) continue;
+      if (inputs[i].kind != Datum::Kind::Tensor || extended_.contains(program_->inputs[i]))
+        return unsupported("input '" + program_->values[program_->inputs[i]].name +
+                           "' cannot lie in a device's memory: it is no tensor, or donated");
+      bound_.push_back(inputs[i].tensor.bytes());
+    }
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      if (BoundMemory::has(bound->outputs, i)) bound_.push_back(memory[i]);
+    }
+    return driver_->bind(bound_, bound->stream);
+  }
 
   // A value where the host can look at it.
   Result<Datum> as_datum(ProgramValueId id) {
     if (driver_) XYNTRA_CHECK_OK(driver_->fetch(std::span(&id, 1)));
-    return memory_.as_datum(id);
+    XYNTRA_TRY(Datum datum, memory_.as_datum(id));
+    if (!bound_.empty() && datum.kind == Datum::Kind::Tensor && lies_in(datum.tensor, bound_))
+      return unsupported("'" + program_->values[id].name +
+                         "' lies in a device's memory, where the host cannot read it");
+    return datum;
   }
 
   // Lets an output be made where the caller wants it. Where it lives elsewhere, because it is another value's memory too,
@@ -136,11 +173,15 @@ class RunContext::State {
   }
 
   Result<Datum> result_in(ProgramValueId id, std::span<std::byte> memory) {
-    XYNTRA_TRY(Datum datum, as_datum(id));
+    const bool is_bound = std::ranges::any_of(
+        bound_, [&](std::span<const std::byte> piece) { return piece.data() == memory.data(); });
+    const bool is_there = is_bound && memory_.pointers[id] == memory.data();
+    XYNTRA_TRY(Datum datum, is_there ? memory_.as_datum(id) : as_datum(id));
     if (datum.kind != Datum::Kind::Tensor) return datum;
     const std::span<const std::byte> bytes = datum.tensor.bytes();
     XYNTRA_CHECK_OK(fits(program_->values[id], static_cast<std::int64_t>(bytes.size()), memory));
-    if (bytes.data() != memory.data()) copy_bytes(bytes, memory);
+    if (is_bound && !is_there) XYNTRA_CHECK_OK(driver_->store(bytes, memory));
+    if (!is_bound && bytes.data() != memory.data()) copy_bytes(bytes, memory);
     XYNTRA_TRY(Tensor there, Tensor::borrow(datum.tensor.dtype(), datum.tensor.dims(), memory, nullptr));
     return Datum::of(std::move(there));
   }
@@ -263,6 +304,7 @@ class RunContext::State {
   ExtendedInputs extended_;
   std::optional<DriverLaunches> driver_;  // none: kernels are code
   bool weights_checked_;
+  std::vector<std::span<const std::byte>> bound_;  // in the device's memory, for this run
   std::vector<std::byte*> arguments_;  // of the launch that is on
 };
 
@@ -278,6 +320,16 @@ Result<std::vector<Datum>> RunContext::run(std::span<const Datum> inputs, std::v
                                            std::span<const std::span<std::byte>> memory,
                                            std::span<DonatedInput> donated) {
   return guarded([&] { return state_->run(inputs, times, memory, donated); });
+}
+
+Result<std::vector<Datum>> RunContext::run_bound(std::span<const Datum> inputs,
+                                                 std::span<const std::span<std::byte>> memory,
+                                                 const BoundMemory& bound) {
+  return guarded([&] {
+    auto results = state_->run(inputs, nullptr, memory, {}, &bound);
+    if (!results) state_->settle();
+    return results;
+  });
 }
 
 std::int64_t RunContext::arena_bytes() const { return state_->arena_bytes(); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/bound_memory.h"
 #include "runtime/donated.h"
 #include "runtime/kernel_driver.h"
 #include "support/counts.h"
@@ -50,6 +51,12 @@ class RunContext {
   Result<std::vector<Datum>> run(std::span<const Datum> inputs, std::vector<LaunchTime>* times = nullptr,
                                  std::span<const std::span<std::byte>> memory = {},
                                  std::span<DonatedInput> donated = {});
+  // The same where some inputs, and some of `memory`, lie on the device: results come there without a way through the host, and may
+  // still be on their way when the call returns, in the order of the caller's stream. Outputs without memory are not given. Unsupported error where
+  // the host would have to read what lies there, and where nothing but the host runs kernels.
+  Result<std::vector<Datum>> run_bound(std::span<const Datum> inputs,
+                                       std::span<const std::span<std::byte>> memory,
+                                       const BoundMemory& bound);
 
   std::int64_t arena_bytes() const;  // as of the last run
 

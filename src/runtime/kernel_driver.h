@@ -37,6 +37,14 @@ class KernelDriver {
   using Memory = std::span<const std::byte>;
   enum class Timed : std::uint8_t { No, Run, EachLaunch };  // where the device can tell
   virtual void begin(Timed /*timed*/, std::span<const Memory> /*unchanged*/ = {}) {}
+  // Memory of the caller's on the device itself, after begin(), for this run: arguments that lie in it are used where they are. The run's work
+  // begins after what the caller's stream holds, and what that is given after finish() begins after the work.
+  virtual Status bind(std::span<const Memory> /*pieces*/, std::uint64_t /*stream*/) {
+    return unsupported("this backend takes no tensors in a device's memory");
+  }
+  virtual Status store(std::span<const std::byte> /*from*/, std::span<std::byte> /*bound*/) {
+    return unsupported("this backend takes no tensors in a device's memory");
+  }
   // Inputs first, then outputs. May return before the work is done.
   virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                         const SymbolBindings& sizes) = 0;
@@ -52,6 +60,15 @@ class KernelDriver {
     KernelFault where;
   };
   virtual Result<std::vector<Fault>> finish() { return std::vector<Fault>{}; }
+  // What a thread block of each phase of a kernel takes, by the device's own account; nothing where it gives none.
+  struct Resources {
+    std::int64_t threads = 0, registers = 0;  // of a thread block; of a thread
+    std::int64_t shared_bytes = 0;  // of a thread block
+    std::int64_t local_bytes = 0;  // of a thread, in memory: what registers did not hold
+    std::int64_t blocks = 0;  // on a multiprocessor at once
+    double occupancy = 0;  // warps that are there, of those that could be
+  };
+  virtual std::vector<Resources> resources(std::uint32_t /*kernel*/) const { return {}; }
   // What the device was given since begin().
   struct Work {
     std::size_t dispatches = 0, submissions = 0;

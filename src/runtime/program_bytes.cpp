@@ -1,6 +1,7 @@
 #include "runtime/program_bytes.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "types/string_tensor.h"
@@ -64,6 +65,8 @@ class ProgramReader {
   ProgramReader(std::span<const std::byte> bytes, std::span<const std::byte> weights,
                 const std::shared_ptr<const void>& owner)
       : reader_(bytes, "the program"), weights_(weights), owner_(owner) {}
+  ProgramReader(std::span<const std::byte> bytes, std::vector<Tensor> constants)
+      : reader_(bytes, "the program"), given_(std::move(constants)) {}
 
   Result<StoredProgram> run() {
     XYNTRA_CHECK_OK(read_constants());
@@ -91,6 +94,7 @@ class ProgramReader {
 
   Status read_constants() {
     XYNTRA_TRY(const std::size_t count, reader_.count());
+    if (given_ && given_->size() != count) return reader_.bad("it has other constants");
     for (std::size_t i = 0; i < count; ++i) {
       XYNTRA_TRY(const DType type, dtype());
       XYNTRA_TRY(const std::size_t rank, reader_.count());
@@ -102,6 +106,13 @@ class ProgramReader {
         dims.push_back(size);
       }
       XYNTRA_TRY(const std::uint64_t offset, reader_.number());
+      if (given_) {
+        const Tensor& tensor = (*given_)[i];
+        if (tensor.dtype() != type || tensor.dims() != dims)
+          return reader_.bad("a constant has another type");
+        program_.constants.push_back(tensor);
+        continue;
+      }
       if (offset > weights_.size()) return reader_.bad("a constant lies outside the weights");
       const auto rest = weights_.subspan(static_cast<std::size_t>(offset));
       XYNTRA_TRY(const std::int64_t bytes,
@@ -333,6 +344,7 @@ class ProgramReader {
   ByteReader reader_;
   std::span<const std::byte> weights_;
   std::shared_ptr<const void> owner_;
+  std::optional<std::vector<Tensor>> given_;  // instead of weights
   LaunchProgram program_;
   std::size_t host_calls_ = 0;
 };
@@ -421,6 +433,10 @@ std::vector<std::byte> to_bytes(const LaunchProgram& program, std::span<const St
 Result<StoredProgram> program_from(std::span<const std::byte> bytes, std::span<const std::byte> weights,
                                    const std::shared_ptr<const void>& owner) {
   return ProgramReader(bytes, weights, owner).run();
+}
+
+Result<StoredProgram> program_from(std::span<const std::byte> bytes, std::vector<Tensor> constants) {
+  return ProgramReader(bytes, std::move(constants)).run();
 }
 
 }  // namespace xyntra

@@ -30,5 +30,7 @@ struct StoredProgram {
 };
 Result<StoredProgram> program_from(std::span<const std::byte> bytes, std::span<const std::byte> weights,
                                    const std::shared_ptr<const void>& owner);
+// The same with constants that the caller has, in order. BadModel error where one is of another type.
+Result<StoredProgram> program_from(std::span<const std::byte> bytes, std::vector<Tensor> constants);
 
 }  // namespace xyntra

@@ -2,23 +2,13 @@
 
 #include <algorithm>
 
-#include "ir/text_parser.h"
+#include "ir/read_graph.h"
 #include "ops/op.h"
 #include "plan/text.h"
 #include "support/byte_stream.h"
 
 namespace xyntra {
 namespace {
-
-// The text of one graph, and nothing after it.
-Result<Graph> read_graph(const std::string& text, WeightHashes& weights) {
-  Lexer lexer(text);
-  XYNTRA_TRY(Token current, lexer.next());
-  if (!current.is_word("graph")) return bad_model("a host operation is not written as a graph");
-  XYNTRA_TRY(Graph graph, parse_graph(lexer, current, weights));
-  if (current.kind != Token::Kind::End) return bad_model("something follows a host operation");
-  return graph;
-}
 
 // Constants that the text left out are operands of the step, at the same places.
 Status fill_constants(Graph& graph, const WeightHashes& weights, const ProgramStep& step,
@@ -82,7 +72,7 @@ Result<std::shared_ptr<const NodesOnHost>> NodesOnHost::from(std::span<const std
     if (callers[i] == nullptr) return reader.bad("nobody calls one of them");
     XYNTRA_TRY(const std::string text, reader.text());
     WeightHashes weights;
-    XYNTRA_TRY(Graph graph, read_graph(text, weights));
+    XYNTRA_TRY(Graph graph, read_graph(text, weights, "a host operation"));
     if (graph.node_count() != 1) return reader.bad("one is not a single node");
     const Node& node = graph.node(NodeId(0));
     if (find_op(node.op) == nullptr) return reader.bad("the operator '" + node.op + "' is not defined");

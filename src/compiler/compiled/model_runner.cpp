@@ -50,4 +50,10 @@ Result<std::vector<Datum>> ModelRunner::run_donating(std::span<const Datum> inpu
   return run(own);
 }
 
+Result<std::vector<Datum>> ModelRunner::run_bound(std::span<const Datum> /*inputs*/,
+                                                  std::span<const std::span<std::byte>> /*memory*/,
+                                                  const BoundMemory& /*bound*/) {
+  return unsupported("this backend takes no tensors in a device's memory");
+}
+
 }  // namespace xyntra

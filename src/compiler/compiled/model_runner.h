@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "interp/evaluator.h"
+#include "runtime/bound_memory.h"
 #include "runtime/donated.h"
 #include "runtime/program.h"
 
@@ -29,6 +30,10 @@ class ModelRunner {
   // The same with donated inputs. Runners that cannot use them copy what is in use.
   virtual Result<std::vector<Datum>> run_donating(std::span<const Datum> inputs,
                                                   std::span<DonatedInput> donated);
+  // The same with some of the inputs and of `memory` in a device's memory: see RunContext::run_bound.
+  virtual Result<std::vector<Datum>> run_bound(std::span<const Datum> inputs,
+                                               std::span<const std::span<std::byte>> memory,
+                                               const BoundMemory& bound);
   virtual std::vector<ExtendedInput> extended_inputs() const { return {}; }
   // One more for another thread, sharing what was compiled; null where there can be only this one.
   virtual std::unique_ptr<ModelRunner> another() const { return nullptr; }

@@ -1,8 +1,10 @@
 #include "compiler/compiled/ptx_backend.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "runtime/drivers/ptx_driver.h"
+#include "runtime/ptx_kernel_bytes.h"
 #include "support/current_budget.h"
 
 namespace xyntra {
@@ -40,8 +42,11 @@ Result<std::shared_ptr<cuda::Device>> shared_gpu(const std::string& which) {
   return device;
 }
 
-Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options,
-                                      const std::string& which) {
+namespace {
+
+// Machine code is asked for where `made` is given.
+Result<CompiledModel> compile(const Plan& plan, const LowerOptions& options, const std::string& which,
+                              PtxCode* made) {
   XYNTRA_TRY(std::shared_ptr<cuda::Device> device, shared_gpu(which));
   XYNTRA_TRY(LoweredPlan lowered, lower_plan(plan, options));
   XYNTRA_TRY(std::vector<PtxKernel> kernels,
@@ -52,8 +57,71 @@ Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& opti
   model.kernels = kernels.size();
   model.program = std::make_shared<const LaunchProgram>(std::move(lowered.program));
   model.host = lowered.host;
-  XYNTRA_TRY(model.driver, cuda::drive_ptx(std::move(kernels), std::move(device)));
+  if (made != nullptr) made->kernels = kernels;
+  XYNTRA_TRY(model.driver,
+             cuda::drive_ptx(std::move(kernels), std::move(device), made != nullptr ? &made->code : nullptr));
   return model;
+}
+
+}  // namespace
+
+Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options,
+                                      const std::string& which) {
+  return compile(plan, options, which, nullptr);
+}
+
+Result<CompiledModel> compile_for_ptx(const Plan& plan, const LowerOptions& options, const std::string& which,
+                                      std::optional<PtxCode>& made) {
+  PtxCode code;
+  XYNTRA_TRY(CompiledModel model, compile(plan, options, which, &code));
+  if (std::ranges::none_of(code.code, &std::vector<std::byte>::empty)) made = std::move(code);
+  return model;
+}
+
+Result<CompiledModel> load_for_ptx(LaunchProgram program, std::shared_ptr<const HostCalls> host, PtxCode code,
+                                   std::shared_ptr<cuda::Device> device) {
+  CompiledModel model;
+  for (const std::vector<std::byte>& one : code.code) model.code_bytes += one.size();
+  model.kernels = code.kernels.size();
+  model.host = std::move(host);
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind == ProgramStep::Kind::Launch && step.callee >= code.kernels.size())
+      return bad_model("a compiled model lacks a kernel");
+  }
+  model.program = std::make_shared<const LaunchProgram>(std::move(program));
+  XYNTRA_TRY(model.driver, cuda::drive_ptx(std::move(code.kernels), std::move(device), &code.code));
+  return model;
+}
+
+std::vector<std::byte> to_bytes(const PtxCode& code) {
+  ByteWriter writer;
+  writer.number(code.kernels.size());
+  for (std::size_t i = 0; i < code.kernels.size(); ++i) {
+    write_ptx_kernel(writer, code.kernels[i]);
+    writer.part(code.code.at(i));
+  }
+  return std::move(writer.bytes);
+}
+
+Result<PtxCode> ptx_code_from(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes, "kernels of a compiled model");
+  PtxCode made;
+  XYNTRA_TRY(const std::size_t count, reader.count());
+  for (std::size_t i = 0; i < count; ++i) {
+    XYNTRA_TRY(PtxKernel kernel, read_ptx_kernel(reader));
+    XYNTRA_TRY(const std::span<const std::byte> code, reader.part());
+    if (code.empty()) return reader.bad("one has no machine code");
+    made.kernels.push_back(std::move(kernel));
+    made.code.emplace_back(code.begin(), code.end());
+  }
+  XYNTRA_CHECK_OK(reader.end());
+  return made;
+}
+
+std::string identity_of(const cuda::Device& device) {
+  const auto version = cuda::driver_version();
+  return device.chip().name + ", " + device.chip().architecture() + ", driver for CUDA " +
+         (version ? *version : std::string("?"));
 }
 
 Result<std::map<std::string, std::vector<std::string>>> ptx_lacks(const Plan& plan,

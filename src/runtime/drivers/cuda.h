@@ -36,6 +36,7 @@ struct Chip {
   std::int64_t memory_bytes = 0;
   std::int64_t block_shared_bytes = 0;  // of a thread block, at most
   int block_threads = 0;
+  int multiprocessor_threads = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major) + std::to_string(minor); }
   bool is_supported() const { return major >= 8; }  // from Ampere on
@@ -89,6 +90,14 @@ struct Entry {
   std::int64_t shared_bytes = 0;  // dynamic shared memory that it is launched with
 };
 
+// What a thread block takes of a multiprocessor, and how many of them are there at once.
+struct Occupancy {
+  std::int64_t registers = 0;  // of a thread
+  std::int64_t shared_bytes = 0, warps = 0;  // of a thread block
+  std::int64_t local_bytes = 0;  // of a thread, in memory: what registers did not hold
+  std::int64_t blocks = 0;  // on a multiprocessor
+};
+
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // `which` is a place in chips(), or a part of a name in any case; empty: the first.
@@ -99,11 +108,18 @@ class Device : public std::enable_shared_from_this<Device> {
   bool lost() const;
   // Compiled by the driver for its chip. A refused text is a Device error with the driver's log.
   Result<std::vector<Function>> load(const std::string& ptx, std::span<const Entry> entries);
+  // The machine code that the driver makes of a text, to be kept and loaded again; empty where it gives none.
+  std::vector<std::byte> assemble(const std::string& ptx);
+  Result<std::vector<Function>> load(std::span<const std::byte> code, std::span<const Entry> entries);
+  Occupancy occupancy(const Function& function, std::int64_t threads, std::int64_t shared_bytes) const;
 
   struct State;
 
  private:
   friend class Stream;
+  Status runs(const std::string& ptx) const;  // whether the chip has what the text says it needs
+  Result<std::vector<Function>> load_image(const void* image, const char* refused,
+                                           std::span<const Entry> entries);
   explicit Device(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
@@ -144,6 +160,11 @@ class Stream {
 
   std::int64_t most_bytes() const;  // of one buffer
   Result<Buffer> allocate(std::int64_t bytes);
+  // Memory of somebody else's on this device, which stays his. Usage error where the address is none of it.
+  Result<Buffer> borrow(std::uint64_t address, std::int64_t bytes);
+  // What this stream is given from now on begins after what the other one holds; the other way round.
+  Status follow(std::uint64_t other);
+  Status lead(std::uint64_t other);
   Status write(const Buffer& buffer, std::int64_t offset, std::span<const std::byte> bytes);
   Status clear(const Buffer& buffer);  // to zero
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
@@ -179,6 +200,7 @@ class Stream {
 
  private:
   Status ready();
+  Status order(void* first, void* second);
 
   std::shared_ptr<Device> device_;
   void* stream_ = nullptr;  // made at first use

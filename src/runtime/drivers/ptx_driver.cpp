@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "runtime/blocks.h"
 #include "runtime/drivers/device_copies.h"
@@ -37,6 +39,7 @@ class PtxDriver : public KernelDriver {
 
   void begin(Timed timed, std::span<const Memory> unchanged) override {
     timed_ = timed;
+    is_bound_ = false;
     timings_.clear();
     times_.clear();
     pending_.clear();
@@ -44,9 +47,31 @@ class PtxDriver : public KernelDriver {
     outgrown_.clear();
     segments_.resize(std::min(segments_.size(), work_.submissions));
     copies_.begin(unchanged);
+    bound_.clear();
     work_ = {};
     if (!faulty_.empty()) fault_buffer_ = {};  // the last run did not look at it
     faulty_.clear();
+  }
+
+  Status bind(std::span<const Memory> pieces, std::uint64_t stream) override {
+    for (const Memory piece : pieces) {
+      if (piece.empty()) continue;
+      const auto address = reinterpret_cast<std::uint64_t>(piece.data());
+      if (address % kAlignment != 0)
+        return usage_error("a tensor in the memory of the GPU does not begin at a multiple of 16 bytes");
+      XYNTRA_TRY(bound_[piece.data()], stream_->borrow(address, static_cast<std::int64_t>(piece.size())));
+    }
+    callers_ = stream;
+    is_bound_ = true;
+    return stream_->follow(stream);
+  }
+
+  Status store(std::span<const std::byte> from, std::span<std::byte> bound) override {
+    const auto buffer = bound_.find(bound.data());
+    require(buffer != bound_.end(), "a result is stored in memory that is not bound");
+    XYNTRA_CHECK_OK(submit());
+    XYNTRA_CHECK_OK(stream_->write(buffer->second, 0, from));
+    return stream_->wait();  // for the host's memory
   }
 
   Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
@@ -73,7 +98,9 @@ class PtxDriver : public KernelDriver {
       ++work_.dispatches;
       if (timed_ == Timed::EachLaunch) XYNTRA_CHECK_OK(submit_alone(step));
     }
-    for (std::size_t i = 0; i < arguments.size(); ++i) copies_.use(arguments[i], i >= step.inputs.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!bound_.contains(arguments[i].piece)) copies_.use(arguments[i], i >= step.inputs.size());
+    }
     return {};
   }
 
@@ -96,9 +123,25 @@ class PtxDriver : public KernelDriver {
 
   std::vector<Time> times() const override { return times_; }
 
+  std::vector<Resources> resources(std::uint32_t number) const override {
+    const PtxKernel& kernel = loaded_->kernels.at(number);
+    const int most = loaded_->device->chip().multiprocessor_threads;
+    std::vector<Resources> found;
+    for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+      const PtxPhase& phase = kernel.phases[p];
+      const Occupancy one =
+          loaded_->device->occupancy(loaded_->functions[number][p], phase.threads, phase.shared_bytes);
+      constexpr std::int64_t kWarp = 32;
+      const double warps = most > 0 ? static_cast<double>(one.blocks * one.warps * kWarp) / most : 0;
+      found.push_back({phase.threads, one.registers, one.shared_bytes, one.local_bytes, one.blocks, warps});
+    }
+    return found;
+  }
+
   Result<std::vector<Fault>> finish() override {
     std::vector<Fault> found;
     XYNTRA_CHECK_OK(submit());
+    if (std::exchange(is_bound_, false)) XYNTRA_CHECK_OK(stream_->lead(callers_));
     if (!timings_.empty()) XYNTRA_CHECK_OK(stream_->wait());
     for (const Timing& timing : timings_) {
       XYNTRA_TRY(const double spent, stream_->nanoseconds(timing.begin, timing.end));
@@ -230,6 +273,8 @@ $again:
   // ---- memory
 
   Result<BufferRange> range_of(const KernelArgument& argument, bool is_read) {
+    if (const auto bound = bound_.find(argument.piece); bound != bound_.end())
+      return BufferRange{&bound->second, argument.memory - argument.piece, argument.bytes};
     if (argument.bytes > 0) return copies_.range_of(argument, is_read);
     if (!nothing_) {  // never looked at
       XYNTRA_TRY(nothing_, stream_->allocate(kRangeStep));
@@ -306,6 +351,9 @@ $again:
   std::shared_ptr<const LoadedKernels> loaded_;
   std::shared_ptr<Stream> stream_;
   DeviceCopiesOf<Stream> copies_;
+  std::map<const std::byte*, Buffer> bound_;  // the caller's, for this run
+  std::uint64_t callers_ = 0;  // the stream that is in order with this run
+  bool is_bound_ = false;
   std::vector<std::unique_ptr<Buffer>> apart_;  // operands that lie where results do
   std::vector<Buffer> outgrown_;  // of this run, which still uses them
   Buffer workspace_, nothing_, fault_buffer_;
@@ -319,22 +367,34 @@ $again:
   std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
 };
 
-Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel) {
+// By the driver's linker, which compiles kernels of several threads side by side where loading texts does not. Code that the driver refuses, as one
+// of another version might, is made anew; a text that is refused is loaded for the message.
+Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel, std::vector<std::byte>& code) {
   std::vector<Entry> entries;
   for (const PtxPhase& phase : kernel.phases) entries.push_back({phase.entry, phase.shared_bytes});
+  if (code.empty()) code = device.assemble(kernel.text);
+  if (!code.empty()) {
+    auto loaded = device.load(code, entries);
+    if (loaded || loaded.error().fatal || kernel.text.empty()) return loaded;
+    code.clear();
+  }
   return device.load(kernel.text, entries);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const KernelDriver>> drive_ptx(std::vector<PtxKernel> kernels,
-                                                      std::shared_ptr<Device> device) {
+                                                      std::shared_ptr<Device> device, KernelCode* code) {
   constexpr std::size_t kMostThreads = 16;
   std::vector<Result<std::vector<Function>>> made(kernels.size());
+  KernelCode own;
+  if (code == nullptr) code = &own;
+  code->resize(kernels.size());
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
   std::atomic<std::size_t> next{0};
   auto work = [&] {
-    for (std::size_t i = next++; i < kernels.size(); i = next++) made[i] = load(*device, kernels[i]);
+    for (std::size_t i = next++; i < kernels.size(); i = next++)
+      made[i] = load(*device, kernels[i], (*code)[i]);
   };
   {
     std::vector<std::jthread> others;

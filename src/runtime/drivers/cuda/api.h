@@ -17,6 +17,7 @@ using CUevent = struct CUevent_st*;
 using CUarray = struct CUarray_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+using CUlinkState = struct CUlinkState_st*;
 
 enum CUresult : int {
   kSuccess = 0,
@@ -45,20 +46,26 @@ enum CUresult : int {
 enum CUdeviceAttribute : int {
   kMaxThreadsPerBlock = 1,
   kMultiprocessorCount = 16,
+  kMaxThreadsPerMultiprocessor = 39,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
   kMaxSharedMemoryPerBlockOptin = 97
 };
 
 enum CUfunctionAttribute : int {
+  kFunctionSharedBytes = 1,
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicSharedBytes = 8
 };
 
-enum CUjitOption : int { kJitErrorLogBuffer = 5, kJitErrorLogBufferBytes = 6 };
+enum CUjitOption : int { kJitErrorLogBuffer = 5, kJitErrorLogBufferBytes = 6, kJitTarget = 9 };
+enum CUjitInputType : int { kJitInputPtx = 1 };
+inline constexpr std::uintptr_t kJitTarget90a = 0x10000 + 90;  // with what Hopper alone has
 
 enum CUcaptureMode : int { kCaptureOfThread = 1 };  // calls of other threads do not disturb it
+
+enum CUpointerAttribute : int { kPointerMemoryType = 2 };
 
 enum CUmemorytype : int { kMemoryHost = 1, kMemoryDevice = 2 };
 

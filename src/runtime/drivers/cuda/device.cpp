@@ -48,6 +48,7 @@ Chip chip_of(const Library& cuda, CUdevice device) {
   chip.multiprocessors = attribute(cuda, kMultiprocessorCount, device);
   chip.block_shared_bytes = attribute(cuda, kMaxSharedMemoryPerBlockOptin, device);
   chip.block_threads = attribute(cuda, kMaxThreadsPerBlock, device);
+  chip.multiprocessor_threads = attribute(cuda, kMaxThreadsPerMultiprocessor, device);
   size_t bytes = 0;
   cuda.DeviceTotalMem(&bytes, device);
   chip.memory_bytes = static_cast<std::int64_t>(bytes);
@@ -165,24 +166,69 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view which) {
 
 // ---- modules
 
+namespace {
+
+bool is_for(const std::string& ptx, std::string_view architecture) {
+  return ptx.find("\n.target " + std::string(architecture) + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+Status Device::runs(const std::string& ptx) const {
+  const bool lacks =
+      (is_for(ptx, "sm_90a") && !chip().has_warpgroup_units()) || (is_for(ptx, "sm_90") && chip().major < 9);
+  if (!lacks) return {};
+  return failure(device_error(chip().name + " (" + chip().architecture() +
+                              ") lacks what a kernel was made for, instructions of sm_90; plan for the "
+                              "target 'ampere'"));
+}
+
+// The driver's linker, which is the one of its compilers whose result can be had.
+std::vector<std::byte> Device::assemble(const std::string& ptx) {
+  std::vector<std::byte> code;
+  if (!state_->usable() || !runs(ptx)) return code;
+  const Library& cuda = opened_library();
+  const Current current(*state_);
+  std::array<CUjitOption, 1> options{kJitTarget};
+  std::array<void*, 1> values{reinterpret_cast<void*>(kJitTarget90a)};
+  CUlinkState linking = nullptr;
+  if (cuda.LinkCreate(is_for(ptx, "sm_90a") ? 1 : 0, options.data(), values.data(), &linking) != kSuccess)
+    return code;
+  std::string text = ptx;
+  void* made = nullptr;
+  size_t bytes = 0;
+  if (cuda.LinkAddData(linking, kJitInputPtx, text.data(), text.size() + 1, "kernel", 0, nullptr, nullptr) ==
+          kSuccess &&
+      cuda.LinkComplete(linking, &made, &bytes) == kSuccess) {
+    const std::span<const std::byte> result(static_cast<const std::byte*>(made), bytes);
+    code.assign(result.begin(), result.end());
+  }
+  cuda.LinkDestroy(linking);
+  return code;
+}
+
 Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<const Entry> entries) {
+  XYNTRA_CHECK_OK(runs(ptx));
+  return load_image(ptx.c_str(), "PTX is refused", entries);
+}
+
+Result<std::vector<Function>> Device::load(std::span<const std::byte> code, std::span<const Entry> entries) {
+  return load_image(code.data(), "machine code is refused", entries);
+}
+
+Result<std::vector<Function>> Device::load_image(const void* image, const char* refused,
+                                                 std::span<const Entry> entries) {
   XYNTRA_CHECK_OK(state_->usable());
-  const auto is_for = [&](const char* target) { return ptx.find(target) != std::string::npos; };
-  if ((is_for("\n.target sm_90a\n") && !chip().has_warpgroup_units()) ||
-      (is_for("\n.target sm_90\n") && chip().major < 9))
-    return failure(device_error(chip().name + " (" + chip().architecture() +
-                                ") lacks what a kernel was made for, instructions of sm_90; plan for the "
-                                "target 'ampere'"));
   const Library& cuda = opened_library();
   const Current current(*state_);
   std::array<char, 8192> log{};
   std::array<CUjitOption, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferBytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   CUmodule loaded = nullptr;
-  const CUresult result = cuda.ModuleLoadDataEx(&loaded, ptx.c_str(), static_cast<unsigned>(options.size()),
+  const CUresult result = cuda.ModuleLoadDataEx(&loaded, image, static_cast<unsigned>(options.size()),
                                                 options.data(), values.data());
   if (result != kSuccess) {
-    Status failed = state_->status(result, "PTX is refused");
+    Status failed = state_->status(result, refused);
     Error error = std::move(failed).error();
     if (log[0] != '\0') error.message += ": " + std::string(log.data());
     return failure(std::move(error));
@@ -211,6 +257,29 @@ Result<std::vector<Function>> Device::load(const std::string& ptx, std::span<con
     function.handle_ = found;
   }
   return made;
+}
+
+// ---- occupancy
+
+Occupancy Device::occupancy(const Function& function, std::int64_t threads, std::int64_t shared_bytes) const {
+  const Library& cuda = opened_library();
+  const Current current(*state_);
+  auto* handle = static_cast<CUfunction>(function.handle_);
+  const auto of = [&](CUfunctionAttribute which) {
+    int value = 0;
+    return cuda.FuncGetAttribute(&value, which, handle) == kSuccess ? value : 0;
+  };
+  Occupancy found;
+  found.registers = of(kFunctionRegisters);
+  found.local_bytes = of(kFunctionLocalBytes);
+  found.shared_bytes = of(kFunctionSharedBytes) + shared_bytes;
+  constexpr std::int64_t kWarp = 32;
+  found.warps = (threads + kWarp - 1) / kWarp;
+  int blocks = 0;
+  if (cuda.OccupancyMaxActiveBlocks(&blocks, handle, static_cast<int>(threads),
+                                    static_cast<size_t>(shared_bytes)) == kSuccess)
+    found.blocks = blocks;
+  return found;
 }
 
 }  // namespace xyntra::cuda

@@ -45,13 +45,14 @@ struct Buffer::State {
   std::shared_ptr<Device::State> device;
   CUdeviceptr address = 0;
   std::int64_t bytes = 0;
+  bool borrowed = false;
 
   State(std::shared_ptr<Device::State> on, CUdeviceptr at, std::int64_t size)
       : device(std::move(on)), address(at), bytes(size) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    if (address == 0 || device->lost.load()) return;
+    if (address == 0 || borrowed || device->lost.load()) return;
     const Current current(*device);
     opened_library().MemFree(address);
   }

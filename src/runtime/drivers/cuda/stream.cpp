@@ -57,6 +57,44 @@ Result<Buffer> Stream::allocate(std::int64_t bytes) {
   return made;
 }
 
+Result<Buffer> Stream::borrow(std::uint64_t address, std::int64_t bytes) {
+  XYNTRA_CHECK_OK(ready());
+  const Current current(*device_->state_);
+  unsigned type = 0;
+  if (opened_library().PointerGetAttribute(&type, kPointerMemoryType, address) != kSuccess ||
+      type != kMemoryDevice)
+    return usage_error("a tensor that is said to be in the memory of " + device_->chip().name +
+                       " is not there");
+  Buffer made;
+  made.state_ = std::make_shared<Buffer::State>(device_->state_, address, bytes);
+  made.state_->borrowed = true;
+  return made;
+}
+
+Status Stream::follow(std::uint64_t other) {
+  XYNTRA_CHECK_OK(ready());
+  return order(reinterpret_cast<void*>(other), stream_);
+}
+
+Status Stream::lead(std::uint64_t other) {
+  XYNTRA_CHECK_OK(ready());
+  return order(stream_, reinterpret_cast<void*>(other));
+}
+
+// An event is given back at once: the driver keeps it until the streams are past it.
+Status Stream::order(void* first, void* second) {
+  constexpr unsigned kWithoutTime = 2;
+  Device::State& state = *device_->state_;
+  const Library& cuda = opened_library();
+  const Current current(state);
+  CUevent event = nullptr;
+  XYNTRA_CHECK_OK(state.status(cuda.EventCreate(&event, kWithoutTime), "making an event"));
+  CUresult result = cuda.EventRecord(event, static_cast<CUstream>(first));
+  if (result == kSuccess) result = cuda.StreamWaitEvent(static_cast<CUstream>(second), event, 0);
+  cuda.EventDestroy(event);
+  return state.status(result, "ordering streams");
+}
+
 Status Stream::write(const Buffer& buffer, std::int64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   XYNTRA_CHECK_OK(ready());

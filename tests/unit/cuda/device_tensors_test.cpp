@@ -1,0 +1,123 @@
+// Tensors of callers that lie in the memory of a GPU.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "api/session.h"
+#include "runtime/drivers/cuda.h"
+#include "unit/cuda/with_fake_cuda.h"
+
+namespace xyntra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kElements = 64, kBytes = kElements * sizeof(float);
+
+const char* const kModel =
+    "xir 1\ngraph @main(%x: f32[8, 8], %z: f32[8, 8]) -> (%y, %s) {\n  %y: f32[8, 8] = MatMul(%x, %z)\n"
+    "  %s: f32[8, 8] = Add(%x, %z)\n}\n";
+const char* const kOnHost = "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %y: i64[2, n] = NonZero(%x)\n}\n";
+
+class DeviceTensorsTest : public ::testing::Test {
+ protected:
+  using Destinations = std::vector<ModelSession::Destination>;
+
+  DeviceTensorsTest()
+      : path_(fs::temp_directory_path() / ("xyntra_device_" + std::to_string(::getpid()) + ".xir")),
+        device_(*cuda::Device::open("")),
+        stream_(device_) {
+    ::setenv("XDG_CACHE_HOME", "/proc/none", 1);
+  }
+  ~DeviceTensorsTest() override { fs::remove(path_); }
+
+  std::unique_ptr<ModelSession> load(const char* text, const char* backend = "ptx") {
+    std::ofstream(path_) << text;
+    SessionOptions options;
+    options.backend = backend;
+    auto made = ModelSession::load(path_.string(), options);
+    EXPECT_TRUE(made) << made.error().message;
+    return std::move(*made);
+  }
+  std::byte* on_device(const std::string& name) {
+    return reinterpret_cast<std::byte*>((buffers_[name] = *stream_.allocate(kBytes)).address());
+  }
+  static NamedTensor input(const std::string& name, std::byte* data) {
+    return {name, *Tensor::borrow(DType::F32, {8, 8}, {data, kBytes}, nullptr)};
+  }
+  NamedTensor input(const std::string& name) { return input(name, on_device(name)); }
+  static ModelSession::Destination output(const std::string& name, std::byte* data) {
+    return {name, DType::F32, {8, 8}, {data, kBytes}};
+  }
+  ModelSession::Destination output(const std::string& name) { return output(name, on_device(name)); }
+  static std::string said(const Status& status) { return status ? "" : status.error().message; }
+
+  fs::path path_;
+  std::shared_ptr<cuda::Device> device_;
+  cuda::Stream stream_;
+  std::map<std::string, cuda::Buffer> buffers_;
+};
+
+TEST_F(DeviceTensorsTest, NothingIsCopied) {
+  const auto model = load(kModel);
+  const Destinations outputs{output("y"), output("s")};
+  const FakeCounts before = fake_counts();
+  const Status done = model->run_on_device({input("x"), input("z")}, outputs, {{"x", "z", "y", "s"}});
+  ASSERT_TRUE(done) << done.error().message;
+  const FakeCounts after = fake_counts();
+  EXPECT_GT(after.launches, before.launches);
+  EXPECT_EQ(after.written, before.written);
+  EXPECT_EQ(after.read, before.read);
+  EXPECT_EQ(after.moved, before.moved);
+  EXPECT_EQ(after.waits, before.waits + 2);  // ours for the caller's, and the other way round
+  EXPECT_TRUE(of_fake<bool(std::uint64_t)>("fake_cuda_last_launch_has")(buffers_["x"].address()));
+}
+
+TEST_F(DeviceTensorsTest, OthersMayLieInTheHostsMemory) {
+  const auto model = load(kModel);
+  alignas(64) std::array<std::byte, kBytes> x{}, s{};
+  const Destinations outputs{output("y"), output("s", s.data())};
+  const FakeCounts before = fake_counts();
+  const Status done = model->run_on_device({input("x", x.data()), input("z")}, outputs, {{"z", "y"}});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(fake_counts().written, before.written + kBytes);
+  EXPECT_EQ(fake_counts().read, before.read + kBytes);
+}
+
+TEST_F(DeviceTensorsTest, OutputsThatAreNotNamedAreNotFetched) {
+  const auto model = load(kModel);
+  const Destinations outputs{output("s")};
+  const FakeCounts before = fake_counts();
+  ASSERT_TRUE(model->run_on_device({input("x"), input("z")}, outputs, {{"x", "z", "s"}}));
+  EXPECT_EQ(fake_counts().read, before.read);
+}
+
+TEST_F(DeviceTensorsTest, WhatCannotBeIsSaid) {
+  const auto model = load(kModel);
+  alignas(64) std::array<std::byte, kBytes> here{};
+  const Destinations outputs{output("y")};
+  const auto run = [&](const NamedTensor& x, const std::string& name) {
+    return said(model->run_on_device({x, input("z", here.data())}, outputs, {{name, "y"}}));
+  };
+  EXPECT_NE(run(input("x", here.data()), "w").find("no input or output 'w'"), std::string::npos);
+  EXPECT_NE(run(input("x", here.data()), "x").find("is not there"), std::string::npos);
+  std::byte* longer =
+      reinterpret_cast<std::byte*>((buffers_["long"] = *stream_.allocate(2 * kBytes)).address());
+  EXPECT_NE(run(input("x", longer + 4), "x").find("16 bytes"), std::string::npos);
+}
+
+TEST_F(DeviceTensorsTest, TheHostCannotReadThem) {
+  std::array<std::byte, 2 * kElements * sizeof(std::int64_t)> y{};
+  const Destinations outputs{{"y", DType::I64, {2, kElements}, y}};
+  const std::string host = said(load(kOnHost)->run_on_device({input("x")}, outputs, {{"x"}}));
+  EXPECT_NE(host.find("'x' lies in a device's memory"), std::string::npos) << host;
+  const std::string cpu =
+      said(load(kModel, "cpu")->run_on_device({input("x"), input("z")}, {}, {{"x", "z"}}));
+  EXPECT_NE(cpu.find("takes no tensors in a device's memory"), std::string::npos) << cpu;
+}
+
+}  // namespace
+}  // namespace xyntra
