@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds the minimax polynomials of src/te/math_*.cpp and prints them as C++ tables.
+"""Finds the minimax polynomials of src/te/math/math_*.cpp and prints them as C++ tables.
 
 Each entry states the function of the polynomial, its interval and a weight that turns the polynomial's
 error into the relative (or absolute) error of the result. Coefficients are found by the Remez exchange in

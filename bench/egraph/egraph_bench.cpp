@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "egraph/explain.h"
-#include "egraph/extract.h"
+#include "egraph/extract/extract.h"
 #include "egraph/runner.h"
 #include "unit/egraph/language.h"
 

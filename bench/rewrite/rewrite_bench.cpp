@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "ops/infer.h"
-#include "rewrite/fold.h"
+#include "rewrite/normalize/fold.h"
 #include "rewrite/rewrite.h"
 
 namespace xyntra {

@@ -10,9 +10,9 @@
 #include "api/session.h"
 #include "frontends/aten/overloads.h"
 #include "frontends/pt2/import.h"
-#include "support/current_budget.h"
 #include "support/error.h"
-#include "support/interrupt.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/interrupt.h"
 #include "xyntra/xyntra.h"
 
 using xyntra::Error;

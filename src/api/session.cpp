@@ -10,11 +10,11 @@
 #include "compiler/lower_plan.h"
 #include "package/artifact.h"
 #include "passes/declared_sizes.h"
-#include "report/explain.h"
+#include "report/explain/explain.h"
 #include "support/copy_bytes.h"
-#include "support/json.h"
 #include "support/memory.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

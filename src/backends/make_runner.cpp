@@ -1,8 +1,8 @@
 #include "backends/make_runner.h"
 
 #include "package/cached_model.h"
-#include "support/guarded.h"
-#include "support/stop_at_internal_errors.h"
+#include "support/limits/guarded.h"
+#include "support/limits/stop_at_internal_errors.h"
 
 namespace xyntra {
 namespace {

@@ -5,7 +5,7 @@
 #include "backends/rows.h"
 #include "compiler/compiled/ptx_backend.h"
 #include "package/cached_model.h"
-#include "support/background.h"
+#include "support/limits/background.h"
 
 namespace xyntra {
 namespace {

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "backends/rows.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 

@@ -6,10 +6,10 @@
 #include <functional>
 #include <numeric>
 
-#include "cli/backend_flags.h"
-#include "cli/bench_artifact.h"
-#include "cli/inputs.h"
-#include "cli/plan_flags.h"
+#include "cli/artifact/bench_artifact.h"
+#include "cli/flags/backend_flags.h"
+#include "cli/flags/plan_flags.h"
+#include "cli/inputs/inputs.h"
 #include "cli/terminal.h"
 #include "cli/user_cache.h"
 #include "cli/verb.h"
@@ -18,9 +18,9 @@
 #include "compiler/model_file.h"
 #include "package/artifact.h"
 #include "report/measure.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -2,10 +2,10 @@
 #include "cli/terminal.h"
 #include "cli/user_cache.h"
 #include "cli/verb.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 // xyntra check: everything a model needs that a backend is missing; of an artifact, what is damaged.
-#include "cli/backend_flags.h"
-#include "cli/check_artifact.h"
-#include "cli/plan_flags.h"
+#include "cli/artifact/check_artifact.h"
+#include "cli/flags/backend_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -9,9 +9,9 @@
 #include "compiler/pipeline.h"
 #include "ops/infer.h"
 #include "package/artifact.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 // xyntra compile: a model as an artifact, or as a folder for the web.
 #include <algorithm>
 
-#include "cli/plan_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/terminal.h"
 #include "cli/user_cache.h"
 #include "cli/verb.h"
@@ -9,10 +9,10 @@
 #include "package/artifact.h"
 #include "package/web_folder.h"
 #include "passes/declared_sizes.h"
-#include "report/explain.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "report/explain/explain.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,9 +1,9 @@
 // xyntra config: the settings in effect, and where each came from.
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

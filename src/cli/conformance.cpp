@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/backend_flags.h"
-#include "cli/plan_flags.h"
+#include "cli/flags/backend_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "rewrite/user_rules.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "rewrite/rules/user_rules.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 #include "verify/conformance.h"
 
 namespace xyntra {

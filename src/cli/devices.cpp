@@ -6,9 +6,9 @@
 #include "compiler/compiled/wgsl_backend.h"
 #include "runtime/drivers/cuda.h"
 #include "runtime/drivers/webgpu.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 #include "target/target.h"
 
 namespace xyntra {

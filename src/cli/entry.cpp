@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_line.h"
+#include "cli/flags/command_line.h"
 
 extern "C" int xyntra_command(int argc, char** argv) {
   // A Vulkan layer that reorders devices, and prints errors on machines without a display.

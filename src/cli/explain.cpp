@@ -1,14 +1,14 @@
 // xyntra explain: how a model is cut into kernels, and why.
-#include "report/explain.h"
-#include "cli/explain_artifact.h"
-#include "cli/plan_flags.h"
+#include "report/explain/explain.h"
+#include "cli/artifact/explain_artifact.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/lower_plan.h"
 #include "compiler/model_file.h"
 #include "package/artifact.h"
-#include "report/why.h"
-#include "support/json.h"
-#include "support/text.h"
+#include "report/explain/why.h"
+#include "support/text/json.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,8 +1,8 @@
 // xyntra export: a model in another form, as it was read or as a later stage left it.
 #include <algorithm>
 
-#include "cli/backend_flags.h"
-#include "cli/plan_flags.h"
+#include "cli/flags/backend_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "compiler/compiled/cpu_backend.h"
 #include "compiler/compiled/wgsl_backend.h"
 #include "compiler/lock.h"
@@ -12,12 +12,12 @@
 #include "exporters/json.h"
 #include "exporters/onnx.h"
 #include "ir/text.h"
-#include "report/explain.h"
-#include "report/groups.h"
-#include "support/file.h"
-#include "support/json.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "report/explain/explain.h"
+#include "report/explain/groups.h"
+#include "support/files/file.h"
+#include "support/text/json.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

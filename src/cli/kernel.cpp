@@ -1,14 +1,14 @@
 // xyntra kernel: kernel text on its own. Verifies it, shows what passes make of it, runs it on the simulator.
-#include "cli/random_inputs.h"
+#include "cli/inputs/random_inputs.h"
 #include "cli/verb.h"
 #include "codegen/ptx/emit.h"
 #include "kir/passes.h"
 #include "kir/sim/sim.h"
 #include "passes/declared_sizes.h"
-#include "support/file.h"
-#include "support/json.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "support/files/file.h"
+#include "support/text/json.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

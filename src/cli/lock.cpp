@@ -1,12 +1,12 @@
 // xyntra lock: a plan written to a file; xyntra lock diff: what changed from one to another.
-#include "cli/plan_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/verb.h"
 #include "compiler/model_file.h"
 #include "report/lock_diff.h"
-#include "support/file.h"
-#include "support/json.h"
-#include "support/sha256.h"
-#include "support/text.h"
+#include "support/files/file.h"
+#include "support/hash/sha256.h"
+#include "support/text/json.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

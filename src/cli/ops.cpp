@@ -4,10 +4,10 @@
 #include "frontends/aten/overloads.h"
 #include "ir/text_literals.h"
 #include "ops/op.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

@@ -1,12 +1,12 @@
 // xyntra passes: the steps from a model to its plan.
-#include "cli/plan_flags.h"
+#include "cli/flags/plan_flags.h"
 #include "cli/terminal.h"
 #include "compiler/model_file.h"
-#include "report/explain.h"
+#include "report/explain/explain.h"
 #include "schedule/forms.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -4,12 +4,12 @@
 
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "rewrite/check.h"
-#include "rewrite/rule_set.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "rewrite/rules/check.h"
+#include "rewrite/rules/rule_set.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "backends/make_runner.h"
-#include "cli/backend_flags.h"
-#include "cli/inputs.h"
-#include "cli/plan_flags.h"
+#include "cli/flags/backend_flags.h"
+#include "cli/flags/plan_flags.h"
+#include "cli/inputs/inputs.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "cli/user_cache.h"
@@ -14,10 +14,10 @@
 #include "compiler/model_file.h"
 #include "package/artifact.h"
 #include "passes/declared_sizes.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
-#include "types/npy.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
+#include "types/npy/npy.h"
 
 namespace xyntra {
 namespace {

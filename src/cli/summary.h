@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ir/graph.h"
-#include "support/json.h"
+#include "support/text/json.h"
 
 namespace xyntra {
 

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "cli/flags.h"
+#include "cli/flags/flags.h"
 #include "rewrite/rewrite.h"
-#include "support/config.h"
-#include "support/limits.h"
+#include "support/config/config.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

@@ -1,12 +1,12 @@
 // xyntra verify: does a plan compute what the model computes?
-#include "cli/inputs.h"
-#include "cli/plan_flags.h"
+#include "cli/flags/plan_flags.h"
+#include "cli/inputs/inputs.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "compiler/model_file.h"
-#include "support/json.h"
-#include "support/table.h"
-#include "support/text.h"
+#include "support/text/json.h"
+#include "support/text/table.h"
+#include "support/text/text.h"
 #include "verify/plan.h"
 
 namespace xyntra {

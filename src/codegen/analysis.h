@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "kir/kernel.h"
-#include "te/index.h"
-#include "te/math.h"
+#include "te/index/index.h"
+#include "te/math/math.h"
 
 namespace xyntra::codegen {
 

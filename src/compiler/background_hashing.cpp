@@ -4,7 +4,7 @@
 #include <functional>
 #include <tuple>
 
-#include "support/background.h"
+#include "support/limits/background.h"
 
 namespace xyntra {
 namespace {

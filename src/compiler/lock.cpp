@@ -7,10 +7,10 @@
 #include "interp/evaluator.h"
 #include "ops/infer.h"
 #include "plan/check.h"
-#include "support/current_budget.h"
-#include "support/file.h"
-#include "support/sha256.h"
-#include "support/text.h"
+#include "support/files/file.h"
+#include "support/hash/sha256.h"
+#include "support/limits/current_budget.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

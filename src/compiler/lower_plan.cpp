@@ -10,10 +10,10 @@
 #include "interp/execute.h"
 #include "schedule/forms.h"
 #include "schedule/schedule_rows.h"
-#include "support/current_budget.h"
-#include "support/stop_at_internal_errors.h"
-#include "support/text.h"
-#include "te/layout.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/stop_at_internal_errors.h"
+#include "support/text/text.h"
+#include "te/index/layout.h"
 #include "types/tensor_layout.h"
 
 namespace xyntra {

@@ -9,8 +9,8 @@
 #include "frontends/torchscript/import.h"
 #include "ir/text.h"
 #include "ops/infer.h"
-#include "support/current_budget.h"
-#include "support/file.h"
+#include "support/files/file.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "frontends/input_hint.h"
 #include "ir/graph.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

@@ -4,7 +4,7 @@
 
 #include "compiler/steps.h"
 #include "plan/check.h"
-#include "support/unknown_name.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

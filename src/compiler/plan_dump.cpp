@@ -1,7 +1,7 @@
 #include "compiler/plan_dump.h"
 
 #include "ir/text.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

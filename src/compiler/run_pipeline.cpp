@@ -3,9 +3,9 @@
 
 #include "compiler/plan_dump.h"
 #include "compiler/steps.h"
-#include "support/current_budget.h"
-#include "support/stop_at_internal_errors.h"
-#include "support/text_diff.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/stop_at_internal_errors.h"
+#include "support/text/text_diff.h"
 
 namespace xyntra {
 namespace {

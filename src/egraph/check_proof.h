@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "egraph/egraph.h"
-#include "egraph/rule.h"
+#include "egraph/match/rule.h"
 
 namespace xyntra::egraph {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "egraph/egraph.h"
-#include "egraph/rule.h"
+#include "egraph/match/rule.h"
 #include "support/result.h"
 
 namespace xyntra::egraph {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "egraph/egraph.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra::egraph {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "egraph/search.h"
+#include "egraph/match/search.h"
 
 namespace xyntra::egraph {
 

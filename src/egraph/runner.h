@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "egraph/egraph.h"
-#include "egraph/rule.h"
+#include "egraph/match/rule.h"
 
 namespace xyntra::egraph {
 

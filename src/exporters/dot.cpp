@@ -1,6 +1,6 @@
 #include "exporters/dot.h"
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

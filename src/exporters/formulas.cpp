@@ -4,8 +4,8 @@
 
 #include "ops/formula_context.h"
 #include "ops/infer.h"
-#include "ops/string_ranks.h"
-#include "support/text.h"
+#include "ops/strings/string_ranks.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 #include "exporters/json.h"
 
 #include "ir/text_literals.h"
-#include "support/json.h"
+#include "support/text/json.h"
 
 namespace xyntra {
 namespace {

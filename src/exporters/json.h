@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "support/json.h"
+#include "support/text/json.h"
 
 namespace xyntra {
 

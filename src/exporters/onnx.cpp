@@ -8,7 +8,7 @@
 #include "exporters/onnx_calls.h"
 #include "exporters/onnx_fields.h"
 #include "exporters/onnx_versions.h"
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 namespace {

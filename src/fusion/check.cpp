@@ -15,7 +15,7 @@
 #include "schedule/convolution/winograd.h"
 #include "schedule/forms.h"
 #include "schedule/knobs.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

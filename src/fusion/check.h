@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/plan.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "target/target.h"
 
 namespace xyntra {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <map>
 
-#include "te/compose.h"
+#include "te/compose/compose.h"
 #include "te/walk.h"
 
 namespace xyntra {

@@ -7,9 +7,9 @@
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
 #include "schedule/waiting.h"
-#include "support/stop_at_internal_errors.h"
-#include "support/text.h"
-#include "te/code_size.h"
+#include "support/limits/stop_at_internal_errors.h"
+#include "support/text/text.h"
+#include "te/cost/code_size.h"
 #include "te/walk.h"
 
 namespace xyntra {

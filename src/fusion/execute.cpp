@@ -4,10 +4,10 @@
 #include "fusion/prepacked_weights.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
-#include "support/guarded.h"
-#include "support/threads.h"
-#include "te/compose.h"
-#include "te/layout.h"
+#include "support/limits/guarded.h"
+#include "support/limits/threads.h"
+#include "te/compose/compose.h"
+#include "te/index/layout.h"
 
 namespace xyntra {
 

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "fusion/compose.h"
-#include "support/text.h"
-#include "te/compose.h"
-#include "te/index.h"
+#include "support/text/text.h"
+#include "te/compose/compose.h"
+#include "te/index/index.h"
 #include "te/walk.h"
 
 namespace xyntra {

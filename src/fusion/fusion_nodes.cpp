@@ -5,8 +5,8 @@
 
 #include "ops/formula_context.h"
 #include "ops/infer.h"
-#include "ops/string_ranks.h"
-#include "support/limits.h"
+#include "ops/strings/string_ranks.h"
+#include "support/limits/limits.h"
 #include "te/walk.h"
 
 namespace xyntra {

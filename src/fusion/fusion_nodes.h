@@ -4,7 +4,7 @@
 #include <map>
 
 #include "ops/op.h"
-#include "te/classify.h"
+#include "te/cost/classify.h"
 #include "te/formula.h"
 
 namespace xyntra {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "schedule/choose.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

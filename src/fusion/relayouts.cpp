@@ -8,7 +8,7 @@
 #include "fusion/compose.h"
 #include "schedule/cost.h"
 #include "schedule/layout/strides.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "interp/program.h"
-#include "te/math.h"
+#include "te/math/math.h"
 
 namespace xyntra::interp {
 

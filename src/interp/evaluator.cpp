@@ -7,9 +7,9 @@
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
 #include "ops/infer.h"
-#include "ops/string_ranks.h"
+#include "ops/strings/string_ranks.h"
 #include "ops/tracked_elements.h"
-#include "support/guarded.h"
+#include "support/limits/guarded.h"
 #include "types/narrow.h"
 
 namespace xyntra {

@@ -8,7 +8,7 @@
 
 #include "ir/graph.h"
 #include "support/counts.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

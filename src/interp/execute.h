@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "interp/program.h"
-#include "support/threads.h"
+#include "support/limits/threads.h"
 
 namespace xyntra::interp {
 

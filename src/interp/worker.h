@@ -9,7 +9,7 @@
 
 #include "interp/contraction.h"
 #include "interp/program.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra::interp {
 

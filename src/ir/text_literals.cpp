@@ -3,7 +3,7 @@
 #include <bit>
 #include <optional>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

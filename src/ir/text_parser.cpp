@@ -6,7 +6,7 @@
 #include "ir/text.h"
 #include "ir/text_literals.h"
 #include "ir/text_reader.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

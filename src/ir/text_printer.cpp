@@ -6,8 +6,8 @@
 #include "ir/text_lexer.h"
 #include "ir/text_literals.h"
 #include "ir/text_parser.h"
-#include "support/sha256.h"
-#include "support/text.h"
+#include "support/hash/sha256.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,6 +1,6 @@
 #include "ir/text_reader.h"
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 

@@ -1,6 +1,6 @@
 // Proves that indices stay within buffers, from the extents of loops and from facts known where they stand.
 //
-// A fact is a sum of coefficient * atom that is 0 or more (te/index.h has the sums). To show a goal of the same form,
+// A fact is a sum of coefficient * atom that is 0 or more (te/index/index.h has the sums). To show a goal of the same form,
 // its atoms are replaced one after another by what bounds them from the harmless side, until a size is left:
 //
 //   grid i < ceil(N/16), vector l < 16, if i*16 + l < N      fact   N - 1 - 16 i - l >= 0
@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra::kir {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "te/code_size.h"
+#include "te/cost/code_size.h"
 #include "te/walk.h"
 
 namespace xyntra::kir {

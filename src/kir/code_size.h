@@ -1,4 +1,4 @@
-// How long the code of a kernel is, by a count of operations (te/code_size.h): unrolled loops are written out, and functions are
+// How long the code of a kernel is, by a count of operations (te/cost/code_size.h): unrolled loops are written out, and functions are
 // written for each lane of a vector.
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra::kir {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra::kir {
 

@@ -7,7 +7,7 @@
 #include "kir/kernel.h"
 #include "kir/text_lexer.h"
 #include "kir/text_words.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::kir {
 namespace {

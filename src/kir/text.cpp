@@ -5,7 +5,7 @@
 
 #include "kir/kernel.h"
 #include "kir/text_words.h"
-#include "support/text.h"
+#include "support/text/text.h"
 #include "te/spelling.h"
 #include "te/walk.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kir/text_words.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::kir {
 namespace {

@@ -4,8 +4,8 @@
 #include "kir/passes.h"
 #include "lower/cpu/lower_cpu.h"
 #include "lower/gpu/lower_gpu.h"
-#include "support/stop_at_internal_errors.h"
-#include "support/text.h"
+#include "support/limits/stop_at_internal_errors.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -5,7 +5,7 @@
 #include "lower/lower_stage.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/shared_rows.h"
-#include "te/effort.h"
+#include "te/cost/effort.h"
 
 namespace xyntra {
 

@@ -7,7 +7,7 @@
 #include "memory/possible_sizes.h"
 #include "memory/verify_arena.h"
 #include "memory/verify_lifetimes.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 // Placing blocks one by one into the gaps that the blocks before them left: the moves of the search for an order.
 #pragma once
 
-#include "runtime/blocks.h"
+#include "runtime/artifact/blocks.h"
 
 namespace xyntra {
 

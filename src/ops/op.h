@@ -31,7 +31,8 @@ enum Trait : std::uint32_t {
   kControlFlow = 1u << 7,  // has subgraphs
   kHostShape = 1u << 8,    // the output's shape depends on operands' contents beyond `elements`
   kStringRanks =
-      1u << 9,  // moves or compares elements, so strings may stand for their ranks: ops/string_ranks.h
+      1u
+      << 9,  // moves or compares elements, so strings may stand for their ranks: ops/strings/string_ranks.h
 };
 
 // One operand or result in a signature.
@@ -68,14 +69,14 @@ struct OpDef {
 };
 
 const OpDef* find_op(std::string_view name);  // null when there is none
-std::span<const OpDef> all_ops();             // sorted by name
+std::span<const OpDef> all_ops();  // sorted by name
 
 // What is known of an operand: its type, and its contents where they are known.
 struct ValueFacts {
   Type type;
-  Tensor constant;                           // defined() when the contents are known
+  Tensor constant;  // defined() when the contents are known
   std::optional<std::vector<Dim>> elements;  // contents of a small integer tensor as symbolic integers
-  bool present = true;                       // false: optional operand not given
+  bool present = true;  // false: optional operand not given
   // Set when a rule or definition asks for the contents: what it made then holds for these contents only.
   mutable bool contents_used = false;
 };
@@ -125,7 +126,7 @@ class OpContext {
   Result<std::vector<std::size_t>> normalized_axes(std::span<const std::int64_t> axes,
                                                    std::size_t rank) const;
 
-  tl::unexpected<Error> fail(std::string message) const;         // BadModel, at this node
+  tl::unexpected<Error> fail(std::string message) const;  // BadModel, at this node
   tl::unexpected<Error> unsupported(std::string message) const;  // Unsupported, at this node
 
  protected:

@@ -4,7 +4,7 @@
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
 #include "ops/op.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 

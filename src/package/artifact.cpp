@@ -8,12 +8,12 @@
 #include "package/artifact_weights.h"
 #include "passes/assume.h"
 #include "passes/index_bound.h"
-#include "runtime/weight_blocks.h"
-#include "support/background.h"
-#include "support/current_budget.h"
-#include "support/sha256.h"
-#include "support/stored_zip.h"
-#include "support/text.h"
+#include "runtime/artifact/weight_blocks.h"
+#include "support/files/stored_zip.h"
+#include "support/hash/sha256.h"
+#include "support/limits/background.h"
+#include "support/limits/current_budget.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,4 +1,4 @@
-// Writing artifacts, and running them: runtime/artifact.h says what they are.
+// Writing artifacts, and running them: runtime/artifact/artifact.h says what they are.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 #include "compiler/compiled/cpu_backend.h"
 #include "compiler/compiled/model_runner.h"
 #include "compiler/pipeline.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 namespace xyntra {
 
@@ -53,6 +53,7 @@ Module signature_of(const LaunchProgram& program);
 std::unique_ptr<ModelRunner> make_runner(LoadedArtifact artifact, EvaluatorOptions options);
 
 inline bool is_artifact(std::string_view path) { return path.ends_with(".xyn"); }
-bool is_artifact(std::span<const std::byte> content);  // by its first entry: other zip archives are models of PyTorch
+bool is_artifact(
+    std::span<const std::byte> content);  // by its first entry: other zip archives are models of PyTorch
 
 }  // namespace xyntra

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <mutex>
 
-#include "runtime/artifact.h"
-#include "support/block_hash.h"
-#include "support/current_budget.h"
-#include "support/stop_hook.h"
-#include "support/threads.h"
+#include "runtime/artifact/artifact.h"
+#include "support/hash/block_hash.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/stop_hook.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "support/stored_zip.h"
+#include "support/files/stored_zip.h"
 #include "types/tensor_layout.h"
 
 namespace xyntra {
@@ -20,7 +20,7 @@ class ArtifactWeights {
 
   std::size_t size() const { return size_; }
   std::size_t count() const { return placed_.size(); }
-  std::size_t blocks() const;  // of runtime/weight_blocks.h
+  std::size_t blocks() const;  // of runtime/artifact/weight_blocks.h
 
   struct Sums {
     std::vector<std::uint64_t> block_hashes;

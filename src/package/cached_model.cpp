@@ -7,10 +7,10 @@
 #include "ir/read_graph.h"
 #include "ops/infer.h"
 #include "plan/text.h"
-#include "runtime/program_bytes.h"
+#include "runtime/artifact/program_bytes.h"
 #include "schedule/layout/layouts.h"
-#include "support/build_id.h"
-#include "support/byte_stream.h"
+#include "support/files/byte_stream.h"
+#include "support/hash/build_id.h"
 #include "types/tensor_layout.h"
 
 namespace xyntra {

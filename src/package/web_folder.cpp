@@ -9,8 +9,8 @@
 #include "package/web_module.h"
 #include "passes/assume.h"
 #include "passes/index_bound.h"
-#include "support/file.h"
-#include "support/json.h"
+#include "support/files/file.h"
+#include "support/text/json.h"
 
 namespace xyntra {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ops/infer.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 namespace {

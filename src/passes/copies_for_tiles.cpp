@@ -4,7 +4,7 @@
 
 #include "fusion/drafts.h"
 #include "lower/lower.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra {
 namespace {

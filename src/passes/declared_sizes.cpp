@@ -5,7 +5,7 @@
 
 #include "passes/assume.h"
 #include "schedule/choose.h"
-#include "support/text.h"
+#include "support/text/text.h"
 #include "types/search_sizes.h"
 
 namespace xyntra {

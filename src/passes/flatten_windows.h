@@ -12,7 +12,7 @@
 
 #include "ir/graph.h"
 #include "plan/plan.h"
-#include "rewrite/fold.h"
+#include "rewrite/normalize/fold.h"
 
 namespace xyntra {
 

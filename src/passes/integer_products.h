@@ -14,7 +14,7 @@
 
 #include "ir/graph.h"
 #include "plan/plan.h"
-#include "rewrite/fold.h"
+#include "rewrite/normalize/fold.h"
 #include "target/target.h"
 
 namespace xyntra {

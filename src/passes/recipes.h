@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "rewrite/fold.h"
+#include "rewrite/normalize/fold.h"
 
 namespace xyntra {
 

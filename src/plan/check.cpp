@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

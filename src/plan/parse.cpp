@@ -4,7 +4,7 @@
 #include "ir/text_parser.h"
 #include "ir/text_reader.h"
 #include "plan/text.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "codegen/llvm/emit.h"
 #include "runtime/code/image.h"
-#include "support/current_budget.h"
-#include "support/threads.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/threads.h"
 #include "types/tensor.h"
 
 namespace xyntra {

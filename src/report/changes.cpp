@@ -4,7 +4,7 @@
 #include <set>
 
 #include "fusion/compose.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

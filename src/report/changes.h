@@ -1,7 +1,7 @@
 // What would make one kernel of two groups: each thing that could change is changed, and the schedules are asked again.
 #pragma once
 
-#include "report/why.h"
+#include "report/explain/why.h"
 
 namespace xyntra {
 

@@ -6,7 +6,7 @@
 #include "runtime/offsets.h"
 #include "schedule/choose.h"
 #include "schedule/forms.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "ir/text_literals.h"
 #include "rewrite/keys.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

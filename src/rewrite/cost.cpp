@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "rewrite/fold.h"
+#include "rewrite/normalize/fold.h"
 
 namespace xyntra {
 namespace {

@@ -5,7 +5,7 @@
 // With `integer_units` int8 GEMMs cost a quarter of those of floats, without four times as much.
 #pragma once
 
-#include "egraph/extract.h"
+#include "egraph/extract/extract.h"
 #include "rewrite/program.h"
 
 namespace xyntra {

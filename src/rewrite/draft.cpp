@@ -4,9 +4,9 @@
 #include <set>
 
 #include "ops/infer.h"
-#include "rewrite/fold.h"
 #include "rewrite/keys.h"
-#include "support/text.h"
+#include "rewrite/normalize/fold.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "ops/op.h"
 #include "rewrite/attributes.h"
-#include "rewrite/fold.h"
-#include "support/limits.h"
+#include "rewrite/normalize/fold.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ops/infer.h"
-#include "rewrite/fold.h"
 #include "rewrite/keys.h"
+#include "rewrite/normalize/fold.h"
 #include "types/float_formats.h"
 
 namespace xyntra {

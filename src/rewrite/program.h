@@ -14,7 +14,7 @@
 #include "egraph/egraph.h"
 #include "ops/op.h"
 #include "rewrite/attributes.h"
-#include "rewrite/magnitude.h"
+#include "rewrite/normalize/magnitude.h"
 
 namespace xyntra {
 

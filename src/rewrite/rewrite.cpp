@@ -1,9 +1,9 @@
 #include "rewrite/rewrite.h"
 
-#include "rewrite/merge_matmuls.h"
-#include "rewrite/normalize.h"
+#include "rewrite/normalize/merge_matmuls.h"
+#include "rewrite/normalize/normalize.h"
 #include "rewrite/saturate.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "rewrite/fold.h"
-#include "rewrite/rule.h"
-#include "support/limits.h"
+#include "rewrite/normalize/fold.h"
+#include "rewrite/rules/rule.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

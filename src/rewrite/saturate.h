@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "rewrite/normalize.h"
+#include "rewrite/normalize/normalize.h"
 #include "rewrite/rewrite.h"
-#include "rewrite/rule_set.h"
+#include "rewrite/rules/rule_set.h"
 
 namespace xyntra {
 

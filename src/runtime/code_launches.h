@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "runtime/program.h"
-#include "support/limits.h"
-#include "support/threads.h"
+#include "support/limits/limits.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 

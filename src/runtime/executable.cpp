@@ -4,13 +4,13 @@
 #include <chrono>
 #include <optional>
 
+#include "runtime/artifact/weight_blocks.h"
 #include "runtime/code_launches.h"
 #include "runtime/driver_launches.h"
 #include "runtime/extended_inputs.h"
 #include "runtime/input_sizes.h"
-#include "runtime/weight_blocks.h"
 #include "support/copy_bytes.h"
-#include "support/guarded.h"
+#include "support/limits/guarded.h"
 
 namespace xyntra {
 

@@ -9,7 +9,7 @@
 #include "runtime/donated.h"
 #include "runtime/kernel_driver.h"
 #include "support/counts.h"
-#include "support/threads.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 

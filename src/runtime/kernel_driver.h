@@ -6,7 +6,7 @@
 #include <span>
 
 #include "runtime/program.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime/blocks.h"
+#include "runtime/artifact/blocks.h"
 
 namespace xyntra {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runtime/program.h"
 #include "support/counts.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "types/tensor.h"
 
 namespace xyntra {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "target/target.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

@@ -11,10 +11,10 @@
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/shared_rows.h"
 #include "schedule/waiting.h"
-#include "te/classify.h"
-#include "te/compose.h"
-#include "te/effort.h"
-#include "te/index.h"
+#include "te/compose/compose.h"
+#include "te/cost/classify.h"
+#include "te/cost/effort.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

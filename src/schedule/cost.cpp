@@ -12,9 +12,9 @@
 #include "schedule/schedule_rows.h"
 #include "schedule/shared_rows.h"
 #include "schedule/stage_vectorization.h"
-#include "te/digits.h"
-#include "te/effort.h"
-#include "te/merge.h"
+#include "te/cost/effort.h"
+#include "te/index/digits.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 

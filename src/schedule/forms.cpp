@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

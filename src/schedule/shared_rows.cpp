@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedule/stage_vectorization.h"
-#include "te/effort.h"
+#include "te/cost/effort.h"
 
 namespace xyntra {
 

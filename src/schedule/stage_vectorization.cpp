@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "schedule/prepare/function_parts.h"
-#include "te/effort.h"
+#include "te/cost/effort.h"
 
 namespace xyntra {
 

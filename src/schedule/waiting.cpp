@@ -4,8 +4,8 @@
 
 #include "schedule/choose.h"
 #include "schedule/schedule_rows.h"
-#include "te/compose.h"
-#include "te/index.h"
+#include "te/compose/compose.h"
+#include "te/index/index.h"
 #include "te/walk.h"
 
 namespace xyntra {

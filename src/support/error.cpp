@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

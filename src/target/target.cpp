@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "support/sha256.h"
-#include "support/text.h"
-#include "support/unknown_name.h"
+#include "support/hash/sha256.h"
+#include "support/text/text.h"
+#include "support/text/unknown_name.h"
 
 namespace xyntra {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra::te {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "support/text.h"
+#include "support/text/text.h"
 #include "te/spelling.h"
 
 namespace xyntra::te {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 #include "te/formula.h"
 #include "te/node_table.h"
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cctype>
 
-#include "support/current_budget.h"
-#include "support/sha256.h"
-#include "support/text.h"
+#include "support/hash/sha256.h"
+#include "support/limits/current_budget.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

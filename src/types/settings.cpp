@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "support/text.h"
-#include "support/threads.h"
+#include "support/limits/threads.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

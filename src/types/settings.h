@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "support/config.h"
-#include "support/limits.h"
+#include "support/config/config.h"
+#include "support/limits/limits.h"
 #include "types/dtype.h"
 
 namespace xyntra {

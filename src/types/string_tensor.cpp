@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "support/text.h"
+#include "support/text/text.h"
 #include "types/tensor.h"
 
 namespace xyntra {

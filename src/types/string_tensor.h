@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "support/copy_bytes.h"
+#include "support/hash/sha256.h"
+#include "support/hash/sha256_pieces.h"
 #include "support/memory.h"
-#include "support/sha256.h"
-#include "support/sha256_pieces.h"
-#include "support/text.h"
+#include "support/text/text.h"
 #include "types/float_formats.h"
 #include "types/string_tensor.h"
 

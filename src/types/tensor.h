@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 #include "types/dtype.h"
 

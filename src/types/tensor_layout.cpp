@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "support/copy_bytes.h"
-#include "support/current_budget.h"
-#include "support/threads.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

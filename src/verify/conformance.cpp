@@ -10,10 +10,10 @@
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/tensor.h"
 #include "rewrite/rewrite.h"
-#include "support/current_budget.h"
-#include "support/file.h"
-#include "support/json.h"
-#include "support/threads.h"
+#include "support/files/file.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/threads.h"
+#include "support/text/json.h"
 #include "verify/compare.h"
 
 namespace xyntra {

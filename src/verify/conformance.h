@@ -16,7 +16,7 @@
 #include "compiler/pipeline.h"
 #include "rewrite/rewrite.h"
 #include "runtime/shader.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

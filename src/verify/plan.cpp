@@ -8,8 +8,8 @@
 #include "fusion/execute.h"
 #include "fusion/fusion_nodes.h"
 #include "ops/infer.h"
-#include "rewrite/rule_set.h"
-#include "support/text.h"
+#include "rewrite/rules/rule_set.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

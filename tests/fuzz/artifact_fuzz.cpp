@@ -6,7 +6,7 @@
 #include <span>
 
 #include "compiler/compiled/host_calls.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 namespace {
 

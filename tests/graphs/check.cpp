@@ -16,7 +16,7 @@
 #include "interp/evaluator.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/knobs.h"
-#include "support/text.h"
+#include "support/text/text.h"
 #include "target/target.h"
 
 namespace xyntra::graphs {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "te/expr.h"
-#include "te/math.h"
+#include "te/math/math.h"
 
 namespace xyntra::te::testing {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <unordered_map>
 
-#include "runtime/program_bytes.h"
+#include "runtime/artifact/program_bytes.h"
 #include "target/target.h"
 
 namespace xyntra {

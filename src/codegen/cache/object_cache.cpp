@@ -11,8 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "support/file.h"
-#include "support/sha256.h"
+#include "support/files/file.h"
+#include "support/hash/sha256.h"
 
 namespace xyntra {
 namespace {

@@ -11,8 +11,8 @@
 #include "codegen/llvm/module.h"
 #include "codegen/llvm/partition.h"
 #include "runtime/code/object.h"
-#include "support/own_folders.h"
-#include "support/threads.h"
+#include "support/files/own_folders.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kir/kernel.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 
 namespace xyntra {
 

@@ -30,7 +30,7 @@
 #include "codegen/llvm/merge_functions.h"
 #include "codegen/llvm/module.h"
 #include "codegen/llvm/wide_comparisons.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "te/effort.h"
+#include "te/cost/effort.h"
 #include "te/walk.h"
 
 namespace xyntra {

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "support/result.h"
-#include "support/text.h"
+#include "support/text/text.h"
 #include "types/float_formats.h"
 
 namespace xyntra::ptx {

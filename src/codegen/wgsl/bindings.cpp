@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "te/index.h"
+#include "te/index/index.h"
 #include "te/walk.h"
 
 namespace xyntra::wgsl {

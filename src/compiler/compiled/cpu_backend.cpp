@@ -1,8 +1,8 @@
 #include "compiler/compiled/cpu_backend.h"
 
 #include "codegen/cache/cached_kernels.h"
-#include "runtime/artifact.h"
-#include "support/current_budget.h"
+#include "runtime/artifact/artifact.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra {
 

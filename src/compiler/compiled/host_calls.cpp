@@ -5,7 +5,7 @@
 #include "ir/read_graph.h"
 #include "ops/op.h"
 #include "plan/text.h"
-#include "support/byte_stream.h"
+#include "support/files/byte_stream.h"
 
 namespace xyntra {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "runtime/artifact/ptx_kernel_bytes.h"
 #include "runtime/drivers/ptx_driver.h"
-#include "runtime/ptx_kernel_bytes.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra {
 namespace {

@@ -9,8 +9,8 @@
 #include "codegen/wgsl/probe.h"
 #include "compiler/lower_plan.h"
 #include "runtime/drivers/shader_driver.h"
-#include "support/current_budget.h"
-#include "support/text.h"
+#include "support/limits/current_budget.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

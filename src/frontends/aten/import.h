@@ -10,7 +10,7 @@
 #include "frontends/aten/program.h"
 #include "frontends/graph_builder.h"
 #include "ir/graph.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra::aten {

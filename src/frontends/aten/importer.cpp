@@ -4,7 +4,7 @@
 
 #include "frontends/aten/overloads.h"
 #include "frontends/aten/scalar_types.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::aten {
 namespace {
@@ -260,7 +260,8 @@ Status Importer::import_node(const Node& node, Scope& scope) {
 
 Result<Item> Importer::call(const Node& node, const std::vector<NamedItem>& given, Scope& scope) {
   const Target target = resolve_target(node.target);
-  if (target.candidates.empty()) return unsupported("overload '" + shown(without_any(node.target)) + "' is not supported");
+  if (target.candidates.empty())
+    return unsupported("overload '" + shown(without_any(node.target)) + "' is not supported");
   XYNTRA_TRY(const Overload* overload, choose(node, given, target, scope));
   XYNTRA_TRY(Item::List arguments, arguments_of(given, *overload, scope));
   const Item self = arguments.empty() ? Item() : arguments[0];

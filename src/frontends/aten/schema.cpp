@@ -5,7 +5,7 @@
 #include <charconv>
 #include <limits>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::aten {
 namespace {

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "frontends/onnx/places.h"
-#include "frontends/onnx/wire.h"
+#include "frontends/onnx/protobuf/wire.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

@@ -13,9 +13,9 @@
 #include "frontends/onnx/functions.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/order.h"
+#include "frontends/onnx/protobuf/wire.h"
 #include "frontends/onnx/tensor.h"
 #include "frontends/onnx/values.h"
-#include "frontends/onnx/wire.h"
 
 namespace xyntra::onnx {
 

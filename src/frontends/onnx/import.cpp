@@ -2,10 +2,10 @@
 
 #include "frontends/onnx/functions.h"
 #include "frontends/onnx/graph_import.h"
+#include "frontends/onnx/protobuf/wire.h"
 #include "frontends/onnx/tensor.h"
 #include "frontends/onnx/versions.h"
-#include "frontends/onnx/wire.h"
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 

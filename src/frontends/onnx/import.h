@@ -7,9 +7,9 @@
 #include <string>
 
 #include "frontends/graph_builder.h"
-#include "frontends/onnx/message_reader.h"
+#include "frontends/onnx/protobuf/message_reader.h"
 #include "ir/graph.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

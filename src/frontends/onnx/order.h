@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/onnx/wire.h"
+#include "frontends/onnx/protobuf/wire.h"
 #include "support/result.h"
 
 namespace xyntra::onnx {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/onnx/wire.h"
-#include "support/text.h"
+#include "frontends/onnx/protobuf/wire.h"
+#include "support/text/text.h"
 
 namespace xyntra::onnx {
 

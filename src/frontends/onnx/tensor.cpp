@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "frontends/onnx/places.h"
-#include "frontends/onnx/wire_messages.h"
-#include "support/text.h"
+#include "frontends/onnx/protobuf/wire_messages.h"
+#include "support/text/text.h"
 
 namespace xyntra::onnx {
 

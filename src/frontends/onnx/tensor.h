@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "frontends/onnx/wire.h"
-#include "support/file.h"
+#include "frontends/onnx/protobuf/wire.h"
+#include "support/files/file.h"
 #include "types/tensor.h"
 
 namespace xyntra::onnx {

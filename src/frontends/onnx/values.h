@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "frontends/onnx/protobuf/wire.h"
 #include "frontends/onnx/tensor.h"
-#include "frontends/onnx/wire.h"
 #include "ir/graph.h"
 
 namespace xyntra::onnx {

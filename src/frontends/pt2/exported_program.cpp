@@ -7,7 +7,7 @@
 #include "frontends/pt2/json_reader.h"
 #include "frontends/pt2/size_expression.h"
 #include "frontends/pt2/tree_spec.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::pt2 {
 

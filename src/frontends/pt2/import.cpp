@@ -5,8 +5,8 @@
 #include "frontends/pt2/exported_program.h"
 #include "frontends/pt2/json_reader.h"
 #include "frontends/strided_tensor.h"
-#include "support/file.h"
-#include "support/stored_zip.h"
+#include "support/files/file.h"
+#include "support/files/stored_zip.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 #include "frontends/text/import.h"
 
 #include "ir/text.h"
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 

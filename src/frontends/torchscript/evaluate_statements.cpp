@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "frontends/torchscript/evaluator.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::torchscript {
 

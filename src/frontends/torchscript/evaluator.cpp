@@ -1,6 +1,6 @@
 #include "frontends/torchscript/evaluator.h"
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::torchscript {
 

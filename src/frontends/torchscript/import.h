@@ -13,8 +13,8 @@
 #include "frontends/graph_builder.h"
 #include "frontends/input_hint.h"
 #include "ir/graph.h"
-#include "support/file.h"
-#include "support/limits.h"
+#include "support/files/file.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra::torchscript {

@@ -13,10 +13,10 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/torchscript/pickle.h"
-#include "frontends/torchscript/syntax.h"
+#include "frontends/torchscript/archive/pickle.h"
+#include "frontends/torchscript/archive/torch_archive.h"
+#include "frontends/torchscript/syntax/syntax.h"
 #include "frontends/torchscript/tensors.h"
-#include "frontends/torchscript/torch_archive.h"
 
 namespace xyntra::torchscript {
 

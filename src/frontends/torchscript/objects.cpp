@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "frontends/torchscript/evaluator.h"
-#include "support/letter_case.h"
-#include "support/text.h"
+#include "support/text/letter_case.h"
+#include "support/text/text.h"
 
 namespace xyntra::torchscript {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "frontends/torchscript/pickle.h"
+#include "frontends/torchscript/archive/pickle.h"
 #include "types/tensor.h"
 
 namespace xyntra::torchscript {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "frontends/aten/item.h"
-#include "frontends/torchscript/pickle.h"
-#include "frontends/torchscript/syntax.h"
+#include "frontends/torchscript/archive/pickle.h"
+#include "frontends/torchscript/syntax/syntax.h"
 
 namespace xyntra::torchscript {
 

@@ -7,7 +7,7 @@
 
 #include "kir/intrinsics.h"
 #include "kir/sim/sim_program.h"
-#include "te/math.h"
+#include "te/math/math.h"
 #include "te/walk.h"
 #include "types/tensor.h"
 

@@ -3,7 +3,7 @@
 
 #include "kir/intrinsics.h"
 #include "kir/sim/sim_runner.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra::kir {
 namespace sim {

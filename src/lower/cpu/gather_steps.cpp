@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "schedule/contraction/contraction_roles.h"
-#include "te/index.h"
-#include "te/merge.h"
+#include "te/index/index.h"
+#include "te/index/merge.h"
 #include "te/walk.h"
 
 namespace xyntra {

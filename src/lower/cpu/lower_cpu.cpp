@@ -19,8 +19,8 @@
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
 #include "schedule/schedule_rows.h"
-#include "te/digits.h"
-#include "te/merge.h"
+#include "te/index/digits.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 

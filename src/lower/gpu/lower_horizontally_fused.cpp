@@ -6,7 +6,7 @@
 #include <set>
 
 #include "lower/gpu/contraction/lower_groups.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

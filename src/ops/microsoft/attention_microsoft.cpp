@@ -1,7 +1,7 @@
 // com.microsoft's attention family: Attention, MultiHeadAttention, GroupQueryAttention, RotaryEmbedding.
 #include <cmath>
 
-#include "ops/attention_form.h"
+#include "ops/contraction/attention_form.h"
 #include "ops/operand_shapes.h"
 
 namespace xyntra {

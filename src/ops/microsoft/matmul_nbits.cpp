@@ -1,7 +1,7 @@
 // com.microsoft.MatMulNBits: a matmul whose weights are packed integers of a few bits, quantized in
 // blocks along k, each block with its scale and zero point.
-#include "ops/elementwise.h"
-#include "ops/quantization.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/quantization.h"
 
 namespace xyntra {
 

@@ -1,5 +1,5 @@
 // com.microsoft: activations fused with a bias.
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/rules.h"
 
 namespace xyntra {

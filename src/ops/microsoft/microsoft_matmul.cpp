@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/activation.h"
-#include "ops/elementwise.h"
-#include "ops/matmul.h"
+#include "ops/contraction/matmul.h"
+#include "ops/elementwise/activation.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/rules.h"
 
 namespace xyntra {

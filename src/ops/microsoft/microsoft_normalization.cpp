@@ -1,6 +1,6 @@
 // com.microsoft: normalisations of a sum (residual connections, embeddings).
-#include "ops/elementwise.h"
-#include "ops/normalization.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/reduction/normalization.h"
 #include "ops/rules.h"
 
 namespace xyntra {

@@ -2,12 +2,12 @@
 // between a dequantization and a quantization.
 #include <algorithm>
 
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/quantization.h"
 #include "ops/operand_shapes.h"
-#include "ops/quantization.h"
+#include "ops/reduction/softmax.h"
 #include "ops/rules.h"
-#include "ops/softmax.h"
-#include "ops/window.h"
+#include "ops/window/window.h"
 
 namespace xyntra {
 

@@ -1,8 +1,8 @@
 // com.microsoft: quantized matmuls with real or quantized results.
-#include "ops/elementwise.h"
-#include "ops/matmul.h"
+#include "ops/contraction/matmul.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/quantization.h"
 #include "ops/operand_shapes.h"
-#include "ops/quantization.h"
 #include "ops/rules.h"
 
 namespace xyntra {

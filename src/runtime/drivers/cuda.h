@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "runtime/ceilings.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra::cuda {

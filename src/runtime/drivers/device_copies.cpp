@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/blocks.h"
+#include "runtime/artifact/blocks.h"
 
 namespace xyntra {
 namespace {

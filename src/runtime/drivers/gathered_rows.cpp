@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/blocks.h"
+#include "runtime/artifact/blocks.h"
 
 namespace xyntra {
 namespace {

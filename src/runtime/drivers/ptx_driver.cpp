@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/blocks.h"
+#include "runtime/artifact/blocks.h"
 #include "runtime/drivers/device_copies.h"
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 namespace xyntra::cuda {
 namespace {

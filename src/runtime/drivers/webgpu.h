@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "runtime/ceilings.h"
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra::webgpu {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "schedule/contraction/float_parts.h"
-#include "te/index.h"
+#include "te/index/index.h"
 #include "types/float_formats.h"
 
 namespace xyntra {

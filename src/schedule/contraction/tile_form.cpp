@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "te/compose.h"
+#include "te/compose/compose.h"
 
 namespace xyntra {
 

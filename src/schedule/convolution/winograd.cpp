@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "schedule/convolution/winograd_cost.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

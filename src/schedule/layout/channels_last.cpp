@@ -5,7 +5,7 @@
 
 #include "kir/intrinsics.h"
 #include "schedule/contraction/product_sides.h"
-#include "te/merge.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 

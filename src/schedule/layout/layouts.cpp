@@ -16,10 +16,10 @@
 #include "schedule/layout/layout_costs.h"
 #include "schedule/layout/turned_weights.h"
 #include "schedule/schedule_rows.h"
-#include "te/classify.h"
-#include "te/compose.h"
-#include "te/index.h"
-#include "te/layout.h"
+#include "te/compose/compose.h"
+#include "te/cost/classify.h"
+#include "te/index/index.h"
+#include "te/index/layout.h"
 #include "te/walk.h"
 
 namespace xyntra {

@@ -8,7 +8,7 @@
 #include "schedule/convolution/winograd.h"
 #include "schedule/schedule_rows.h"
 #include "schedule/waiting.h"
-#include "te/merge.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 

@@ -6,7 +6,7 @@
 #include "kir/intrinsics.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/layout/channels_last.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "te/index.h"
+#include "te/index/index.h"
 #include "te/match.h"
 
 namespace xyntra {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "te/effort.h"
+#include "te/cost/effort.h"
 #include "te/walk.h"
 
 namespace xyntra {

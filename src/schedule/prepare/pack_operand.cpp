@@ -6,8 +6,8 @@
 #include <ranges>
 
 #include "schedule/choose.h"
-#include "te/compose.h"
-#include "te/index.h"
+#include "te/compose/compose.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

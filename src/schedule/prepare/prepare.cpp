@@ -9,7 +9,7 @@
 #include "schedule/contraction/contraction_tiling.h"
 #include "schedule/contraction/tile_form.h"
 #include "schedule/prepare/pack_operand.h"
-#include "te/compose.h"
+#include "te/compose/compose.h"
 #include "te/match.h"
 
 namespace xyntra {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

@@ -6,10 +6,10 @@
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/stage_vectorization.h"
-#include "te/compose.h"
-#include "te/effort.h"
-#include "te/index.h"
-#include "te/merge.h"
+#include "te/compose/compose.h"
+#include "te/cost/effort.h"
+#include "te/index/index.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 

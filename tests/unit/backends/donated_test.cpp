@@ -14,7 +14,7 @@
 #include "ir/text.h"
 #include "ops/infer.h"
 #include "package/artifact.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

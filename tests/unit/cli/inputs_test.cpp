@@ -1,8 +1,8 @@
-#include "cli/inputs.h"
+#include "cli/inputs/inputs.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/random_inputs.h"
+#include "cli/inputs/random_inputs.h"
 #include "ir/text.h"
 #include "passes/index_bound.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "egraph/extract.h"
+#include "egraph/extract/extract.h"
 #include "egraph/runner.h"
 #include "unit/egraph/language.h"
 

@@ -1,5 +1,5 @@
 // Extraction against all choices tried, and what it promises about sharing, cycles, ties and size.
-#include "egraph/extract.h"
+#include "egraph/extract/extract.h"
 
 #include <gtest/gtest.h>
 

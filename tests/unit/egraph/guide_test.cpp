@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "egraph/explain.h"
-#include "egraph/extract.h"
+#include "egraph/extract/extract.h"
 #include "egraph/runner.h"
 
 namespace xyntra::egraph {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "egraph/egraph.h"
-#include "egraph/extract.h"
-#include "egraph/rule.h"
+#include "egraph/extract/extract.h"
+#include "egraph/match/rule.h"
 
 namespace xyntra::egraph {
 

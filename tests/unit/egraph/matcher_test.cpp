@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "egraph/pattern.h"
+#include "egraph/match/pattern.h"
 #include "unit/egraph/language.h"
 
 namespace xyntra::egraph {

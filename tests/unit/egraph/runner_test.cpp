@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "egraph/search.h"
+#include "egraph/match/search.h"
 #include "unit/egraph/language.h"
 
 namespace xyntra::egraph {

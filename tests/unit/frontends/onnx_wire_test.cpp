@@ -2,8 +2,8 @@
 
 #include <fstream>
 
+#include "frontends/onnx/protobuf/wire.h"
 #include "frontends/onnx/tensor.h"
-#include "frontends/onnx/wire.h"
 #include "onnx_bytes.h"
 
 namespace xyntra::onnx {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/stored_zip.h"
+#include "support/files/stored_zip.h"
 
 namespace xyntra::torchscript_archive {
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "frontends/torchscript/pickle.h"
+#include "frontends/torchscript/archive/pickle.h"
 
 namespace xyntra::torchscript {
 namespace {

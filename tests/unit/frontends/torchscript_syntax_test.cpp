@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "frontends/torchscript/syntax.h"
+#include "frontends/torchscript/syntax/syntax.h"
 
 namespace xyntra::torchscript {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "examples/encoder_model.h"
 #include "exporters/onnx.h"
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 namespace {

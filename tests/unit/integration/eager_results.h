@@ -11,7 +11,7 @@
 
 #include "interp/evaluator.h"
 #include "ops/infer.h"
-#include "types/npy.h"
+#include "types/npy/npy.h"
 
 namespace xyntra::eager_results {
 

@@ -6,7 +6,7 @@
 #include "compiler/model_file.h"
 #include "eager_results.h"
 #include "frontends/pt2/import.h"
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "interp/evaluator.h"
 #include "math/block_evaluator.h"
-#include "te/math.h"
+#include "te/math/math.h"
 
 namespace xyntra {
 namespace {

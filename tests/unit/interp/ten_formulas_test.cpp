@@ -10,7 +10,7 @@
 
 #include "../ops/op_text.h"
 #include "interp/evaluator.h"
-#include "te/classify.h"
+#include "te/cost/classify.h"
 
 namespace xyntra {
 namespace {

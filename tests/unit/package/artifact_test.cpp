@@ -10,9 +10,9 @@
 
 #include "ir/text.h"
 #include "ops/infer.h"
-#include "support/sha256.h"
-#include "support/stored_zip.h"
-#include "support/text.h"
+#include "support/files/stored_zip.h"
+#include "support/hash/sha256.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "runtime/artifact.h"
-#include "support/block_hash.h"
+#include "runtime/artifact/artifact.h"
+#include "support/hash/block_hash.h"
 
 namespace xyntra {
 namespace {

@@ -6,9 +6,9 @@
 #include "ir/text.h"
 #include "ops/infer.h"
 #include "report/contract.h"
-#include "report/explain.h"
-#include "report/groups.h"
-#include "report/why.h"
+#include "report/explain/explain.h"
+#include "report/explain/groups.h"
+#include "report/explain/why.h"
 
 namespace xyntra {
 namespace {

@@ -1,11 +1,11 @@
 // Every rule of every table holds to its class.
-#include "rewrite/check.h"
+#include "rewrite/rules/check.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "rewrite/rule_set.h"
+#include "rewrite/rules/rule_set.h"
 
 namespace xyntra {
 namespace {

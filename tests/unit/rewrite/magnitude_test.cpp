@@ -1,4 +1,4 @@
-#include "rewrite/magnitude.h"
+#include "rewrite/normalize/magnitude.h"
 
 #include <cmath>
 #include <limits>

@@ -1,10 +1,10 @@
-#include "rewrite/rule.h"
+#include "rewrite/rules/rule.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "rewrite/rule_set.h"
+#include "rewrite/rules/rule_set.h"
 
 namespace xyntra {
 namespace {

@@ -1,4 +1,4 @@
-#include "rewrite/user_rules.h"
+#include "rewrite/rules/user_rules.h"
 
 #include <gtest/gtest.h>
 

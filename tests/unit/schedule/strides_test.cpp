@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schedule/layout/layouts.h"
-#include "te/layout.h"
+#include "te/index/layout.h"
 
 namespace xyntra {
 namespace {

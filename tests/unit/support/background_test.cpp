@@ -1,5 +1,5 @@
 // Work beside other work: its result, its exceptions and its limits come back.
-#include "support/background.h"
+#include "support/limits/background.h"
 
 #include <gtest/gtest.h>
 

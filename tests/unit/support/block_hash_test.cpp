@@ -1,4 +1,4 @@
-#include "support/block_hash.h"
+#include "support/hash/block_hash.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "support/config.h"
+#include "support/config/config.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

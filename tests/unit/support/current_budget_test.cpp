@@ -1,12 +1,12 @@
-#include "support/current_budget.h"
+#include "support/limits/current_budget.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
-#include "support/guarded.h"
-#include "support/threads.h"
+#include "support/limits/guarded.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/guarded.h"
-#include "support/limits.h"
+#include "support/limits/guarded.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

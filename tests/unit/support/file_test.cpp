@@ -1,4 +1,4 @@
-#include "support/file.h"
+#include "support/files/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/file_descriptor.h"
+#include "support/files/file_descriptor.h"
 
 namespace xyntra {
 namespace {

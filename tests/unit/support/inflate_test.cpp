@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "support/inflate.h"
+#include "support/files/inflate.h"
 
 namespace xyntra {
 namespace {

@@ -1,9 +1,9 @@
-#include "support/interrupt.h"
+#include "support/limits/interrupt.h"
 
 #include <gtest/gtest.h>
 
-#include "support/current_budget.h"
-#include "support/threads.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

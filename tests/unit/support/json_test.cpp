@@ -1,4 +1,4 @@
-#include "support/json.h"
+#include "support/text/json.h"
 
 #include <gtest/gtest.h>
 

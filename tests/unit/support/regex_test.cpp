@@ -1,8 +1,8 @@
-#include "support/regex.h"
+#include "support/text/regex.h"
 
 #include <gtest/gtest.h>
 
-#include "support/letter_case.h"
+#include "support/text/letter_case.h"
 
 namespace xyntra {
 namespace {

@@ -1,11 +1,11 @@
-#include "support/sha256.h"
+#include "support/hash/sha256.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "support/sha256_blocks.h"
-#include "support/sha256_pieces.h"
+#include "support/hash/sha256_blocks.h"
+#include "support/hash/sha256_pieces.h"
 
 namespace xyntra {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/stop_hook.h"
+#include "support/limits/stop_hook.h"
 
 #include <gtest/gtest.h>
 

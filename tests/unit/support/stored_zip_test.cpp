@@ -1,12 +1,12 @@
 // Stored archives: what is written is read back in place, and what is damaged is refused.
-#include "support/stored_zip.h"
+#include "support/files/stored_zip.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "support/file.h"
+#include "support/files/file.h"
 
 namespace xyntra {
 namespace {

@@ -1,8 +1,8 @@
-#include "support/table.h"
+#include "support/text/table.h"
 
 #include <gtest/gtest.h>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,10 +1,10 @@
-#include "support/text_diff.h"
+#include "support/text/text_diff.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/text.h"
+#include "support/text/text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "support/sha256.h"
+#include "support/hash/sha256.h"
 
 namespace xyntra {
 namespace {

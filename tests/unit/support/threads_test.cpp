@@ -1,4 +1,4 @@
-#include "support/threads.h"
+#include "support/limits/threads.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/limits.h"
+#include "support/limits/limits.h"
 #include "support/result.h"
 
 namespace xyntra {

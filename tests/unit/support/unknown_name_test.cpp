@@ -1,10 +1,10 @@
-#include "support/unknown_name.h"
+#include "support/text/unknown_name.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra {
 namespace {

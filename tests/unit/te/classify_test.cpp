@@ -1,4 +1,4 @@
-#include "te/classify.h"
+#include "te/cost/classify.h"
 
 #include <gtest/gtest.h>
 

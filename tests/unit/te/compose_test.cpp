@@ -1,4 +1,4 @@
-#include "te/compose.h"
+#include "te/compose/compose.h"
 
 #include <gtest/gtest.h>
 

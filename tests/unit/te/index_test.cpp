@@ -1,4 +1,4 @@
-#include "te/index.h"
+#include "te/index/index.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The definitions of math functions: special values exactly, everything else within the promised ulps.
-#include "te/math.h"
+#include "te/math/math.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "te/merge.h"
+#include "te/index/merge.h"
 
 #include <gtest/gtest.h>
 

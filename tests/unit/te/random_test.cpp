@@ -1,4 +1,4 @@
-#include "te/random.h"
+#include "te/math/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "types/npy.h"
+#include "types/npy/npy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 
-#include "support/file.h"
-#include "support/stored_zip.h"
-#include "types/npy_header.h"
+#include "support/files/file.h"
+#include "support/files/stored_zip.h"
+#include "types/npy/npy_header.h"
 
 namespace xyntra {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/threads.h"
+#include "support/limits/threads.h"
 
 namespace xyntra {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "types/npy.h"
-#include "types/npy_strings.h"
+#include "types/npy/npy.h"
+#include "types/npy/npy_strings.h"
 #include "types/tensor.h"
 
 namespace xyntra {

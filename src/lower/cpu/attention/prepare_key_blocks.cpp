@@ -11,7 +11,7 @@
 #include "schedule/contraction/float_parts.h"
 #include "schedule/contraction/tile_form.h"
 #include "schedule/prepare/attention_parts.h"
-#include "te/index.h"
+#include "te/index/index.h"
 
 namespace xyntra {
 

@@ -1,6 +1,6 @@
 #include "lower/cpu/contraction/line_panels.h"
 
-#include "te/compose.h"
+#include "te/compose/compose.h"
 
 namespace xyntra {
 

@@ -3,7 +3,7 @@
 #include "lower/cpu/contraction/line_panels.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/split_finish.h"
-#include "te/compose.h"
+#include "te/compose/compose.h"
 
 namespace xyntra {
 

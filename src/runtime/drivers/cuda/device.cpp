@@ -4,7 +4,7 @@
 #include <set>
 
 #include "runtime/drivers/cuda/state.h"
-#include "support/text.h"
+#include "support/text/text.h"
 
 namespace xyntra::cuda {
 namespace {

@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "runtime/drivers/cuda/state.h"
-#include "support/current_budget.h"
-#include "support/text.h"
+#include "support/limits/current_budget.h"
+#include "support/text/text.h"
 
 namespace xyntra::cuda {
 

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "runtime/drivers/webgpu/state.h"
-#include "support/current_budget.h"
-#include "support/stop_hook.h"
-#include "support/text.h"
+#include "support/limits/current_budget.h"
+#include "support/limits/stop_hook.h"
+#include "support/text/text.h"
 
 namespace xyntra::webgpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/drivers/webgpu.h"
-#include "support/own_folders.h"
+#include "support/files/own_folders.h"
 
 namespace xyntra::webgpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "runtime/drivers/webgpu/state.h"
-#include "support/stop_hook.h"
-#include "support/text.h"
+#include "support/limits/stop_hook.h"
+#include "support/text/text.h"
 
 namespace xyntra::webgpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "te/merge.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 namespace {

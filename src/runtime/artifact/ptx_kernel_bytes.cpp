@@ -1,0 +1,62 @@
+#include "runtime/artifact/ptx_kernel_bytes.h"
+
+#include "runtime/artifact/program_bytes.h"
+
+namespace xyntra {
+namespace {
+
+void write_list(ByteWriter& writer, const std::vector<Dim>& dims) {
+  writer.number(dims.size());
+  for (const Dim& dim : dims) write_dim(writer, dim);
+}
+
+Result<std::vector<Dim>> read_list(ByteReader& reader) {
+  XYNTRA_TRY(const std::size_t count, reader.count());
+  std::vector<Dim> dims;
+  for (std::size_t i = 0; i < count; ++i) {
+    XYNTRA_TRY(Dim dim, read_dim(reader));
+    dims.push_back(std::move(dim));
+  }
+  return dims;
+}
+
+}  // namespace
+
+void write_ptx_kernel(ByteWriter& writer, const PtxKernel& kernel) {
+  writer.number(kernel.phases.size());
+  for (const PtxPhase& phase : kernel.phases) {
+    writer.text(phase.entry);
+    write_dim(writer, phase.items);
+    writer.signed_number(phase.threads);
+    writer.signed_number(phase.items_per_block);
+    writer.signed_number(phase.shared_bytes);
+  }
+  for (const auto* list : {&kernel.sizes, &kernel.argument_elements, &kernel.workspace_bytes})
+    write_list(writer, *list);
+  for (const bool flag : {kernel.has_faults, kernel.overlaps, kernel.wide}) writer.number(flag ? 1 : 0);
+}
+
+Result<PtxKernel> read_ptx_kernel(ByteReader& reader) {
+  PtxKernel kernel;
+  XYNTRA_TRY(const std::size_t phases, reader.count());
+  for (std::size_t p = 0; p < phases; ++p) {
+    PtxPhase phase;
+    XYNTRA_TRY(phase.entry, reader.text());
+    XYNTRA_TRY(phase.items, read_dim(reader));
+    XYNTRA_TRY(phase.threads, reader.signed_number());
+    XYNTRA_TRY(phase.items_per_block, reader.signed_number());
+    XYNTRA_TRY(phase.shared_bytes, reader.signed_number());
+    if (phase.threads < 1 || phase.items_per_block < 1 || phase.shared_bytes < 0)
+      return reader.bad("a kernel has no sensible thread block");
+    kernel.phases.push_back(std::move(phase));
+  }
+  for (auto* list : {&kernel.sizes, &kernel.argument_elements, &kernel.workspace_bytes}) {
+    XYNTRA_TRY(*list, read_list(reader));
+  }
+  for (bool* flag : {&kernel.has_faults, &kernel.overlaps, &kernel.wide}) {
+    XYNTRA_TRY(*flag, reader.flag());
+  }
+  return kernel;
+}
+
+}  // namespace xyntra
