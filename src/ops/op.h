@@ -31,8 +31,7 @@ enum Trait : std::uint32_t {
   kControlFlow = 1u << 7,  // has subgraphs
   kHostShape = 1u << 8,    // the output's shape depends on operands' contents beyond `elements`
   kStringRanks =
-      1u
-      << 9,  // moves or compares elements, so strings may stand for their ranks: ops/strings/string_ranks.h
+      1u << 9,  // moves or compares elements: strings may stand for their ranks (ops/strings/string_ranks.h)
 };
 
 // One operand or result in a signature.
