@@ -27,34 +27,34 @@ struct ValueField {
   Attribute::Type type;
   const char* name;
 };
-using Type = Attribute::Type;
+using AttributeType = Attribute::Type;
 constexpr std::array<ValueField, 14> kValueFields{{
-    {2, Type::Float, "f"},
-    {3, Type::Int, "i"},
-    {4, Type::String, "s"},
-    {5, Type::Tensor, "t"},
-    {6, Type::Graph, "g"},
-    {7, Type::Floats, "floats"},
-    {8, Type::Ints, "ints"},
-    {9, Type::Strings, "strings"},
-    {10, Type::Tensors, "tensors"},
-    {11, Type::Graphs, "graphs"},
-    {14, Type::TypeProto, "tp"},
-    {15, Type::TypeProtos, "type_protos"},
-    {22, Type::SparseTensor, "sparse_tensor"},
-    {23, Type::SparseTensors, "sparse_tensors"},
+    {2, AttributeType::Float, "f"},
+    {3, AttributeType::Int, "i"},
+    {4, AttributeType::String, "s"},
+    {5, AttributeType::Tensor, "t"},
+    {6, AttributeType::Graph, "g"},
+    {7, AttributeType::Floats, "floats"},
+    {8, AttributeType::Ints, "ints"},
+    {9, AttributeType::Strings, "strings"},
+    {10, AttributeType::Tensors, "tensors"},
+    {11, AttributeType::Graphs, "graphs"},
+    {14, AttributeType::TypeProto, "tp"},
+    {15, AttributeType::TypeProtos, "type_protos"},
+    {22, AttributeType::SparseTensor, "sparse_tensor"},
+    {23, AttributeType::SparseTensors, "sparse_tensors"},
 }};
 
 // The fields present must be those of the type said; an old file that says none has the type of its field.
 void settle_type(Attribute& attribute, std::int64_t said, std::uint32_t present) {
-  if (said < 0 || said > static_cast<std::int64_t>(Type::TypeProtos)) {
+  if (said < 0 || said > static_cast<std::int64_t>(AttributeType::TypeProtos)) {
     attribute.unknown_type = said;
     return;
   }
-  attribute.type = static_cast<Type>(said);
+  attribute.type = static_cast<AttributeType>(said);
   for (const ValueField& value : kValueFields) {
     if ((present >> value.field & 1) == 0) continue;
-    if (attribute.type == Type::Undefined) attribute.type = value.type;
+    if (attribute.type == AttributeType::Undefined) attribute.type = value.type;
     if (attribute.type != value.type) attribute.stray_field = value.name;
   }
 }
