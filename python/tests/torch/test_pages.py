@@ -20,7 +20,7 @@ def run_blocks(page, least, **seen):
         exec(compile(block, page, "exec"), seen)
 
 
-class Picture(torch.nn.Module):
+class Patches(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Conv2d(3, 4, 7, stride=7)
@@ -35,7 +35,7 @@ def test_blocks_run():
 
 def test_what_torch_export_saves_is_a_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = Picture()
+    model = Patches()
     run_blocks("torch-import.md", 1, torch=torch, model=model)
     x = torch.randn(3, 3, 224, 224)
     [found] = xyntra.Session("model.pt2").run(None, {"x": x.numpy()})
@@ -45,6 +45,6 @@ def test_what_torch_export_saves_is_a_model(tmp_path, monkeypatch):
 
 def test_what_torch_jit_saves_is_a_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_blocks("torchscript.md", 1, torch=torch, model=Picture())
+    run_blocks("torchscript.md", 1, torch=torch, model=Patches())
     done = subprocess.run([sys.executable, "-m", "xyntra", "run", "model.pt", "--shape", "x=1x3x224x224"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
