@@ -60,7 +60,8 @@ class Arguments(unittest.TestCase):
             self.assertEqual(session.run(None, {"x": X})[0].shape, (2, 4))
         if torch is not None:
             self.assertEqual(xyntra.Session(SCRIPT, inputs={"x": torch.ones(5, 3), "rate": 1}).get_inputs()[0].shape, (5, 3))
-        self.refuses(xyntra.Session, SCRIPT, why="among the options' inputs: x=f32")
+        self.refuses(xyntra.Session, SCRIPT, why="among the options' inputs: rate=VALUE")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"rate": 1}, why="among the options' inputs: x=f32")
         self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, 3), "rate": 1.5}, why="input 'rate' is of type int")
         self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, -3), "rate": 1}, why="a size of input 'x' is -3")
         self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, 3), "rate": None}, why="is given as NoneType")
