@@ -33,13 +33,14 @@ class ContractionLowering {
       return product;
     };
     Substitution bound;
-    std::vector<VarId> batch, columns, rows;
+    std::vector<VarId> batch, adjacent, columns, rows;
     auto over = [&](std::vector<VarId>& grid, VarId axis, const Dim& turns) {
       if (turns.is(1)) return Expr::index(0);
       grid.push_back(lowering_.loop(name(axis), turns));
       return Expr::variable(grid.back());
     };
-    for (VarId axis : roles_.batch) bound[axis.index] = over(batch, axis, extent(axis));
+    for (VarId axis : roles_.batch)
+      bound[axis.index] = over(is_adjacent(axis) ? adjacent : batch, axis, extent(axis));
     for (VarId axis : roles_.columns) {
       if (tiling_.second != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
@@ -67,6 +68,7 @@ class ContractionLowering {
       const bool rows_outside = tiling_.rows_go_outside(turns_of(columns), turns_of(rows));
       for (const auto* part : {rows_outside ? &rows : &columns, rows_outside ? &columns : &rows})
         grid.insert(grid.end(), part->begin(), part->end());
+      grid.insert(grid.end(), adjacent.begin(), adjacent.end());
       if (grid.empty()) grid.push_back(lowering_.loop("g", 1));  // what stands together is one phase
       made.push_back(in_loops(LoopKind::Grid, grid, std::move(body)));
     }
@@ -111,6 +113,16 @@ class ContractionLowering {
   }
 
  private:
+  // Whether neighbours along an axis are neighbours in the result, and their sums so short that stores take most of the time: work items
+  // for them then follow one another, for a cache line that several threads write goes back and forth between them.
+  bool is_adjacent(VarId axis) const {
+    constexpr std::int64_t kShortSum = 64;
+    std::int64_t terms = 1;
+    for (VarId loop : stage_.reduction) terms *= std::max<std::int64_t>(1, lowering_.size(extent(loop)));
+    const auto stride = lowering_.stride(stage_.target, stage_.store, axis);
+    return terms <= kShortSum && stride && stride->is(1);
+  }
+
   // All tiles of a block of rows go over the same lines of b, one after another.
   Stmt tiles_of(const Substitution& bound, const ColumnRun& across, const RowBlock& rows) {
     if (rows.tiles == 1)
