@@ -167,11 +167,13 @@ std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size(
 
 void compile(const nb::bytes& path, const nb::bytes& output, const std::vector<std::string>& cpus,
              int threads, const std::vector<std::string>& dims, std::size_t max_memory,
-             const std::string& precision, const std::vector<std::string>& donated) {
-  const std::vector<const char*> names = pointers(cpus), texts = pointers(dims), given = pointers(donated);
-  const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,
-                               texts.data(),           texts.size(), max_memory,
-                               precision.c_str(),      given.data(), given.size()};
+             const std::string& precision, const std::vector<std::string>& donated,
+             const std::vector<std::string>& inputs) {
+  const std::vector<const char*> names = pointers(cpus), texts = pointers(dims), given = pointers(donated),
+                                 known = pointers(inputs);
+  const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,           texts.data(),
+                               texts.size(),           max_memory,   precision.c_str(), given.data(),
+                               given.size(),           known.data(), known.size()};
   const std::string from = text_of(path), to = text_of(output);
   call([&] { return xyntra_compile(from.c_str(), to.c_str(), &options, names.data(), names.size()); });
 }
@@ -181,11 +183,12 @@ class Session {
   // A path, or where `is_content` says so the content of a file.
   Session(const nb::bytes& source, bool is_content, const std::string& backend, int threads,
           const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision,
-          const std::vector<std::string>& donated) {
-    const std::vector<const char*> texts = pointers(dims), given = pointers(donated);
-    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,
-                                 texts.data(),           texts.size(),    max_memory,
-                                 precision.c_str(),      given.data(),    given.size()};
+          const std::vector<std::string>& donated, const std::vector<std::string>& inputs) {
+    const std::vector<const char*> texts = pointers(dims), given = pointers(donated),
+                                   known = pointers(inputs);
+    const xyntra_options options{sizeof(xyntra_options), backend.c_str(), threads,           texts.data(),
+                                 texts.size(),           max_memory,      precision.c_str(), given.data(),
+                                 given.size(),           known.data(),    known.size()};
     const std::string path = is_content ? std::string() : text_of(source);
     const void* content = source.c_str();  // `source` holds it while other threads go on
     const std::size_t size = source.size();
@@ -204,9 +207,17 @@ class Session {
   Session(const nb::bytes& json, const std::vector<Constant>& constants, int threads,
           const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
     const std::vector<const char*> texts = pointers(dims);
-    const xyntra_options options{sizeof(xyntra_options), "cpu",        threads,
-                                 texts.data(),           texts.size(), max_memory,
-                                 precision.c_str(),      nullptr,      0};
+    const xyntra_options options{sizeof(xyntra_options),
+                                 "cpu",
+                                 threads,
+                                 texts.data(),
+                                 texts.size(),
+                                 max_memory,
+                                 precision.c_str(),
+                                 nullptr,
+                                 0,
+                                 nullptr,
+                                 0};
     const std::vector<xyntra_tensor> tensors = tensors_of(constants);
     const char* text = json.c_str();
     const std::size_t size = json.size();
@@ -526,7 +537,8 @@ NB_MODULE(_native, module) {
   module.def("compile", &compile);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const nb::bytes&, bool, const std::string&, int, const std::vector<std::string>&,
-                    std::size_t, const std::string&, const std::vector<std::string>&>())
+                    std::size_t, const std::string&, const std::vector<std::string>&,
+                    const std::vector<std::string>&>())
       .def(nb::init<const nb::bytes&, const std::vector<Session::Constant>&, int,
                     const std::vector<std::string>&, std::size_t, const std::string&>())
       .def("extensions", &Session::extensions)

@@ -143,6 +143,10 @@ typedef struct xyntra_options {
   const char* const*
       donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */
   size_t donated_count;
+  const char* const*
+      inputs; /* of a TorchScript file, which says neither shapes nor dtypes: "x=f32[1, 3, 224, 224]", and of a
+                                parameter that is no tensor its value, "rate=16000" */
+  size_t input_count;
 } xyntra_options;
 
 typedef struct xyntra_model xyntra_model;

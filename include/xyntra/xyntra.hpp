@@ -134,6 +134,7 @@ struct Options {
   std::size_t max_memory = 0;  // bytes for tensors; 0: three quarters of what there is
   std::string precision = "f32";  // or "bf16", "f16", "winograd": see xyntra_options
   std::vector<std::string> donated = {};  // inputs that may be donated; "*": all that a result extends
+  std::vector<std::string> inputs = {};  // of TorchScript: "x=f32[1, 128]", "rate=16000": see xyntra_options
 };
 
 namespace detail {
@@ -144,21 +145,31 @@ inline std::vector<const char*> pointers(const std::vector<std::string>& texts) 
   return made;
 }
 
-inline xyntra_options fields_of(const Options& options, const std::vector<const char*>& dims,
-                                const std::vector<const char*>& donated) {
-  return {sizeof(xyntra_options), options.backend.c_str(),   options.threads, dims.data(),   dims.size(),
-          options.max_memory,     options.precision.c_str(), donated.data(),  donated.size()};
-}
+// Options as the C interface takes them, valid as long as both live.
+struct OptionFields {
+  explicit OptionFields(const Options& options)
+      : dims(pointers(options.dims)),
+        donated(pointers(options.donated)),
+        inputs(pointers(options.inputs)),
+        fields{
+            sizeof(xyntra_options), options.backend.c_str(),   options.threads, dims.data(),    dims.size(),
+            options.max_memory,     options.precision.c_str(), donated.data(),  donated.size(), inputs.data(),
+            inputs.size()} {}
+  OptionFields(const OptionFields&) = delete;
+  OptionFields& operator=(const OptionFields&) = delete;
+
+  std::vector<const char*> dims, donated, inputs;
+  xyntra_options fields;
+};
 
 }  // namespace detail
 
 // Writes a model as an artifact, a .xyn file, which a Model is made of without the compiler. See xyntra_compile.
 inline void compile(const std::string& path, const std::string& output,
                     const std::vector<std::string>& cpus = {}, const Options& options = {}) {
-  const std::vector<const char*> dims = detail::pointers(options.dims), names = detail::pointers(cpus),
-                                 donated = detail::pointers(options.donated);
-  const xyntra_options fields = detail::fields_of(options, dims, donated);
-  detail::check(xyntra_compile(path.c_str(), output.c_str(), &fields, names.data(), names.size()));
+  const std::vector<const char*> names = detail::pointers(cpus);
+  const detail::OptionFields given(options);
+  detail::check(xyntra_compile(path.c_str(), output.c_str(), &given.fields, names.data(), names.size()));
 }
 
 // A tensor that the model takes or gives.
@@ -174,21 +185,17 @@ struct ValueInfo {
 class Model {
  public:
   explicit Model(const std::string& path, const Options& options = {}) {
-    const std::vector<const char*> dims = detail::pointers(options.dims),
-                                   donated = detail::pointers(options.donated);
-    const xyntra_options fields = detail::fields_of(options, dims, donated);
+    const detail::OptionFields given(options);
     xyntra_model* model = nullptr;
-    detail::check(xyntra_load(path.c_str(), &fields, &model));
+    detail::check(xyntra_load(path.c_str(), &given.fields, &model));
     model_.reset(model);
   }
 
   // The content of a file in memory, which is copied. See xyntra_load_bytes.
   explicit Model(std::span<const std::byte> content, const Options& options = {}) {
-    const std::vector<const char*> dims = detail::pointers(options.dims),
-                                   donated = detail::pointers(options.donated);
-    const xyntra_options fields = detail::fields_of(options, dims, donated);
+    const detail::OptionFields given(options);
     xyntra_model* model = nullptr;
-    detail::check(xyntra_load_bytes(content.data(), content.size(), &fields, &model));
+    detail::check(xyntra_load_bytes(content.data(), content.size(), &given.fields, &model));
     model_.reset(model);
   }
 

@@ -24,6 +24,7 @@ except ImportError:
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/use_library"
 MODEL, DECODER = FOLDER / "affine.xir", FOLDER / "cache.xir"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tests/models_torchscript/stateful/model.pt"  # forward(x, rate: int)
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 Y = np.array([[4.5, 4.5], [10.5, 10.5]], np.float32)
 SURROGATE = "\udc9b"
@@ -51,6 +52,22 @@ class Arguments(unittest.TestCase):
         for feed in (None, X, [("x", X)], "x"):
             self.refuses(session.run, None, feed, why="arrays by name")
         self.assertEqual(len(session.run(["y", "y", "largest"], {"x": X})), 3)
+
+    def test_inputs_of_torchscript_are_said(self):
+        for x in ((2, 3), [2, 3], X, "f32[2, 3]"):
+            session = xyntra.Session(SCRIPT, threads=1, inputs={"x": x, "rate": 10})
+            self.assertEqual(session.get_inputs()[0].shape, (2, 3))
+            self.assertEqual(session.run(None, {"x": X})[0].shape, (2, 4))
+        if torch is not None:
+            self.assertEqual(xyntra.Session(SCRIPT, inputs={"x": torch.ones(5, 3), "rate": 1}).get_inputs()[0].shape, (5, 3))
+        self.refuses(xyntra.Session, SCRIPT, why="among the options' inputs: rate=VALUE")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"rate": 1}, why="among the options' inputs: x=f32")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, 3), "rate": 1.5}, why="input 'rate' is of type int")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, -3), "rate": 1}, why="a size of input 'x' is -3")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"x": (2, 3), "rate": None}, why="is given as NoneType")
+        self.refuses(xyntra.Session, SCRIPT, inputs={"x": np.array(["a"]), "rate": 1}, why="no model takes")
+        self.refuses(xyntra.Session, SCRIPT, inputs=[("x", (2, 3))], why="by name")
+        self.refuses(xyntra.Session, MODEL, inputs={"x": (2, 3)}, why="TorchScript")
 
     def test_options_are_in_range(self):
         for number in (-1, -2**63, 2**63, 2**64, 10**30, 1.5, "2", None, [1]):

@@ -32,7 +32,7 @@ __version__ = _native.version()
 @overload
 def compile(model: str | os.PathLike, output: str | os.PathLike | None = None, *, cpu: str | Sequence[str] = "native", threads: int = 0,
             dims: Mapping[str, int | tuple[int, int]] | None = None, max_memory: int = 0, precision: str = "f32",
-            donate: str | Sequence[str] = ()) -> str: ...
+            donate: str | Sequence[str] = (), inputs: Mapping[str, object] | None = None) -> str: ...
 @overload
 def compile(model: Callable[..., Any], **options: Any) -> Any: ...
 def compile(model: str | os.PathLike | Callable[..., Any], output: str | os.PathLike | None = None, **options: Any) -> Any:
@@ -41,7 +41,7 @@ def compile(model: str | os.PathLike | Callable[..., Any], output: str | os.Path
 
     `cpu` names CPUs to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
     when it is loaded. A size of `dims` is a number to count costs with, or the lowest and the highest that it may be run at.
-    `donate` names inputs that a Cache may be given for.
+    `donate` names inputs that a Cache may be given for; `inputs` says what a TorchScript file does not, as for a Session.
     """
     if callable(model) and not isinstance(model, (str, os.PathLike)):
         if output is not None:
@@ -54,11 +54,12 @@ def compile(model: str | os.PathLike | Callable[..., Any], output: str | os.Path
 
 def _write_artifact(path: str | os.PathLike, output: str | os.PathLike | None, *, cpu: str | Sequence[str] = "native", threads: int = 0,
                     dims: Mapping[str, int | tuple[int, int]] | None = None, max_memory: int = 0, precision: str = "f32",
-                    donate: str | Sequence[str] = ()) -> str:
+                    donate: str | Sequence[str] = (), inputs: Mapping[str, object] | None = None) -> str:
     threads, max_memory, precision, donated = common_options(threads, max_memory, precision, donate)
     source = arguments.path(path)
     target = os.path.splitext(source)[0] + b".xyn" if output is None else arguments.path(output)
-    _native.compile(source, target, arguments.texts("the CPUs", cpu), threads, arguments.sizes(dims, ranges=True), max_memory, precision, donated)
+    _native.compile(source, target, arguments.texts("the CPUs", cpu), threads, arguments.sizes(dims, ranges=True), max_memory, precision, donated,
+                    arguments.inputs(inputs))
     return os.fsdecode(target)
 
 

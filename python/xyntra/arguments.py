@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 
+from xyntra import dtypes
 from xyntra.errors import UsageError
 
 _MOST = 2**63 - 1  # of sizes and counts
@@ -69,3 +70,30 @@ def sizes(dims: object, ranges: bool = False) -> list[str]:
         numbers = [whole(f"the size {name!r}", one) for one in (size if pair else [size])]
         made.append(f"{name}={'..'.join(map(str, numbers))}")
     return made
+
+
+def inputs(known: object) -> list[str]:
+    """ "x=f32[1, 128]" of an array, of sizes or of a text that says so; "rate=16000" of a value."""
+    if known is None:
+        return []
+    if not isinstance(known, Mapping):
+        raise UsageError(f"inputs are sizes, arrays or values by name, not {type(known).__name__}")
+    return [f"{text('the name of an input', name)}={_of_input(name, value)}" for name, value in known.items()]
+
+
+def _of_input(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return text(f"the value of input {name!r}", value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        # torch's dtypes say where they are from; the library has names of its own for NumPy's.
+        dtype = dtypes.SHORT.get(str(value.dtype).removeprefix("torch."))
+        if dtype is None:
+            raise UsageError(f"input {name!r} has the dtype {value.dtype}, which no model takes")
+        return f"{dtype}{[int(size) for size in value.shape]}"
+    if isinstance(value, Sequence):
+        return f"f32{[whole(f'a size of input {name!r}', size) for size in value]}"
+    raise UsageError(f"input {name!r} is given as {type(value).__name__}; give an array, its sizes, a text such as 'i64[1, 128]', or a value")

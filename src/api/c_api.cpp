@@ -158,6 +158,7 @@ Result<xyntra::SessionOptions> options_of(const xyntra_options* given) {
   options.max_memory = static_cast<std::int64_t>(std::min<std::size_t>(fields.max_memory, INT64_MAX));
   XYNTRA_TRY(options.dims, texts_of(fields.dims, fields.dim_count, "an element of dims"));
   XYNTRA_TRY(options.donated, texts_of(fields.donated, fields.donated_count, "an element of donated"));
+  XYNTRA_TRY(options.inputs, texts_of(fields.inputs, fields.input_count, "an element of inputs"));
   return options;
 }
 

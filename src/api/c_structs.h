@@ -45,7 +45,7 @@ constexpr bool ends_with(std::size_t offset_of_last) {
 }
 static_assert(ends_with<xyntra_tensor, size_t>(offsetof(xyntra_tensor, bytes)));
 static_assert(ends_with<xyntra_value, void*>(offsetof(xyntra_value, symbols)));
-static_assert(ends_with<xyntra_options, size_t>(offsetof(xyntra_options, donated_count)));
+static_assert(ends_with<xyntra_options, size_t>(offsetof(xyntra_options, input_count)));
 static_assert(ends_with<xyntra_extension, size_t>(offsetof(xyntra_extension, axis)));
 static_assert(ends_with<xyntra_donation, int>(offsetof(xyntra_donation, unchanged)));
 static_assert(ends_with<xyntra_counts, std::uint64_t>(offsetof(xyntra_counts, copies)));

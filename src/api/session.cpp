@@ -59,6 +59,14 @@ Result<ModelSource> copied(std::span<const std::byte> content) {
   return ModelSource{"", bytes, copy};
 }
 
+Result<LoadOptions> loading_options(const SessionOptions& options, std::shared_ptr<Budget> budget) {
+  LoadOptions loading;
+  loading.budget = std::move(budget);
+  for (const std::string& input : options.inputs)
+    XYNTRA_CHECK_OK(add_input(loading.inputs, input, "inputs: "));
+  return loading;
+}
+
 CompileOptions compile_options(const Target& target, const SymbolBindings& nominal, Precision precision,
                                const std::vector<std::string>& donated) {
   CompileOptions options;
@@ -84,8 +92,7 @@ class ModelSession::State {
     XYNTRA_TRY(EvaluatorOptions running, prepare(options));
     std::future<void> begun;  // beside reading the model
     if (backend_->begin != nullptr) begun = backend_->begin({});
-    LoadOptions loading;
-    loading.budget = running.budget;
+    XYNTRA_TRY(const LoadOptions loading, loading_options(options, running.budget));
     XYNTRA_TRY(module_, read(loading));
     const Graph& graph = module_.graph;
     XYNTRA_CHECK_OK(describe_values());
@@ -241,6 +248,7 @@ class ModelSession::State {
       return usage_error("an artifact holds machine code: it runs on the backend " +
                          backends_where([](const Backend& one) { return one.package == Package::Artifact; }) +
                          ", not on " + options.backend);
+    if (!options.inputs.empty()) return usage_error("an artifact says what its inputs are");
     if (!options.donated.empty())
       return usage_error("which inputs of an artifact may be donated was decided when it was compiled");
     XYNTRA_TRY(artifact_, source.artifact(options.threads));
@@ -455,8 +463,8 @@ Status ModelSession::compile(const std::string& path, const std::string& output,
   auto compile = [&]() -> Status {
     const std::int64_t memory = options.max_memory > 0 ? options.max_memory : default_memory_limit();
     XYNTRA_TRY(const Precision precision, precision_named(options.precision));
-    LoadOptions loading;
-    loading.budget = std::make_shared<Budget>(memory, std::nullopt, nullptr);
+    XYNTRA_TRY(const LoadOptions loading,
+               loading_options(options, std::make_shared<Budget>(memory, std::nullopt, nullptr)));
     XYNTRA_TRY(const Module module, load_model(path, loading));
     ArtifactOptions writing;
     XYNTRA_TRY(DeclaredSizes declared, declared_sizes(module.graph, options.dims, "dims: "));

@@ -21,6 +21,7 @@ struct SessionOptions {
   std::string precision = "f32";  // a name of passes/precision.h
   std::int64_t max_memory = 0;  // 0: three quarters of what there is
   std::vector<std::string> donated;  // inputs that the caller may donate; "*": all that a result extends
+  std::vector<std::string> inputs;  // of TorchScript: "x=f32[1, 128]", "rate=16000"
 };
 
 // An input or output that is a tensor.

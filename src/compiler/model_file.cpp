@@ -114,6 +114,12 @@ torchscript::ImportOptions torchscript_options_of(const LoadOptions& options) {
   return made;
 }
 
+Status no_hints(const LoadOptions& options) {
+  if (options.inputs.empty()) return {};
+  return usage_error("inputs: '" + options.inputs.front().name +
+                     "' is for TorchScript files, which do not say what their inputs are; this one does");
+}
+
 constexpr std::string_view kZip = "PK\x03\x04"sv;
 
 Result<Module> load_torchscript(const std::string& path, const LoadOptions& options) {
@@ -151,6 +157,7 @@ Result<Module> load_model(const std::string& path, const LoadOptions& options) {
     return usage_error("'" + path + "' is a folder: name the model file in it");
   for (const Format& format : kReadFormats) {
     if (!path.ends_with(format.ending)) continue;
+    if (format.load != nullptr && format.load != load_torchscript) XYNTRA_CHECK_OK(no_hints(options));
     if (format.load != nullptr)
       return within(options.budget.get(), "reading the model", [&] { return format.load(path, options); });
     return unsupported(
@@ -167,9 +174,11 @@ Result<Module> load_model(std::span<const std::byte> bytes, const std::shared_pt
     constexpr std::size_t kLooked = 1 << 16;
     const std::string_view end = text.substr(text.size() - std::min(text.size(), kLooked));
     const bool exported = end.find("/archive_format") != std::string_view::npos;  // torch.export's mark
-    return exported ? import_pt2(bytes, program_options_of(options), owner)
-                    : torchscript::import_torchscript(bytes, owner, torchscript_options_of(options));
+    if (!exported) return torchscript::import_torchscript(bytes, owner, torchscript_options_of(options));
+    XYNTRA_CHECK_OK(no_hints(options));
+    return import_pt2(bytes, program_options_of(options), owner);
   }
+  XYNTRA_CHECK_OK(no_hints(options));
   if (!text.starts_with("xir "))
     return or_what_it_looks_like(import_onnx(bytes, import_options_of(options), owner), text);
   XYNTRA_TRY(Module module, parse_xir(text));

@@ -17,7 +17,7 @@ struct LoadOptions {
   bool keep_undefined_ops = false;  // operators without definition stay, so that all of them can be listed
   std::shared_ptr<Budget> budget;   // may be null
   std::vector<InputHint> inputs =
-      {};  // of TorchScript, which does not say what its inputs are; others do, and it is not looked at
+      {};  // of TorchScript, which does not say what its inputs are; for others, which do, a usage error
 };
 
 // Whether a file of this name is read as TorchScript: .pt, .pth, .jit, .ptl, .torchscript.

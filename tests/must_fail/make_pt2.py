@@ -325,6 +325,36 @@ def argument_of_wrong_kind():
     return changed(lambda made: graph_of(made)["nodes"][1]["inputs"][0].update(arg={"as_string": "x"}))
 
 
+def with_attention(read: str) -> bytes:
+    """Attention of rank 4, of whose results `read` is what relu is of."""
+    made = program()
+    sizes = meta([1, 1, 2, 2], [4, 4, 2, 1])
+    graph = graph_of(made)
+    graph["tensor_values"] = {name: sizes for name in ("p_w", "x", "output", "logsumexp", "relu")}
+    query = {"query": tensor("x"), "key": tensor("p_w"), "value": tensor("x")}
+    graph["nodes"][0] = node("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default", query, tensor("output"), tensor("logsumexp"))
+    graph["nodes"][1]["inputs"][0].update(arg=tensor(read))
+    return archive(entries(made, weights(tensor_meta=sizes)))
+
+
+@case
+def logsumexp_read():
+    """A call that reads a result of attention's that only a gradient needs."""
+    return with_attention("logsumexp")
+
+
+@case
+def gradient_buffer_returned():
+    """A result of the model that only a gradient needs, and that is not computed."""
+    made = program()
+    graph = graph_of(made)
+    graph["nodes"][0] = node("torch.ops.aten.log_sigmoid_forward.default", {"self": tensor("x")}, tensor("add"), tensor("buffer"))
+    graph["tensor_values"]["buffer"] = meta([4])
+    graph["outputs"] = [tensor("buffer")]
+    made["graph_module"]["signature"]["output_specs"] = [{"user_output": {"arg": tensor("buffer")}}]
+    return archive(entries(made))
+
+
 @case
 def shapes_that_do_not_broadcast():
     """A sum of tensors of 4 and 3 elements."""

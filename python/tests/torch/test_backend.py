@@ -108,6 +108,15 @@ def test_strides_of_results(compiled):
         compiled(lambda x: F.relu(x) * 2).agrees(image)
 
 
+@pytest.mark.parametrize("view", [lambda x: x[:, ::2], lambda x: x[..., 1], lambda x: x[1:, 1:], lambda x: x[:1].expand(4, 6), lambda x: x.diagonal(),
+                                  lambda x: x.t()[1:-1, ::3], lambda x: x.unfold(1, 2, 2)])
+def test_strides_of_views_with_gaps(compiled, view):
+    with torch.no_grad():
+        compiled(lambda x: view(x * 2 + 1)).agrees(torch.randn(6, 6))
+        compiled(lambda x: (view(x * 2 + 1), x.sum())).agrees(torch.randn(6, 6))
+        compiled(lambda x: view(x.cos()), dynamic=True).agrees(torch.randn(6, 6))
+
+
 def test_no_inputs(compiled):
     class Grid(nn.Module):
         def __init__(self):

@@ -11,13 +11,14 @@ draw random numbers or change something keep their order. Views of inputs stay w
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
 from torch import fx
 
-from xyntra.torch.schema import is_symbol_arithmetic, place_of, value_of
+from xyntra.torch.schema import is_symbol_arithmetic, place_of, size_hint, value_of
 
 _aten = torch.ops.aten
 # What torch does without touching elements.
@@ -92,21 +93,32 @@ def _chain(node: fx.Node) -> list[fx.Node]:
 
 
 def views_of_inputs(graph: fx.Graph) -> set[fx.Node]:
-    """Nodes that only look at inputs in another way, or at what is a result, too."""
+    """Nodes that only look at inputs in another way, or at what is a result, too, or whose strides are those of no dense tensor."""
     views: set[fx.Node] = set()
     given = set(graph.output_node().all_input_nodes)
-    for node in graph.nodes:
-        if node.op != "call_function":
-            continue
-        chain = _chain(node)
-        if len(chain) > 1 and (chain[-1].op in ("placeholder", "get_attr") or chain[-1] in given or _shared(chain[-1], given)):
+    chains = {node: _chain(node) for node in graph.nodes if node.op == "call_function"}
+    roots = Counter(chains[node][-1] for node in given if node in chains)
+    looked_at = given | {root for root, count in roots.items() if count > 1} | {chains[node][-1] for node in given if node in chains and _has_gaps(node)}
+    for node, chain in chains.items():
+        if len(chain) > 1 and (chain[-1].op in ("placeholder", "get_attr") or chain[-1] in looked_at):
             views.add(node)
     return views
 
 
-def _shared(root: fx.Node, given: set[fx.Node]) -> bool:
-    """Whether several results are views of this one."""
-    return sum(_chain(node)[-1] is root for node in given) > 1
+def _has_gaps(node: fx.Node) -> bool:
+    """Whether a tensor leaves out some of its memory, or has some of it twice, as slices and expanded tensors do; no where sizes do not tell."""
+    value = value_of(node)
+    if not isinstance(value, torch.Tensor):
+        return False
+    sizes, strides = [size_hint(size) for size in value.shape], [size_hint(stride) for stride in value.stride()]
+    if None in sizes or None in strides or 0 in sizes:
+        return False
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes) if size != 1):  # type: ignore[type-var]
+        if stride != expected:
+            return True
+        expected *= size  # type: ignore[operator]
+    return False
 
 
 def only_for_outputs(graph: fx.Graph, views: set[fx.Node]) -> set[fx.Node]:

@@ -21,7 +21,7 @@ from xyntra.torch.frozen import Watch, can_be_watched
 from xyntra.torch.options import Options
 from xyntra.torch.partition import Fallback, Segment
 from xyntra.torch.report import SegmentReport
-from xyntra.torch.schema import GraphInput, GraphOutput, GraphWriter, value_of
+from xyntra.torch.schema import GraphInput, GraphOutput, GraphWriter, size_hint, value_of
 
 log = logging.getLogger("xyntra.torch")
 
@@ -35,23 +35,13 @@ _MOST_REBINDS = 8  # of one program; more often changed parameters are inputs
 
 def storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The order of dimensions in memory, from the outermost, where it is another than the tensor's own."""
-    sizes, strides = [_hint(size) for size in tensor.shape], [_hint(stride) for stride in tensor.stride()]
+    sizes, strides = [size_hint(size) for size in tensor.shape], [size_hint(stride) for stride in tensor.stride()]
     if None in sizes or None in strides or 0 in sizes or 0 in strides:
         return None
     order = sorted(range(len(sizes)), key=lambda axis: (-strides[axis], axis))  # type: ignore[operator]
     # Dimensions of size 1 may stand anywhere: it is row-major where the others are in order.
     others = [axis for axis in order if sizes[axis] != 1]
     return None if others == sorted(others) else tuple(order)
-
-
-def _hint(number: object) -> int | None:
-    if isinstance(number, int):
-        return number
-    expression = number.node.expr  # type: ignore[attr-defined]
-    if expression.is_number:
-        return int(expression)
-    hint = number.node._hint if hasattr(number.node, "_hint") else None  # type: ignore[attr-defined]
-    return int(hint) if isinstance(hint, int) else None
 
 
 class Program:
@@ -198,7 +188,7 @@ def sizes_seen(inputs: list[GraphInput]) -> list[str]:
     for one in inputs:
         value = value_of(one.node)
         for size in value.shape if isinstance(value, torch.Tensor) else ():
-            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol and (hint := _hint(size)) is not None:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol and (hint := size_hint(size)) is not None:
                 seen[str(size.node.expr)] = hint
     return [f"{symbol}={size}" for symbol, size in seen.items()]
 

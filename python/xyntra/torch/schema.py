@@ -64,6 +64,17 @@ def is_symbol_arithmetic(node: fx.Node) -> bool:
     return isinstance(value, SYMBOLIC) or (node.op == "call_function" and isinstance(value, (int, float, bool)))
 
 
+def size_hint(number: object) -> int | None:
+    """A size or stride as it was when the graph was captured, without a guard; None where that is not known."""
+    if isinstance(number, int):
+        return number
+    expression = number.node.expr  # type: ignore[attr-defined]
+    if expression.is_number:
+        return int(expression)
+    hint = number.node._hint if hasattr(number.node, "_hint") else None  # type: ignore[attr-defined]
+    return int(hint) if isinstance(hint, int) else None
+
+
 def _expression(value: object) -> Any:
     """The sympy expression of a symbolic number; None of a plain one."""
     if not isinstance(value, SYMBOLIC):

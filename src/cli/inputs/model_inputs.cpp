@@ -9,59 +9,6 @@
 namespace xyntra {
 namespace {
 
-// "name=value": names of inputs that are not known yet hold no '='.
-Result<std::pair<std::string, std::string>> named_pair(const std::string& text, const char* flag,
-                                                       const char* example) {
-  const std::size_t at = text.find('=');
-  if (at == std::string::npos || at == 0)
-    return usage_error(std::string(flag) + " " + text + ": expected INPUT=" + example);
-  return std::pair(text.substr(0, at), text.substr(at + 1));
-}
-
-InputHint& hint_of(std::vector<InputHint>& hints, const std::string& name) {
-  const auto found = std::ranges::find(hints, name, &InputHint::name);
-  if (found != hints.end()) return *found;
-  return hints.emplace_back(InputHint{.name = name});
-}
-
-Status add_shape(std::vector<InputHint>& hints, const std::string& text) {
-  XYNTRA_TRY(const auto pair, named_pair(text, "--shape", "SIZES, such as x=1x128"));
-  Shape shape;
-  for (const std::string_view piece :
-       pair.second.empty() ? std::vector<std::string_view>{} : split(pair.second, 'x')) {
-    const auto size = parse_i64(piece);
-    if (!size || *size < 0) return usage_error("--shape " + text + ": expected INPUT=SIZES, such as x=1x128");
-    shape.emplace_back(*size);
-  }
-  hint_of(hints, pair.first).shape = std::move(shape);
-  return {};
-}
-
-Status add_dtype(std::vector<InputHint>& hints, const std::string& text) {
-  XYNTRA_TRY(const auto pair, named_pair(text, "--dtype", "DTYPE, such as x=i64"));
-  const auto dtype = number_dtype_named(pair.second);
-  if (!dtype) return usage_error("--dtype " + text + ": there is no dtype '" + pair.second + "'");
-  hint_of(hints, pair.first).dtype = *dtype;
-  return {};
-}
-
-// true and false are truth values, what has the form of a number is one, the rest is a string.
-Status add_value(std::vector<InputHint>& hints, const std::string& text) {
-  XYNTRA_TRY(const auto pair, named_pair(text, "--value", "VALUE, such as rate=16000"));
-  const std::string& value = pair.second;
-  InputHint& hint = hint_of(hints, pair.first);
-  if (value == "true" || value == "false") {
-    hint.value = value == "true";
-  } else if (const auto whole = parse_i64(value)) {
-    hint.value = *whole;
-  } else if (const auto real = parse_f64(value)) {
-    hint.value = *real;
-  } else {
-    hint.value = value;
-  }
-  return {};
-}
-
 void add_tensor(std::vector<InputHint>& hints, const std::string& name, const Tensor& tensor) {
   InputHint& hint = name.empty() ? hints.emplace_back() : hint_of(hints, name);
   hint.shape = shape_of(tensor.dims());
@@ -121,9 +68,9 @@ Result<Module> read_model(const std::string& path, const ModelInputFlags& flags,
                          " is for TorchScript files, which do not say what their inputs are; this one does");
     return load_model(path, options);
   }
-  for (const std::string& text : flags.shapes) XYNTRA_CHECK_OK(add_shape(options.inputs, text));
-  for (const std::string& text : flags.dtypes) XYNTRA_CHECK_OK(add_dtype(options.inputs, text));
-  for (const std::string& text : flags.values) XYNTRA_CHECK_OK(add_value(options.inputs, text));
+  for (const std::string& text : flags.shapes) XYNTRA_CHECK_OK(add_shape(options.inputs, text, "--shape "));
+  for (const std::string& text : flags.dtypes) XYNTRA_CHECK_OK(add_dtype(options.inputs, text, "--dtype "));
+  for (const std::string& text : flags.values) XYNTRA_CHECK_OK(add_value(options.inputs, text, "--value "));
   for (const std::string& text : reading.files) XYNTRA_CHECK_OK(add_file(options.inputs, text));
   return load_model(path, options);
 }

@@ -61,10 +61,16 @@ Item softplus(Call& c) {
   return c.where(c.op("Greater", {scaled, c.scalar(dtype, threshold)}), x, y);
 }
 
-Item log_sigmoid(Call& c) { return c.op("Neg", {c.op("Softplus", {c.op("Neg", {c.tensor("self")})})}); }
+namespace {
+ValueId logarithm_of_sigmoid(Call& c) {
+  return c.op("Neg", {c.op("Softplus", {c.op("Neg", {c.tensor("self")})})});
+}
+}  // namespace
 
-// The second result is what a gradient needs: nothing on a CPU.
-Item log_sigmoid_forward(Call& c) { return Item::List{log_sigmoid(c), Item()}; }
+Item log_sigmoid(Call& c) { return logarithm_of_sigmoid(c); }
+
+// The second result is what a gradient needs.
+Item log_sigmoid_forward(Call& c) { return c.only_the_first(logarithm_of_sigmoid(c)); }
 
 Item prelu(Call& c) {
   const ValueId x = c.tensor("self"), weight = c.tensor("weight");

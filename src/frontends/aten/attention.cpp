@@ -53,9 +53,7 @@ Item attention(Call& c) { return attended(c, c.tensor("attn_mask")); }
 // The results behind the first are what a gradient needs.
 Item attention_backend(Call& c) {
   const char* mask = c.has("attn_mask") ? "attn_mask" : "attn_bias";
-  Item::List results{attended(c, c.has(mask) ? c.tensor(mask) : ValueId())};
-  results.resize(9);
-  return results;
+  return c.only_the_first(attended(c, c.has(mask) ? c.tensor(mask) : ValueId()));
 }
 
 }  // namespace xyntra::aten

@@ -26,6 +26,18 @@ Call::Call(Importer& importer, Scope& scope, const Node& node, const Overload& o
 
 GraphBuilder& Call::builder() const { return scope_.builder; }
 
+Item Call::only_the_first(ValueId first) const {
+  Item::List results{first};
+  for (std::size_t i = 1; i < overload_.schema.returns.size(); ++i) {
+    const std::string& name = overload_.schema.returns[i].name;
+    Item rest;
+    rest.value = Unreadable{(name.empty() ? "result " + std::to_string(i) : "the result '" + name + "'") +
+                            " of " + overload_.schema.name + ", which is not computed"};
+    results.push_back(std::move(rest));
+  }
+  return results;
+}
+
 // ---- arguments
 
 const Item& Call::argument(std::string_view name) const {

@@ -116,6 +116,10 @@ class Call {
   ValueId read(const VariableRef& variable);
   void write(const VariableRef& variable, ValueId value);
 
+  // What a call of several results gives where the first alone is computed, as what only a gradient needs is not: whoever reads another is
+  // refused with its name.
+  Item only_the_first(ValueId first) const;
+
   // The same call in the graph of a body, for what is made there; its errors are its own.
   Call within(Scope& scope) const { return {importer_, scope, node_, overload_, arguments_}; }
 

@@ -23,6 +23,7 @@ std::string_view without_any(std::string_view target) {
 
 // Whether an argument can be what the parameter declares; None stands for anything optional.
 bool takes(const Parameter& parameter, const Item& item) {
+  if (std::holds_alternative<Unreadable>(item.value)) return true;  // which the call that reads it says
   if (item.is_none()) return parameter.optional || parameter.has_default || parameter.elements_optional;
   const Number* number = item.number();
   if (parameter.is_list) return item.list() != nullptr || (number != nullptr && parameter.one_for_all);
@@ -191,6 +192,8 @@ Status Importer::define_outputs(Scope& scope) {
     } else if (const Number* number = leaves[i]->number()) {
       constexpr DType kDTypes[] = {DType::Bool, DType::I64, DType::F64};
       value = call.as_value(*number, kDTypes[static_cast<std::size_t>(number->kind)]);
+    } else if (const auto* unreadable = std::get_if<Unreadable>(&leaves[i]->value)) {
+      return unsupported("output " + std::to_string(i) + " is " + unreadable->what);
     } else {
       continue;  // None, strings: nothing that runs makes them
     }

@@ -72,7 +72,9 @@ Item native_layer_norm(Call& c) {
   return Item::List{made.y, c.cast(made.mean, dtype), c.cast(made.inverse_deviation, dtype)};
 }
 
-Item rms_norm(Call& c) {
+namespace {
+
+ValueId rms_normalized(Call& c) {
   const ValueId x = c.tensor("input");
   const Sizes inner = c.sizes("normalized_shape");
   const std::size_t rank = c.rank(x);
@@ -89,8 +91,12 @@ Item rms_norm(Call& c) {
       {{"axis", static_cast<std::int64_t>(rank - inner.size())}, {"epsilon", static_cast<float>(epsilon)}});
 }
 
+}  // namespace
+
+Item rms_norm(Call& c) { return rms_normalized(c); }
+
 // The second result is what a gradient needs.
-Item fused_rms_norm(Call& c) { return Item::List{rms_norm(c), Item()}; }
+Item fused_rms_norm(Call& c) { return c.only_the_first(rms_normalized(c)); }
 
 namespace {
 

@@ -177,8 +177,7 @@ Result<Schema> parse_schema(std::string_view text) {
   while (!reader.at_end() && !reader.take(")")) {
     Parameter result;
     if (Status read = read_type(reader, result); !read) return wrong(text, read.error().message);
-    schema.returns.push_back(result.is_list ? "Tensor[]" : "Tensor");
-    reader.until(",)");  // its name
+    schema.returns.push_back({std::string(trimmed(reader.until(",)"))), result.is_list});
     reader.take(",");
   }
   return schema;

@@ -42,7 +42,11 @@ struct Parameter {
 struct Schema {
   std::string name;  // "aten::add.Tensor"
   std::vector<Parameter> parameters;
-  std::vector<std::string> returns;  // as written: "Tensor", "Tensor[]"
+  struct Result {
+    std::string name;  // "logsumexp"; empty where none is written
+    bool is_list = false;
+  };
+  std::vector<Result> returns;
 
   const Parameter* find(std::string_view parameter) const;
 };

@@ -189,7 +189,8 @@ Status Evaluator::check_hints(const FunctionDef& function) {
     error.error_class = ErrorClass::Usage;
     const std::string name = valueless_[0].substr(0, valueless_[0].find(':'));
     error.message = "the graph is made for given values of what is no tensor: " + joined(valueless_, ", ");
-    error.hint = "give it with --value " + name + "=VALUE";
+    error.hint = "give it with --value " + name +
+                 "=VALUE; from C++, C and Python among the options' inputs: " + name + "=VALUE";
     return failure(std::move(error));
   }
   if (shapeless_.empty()) return {};
@@ -197,8 +198,10 @@ Status Evaluator::check_hints(const FunctionDef& function) {
   error.error_class = ErrorClass::Usage;
   error.message = "TorchScript does not say the shapes of its inputs: that of " + joined(shapeless_, ", ") +
                   " is not known";
-  error.hint =
-      "give it with --shape " + shapeless_[0] + "=SIZES, such as 1x3x224x224, or a file with --input";
+  error.hint = "give it with --shape " + shapeless_[0] +
+               "=SIZES, such as 1x3x224x224, or a file with --input; from C++, C and Python among the "
+               "options' inputs: " +
+               shapeless_[0] + "=f32[1, 3, 224, 224]";
   return failure(std::move(error));
 }
 

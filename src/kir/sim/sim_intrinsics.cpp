@@ -156,7 +156,8 @@ bool Runner::shuffle(const Context& context, const Step& step) {
 
 bool Runner::atomic_update(const Context& context, const Step& step, std::size_t lane) {
   const Intrinsic intrinsic = step.node->intrinsic;
-  Toucher by = toucher(lanes(context).thread[lane]);
+  const std::uint32_t thread = lanes(context).thread[lane];
+  Toucher by = toucher(thread);
   Box to, from;
   Elements given;
   if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from) ||
@@ -164,7 +165,7 @@ bool Runner::atomic_update(const Context& context, const Step& step, std::size_t
     return false;
   by.atomic =
       static_cast<std::uint8_t>(1 + static_cast<int>(intrinsic) - static_cast<int>(Intrinsic::AtomicAdd));
-  const std::int64_t place = place_in(to, 0, 0, by.thread);
+  const std::int64_t place = place_in(to, 0, 0, thread);
   if (!touch_write(context, step, to.buffer, lane, place, by)) return false;
   ++report_.loads;
   ++report_.stores;

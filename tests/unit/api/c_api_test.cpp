@@ -631,4 +631,57 @@ TEST(CApi, OperatorsOfGraphsAreListed) {
   EXPECT_EQ(xyntra_operator(xyntra_operator_count()), nullptr);
 }
 
+const char* const kTorchScript =
+    XYNTRA_SOURCE_DIR "/tests/models_torchscript/stateful/model.pt";  // forward(x, rate: int)
+
+struct LoadedWith {
+  explicit LoadedWith(std::vector<const char*> inputs, const char* path = kTorchScript) {
+    xyntra_options options = XYNTRA_INIT(xyntra_options);
+    options.inputs = inputs.data();
+    options.input_count = inputs.size();
+    status = xyntra_load(path, &options, &model);
+    message = xyntra_last_message();
+  }
+  ~LoadedWith() { xyntra_release(model); }
+  LoadedWith(const LoadedWith&) = delete;
+  LoadedWith& operator=(const LoadedWith&) = delete;
+
+  xyntra_model* model = nullptr;
+  xyntra_status status = XYNTRA_OK;
+  std::string message;
+};
+
+TEST(CApi, InputsOfTorchScriptAreSaid) {
+  const LoadedWith loaded({"x=f32[2, 3]", "rate=10"});
+  ASSERT_EQ(loaded.status, XYNTRA_OK) << loaded.message;
+  ASSERT_EQ(xyntra_input_count(loaded.model), 1u);
+  xyntra_value value = XYNTRA_INIT(xyntra_value);
+  ASSERT_EQ(xyntra_input(loaded.model, 0, &value), XYNTRA_OK);
+  ASSERT_EQ(value.rank, 2u);
+  EXPECT_EQ(value.dims[1], 3);
+  xyntra::Options options;
+  options.inputs = {"x=f32[5, 3]", "rate=10"};
+  EXPECT_EQ(xyntra::Model(kTorchScript, options).inputs().at(0).dims.at(0), 5);
+}
+
+TEST(CApi, WhatIsSaidOfInputsIsChecked) {
+  struct Case {
+    std::vector<const char*> inputs;
+    const char* message;
+    const char* path = kTorchScript;
+  };
+  for (const Case& one :
+       {Case{{"rate=10"}, "among the options' inputs: x=f32[1, 3, 224, 224]"},
+        Case{{"x=f32[2, 3]"}, "among the options' inputs: rate=VALUE"},
+        Case{{"x=f32[2, 3]", "rate=10", "y=1"}, "the model has no input 'y'"},
+        Case{{"x=f32[2, -3]", "rate=10"}, "sizes are whole numbers"},
+        Case{{"x"}, "inputs: x: expected INPUT="}, Case{{nullptr}, "an element of inputs is a null pointer"},
+        Case{{"x=f32[2, 3]"}, "'x' is for TorchScript files", kModel}}) {
+    const LoadedWith loaded(one.inputs, one.path);
+    EXPECT_EQ(loaded.status, XYNTRA_USAGE);
+    EXPECT_EQ(loaded.model, nullptr);
+    EXPECT_NE(loaded.message.find(one.message), std::string::npos) << loaded.message;
+  }
+}
+
 }  // namespace
