@@ -53,6 +53,8 @@ constexpr std::array kShuffle{PlaceRule{.access = Write, .registers = true},
 constexpr PlaceRule holds(PlaceAccess access, DType dtype) {
   return {.access = access, .registers = true, .dtype = dtype};
 }
+constexpr std::array kAtomic{PlaceRule{.access = Accumulate, .shared = true, .memory = true},
+                             PlaceRule{.access = Read, .registers = true}};
 constexpr std::array kVote{holds(Write, DType::Bool), holds(Read, DType::Bool)};
 constexpr std::array kBallot{holds(Write, DType::U32), holds(Read, DType::Bool)};
 constexpr PlaceRule of_extents(PlaceRule rule, std::size_t extents) {
@@ -156,6 +158,22 @@ bool is_asynchronous(Intrinsic intrinsic) {
   return columns_of(intrinsic).kind == IntrinsicKind::Asynchronous;
 }
 std::optional<DType> element_of(Intrinsic intrinsic) { return columns_of(intrinsic).element; }
+
+te::ExprOp operation_of_atomic(Intrinsic intrinsic) {
+  switch (intrinsic) {
+    case Intrinsic::AtomicAdd: return te::ExprOp::Add;
+    case Intrinsic::AtomicMin: return te::ExprOp::Min;
+    case Intrinsic::AtomicMax: return te::ExprOp::Max;
+    case Intrinsic::AtomicAnd: return te::ExprOp::And;
+    case Intrinsic::AtomicOr: return te::ExprOp::Or;
+    default: internal_error("kir: no atomic update");
+  }
+}
+
+bool has_barrier_object(Intrinsic intrinsic) {
+  return std::ranges::any_of(places_of(intrinsic),
+                             [](const PlaceRule& rule) { return rule.access == Barrier; });
+}
 
 bool is_warpgroup_multiply(Intrinsic intrinsic) {
   return is_by_warpgroup(intrinsic) && !places_of(intrinsic).empty();

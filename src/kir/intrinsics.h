@@ -72,6 +72,12 @@ inline bool is_by_warpgroup(Intrinsic intrinsic) { return by_whom(intrinsic) == 
 // Nothing but a hint: a machine may leave it out.
 bool is_hint(Intrinsic intrinsic);
 
+inline bool is_atomic(Intrinsic intrinsic) {
+  return intrinsic >= Intrinsic::AtomicAdd && intrinsic <= Intrinsic::AtomicOr;
+}
+te::ExprOp operation_of_atomic(Intrinsic intrinsic);  // how two values are made one
+bool has_barrier_object(Intrinsic intrinsic);
+
 // Barrier objects, asynchronous copies, matrix units of warpgroups: what needs more than a count of barriers to order.
 bool is_asynchronous(Intrinsic intrinsic);
 

@@ -139,6 +139,8 @@ struct Kernel {
   Stmt body;
   // Results are rounded to 16 bits, and sums may be in another order: functions need no more than 20 bits (kir/approximate.h).
   bool approximate = false;
+  std::int64_t registers =
+      0;  // of a thread when it starts, on machines that share them out; 0: as many as the code takes
 
   const te::Variable& variable(VarId id) const { return variables.at(id.index); }
   const Buffer& buffer(BufferId id) const { return buffers.at(id.index); }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -55,6 +56,8 @@ class Parser {
     XYNTRA_CHECK_OK(symbol(")"));
     kernel_.approximate = current().is_word("approximate");
     if (kernel_.approximate) XYNTRA_CHECK_OK(lexer_.advance());
+    XYNTRA_TRY(const bool budgeted, optional_word("registers"));
+    if (budgeted) XYNTRA_CHECK_OK(register_budget());
     XYNTRA_CHECK_OK(symbol("{"));
     for (;;) {
       std::optional<Scope> scope = declared_scope();
@@ -64,6 +67,15 @@ class Parser {
     }
     XYNTRA_TRY(kernel_.body, statements_until_brace());
     return std::move(kernel_);
+  }
+
+  Status register_budget() {
+    const std::string_view text = current().text;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), kernel_.registers);
+    if (current().kind != Token::Kind::Number || problem != std::errc() || end != text.data() + text.size() ||
+        kernel_.registers == 0)
+      return error("expected a number of registers");
+    return lexer_.advance();
   }
 
   // ---- tokens

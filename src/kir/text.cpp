@@ -37,7 +37,7 @@ class Printer {
           (arguments.empty() ? "" : ", ") + declared(buffer) + " global" + (buffer.written ? " out" : "");
     }
     text = "kernel " + kernel_.name + "(" + arguments + ")" + (kernel_.approximate ? " approximate" : "") +
-           " {\n";
+           (kernel_.registers != 0 ? " registers " + std::to_string(kernel_.registers) : "") + " {\n";
     for (const Buffer& buffer : kernel_.buffers) {
       if (buffer.scope == Scope::Global) continue;
       text += std::string("  ") + name_of(buffer.scope) + " " + declared(buffer);

@@ -127,6 +127,7 @@ class Verifier {
       entered.push_back(body->var);
       body = body->body.front();
     }
+    XYNTRA_CHECK_OK(registers_ok());
     XYNTRA_CHECK_OK(statement_ok(body));
     for (VarId var : entered) scope_.erase(var);
     prover_.release(before);
@@ -345,6 +346,12 @@ class Verifier {
       case Intrinsic::ShuffleDown: return shuffle_ok(node);
       case Intrinsic::AsyncCopy: return copy_ok(node);
       case Intrinsic::NamedBarrier: return named_barrier_ok(node);
+      case Intrinsic::SetRegisters: return set_registers_ok(node);
+      case Intrinsic::AtomicAdd:
+      case Intrinsic::AtomicMin:
+      case Intrinsic::AtomicMax:
+      case Intrinsic::AtomicAnd:
+      case Intrinsic::AtomicOr: return atomic_ok(node);
       case Intrinsic::MmlaI8:
         if (dtype_of(node, 1) != dtype_of(node, 2)) return fail("the rows of mmla_i8 must have one dtype");
         return {};
@@ -383,6 +390,40 @@ class Verifier {
     const std::int64_t threads = node.operands[1].value->int_value;
     if (threads < kWarpThreads || threads % kWarpThreads != 0 || threads > thread_count())
       return fail("the threads of named_barrier must be whole warps, and no more than there are");
+    return {};
+  }
+
+  Status atomic_ok(const StmtNode& node) const {
+    const std::string name = spelling_of(node.intrinsic);
+    const DType dtype = dtype_of(node, 0);
+    if (dtype != dtype_of(node, 1)) return fail(name + " takes values of one dtype");
+    if (is_integer(dtype) && bits_of(dtype) >= 32) return {};
+    if (node.intrinsic != Intrinsic::AtomicAdd || dtype != DType::F32)
+      return fail(name + " takes integers of 32 or 64 bits, not " + std::string(name_of(dtype)));
+    if (kernel_.approximate) return {};
+    return fail(
+        "atomic_add of f32: the sum depends on the order in which threads come, which only a kernel that is "
+        "approximate allows");
+  }
+
+  Status set_registers_ok(const StmtNode& node) const {
+    constexpr std::int64_t kLeast = 24, kMost = 256, kStep = 8;
+    const std::int64_t count = node.operands[0].value->int_value;
+    if (count < kLeast || count > kMost || count % kStep != 0)
+      return fail("set_registers: " + std::to_string(count) + " is no multiple of 8 from 24 to 256");
+    if (kernel_.registers == 0) return fail("set_registers in a kernel that does not say how many there are");
+    return {};
+  }
+
+  // A multiprocessor has as many for the threads of one work item.
+  Status registers_ok() const {
+    constexpr std::int64_t kLeast = 24, kMost = 255, kOfItem = 65536;
+    if (kernel_.registers == 0) return {};
+    const std::string count = std::to_string(kernel_.registers) + " registers";
+    if (kernel_.registers < kLeast || kernel_.registers > kMost)
+      return fail("a thread cannot have " + count + ": from 24 to 255");
+    if (kernel_.registers * thread_count() > kOfItem)
+      return fail(std::to_string(thread_count()) + " threads of " + count + " are more than 65536");
     return {};
   }
 

@@ -340,6 +340,7 @@ Status KernelEmitter::call(const StmtNode& node) {
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
     return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchL2);
+  if (kir::is_atomic(node.intrinsic)) return atomic_update(node);
   if (node.intrinsic == kir::Intrinsic::SplitBf16x3) return split_bf16x3(node);
   if (node.intrinsic == kir::Intrinsic::Dot2Bf16) return dot2_bf16(node);
   if (node.intrinsic == kir::Intrinsic::MmlaBf16) return mmla_bf16(node);

@@ -129,6 +129,7 @@ class KernelEmitter {
                    const te::Expr& columns, TileMove how, std::optional<kir::RowDimension> along);
 
   // units.cpp
+  Status atomic_update(const kir::StmtNode& node);
   Status split_bf16x3(const kir::StmtNode& node);
   Status dot2_bf16(const kir::StmtNode& node);
   Status mmla_bf16(const kir::StmtNode& node);

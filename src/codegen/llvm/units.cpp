@@ -48,6 +48,27 @@ void KernelEmitter::accumulate(const kir::Operand& sums, const Multiplication& h
   marked(sums.buffer, b_.CreateAlignedStore(after, at, Align(sizeof(float))));
 }
 
+Status KernelEmitter::atomic_update(const kir::StmtNode& node) {
+  using Op = llvm::AtomicRMWInst::BinOp;
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  const DType dtype = kernel_.buffer(to.buffer).dtype;
+  const bool is_signed = is_signed_integer(dtype);
+  const Op operation = [&] {
+    switch (kir::operation_of_atomic(node.intrinsic)) {
+      case te::ExprOp::Min: return is_signed ? Op::Min : Op::UMin;
+      case te::ExprOp::Max: return is_signed ? Op::Max : Op::UMax;
+      case te::ExprOp::And: return Op::And;
+      case te::ExprOp::Or: return Op::Or;
+      default: return is_float(dtype) ? Op::FAdd : Op::Add;
+    }
+  }();
+  Value* given = load(from.buffer, analysis_.access(from), nullptr);
+  const llvm::Align align(static_cast<std::uint64_t>(bits_of(dtype) / 8));
+  b_.CreateAtomicRMW(operation, place(to.buffer, analysis_.access(to)).pointer, given, align,
+                     llvm::AtomicOrdering::Monotonic);
+  return {};
+}
+
 // Upper halves of two vectors' words are interleaved by one shuffle. Nobody looks at the bits of a NaN on their way to a tile.
 Status KernelEmitter::split_bf16x3(const kir::StmtNode& node) {
   constexpr unsigned kLanes = 16, kParts = 3;

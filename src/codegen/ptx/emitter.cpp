@@ -56,8 +56,9 @@ Result<PtxKernel> KernelEmitter::emit() {
   find_homes();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
     made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
-    by_warpgroups_ =
-        by_warpgroups_ || (node.kind == StmtNode::Kind::Call && kir::is_by_warpgroup(node.intrinsic));
+    if (node.kind != StmtNode::Kind::Call) return;
+    by_warpgroups_ = by_warpgroups_ || kir::is_by_warpgroup(node.intrinsic);
+    is_hopper_ = is_hopper_ || by_warpgroups_ || kir::has_barrier_object(node.intrinsic);
   });
   for (const kir::Buffer& buffer : kernel_.buffers) {
     const Dim elements = product(buffer.shape);
@@ -73,7 +74,7 @@ Result<PtxKernel> KernelEmitter::emit() {
     bodies.push_back(std::exchange(entries_, {}));
   }
   const PtxOptions hopper{"sm_90a", "8.0", options_.overlaps};
-  const PtxOptions& made_for = by_warpgroups_ ? hopper : options_;
+  const PtxOptions& made_for = is_hopper_ ? hopper : options_;
   made_.text = ".version " + made_for.version + "\n.target " + made_for.target + "\n.address_size 64\n";
   if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
     made_.text += "\n.extern .shared .align " +
@@ -81,7 +82,9 @@ Result<PtxKernel> KernelEmitter::emit() {
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     const PtxPhase& one = made_.phases[i];
     made_.text += "\n.visible .entry " + one.entry + "(" + parameters() + ")\n.reqntid " +
-                  std::to_string(one.threads) + "\n{\n" + bodies[i] + "}\n";
+                  std::to_string(one.threads) + "\n" +
+                  (kernel_.registers == 0 ? "" : ".maxnreg " + std::to_string(kernel_.registers) + "\n") +
+                  "{\n" + bodies[i] + "}\n";
   }
   return std::move(made_);
 }
@@ -369,6 +372,21 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
     case kir::Intrinsic::RoundWordsBf16:
     case kir::Intrinsic::RoundWordsF16: return round_words(node);
+    case kir::Intrinsic::AtomicAdd:
+    case kir::Intrinsic::AtomicMin:
+    case kir::Intrinsic::AtomicMax:
+    case kir::Intrinsic::AtomicAnd:
+    case kir::Intrinsic::AtomicOr: atomic_update(node); return {};
+    case kir::Intrinsic::MbarrierInit:
+    case kir::Intrinsic::MbarrierArrive:
+    case kir::Intrinsic::MbarrierExpect:
+    case kir::Intrinsic::MbarrierWait: barrier_object(node); return {};
+    case kir::Intrinsic::SetRegisters: {
+      const std::int64_t count = node.operands[0].value->int_value;
+      code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
+                 ".sync.aligned.u32 " + std::to_string(count));
+      return {};
+    }
     case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
     case kir::Intrinsic::WarpgroupFence: code_.line("wgmma.fence.sync.aligned"); return {};
     case kir::Intrinsic::WarpgroupCommit: code_.line("wgmma.commit_group.sync.aligned"); return {};

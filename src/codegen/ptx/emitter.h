@@ -57,6 +57,8 @@ class KernelEmitter {
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   // exchanges.cpp
   Status vote(const kir::StmtNode& node);
+  void atomic_update(const kir::StmtNode& node);
+  void barrier_object(const kir::StmtNode& node);
   Status warpgroup_multiply_rs(const kir::StmtNode& node);
   void begin_statement(const kir::StmtNode& node);
 
@@ -142,7 +144,7 @@ class KernelEmitter {
   std::vector<std::string> enclosing_;  // guards around it
   std::string end_;  // label
   std::int64_t threads_ = 1;
-  bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false;
+  bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
   std::int64_t statements_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Votes of a warp, and matmuls of a warpgroup with A from registers.
+// Votes of a warp, atomic updates, barrier objects, and matmuls of a warpgroup with A from registers.
 #include "codegen/ptx/emitter.h"
 #include "codegen/ptx/swizzled.h"
 #include "kir/intrinsics.h"
@@ -20,6 +20,52 @@ Status KernelEmitter::vote(const kir::StmtNode& node) {
                 {given, everyone});
   store_at(to.buffer, analysis_.access(to).flat, decided);
   return {};
+}
+
+// Nobody asks what was there: a reduction, which memory does by itself.
+void KernelEmitter::atomic_update(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  const DType dtype = kernel_.buffer(to.buffer).dtype;
+  const std::string width = std::to_string(bits_of(dtype));
+  const std::string sign = is_signed_integer(dtype) ? "s" : "u";
+  const std::string operation = [&]() -> std::string {
+    switch (kir::operation_of_atomic(node.intrinsic)) {
+      case te::ExprOp::Min: return "min." + sign + width;
+      case te::ExprOp::Max: return "max." + sign + width;
+      case te::ExprOp::And: return "and.b" + width;
+      case te::ExprOp::Or: return "or.b" + width;
+      default: return (is_float(dtype) ? "add.f" : "add.u") + width;  // sums wrap, with a sign or without
+    }
+  }();
+  const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Any);
+  const std::string space = homes_[to.buffer.index] == Home::Shared ? ".shared." : ".global.";
+  code_.line("red" + space + operation + " " + place(to.buffer, analysis_.access(to).flat) + ", " + given);
+}
+
+void KernelEmitter::barrier_object(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand& at = node.operands[0];
+  const std::string object = place(at.buffer, analysis_.access(at).flat);
+  std::string number;
+  if (node.operands.size() > 1) {
+    const te::Expr& given = node.operands[1].value;
+    number = is_position(given) ? position(given) : code_.word("cvt.u32.u64", {value(given)});
+  }
+  const auto arrive = [&](const std::string& operation) {
+    code_.line(operation + ".shared.b64 " + code_.fresh(Size::Long) + ", " + object +
+               (number.empty() ? "" : ", " + number));
+  };
+  switch (node.intrinsic) {
+    case Intrinsic::MbarrierInit: code_.line("mbarrier.init.shared.b64 " + object + ", " + number); return;
+    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return;
+    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return;
+    default: break;
+  }
+  const std::string again = code_.fresh_label(), done = code_.fresh(Size::Predicate);
+  code_.label(again);
+  code_.line("mbarrier.try_wait.parity.shared.b64 " + done + ", " + object + ", " + number);
+  code_.line("@!" + done + " bra " + again);
 }
 
 Status KernelEmitter::warpgroup_multiply_rs(const kir::StmtNode& node) {

@@ -109,12 +109,13 @@ Status Runner::stuck() {
     const Step& step = phase_->steps[context->step];
     if (!evaluate(*context, step)) break;  // others have used its temporaries since
     const LaneSet& set = lanes(*context);
-    if (step.node->intrinsic == Intrinsic::NamedBarrier) {
+    const bool hungry = step.node->intrinsic == Intrinsic::SetRegisters;
+    if (hungry || step.node->intrinsic == Intrinsic::NamedBarrier) {
       return failure(ErrorClass::Internal,
                      "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
                          ": no thread can go on: thread " + std::to_string(set.thread[0] % thread_count_) +
-                         " waits at barrier " + std::to_string(number(step, 0, 0)) +
-                         where(*context, step, 0));
+                         (hungry ? " waits for registers, of which it wants " : " waits at barrier ") +
+                         std::to_string(number(step, 0, 0)) + where(*context, step, 0));
     }
     for (std::size_t i = 0; i < set.size(); ++i) {
       std::int64_t place = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -31,9 +32,11 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
   };
   switch (intrinsic) {
     case Intrinsic::NamedBarrier:
+    case Intrinsic::SetRegisters:
     case Intrinsic::MbarrierWait: {
-      Progress progress =
-          intrinsic == Intrinsic::MbarrierWait ? wait(context, step) : named_barrier(context, step);
+      Progress progress = intrinsic == Intrinsic::MbarrierWait   ? wait(context, step)
+                          : intrinsic == Intrinsic::NamedBarrier ? named_barrier(context, step)
+                                                                 : set_registers(context, step);
       if (progress == Progress::Continues) ++context.step;
       return progress;
     }
@@ -66,6 +69,13 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
         orders_[0].acquire(thread, {store_agent(), last->second});
         stores_in_flight_.erase(last);
       }
+      break;
+    case Intrinsic::AtomicAdd:
+    case Intrinsic::AtomicMin:
+    case Intrinsic::AtomicMax:
+    case Intrinsic::AtomicAnd:
+    case Intrinsic::AtomicOr:
+      each_lane([&](std::size_t i) { return atomic_update(context, step, i); });
       break;
     case Intrinsic::Prefetch:
     case Intrinsic::PrefetchL2: break;
@@ -142,6 +152,55 @@ bool Runner::shuffle(const Context& context, const Step& step) {
     if (!write_box(context, step, box, i, toucher(set.thread[i]), given.at(other))) return false;
   }
   return true;
+}
+
+bool Runner::atomic_update(const Context& context, const Step& step, std::size_t lane) {
+  const Intrinsic intrinsic = step.node->intrinsic;
+  const std::uint32_t thread = lanes(context).thread[lane];
+  Toucher by = toucher(thread);
+  Box to, from;
+  Elements given;
+  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from) ||
+      !read_box(context, step, from, lane, by, given))
+    return false;
+  by.atomic =
+      static_cast<std::uint8_t>(1 + static_cast<int>(intrinsic) - static_cast<int>(Intrinsic::AtomicAdd));
+  const std::int64_t place = place_in(to, 0, 0, thread);
+  if (!touch_write(context, step, to.buffer, lane, place, by)) return false;
+  ++report_.loads;
+  ++report_.stores;
+  Storage& storage = storages_[to.buffer.index];
+  const DType dtype = storage.dtype();
+  std::byte* held = storage.data() + place * static_cast<std::int64_t>(storage.element_bytes());
+  std::array<std::int64_t, 3>
+      values{};  // as lanes have them: what is held, what is given, what becomes of both
+  te::load_lanes(dtype, &values[0], held, 1, 1);
+  te::load_lanes(dtype, &values[1], given.data(), 1, 1);
+  const std::array<te::LaneOperand, 3> operands{{{&values[0], true}, {&values[1], true}, {}}};
+  te::compute({operation_of_atomic(intrinsic), dtype, dtype, {}}, &values[2], operands.data(), 1);
+  te::settle_nans(dtype, &values[2], 1);
+  te::store_lanes(dtype, held, 1, &values[2], 1);
+  return true;
+}
+
+// A warpgroup that wants more than what is left waits for others to give some back.
+Runner::Progress Runner::set_registers(const Context& context, const Step& step) {
+  const LaneSet& set = lanes(context);
+  std::map<std::uint32_t, std::int64_t> present;  // threads, by warpgroup
+  for (std::uint32_t thread : set.thread) ++present[thread / kGroupThreads];
+  for (const auto& [group, threads] : present) {
+    if (threads == kGroupThreads) continue;
+    fault(context, step, 0,
+          "only " + std::to_string(threads) + " of 128 threads of a warpgroup reach this set_registers");
+    return Progress::Failed;
+  }
+  const std::int64_t wanted = number(step, 0, 0);
+  std::int64_t all = 0;
+  for (std::uint32_t group = 0; group < warpgroups_.size(); ++group)
+    all += present.contains(group) ? wanted : warpgroups_[group].registers.value_or(kernel_.registers);
+  if (all > kernel_.registers * static_cast<std::int64_t>(warpgroups_.size())) return Progress::Waits;
+  for (const auto& [group, threads] : present) warpgroups_[group].registers = wanted;
+  return Progress::Continues;
 }
 
 bool Runner::barrier(const Context& context, const Step& step) {

@@ -137,6 +137,8 @@ Conflict Storage::read(std::int64_t place, const Toucher& toucher) {
 }
 
 Conflict Storage::write(std::int64_t place, const Toucher& toucher) {
+  if (toucher.atomic != 0 && tracks_defined_ && !is_defined(place))
+    return {Conflict::Kind::Undefined, 0, false};
   if (tracks_defined_) defined_[static_cast<std::size_t>(place)] = 1;
   if (watch_items_) {
     Conflict found = touch_item(item_touches_[touch_index(place)], toucher, true);
@@ -147,14 +149,18 @@ Conflict Storage::write(std::int64_t place, const Toucher& toucher) {
 }
 
 Conflict Storage::touch_item(ItemTouch& touch, const Toucher& toucher, bool writes) {
-  if (touch.phase != phase_) touch = {phase_, kNobody, kNobody};
-  if (touch.writer != kNobody && touch.writer != toucher.item)
+  if (touch.phase != phase_) touch = {phase_, kNobody, kNobody, 0};
+  const bool alike = writes && toucher.atomic != 0 && toucher.atomic == touch.atomic;
+  if (touch.writer != kNobody && touch.writer != toucher.item && !alike)
     return {Conflict::Kind::Item, touch.writer, true};
   if (writes) {
     if (touch.reader != kNobody && touch.reader != toucher.item) {
       return {Conflict::Kind::Item, touch.reader, false};
     }
-    touch.writer = toucher.item;
+    // A plain write among them stays one, though it was this item's own.
+    if (touch.writer == kNobody) touch.atomic = toucher.atomic;
+    if (touch.atomic != toucher.atomic) touch.atomic = 0;
+    touch.writer = touch.writer == kNobody || touch.writer == toucher.item ? toucher.item : kMany;
   } else if (touch.reader == kNobody) {
     touch.reader = toucher.item;
   } else if (touch.reader != toucher.item) {
@@ -163,11 +169,22 @@ Conflict Storage::touch_item(ItemTouch& touch, const Toucher& toucher, bool writ
   return {};
 }
 
+Epoch Storage::unseen_writer(const ThreadTouch& touch, const Toucher& toucher) const {
+  const Order& order = *toucher.order;
+  if (touch.write.agent != kNobody && !order.seen(toucher.thread, touch.write)) return touch.write;
+  if (touch.writers < 0) return {};
+  for (Epoch writer : reader_lists_[static_cast<std::size_t>(touch.writers)]) {
+    if (!order.seen(toucher.thread, writer)) return writer;
+  }
+  return {};
+}
+
 Conflict Storage::read_thread(ThreadTouch& touch, const Toucher& toucher) {
-  if (touch.owner != toucher.owner) touch = {toucher.owner, {}, {}, -1};
+  if (touch.owner != toucher.owner) touch = {toucher.owner, {}, {}};
   const Order& order = *toucher.order;
   if (touch.write.agent != kNobody) {
-    if (!order.seen(toucher.thread, touch.write)) return {Conflict::Kind::Thread, touch.write.agent, true};
+    if (const Epoch writer = unseen_writer(touch, toucher); writer.agent != kNobody)
+      return {Conflict::Kind::Thread, writer.agent, true};
     if (toucher.asynchronous && !order.fenced(toucher.thread, touch.write)) {
       return {Conflict::Kind::Unfenced, touch.write.agent, true};
     }
@@ -193,11 +210,11 @@ Conflict Storage::read_thread(ThreadTouch& touch, const Toucher& toucher) {
 }
 
 Conflict Storage::write_thread(ThreadTouch& touch, const Toucher& toucher) {
-  if (touch.owner != toucher.owner) touch = {toucher.owner, {}, {}, -1};
+  if (touch.owner != toucher.owner) touch = {toucher.owner, {}, {}};
   const Order& order = *toucher.order;
-  if (touch.write.agent != kNobody && !order.seen(toucher.thread, touch.write)) {
-    return {Conflict::Kind::Thread, touch.write.agent, true};
-  }
+  const Epoch writer = unseen_writer(touch, toucher);
+  const bool alike = toucher.atomic != 0 && toucher.atomic == touch.atomic;
+  if (writer.agent != kNobody && !alike) return {Conflict::Kind::Thread, writer.agent, true};
   if (touch.readers >= 0) {
     for (Epoch reader : reader_lists_[static_cast<std::size_t>(touch.readers)]) {
       if (!order.seen(toucher.thread, reader)) return {Conflict::Kind::Thread, reader.agent, false};
@@ -205,7 +222,23 @@ Conflict Storage::write_thread(ThreadTouch& touch, const Toucher& toucher) {
   } else if (touch.read.agent != kNobody && !order.seen(toucher.thread, touch.read)) {
     return {Conflict::Kind::Thread, touch.read.agent, false};
   }
-  touch = {toucher.owner, toucher.epoch, {}, -1};
+  ThreadTouch next{toucher.owner, toucher.epoch, {}, -1, -1, toucher.atomic};
+  // A plain write of its own that nobody else has seen yet stays what others find.
+  const bool own = touch.write.agent == toucher.epoch.agent && touch.write.clock == toucher.epoch.clock;
+  if (own && touch.atomic != toucher.atomic) next.atomic = 0;
+  if (alike && writer.agent != kNobody) {
+    if (order.has_objects()) {
+      next.writers = touch.writers;
+      if (next.writers < 0) {
+        next.writers = static_cast<std::int32_t>(reader_lists_.size());
+        reader_lists_.emplace_back();
+      }
+      reader_lists_[static_cast<std::size_t>(next.writers)].push_back(touch.write);
+    } else {
+      next.write = {kMany, toucher.epoch.clock};  // since the last barrier: which of them does not matter
+    }
+  }
+  touch = next;
   return {};
 }
 

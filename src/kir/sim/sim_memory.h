@@ -62,6 +62,7 @@ struct Toucher {
   std::uint32_t owner = 0;  // a number of its own for each run of a work item
   const Order* order = nullptr;
   bool asynchronous = false;  // plain writes must have been fenced
+  std::uint8_t atomic = 0;  // which atomic update writes; 0: none. Those of one kind do not race
 };
 
 struct Conflict {
@@ -104,16 +105,20 @@ class Storage {
  private:
   struct ItemTouch {
     std::uint32_t phase = 0, writer = kNobody, reader = kNobody;
+    std::uint8_t atomic = 0;  // all that writers have done since the phase began
   };
   struct ThreadTouch {
     std::uint32_t owner = 0;
     Epoch write, read;
     std::int32_t readers = -1;  // which list, when several have read
+    std::int32_t writers = -1;  // the same of atomic updates before the last one
+    std::uint8_t atomic = 0;  // what the last write was
   };
   std::size_t touch_index(std::int64_t place) const { return static_cast<std::size_t>(place / per_touch_); }
   Conflict touch_item(ItemTouch& touch, const Toucher& toucher, bool writes);
   Conflict read_thread(ThreadTouch& touch, const Toucher& toucher);
   Conflict write_thread(ThreadTouch& touch, const Toucher& toucher);
+  Epoch unseen_writer(const ThreadTouch& touch, const Toucher& toucher) const;
 
   DType dtype_;
   std::int64_t elements_;  // of one copy

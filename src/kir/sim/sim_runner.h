@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "kir/intrinsics.h"
@@ -50,6 +51,7 @@ struct Warpgroup {
   std::uint32_t formed = 1, committed = 0, completed = 0;  // groups of multiplications
   bool open = false;  // something was issued and not committed
   std::map<std::uint32_t, std::uint32_t> busy;  // registers, by buffer: the group that last used them
+  std::optional<std::int64_t> registers;  // of a thread; none: what the kernel says
 };
 
 inline constexpr std::size_t kNamedBarriers = 16;
@@ -117,6 +119,8 @@ class Runner {
   using Elements = std::vector<std::byte>;
   Progress call(Context& context, const Step& step);
   bool barrier(const Context& context, const Step& step);
+  bool atomic_update(const Context& context, const Step& step, std::size_t lane);
+  Progress set_registers(const Context& context, const Step& step);
   Progress named_barrier(Context& context, const Step& step);
   bool shuffle(const Context& context, const Step& step);
   bool meet(const Context& context, const Step& step, const std::string& where);

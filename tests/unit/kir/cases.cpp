@@ -273,6 +273,30 @@ Case block_sum(std::size_t count) {
   return made;
 }
 
+Case histogram(std::size_t count) {
+  constexpr std::int32_t kValues = 16;
+  const auto value = [](std::size_t i) { return static_cast<std::int32_t>(i * 37 % 19) - 2; };
+  Case made;
+  made.file = "histogram";
+  made.sizes = {{"N", static_cast<std::int64_t>(count)}};
+  made.arguments = [=] {
+    std::vector<std::int32_t> x(count);
+    for (std::size_t i = 0; i < count; ++i) x[i] = value(i);
+    return Arguments().add(x).add(std::vector<std::int32_t>(kValues)).add(std::vector<std::int32_t>(1));
+  };
+  made.wrong = [=](const Arguments& arguments) -> std::string {
+    std::vector<std::int32_t> counts(kValues);
+    std::int32_t largest = -1;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (value(i) >= 0 && value(i) < kValues) ++counts[static_cast<std::size_t>(value(i))];
+      largest = std::max(largest, value(i));
+    }
+    if (arguments.get<std::int32_t>(1) != counts) return "the counts are others";
+    return arguments.get<std::int32_t>(2)[0] == largest ? "" : "the largest is another";
+  };
+  return made;
+}
+
 }  // namespace
 
 const std::vector<Case>& cases() {
@@ -303,7 +327,9 @@ const std::vector<Case>& cases() {
                                            gelu(128),
                                            gather(9),
                                            block_sum(150),
-                                           block_sum(128)};
+                                           block_sum(128),
+                                           histogram(150),
+                                           histogram(128)};
   return kCases;
 }
 
