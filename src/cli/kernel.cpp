@@ -2,6 +2,7 @@
 #include "cli/inputs/random_inputs.h"
 #include "cli/verb.h"
 #include "codegen/ptx/emit.h"
+#include "kir/legalize/legalize.h"
 #include "kir/passes.h"
 #include "kir/sim/sim.h"
 #include "passes/declared_sizes.h"
@@ -26,7 +27,8 @@ struct Pass {
 };
 constexpr Pass kPasses[] = {{"simplify", kir::simplify},
                             {"unroll", [](const kir::Kernel& kernel) { return kir::unroll(kernel); }},
-                            {"hoist", kir::hoist}};
+                            {"hoist", kir::hoist},
+                            {"legalize", [](const kir::Kernel& kernel) { return kir::legalize(kernel); }}};
 
 Result<kir::Kernel> passed(kir::Kernel kernel, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -137,8 +139,8 @@ Result<ExitCode> look_at(const KernelFlags& flags, Session& session) {
 VerbAction declare_kernel(Flags& syntax, Session&) {
   auto flags = std::make_shared<KernelFlags>();
   syntax.push_back({"FILE", &flags->file, "kernels as text, .kir", "FILE", Flag::Required});
-  syntax.push_back(
-      {"--pass", &flags->passes, "simplify, unroll or hoist, in the order given; repeatable", "NAME"});
+  syntax.push_back({"--pass", &flags->passes,
+                    "simplify, unroll, hoist or legalize, in the order given; repeatable", "NAME"});
   syntax.push_back({"--text", &flags->text, "print the kernels"});
   syntax.push_back({"--ptx", &flags->ptx, "print them as PTX, the assembly of NVIDIA GPUs"});
   syntax.push_back({"--simulate", &flags->simulate, "run them on random inputs"});

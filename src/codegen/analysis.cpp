@@ -15,13 +15,6 @@ using te::ExprOp;
 
 namespace {
 
-kir::Stmt with_math_expanded(const kir::Stmt& statement, te::Scaling scaling) {
-  if (!statement.defined()) return statement;
-  return kir::with_parts(
-      statement, [=](const Expr& expr) { return te::expand_math(expr, scaling); },
-      [=](const kir::Stmt& inner) { return with_math_expanded(inner, scaling); });
-}
-
 bool is_private(Scope scope) { return scope == Scope::Register || scope == Scope::Shared; }
 
 bool makes_nan(const ExprNode& node) {
@@ -42,9 +35,9 @@ bool moves_bits(ExprOp op) {
   }
 }
 
-KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling)
-    : kernel_(kernel), algebra_(kernel_.variables) {
-  kernel_.body = with_checked_loads(with_math_expanded(kernel.body, scaling));
+KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target)
+    : kernel_(kir::legalize(kernel, target)), algebra_(kernel_.variables) {
+  kernel_.body = with_checked_loads(kernel_.body);
   find_buffers_of_results();
 }
 

@@ -6,9 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "kir/kernel.h"
+#include "kir/legalize/legalize.h"
 #include "te/index/index.h"
-#include "te/math/math.h"
 
 namespace xyntra::codegen {
 
@@ -34,11 +33,11 @@ std::optional<double> literal(const te::Expr& expr);
 
 class KernelAnalysis {
  public:
-  explicit KernelAnalysis(const kir::Kernel& kernel, te::Scaling scaling = te::Scaling::ByArithmetic);
+  KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 
-  const kir::Kernel& kernel() const { return kernel_; }  // its math functions written out
+  const kir::Kernel& kernel() const { return kernel_; }  // in words that the target has
 
   te::LinearIndex linear(const te::Expr& index) const { return algebra_.linear(index); }
   const Access& access(const te::ExprNode& load);

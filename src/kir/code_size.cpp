@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "te/cost/code_size.h"
+#include "te/math/math.h"
 #include "te/walk.h"
 
 namespace xyntra::kir {
@@ -35,7 +36,8 @@ class CodeSize {
     bool function = false;
     te::for_each_node(expr, [&](const te::ExprNode& node) {
       size += te::code_size_of_node(node);
-      function = function || te::kind_of(node.op) == te::ExprKind::Math;
+      function = function || te::kind_of(node.op) == te::ExprKind::Math ||
+                 te::is_float_remainder(node.op, node.dtype);
     });
     return function ? size * lanes : size;
   }

@@ -327,7 +327,7 @@ bool outgrows_caches(const Target& target, std::int64_t bytes_of_run) {
 }
 
 std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run) {
-  constexpr std::int64_t kWarm = 150, kCold = 1500;
+  constexpr std::int64_t kWarm = 250, kCold = 1500;
   if (target.kind != TargetKind::Cpu) return 0;
   return outgrows_caches(target, bytes_of_run) ? kCold : kWarm;
 }

@@ -73,6 +73,19 @@ def softplus(attributes, x):
     return np.logaddexp(0, x.astype(np.float64)).astype(x.dtype)
 
 
+def log_sum_exp(attributes, x, axes=None):
+    """ONNX's reference subtracts the largest, infinite or not."""
+    given = attributes.get("axes") if axes is None else axes.tolist()
+    if not given and attributes.get("noop_with_empty_axes", 0):
+        return x
+    over, wide = tuple(given) if given else tuple(range(x.ndim)), x.astype(np.float64)
+    largest = wide.max(over, keepdims=True)
+    largest[~np.isfinite(largest)] = 0
+    with np.errstate(divide="ignore"):
+        made = np.log(np.exp(wide - largest).sum(over, keepdims=True)) + largest
+    return (made if attributes.get("keepdims", 1) else made.squeeze(over)).astype(x.dtype)
+
+
 def by_float64(function):
     """ONNX Runtime's cosine of float16 is off by ten last places."""
     return lambda attributes, x: function(x.astype(np.float64)).astype(x.dtype)
@@ -97,6 +110,7 @@ OPERATORS = {
     "OneHot": one_hot,
     "PRelu": prelu,
     "QLinearReduceMean": quantized_mean,
+    "ReduceLogSumExp": log_sum_exp,
     "Sign": sign,
     "Sin": by_float64(np.sin),
     "Softplus": softplus,

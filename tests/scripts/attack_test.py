@@ -123,6 +123,13 @@ class Attack(unittest.TestCase):
         for change in (lambda right: right + 1e-3, lambda right: right * 1.001, lambda right: right[:, ::-1], np.zeros_like):
             self.assertEqual(verdict_on_group_norm(change).status, "failed")
 
+    def test_infinities_have_a_log_sum_exp(self):
+        x = np.array([[-np.inf, -np.inf], [-np.inf, 2.0], [np.inf, 1.0], [0.0, 0.0]], np.float32)
+        found = specification.log_sum_exp({"axes": [1], "keepdims": 0}, x)
+        np.testing.assert_array_equal(found, np.array([-np.inf, 2.0, np.inf, np.log(2)], np.float32))
+        np.testing.assert_array_equal(specification.log_sum_exp({"noop_with_empty_axes": 1}, x), x)
+        self.assertEqual(specification.log_sum_exp({}, x[3:]).shape, (1, 1))
+
     def test_what_follows_a_subnormal_is_free_on_shaders_alone(self):
         root, less = allowed_after_subnormals(["--backend", "cpu"])
         self.assertEqual((root, less), ([0, 0, 0], [False] * 3))

@@ -64,12 +64,7 @@ Value* Arithmetic::constant(const te::ExprNode& node) const {
 // ---- operations
 
 Value* Arithmetic::arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o) {
-  if (dtype == DType::Bool) return bool_arithmetic(op, o);
-  if (!is_float(dtype)) return integer_arithmetic(op, dtype, o);
-  Value* result = float_arithmetic(op, o);
-  // Of 8 bits and less the reference rounds these too, which makes an infinity the largest number.
-  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
-  return exact && bits_of(dtype) >= 16 ? result : rounded_to(dtype, result);
+  return is_float(dtype) ? float_arithmetic(op, o) : integer_arithmetic(op, dtype, o);
 }
 
 Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
@@ -78,17 +73,6 @@ Value* Arithmetic::float_arithmetic(ExprOp op, ArrayRef<Value*> o) {
     case ExprOp::Sub: return b_.CreateFSub(o[0], o[1]);
     case ExprOp::Mul: return b_.CreateFMul(o[0], o[1]);
     case ExprOp::Div: return b_.CreateFDiv(o[0], o[1]);
-    case ExprOp::FloorDiv: return rounded(ExprOp::Floor, b_.CreateFDiv(o[0], o[1]));
-    case ExprOp::Rem: return float_remainder(o[0], o[1]);
-    case ExprOp::Mod: {  // takes the divisor's sign
-      Value* remainder = float_remainder(o[0], o[1]);
-      Value* zero = real(remainder, 0);
-      Value* is_zero = b_.CreateFCmpOEQ(remainder, zero);
-      Value* signs_differ = b_.CreateXor(b_.CreateFCmpOLT(remainder, zero), b_.CreateFCmpOLT(o[1], zero));
-      Value* moved = b_.CreateSelect(signs_differ, b_.CreateFAdd(remainder, o[1]), remainder);
-      Value* signed_zero = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, o[1]);
-      return b_.CreateSelect(is_zero, signed_zero, moved);
-    }
     case ExprOp::Min: return smallest_or_largest(false, o[0], o[1]);
     case ExprOp::Max: return smallest_or_largest(true, o[0], o[1]);
     case ExprOp::Fma: return fused(o[0], o[1], o[2]);
@@ -112,7 +96,6 @@ Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o
     case ExprOp::Add: return b_.CreateAdd(o[0], o[1]);
     case ExprOp::Sub: return b_.CreateSub(o[0], o[1]);
     case ExprOp::Mul: return b_.CreateMul(o[0], o[1]);
-    case ExprOp::Fma: return b_.CreateAdd(b_.CreateMul(o[0], o[1]), o[2]);
     case ExprOp::Neg: return b_.CreateNeg(o[0]);
     case ExprOp::Not: return b_.CreateNot(o[0]);
     case ExprOp::And: return b_.CreateAnd(o[0], o[1]);
@@ -122,12 +105,7 @@ Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o
       return b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, o[0], o[1]);
     case ExprOp::Max:
       return b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, o[0], o[1]);
-    case ExprOp::Abs:
-      return is_signed ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, o[0], b_.getFalse()) : o[0];
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
+    case ExprOp::Abs: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, o[0], b_.getFalse());
     case ExprOp::Div:
     case ExprOp::FloorDiv:
     case ExprOp::Rem:
@@ -136,36 +114,6 @@ Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o
     case ExprOp::ShiftRight: return shifted(op, is_signed, o[0], o[1]);
     default:
       internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on integers");
-  }
-}
-
-// Bool arithmetic is that of 0 and 1 as integers, with every number but 0 made 1.
-Value* Arithmetic::bool_arithmetic(ExprOp op, ArrayRef<Value*> o) {
-  switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Max:
-    case ExprOp::Or: return b_.CreateOr(o[0], o[1]);
-    case ExprOp::Sub:
-    case ExprOp::Xor: return b_.CreateXor(o[0], o[1]);
-    case ExprOp::Mul:
-    case ExprOp::Min:
-    case ExprOp::Div:
-    case ExprOp::FloorDiv:
-    case ExprOp::And: return b_.CreateAnd(o[0], o[1]);
-    case ExprOp::Rem:
-    case ExprOp::Mod: return number(o[0], 0);
-    case ExprOp::Fma: return b_.CreateOr(b_.CreateAnd(o[0], o[1]), o[2]);
-    case ExprOp::Not: return b_.CreateNot(o[0]);
-    case ExprOp::ShiftRight: return b_.CreateAnd(o[0], b_.CreateNot(o[1]));
-    case ExprOp::ShiftLeft:
-    case ExprOp::Neg:
-    case ExprOp::Abs:
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
-    default:
-      internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on bool");
   }
 }
 
@@ -432,10 +380,6 @@ llvm::Function* Arithmetic::soft_fma(Type* type) {
   Value* odd = b_.CreateSelect(b_.CreateAnd(is_even, inexact), b_.CreateAdd(pattern, step), pattern);
   b_.CreateRet(b_.CreateFPTrunc(b_.CreateBitCast(odd, wide), type));
   return made;
-}
-
-Value* Arithmetic::float_remainder(Value* a, Value* b) {
-  return each_lane(helper(a->getType()->getScalarType()->isDoubleTy() ? "fmod_f64" : "fmod_f32"), {a, b});
 }
 
 // ---- helpers written in LLVM's own language

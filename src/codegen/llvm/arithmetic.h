@@ -10,7 +10,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/Target/TargetMachine.h>
 
-#include "te/expr.h"
+#include "kir/legalize/legalize.h"
 
 namespace xyntra::cpu_code {
 
@@ -28,6 +28,12 @@ struct MachineTraits {
   bool streams = false;  // non-temporal stores
   bool wide_functions = false;  // AVX-512's scaling by powers of two, and its largest of two numbers
   const llvm::TargetMachine* machine = nullptr;
+
+  kir::TargetOps ops() const {
+    return {.scaling = wide_functions ? te::Scaling::ByMachine : te::Scaling::ByArithmetic,
+            .fuses = fuses,
+            .converts_f16 = converts_f16};
+  }
 };
 
 class Arithmetic {
@@ -44,7 +50,7 @@ class Arithmetic {
   llvm::Value* is_nan(llvm::Value* x);
   llvm::Value* is_inf(llvm::Value* x);
   llvm::Value* saturated(DType to, llvm::Type* type, llvm::Value* x);
-  llvm::Value* cast(DType from, DType to, te::CastMode mode, llvm::Value* x);
+  llvm::Value* cast(DType from, DType to, llvm::Value* x);
   llvm::Value* bitcast(DType from, DType to, llvm::Value* x);
   llvm::Value* settled(llvm::Value* x);  // every NaN made the one that arithmetic makes
 
@@ -59,7 +65,6 @@ class Arithmetic {
  private:
   llvm::Value* float_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
   llvm::Value* integer_arithmetic(te::ExprOp op, DType dtype, llvm::ArrayRef<llvm::Value*> o);
-  llvm::Value* bool_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
   llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
@@ -75,18 +80,11 @@ class Arithmetic {
   llvm::Value* rounded(te::ExprOp op, llvm::Value* x);
   llvm::Value* fused(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Function* soft_fma(llvm::Type* type);  // of floats, for machines without
-  llvm::Value* float_remainder(llvm::Value* a, llvm::Value* b);
   llvm::Value* each_lane(llvm::Function* function, llvm::ArrayRef<llvm::Value*> operands);
   llvm::Function* helper(const std::string& name);
 
   // convert.cpp
   llvm::Value* rounded_to(DType dtype, llvm::Value* x);
-  llvm::Value* narrowed(DType dtype, te::CastMode mode, llvm::Value* x);  // float to a representable float
-  llvm::Value* encoded(DType dtype, bool saturate, llvm::Value* x);  // float to i32 holding the code
-  llvm::Value* encoded_scale(te::CastMode mode, llvm::Value* x);
-  llvm::Value* decoded(DType dtype, llvm::Value* code);  // i32 holding the code to float
-  llvm::Value* odd_single(
-      llvm::Value* x);  // double to float, rounded to odd: a second rounding is then harmless
   llvm::Value* upper_half(llvm::Value* pattern);  // i32 to i16
   llvm::Value* bits(llvm::Value* x);  // as the integer of the same width
   llvm::Value* as_float(llvm::Value* x);  // i32 to float, same bits

@@ -35,7 +35,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, 
       context_(module.getContext()),
       traits_(traits),
       options_(options),
-      analysis_(kernel, traits.wide_functions ? te::Scaling::ByMachine : te::Scaling::ByArithmetic),
+      analysis_(kernel, traits.ops()),
       kernel_(analysis_.kernel()),
       b_(context_),
       entry_(context_),
@@ -436,8 +436,7 @@ Value* KernelEmitter::emit_node(const Expr& expr) {
     case ExprOp::Load: return load(node.buffer, analysis_.access(node), guard_);
     case ExprOp::LoadOr: return load_or(node);
     case ExprOp::Select: return select(node);
-    case ExprOp::Cast:
-      return arithmetic_.cast(node.operands[0].dtype(), node.dtype, node.cast, emit(node.operands[0]));
+    case ExprOp::Cast: return arithmetic_.cast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
     case ExprOp::Bitcast:
       return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
     case ExprOp::IsNan: return arithmetic_.is_nan(emit(node.operands[0]));

@@ -25,7 +25,7 @@ constexpr Row kRows[] = {
     {ExprOp::Sub, "sub.rn", "sub"},
     {ExprOp::Mul, "mul.rn", "mul.lo"},
     {ExprOp::Div, "div.rn", nullptr},
-    {ExprOp::Fma, "fma.rn", "mad.lo"},
+    {ExprOp::Fma, "fma.rn", nullptr},
     {ExprOp::Sqrt, "sqrt.rn", nullptr},
     {ExprOp::Exp2, "ex2.approx.ftz", nullptr},  // of kernels that are approximate
     {ExprOp::Min, nullptr, "min"},
@@ -105,11 +105,7 @@ std::string Arithmetic::normalised(DType dtype, const std::string& x) {
 
 std::string Arithmetic::arithmetic(ExprOp op, DType dtype, std::span<const std::string> o, Nans nans) {
   if (dtype == DType::Bool) return bool_arithmetic(op, o);
-  if (!is_float(dtype)) return integer_arithmetic(op, dtype, o);
-  std::string result = float_arithmetic(op, dtype, o, nans);
-  // Of 8 bits and less the reference rounds these too, which makes an infinity the largest number.
-  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
-  return exact && bits_of(dtype) >= 16 ? result : rounded_to(dtype, result);
+  return is_float(dtype) ? float_arithmetic(op, dtype, o, nans) : integer_arithmetic(op, dtype, o);
 }
 
 std::string Arithmetic::float_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o, Nans nans) {
@@ -135,21 +131,6 @@ std::string Arithmetic::float_arithmetic(ExprOp op, DType dtype, std::span<const
                        : code_.word("and.b32", {bitcast(DType::F32, DType::I32, o[0]), "0x7FFFFFFF"});
     case ExprOp::Min: return smallest_or_largest(false, dtype, o[0], o[1]);
     case ExprOp::Max: return smallest_or_largest(true, dtype, o[0], o[1]);
-    case ExprOp::FloorDiv:
-      return code_.make(size, "cvt.rmi." + type + "." + type,
-                        {code_.make(size, "div.rn." + type, {o[0], o[1]})});
-    case ExprOp::Rem: return float_remainder(dtype, o[0], o[1]);
-    case ExprOp::Mod: {  // takes the divisor's sign
-      const std::string remainder = float_remainder(dtype, o[0], o[1]), none = zero(dtype);
-      const std::string is_zero = code_.predicate("setp.eq." + type, {remainder, none});
-      const std::string below = code_.predicate("setp.lt." + type, {remainder, none});
-      const std::string differ =
-          code_.predicate("xor.pred", {below, code_.predicate("setp.lt." + type, {o[1], none})});
-      const std::string moved = code_.make(size, "add.rn." + type, {remainder, o[1]});
-      const std::string chosen = select(dtype, differ, moved, remainder);
-      const std::string signed_zero = code_.make(size, "copysign." + type, {o[1], none});
-      return select(dtype, is_zero, signed_zero, chosen);
-    }
     default: no_operation(op, "floats");
   }
 }
@@ -163,23 +144,6 @@ std::string Arithmetic::smallest_or_largest(bool largest, DType dtype, const std
   return select(dtype, nan, code_.wide("add.rn.f64", {a, b}), chosen);
 }
 
-std::string Arithmetic::float_remainder(DType dtype, const std::string& a, const std::string& b) {
-  const DType computed = dtype == DType::F64 ? DType::F64 : DType::F32;
-  remainders_.insert(computed);
-  const std::string type = "." + bits_type(computed), name = "fmod_" + float_type(computed);
-  std::string result = code_.fresh(size_of(computed));
-  const DType bits = is_wide(computed) ? DType::I64 : DType::I32;
-  const std::string first = bitcast(computed, bits, a), second = bitcast(computed, bits, b);
-  code_.raw("  {\n");
-  for (const char* parameter : {"a", "b", "c"}) code_.line(".param " + type + " " + parameter);
-  code_.line("st.param" + type + " [a], " + first);
-  code_.line("st.param" + type + " [b], " + second);
-  code_.line("call (c), " + name + ", (a, b)");
-  code_.line("ld.param" + type + " " + result + ", [c]");
-  code_.raw("  }\n");
-  return result;
-}
-
 std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o) {
   const Size size = size_of(dtype);
   if (const Row* row = row_of(op);
@@ -187,7 +151,6 @@ std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<con
     const std::string operation = row->of_integers != nullptr ? row->of_integers + ("." + integer_type(dtype))
                                                               : row->of_bits + ("." + bits_type(dtype));
     if (o.size() == 1) return normalised(dtype, code_.make(size, operation, {o[0]}));
-    if (o.size() == 3) return normalised(dtype, code_.make(size, operation, {o[0], o[1], o[2]}));
     std::string result = code_.make(size, operation, {o[0], o[1]});
     const bool stays = op == ExprOp::Min || op == ExprOp::Max || row->of_bits != nullptr;
     return stays ? result : normalised(dtype, result);
@@ -195,12 +158,7 @@ std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<con
   const std::string type = is_wide(dtype) ? "s64" : "s32";
   switch (op) {
     case ExprOp::Neg: return normalised(dtype, code_.make(size, "neg." + type, {o[0]}));
-    case ExprOp::Abs:
-      return is_signed_integer(dtype) ? normalised(dtype, code_.make(size, "abs." + type, {o[0]})) : o[0];
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
+    case ExprOp::Abs: return normalised(dtype, code_.make(size, "abs." + type, {o[0]}));
     case ExprOp::Div:
     case ExprOp::FloorDiv:
     case ExprOp::Rem:
@@ -211,32 +169,13 @@ std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<con
   }
 }
 
-// Bool arithmetic is that of 0 and 1 as integers, with every number but 0 made 1.
 std::string Arithmetic::bool_arithmetic(ExprOp op, std::span<const std::string> o) {
   switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Max:
     case ExprOp::Or: return code_.either(o[0], o[1]);
-    case ExprOp::Sub:
-    case ExprOp::Xor: return code_.predicate("xor.pred", {code_.held(o[0]), code_.held(o[1])});
-    case ExprOp::Mul:
-    case ExprOp::Min:
-    case ExprOp::Div:
-    case ExprOp::FloorDiv:
     case ExprOp::And: return code_.both(o[0], o[1]);
-    case ExprOp::Rem:
-    case ExprOp::Mod: return std::string(kFalse);
-    case ExprOp::Fma: return code_.either(code_.both(o[0], o[1]), o[2]);
+    case ExprOp::Xor: return code_.predicate("xor.pred", {code_.held(o[0]), code_.held(o[1])});
     case ExprOp::Not: return code_.negated(o[0]);
-    case ExprOp::ShiftRight: return code_.both(o[0], code_.negated(o[1]));
-    case ExprOp::ShiftLeft:
-    case ExprOp::Neg:
-    case ExprOp::Abs:
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
-    default: no_operation(op, "bool");
+    default: no_operation(op, "bools");
   }
 }
 
@@ -333,10 +272,6 @@ std::string Arithmetic::compare(ExprOp op, DType dtype, const std::string& a, co
   }();
   if (is_float(dtype))
     return code_.predicate(std::string("setp.") + names.floats + "." + float_type(dtype), {a, b});
-  if (dtype == DType::Bool) {
-    const std::string left = cast(DType::Bool, DType::I32, {}, a, Nans::Any);
-    return compare(op, DType::I32, left, cast(DType::Bool, DType::I32, {}, b, Nans::Any));
-  }
   const auto x = literal(a), y = literal(b);
   if (x && y && is_signed_integer(dtype)) {
     const bool holds = op == ExprOp::Less           ? *x < *y

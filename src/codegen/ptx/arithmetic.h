@@ -38,7 +38,7 @@ class Arithmetic {
   std::string compare(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
   std::string is_nan(DType dtype, const std::string& x);
   std::string is_inf(DType dtype, const std::string& x);
-  std::string cast(DType from, DType to, te::CastMode mode, const std::string& x, Nans nans);
+  std::string cast(DType from, DType to, const std::string& x, Nans nans);
   std::string bitcast(DType from, DType to, const std::string& x);
   std::string settled(DType dtype, const std::string& x);  // every NaN made the one that arithmetic makes
   std::string select(DType dtype, const std::string& condition, const std::string& a, const std::string& b);
@@ -51,7 +51,6 @@ class Arithmetic {
                         const std::string& high);  // f32 to a word of two
   std::string from_storage(DType dtype, const std::string& code, Nans nans);
 
-  bool uses_remainder(DType dtype) const { return remainders_.contains(dtype); }
   void begin_function() { one_nan_.clear(); }
 
  private:
@@ -61,26 +60,17 @@ class Arithmetic {
   std::string divided(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
   std::string shifted(te::ExprOp op, DType dtype, const std::string& x, const std::string& places);
   std::string smallest_or_largest(bool largest, DType dtype, const std::string& a, const std::string& b);
-  std::string float_remainder(DType dtype, const std::string& a, const std::string& b);
   std::string normalised(DType dtype, const std::string& x);  // a word of which the lower bits are the number
 
   // convert.cpp
-  std::string rounded_to(DType dtype, const std::string& x);
-  std::string narrowed(DType dtype, te::CastMode mode, const std::string& x, Nans nans);
-  std::string float_to_float(DType from, DType to, te::CastMode mode, std::string x, Nans nans);
+  std::string narrowed(DType dtype, const std::string& x, Nans nans);
+  std::string float_to_float(DType from, DType to, std::string x, Nans nans);
   std::string float_to_integer(DType from, DType to, const std::string& x);
-  std::string integer_to_float(DType from, DType to, te::CastMode mode, const std::string& x);
-  std::string encoded(DType dtype, bool saturate, const std::string& x);
-  std::string encoded_scale(te::CastMode mode, const std::string& x);
-  std::string decoded(DType dtype, const std::string& code);
-  std::string odd_single(const std::string& x);
+  std::string integer_to_float(DType from, DType to, const std::string& x);
   std::string half_bits(DType dtype, const std::string& x);  // f32 to a code of 16 bits
 
   Instructions& code_;
-  std::set<DType> remainders_;
   std::set<std::string> one_nan_;  // registers that hold no NaN but the one
 };
-
-std::string remainder_function(DType dtype);  // fmod, which is called: PTX has none
 
 }  // namespace xyntra::ptx

@@ -1,5 +1,4 @@
-// Conversions between dtypes. What the machine does in one instruction is left to it, but for NaNs whose bits are seen; the formats of 8 bits
-// and less are integer arithmetic, as on every other backend (types/float_formats.cpp has the scalar twin).
+// Conversions between dtypes. What the machine does in one instruction is left to it, but for NaNs whose bits are seen.
 #include "codegen/ptx/arithmetic.h"
 
 #include <bit>
@@ -10,10 +9,7 @@
 namespace xyntra::ptx {
 namespace {
 
-constexpr std::int64_t kFloatInfinity = 0x7f800000;
 constexpr std::int64_t kFloatNan = 0x7fc00000;
-constexpr std::int64_t kMagnitudeBits = 0x7fffffff;
-constexpr std::int64_t kSignBit = 0x80000000;
 
 std::string n(std::int64_t value) { return std::to_string(value); }
 
@@ -32,8 +28,6 @@ struct Words {
   std::string bor(const std::string& a, const std::string& b) const { return code.word("or.b32", {a, b}); }
   std::string shl(const std::string& a, int b) const { return code.word("shl.b32", {a, n(b)}); }
   std::string shr(const std::string& a, int b) const { return code.word("shr.u32", {a, n(b)}); }
-  std::string add(const std::string& a, const std::string& b) const { return code.word("add.s32", {a, b}); }
-  std::string sub(const std::string& a, const std::string& b) const { return code.word("sub.s32", {a, b}); }
   std::string is(const char* how, const std::string& a, std::int64_t b) const {
     return code.predicate(std::string("setp.") + how, {a, n(b)});
   }
@@ -43,101 +37,6 @@ struct Words {
 };
 
 }  // namespace
-
-// Round to nearest, ties to even; the code in a word.
-std::string Arithmetic::encoded(DType dtype, bool saturate, const std::string& x) {
-  const Words w{code_};
-  const FloatFormat& format = float_format(dtype);
-  const int dropped = 23 - format.mantissa_bits;
-  const std::string pattern = bitcast(DType::F32, DType::I32, x);
-  const std::string magnitude = w.band(pattern, kMagnitudeBits);
-  const std::string is_negative = w.is("lt.s32", pattern, 0);
-
-  const std::string odd = w.band(w.shr(magnitude, dropped), 1);
-  const std::string raised = w.add(w.add(magnitude, n((1 << (dropped - 1)) - 1)), odd);
-  const std::string normal =
-      w.sub(w.shr(raised, dropped), n(std::int64_t{127 - format.bias} << format.mantissa_bits));
-  // A subnormal is a multiple of the smallest one: added to a power of two with just that spacing, the float adder
-  // rounds it, and the sum's low bits are the code.
-  const std::int64_t power = std::int64_t{127 + 24 - format.bias - format.mantissa_bits} << 23;
-  const std::string sum = code_.word("add.rn.f32", {magnitude, bitcast(DType::I32, DType::F32, n(power))});
-  const std::string subnormal = w.sub(sum, n(power));
-  std::string code =
-      w.pick(w.is("lt.u32", magnitude, std::int64_t{128 - format.bias} << 23), subnormal, normal);
-
-  std::int64_t beyond = format.largest_finite;  // what an overflow becomes
-  if (!saturate && format.specials == Specials::Ieee) beyond = format.largest_finite + 1;
-  if (!saturate && format.specials == Specials::OneNaN) beyond = format.nan;
-  const std::string overflows = w.is("gt.u32", code, format.largest_finite);
-  code = w.pick(overflows, n(beyond), code);
-  std::string with_sign = w.bor(code, n(format.sign));
-  if (format.specials == Specials::NegativeZero) with_sign = w.pick(w.is("eq.s32", code, 0), "0", with_sign);
-  code = w.pick(is_negative, with_sign, code);
-  if (!saturate && format.specials == Specials::NegativeZero) code = w.pick(overflows, n(format.nan), code);
-
-  std::string nan = n(format.nan);
-  if (format.specials == Specials::Ieee)  // keeps the upper bits of its payload
-    nan = w.bor(w.band(w.shr(magnitude, dropped), (1 << format.mantissa_bits) - 1), nan);
-  if (format.specials == Specials::Ieee) nan = w.pick(is_negative, w.bor(nan, n(format.sign)), nan);
-  if (format.specials == Specials::OneNaN) nan = w.pick(is_negative, n(format.nan | format.sign), nan);
-  return w.pick(w.is("gt.u32", magnitude, kFloatInfinity), nan, code);
-}
-
-// Powers of two from 2^-127 (code 0, subnormal in f32) to 2^127, no sign; 0xff is NaN.
-std::string Arithmetic::encoded_scale(te::CastMode mode, const std::string& x) {
-  const Words w{code_};
-  const std::string magnitude = w.band(bitcast(DType::F32, DType::I32, x), kMagnitudeBits);
-  const std::string is_subnormal = w.is("lt.u32", magnitude, 0x00800000);
-  // A subnormal at or above 2^-127 has its leading one in bit 22: moved up by one it looks like the others.
-  const std::string fraction = w.band(w.pick(is_subnormal, w.shl(magnitude, 1), magnitude), 0x7fffff);
-  std::string code = w.shr(magnitude, 23);
-  if (mode.scale_rounding % 3 != 2) {
-    const std::string up =
-        mode.scale_rounding % 3 == 0 ? w.is("ge.u32", fraction, 0x400000) : w.is("ne.u32", fraction, 0);
-    code = w.add(code, w.pick(up, "1", "0"));
-  }
-  const std::int64_t above = mode.saturate ? 0xfe : 0xff, below = mode.saturate ? 0 : 0xff;
-  code = w.pick(w.is("gt.u32", code, 0xfe), n(above), code);
-  code = w.pick(w.is("lt.u32", magnitude, 0x00400000), n(below), code);
-  return w.pick(w.is("gt.u32", magnitude, kFloatInfinity), n(0xff), code);
-}
-
-std::string Arithmetic::decoded(DType dtype, const std::string& code) {
-  const Words w{code_};
-  if (dtype == DType::F8E8M0) {
-    const std::string power = w.pick(w.is("eq.s32", code, 0), n(0x00400000), w.shl(code, 23));
-    return w.pick(w.is("eq.s32", code, 0xff), n(kFloatNan), power);
-  }
-  const FloatFormat& format = float_format(dtype);
-  const int dropped = 23 - format.mantissa_bits;
-  const std::string magnitude = w.band(code, format.sign - 1);
-  const std::string sign = w.pick(w.is("ne.s32", w.band(code, format.sign), 0), n(kSignBit), "0");
-  const std::string moved = w.shl(magnitude, dropped);
-  const std::string normal = w.add(moved, n(std::int64_t{127 - format.bias} << 23));
-  const std::int64_t smallest = std::int64_t{128 - format.bias - format.mantissa_bits} << 23;
-  const std::string count = code_.word("cvt.rn.f32.s32", {magnitude});
-  const std::string subnormal =
-      code_.word("mul.rn.f32", {count, bitcast(DType::I32, DType::F32, n(smallest))});
-  std::string result = w.bor(
-      w.pick(w.is("lt.u32", magnitude, std::int64_t{1} << format.mantissa_bits), subnormal, normal), sign);
-  switch (format.specials) {
-    case Specials::Ieee: {
-      const std::string infinite = w.bor(w.bor(moved, n(kFloatInfinity)), sign);
-      const std::string is_infinite = w.is("eq.s32", magnitude, format.largest_finite + 1);
-      const std::string special = w.pick(is_infinite, infinite, w.bor(infinite, n(kFloatNan)));
-      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), special, result);
-      break;
-    }
-    case Specials::OneNaN:
-      result = w.pick(w.is("gt.u32", magnitude, format.largest_finite), w.bor(sign, n(kFloatNan)), result);
-      break;
-    case Specials::NegativeZero:
-      result = w.pick(w.is("eq.s32", code, format.nan), n(kFloatNan), result);
-      break;
-    case Specials::None: break;
-  }
-  return result;
-}
 
 // ---- rounding
 
@@ -150,17 +49,7 @@ std::string Arithmetic::half_bits(DType dtype, const std::string& x) {
   return pair_bits(dtype, x, "0f00000000");
 }
 
-std::string Arithmetic::rounded_to(DType dtype, const std::string& x) {
-  switch (dtype) {
-    case DType::F64:
-    case DType::F32: return x;
-    case DType::F16:
-    case DType::BF16: return narrowed(dtype, {}, x, Nans::Any);
-    default: return narrowed(dtype, {}, x, Nans::Kept);
-  }
-}
-
-std::string Arithmetic::narrowed(DType dtype, te::CastMode mode, const std::string& x, Nans nans) {
+std::string Arithmetic::narrowed(DType dtype, const std::string& x, Nans nans) {
   switch (dtype) {
     case DType::F32: return x;
     case DType::F16:
@@ -169,23 +58,8 @@ std::string Arithmetic::narrowed(DType dtype, te::CastMode mode, const std::stri
     case DType::BF16:
       if (nans == Nans::Kept) return from_storage(dtype, to_storage(dtype, x), nans);
       return code_.word("cvt.rn.bf16x2.f32", {x, "0f00000000"});  // the upper half of a word is f32 again
-    case DType::F8E8M0: return decoded(dtype, encoded_scale(mode, x));
-    default: return decoded(dtype, encoded(dtype, mode.saturate, x));
+    default: internal_error("codegen: a float of fewer than 16 bits");
   }
-}
-
-// f32 keeps 13 bits more than f16 does and 16 more than bf16. With the last of them standing for everything that was cut
-// off, rounding again gives what one rounding would.
-std::string Arithmetic::odd_single(const std::string& x) {
-  const Words w{code_};
-  const std::string single = code_.word("cvt.rn.f32.f64", {x});
-  const std::string back = code_.wide("cvt.f64.f32", {single});
-  const std::string inexact = code_.predicate("setp.ne.f64", {back, x});
-  const std::string is_even = w.is("eq.s32", w.band(single, 1), 0);
-  const std::string too_small =
-      code_.predicate("setp.lt.f64", {code_.wide("abs.f64", {back}), code_.wide("abs.f64", {x})});
-  const std::string odd = w.add(single, w.pick(too_small, "1", "-1"));
-  return w.pick(code_.both(inexact, is_even), odd, single);
 }
 
 // ---- memory
@@ -211,12 +85,6 @@ std::string Arithmetic::to_storage(DType dtype, const std::string& x, Nans nans)
       }
       return w.pick(is_nan(DType::F32, x), nan, code);
     }
-    case DType::F8E8M0: return encoded_scale({false, 1}, x);
-    case DType::F8E4M3FN:
-    case DType::F8E4M3FNUZ:
-    case DType::F8E5M2:
-    case DType::F8E5M2FNUZ:
-    case DType::F4E2M1: return encoded(dtype, false, x);
     default: return x;
   }
 }
@@ -233,19 +101,13 @@ std::string Arithmetic::from_storage(DType dtype, const std::string& code, Nans 
       return w.pick(is_nan(DType::F32, made), w.bor(w.bor(sign, payload), n(kFloatNan)), made);
     }
     case DType::BF16: return w.shl(code, 16);
-    case DType::F8E4M3FN:
-    case DType::F8E4M3FNUZ:
-    case DType::F8E5M2:
-    case DType::F8E5M2FNUZ:
-    case DType::F8E8M0:
-    case DType::F4E2M1: return decoded(dtype, code);
     default: return is_integer(dtype) ? normalised(dtype, code) : code;
   }
 }
 
 // ---- casts
 
-std::string Arithmetic::float_to_float(DType from, DType to, te::CastMode mode, std::string x, Nans nans) {
+std::string Arithmetic::float_to_float(DType from, DType to, std::string x, Nans nans) {
   if (to == DType::F64) {
     if (from == DType::F64) return x;
     const std::string made = code_.wide("cvt.f64.f32", {x});
@@ -258,7 +120,7 @@ std::string Arithmetic::float_to_float(DType from, DType to, te::CastMode mode, 
     return select(DType::I64, is_nan(DType::F32, x), nan, made);
   }
   if (from == DType::F64) {
-    std::string single = bits_of(to) == 16 ? odd_single(x) : code_.word("cvt.rn.f32.f64", {x});
+    std::string single = code_.word("cvt.rn.f32.f64", {x});
     if (nans == Nans::Kept) {
       const std::string bits = bitcast(DType::F64, DType::I64, x);
       const std::string sign = code_.word(
@@ -270,7 +132,7 @@ std::string Arithmetic::float_to_float(DType from, DType to, te::CastMode mode, 
     }
     x = single;
   }
-  return narrowed(to, mode, x, nans);
+  return narrowed(to, x, nans);
 }
 
 // Truncates and saturates, and NaN gives 0: the machine does all of it but for NaN where either side has 64 bits.
@@ -289,28 +151,28 @@ std::string Arithmetic::float_to_integer(DType from, DType to, const std::string
   return code_.word("min.s32", {made, n(static_cast<std::int64_t>(highest_integer(to)))});
 }
 
-std::string Arithmetic::integer_to_float(DType from, DType to, te::CastMode mode, const std::string& x) {
+std::string Arithmetic::integer_to_float(DType from, DType to, const std::string& x) {
   const std::string type =
       std::string(is_signed_integer(from) ? "s" : "u") + (bits_of(from) == 64 ? "64" : "32");
   if (to == DType::F64) return code_.wide("cvt.rn.f64." + type, {x});
-  return narrowed(to, mode, code_.word("cvt.rn.f32." + type, {x}), Nans::Any);
+  return narrowed(to, code_.word("cvt.rn.f32." + type, {x}), Nans::Any);
 }
 
-std::string Arithmetic::cast(DType from, DType to, te::CastMode mode, const std::string& given, Nans nans) {
+std::string Arithmetic::cast(DType from, DType to, const std::string& given, Nans nans) {
   const bool is_literal = from != DType::Bool && !is_register(given);
   const std::string x =
       is_literal ? code_.make(size_of(from), "mov." + std::string(suffix_of(from)), {given}) : given;
   if (from == DType::Bool && to != DType::Bool) {
     if (!is_float(to)) return select(to, x, "1", "0");
     if (to == DType::F64) return select(to, x, "0d3FF0000000000000", "0d0000000000000000");
-    return narrowed(to, mode, select(DType::F32, x, "0f3F800000", "0f00000000"), Nans::Any);
+    return narrowed(to, select(DType::F32, x, "0f3F800000", "0f00000000"), Nans::Any);
   }
-  if (is_float(from) && is_float(to)) return float_to_float(from, to, mode, x, nans);
+  if (is_float(from) && is_float(to)) return float_to_float(from, to, x, nans);
   if (is_float(from)) {
     if (to == DType::Bool) return compare(te::ExprOp::NotEqual, from, x, zero(from));  // NaN is true
     return float_to_integer(from, to, x);
   }
-  if (is_float(to)) return integer_to_float(from, to, mode, x);
+  if (is_float(to)) return integer_to_float(from, to, x);
   if (to == DType::Bool) return from == DType::Bool ? x : compare(te::ExprOp::NotEqual, from, x, "0");
   if (bits_of(to) == 64) {
     if (bits_of(from) == 64) return x;

@@ -42,7 +42,7 @@ tl::unexpected<Error> unsupported(const std::string& what) {
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : options_(options),
-      analysis_(kernel, kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic),
+      analysis_(kernel, {.scaling = kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic}),
       kernel_(analysis_.kernel()),
       arithmetic_(code_),
       wide_(outgrows_words(kernel)) {}
@@ -75,9 +75,6 @@ Result<PtxKernel> KernelEmitter::emit() {
   const PtxOptions hopper{"sm_90a", "8.0", options_.overlaps};
   const PtxOptions& made_for = by_warpgroups_ ? hopper : options_;
   made_.text = ".version " + made_for.version + "\n.target " + made_for.target + "\n.address_size 64\n";
-  for (DType dtype : {DType::F32, DType::F64}) {
-    if (arithmetic_.uses_remainder(dtype)) made_.text += "\n" + remainder_function(dtype);
-  }
   if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
     made_.text += "\n.extern .shared .align " +
                   std::to_string(by_warpgroups_ ? kSwizzleAlignment : kAlignment) + " .b8 shared[];\n";

@@ -107,8 +107,8 @@ std::string KernelEmitter::node_value(const Expr& expr) {
     case ExprOp::Cast: {
       const Expr& operand = node.operands[0];
       const bool narrow = operand.dtype() == DType::I64 && is_position(operand);
-      if (narrow) return arithmetic_.cast(DType::I32, node.dtype, node.cast, position(operand), Nans::Any);
-      return arithmetic_.cast(operand.dtype(), node.dtype, node.cast, value(operand), nans_of(node));
+      if (narrow) return arithmetic_.cast(DType::I32, node.dtype, position(operand), Nans::Any);
+      return arithmetic_.cast(operand.dtype(), node.dtype, value(operand), nans_of(node));
     }
     case ExprOp::Bitcast:
       return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, value(node.operands[0]));
@@ -250,7 +250,7 @@ std::string KernelEmitter::position_value(const Expr& index) {
     case ExprOp::Cast: {
       const DType from = node.operands[0].dtype();
       const std::string operand = value(node.operands[0]);
-      return from == DType::Bool ? arithmetic_.cast(from, DType::I32, {}, operand, Nans::Any) : operand;
+      return from == DType::Bool ? arithmetic_.cast(from, DType::I32, operand, Nans::Any) : operand;
     }
     case ExprOp::Select: return select(node, DType::I32, [this](const Expr& side) { return position(side); });
     default: return position_arithmetic(node);

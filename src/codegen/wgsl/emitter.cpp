@@ -508,7 +508,7 @@ void KernelEmitter::check(const StmtNode& node) {
     static_cast<void>(block("if (atomicExchange(&fault[0], 1u) == 0u)", [&]() -> Status {
       line("atomicStore(&fault[1], " + std::to_string(node.buffer.index) + "u);");
       line("atomicStore(&fault[2], " + std::to_string(node.dimension) + "u);");
-      const std::string narrow = wide ? operations_.cast(DType::I64, DType::I32, {}, at) : at;
+      const std::string narrow = wide ? operations_.cast(DType::I64, DType::I32, at) : at;
       line("atomicStore(&fault[3], bitcast<u32>(i32(" + narrow + ")));");
       return {};
     }));

@@ -33,7 +33,8 @@ inline bool is_private(kir::Scope scope) {
 class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
-      : analysis_(features.float16_adds ? with_halves(kernel) : kernel),
+      : analysis_(features.float16_adds ? with_halves(kernel) : kernel,
+                  {.fuses = false, .adds_halves = features.float16 && features.float16_adds}),
         kernel_(analysis_.kernel()),
         features_(features),
         operations_(features),

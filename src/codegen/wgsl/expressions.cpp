@@ -182,8 +182,8 @@ std::string KernelEmitter::node_text(const Expr& expr) {
   if (auto folded = constant_double(node)) return operations_.constant(*Expr::floating(DType::F64, *folded));
   switch (node.op) {
     case ExprOp::Const: return operations_.constant(node);
-    case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, {}, variable(node.var));
-    case ExprOp::Size: return operations_.cast(DType::I32, DType::I64, {}, size(node.size));
+    case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, variable(node.var));
+    case ExprOp::Size: return operations_.cast(DType::I32, DType::I64, size(node.size));
     case ExprOp::Accumulator: internal_error("wgsl: an accumulator in a kernel");
     case ExprOp::Load: return load(node);
     case ExprOp::LoadOr: return load_or(node);
@@ -192,11 +192,11 @@ std::string KernelEmitter::node_text(const Expr& expr) {
       const Expr& operand = node.operands[0];
       // A position that becomes a number of 32 bits or a float needs no wider one on the way.
       if (is_position(operand) && node.dtype != DType::I64 && node.dtype != DType::U64)
-        return operations_.cast(DType::I32, node.dtype, {}, "i32(" + position(operand) + ")");
+        return operations_.cast(DType::I32, node.dtype, "i32(" + position(operand) + ")");
       if (is_float(operand.dtype()) && node.dtype == DType::I32 && analysis_.lies_within(operand, -1e9, 1e9))
         return "i32(" + value(operand) + ")";
       if (&node == stored_half_) return "f16(" + value(operand) + ")";
-      return operations_.cast(operand.dtype(), node.dtype, node.cast, named(operand));
+      return operations_.cast(operand.dtype(), node.dtype, named(operand));
     }
     case ExprOp::Bitcast:
       return operations_.bitcast(node.operands[0].dtype(), node.dtype, named(node.operands[0]));
@@ -317,9 +317,9 @@ std::string KernelEmitter::position_text(const Expr& index) {
   if (node.op == ExprOp::Const) return std::to_string(node.int_value);
   if (node.op == ExprOp::Var) return variable(node.var);
   if (node.op == ExprOp::Size) return size(node.size);
-  if (!is_position(index)) return operations_.cast(DType::I64, DType::I32, {}, value(index));
+  if (!is_position(index)) return operations_.cast(DType::I64, DType::I32, value(index));
   if (node.op == ExprOp::Cast)
-    return operations_.cast(node.operands[0].dtype(), DType::I32, {}, value(node.operands[0]));
+    return operations_.cast(node.operands[0].dtype(), DType::I32, value(node.operands[0]));
   if (node.op == ExprOp::Select) {
     const std::string condition = value(node.operands[0]);
     const std::string chosen = position(node.operands[1]), otherwise = position(node.operands[2]);

@@ -235,26 +235,6 @@ constexpr Function kFunctions[] = {
   return select(larger, nan_f64(), is_nan_f64(a) | is_nan_f64(b));
 }
 )"},
-    {"rem_f", "is_nan_$T is_inf_$T nan_$T", R"(fn rem_$T(a: $T, b: $T) -> $T {
-  if (is_nan_$T(a) || is_nan_$T(b) || is_inf_$T(a) || b == $T(0)) { return nan_$T(); }
-  var r = abs(a);
-  var d = abs(b);
-  if (r < d) { return a; }
-  var k = 0;
-  for (; k < 2100 && d <= r * $T(0.5); k++) { d = d * $T(2); }
-  for (; k >= 0; k--) {
-    if (r >= d) { r = r - d; }
-    d = d * $T(0.5);
-  }
-  return select(r, -r, a < $T(0));
-}
-)"},
-    {"mod_f", "rem_$T", R"(fn mod_$T(a: $T, b: $T) -> $T {
-  let r = rem_$T(a, b);
-  if (r == $T(0)) { return select($T(0), -$T(0), b < $T(0)); }
-  return select(r, r + b, (r < $T(0)) != (b < $T(0)));
-}
-)"},
     // ---- narrow floats: f32 values that a narrower type can hold
     {"round_f16", "of_bits_f32", R"(fn round_f16(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
@@ -291,73 +271,6 @@ constexpr Function kFunctions[] = {
   if (size >= 0x7c00u) { return of_bits_f32(sign | 0x7f800000u | ((size & 0x3ffu) << 13u)); }
   if (size < 0x400u) { return of_bits_f32(sign | bitcast<u32>(f32(size) * 5.9604644775390625e-8)); }
   return of_bits_f32(sign | ((size << 13u) + 0x38000000u));
-}
-)"},
-    // The narrowest: operations.cpp has the numbers of each format.
-    {"encode_small", "of_bits_f32",
-     R"(fn encode_small(x: f32, bits: u32, bias: u32, sign: u32, largest: u32, nan: u32, beyond: u32, saturate: bool) -> u32 {
-  let pattern = bitcast<u32>(x);
-  let size = pattern & 0x7fffffffu;
-  let negative = pattern >= 0x80000000u;
-  let dropped = 23u - bits;
-  if (size > 0x7f800000u) {
-    let payload = select(0u, (size >> dropped) & ((1u << bits) - 1u), beyond == 0u);
-    return nan | payload | select(0u, sign, beyond <= 1u && negative);
-  }
-  var code = 0u;
-  if (size < ((128u - bias) << 23u)) {
-    let power = (151u - bias - bits) << 23u;
-    code = bitcast<u32>(of_bits_f32(size) + of_bits_f32(power)) - power;
-  } else {
-    code = ((size + (1u << (dropped - 1u)) - 1u + ((size >> dropped) & 1u)) >> dropped) - ((127u - bias) << bits);
-  }
-  if (code > largest) {
-    if (!saturate && beyond == 2u) { return nan; }
-    code = largest;
-    if (!saturate && beyond == 0u) { code = largest + 1u; }
-    if (!saturate && beyond == 1u) { code = nan; }
-  }
-  return code | select(0u, sign, negative && (beyond != 2u || code != 0u));
-}
-)"},
-    {"decode_small", "of_bits_f32",
-     R"(fn decode_small(code: u32, bits: u32, bias: u32, sign: u32, largest: u32, nan: u32, beyond: u32) -> f32 {
-  let size = code & (sign - 1u);
-  let negative = select(0u, 0x80000000u, (code & sign) != 0u);
-  let moved = size << (23u - bits);
-  if (beyond == 2u && code == nan) { return of_bits_f32(0x7fc00000u); }
-  if (beyond == 0u && size > largest) {
-    return of_bits_f32(negative | 0x7f800000u | moved | select(0x400000u, 0u, size == largest + 1u));
-  }
-  if (beyond == 1u && size > largest) { return of_bits_f32(negative | 0x7fc00000u); }
-  if (size < (1u << bits)) {
-    return of_bits_f32(negative | bitcast<u32>(f32(size) * of_bits_f32((128u - bias - bits) << 23u)));
-  }
-  return of_bits_f32(negative | (moved + ((127u - bias) << 23u)));
-}
-)"},
-    {"encode_scale", "", R"(fn encode_scale(x: f32, rounding: u32, saturate: bool) -> u32 {
-  let size = bitcast<u32>(x) & 0x7fffffffu;
-  if (size > 0x7f800000u) { return 0xffu; }
-  if (size < 0x400000u) { return select(0xffu, 0u, saturate); }
-  let fraction = select(size, size << 1u, size < 0x800000u) & 0x7fffffu;
-  let up = (rounding == 0u && fraction >= 0x400000u) || (rounding == 1u && fraction != 0u);
-  let code = (size >> 23u) + select(0u, 1u, up);
-  return select(code, select(0xffu, 0xfeu, saturate), code > 0xfeu);
-}
-)"},
-    {"decode_scale", "of_bits_f32", R"(fn decode_scale(code: u32) -> f32 {
-  if (code == 0xffu) { return of_bits_f32(0x7fc00000u); }
-  return of_bits_f32(select(code << 23u, 0x400000u, code == 0u));
-}
-)"},
-    // Its last bit stands for all that was cut off, so that rounding again is rounding once.
-    {"odd_f32", "of_bits_f32", R"(fn odd_f32(x: f64) -> f32 {
-  let single = f32(x);
-  let back = f64(single);
-  let bits = bitcast<u32>(single);
-  if (!(back < x || back > x) || (bits & 1u) == 1u) { return single; }
-  return of_bits_f32(select(bits - 1u, bits + 1u, abs(back) < abs(x)));
 }
 )"},
 };

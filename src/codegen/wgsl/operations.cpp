@@ -21,19 +21,6 @@ std::string operator_text(ExprOp op) { return std::string(" ") + te::spelling_of
 
 bool is_narrow_float(DType dtype) { return is_float(dtype) && bits_of(dtype) < 32; }
 
-// Floats of 8 bits and less, as arguments of encode_small and decode_small: bits of the mantissa, bias, sign, largest
-// finite code, NaN, what is beyond the largest (0: as IEEE, 1: one NaN, 2: negative zero is the NaN, 3: nothing).
-const char* small_format(DType dtype) {
-  switch (dtype) {
-    case DType::F8E4M3FN: return "3u, 7u, 0x80u, 0x7eu, 0x7fu, 1u";
-    case DType::F8E4M3FNUZ: return "3u, 8u, 0x80u, 0x7fu, 0x80u, 2u";
-    case DType::F8E5M2: return "2u, 15u, 0x80u, 0x7bu, 0x7eu, 0u";
-    case DType::F8E5M2FNUZ: return "2u, 16u, 0x80u, 0x7fu, 0x80u, 2u";
-    case DType::F4E2M1: return "1u, 1u, 0x8u, 0x7u, 0x8u, 3u";
-    default: return nullptr;
-  }
-}
-
 std::string hex(std::uint64_t value) {
   std::array<char, 32> text{};
   int length = std::snprintf(text.data(), text.size(), "0x%llxu", static_cast<unsigned long long>(value));
@@ -137,10 +124,9 @@ std::string Operations::wrapped(DType dtype, const std::string& value) const {
   return "extractBits(" + value + ", 0u, " + std::to_string(bits) + "u)";
 }
 
-std::string Operations::rounded(DType dtype, te::CastMode mode, const std::string& value) {
+std::string Operations::rounded(DType dtype, const std::string& value) {
   if (dtype == DType::F16) return call("round_f16", std::array{value});
-  if (dtype == DType::BF16) return call("round_bf16", std::array{value});
-  return is_narrow_float(dtype) ? from_code(dtype, encoded(dtype, mode, value)) : value;
+  return dtype == DType::BF16 ? call("round_bf16", std::array{value}) : value;
 }
 
 std::string Operations::vector_arithmetic(ExprOp op, DType dtype, std::span<const std::string> operands) {
@@ -183,9 +169,7 @@ std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::
   if (is_wide(dtype)) return wide(op, dtype, operands);
   if (!is_float(dtype)) return wrapped(dtype, integer(op, dtype, operands));
   if (is_half(dtype)) return half_arithmetic(op, operands);
-  const bool exact = op == ExprOp::Neg || op == ExprOp::Abs || op == ExprOp::Min || op == ExprOp::Max;
-  const std::string made = floating(op, dtype, operands);
-  return exact && bits_of(dtype) >= 16 ? made : rounded(dtype, {}, made);
+  return floating(op, dtype, operands);
 }
 
 std::string Operations::quotient(const std::string& type, std::span<const std::string> o) {
@@ -208,9 +192,6 @@ std::string Operations::floating(ExprOp op, DType dtype, std::span<const std::st
     case ExprOp::Sub:
     case ExprOp::Mul: return "(" + o[0] + operator_text(op) + o[1] + ")";
     case ExprOp::Div: return quotient(type(dtype), o);
-    case ExprOp::FloorDiv: return "floor(" + quotient(type(dtype), o) + ")";
-    case ExprOp::Rem: return call("rem" + suffix, o);
-    case ExprOp::Mod: return call("mod" + suffix, o);
     case ExprOp::Min: return call("min" + suffix, o);
     case ExprOp::Max: return call("max" + suffix, o);
     case ExprOp::Fma: return "fma(" + o[0] + ", " + o[1] + ", " + o[2] + ")";
@@ -239,21 +220,15 @@ std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::str
     case ExprOp::And:
     case ExprOp::Or:
     case ExprOp::Xor: return "(" + o[0] + operator_text(op) + o[1] + ")";
-    case ExprOp::Fma: return "(" + o[0] + " * " + o[1] + " + " + o[2] + ")";
     case ExprOp::Neg: return is_signed ? "(-" + o[0] + ")" : "(" + kind + "(0) - " + o[0] + ")";
     case ExprOp::Not: return "(~" + o[0] + ")";
     case ExprOp::Min: return "min(" + o[0] + ", " + o[1] + ")";
     case ExprOp::Max: return "max(" + o[0] + ", " + o[1] + ")";
-    case ExprOp::Abs:
-      return is_signed ? "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))" : o[0];
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
+    case ExprOp::Abs: return "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))";
     case ExprOp::Div: return call("div" + suffix, o);
     case ExprOp::Rem: return call("rem" + suffix, o);
-    case ExprOp::FloorDiv: return call((is_signed ? "floordiv" : "div") + suffix, o);
-    case ExprOp::Mod: return call((is_signed ? "mod" : "rem") + suffix, o);
+    case ExprOp::FloorDiv: return call("floordiv" + suffix, o);
+    case ExprOp::Mod: return call("mod" + suffix, o);
     case ExprOp::ShiftLeft: return with_width("shl");
     case ExprOp::ShiftRight: return with_width("shr");
     default:
@@ -266,31 +241,20 @@ std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value
   return wrapped(dtype, "(" + value + operator_text(op) + std::to_string(bits) + "u)");
 }
 
-// That of 0 and 1 as integers, with every number but 0 made 1.
 std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
   // What reads memory is only looked at where the first operand leaves the answer open; else there is no branch.
   const bool reads = o.size() > 1 && o[1].find('[') != std::string::npos;
   switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Max:
     case ExprOp::Or: return "(" + o[0] + (reads ? " || " : " | ") + o[1] + ")";
-    case ExprOp::Mul:
-    case ExprOp::Min:
-    case ExprOp::And:
-    case ExprOp::Div: return "(" + o[0] + (reads ? " && " : " & ") + o[1] + ")";
-    case ExprOp::Sub:
+    case ExprOp::And: return "(" + o[0] + (reads ? " && " : " & ") + o[1] + ")";
     case ExprOp::Xor: return "(" + o[0] + " != " + o[1] + ")";
     case ExprOp::Not: return "(!" + o[0] + ")";
-    case ExprOp::Neg:
-    case ExprOp::Abs: return o[0];
     default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on bools");
   }
 }
 
 std::string Operations::compare(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
   if (is_wide(dtype)) return compare_wide(op, dtype, a, b);
-  if (dtype == DType::Bool && op != ExprOp::Equal && op != ExprOp::NotEqual)
-    return "(u32(" + a + ")" + operator_text(op) + "u32(" + b + "))";
   if (is_half(dtype) && !features_.float16_adds)
     return compare(op, DType::F32, "f32(" + a + ")", "f32(" + b + ")");
   // Compilers take what is not equal for what is less or greater, which a NaN is not.
@@ -341,15 +305,13 @@ std::string Operations::is_outside(const std::string& index, const std::string& 
 
 // ---- conversions
 
-std::string Operations::cast(DType from, DType to, te::CastMode mode, const std::string& value) {
-  if (is_half(from)) return to == from ? value : cast(DType::F32, to, mode, "f32(" + value + ")");
+std::string Operations::cast(DType from, DType to, const std::string& value) {
+  if (is_half(from)) return to == from ? value : cast(DType::F32, to, "f32(" + value + ")");
   if (is_half(to)) {
     if (from == DType::Bool) return "select(0.0h, 1.0h, " + value + ")";
-    // One rounding, not two.
-    return half(from == DType::F64 ? call("odd_f32", std::array{value})
-                                   : cast(from, DType::F32, mode, value));
+    return half(cast(from, DType::F32, value));
   }
-  if (is_wide(from) || is_wide(to)) return cast_wide(from, to, mode, value);
+  if (is_wide(from) || is_wide(to)) return cast_wide(from, to, value);
   const std::string to_type = type(to), from_type = type(from);
   if (to == DType::Bool) return compare(ExprOp::NotEqual, from, value, from_type + "(0)");
   if (from == DType::Bool) return "select(" + to_type + "(0), " + to_type + "(1), " + value + ")";
@@ -357,10 +319,7 @@ std::string Operations::cast(DType from, DType to, te::CastMode mode, const std:
   if (is_float(to)) {
     const bool fits = is_float(from) && bits_of(from) < bits_of(to) && bits_of(to) >= 32;
     if (fits || from == to) return converted();
-    // One rounding, not two.
-    if (from == DType::F64 && is_narrow_float(to))
-      return rounded(to, mode, call("odd_f32", std::array{value}));
-    return rounded(to, mode, converted());
+    return rounded(to, converted());
   }
   // Compilers of shaders go by the sign of the wider type when they fill its upper half, not by that of the number.
   if (from_type == "i32" && to_type == "i64") return call("widened_i32", std::array{value});
@@ -384,7 +343,7 @@ std::string Operations::bitcast(DType from, DType to, const std::string& value) 
   if (from == to || (is_wide(from) && is_wide(to))) return value;
   if (is_narrow_float(from)) return wrapped(to, "bitcast<" + type(to) + ">(" + encoded(from, value) + ")");
   if (is_narrow_float(to)) return decoded(to, "bitcast<u32>(" + value + ")", "0u");
-  if (bits_of(from) < 32) return cast(from, to, {}, value);
+  if (bits_of(from) < 32) return cast(from, to, value);
   return "bitcast<" + type(to) + ">(" + value + ")";
 }
 
@@ -406,19 +365,10 @@ std::string Operations::from_code(DType dtype, const std::string& code) {
     const std::string made = call("f16_of_bits", std::array{code});
     return is_half(dtype) ? "f16(" + made + ")" : made;
   }
-  if (dtype == DType::BF16) return call("of_bits_f32", std::array{code + " << 16u"});
-  if (dtype == DType::F8E8M0) return call("decode_scale", std::array{code});
-  return call("decode_small", std::array{code, std::string(small_format(dtype))});
+  return call("of_bits_f32", std::array{code + " << 16u"});
 }
 
-std::string Operations::encoded(DType dtype, te::CastMode mode, const std::string& value) {
-  const std::string saturate = mode.saturate ? "true" : "false";
-  if (dtype == DType::F8E8M0) {
-    const std::string rounding = std::to_string(mode.scale_rounding % 3) + "u";
-    return call("encode_scale", std::array{value, rounding, saturate});
-  }
-  if (is_float(dtype) && bits_of(dtype) < 16)
-    return call("encode_small", std::array{value, std::string(small_format(dtype)), saturate});
+std::string Operations::encoded(DType dtype, const std::string& value) {
   if (dtype == DType::F16)
     return call("bits_of_f16", std::array{is_half(dtype) ? "f32(" + value + ")" : value});
   if (dtype == DType::BF16) return "(bitcast<u32>(" + value + ") >> 16u)";

@@ -31,7 +31,7 @@ class Operations {
   // By a number of bits that is less than the width.
   std::string shifted(te::ExprOp op, DType dtype, const std::string& value, std::int64_t bits);
   std::string compare(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
-  std::string cast(DType from, DType to, te::CastMode mode, const std::string& value);
+  std::string cast(DType from, DType to, const std::string& value);
   std::string bitcast(DType from, DType to, const std::string& value);
   std::string is_nan(DType dtype, const std::string& value);
   std::string is_inf(DType dtype, const std::string& value);
@@ -72,15 +72,11 @@ class Operations {
 
   // Elements narrower than a word: from the bits of a word, and back.
   std::string decoded(DType dtype, const std::string& word, const std::string& shift);
-  // Values of the dtype are stored as they are: an infinity stays one.
-  std::string encoded(DType dtype, const std::string& value) {
-    return encoded(dtype, {.saturate = false}, value);
-  }
+  std::string encoded(DType dtype, const std::string& value);
 
   std::string functions() const;  // those that were asked for, with what they call
 
  private:
-  std::string encoded(DType dtype, te::CastMode mode, const std::string& value);
   std::string from_code(DType dtype, const std::string& code);
   std::string call(const std::string& function, std::span<const std::string> operands);
   std::string by_bits(const std::string& function, DType dtype, const std::string& value);
@@ -88,7 +84,7 @@ class Operations {
   std::string boolean(te::ExprOp op, std::span<const std::string> operands);
   std::string quotient(const std::string& type, std::span<const std::string> operands);
   std::string floating(te::ExprOp op, DType dtype, std::span<const std::string> operands);
-  std::string rounded(DType dtype, te::CastMode mode, const std::string& value);
+  std::string rounded(DType dtype, const std::string& value);
   std::string half(const std::string& single);  // an f32 rounded to f16
   std::string half_arithmetic(te::ExprOp op, std::span<const std::string> operands);
   std::string wrapped(DType dtype, const std::string& value) const;
@@ -97,7 +93,7 @@ class Operations {
   bool is_wide(DType dtype) const { return !features_.int64 && (dtype == DType::I64 || dtype == DType::U64); }
   std::string wide(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string compare_wide(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
-  std::string cast_wide(DType from, DType to, te::CastMode mode, const std::string& value);
+  std::string cast_wide(DType from, DType to, const std::string& value);
 
   WgslFeatures features_;
   std::set<std::string> called_;

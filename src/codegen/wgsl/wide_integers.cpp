@@ -14,13 +14,11 @@ const char* sign_name(DType dtype) { return dtype == DType::I64 ? "signed" : "un
 }  // namespace
 
 std::string Operations::wide(ExprOp op, DType dtype, std::span<const std::string> o) {
-  const bool is_signed = dtype == DType::I64;
   auto of_sign = [&](const char* name) { return call(std::string(name) + "_" + sign_name(dtype), o); };
   switch (op) {
     case ExprOp::Add: return call("add_wide", o);
     case ExprOp::Sub: return call("sub_wide", o);
     case ExprOp::Mul: return call("mul_wide", o);
-    case ExprOp::Fma: return call("add_wide", std::array{call("mul_wide", o.first(2)), o[2]});
     case ExprOp::Neg: return call("neg_wide", o);
     case ExprOp::And: return "(" + o[0] + " & " + o[1] + ")";
     case ExprOp::Or: return "(" + o[0] + " | " + o[1] + ")";
@@ -28,15 +26,11 @@ std::string Operations::wide(ExprOp op, DType dtype, std::span<const std::string
     case ExprOp::Not: return "(~" + o[0] + ")";
     case ExprOp::Min: return "select(" + o[1] + ", " + o[0] + ", " + of_sign("less") + ")";
     case ExprOp::Max: return "select(" + o[0] + ", " + o[1] + ", " + of_sign("less") + ")";
-    case ExprOp::Abs: return is_signed ? of_sign("abs") : o[0];
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc: return o[0];
+    case ExprOp::Abs: return of_sign("abs");
     case ExprOp::Div: return of_sign("div");
     case ExprOp::Rem: return of_sign("rem");
-    case ExprOp::FloorDiv: return of_sign(is_signed ? "floordiv" : "div");
-    case ExprOp::Mod: return of_sign(is_signed ? "mod" : "rem");
+    case ExprOp::FloorDiv: return of_sign("floordiv");
+    case ExprOp::Mod: return of_sign("mod");
     case ExprOp::ShiftLeft: return call("shl_wide", o);
     case ExprOp::ShiftRight: return of_sign("shr");
     default:
@@ -60,13 +54,12 @@ std::string Operations::compare_wide(ExprOp op, DType dtype, const std::string& 
 }
 
 // One of the two dtypes is wide, or both are.
-std::string Operations::cast_wide(DType from, DType to, te::CastMode mode, const std::string& value) {
+std::string Operations::cast_wide(DType from, DType to, const std::string& value) {
   const std::array operand{value};
   if (is_wide(from) && is_wide(to)) return value;
   if (is_wide(from)) {
     if (to == DType::Bool) return "any(" + value + " != vec2u(0u, 0u))";
-    if (is_float(to))
-      return rounded(to, mode, call(from == DType::I64 ? "f32_of_i64" : "f32_of_u64", operand));
+    if (is_float(to)) return rounded(to, call(from == DType::I64 ? "f32_of_i64" : "f32_of_u64", operand));
     return wrapped(to, is_signed_integer(to) ? "bitcast<i32>(" + value + ".x)" : value + ".x");
   }
   if (from == DType::Bool) return "vec2u(select(0u, 1u, " + value + "), 0u)";

@@ -105,7 +105,7 @@ std::int64_t ContractionTiling::elements_read(const ExprNode& load) const {
 te::Substitution ContractionTiling::at_column(const ColumnRun& across, te::Substitution variables,
                                               const Expr& vector, const Expr& lane) const {
   if (second.valid()) {
-    variables[second.index] = across.second * Expr::index(vectors) + vector;
+    variables[second.index] = first_of_second(across) + vector;
     variables[roles_.lane.index] = across.base + lane;
   } else {
     variables[roles_.lane.index] = across.base + vector * Expr::index(across.width) + lane;
@@ -113,27 +113,48 @@ te::Substitution ContractionTiling::at_column(const ColumnRun& across, te::Subst
   return variables;
 }
 
+// Where vectors are along a second axis, those that fill no tile are a lower one.
 std::vector<ColumnRun> ContractionTiling::runs_of_columns() const {
+  std::vector<ColumnRun> runs = runs_along_lanes();
+  if (!second.valid()) return runs;
+  const std::int64_t all = extent(second).constant(), left = all % vectors;
+  for (ColumnRun& run : runs) {
+    run.vectors = vectors;
+    run.second_tiles = all / vectors;
+  }
+  if (left == 0) return runs;
+  const std::size_t whole = runs.size();
+  for (std::size_t r = 0; r < whole; ++r) {
+    ColumnRun last = runs[r];
+    last.vectors = left;
+    last.second_from = all - left;
+    last.second_tiles = 1;
+    runs.push_back(std::move(last));
+  }
+  return runs;
+}
+
+std::vector<ColumnRun> ContractionTiling::runs_along_lanes() const {
   std::int64_t in_lane = second.valid() ? 1 : vectors;
   const Dim& columns = extent(roles_.lane);
   Dim blocks = floor_div(columns, width * in_lane), done = blocks * (width * in_lane);
   std::vector<ColumnRun> runs;
-  if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width, in_lane, {}, false});
+  if (!blocks.is(0)) runs.push_back({Expr::index(0), blocks, width, in_lane});
   Dim whole = in_lane > 1 ? floor_div(columns, width) - blocks * in_lane : Dim(0);
   const bool masks = analysis_.has_masks() && width > 1;
   if (masks && columns.is_constant() && columns.constant() % width > 1) {
     // What is left is one tile, with some lanes of its last vector idle.
     std::int64_t left = columns.constant() - done.constant();
-    runs.push_back({Expr::size(done), 1, width, (left + width - 1) / width, {}, true});
+    runs.push_back({Expr::size(done), 1, width, (left + width - 1) / width, true});
     return runs;
   }
-  if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width, 1, {}, false});
+  if (!whole.is(0)) runs.push_back({Expr::size(done), whole, width, 1});
   done = done + whole * width;
   if (done == columns) return runs;
   if (masks && !(columns - done).is(1)) {
-    runs.push_back({Expr::size(done), 1, width, 1, {}, true});
+    runs.push_back({Expr::size(done), 1, width, 1, true});
   } else {
-    runs.push_back({Expr::size(done), columns - done, 1, 1, {}, false});
+    runs.push_back({Expr::size(done), columns - done, 1, 1});
   }
   return runs;
 }
@@ -143,10 +164,14 @@ void ContractionTiling::choose_tile(const Schedule& schedule) {
   width = analysis_.vector_width(extent(roles_.lane));
   vectors = std::max<std::int64_t>(1, value_of(schedule, "tile_columns", 2 * width) / width);
   if (lanes < width * vectors || (extent(roles_.lane).is_constant() && lanes % (width * vectors) != 0)) {
-    // One vector along the lanes; more of them along another axis that both tiles the columns and comes out even.
+    // One vector along the lanes; more of them along another axis that tiles the columns, best one that comes out even.
+    bool is_even = false;
     for (VarId axis : roles_.columns) {
-      bool even = extent(axis).is_constant() && extent(axis).constant() % vectors == 0;
-      if (even && vectors > 1 && lanes % width == 0) second = axis;
+      if (vectors == 1 || lanes % width != 0 || !extent(axis).is_constant()) continue;
+      const std::int64_t all = extent(axis).constant();
+      if (all < vectors || (is_even && all % vectors != 0)) continue;
+      is_even = all % vectors == 0;
+      second = axis;
     }
     bool masks = analysis_.has_masks() && extent(roles_.lane).is_constant();
     std::int64_t fill = (lanes + (masks ? width - 1 : 0)) / width;
@@ -190,7 +215,7 @@ Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
 }
 
 std::int64_t ContractionTiling::lines_in_cache(const ColumnRun& across) const {
-  const std::int64_t line = across.width * vectors_of(across) * std::max(bits_of(stage_.body.dtype()) / 8, 1);
+  const std::int64_t line = across.width * across.vectors * std::max(bits_of(stage_.body.dtype()) / 8, 1);
   return std::min(kLineBytes / line, kLongestSum);
 }
 

@@ -17,8 +17,10 @@ struct ColumnRun {
   te::Expr base;
   Dim blocks;
   std::int64_t width = 1, vectors = 1;
-  te::Expr second;
   bool masked = false;  // lanes beyond the last column do nothing
+  // Where the vectors of a tile are along a second axis: from where on, how many tiles, and the number of one of them.
+  std::int64_t second_from = 0, second_tiles = 1;
+  te::Expr second = te::Expr();
 };
 
 // How rows are cut into tiles: `full` ones, and what is left. Where the number of rows is known only when the program
@@ -47,11 +49,17 @@ class ContractionTiling {
   te::VarId second;  // the axis that its vectors are along, where that is not the lane's
   std::int64_t rows = 1, vectors = 1, width = 1;  // of a tile; lanes of a vector
 
-  std::int64_t vectors_of(const ColumnRun& across) const { return second.valid() ? vectors : across.vectors; }
+  // The lanes that a tile of a run has, and where its vectors begin along the second axis.
+  std::int64_t lanes_of(const ColumnRun& across) const {
+    return across.width * (second.valid() ? 1 : across.vectors);
+  }
+  static te::Expr first_of_second(const ColumnRun& across) {
+    return across.second * te::Expr::index(across.vectors) + te::Expr::index(across.second_from);
+  }
   te::Substitution at_column(const ColumnRun& across, te::Substitution variables, const te::Expr& vector,
                              const te::Expr& lane) const;
 
-  // All columns along the lanes: tiles of several vectors, of one, and what is left one by one.
+  // All columns: tiles of several vectors, of one, and what is left one by one.
   std::vector<ColumnRun> runs_of_columns() const;
   RowCut cut_rows() const;
   te::Expr is_full(const RowCut& cut, const te::Expr& number) const;
@@ -83,6 +91,7 @@ class ContractionTiling {
   bool streams_results() const;
   std::int64_t elements_read(const te::ExprNode& load) const;
   std::int64_t lines_in_cache(const ColumnRun& across) const;
+  std::vector<ColumnRun> runs_along_lanes() const;
   void choose_tile(const Schedule& schedule);
   void choose_inside(const Schedule& schedule);
 

@@ -112,6 +112,27 @@ class LayoutChooser {
     }
     weigh_regions();
     weigh_copies();
+    unblock_weights();
+  }
+
+  // Where no feature map that a weight meets has its channels in blocks, the weight's lie in the order in which sums go over them.
+  void unblock_weights() {
+    auto is_blocked = [&](std::size_t g) {
+      return std::ranges::any_of(groups_[g].inputs, [&](ValueId input) {
+        return !graph_.value(input).is_constant() && layouts_.contains(input);
+      });
+    };
+    for (auto& [value, layout] : layouts_) {
+      const auto wishes = wishes_.find(value);
+      if (!graph_.value(value).is_constant() || wishes == wishes_.end()) continue;
+      const bool stays =
+          std::ranges::any_of(wishes->second, [&](const auto& wish) { return is_blocked(wish.first); });
+      if (stays || wishes->second.size() != 1) continue;
+      const std::size_t g = wishes->second.begin()->first;
+      const auto position = std::ranges::find(groups_[g].inputs, value) - groups_[g].inputs.begin();
+      if (const Wish wish = wish_for(g, te::BufferRole::Input, static_cast<std::size_t>(position), false))
+        layout = *wish;
+    }
   }
 
   void look_at(std::size_t g) {
@@ -315,14 +336,14 @@ class LayoutChooser {
 
   // ---- what groups want
 
-  Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position) const {
+  Wish wish_for(std::size_t g, te::BufferRole role, std::size_t position, bool in_blocks = true) const {
     const Group& group = groups_[g];
     if (group.hero == Hero::Host || !row_of(group.schedule.kind).asks_layouts) return {};
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
       const bool packs = is_main(group) && target_.kind == TargetKind::Cpu;
-      if (graph_.value(value).is_constant()) return packs ? packed(g, buffer) : Wish();
+      if (graph_.value(value).is_constant()) return packs ? packed(g, buffer, in_blocks) : Wish();
       return is_between(value) ? blocked(g, buffer, tiled_.count(value) != 0) : Wish();
     }
     return {};
@@ -349,7 +370,7 @@ class LayoutChooser {
   }
 
   // A weight: one axis runs along the vector lanes of the result, the others along the sum.
-  Wish packed(std::size_t g, const te::BufferInfo& buffer) const {
+  Wish packed(std::size_t g, const te::BufferInfo& buffer, bool in_blocks) const {
     std::int64_t tile = knob(groups_[g], "tile_columns");
     auto uses = accesses(formulas_[g], buffer.id);
     if (groups_[g].schedule.kind == ScheduleKind::Bf16x3)
@@ -393,7 +414,7 @@ class LayoutChooser {
       if (width < 2 || (count % width != 0 && (even || count < 4 * width))) continue;
       Layout layout{{*columns, width, 0}};
       // The channels of a feature map come in blocks: one block, then the window, then the next.
-      std::int64_t block = *columns == 0 ? block_of(buffer, kChannels) : 0;
+      std::int64_t block = in_blocks && *columns == 0 ? block_of(buffer, kChannels) : 0;
       for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
         if (d == *columns) continue;
         layout.push_back(d == kChannels && block > 1 ? LayoutPart{d, block, 0} : LayoutPart{d, 1, 0});

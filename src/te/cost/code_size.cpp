@@ -19,10 +19,11 @@ Sizes sizes_of_definitions(DType dtype) {
   Sizes sizes{};
   for (std::size_t i = 0; i < kOps; ++i) {
     const auto op = static_cast<ExprOp>(i);
-    if (kind_of(op) != ExprKind::Math) continue;
+    const bool remainder = is_float_remainder(op, dtype);
+    if (!remainder && kind_of(op) != ExprKind::Math) continue;
     const std::vector<Expr> operands(static_cast<std::size_t>(operand_count_of(op)),
                                      Expr::accumulator(dtype));
-    for_each_node(expand(op, operands),
+    for_each_node(remainder ? expand_remainder(op, operands[0], operands[1], true) : expand(op, operands),
                   [&](const ExprNode& node) { sizes[i] += node.operands.empty() ? 0 : 1; });
   }
   return sizes;
@@ -32,7 +33,7 @@ Sizes sizes_of_definitions(DType dtype) {
 
 std::int64_t code_size_of_node(const ExprNode& node) {
   if (node.operands.empty()) return 0;
-  if (kind_of(node.op) != ExprKind::Math) return 1;
+  if (kind_of(node.op) != ExprKind::Math && !is_float_remainder(node.op, node.dtype)) return 1;
   static const Sizes kSingle = sizes_of_definitions(DType::F32), kDouble = sizes_of_definitions(DType::F64);
   return (node.dtype == DType::F64 ? kDouble : kSingle).at(static_cast<std::size_t>(node.op));
 }

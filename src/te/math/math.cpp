@@ -108,6 +108,12 @@ Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling) {
   return cast(dtype, defined(op, inner, scaling));
 }
 
+Expr expand_remainder(ExprOp op, const Expr& a, const Expr& b, bool fuses) {
+  const DType dtype = a.dtype(), computed = compute_type(dtype);
+  const auto define = op == ExprOp::Mod ? math::define_mod : math::define_remainder;
+  return cast(dtype, define(cast(computed, a), cast(computed, b), fuses));
+}
+
 Expr expand_math(const Expr& expr, Scaling scaling) { return MathExpander(scaling).expanded(expr); }
 
 Expr softplus(const Expr& x) { return max(x, Expr::number(x.dtype(), 0)) + log1p(exp(-abs(x))); }

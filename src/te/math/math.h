@@ -27,6 +27,13 @@ enum class Scaling : std::uint8_t { ByArithmetic, ByMachine, ByUnit };
 // The definition of one operation of kind Math. The operands are used as they are.
 Expr expand(ExprOp op, const std::vector<Expr>& operands, Scaling scaling = Scaling::ByArithmetic);
 
+// Remainders of floats, Rem and Mod, for machines: they are exact, so that these have the bits of C's fmod. `fuses`: fma is one
+// instruction, rounded once.
+inline bool is_float_remainder(ExprOp op, DType dtype) {
+  return is_float(dtype) && (op == ExprOp::Rem || op == ExprOp::Mod);
+}
+Expr expand_remainder(ExprOp op, const Expr& a, const Expr& b, bool fuses);
+
 // The expression with every Math node, at any depth, replaced by its definition.
 Expr expand_math(const Expr& expr, Scaling scaling = Scaling::ByArithmetic);
 

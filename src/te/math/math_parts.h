@@ -133,5 +133,7 @@ Expr define_asin(const Expr& x);
 Expr define_acos(const Expr& x);
 Expr define_atan(const Expr& x);
 Expr define_pow(const Expr& x, const Expr& y);
+Expr define_remainder(const Expr& a, const Expr& b, bool fuses);  // fuses: fma is rounded once, and quick
+Expr define_mod(const Expr& a, const Expr& b, bool fuses);
 
 }  // namespace xyntra::te::math

@@ -19,10 +19,9 @@ Stmt make_panel(const TiledContraction& contraction, const Substitution& bound, 
   std::int64_t lines = pass.depth->factor;
   for (VarId axis : pass.depth->inner) lines *= contraction.extent(axis).constant();
   pass.panel = contraction.lowering.scratch("w", contraction.stage.body.dtype(),
-                                            {lines, contraction.tiling.vectors_of(across), across.width},
-                                            kir::Scope::Shared);
+                                            {lines, across.vectors, across.width}, kir::Scope::Shared);
   return along_sum(
-      contraction, bound, &pass, false, 1, [&](const Substitution& inner, const Walk& walk, bool) {
+      contraction, bound, &pass, false, TileSums(), [&](const Substitution& inner, const Walk& walk, bool) {
         return line_of(contraction, inner, walk, across, nullptr,
                        [&](const Expr& vector, const Expr& lane, Expr value) {
                          return Stmt::store(pass.panel, {walk.turn, vector, lane}, std::move(value));
@@ -33,7 +32,7 @@ Stmt make_panel(const TiledContraction& contraction, const Substitution& bound, 
 Stmt line_of(const TiledContraction& contraction, const Substitution& bound, const Walk& walk,
              const ColumnRun& across, const SumPass* pass, const StoreLane& store) {
   const DType dtype = contraction.stage.body.dtype();
-  return contraction.unrolled("v", contraction.tiling.vectors_of(across), [&](const Expr& vector) {
+  return contraction.unrolled("v", across.vectors, [&](const Expr& vector) {
     return contraction.lanes(across.width, [&](const Expr& lane) {
       if (pass != nullptr && pass->panel.valid())
         return store(vector, lane, Expr::load(pass->panel, dtype, {walk.turn, vector, lane}));

@@ -43,20 +43,16 @@ class ContractionLowering {
     for (VarId axis : roles_.columns) {
       if (tiling_.second != axis) bound[axis.index] = over(columns, axis, extent(axis));
     }
-    Expr second = tiling_.second.valid()
-                      ? over(columns, tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors))
-                      : Expr();
     std::vector<Stmt> made;
     const std::size_t outer = columns.size();
     for (const ColumnRun& across : tiling_.runs_of_columns()) {
       columns.resize(outer);
       rows.clear();
       ColumnRun placed = across;
-      placed.second = second;
+      if (tiling_.second.valid()) placed.second = over(columns, tiling_.second, across.second_tiles);
       if (!across.blocks.is(1)) {
         columns.push_back(lowering_.loop(name(roles_.lane), across.blocks));
-        placed.base =
-            across.base + Expr::variable(columns.back()) * Expr::index(across.width * across.vectors);
+        placed.base = across.base + Expr::variable(columns.back()) * Expr::index(tiling_.lanes_of(across));
       }
       Substitution inner = bound;
       Stmt tiles = passes(inner, placed, rows);
@@ -92,21 +88,23 @@ class ContractionLowering {
     for (VarId axis : roles_.columns) {
       if (tiling_.second != axis) bound[axis.index] = over(axis, extent(axis));
     }
-    Expr second = tiling_.second.valid()
-                      ? over(tiling_.second, floor_div(extent(tiling_.second), tiling_.vectors))
-                      : Expr();
     std::vector<Stmt> runs;
     for (ColumnRun& run : tiling_.runs_of_columns()) {
-      run.second = second;
+      std::vector<VarId> second;
+      run.second = Expr::index(0);
+      if (tiling_.second.valid() && run.second_tiles > 1) {
+        second.push_back(lowering_.loop(name(tiling_.second), run.second_tiles));
+        run.second = Expr::variable(second.back());
+      }
       Stmt one;
       if (run.blocks.is(1)) {
         one = where_columns(run, tiles_of(bound, run, rows));
       } else {
         VarId number = lowering_.loop(name(roles_.lane), run.blocks);
-        run.base = run.base + Expr::variable(number) * Expr::index(run.width * run.vectors);
+        run.base = run.base + Expr::variable(number) * Expr::index(tiling_.lanes_of(run));
         one = Stmt::loop(LoopKind::Serial, number, tiles_of(bound, run, rows));
       }
-      runs.push_back(std::move(one));
+      runs.push_back(in_loops(LoopKind::Serial, second, std::move(one)));
     }
     Stmt body = Lowering::where_any(extent(roles_.lane), Stmt::block(std::move(runs)));
     return in_loops(LoopKind::Serial, loops, std::move(body));
@@ -211,8 +209,7 @@ class ContractionLowering {
     if (depth->split.valid() || !depth->outer.empty()) {
       pass.kept = lowering_.scratch(
           "c", stage_.body.dtype(),
-          {lines, all ? tiles + 1 : tiles, tiling_.rows * tiling_.vectors_of(across) * across.width},
-          Scope::Shared);
+          {lines, all ? tiles + 1 : tiles, tiling_.rows * across.vectors * across.width}, Scope::Shared);
     }
     auto over_tiles = [&](Substitution inner) {
       Stmt panel =

@@ -37,7 +37,7 @@ class RegisterTile {
         among_(among),
         pass_(pass),
         width_(across.width),
-        vectors_(contraction.tiling.vectors_of(across)),
+        vectors_(across.vectors),
         chains_(chains_of(contraction, pass, !rows.by_offset.empty(), rows.count * vectors_)),
         sum_(lowering_.scratch("acc", dtype_, {chains_ * rows.count, vectors_, width_}, Scope::Register)),
         line_(lowering_.scratch("b", dtype_, {vectors_, width_}, Scope::Register)),
@@ -50,7 +50,8 @@ class RegisterTile {
           return Stmt::store(sum_, {row, vector, lane}, Expr::number(dtype_, 0));
         }));
     if (contraction_.ahead && stage_.finish.defined()) statements.push_back(ask_for_finish());
-    statements.push_back(along_sum(contraction_, bound_, pass_, !rows_.by_offset.empty(), chains_,
+    statements.push_back(along_sum(contraction_, bound_, pass_, !rows_.by_offset.empty(),
+                                   {.registers = rows_.count * vectors_, .chains = chains_},
                                    [&](const Substitution& inner, const Walk& walk, bool only_ask) {
                                      return turn(inner, walk, only_ask);
                                    }));
@@ -203,7 +204,7 @@ class RegisterTile {
     const ExprNode* lines = lines_of(lowering_, roles_, contraction_.ahead);
     if (lines == nullptr) return {};
     TileColumns columns{roles_.lane, tiling_.second, across_.base, {}, width_, vectors_};
-    if (tiling_.second.valid()) columns.first_other = across_.second * Expr::index(tiling_.vectors);
+    if (tiling_.second.valid()) columns.first_other = ContractionTiling::first_of_second(across_);
     // One pass over all tiles asks for the next pass, a tile that goes through the whole sum for the next panel.
     const bool through = pass_ == nullptr || pass_->alone;
     const std::int64_t turns = walk.turns.is_constant() ? walk.turns.constant() : 0;
@@ -422,9 +423,8 @@ Stmt tile_of_short_sums(const TiledContraction& contraction, const SumCut& depth
   SumPass pass;
   pass.depth = &depth;
   pass.alone = true;
-  pass.kept = contraction.lowering.scratch(
-      "c", contraction.stage.body.dtype(),
-      {rows.count * contraction.tiling.vectors_of(across) * across.width}, Scope::Shared);
+  pass.kept = contraction.lowering.scratch("c", contraction.stage.body.dtype(),
+                                           {rows.count * across.vectors * across.width}, Scope::Shared);
   return in_passes(contraction, bound, pass, [&](const Substitution& inner) {
     return register_tile(contraction, inner, across, rows, among, &pass);
   });

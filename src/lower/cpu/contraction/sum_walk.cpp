@@ -38,10 +38,17 @@ bool is_innermost(std::span<const Along> steps) {
   return std::ranges::all_of(steps.subspan(1), [](const Along& step) { return step.turns.is(1); });
 }
 
+// Leaving a loop of few iterations takes as long as going through it, where these are short, too.
+bool is_brief(const Along& step, const TileSums& sums) {
+  constexpr std::int64_t kMostTurns = 8, kMostProducts = 64;
+  return sums.registers > 0 && step.turns.is_constant() && step.turns.constant() > 1 &&
+         step.turns.constant() <= kMostTurns && step.turns.constant() * sums.registers <= kMostProducts;
+}
+
 class SumWalk {
  public:
-  SumWalk(const TiledContraction& contraction, std::int64_t chains, const SumTurn& turn)
-      : contraction_(contraction), chains_(chains), turn_(turn) {}
+  SumWalk(const TiledContraction& contraction, const TileSums& sums, const SumTurn& turn)
+      : contraction_(contraction), sums_(sums), turn_(turn) {}
 
   Stmt run(const Substitution& bound, const SumPass* pass, bool by_offset) {
     const std::vector<Along> steps = steps_of(contraction_, pass, by_offset);
@@ -75,14 +82,16 @@ class SumWalk {
       if (only_ask || !is_beyond(axis)) return made;
       return where_inside(axis, here, std::move(made), turns_along(steps.subspan(1), here, deeper, true));
     };
-    if (steps.front().written_out) {
+    const bool interleaves = sums_.chains > 1 && is_innermost(steps);
+    if (steps.front().written_out ||
+        (!interleaves && is_innermost(steps) && is_brief(steps.front(), sums_))) {
       std::vector<Stmt> offsets;
       for (std::int64_t offset = 0; offset < turns.constant(); ++offset) {
         if (Stmt one = at(Expr::index(offset)); one.defined()) offsets.push_back(std::move(one));
       }
       return offsets.empty() ? Stmt() : Stmt::block(std::move(offsets));
     }
-    if (chains_ > 1 && is_innermost(steps)) return interleaved(contraction_.name(axis), turns.constant(), at);
+    if (interleaves) return interleaved(contraction_.name(axis), turns.constant(), at);
     VarId loop = contraction_.lowering.loop(contraction_.name(axis), turns);
     Stmt body = at(Expr::variable(loop));
     return body.defined() ? Stmt::loop(LoopKind::Serial, loop, std::move(body)) : Stmt();
@@ -98,13 +107,13 @@ class SumWalk {
         if (Stmt one = at(number, chain); one.defined()) into.push_back(std::move(one));
       }
     };
-    const std::int64_t whole = turns / chains_, done = whole * chains_;
+    const std::int64_t whole = turns / sums_.chains, done = whole * sums_.chains;
     if (whole == 1) {
-      some(made, Expr::index(0), chains_);
+      some(made, Expr::index(0), sums_.chains);
     } else {
       const VarId loop = contraction_.lowering.loop(name, whole);
       std::vector<Stmt> body;
-      some(body, Expr::variable(loop) * Expr::index(chains_), chains_);
+      some(body, Expr::variable(loop) * Expr::index(sums_.chains), sums_.chains);
       if (!body.empty()) made.push_back(Stmt::loop(LoopKind::Serial, loop, Stmt::block(std::move(body))));
     }
     some(made, Expr::index(done), turns - done);
@@ -125,7 +134,7 @@ class SumWalk {
   }
 
   const TiledContraction& contraction_;
-  const std::int64_t chains_;
+  const TileSums sums_;
   const SumTurn& turn_;
 };
 
@@ -151,8 +160,8 @@ Stmt in_passes(const TiledContraction& contraction, const Substitution& bound, S
 }
 
 Stmt along_sum(const TiledContraction& contraction, const Substitution& bound, const SumPass* pass,
-               bool by_offset, std::int64_t chains, const SumTurn& turn) {
-  return SumWalk(contraction, chains, turn).run(bound, pass, by_offset);
+               bool by_offset, const TileSums& sums, const SumTurn& turn) {
+  return SumWalk(contraction, sums, turn).run(bound, pass, by_offset);
 }
 
 std::int64_t chains_of(const TiledContraction& contraction, const SumPass* pass, bool by_offset,

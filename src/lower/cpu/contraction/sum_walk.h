@@ -34,10 +34,17 @@ kir::Stmt in_passes(const TiledContraction& contraction, const te::Substitution&
 // What is done at each turn of a sum; `only_ask`: nothing but to ask for what is needed later.
 using SumTurn = std::function<kir::Stmt(const te::Substitution& bound, const Walk& walk, bool only_ask)>;
 
+// The sums that a tile keeps in registers, none where it only copies, and how many partial ones each consists of.
+struct TileSums {
+  std::int64_t registers = 0;
+  std::int64_t chains = 1;
+};
+
 // All turns, or those of one pass. `by_offset`: some rows of the tile lie beyond the picture at some offsets of the
-// window, and each of these is written out. Iterations of the innermost loop are interleaved over `chains` partial sums.
+// window, and each of these is written out. Iterations of the innermost loop are interleaved over the partial sums; of a small
+// tile they are unrolled where they are few.
 kir::Stmt along_sum(const TiledContraction& contraction, const te::Substitution& bound, const SumPass* pass,
-                    bool by_offset, std::int64_t chains, const SumTurn& turn);
+                    bool by_offset, const TileSums& sums, const SumTurn& turn);
 
 // Partial sums of a tile of so many registers: an fma waits for the one before it that adds to the same register, so a small tile
 // keeps several sums and adds them up in the end. Never more than the innermost loop has iterations.

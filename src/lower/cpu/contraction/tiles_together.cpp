@@ -17,8 +17,8 @@ std::int64_t column_items(const TiledContraction& contraction, const ColumnRun& 
   const Lowering& lowering = contraction.lowering;
   std::int64_t items = std::max<std::int64_t>(1, lowering.size(across.blocks));
   for (VarId axis : contraction.roles.columns) {
-    items *= lowering.size(contraction.extent(axis)) /
-             (axis == contraction.tiling.second ? contraction.tiling.vectors : 1);
+    items *=
+        axis == contraction.tiling.second ? across.second_tiles : lowering.size(contraction.extent(axis));
   }
   return items;
 }
