@@ -196,9 +196,13 @@ ValueId matrix_norm(Call& c, ValueId x, double p, const Axes& axes) {
   if (std::abs(p) != 1 && !std::isinf(p))
     return c.unsupported("the matrix norm of order " + format_float(p) + ", which takes singular values");
   const bool of_columns = std::abs(p) == 1;
-  const ValueId sums = reduced(c, "ReduceL1", x, {{axes.list[of_columns ? 0 : 1]}, true});
-  const ValueId made =
-      reduced(c, p > 0 ? "ReduceMax" : "ReduceMin", sums, {{axes.list[of_columns ? 1 : 0]}, true});
+  const std::int64_t summed = axes.list[of_columns ? 0 : 1], other = axes.list[of_columns ? 1 : 0];
+  const ValueId sums = reduced(c, "ReduceL1", x, {{summed}, true});
+  ValueId made = reduced(c, p > 0 ? "ReduceMax" : "ReduceMin", sums, {{other}, true});
+  // The norm of a matrix without elements is 0.
+  const Dim size = c.dim(x, static_cast<std::size_t>(other));
+  if (p > 0 && !(size.is_constant() && size.constant() > 0))
+    made = c.op("Max", {made, c.scalar(c.dtype_of(x), 0)});
   return axes.keep ? made : c.squeeze(made, axes.list);
 }
 
