@@ -126,6 +126,23 @@ def floats(*shape: int) -> torch.Tensor:
     return torch.rand(*shape) * 2 - 1
 
 
+class Pooled(nn.Module):
+    """Decomposed: pooling to one pixel of a feature map whose channels lie innermost, which ends with as_strided."""
+
+    def forward(self, x):
+        return nn.functional.adaptive_avg_pool2d(x.permute(0, 3, 1, 2), 1) * 2
+
+
+class Norms(nn.Module):
+    """Norms of matrices and of vectors by the same operator, bounds the wrong way round, forms of any rank."""
+
+    def forward(self, x, batch, mask, weight):
+        norms = [torch.linalg.norm(x, order) for order in (1, -1, float("inf"), float("-inf"), "fro", None)]
+        norms += [torch.linalg.norm(x, 1, dim=0).sum(), torch.linalg.norm(x[0], float("inf")), torch.linalg.matrix_norm(batch, 1).sum()]
+        rows = torch.linalg.norm(batch, float("inf"), dim=(2, 0), keepdim=True)
+        return torch.stack(norms), rows, torch.logit(x.abs(), 0.6), torch.signbit(mask), nn.functional.bilinear(batch, batch, weight)
+
+
 def cases():
     yield "convolutions", Convolutions(), (floats(1, 2, 8, 8),), None, False
     yield "convolutions_core", Convolutions(), (floats(1, 2, 8, 8),), None, True
@@ -139,6 +156,8 @@ def cases():
     some = torch.tensor([[True, False, False, True], [False, False, True, True], [True, True, False, False]])
     yield "broadcast", Broadcast(), (floats(3, 5, 4), floats(3, 4), torch.tensor([2, 0, 2, 1]), some), None, False
     yield "recurrent", Recurrent(), (floats(2, 5, 3),), None, False
+    yield "pooled_core", Pooled(), (floats(1, 3, 4, 5),), None, True
+    yield "norms", Norms(), (floats(3, 4), floats(2, 3, 4), torch.tensor([True, False]), floats(5, 4, 4)), None, False
 
 
 def main() -> None:

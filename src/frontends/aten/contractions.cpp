@@ -83,8 +83,7 @@ Item linear(Call& c) {
 Item bilinear(Call& c) {
   const ValueId a = c.tensor("input1"), b = c.tensor("input2"), weight = c.tensor("weight"),
                 bias = c.tensor("bias");
-  if (c.rank(a) != 2) return c.unsupported("bilinear of rank " + std::to_string(c.rank(a)));
-  const ValueId y = c.op("Einsum", {a, weight, b}, {{"equation", std::string("ni,oij,nj->no")}});
+  const ValueId y = c.op("Einsum", {a, weight, b}, {{"equation", std::string("...i,oij,...j->...o")}});
   return bias.valid() ? c.add(y, bias) : y;
 }
 

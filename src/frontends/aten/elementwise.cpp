@@ -129,9 +129,10 @@ Item sign(Call& c) {
 Item signbit(Call& c) {
   const ValueId x = c.tensor("self");
   const DType dtype = c.dtype_of(x);
-  if (!is_float(dtype))
-    return is_signed_integer(dtype) ? c.op("Less", {x, c.whole_value(dtype, 0)})
-                                    : c.unsupported("signbit of " + std::string(name_of(dtype)));
+  if (!is_float(dtype)) {
+    if (is_signed_integer(dtype)) return c.op("Less", {x, c.whole_value(dtype, 0)});
+    return c.op("Expand", {c.whole_value(DType::Bool, 0), c.op("Shape", {x})});
+  }
   const DType bits = bits_of(dtype) == 64 ? DType::I64 : bits_of(dtype) == 32 ? DType::I32 : DType::I16;
   return c.op("Less", {c.op("BitCast", {x}, {{"to", onnx_code(bits)}}), c.whole_value(bits, 0)});
 }
@@ -238,7 +239,9 @@ Item logit(Call& c) {
   const DType dtype = c.dtype_of(x);
   if (c.given("eps")) {
     const double eps = c.real("eps");
-    x = c.op("Clip", {x, c.scalar(dtype, eps), c.scalar(dtype, 1 - eps)});
+    // Also where eps is above 1/2, and the lower bound above the upper.
+    const ValueId least = c.scalar(dtype, eps);
+    x = c.where(c.op("Less", {x, least}), least, c.op("Min", {x, c.scalar(dtype, 1 - eps)}));
   }
   return c.op("Log", {c.div(x, c.sub(c.scalar(dtype, 1), x))});
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "frontends/aten/translate.h"
+#include "support/text/text.h"
 
 namespace xyntra::aten {
 namespace {
@@ -188,16 +189,48 @@ ValueId norm_of(Call& c, ValueId x, double p, const Axes& axes) {
 
 }  // namespace
 
+namespace {
+
+// The largest (smallest) of the sums of columns for 1 (-1), of rows for infinity (minus infinity).
+ValueId matrix_norm(Call& c, ValueId x, double p, const Axes& axes) {
+  if (std::abs(p) != 1 && !std::isinf(p))
+    return c.unsupported("the matrix norm of order " + format_float(p) + ", which takes singular values");
+  const bool of_columns = std::abs(p) == 1;
+  const std::int64_t summed = axes.list[of_columns ? 0 : 1], other = axes.list[of_columns ? 1 : 0];
+  const ValueId sums = reduced(c, "ReduceL1", x, {{summed}, true});
+  ValueId made = reduced(c, p > 0 ? "ReduceMax" : "ReduceMin", sums, {{other}, true});
+  // The norm of a matrix without elements is 0.
+  const Dim size = c.dim(x, static_cast<std::size_t>(other));
+  if (p > 0 && !(size.is_constant() && size.constant() > 0))
+    made = c.op("Max", {made, c.scalar(c.dtype_of(x), 0)});
+  return axes.keep ? made : c.squeeze(made, axes.list);
+}
+
+// linalg_norm is that of a matrix where an order is given and two axes are meant, linalg_matrix_norm always is.
+bool is_of_matrices(Call& c, ValueId x) {
+  const std::string_view detail = c.detail();
+  if (detail == "matrix") return true;
+  if (detail != "perhaps_matrix" || !c.given("ord")) return false;
+  return c.given("dim") ? c.integers("dim").size() == 2 : c.rank(x) == 2;
+}
+
+}  // namespace
+
 Item norm(Call& c) {
   ValueId x = c.tensor("self");
   if (const auto dtype = c.has("dtype") ? c.dtype("dtype") : std::nullopt) x = c.cast(x, *dtype);
   const char* name = c.has("ord") ? "ord" : "p";
-  if (c.argument(name).text() != nullptr) return c.unsupported("the norm '" + c.text(name) + "'");
+  const bool is_named = c.argument(name).text() != nullptr;  // "fro" is that of all elements
+  if (is_named && c.text(name) != "fro") return c.unsupported("the norm '" + c.text(name) + "'");
   const DType dtype = c.dtype_of(x);
   if (!is_float(dtype)) return c.unsupported("the norm of whole numbers, which torch refuses, too");
   const DType wide = bits_of(dtype) < 32 ? DType::F32 : dtype;
-  const double p = c.given(name) ? c.real(name) : 2;
-  return c.cast(norm_of(c, c.cast(x, wide), p, axes_of(c, x)), dtype);
+  const double p = c.given(name) && !is_named ? c.real(name) : 2;
+  const Axes axes = axes_of(c, x);
+  if (is_named || !is_of_matrices(c, x)) return c.cast(norm_of(c, c.cast(x, wide), p, axes), dtype);
+  if (axes.list.size() != 2)
+    return c.wrong("a matrix norm over " + std::to_string(axes.list.size()) + " axes");
+  return c.cast(matrix_norm(c, c.cast(x, wide), p, axes), dtype);
 }
 
 Item log_sum_exp(Call& c) {

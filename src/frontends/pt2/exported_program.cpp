@@ -57,19 +57,19 @@ std::string shown(std::string_view name) {
   return name.size() <= kShown ? std::string(name) : std::string(cut_at_character(name, kShown)) + "…";
 }
 
-// What "tensor_values" and its like say about a value: enough for the inputs of a program.
+// What "tensor_values" and its like say about a value: enough for the inputs of a program, and for how they lie in memory.
 struct Meta {
   std::int64_t scalar_type = 0;
-  std::vector<std::string> sizes;  // numbers, or size expressions
+  std::vector<std::string> sizes, strides;  // numbers, or size expressions
   bool strided = true;
 };
 
 // An input or output as the signature has it.
 struct Spec {
-  std::string kind;      // "parameter", "user_input", "buffer_mutation", …
-  std::string value;     // name of the value in the graph
-  std::string state;     // parameter_name, buffer_name, tensor_constant_name, user_input_name
-  Argument constant;     // constant_input
+  std::string kind;  // "parameter", "user_input", "buffer_mutation", …
+  std::string value;  // name of the value in the graph
+  std::string state;  // parameter_name, buffer_name, tensor_constant_name, user_input_name
+  Argument constant;  // constant_input
 };
 
 // Names mean one value within one graph; graphs of higher-order operators are closed.
@@ -108,6 +108,8 @@ class ProgramReader {
   Status assemble_input(const Spec& spec, const TensorLookup& lookup, const std::set<std::string>& bound);
   Result<Type> input_type(const std::string& name, const std::set<std::string>& bound);
   void assemble_outputs();
+  void take_restrided_as_they_are();
+  bool has_the_elements_of(const Node& node) const;
 
   JsonReader json_;
   ReadLimits limits_;
@@ -453,6 +455,8 @@ void ProgramReader::meta(Meta& into) {
       into.scalar_type = json_.integer();
     else if (key == "sizes")
       json_.array([&] { into.sizes.push_back(size()); });
+    else if (key == "strides")
+      json_.array([&] { into.strides.push_back(size()); });
     else if (key == "layout")
       into.strided = json_.integer() == 7;
     else
@@ -542,8 +546,40 @@ Result<Program> ProgramReader::read(const TensorLookup& lookup) {
                        .with_hint("torch 2.7 and newer write version 8: export the model again"));
   }
   program_.metadata["producer_name"] = "torch.export";
+  take_restrided_as_they_are();
   XYNTRA_CHECK_OK(assemble(lookup));
   return std::move(program_);
+}
+
+// Decompositions of pooling and convolutions end with as_strided where a feature map of one pixel is to have other strides: those of axes of
+// size 1 alone, which no element tells.
+void ProgramReader::take_restrided_as_they_are() {
+  for (Node& node : program_.graph.nodes) {
+    if (node.target != "aten::as_strided" || !has_the_elements_of(node)) continue;
+    node.target = "aten::alias";
+    node.arguments.resize(1);
+  }
+}
+
+bool ProgramReader::has_the_elements_of(const Node& node) const {
+  const auto meta_of = [&](const ValueIndex& value) -> const Meta* {
+    if (!value.valid()) return nullptr;
+    const auto found = metas_.find(program_.values[value.index]);
+    return found == metas_.end() ? nullptr : &found->second;
+  };
+  if (node.arguments.size() != 3 || node.arguments[0].name != "self" || node.results.size() != 1 ||
+      node.results[0].values.size() != 1)
+    return false;  // with an offset it may begin elsewhere
+  const auto* self = std::get_if<ValueIndex>(&node.arguments[0].argument.value);
+  const Meta* before = self == nullptr ? nullptr : meta_of(*self);
+  const Meta* after = meta_of(node.results[0].values[0]);
+  if (before == nullptr || after == nullptr || before->sizes != after->sizes ||
+      before->strides.size() != before->sizes.size() || after->strides.size() != after->sizes.size())
+    return false;
+  for (std::size_t i = 0; i < before->sizes.size(); ++i) {
+    if (before->sizes[i] != "1" && before->strides[i] != after->strides[i]) return false;
+  }
+  return true;
 }
 
 Result<Type> ProgramReader::input_type(const std::string& name, const std::set<std::string>& bound) {
