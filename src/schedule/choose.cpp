@@ -315,6 +315,12 @@ class Chooser {
       constexpr std::int64_t kFew = 16384;
       if (is_for_warps(main, kFew))
         return refuse("tiles of a matrix unit and the rows before them are launches of their own");
+      const bool whole_rows =
+          std::ranges::any_of(before, [&](std::size_t s) { return is_map(formula_.stages[s]); });
+      if (target_.kind != TargetKind::Cpu && whole_rows && size(points_of(main)) > kFew)
+        return refuse(
+            "tiles of threads take numbers of rows from what is before them, no whole rows: that is a launch "
+            "of its own");
       if (target_.kind != TargetKind::Cpu) {  // threads of other groups would look on
         const std::int64_t items = std::max<std::int64_t>(1, size(turns(alignment, rows)));
         const bool heavy = std::ranges::any_of(
