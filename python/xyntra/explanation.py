@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from xyntra.errors import UnsupportedError
 
-_ROW, _COLUMN, _WIDEST = 24, 14, 12  # pixels of a row and between arcs; arcs side by side
+_ROW, _COLUMN, _WIDEST = 24, 14, 12  # pixels of a row and between arcs; adjacent arcs
 
 
 class Explanation(str):

@@ -63,7 +63,7 @@ std::vector<std::size_t> indexed_first(const Indices& indices, std::size_t rank)
   return order;
 }
 
-// The indices broadcast to one shape and side by side: [shape…, number of indices].
+// The indices broadcast to one shape and stacked: [shape…, number of indices].
 ValueId index_tuples(Call& c, const Indices& indices) {
   ValueId sum = indices.values[0];
   for (std::size_t i = 1; i < indices.values.size(); ++i) sum = c.add(sum, indices.values[i]);

@@ -367,7 +367,7 @@ $again:
   std::vector<const ProgramStep*> faulty_;  // launches that have a fault record, in order
 };
 
-// By the driver's linker, which compiles kernels of several threads side by side where loading texts does not. Code that the driver refuses, as one
+// By the driver's linker, which compiles several kernels at once where loading texts does not. Code that the driver refuses, as one
 // of another version might, is made anew; a text that is refused is loaded for the message.
 Result<std::vector<Function>> load(Device& device, const PtxKernel& kernel, std::vector<std::byte>& code) {
   std::vector<Entry> entries;

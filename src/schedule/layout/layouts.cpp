@@ -489,7 +489,7 @@ class LayoutChooser {
     return wish;
   }
 
-  // Blocks are of one loop; channels that lie side by side may be those of a group, or of a part.
+  // Blocks are of one loop; contiguous channels may be those of a group, or of a part.
   bool counts_channels(const Formula& formula, const Expr& index) const {
     if (target_.kind == TargetKind::Cpu) return index->op == ExprOp::Var;
     return std::ranges::all_of(
