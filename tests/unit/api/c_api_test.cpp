@@ -355,11 +355,11 @@ TEST(CppApi, PrecisionIsAskedForByName) {
   }
   std::remove(path.c_str());
   try {
-    const xyntra::Model model(window, {.precision = "f16"});
+    const xyntra::Model model(window, {.precision = "f8"});
     ADD_FAILURE();
   } catch (const xyntra::Failure& failure) {
     EXPECT_NE(std::string(failure.what())
-                  .find("there is no precision 'f16'; there are f32, bf16, bf16x3, winograd"),
+                  .find("there is no precision 'f8'; there are f32, bf16, f16, bf16x3, winograd"),
               std::string::npos)
         << failure.what();
   }
