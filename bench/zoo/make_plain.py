@@ -48,8 +48,8 @@ class Chain:
         self.node(op, self.last, *operands, **attributes)
         return self
 
-    def convolution(self, source, into, side=3):
-        return self.then("Conv", self.weight(into, source, side, side), self.weight(into), pads=[side // 2] * 4)
+    def convolution(self, source, into, side=3, stride=1):
+        return self.then("Conv", self.weight(into, source, side, side), self.weight(into), pads=[side // 2] * 4, strides=[stride] * 2)
 
     def product(self, depth, columns):
         return self.then("MatMul", self.weight(depth, columns)).then("Add", self.weight(columns))
@@ -88,6 +88,9 @@ CHAINS = {
     "conv256_relu": lambda: Chain([1, 256, 14, 14]).convolution(256, 256).then("Relu"),
     "conv96_relu": lambda: Chain([1, 96, 20, 20]).convolution(96, 96).then("Relu"),
     "conv64_sigmoid": lambda: Chain([1, 64, 56, 56]).convolution(64, 64).then("Sigmoid"),
+    "conv176_sigmoid": lambda: Chain([3, 176, 17, 17]).convolution(176, 144).then("Sigmoid"),
+    "conv192_stride2": lambda: Chain([1, 192, 16, 16]).convolution(192, 400, 3, 2),
+    "conv64_5x5": lambda: Chain([1, 64, 20, 20]).convolution(64, 80, 5),
     "matmul384_gelu": lambda: Chain([384, 768]).product(768, 3072).then("Gelu"),
     "matmul640_gelu": lambda: Chain([640, 512]).product(512, 512).then("Gelu"),
     "depth_to_space_conv": lambda: Chain([1, 256, 40, 40]).then("DepthToSpace", blocksize=2).convolution(64, 64).then("Relu"),

@@ -1,6 +1,6 @@
-// Windows by Winograd (schedule/convolution/winograd.h) on a CPU. A work item takes some rows of tiles of one picture through everything:
+// Windows by Winograd (schedule/convolution/winograd.h) on a CPU. A work item takes some rows of tiles of one feature map through everything:
 // its elements are added up in registers and kept, n² products of matrices go over them for one panel of filters after
-// another, and what these make becomes results at once. All of that stays in the second cache. Small pictures have too few
+// another, and what these make becomes results at once. All of that stays in the second cache. Small feature maps have too few
 // tiles for several work items: their elements are made ready by a phase before, and work items are panels of filters.
 #include "lower/cpu/cpu_forms.h"
 
@@ -260,7 +260,7 @@ class WinogradLowering {
     return te::IndexAlgebra(lowering_.kernel().variables).simplified(lowering_.at(index, bound));
   }
 
-  // Where no element of the tile lies beyond the picture; undefined where none ever does.
+  // Where no element of the tile lies beyond the feature map; undefined where none ever does.
   Expr is_inside(const Expr& y, const Expr& x) {
     const ExprNode* load = picture();
     const Shape& shape = lowering_.formula().buffer(load->buffer).shape;
@@ -480,7 +480,7 @@ class WinogradLowering {
           if (results_.finish.defined()) value = lowering_.body(results_.finish, bound, value.value);
           return std::vector<Stmt>{lowering_.store(results_, bound, std::move(value))};
         });
-        // The last tiles reach beyond the picture where its size is no multiple of theirs.
+        // The last tiles reach beyond the feature map where its size is no multiple of theirs.
         Expr exists;
         auto also = [&](std::int64_t tiles, std::int64_t at, const Expr& position, const Dim& size) {
           if ((tiles - 1) * m_ + at < size.constant()) return;

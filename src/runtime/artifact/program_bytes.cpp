@@ -16,21 +16,6 @@ constexpr std::size_t kDeepestView = 1000;
 constexpr std::size_t kLongestDim = 1 << 16;
 constexpr std::uint64_t kKinds = static_cast<std::uint64_t>(Kind::Datum) + 1;
 
-void write_dims(ByteWriter& writer, const std::vector<Dim>& dims) {
-  writer.number(dims.size());
-  for (const Dim& dim : dims) write_dim(writer, dim);
-}
-
-Result<std::vector<Dim>> read_dims(ByteReader& reader) {
-  XYNTRA_TRY(const std::size_t count, reader.count());
-  std::vector<Dim> dims;
-  for (std::size_t i = 0; i < count; ++i) {
-    XYNTRA_TRY(Dim dim, read_dim(reader));
-    dims.push_back(std::move(dim));
-  }
-  return dims;
-}
-
 void write_ids(ByteWriter& writer, const std::vector<ProgramValueId>& ids) {
   writer.number(ids.size());
   for (ProgramValueId id : ids) writer.number(id);
@@ -352,6 +337,21 @@ class ProgramReader {
 }  // namespace
 
 // A number as itself, anything else as its text: most sizes are numbers.
+void write_dims(ByteWriter& writer, const std::vector<Dim>& dims) {
+  writer.number(dims.size());
+  for (const Dim& dim : dims) write_dim(writer, dim);
+}
+
+Result<std::vector<Dim>> read_dims(ByteReader& reader) {
+  XYNTRA_TRY(const std::size_t count, reader.count());
+  std::vector<Dim> dims;
+  for (std::size_t i = 0; i < count; ++i) {
+    XYNTRA_TRY(Dim dim, read_dim(reader));
+    dims.push_back(std::move(dim));
+  }
+  return dims;
+}
+
 void write_dim(ByteWriter& writer, const Dim& dim) {
   writer.number(dim.is_constant() ? 1 : 0);
   if (dim.is_constant()) {

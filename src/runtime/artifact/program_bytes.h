@@ -17,6 +17,8 @@ inline constexpr std::uint64_t kConstantAlignment = 64;  // of an offset: what k
 
 void write_dim(ByteWriter& writer, const Dim& dim);
 Result<Dim> read_dim(ByteReader& reader);
+void write_dims(ByteWriter& writer, const std::vector<Dim>& dims);
+Result<std::vector<Dim>> read_dims(ByteReader& reader);
 
 // `constants` stand for program.constants, in order.
 std::vector<std::byte> to_bytes(const LaunchProgram& program, std::span<const StoredConstant> constants);

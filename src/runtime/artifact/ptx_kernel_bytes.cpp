@@ -3,25 +3,6 @@
 #include "runtime/artifact/program_bytes.h"
 
 namespace xyntra {
-namespace {
-
-void write_list(ByteWriter& writer, const std::vector<Dim>& dims) {
-  writer.number(dims.size());
-  for (const Dim& dim : dims) write_dim(writer, dim);
-}
-
-Result<std::vector<Dim>> read_list(ByteReader& reader) {
-  XYNTRA_TRY(const std::size_t count, reader.count());
-  std::vector<Dim> dims;
-  for (std::size_t i = 0; i < count; ++i) {
-    XYNTRA_TRY(Dim dim, read_dim(reader));
-    dims.push_back(std::move(dim));
-  }
-  return dims;
-}
-
-}  // namespace
-
 void write_ptx_kernel(ByteWriter& writer, const PtxKernel& kernel) {
   writer.number(kernel.phases.size());
   for (const PtxPhase& phase : kernel.phases) {
@@ -32,7 +13,7 @@ void write_ptx_kernel(ByteWriter& writer, const PtxKernel& kernel) {
     writer.signed_number(phase.shared_bytes);
   }
   for (const auto* list : {&kernel.sizes, &kernel.argument_elements, &kernel.workspace_bytes})
-    write_list(writer, *list);
+    write_dims(writer, *list);
   for (const bool flag : {kernel.has_faults, kernel.overlaps, kernel.wide}) writer.number(flag ? 1 : 0);
 }
 
@@ -51,7 +32,7 @@ Result<PtxKernel> read_ptx_kernel(ByteReader& reader) {
     kernel.phases.push_back(std::move(phase));
   }
   for (auto* list : {&kernel.sizes, &kernel.argument_elements, &kernel.workspace_bytes}) {
-    XYNTRA_TRY(*list, read_list(reader));
+    XYNTRA_TRY(*list, read_dims(reader));
   }
   for (bool* flag : {&kernel.has_faults, &kernel.overlaps, &kernel.wide}) {
     XYNTRA_TRY(*flag, reader.flag());

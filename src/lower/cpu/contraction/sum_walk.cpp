@@ -120,7 +120,7 @@ class SumWalk {
     return made.empty() ? Stmt() : Stmt::block(std::move(made));
   }
 
-  // Whether all rows of a tile lie beyond the picture together at some offsets of this axis.
+  // Whether all rows of a tile lie beyond the feature map together at some offsets of this axis.
   bool is_beyond(VarId axis) const {
     const auto& border = contraction_.border;
     return border && border->across(axis) != nullptr &&

@@ -40,7 +40,7 @@ struct TileSums {
   std::int64_t chains = 1;
 };
 
-// All turns, or those of one pass. `by_offset`: some rows of the tile lie beyond the picture at some offsets of the
+// All turns, or those of one pass. `by_offset`: some rows of the tile lie beyond the feature map at some offsets of the
 // window, and each of these is written out. Iterations of the innermost loop are interleaved over the partial sums; of a small
 // tile they are unrolled where they are few.
 kir::Stmt along_sum(const TiledContraction& contraction, const te::Substitution& bound, const SumPass* pass,
