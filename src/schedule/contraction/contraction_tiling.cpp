@@ -232,6 +232,17 @@ bool ContractionTiling::lines_lie_apart() const {
   return stride && analysis_.size(*stride) * bits_of(lines.dtype()) / 8 >= kApart;
 }
 
+// Pixels of a row, say: then turns of the sum lie a feature map apart, and take as much of the cache as lines of b do.
+bool ContractionTiling::rows_lie_side_by_side() const {
+  bool found = false;
+  te::for_each_node(roles_.row_factor, [&](const ExprNode& node) {
+    if (!te::is_load(node) || !tile.valid()) return;
+    const auto stride = analysis_.stride(node.buffer, te::index_of(node), tile);
+    found = found || (stride && stride->is(1));
+  });
+  return found;
+}
+
 bool ContractionTiling::may_pack_lines(const Schedule& schedule) const {
   std::int64_t all = 1;
   for (VarId axis : roles_.rows) all *= analysis_.size(extent(axis));
@@ -245,7 +256,9 @@ bool ContractionTiling::packs_lines(const Schedule& schedule) const {
 }
 
 std::optional<SumCut> ContractionTiling::cut_for_cache(const ColumnRun& across) const {
-  const std::int64_t most = lines_in_cache(across, kLineBytes);
+  const std::int64_t room =
+      rows_lie_side_by_side() ? std::min(kLineBytes, analysis_.target().l1_bytes / 3) : kLineBytes;
+  const std::int64_t most = lines_in_cache(across, room);
   auto depth = cut_sum(most);
   return depth && depth->turns >= 2 * most ? depth : std::nullopt;
 }

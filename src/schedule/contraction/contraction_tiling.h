@@ -96,6 +96,7 @@ class ContractionTiling {
   std::int64_t elements_read(const te::ExprNode& load) const;
   std::int64_t lines_in_cache(const ColumnRun& across, std::int64_t bytes) const;
   bool lines_lie_apart() const;
+  bool rows_lie_side_by_side() const;
   std::vector<ColumnRun> runs_along_lanes() const;
   void choose_tile(const Schedule& schedule);
   void choose_inside(const Schedule& schedule);
