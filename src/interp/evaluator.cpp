@@ -266,15 +266,15 @@ class Evaluator::State {
     const auto* code = std::get_if<std::int64_t>(&to->second);
     const auto dtype = code == nullptr ? std::nullopt : dtype_of_onnx_code(static_cast<int>(*code));
     if (!dtype || (*dtype != DType::F16 && *dtype != DType::BF16)) return std::nullopt;
-    const Tensor aligned = wide.aligned();
     auto made = Tensor::allocate(*dtype, wide.dims(), options_.budget);
     if (!made) return failure(std::move(made).error());
-    const std::span from(reinterpret_cast<const float*>(aligned.bytes().data()),
-                         static_cast<std::size_t>(wide.count()));
-    const std::span result(reinterpret_cast<std::uint16_t*>(made->mutable_bytes().data()), from.size());
+    const std::span<const std::byte> from = wide.bytes();  // in a file they may lie anywhere
+    const std::span result(reinterpret_cast<std::uint16_t*>(made->mutable_bytes().data()),
+                           static_cast<std::size_t>(wide.count()));
     pool_.parallel_for(0, wide.count(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
       const auto first = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(end - begin);
-      narrow(from.subspan(first, count), *dtype, result.subspan(first, count));
+      narrow(from.subspan(first * sizeof(float), count * sizeof(float)), *dtype,
+             result.subspan(first, count));
     });
     return std::vector<Datum>{Datum::of(std::move(*made))};
   }

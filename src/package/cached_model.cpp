@@ -6,6 +6,7 @@
 #include "compiler/lock.h"
 #include "ir/read_graph.h"
 #include "ops/infer.h"
+#include "package/known_hashes.h"
 #include "plan/text.h"
 #include "runtime/artifact/program_bytes.h"
 #include "schedule/layout/layouts.h"
@@ -97,8 +98,11 @@ Result<Tensor> written_constant(ByteReader& reader) {
 
 void CachedModel::hash_weights(const std::string& device) {
   HashCache hashes;
+  KnownHashes known(cache_);
+  known.give(model_, hashes);
   for (const auto& [id, hash] : hashes_of_weights(model_, &hashes))
     weights_.emplace(hash, model_.value(id).constant);
+  known.keep(model_, hashes);
   Module module;
   module.graph = model_;
   const std::string content =
