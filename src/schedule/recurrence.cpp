@@ -264,9 +264,11 @@ class StepCycles {
     return all - kOthers - kOfRow * tile.rows - kOfElement * (turns - 1);
   }
 
-  std::int64_t operator()(const RecurrenceTile& tile) const {
+  // `groups`: workgroups that run at the same time.
+  std::int64_t operator()(const RecurrenceTile& tile, std::int64_t groups) const {
     constexpr std::int64_t kFunctions = 700, kBarrier = 40, kExchange = 30, kIssueOfFunctions = 300;
-    constexpr std::int64_t kBytesPerCycle = 64;  // of one SM from L2
+    constexpr std::int64_t kOfSm = 64, kOfDevice = 3000;  // bytes of L2 in a cycle
+    constexpr std::int64_t kLinePerCycle = 4;  // bytes of each line that a warp reads a part of
     const std::int64_t warps = (tile.threads + kWarp - 1) / kWarp;
     const std::int64_t queue = (warps + kSchedulers - 1) / kSchedulers;
     const std::int64_t turns = (tile.rows * elements_ + tile.threads - 1) / tile.threads;
@@ -281,7 +283,8 @@ class StepCycles {
       cycles += kBarrier + std::max(instructions * queue, chain);
     }
     const std::int64_t streamed = std::max<std::int64_t>(0, weights(tile) - tile.kept);
-    return cycles + streamed * tile.threads * 4 / kBytesPerCycle;
+    const std::int64_t bytes = std::min({kOfSm, kOfDevice / groups, kLinePerCycle * lanes_ * tile.slices});
+    return cycles + streamed * tile.threads * 4 / std::max<std::int64_t>(1, bytes);
   }
 
   std::int64_t shared_bytes(const te::Formula& formula, std::int64_t rows) const {
@@ -385,7 +388,7 @@ std::optional<RecurrenceTile> choose_recurrence_tile(const AccessAnalysis& analy
           RecurrenceTile one{threads, rows, slices, 0, cycles.lanes()};
           if (!fits(one)) continue;
           one.kept = weights_to_keep(cycles.weights(one), cycles.room(one));
-          const std::int64_t cost = waves * cycles(one);
+          const std::int64_t cost = waves * cycles(one, std::min(groups, target.cores));
           if (cost >= least) continue;
           least = cost;
           tile = one;
