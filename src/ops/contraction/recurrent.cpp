@@ -239,7 +239,7 @@ Buffer multiply_input(Direction& all, const Dim& steps, std::int64_t gates, Stat
   FormulaContext& c = all.c;
   const Factor x = factor(all, c.in(0), kInputWeights);
   const Buffer made = c.temporary("xw", all.type, {steps, all.b.extent, all.d.extent, gates, all.hidden});
-  // Gates next to one another that have the same biases are one contraction.
+  // Gates next to one another that have the same biases are one contraction; all steps read the weights of one before those of the next.
   for (std::int64_t first = 0, last = 0; first < gates; first = last) {
     while (last < gates && state_bias(c, last) == state_bias(c, first)) ++last;
     Axis t = c.axis(steps, "t"), gate = c.axis(last - first, "gate"), k = c.axis(c.dim(0, 2), "k");
@@ -249,7 +249,7 @@ Buffer multiply_input(Direction& all, const Dim& steps, std::int64_t gates, Stat
     auto bias = [&](std::int64_t of) {
       return cast(all.type, c.in(3)(all.which(), of == 0 ? from : from + Expr::size(all.hidden) * of));
     };
-    c.write_reduced_at(made, {t, all.b, all.d, gate, all.j}, {t, all.b, all.d, number, all.j}, Reducer::Sum,
+    c.write_reduced_at(made, {all.d, gate, t, all.b, all.j}, {t, all.b, all.d, number, all.j}, Reducer::Sum,
                        {k}, x.times(element, from, k), [&](Expr sum) {
                          sum = x.scaled(sum, from);
                          if (!c.has_input(3)) return sum;
