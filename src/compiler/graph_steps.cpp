@@ -8,6 +8,7 @@
 #include "passes/declared_sizes.h"
 #include "passes/flatten_windows.h"
 #include "passes/integer_products.h"
+#include "passes/join_parts.h"
 #include "passes/recipes.h"
 #include "passes/round_products.h"
 #include "passes/shared_constants.h"
@@ -64,6 +65,11 @@ Status only_fold(Compilation& work) {
 Status constants_step(Compilation& work) {
   if (work.options.target->kind == TargetKind::Cpu) separate_shared_constants(work.plan.graph);
   return {};
+}
+
+Status parts_step(Compilation& work) {
+  const bool cpu = work.options.target->kind == TargetKind::Cpu;  // elsewhere a concatenation is a copy
+  return written_down(work, join_parts(work.plan.graph, {.nests = cpu}));
 }
 
 Status integers_step(Compilation& work) {

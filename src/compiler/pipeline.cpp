@@ -41,6 +41,9 @@ constexpr PipelineStep kSteps[] = {
      "a large constant that is read in two ways becomes two, so that each can be laid out as its readers "
      "like",
      "one layout serves all readers of a constant", constants_step, verify_graph},
+    {"parts", "joining parts",
+     "concatenations read what lies together already: all parts of a split, a shorter concatenation",
+     "they read each part", parts_step, verify_graph},
     {"integers", "rewriting quantized products",
      "products of quantized matrices in the form that units for bytes take: zero points leave the sum",
      "quantized products are computed as they are written", integers_step, verify_graph,

@@ -10,6 +10,7 @@ Status assume_step(Compilation& work);
 Status rewrite_step(Compilation& work);
 Status only_fold(Compilation& work);
 Status constants_step(Compilation& work);
+Status parts_step(Compilation& work);
 Status integers_step(Compilation& work);
 Status windows_step(Compilation& work);
 Status precision_step(Compilation& work);

@@ -68,6 +68,7 @@ class Needs {
         const Formula& formula = formulas_[g];
         if (group.hero == Hero::Movement && becomes_view(group, formula)) {
           group.schedule = {ScheduleKind::View, Exactness::Exact, {}};
+          group.predicted_ns = 0;
           memory.writes.clear();
         } else if (!apart_) {
           memory.in_place = in_place_pairs(group, formula);
@@ -91,8 +92,7 @@ class Needs {
       auto behind = distance(formula, stage);
       if (!behind) return false;
       ValueId source = group.inputs.at(static_cast<std::size_t>(formula.buffer(stage.body->buffer).position));
-      if (!sources.insert(source).second || !layout_of(source).empty() || !layout_of(output).empty())
-        return false;
+      if (!sources.insert(source).second || !lie_alike(source, output, *behind)) return false;
       Dim offset = *behind * (bits / 8);
       if (apart_ && (formula.stages.size() > 1 || !offset.is(0))) return false;
       if (formula.stages.size() == 1) {
@@ -113,6 +113,33 @@ class Needs {
       result_.views.push_back(view);
     }
     return true;
+  }
+
+  // Whether one value's bytes may be a piece of the other's: both row-major, or both in whole blocks of the dimension that the pieces
+  // lie along, which is the outermost.
+  bool lie_alike(ValueId part, ValueId whole, const Dim& behind) const {
+    const Layout layout = layout_of(whole);
+    if (layout_of(part) != layout) return false;
+    if (layout.empty()) return true;
+    const Shape &of_part = *fusion_nodes_.graph().value(part).type.shape,
+                &of_whole = *fusion_nodes_.graph().value(whole).type.shape;
+    if (of_part.size() != of_whole.size() || layout.size() != of_whole.size() + 1) return false;
+    const std::size_t along = layout.back().axis;
+    const std::int64_t block = layout.back().modulus;
+    Layout in_blocks;
+    for (std::size_t d = 0; d < of_whole.size(); ++d)
+      in_blocks.push_back(d == along ? LayoutPart{d, block, 0} : LayoutPart{d, 1, 0});
+    in_blocks.push_back({along, 1, block});
+    const bool outermost =
+        std::all_of(of_whole.begin(), of_whole.begin() + static_cast<std::ptrdiff_t>(along),
+                    [](const Dim& size) { return size.is(1); });
+    const bool whole_blocks = block > 0 && of_part[along].is_constant() && of_whole[along].is_constant() &&
+                              of_part[along].constant() % block == 0 &&
+                              of_whole[along].constant() % block == 0;
+    if (layout != in_blocks || !outermost || !whole_blocks) return false;
+    Dim piece = block;  // elements
+    for (std::size_t d = along + 1; d < of_whole.size(); ++d) piece = piece * of_whole[d];
+    return floor_div(behind, piece) * piece == behind;
   }
 
   static Dim trip_count(const Formula& formula, const Stage& stage) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "fusion/compose.h"
+#include "fusion/joined_parts.h"
 #include "schedule/cost.h"
 #include "schedule/layout/strides.h"
 #include "te/index/index.h"
@@ -24,12 +25,15 @@ class RelayoutWeigher {
         graph_(fusion_nodes.graph()),
         grouping_(grouping),
         target_(target),
-        options_(options) {}
+        options_(options),
+        joined_(joined_parts(fusion_nodes, target)) {}
 
   std::vector<LayoutChoice> run() {
+    std::vector<LayoutChoice> parts;
     std::map<NodeId, std::vector<std::size_t>> readers;  // groups that read through a node
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
       const Group& group = grouping_.groups[g];
+      if (joined_.contains(group.nodes.back())) weigh_copy(group, parts);
       std::size_t weighed = 0;
       for (auto node = group.nodes.rbegin(); node != group.nodes.rend() && weighed < kMostWeighed; ++node) {
         const bool leaves = std::ranges::find(group.outputs, output_of(*node)) != group.outputs.end();
@@ -40,7 +44,14 @@ class RelayoutWeigher {
     }
     std::vector<LayoutChoice> choices;
     for (const auto& [node, groups] : readers) {
-      if (auto choice = weigh(node, groups)) choices.push_back(std::move(*choice));
+      auto choice = weigh(node, groups);
+      if (!choice) continue;
+      if (choice->taken.way == LayoutChoice::Way::Stage) write_parts(node, parts);
+      choices.push_back(std::move(*choice));
+    }
+    for (LayoutChoice& part : parts) {
+      std::erase_if(choices, [&](const LayoutChoice& one) { return one.value == part.value; });
+      choices.push_back(std::move(part));
     }
     std::ranges::sort(choices, comes_before);
     return choices;
@@ -53,6 +64,7 @@ class RelayoutWeigher {
   // digits.
   bool transposes(NodeId node) const {
     const FusionNode& fusion_node = fusion_nodes_[node];
+    if (joined_.contains(node)) return true;
     if (!fusion_node.transparent || fusion_node.formula.stages.empty()) return false;
     if (computes_places(node) || divides_places(node)) return true;
     if (fusion_node.formula.stages.size() != 1) return false;
@@ -158,6 +170,62 @@ class RelayoutWeigher {
     return gain;
   }
 
+  // A group that puts parts together, some of which it makes: they can be made where they belong, and the others are there.
+  void weigh_copy(const Group& group, std::vector<LayoutChoice>& parts) const {
+    const NodeId node = group.nodes.back();
+    const bool plain = group.hero == Hero::Movement || group.hero == Hero::None;
+    if (!plain || group.nodes.size() < 2) return;
+    std::int64_t apart = 0;
+    for (NodeId made : group.nodes) {
+      const bool own = made != node && (!fusion_nodes_[made].transparent || moves_part(node, made));
+      if (own) apart += choose_for_one(fusion_nodes_[made].formula, target_, options_.choose).predicted_ns;
+    }
+    if (apart >= group.predicted_ns) return;
+    parts.push_back({output_of(node),
+                     {LayoutChoice::Way::Stage, apart},
+                     {LayoutChoice::Way::Fused, group.predicted_ns},
+                     graph_.node(node).op + " of parts that are written where they belong"});
+    write_parts(node, parts);
+  }
+  bool moves_part(NodeId node, NodeId part) const {
+    const std::vector<NodeId>& moved = joined_.at(node);
+    return std::ranges::find(moved, part) != moved.end();
+  }
+
+  // Where a concatenation is one for its parts, whoever moves elements on the way writes them there.
+  void write_parts(NodeId node, std::vector<LayoutChoice>& parts) const {
+    const auto joined = joined_.find(node);
+    if (joined == joined_.end()) return;
+    for (NodeId part : joined->second) {
+      const std::int64_t ns = stage_of(part).shared;
+      parts.push_back({output_of(part),
+                       {LayoutChoice::Way::Stage, ns},
+                       {LayoutChoice::Way::Fused, ns},
+                       "a part of " + graph_.node(node).op + ", written where it belongs"});
+    }
+  }
+
+  // Concatenated parts that groups beside these write where they belong.
+  std::optional<Ns> parts_of(NodeId node, const std::vector<std::size_t>& groups) const {
+    const auto joined = joined_.find(node);
+    if (joined == joined_.end()) return std::nullopt;
+    Ns all;
+    for (NodeId part : joined->second) {
+      if (options_.stages.contains(graph_.value(output_of(part)).name)) continue;
+      const Ns one = stage_of(part);
+      all = {all.shared + one.shared, all.alone + one.alone};
+    }
+    for (ValueId input : graph_.node(node).inputs) {
+      const NodeId producer = graph_.value(input).producer;
+      if (fusion_nodes_[producer].transparent) continue;
+      for (std::size_t g : groups) {
+        if (std::ranges::find(grouping_.groups[g].nodes, producer) != grouping_.groups[g].nodes.end())
+          return std::nullopt;
+      }
+    }
+    return all;
+  }
+
   // One launch more.
   Ns stage_of(NodeId node) const {
     if (is_counted(node) || target_.kind == TargetKind::Cpu) {
@@ -184,7 +252,8 @@ class RelayoutWeigher {
       slowed += std::max(gain.shared, gain.alone) > 0;
     }
     if (std::max(fused.shared, fused.alone) <= 0) return std::nullopt;
-    const Ns stage = stage_of(node);
+    const auto parts = parts_of(node, groups);
+    const Ns stage = parts ? *parts : stage_of(node);
     using Way = LayoutChoice::Way;
     // A copy of its own is what the model has: fusing it is to be a gain on one core as on all.
     const bool one =
@@ -249,6 +318,7 @@ class RelayoutWeigher {
   const Grouping& grouping_;
   const Target& target_;
   const FusionOptions& options_;
+  const std::map<NodeId, std::vector<NodeId>> joined_;
   std::map<GroupStructure, std::vector<std::pair<Schedule, Ns>>> gains_;
   std::map<std::tuple<std::size_t, bool, bool>, Ns> costs_;  // of groups, by what cost_of looks at
 };

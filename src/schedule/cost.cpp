@@ -283,6 +283,20 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
   return stages_are_faster(row_cycles(formula, target, nominal, schedule.exactness == Exactness::Exact));
 }
 
+namespace {
+// What stages before a main loop leave for it is written and read once, in memory where the caches have no room.
+std::int64_t kept_ns(const Formula& formula, const Target& target, const SymbolBindings& nominal_sizes) {
+  ChooseOptions sizes;
+  sizes.nominal = nominal_sizes;
+  std::int64_t bytes = 0;
+  for (const te::BufferInfo& buffer : formula.buffers) {
+    if (buffer.role == te::BufferRole::Temporary)
+      bytes = sum(bytes, std::clamp<std::int64_t>(nominal(bytes_of(buffer), sizes), 0, INT64_MAX >> 16));
+  }
+  return target.stays_cached(bytes) ? 0 : target.traffic_ns(sum(bytes, bytes), true);
+}
+}  // namespace
+
 std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& schedule, const Target& target,
                                        const SymbolBindings& nominal) {
   const ScheduleRow& row = row_of(schedule.kind);
@@ -307,7 +321,7 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   // Two multiplications and additions of a vector each in a cycle.
   const std::int64_t cycles_per_us =
       std::max<std::int64_t>(1, target.peak(DType::F32, ArithmeticUnit::Vector) / (4 * lanes));
-  return total / cycles_per_us;
+  return sum(total / cycles_per_us, row.has_main_loop ? kept_ns(formula, target, nominal) : 0);
 }
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "te/compose/compose.h"
+
 namespace xyntra {
 
 using te::Expr;
@@ -11,6 +13,7 @@ using te::VarId;
 namespace {
 
 constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
+constexpr std::int64_t kApart = 1024;  // bytes from one line of b to the next
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the L1 cache
 
 std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
@@ -214,20 +217,43 @@ Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
          (number * Expr::index(rows) + Expr::index(1) < Expr::size(cut.turns));
 }
 
-std::int64_t ContractionTiling::lines_in_cache(const ColumnRun& across) const {
+std::int64_t ContractionTiling::lines_in_cache(const ColumnRun& across, std::int64_t bytes) const {
   const std::int64_t line = across.width * across.vectors * std::max(bits_of(stage_.body.dtype()) / 8, 1);
-  return std::min(kLineBytes / line, kLongestSum);
+  return std::min(bytes / line, kLongestSum);
+}
+
+bool ContractionTiling::lines_lie_apart() const {
+  const Expr& lines = roles_.lane_factor;
+  const std::vector<VarId> order = reduction_order();
+  const auto next =
+      std::find_if(order.rbegin(), order.rend(), [this](VarId axis) { return !extent(axis).is(1); });
+  if (lines->op != te::ExprOp::Load || next == order.rend()) return false;
+  const auto stride = analysis_.stride(lines->buffer, te::index_of(*lines), *next);
+  return stride && analysis_.size(*stride) * bits_of(lines.dtype()) / 8 >= kApart;
+}
+
+bool ContractionTiling::may_pack_lines(const Schedule& schedule) const {
+  std::int64_t all = 1;
+  for (VarId axis : roles_.rows) all *= analysis_.size(extent(axis));
+  if (!tile.valid() || all <= rows || width == 1 || skipped_border(schedule)) return false;
+  const std::vector<ColumnRun> runs = runs_of_columns();
+  return !runs.empty() && cut_for_panels(runs.front()).has_value();
+}
+
+bool ContractionTiling::packs_lines(const Schedule& schedule) const {
+  return (te::work_of(roles_.lane_factor) > 0 || lines_lie_apart()) && may_pack_lines(schedule);
 }
 
 std::optional<SumCut> ContractionTiling::cut_for_cache(const ColumnRun& across) const {
-  const std::int64_t most = lines_in_cache(across);
+  const std::int64_t most = lines_in_cache(across, kLineBytes);
   auto depth = cut_sum(most);
   return depth && depth->turns >= 2 * most ? depth : std::nullopt;
 }
 
 std::optional<SumCut> ContractionTiling::cut_for_panels(const ColumnRun& across) const {
-  if (!fused_) return std::nullopt;
-  if (auto depth = cut_sum(lines_in_cache(across))) return depth;
+  if (!fused_ || roles_.lane_in_rows) return std::nullopt;
+  // Beside the rows that they are multiplied with, and sums of passes before.
+  if (auto depth = cut_sum(lines_in_cache(across, analysis_.target().l1_bytes / 3))) return depth;
   if (cut_sum(kLongestSum)) return std::nullopt;
   SumCut whole;
   whole.inner = reduction_order();

@@ -72,6 +72,10 @@ class ContractionTiling {
   std::optional<SumCut> cut_for_cache(const ColumnRun& across) const;
   // The same for lines that are made in panels, which short sums have, too: in one pass, if need be.
   std::optional<SumCut> cut_for_panels(const ColumnRun& across) const;
+  // Whether lines of b are laid in panels before tiles read them: where they take arithmetic, or lie so far apart in memory that few of
+  // them stay in the L1 cache from one tile to the next.
+  bool packs_lines(const Schedule& schedule) const;
+  bool may_pack_lines(const Schedule& schedule) const;
   // Passes of at most so many products; none where the sum has no more.
   std::optional<SumCut> cut_sum(std::int64_t most) const;
   std::int64_t cache_bytes() const {
@@ -90,7 +94,8 @@ class ContractionTiling {
   bool can_skip(const WindowBorder& border) const;
   bool streams_results() const;
   std::int64_t elements_read(const te::ExprNode& load) const;
-  std::int64_t lines_in_cache(const ColumnRun& across) const;
+  std::int64_t lines_in_cache(const ColumnRun& across, std::int64_t bytes) const;
+  bool lines_lie_apart() const;
   std::vector<ColumnRun> runs_along_lanes() const;
   void choose_tile(const Schedule& schedule);
   void choose_inside(const Schedule& schedule);

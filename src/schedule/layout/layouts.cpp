@@ -54,6 +54,11 @@ bool is_copy(const Graph& graph, const Group& group) {
          graph.node(group.nodes[0]).op == "Identity";
 }
 
+// Its parts are written where they belong, if they lie as it does.
+bool puts_together(const Graph& graph, const Group& group) {
+  return group.hero == Hero::Movement && group.nodes.size() == 1 && graph.node(group.nodes[0]).op == "Concat";
+}
+
 class LayoutChooser {
  public:
   LayoutChooser(const Graph& graph, const std::vector<Group>& groups, const std::vector<Formula>& formulas,
@@ -98,9 +103,12 @@ class LayoutChooser {
   void weigh_feature_maps() {
     for (std::size_t g = 0; g < groups_.size(); ++g) look_at(g);
     for (const Group& group : groups_) {
-      if (!is_copy(graph_, group) || group.inputs.empty()) continue;  // of a constant it has none
-      if (convolved_.count(group.inputs[0]) || convolved_.count(group.outputs[0]))
-        convolved_.insert({group.inputs[0], group.outputs[0]});
+      if (!is_copy(graph_, group) && !puts_together(graph_, group)) continue;
+      const auto convolved = [this](ValueId value) { return convolved_.contains(value); };
+      if (group.inputs.empty()) continue;  // of a constant it has none
+      if (!std::ranges::any_of(group.inputs, convolved) && !convolved(group.outputs[0])) continue;
+      convolved_.insert(group.inputs.begin(), group.inputs.end());
+      convolved_.insert(group.outputs[0]);
     }
     for (const auto& [value, wishes] : wishes_) {
       Wish wish = wishes.begin()->second;
@@ -483,15 +491,25 @@ class LayoutChooser {
     const bool convolves = has_convolution(groups_[g]);
     if (!convolves && std::ranges::find(kWalkers, groups_[g].hero) == kWalkers.end()) return {};
     for (const auto& [stage, index] : accesses(formulas_[g], buffer.id)) {
-      if (!counts_channels(formulas_[g], index[kChannels])) return {};
+      if (!counts_channels(formulas_[g], index[kChannels], wish)) return {};
       if (!convolves && te::classify(formulas_[g], *stage) == te::WorkShape::Contraction) return {};
     }
     return wish;
   }
 
-  // Blocks are of one loop; contiguous channels may be those of a group, or of a part.
-  bool counts_channels(const Formula& formula, const Expr& index) const {
-    if (target_.kind == TargetKind::Cpu) return index->op == ExprOp::Var;
+  // Blocks are of one loop, or of a part that consists of whole ones; contiguous channels may be those of a group, too.
+  bool counts_channels(const Formula& formula, const Expr& index, const Wish& wish) const {
+    if (target_.kind == TargetKind::Cpu) {
+      if (index->op == ExprOp::Var) return true;
+      const te::LinearIndex linear = te::IndexAlgebra(formula).linear(index);
+      if (linear.terms.size() != 1 || !linear.terms.front().coefficient.is(1)) return false;
+      const Expr& channel = linear.terms.front().atom;
+      const std::int64_t block = wish->back().modulus;
+      if (channel->op != ExprOp::Var || block < 1 || !linear.constant.is_constant()) return false;
+      const Dim& channels = formula.variable(channel->var).extent;
+      return linear.constant.constant() % block == 0 && channels.is_constant() &&
+             channels.constant() % block == 0;
+    }
     return std::ranges::all_of(
         te::IndexAlgebra(formula).linear(index).terms,
         [](const te::LinearIndex::Term& term) { return term.atom->op == ExprOp::Var; });

@@ -1,18 +1,11 @@
 #include "lower/cpu/contraction/line_panels.h"
 
-#include "te/compose/compose.h"
-
 namespace xyntra {
 
 using kir::Stmt;
 using te::Expr;
 using te::Substitution;
 using te::VarId;
-
-bool makes_panels(const TiledContraction& contraction) {
-  return te::work_of(contraction.roles.lane_factor) > 0 && !contraction.roles.lane_in_rows &&
-         !contraction.border;
-}
 
 Stmt make_panel(const TiledContraction& contraction, const Substitution& bound, const ColumnRun& across,
                 SumPass& pass) {
@@ -27,6 +20,26 @@ Stmt make_panel(const TiledContraction& contraction, const Substitution& bound, 
                          return Stmt::store(pass.panel, {walk.turn, vector, lane}, std::move(value));
                        });
       });
+}
+
+std::vector<Stmt> ask_for_next_panel(const TiledContraction& contraction, const Substitution& bound,
+                                     ColumnRun across, const Among& among) {
+  const Expr& lines = contraction.roles.lane_factor;
+  const bool several = among.number.defined() && among.count.is_constant();
+  if (!several || contraction.tiling.second.valid()) return {};
+  across.base = across.base + Expr::index(across.width * across.vectors);
+  const std::int64_t tiles = among.count.constant();
+  const std::int64_t each = (across.vectors + tiles - 1) / tiles;  // vectors of a line that a tile asks for
+  std::vector<Stmt> made;
+  for (std::int64_t v = 0; v < each; ++v) {
+    const Substitution at = contraction.tiling.at_column(
+        across, bound, among.number * Expr::index(each) + Expr::index(v), Expr::index(0));
+    kir::Operand place{contraction.lowering.placed(lines->buffer), {}, {}};
+    for (const Expr& one : te::index_of(*lines)) place.index.push_back(contraction.lowering.at(one, at));
+    made.push_back(Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+  }
+  if (tiles * each == across.vectors) return made;
+  return {Stmt::branch(among.number < Expr::index(across.vectors / each), Stmt::block(std::move(made)))};
 }
 
 Stmt line_of(const TiledContraction& contraction, const Substitution& bound, const Walk& walk,

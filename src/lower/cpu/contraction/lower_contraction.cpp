@@ -26,7 +26,12 @@ class ContractionLowering {
                       const Schedule& schedule)
       : contraction_(lowering, stage, std::move(roles), schedule) {}
 
-  std::vector<Stmt> phases() {
+  std::vector<Stmt> phases(const Schedule& schedule) {
+    Forms& forms = lowering_.forms();
+    contraction_.packs_lines = forms.knob("pack_lines", tiling_.packs_lines(schedule) ? 1 : 0) != 0;
+    if (!forms.allows("pack_lines", !contraction_.packs_lines || tiling_.may_pack_lines(schedule),
+                      "what several tiles read can be packed"))
+      contraction_.packs_lines = false;
     auto turns_of = [&](const std::vector<VarId>& loops) {
       std::int64_t product = 1;
       for (VarId loop : loops) product *= std::max<std::int64_t>(1, lowering_.loop_size(loop));
@@ -187,7 +192,9 @@ class ContractionLowering {
   // A work item of many tiles, summed pass by pass. Undefined where nothing is gained.
   Stmt passes(Substitution bound, const ColumnRun& across, std::vector<VarId>& grid) {
     auto depth = tiling_.cut_for_cache(across);
-    if (!depth && makes_panels(contraction_)) depth = tiling_.cut_for_panels(across);
+    if (contraction_.packs_lines) {
+      if (auto shorter = tiling_.cut_for_panels(across)) depth = shorter;
+    }
     if (!depth || !tiling_.tile.valid() || across.width == 1) return {};
     const RowCut cut = tiling_.cut_rows();
     const Dim &full = cut.full, &rest = cut.rest;
@@ -224,8 +231,7 @@ class ContractionLowering {
           {lines, all ? tiles + 1 : tiles, tiling_.rows * across.vectors * across.width}, Scope::Shared);
     }
     auto over_tiles = [&](Substitution inner) {
-      Stmt panel =
-          makes_panels(contraction_) ? make_panel(contraction_, inner, across, pass) : Stmt::block({});
+      Stmt panel = contraction_.packs_lines ? make_panel(contraction_, inner, across, pass) : Stmt::block({});
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
       if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
       pass.place = {Expr::variable(y), Expr::variable(t)};
@@ -297,7 +303,7 @@ class ContractionLowering {
 std::vector<Stmt> lower_contraction(Lowering& lowering, const Stage& stage, const Schedule& schedule) {
   auto roles = contraction_roles(lowering, stage);
   if (!roles) return {};
-  return ContractionLowering(lowering, stage, std::move(*roles), schedule).phases();
+  return ContractionLowering(lowering, stage, std::move(*roles), schedule).phases(schedule);
 }
 
 Stmt lower_row_block(Lowering& lowering, const Stage& stage, const Schedule& schedule, Substitution bound,

@@ -201,6 +201,9 @@ class RegisterTile {
 
   // Lines of the weights, at a turn, which is bound by `inner`.
   std::vector<Stmt> ask_ahead(const Substitution& inner, const Walk& walk) {
+    const bool packed = pass_ != nullptr && pass_->panel.valid();
+    if (packed && roles_.lane_factor->op == te::ExprOp::Load)
+      return ask_for_next_panel(contraction_, inner, across_, among_);
     const ExprNode* lines = lines_of(lowering_, roles_, contraction_.ahead);
     if (lines == nullptr) return {};
     TileColumns columns{roles_.lane, tiling_.second, across_.base, {}, width_, vectors_};

@@ -28,6 +28,8 @@ class TiledContraction {
   ContractionTiling tiling;
   std::optional<WindowBorder> border;  // that tiles leave out
 
+  bool packs_lines = false;  // into panels, which the tiles of a work item share (line_panels.h)
+
   // Of a block of rows (RowBlock).
   bool ahead = false;
   const te::Stage* added = nullptr;

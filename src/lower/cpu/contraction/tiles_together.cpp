@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kTiles = 16;  // of one work item that is summed in passes
 constexpr std::int64_t kPassTiles = 3;  // with fewer nothing is gained by passes
+constexpr std::int64_t kPanelTiles = 2;  // that a panel is made for
 constexpr std::int64_t kItems = 16;  // that a kernel should have at least, for threads to share
 
 // Work items that differ in their columns alone.
@@ -53,7 +54,7 @@ std::optional<TilesTogether> tiles_together(const TiledContraction& contraction,
     if (axis != tiling.tile && extent.is_constant() && !extent.is(1)) made.line = axis;
   }
   if (made.line.valid()) {
-    const bool fits = full.is_constant() && rest.is(0) && full.constant() <= kTiles;
+    const bool fits = full.is_constant() && rest.is_constant() && full.constant() <= kTiles;
     if (!fits) return std::nullopt;
     const std::int64_t lines = contraction.extent(made.line).constant();
     made.tiles = full.constant();
@@ -69,7 +70,8 @@ std::optional<TilesTogether> tiles_together(const TiledContraction& contraction,
     if (full.is_constant() && made.tiles > 0 && full.constant() % made.tiles == 0)
       made.tiles = shared_out(full.constant(), made.tiles, column_items(contraction, across), 1);
   }
-  if (made.lines * made.tiles < kPassTiles) return std::nullopt;
+  const std::int64_t all = made.lines * (made.tiles + (rest.is(0) ? 0 : 1));
+  if (all < (contraction.packs_lines ? kPanelTiles : kPassTiles)) return std::nullopt;
   return made;
 }
 
