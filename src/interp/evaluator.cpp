@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 
+#include "interp/concatenate.h"
 #include "interp/execute.h"
 #include "ops/formula_context.h"
 #include "ops/host_context.h"
@@ -224,10 +225,20 @@ class Evaluator::State {
     for (std::size_t v = 0; v < last_use.size(); ++v) {
       if (last_use[v] != SIZE_MAX) plan.dead_after[last_use[v]].push_back(ValueId(v));
     }
+    // Casts and concatenations of long tensors take them as they lie in their file.
+    std::vector<bool> as_it_lies(graph.value_count(), !options_.float64);
+    for (const NodeId id : plan.order) {
+      const Node& node = graph.node(id);
+      if (node.op == "Cast" || node.op == "Concat") continue;
+      for (ValueId input : node.inputs) {
+        if (input.valid()) as_it_lies[input.index] = false;
+      }
+    }
+    for (ValueId output : graph.outputs) as_it_lies[output.index] = false;
     for (std::size_t v = 0; v < graph.value_count(); ++v) {
       const Value& value = graph.value(ValueId(v));
       if (!value.is_constant()) continue;
-      Datum datum = Datum::of(value.constant.aligned());
+      Datum datum = Datum::of(as_it_lies[v] ? value.constant : value.constant.aligned());
       if (options_.float64) {
         XYNTRA_TRY(datum, widened(datum, options_.budget));
       }
@@ -247,6 +258,10 @@ class Evaluator::State {
     std::vector<Datum> inputs;
     for (ValueId input : node.inputs) inputs.push_back(input.valid() ? values[input.index] : Datum());
     if (auto narrowed = narrowed_by_cast(node, inputs)) return std::move(*narrowed);
+    if (auto joined = options_.float64 ? std::nullopt : concatenated(node, inputs, pool_, options_.budget)) {
+      XYNTRA_TRY(Tensor made, std::move(*joined));
+      return std::vector<Datum>{Datum::of(std::move(made))};
+    }
     if (def->formula != nullptr && def->has(kView) && is_view(inputs)) return run_view(*def, node, inputs);
     const bool strings = (def->strings != nullptr || def->has(kStringRanks)) && touches_strings(node, inputs);
     if (strings && def->has(kStringRanks)) return run_on_ranks(graph, id, *def, inputs);
@@ -266,15 +281,15 @@ class Evaluator::State {
     const auto* code = std::get_if<std::int64_t>(&to->second);
     const auto dtype = code == nullptr ? std::nullopt : dtype_of_onnx_code(static_cast<int>(*code));
     if (!dtype || (*dtype != DType::F16 && *dtype != DType::BF16)) return std::nullopt;
-    const Tensor aligned = wide.aligned();
     auto made = Tensor::allocate(*dtype, wide.dims(), options_.budget);
     if (!made) return failure(std::move(made).error());
-    const std::span from(reinterpret_cast<const float*>(aligned.bytes().data()),
-                         static_cast<std::size_t>(wide.count()));
-    const std::span result(reinterpret_cast<std::uint16_t*>(made->mutable_bytes().data()), from.size());
+    const std::span<const std::byte> from = wide.bytes();  // in a file they may lie anywhere
+    const std::span result(reinterpret_cast<std::uint16_t*>(made->mutable_bytes().data()),
+                           static_cast<std::size_t>(wide.count()));
     pool_.parallel_for(0, wide.count(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
       const auto first = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(end - begin);
-      narrow(from.subspan(first, count), *dtype, result.subspan(first, count));
+      narrow(from.subspan(first * sizeof(float), count * sizeof(float)), *dtype,
+             result.subspan(first, count));
     });
     return std::vector<Datum>{Datum::of(std::move(*made))};
   }

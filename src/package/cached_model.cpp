@@ -6,6 +6,7 @@
 #include "compiler/lock.h"
 #include "ir/read_graph.h"
 #include "ops/infer.h"
+#include "package/known_hashes.h"
 #include "plan/text.h"
 #include "runtime/artifact/program_bytes.h"
 #include "schedule/layout/layouts.h"
@@ -78,6 +79,20 @@ class SourceWriter {
   std::size_t written_ = 0;
 };
 
+// What runs on the host reads its constants where they are.
+void align_for_host(LaunchProgram& program) {
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind == ProgramStep::Kind::Launch) continue;
+    for (ProgramValueId id : step.inputs) {
+      while (id != kNoValue && program.values.at(id).kind == ProgramValue::Kind::View)
+        id = program.values.at(id).of;
+      if (id == kNoValue || program.values.at(id).kind != ProgramValue::Kind::Constant) continue;
+      Tensor& constant = program.constants.at(program.values.at(id).index);
+      constant = constant.aligned();
+    }
+  }
+}
+
 Result<Tensor> written_constant(ByteReader& reader) {
   XYNTRA_TRY(const std::string name, reader.text());
   const auto dtype = dtype_named(name);
@@ -97,8 +112,11 @@ Result<Tensor> written_constant(ByteReader& reader) {
 
 void CachedModel::hash_weights(const std::string& device) {
   HashCache hashes;
+  KnownHashes known(cache_);
+  known.give(model_, hashes);
   for (const auto& [id, hash] : hashes_of_weights(model_, &hashes))
     weights_.emplace(hash, model_.value(id).constant);
+  known.keep(model_, hashes);
   Module module;
   module.graph = model_;
   const std::string content =
@@ -213,11 +231,12 @@ Result<CachedModel::Found> CachedModel::read(std::span<const std::byte> entry, i
       XYNTRA_TRY(const Layout parsed, parse_layout(layout));
       XYNTRA_TRY(tensor, laid_out(tensor, parsed, options_.budget));
     }
-    constants.push_back(tensor.aligned());
+    constants.push_back(std::move(tensor));  // in the file they may lie anywhere, which devices do not mind
   }
   XYNTRA_CHECK_OK(from.end());
   XYNTRA_TRY(const std::span<const std::byte> program, reader.part());
   XYNTRA_TRY(StoredProgram stored, program_from(program, std::move(constants)));
+  align_for_host(stored.program);
   XYNTRA_TRY(const std::span<const std::byte> host, reader.part());
   Found found;
   XYNTRA_TRY(found.host, NodesOnHost::from(host, stored.program, threads));

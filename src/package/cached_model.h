@@ -27,7 +27,7 @@ class CachedModel {
     std::shared_ptr<const NodesOnHost> host;
     std::vector<std::byte> code;  // as put() was given it
   };
-  // Hashes the model's weights, by as many threads as there are, when it is first asked. `device` names what the code is for. Nothing
+  // Hashes the model's weights, by as many threads as there are, when it is first asked, but for those of files whose hashes are known. `device` names what the code is for. Nothing
   // where the cache has no such entry, or one that cannot be read.
   std::optional<Found> find(const std::string& device, int threads);
   // What was compiled for the device that find() was asked for. Constants that are in none of the three ways keep a model out of the cache.

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "support/error.h"
+#include "support/result.h"
 #include "types/float_formats.h"
 
 namespace xyntra {
@@ -47,16 +47,23 @@ void to_f16(const Wide& bits, Narrow& result) {
 }  // namespace
 
 void narrow(std::span<const float> from, DType to, std::span<std::uint16_t> result) {
-  require(from.size() == result.size() && (to == DType::F16 || to == DType::BF16), "narrow: other operands");
+  narrow(std::as_bytes(from), to, result);
+}
+
+void narrow(std::span<const std::byte> from, DType to, std::span<std::uint16_t> result) {
+  require(from.size() == result.size() * sizeof(float) && (to == DType::F16 || to == DType::BF16),
+          "narrow: other operands");
   const bool half = to == DType::F16;
-  for (std::size_t begin = 0; begin < from.size(); begin += kBlock) {
-    const std::size_t count = std::min(kBlock, from.size() - begin);
+  for (std::size_t begin = 0; begin < result.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, result.size() - begin);
     Wide bits{};
     Narrow made{};
-    std::memcpy(bits.data(), from.data() + begin, count * sizeof(float));
+    std::memcpy(bits.data(), from.data() + begin * sizeof(float), count * sizeof(float));
     if (has_nan(bits)) {
-      for (std::size_t i = 0; i < count; ++i)
-        made[i] = half ? f32_to_f16(from[begin + i]) : f32_to_bf16(from[begin + i]);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto value = std::bit_cast<float>(bits[i]);
+        made[i] = half ? f32_to_f16(value) : f32_to_bf16(value);
+      }
     } else if (half) {
       to_f16(bits, made);
     } else {

@@ -10,6 +10,7 @@
 #include "lower/gpu/contraction/lower_groups.h"
 #include "lower/gpu/contraction/lower_warp_tiles.h"
 #include "lower/gpu/gpu_forms.h"
+#include "lower/gpu/group_stage.h"
 #include "lower/lower_rows.h"
 #include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/loop_order.h"
@@ -41,15 +42,38 @@ Stmt lower_shared_stage(Lowering& lowering, const Stage& stage, const Schedule& 
   return {};
 }
 
+// Temporaries, but for those of scans, which have a place of their own where a workgroup does all of one.
+void place_between_scans(Lowering& lowering) {
+  std::set<te::BufferId> inside;
+  for (const Stage& stage : lowering.formula().stages) {
+    for (const Stage& inner : stage.stages) inside.insert(inner.target);
+    for (const te::Carried& carried : stage.carried) inside.insert({carried.state, carried.next});
+  }
+  for (const te::BufferInfo& buffer : lowering.formula().buffers) {
+    const bool waits = buffer.role != te::BufferRole::Temporary || inside.contains(buffer.id);
+    if (!waits && !lowering.is_placed(buffer.id)) lowering.place(buffer.id, Scope::Workspace);
+  }
+}
+
 Stmt lower_stages_in_groups(Lowering& lowering, const Schedule& schedule, bool together) {
-  lowering.place_temporaries(Scope::Workspace);
+  place_between_scans(lowering);
   const bool keep_order = schedule.exactness == Exactness::Exact;
   std::vector<Stmt> phases;
   const std::span<const Stage> stages = lowering.formula().stages;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     std::size_t taken = 1;
-    Stmt made;
+    Stmt made = lowering.attempt(Form::BatchRecurrence, [&] {
+      return lower_batch_recurrence(lowering, stages.subspan(s), xyntra::keeps_order(lowering, schedule),
+                                    taken);
+    });
+    if (made.defined()) {
+      phases.push_back(std::move(made));
+      s += taken - 1;
+      continue;
+    }
+    if (stage.kind == Stage::Kind::Scan || !lowering.is_placed(stage.target))
+      lowering.place_temporaries(Scope::Workspace);
     if (together)
       made = lowering.attempt(Form::Horizontal,
                               [&] { return lower_horizontally_fused(lowering, stages.subspan(s), taken); });

@@ -21,7 +21,9 @@ class Shelter {
         statement, [this](const Expr& expr) { return rewrite_(expr); },
         [this](const Stmt& inner) { return (*this)(inner); });
     if (made->kind == kir::StmtNode::Kind::Check) look(*made);
-    return made;
+    if (made->kind != kir::StmtNode::Kind::Store) return made;
+    const Expr all = inside(made->buffer, made->index);
+    return all.defined() ? Stmt::branch(all, made) : made;
   }
 
  private:
@@ -43,14 +45,19 @@ class Shelter {
          Expr::make(te::ExprOp::GreaterEqual, {index, Expr::index(0)}) & (index < Expr::size(extent))});
   }
 
-  Expr sheltered(const Expr& load) const {
-    if (load->op != te::ExprOp::Load) return {};
-    const std::vector<Expr> index = te::index_of(*load);
+  // What has been looked at of an access, and has to hold for it.
+  Expr inside(kir::BufferId buffer, const std::vector<Expr>& index) const {
     Expr all;
     for (const Looked& one : looked_) {
-      if (one.buffer != load->buffer || !te::same(one.index, index[one.dimension])) continue;
+      if (one.buffer != buffer || !te::same(one.index, index[one.dimension])) continue;
       all = all.defined() ? all & one.is_inside : one.is_inside;
     }
+    return all;
+  }
+
+  Expr sheltered(const Expr& load) const {
+    if (load->op != te::ExprOp::Load) return {};
+    const Expr all = inside(load->buffer, te::index_of(*load));
     const Expr zero = load.dtype() == DType::Bool ? Expr::boolean(false) : Expr::number(load.dtype(), 0);
     return all.defined() ? te::select(all, load, zero) : Expr();
   }

@@ -1,5 +1,6 @@
-// RNN, GRU, LSTM: one scan over time for each direction. The matmuls with the input do not wait for the state,
-// so they are one contraction before the scan; inside stay the matmuls with the state and the gates.
+// RNN, GRU, LSTM: one scan over time, for both directions where they do the same. The matmuls with the input do not wait for the
+// state, so they are one contraction before the scan, of all steps, directions and gates; inside stay the matmuls with the state and
+// the gates.
 #include <functional>
 
 #include "ops/elementwise/activation.h"
@@ -104,21 +105,21 @@ struct Factor {
 };
 Factor factor(const Direction& d, const Buffer& elements, std::size_t weights);
 
-// What one direction of one op works with; the cells below say what happens in a step.
+// What the directions of one scan work with; the cells below say what happens in a step.
 struct Direction {
   FormulaContext& c;
-  std::int64_t number;  // which of W, R, B's leading axis
-  bool backward;
+  std::int64_t first;  // which of W, R, B's leading axis the first of them is
   bool batch_first;
   DType type;
   Dim hidden;
   std::vector<Activation> activations;
-  Axis b, j;  // batch and hidden unit
-  Buffer input_part = {};  // [t, b, gate, j]: x * W and the biases
+  Axis d, b, j;  // direction, batch and hidden unit
+  Buffer input_part = {};  // [t, b, direction, gate, j]: x * W and the biases
   Expr position = {};  // the time that this step reads and writes
   Expr valid = {};  // whether the sequence is that long
 
-  Expr which() const { return Expr::index(number); }
+  Expr which() const { return first == 0 ? d.expr() : d + first; }
+  Axes each() const { return {d, b, j}; }
   Expr clipped(Expr x) const {
     if (!c.has_attribute("clip")) return x;
     double limit = c.real("clip");
@@ -141,28 +142,28 @@ struct Direction {
     Buffer one = c.in(operand);
     return one.rank() == 1 ? one(which()) : one(which(), from);
   }
-  Expr input(std::int64_t gate) const { return input_part(position, b, Expr::index(gate), j); }
+  Expr input(std::int64_t gate) const { return input_part(position, b, which(), Expr::index(gate), j); }
 
-  // state * R of every gate from `first` on: [b, gate, j].
-  Buffer state_part(const std::string& name, const Buffer& state, std::int64_t first,
+  // state * R of every gate from `from_gate` on: [d, b, gate, j].
+  Buffer state_part(const std::string& name, const Buffer& state, std::int64_t from_gate,
                     std::int64_t count) const {
     Factor left = factor(*this, state, kStateWeights);
     Axis gate = c.axis(count, "gate"), k = c.axis(hidden, "k");
-    Expr from = Expr::size(hidden) * (gate + first) + j;
-    return c.reduce(name, {b, gate, j}, Reducer::Sum, {k}, left.times(left.elements(b, k), from, k),
+    Expr from = Expr::size(hidden) * (gate + from_gate) + j;
+    return c.reduce(name, {d, b, gate, j}, Reducer::Sum, {k}, left.times(left.elements(d, b, k), from, k),
                     [&](const Expr& sum) { return left.scaled(sum, from); });
   }
   Buffer carried(const std::string& name, std::size_t initial_operand) const {
     Expr zero = Expr::number(type, 0);
-    if (!c.has_input(initial_operand)) return c.carry(name, type, {b, j}, zero);
+    if (!c.has_input(initial_operand)) return c.carry(name, type, each(), zero);
     Buffer initial = c.in(initial_operand);
     Expr value = batch_first ? initial(b, which(), j) : initial(which(), b, j);
-    return c.carry(name, type, {b, j}, cast(type, value));
+    return c.carry(name, type, each(), cast(type, value));
   }
   void write_final(std::size_t output, const Buffer& state) const {
     if (!c.wants_output(output)) return;
     Index store = batch_first ? Index{b, which(), j} : Index{which(), b, j};
-    c.write_at(c.out(output), {b, j}, store, state(b, j));
+    c.write_at(c.out(output), each(), store, state(each()));
   }
 };
 
@@ -195,14 +196,17 @@ void begin_step(Direction& d, const Axis& t, const Dim& steps) {
     length = as_index(d.c.in(4)(d.b));
     d.valid = t < length;
   }
-  d.position = d.backward ? select(d.valid, length - 1 - t, t) : t.expr();
+  const std::string& direction = d.c.text("direction");
+  Expr backward = direction == "reverse" ? d.valid : equal(d.which(), 1);
+  if (direction == "bidirectional" && d.c.has_input(4)) backward = backward & d.valid;
+  d.position = direction == "forward" ? t.expr() : select(backward, length - 1 - t, t);
 }
 
 void write_step(const Direction& d, const Expr& h) {
   if (!d.c.wants_output(0)) return;
   Index store =
       d.batch_first ? Index{d.b, d.position, d.which(), d.j} : Index{d.position, d.which(), d.b, d.j};
-  d.c.write_at(d.c.out(0), {d.b, d.j}, store, select(d.valid, h, Expr::number(d.type, 0)));
+  d.c.write_at(d.c.out(0), d.each(), store, select(d.valid, h, Expr::number(d.type, 0)));
 }
 
 Result<std::vector<Activation>> activations_of(FormulaContext& c, const CellKind& kind,
@@ -231,22 +235,29 @@ Result<std::vector<Activation>> activations_of(FormulaContext& c, const CellKind
 // Which biases of the state can be added before the scan: all, except GRU's that the reset gate multiplies.
 using StateBias = bool (*)(const FormulaContext& c, std::int64_t gate);
 
-void multiply_input(Direction& d, const Dim& steps, std::int64_t gates, StateBias state_bias) {
-  FormulaContext& c = d.c;
-  const Factor x = factor(d, c.in(0), kInputWeights);
-  d.input_part = c.temporary("xw", d.type, {steps, d.b.extent, gates, d.hidden});
-  for (std::int64_t gate = 0; gate < gates; ++gate) {
-    Axis t = c.axis(steps, "t"), k = c.axis(c.dim(0, 2), "k");
-    Expr element = d.batch_first ? x.elements(d.b, t, k) : x.elements(t, d.b, k);
-    Expr from = d.row(gate, d.j);
-    c.write_reduced_at(d.input_part, {t, d.b, d.j}, {t, d.b, Expr::index(gate), d.j}, Reducer::Sum, {k},
-                       x.times(element, from, k), [&](Expr sum) {
+Buffer multiply_input(Direction& all, const Dim& steps, std::int64_t gates, StateBias state_bias) {
+  FormulaContext& c = all.c;
+  const Factor x = factor(all, c.in(0), kInputWeights);
+  const Buffer made = c.temporary("xw", all.type, {steps, all.b.extent, all.d.extent, gates, all.hidden});
+  // Gates next to one another that have the same biases are one contraction; all steps read the weights of one before those of the next.
+  for (std::int64_t first = 0, last = 0; first < gates; first = last) {
+    while (last < gates && state_bias(c, last) == state_bias(c, first)) ++last;
+    Axis t = c.axis(steps, "t"), gate = c.axis(last - first, "gate"), k = c.axis(c.dim(0, 2), "k");
+    Expr element = all.batch_first ? x.elements(all.b, t, k) : x.elements(t, all.b, k);
+    Expr number = first == 0 ? gate.expr() : gate + first;
+    Expr from = Expr::size(all.hidden) * number + all.j;
+    auto bias = [&](std::int64_t of) {
+      return cast(all.type, c.in(3)(all.which(), of == 0 ? from : from + Expr::size(all.hidden) * of));
+    };
+    c.write_reduced_at(made, {all.d, gate, t, all.b, all.j}, {t, all.b, all.d, number, all.j}, Reducer::Sum,
+                       {k}, x.times(element, from, k), [&](Expr sum) {
                          sum = x.scaled(sum, from);
                          if (!c.has_input(3)) return sum;
-                         sum = sum + d.bias(gate, gates, false);
-                         return state_bias(c, gate) ? sum + d.bias(gate, gates, true) : sum;
+                         sum = sum + bias(0);
+                         return state_bias(c, first) ? sum + bias(gates) : sum;
                        });
   }
+  return made;
 }
 
 using Cell = void (*)(Direction& d, const std::function<Axis(const std::vector<Buffer>&)>& begin);
@@ -254,21 +265,31 @@ using Cell = void (*)(Direction& d, const std::function<Axis(const std::vector<B
 Status recurrent(FormulaContext& c, const CellKind& kind, StateBias state_bias, Cell cell) {
   XYNTRA_TRY(std::size_t directions, directions_of(c));
   XYNTRA_TRY(auto activations, activations_of(c, kind, directions));
-  bool batch_first = is_batch_first(c);
-  Dim steps = c.dim(0, batch_first ? 1 : 0), batch = c.dim(0, batch_first ? 0 : 1),
-      hidden = c.dim(2, is_quantized(c) ? 1 : 2);
-  for (std::size_t i = 0; i < directions; ++i) {
-    auto first = activations.begin() + static_cast<std::ptrdiff_t>(i * kind.activations.size());
-    Direction d{c,
-                static_cast<std::int64_t>(i),
-                i == 1 || c.text("direction") == "reverse",
-                batch_first,
-                compute_type(c.dtype(0)),
-                hidden,
-                {first, first + static_cast<std::ptrdiff_t>(kind.activations.size())},
-                c.axis(batch, "b"),
-                c.axis(hidden, "j")};
-    multiply_input(d, steps, kind.gates, state_bias);
+  const bool batch_first = is_batch_first(c);
+  const Dim steps = c.dim(0, batch_first ? 1 : 0), batch = c.dim(0, batch_first ? 0 : 1),
+            hidden = c.dim(2, is_quantized(c) ? 1 : 2);
+  const std::size_t of_each = kind.activations.size();
+  auto some = [&](std::int64_t first, std::size_t count) {
+    auto from = activations.begin() + first * static_cast<std::ptrdiff_t>(of_each);
+    return Direction{c,
+                     first,
+                     batch_first,
+                     compute_type(c.dtype(0)),
+                     hidden,
+                     {from, from + static_cast<std::ptrdiff_t>(of_each)},
+                     c.axis(static_cast<std::int64_t>(count), "d"),
+                     c.axis(batch, "b"),
+                     c.axis(hidden, "j")};
+  };
+  Direction all = some(0, directions);
+  const Buffer input_part = multiply_input(all, steps, kind.gates, state_bias);
+  // States that are quantized have a range for each direction.
+  const bool alike = std::equal(all.activations.begin(), all.activations.end(),
+                                activations.end() - static_cast<std::ptrdiff_t>(of_each));
+  const std::size_t together = alike && !is_quantized(c) ? directions : 1;
+  for (std::size_t first = 0; first < directions; first += together) {
+    Direction d = some(static_cast<std::int64_t>(first), together);
+    d.input_part = input_part;
     cell(d, [&](const std::vector<Buffer>& states) {
       Axis t = c.begin_scan(steps, states);
       begin_step(d, t, steps);
@@ -282,7 +303,7 @@ bool always(const FormulaContext&, std::int64_t) { return true; }
 
 // The state's new value; sequences that have ended keep the old one.
 void advance(const Direction& d, const Buffer& state, const Expr& value) {
-  d.c.next(state, {d.b, d.j}, select(d.valid, value, state(d.b, d.j)));
+  d.c.next(state, d.each(), select(d.valid, value, state(d.each())));
 }
 
 }  // namespace
@@ -293,10 +314,10 @@ Status rnn(FormulaContext& c) {
     Buffer h = d.carried("h", 5);
     begin({h});
     Buffer hr = d.state_part("hr", h, 0, 1);
-    Expr value = d.activated(0, d.input(0) + hr(d.b, Expr::index(0), d.j));
-    Buffer fresh = d.c.map("fresh", {d.b, d.j}, value);
-    write_step(d, fresh(d.b, d.j));
-    advance(d, h, fresh(d.b, d.j));
+    Expr value = d.activated(0, d.input(0) + hr(d.d, d.b, Expr::index(0), d.j));
+    Buffer fresh = d.c.map("fresh", d.each(), value);
+    write_step(d, fresh(d.each()));
+    advance(d, h, fresh(d.each()));
     d.c.end_scan();
     d.write_final(1, h);
   });
@@ -311,9 +332,9 @@ Status gru(FormulaContext& c) {
     Buffer h = d.carried("h", 5);
     begin({h});
     bool linear = d.c.flag("linear_before_reset");
-    Axes bj{d.b, d.j};
+    const Axes bj = d.each();
     Buffer hr = d.state_part("hr", h, 0, linear ? 3 : 2);
-    auto from_state = [&](std::int64_t gate) { return hr(d.b, Expr::index(gate), d.j); };
+    auto from_state = [&](std::int64_t gate) { return hr(d.d, d.b, Expr::index(gate), d.j); };
     Buffer z = d.c.map("z", bj, d.activated(0, d.input(0) + from_state(0)));
     Buffer r = d.c.map("r", bj, d.activated(0, d.input(1) + from_state(1)));
     Expr candidate;
@@ -321,7 +342,7 @@ Status gru(FormulaContext& c) {
       candidate = r(bj) * (from_state(2) + d.bias(2, 3, true));
     } else {
       Buffer reset = d.c.map("reset", bj, r(bj) * h(bj));
-      candidate = d.state_part("rhr", reset, 2, 1)(d.b, Expr::index(0), d.j);
+      candidate = d.state_part("rhr", reset, 2, 1)(d.d, d.b, Expr::index(0), d.j);
     }
     Expr n = d.activated(1, d.input(2) + candidate), one = Expr::number(d.type, 1);
     Buffer fresh = d.c.map("fresh", bj, (one - z(bj)) * n + z(bj) * h(bj));
@@ -337,11 +358,11 @@ Status lstm(FormulaContext& c) {
   return recurrent(c, kLstm, always, [](Direction& d, const auto& begin) {
     Buffer h = d.carried("h", 5), state = d.carried("c", 6);
     begin({h, state});
-    Axes bj{d.b, d.j};
+    const Axes bj = d.each();
     Buffer hr = d.state_part("hr", h, 0, 4);
     // The sum that a gate sees; its peephole (numbered i, o, f) looks at the cell.
     auto gate = [&](std::int64_t number, const Buffer& cell) {
-      Expr sum = d.input(number) + hr(d.b, Expr::index(number), d.j);
+      Expr sum = d.input(number) + hr(d.d, d.b, Expr::index(number), d.j);
       if (number == 3 || !d.c.has_input(7)) return sum;
       return sum + cast(d.type, d.c.in(7)(d.which(), d.row(number, d.j))) * cell(bj);
     };

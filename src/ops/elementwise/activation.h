@@ -13,6 +13,7 @@ struct Activation {
   int parameters = 0;  // how many of alpha and beta it uses
   float alpha = 0, beta = 0;
 
+  bool operator==(const Activation&) const = default;
   te::Expr operator()(te::Expr x) const { return apply(std::move(x), alpha, beta); }
 };
 

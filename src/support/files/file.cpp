@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -55,6 +57,29 @@ Status check_relative(const std::string& path) {
     if (component == "..") return refuse("the path contains '..'");
   }
   return {};
+}
+
+FileVersion version_from(const struct stat& status) {
+  auto ns = [](const timespec& time) {
+    return static_cast<std::int64_t>(time.tv_sec) * 1000000000 + static_cast<std::int64_t>(time.tv_nsec);
+  };
+#if defined(__APPLE__)
+  const timespec &modified = status.st_mtimespec, &changed = status.st_ctimespec;
+#else
+  const timespec &modified = status.st_mtim, &changed = status.st_ctim;
+#endif
+  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
+          static_cast<std::uint64_t>(status.st_size), ns(modified), ns(changed)};
+}
+
+// Files that are mapped, by where they begin.
+struct Mappings {
+  std::mutex mutex;
+  std::map<const std::byte*, const MappedFile*> files;
+};
+Mappings& mappings() {
+  static auto& all = *new Mappings;  // files may be closed by whoever goes last
+  return all;
 }
 
 int open_within(int folder, const std::string& relative_path) {
@@ -132,6 +157,7 @@ Result<std::shared_ptr<const MappedFile>> map_descriptor(int descriptor, const s
 
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
+  file->version_ = version_from(status);
   file->size_ = static_cast<std::size_t>(status.st_size);
   if (file->size_ < kCopiedBelow) {
     file->copy_ = allocate_zeroed(file->size_);
@@ -149,11 +175,34 @@ Result<std::shared_ptr<const MappedFile>> map_descriptor(int descriptor, const s
   }
   file->data_ = static_cast<const std::byte*>(address);
   file->mapped_ = true;
+  const std::lock_guard lock(mappings().mutex);
+  mappings().files.emplace(file->data_, file.get());
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (mapped_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!mapped_) return;
+  {
+    const std::lock_guard lock(mappings().mutex);
+    mappings().files.erase(data_);
+  }
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::optional<FileVersion> version_of(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return version_from(status);
+}
+
+std::optional<MappedFile::Place> MappedFile::place_of(std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mappings().mutex);
+  const auto after = mappings().files.upper_bound(bytes.data());
+  if (bytes.empty() || after == mappings().files.begin()) return std::nullopt;
+  const MappedFile& file = *std::prev(after)->second;
+  const auto offset = static_cast<std::size_t>(bytes.data() - file.data_);
+  if (offset >= file.size_ || bytes.size() > file.size_ - offset) return std::nullopt;
+  return Place{file.path_, file.version_, offset};
 }
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {

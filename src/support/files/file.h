@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,15 @@
 #include "support/result.h"
 
 namespace xyntra {
+
+// What tells the contents of a file from what it had before: whoever writes to it, or puts another in its place, changes one of these.
+struct FileVersion {
+  std::uint64_t device = 0, inode = 0, bytes = 0;
+  std::int64_t modified_ns = 0, changed_ns = 0;
+
+  bool operator==(const FileVersion&) const = default;
+};
+std::optional<FileVersion> version_of(const std::string& path);  // of a file that is there
 
 class MappedFile {
  public:
@@ -38,6 +48,15 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::string& path() const { return path_; }
+  const FileVersion& version() const { return version_; }  // when it was opened
+
+  // Where bytes of this process come from: nothing where they are no part of a file that is mapped.
+  struct Place {
+    std::string path;
+    FileVersion version;
+    std::uint64_t offset = 0;
+  };
+  static std::optional<Place> place_of(std::span<const std::byte> bytes);
 
   // The part at `offset`, checked against the file: BadModel error when it does not lie within.
   Result<std::span<const std::byte>> part(std::uint64_t offset, std::uint64_t size) const;
@@ -49,6 +68,7 @@ class MappedFile {
   MappedFile() = default;
 
   std::string path_;
+  FileVersion version_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   bool mapped_ = false;

@@ -146,7 +146,8 @@ Expr IndexAlgebra::expr(const LinearIndex& linear) const {
 
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& atom, Divisors divisors) const {
   if (atom->op == ExprOp::Var) return Bounds{0, extent(atom->var) - 1};
-  if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod) return std::nullopt;
+  if (atom->op != ExprOp::FloorDiv && atom->op != ExprOp::Mod && atom->op != ExprOp::Select)
+    return std::nullopt;
   if (!is_long()) return bounds_anew(atom, divisors);
   const std::pair key(atom.address(), divisors);
   if (const auto known = bounds_.find(key); known != bounds_.end()) return known->second.second;
@@ -156,6 +157,15 @@ std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_of_atom(const Expr& ato
 }
 
 std::optional<IndexAlgebra::Bounds> IndexAlgebra::bounds_anew(const Expr& atom, Divisors divisors) const {
+  if (atom->op == ExprOp::Select) {
+    const auto one = bounds(linear(atom->operands[1]), divisors),
+               other = bounds(linear(atom->operands[2]), divisors);
+    if (!one || !other) return std::nullopt;
+    const bool low = at_least(one->low, other->low), high = at_least(one->high, other->high);
+    if ((!low && !at_least(other->low, one->low)) || (!high && !at_least(other->high, one->high)))
+      return std::nullopt;
+    return Bounds{low ? other->low : one->low, high ? one->high : other->high};
+  }
   const LinearIndex by = linear(atom->operands[1]);
   const Dim& divisor = by.constant;
   if (!by.is_constant() || !at_least(divisor, divisors == Divisors::Shown ? 1 : 0)) return std::nullopt;

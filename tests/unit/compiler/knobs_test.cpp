@@ -140,6 +140,20 @@ Subject steps() {
   return made;
 }
 
+// Of several sequences, both ways, of more terms than a thread keeps weights of.
+Subject sequences() {
+  Subject made;
+  const std::int64_t batch = 6, hidden = 64;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(4), Dim(batch), Dim(32)}));
+  const ValueId w = made.graph.add_constant("w", counted({2, 3 * hidden, 32}, 5));
+  const ValueId r = made.graph.add_constant("r", counted({2, 3 * hidden, hidden}, 7));
+  made.graph.outputs = {made.graph.output_of(
+      made.graph.add_node("GRU", {x, w, r}, {"y"},
+                          {{"hidden_size", hidden}, {"direction", std::string("bidirectional")}}, "steps"))};
+  made.inputs = {Datum::of(counted({4, batch, 32}, 3))};
+  return made;
+}
+
 // Between convolutions whose channels lie in blocks: its windows are padded strip by strip.
 Subject depthwise() {
   Subject made;
@@ -331,7 +345,9 @@ const std::vector<Case>& cases_of_forms() {
        "rows=128)"},
       {"SkinnyWebGpu", skinny, "webgpu", Precision::F32},
       {"LongSumsWebGpu", skinny, "webgpu", Precision::F32, 1e-3, {Form::SkinnyGemm, Form::GroupTiles}},
-      {"StepsWebGpu", steps, "webgpu", Precision::F32},
+      {"StepsWebGpu", steps, "webgpu", Precision::F32, 1e-3, {Form::BatchRecurrence}},
+      {"SequencesWebGpu", sequences, "webgpu", Precision::F32},
+      {"SequencesH100", sequences, "h100", Precision::F32},
       {"NormedAvx512", normed_product, "avx512", Precision::F32},
       {"NormedNeon", normed_product, "neon", Precision::F32},
       {"NormedWebGpu", normed_product, "webgpu", Precision::F32},

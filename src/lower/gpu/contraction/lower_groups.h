@@ -29,6 +29,10 @@ inline std::int64_t warp_threads(const Target& target) {
 // the first stands alone.
 kir::Stmt lower_horizontally_fused(Lowering& lowering, std::span<const te::Stage> stages, std::size_t& taken);
 
+// A scan over sequences that have nothing to do with one another, with the stages that begin its states and read the last ones.
+kir::Stmt lower_batch_recurrence(Lowering& lowering, std::span<const te::Stage> stages, bool keep_order,
+                                 std::size_t& taken);
+
 inline constexpr std::int64_t kLongSum = 256;  // terms; worth a group of threads by itself
 // Whether results are so few, and their sums so long, that a group of threads for each is better than tiles of them.
 bool is_for_split_sums(Lowering& lowering, const te::Stage& stage, const Schedule& schedule);
