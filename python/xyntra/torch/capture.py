@@ -20,7 +20,7 @@ from torch._guards import TracingContext
 from xyntra import _native
 from xyntra.torch.options import Options
 from xyntra.torch.partition import Segment, chain_of_views, views_for_outputs
-from xyntra.torch.program import Program, torch_node
+from xyntra.torch.program import Program, no_collections, torch_node
 from xyntra.torch.report import GraphReport, SegmentReport
 from xyntra.torch.schema import is_symbol_arithmetic, value_of
 from xyntra.torch.support import Support
@@ -47,11 +47,13 @@ class Compiler:
         self._support = Support()
 
     def __call__(self, graph: fx.GraphModule, examples: Sequence[object]) -> Callable:
-        compiled = aot_autograd(fw_compiler=functools.partial(self._compile, kind="forward of training"), bw_compiler=_run_by_torch,
-                                inference_compiler=functools.partial(self._compile, kind="inference"), decompositions=decompositions())
-        return compiled(graph, examples)
+        forward = functools.partial(self._compile, given=examples)
+        compiled = aot_autograd(fw_compiler=functools.partial(forward, kind="forward of training"), bw_compiler=_run_by_torch,
+                                inference_compiler=functools.partial(forward, kind="inference"), decompositions=decompositions())
+        with no_collections():
+            return compiled(graph, examples)
 
-    def _compile(self, graph: fx.GraphModule, examples: Sequence[object], kind: str) -> Callable:
+    def _compile(self, graph: fx.GraphModule, examples: Sequence[object], kind: str, given: Sequence[object]) -> Callable:
         prepare(graph)
         report = GraphReport(kind, sum(node.op == "call_function" for node in graph.graph.nodes), self._warn, self._options.no_fallback)
         self._reports.append(report)
@@ -64,6 +66,10 @@ class Compiler:
             if segment.compiled:
                 report.segments.append(SegmentReport(report, len(segment.nodes)))
                 programs[place] = Program(graph, segment, static, self._options, report.segments[-1])
+        if kind == "inference" and programs:
+            parameters = given_tensors(graph.graph, given)
+            for program in programs.values():
+                program.begin(parameters)
         return _boxed(assemble(graph, segments, programs))
 
 
@@ -150,6 +156,14 @@ def _as_attention(graph: fx.Graph, node: fx.Node) -> None:
 
 def _attributes(graph: fx.Graph) -> set[fx.Node]:
     return {node for node in graph.nodes if node.op == "get_attr"}
+
+
+def given_tensors(graph: fx.Graph, given: Sequence[object]) -> dict[fx.Node, object]:
+    """Inputs of the graph with the tensors of the call that it is compiled for, where AOTAutograd added none and left none out."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    if len(inputs) != len(given):
+        return {}
+    return {node: one for node, one in zip(inputs, given) if isinstance(one, torch.Tensor) and not isinstance(one, torch._subclasses.FakeTensor)}
 
 
 def constant_inputs(graph: fx.Graph) -> set[fx.Node]:
