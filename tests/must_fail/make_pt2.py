@@ -302,6 +302,12 @@ def cycle():
 
 
 @case
+def result_that_is_no_value():
+    """A number where a node's result is meant."""
+    return changed(lambda made: graph_of(made)["nodes"][0].update(outputs=[{"as_int": 1}]))
+
+
+@case
 def unknown_overload():
     """An overload that is none of ATen's."""
     return changed(lambda made: graph_of(made)["nodes"][1].update(target="torch.ops.aten.frobnicate.default"))

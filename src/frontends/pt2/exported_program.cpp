@@ -284,7 +284,8 @@ Node ProgramReader::node(Names& names) {
   if (made.target.empty() && !json_.failed()) json_.fail("a node without a target");
   // Archives before schema 8.10 do not name nodes; their first result has a name.
   for (const CallResult& each : made.results) {
-    if (name.empty() && !each.values.empty()) name = program_.values[each.values[0].index];
+    if (name.empty() && !each.values.empty() && each.values[0].valid())
+      name = program_.values[each.values[0].index];
   }
   made.origin = origin_of(stack, name.empty() ? made.target : name);
   return made;
