@@ -105,8 +105,9 @@ wheel: ## self-contained wheels in build/wheel, for each Python here or for PYTH
 	@scripts/setup build wheel
 	@scripts/wheel $(foreach python,$(PYTHONS),--python '$(python)') --sdist
 
-test-wheel: wheel ## what make wheel built: what it needs, and what it does in fresh environments
+test-wheel: wheel ## what make wheel built: what it needs, and what it does in fresh environments; the source distribution, compiled
 	@tests/wheel/run build/wheel/*.whl
+	@tests/wheel/sdist build/wheel/xyntra-*.tar.gz
 
 math-sweep: ## measure the math functions over all floats: minutes to an hour
 	@scripts/setup build

@@ -15,11 +15,16 @@ if(XYNTRA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${XYNTRA_CCACHE}")
 endif()
 
+set(werror "")
+if(XYNTRA_WERROR)
+  set(werror -Werror -Werror=switch)
+endif()
+
 add_library(xyntra_options INTERFACE)
 target_compile_definitions(xyntra_options INTERFACE _GLIBCXX_ASSERTIONS XYNTRA_VERSION="${PROJECT_VERSION}")
 target_compile_options(xyntra_options INTERFACE
   -ffp-contract=off            # fma only where a kernel says so: same digits on every machine
-  -Wall -Wextra -Wpedantic -Werror -Werror=switch
+  -Wall -Wextra -Wpedantic ${werror}
   -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wimplicit-fallthrough -Wcast-qual
   -Wunused -Wformat=2)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -143,7 +143,28 @@ class Norms(nn.Module):
         return torch.stack(norms), rows, torch.logit(x.abs(), 0.6), torch.signbit(mask), nn.functional.bilinear(batch, batch, weight)
 
 
+class Strided(nn.Module):
+    """Views that step through memory: what is written through them or under them, and elements at strides."""
+
+    def forward(self, x):
+        y = x.clone()
+        windows, below, plane = y.unfold(1, 3, 2), y.diagonal(-1), y.expand(2, 4, 6).diagonal(1, 1, 2)
+        rows, columns = torch.meshgrid(y[0], y[:, 0], indexing="xy")
+        same, _ = torch.broadcast_tensors(y[1], x)
+        copied, bits = torch.diagonal_copy(y), y.view(torch.int32)
+        below.mul_(-2)
+        copied.add_(1)
+        bits[0, 1] = 0x40490FDB
+        overlapping = x.as_strided((2, 3, 4), (4, 2, 1), 1) * y.sum()
+        turned = torch.relu(x.t()).as_strided((3, 2, 4), (1, 12, 3)).sin()
+        beginning = x[2:].as_strided((2, 2), (1, 5), 14) - 1
+        scattered = torch.diagonal_scatter(x, y[0, :4], 2)
+        return y, windows, plane, rows, columns, same, copied, overlapping, turned, beginning, scattered
+
+
 def cases():
+    yield "strided", Strided(), (floats(4, 6),), None, False
+    yield "strided_core", Strided(), (floats(4, 6),), None, True
     yield "convolutions", Convolutions(), (floats(1, 2, 8, 8),), None, False
     yield "convolutions_core", Convolutions(), (floats(1, 2, 8, 8),), None, True
     sizes = {0: Dim("batch", min=1, max=16), 1: Dim("length", min=2, max=64)}

@@ -116,6 +116,17 @@ class Stateful(nn.Module):
         return h * rate + self.seen
 
 
+class Positions(nn.Module):
+    """Traced: sizes that only running tells, as tensors and as numbers; positions by axis."""
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        rows, columns = torch.where(x > 0)
+        kept = x[rows, columns]
+        count = torch._shape_as_tensor(kept)[0]
+        best, _ = torch.topk(kept, int(torch.min(torch.stack([count, torch.tensor(3)]))))
+        return rows, columns, count, best
+
+
 def save(folder: pathlib.Path, values: dict[str, Tensor]) -> None:
     folder.mkdir(parents=True)
     for name, value in values.items():
@@ -147,6 +158,8 @@ def main() -> None:
         model, x = Stateful().eval(), torch.randn(2, 3)
         module = torch.jit.script(model)
         write("stateful", module, {"x": x}, {"output": model(x, 3)})
+        model, x = Positions().eval(), torch.randn(3, 4)
+        write("positions", torch.jit.trace(model, x), {"x": x}, {f"output.{i}": one for i, one in enumerate(model(x))})
 
 
 if __name__ == "__main__":

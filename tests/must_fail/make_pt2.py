@@ -302,6 +302,12 @@ def cycle():
 
 
 @case
+def result_that_is_no_value():
+    """A number where a node's result is meant."""
+    return changed(lambda made: graph_of(made)["nodes"][0].update(outputs=[{"as_int": 1}]))
+
+
+@case
 def unknown_overload():
     """An overload that is none of ATen's."""
     return changed(lambda made: graph_of(made)["nodes"][1].update(target="torch.ops.aten.frobnicate.default"))
@@ -323,6 +329,52 @@ def argument_missing():
 def argument_of_wrong_kind():
     """A text where a tensor is meant."""
     return changed(lambda made: graph_of(made)["nodes"][1]["inputs"][0].update(arg={"as_string": "x"}))
+
+
+def strided(strides: list[int], size: list[int], *offset: int, stored_at: int = 0) -> bytes:
+    """as_strided of a tensor that the file says lies in memory so."""
+    made = program()
+    graph = graph_of(made)
+    numbers = {name: {"as_ints": values} for name, values in (("size", size), ("stride", [1] * len(size)))}
+    graph["nodes"][1] = node("torch.ops.aten.as_strided.default", {"self": tensor("add"), **numbers} | {"storage_offset": {"as_int": one} for one in offset}, tensor("relu"))
+    graph["tensor_values"] |= {"add": meta([4], strides, offset=stored_at), "relu": meta(size)}
+    return archive(entries(made))
+
+
+@case
+def changed_through_reshapes():
+    """A change of what is perhaps a view of perhaps a view, read by the first name."""
+    made = program()
+    graph = graph_of(made)
+    graph["nodes"][1:] = [node("torch.ops.aten.reshape.default", {"self": tensor("add"), "shape": {"as_ints": [2, 2]}}, tensor("once")),
+                          node("torch.ops.aten.reshape.default", {"self": tensor("once"), "shape": {"as_ints": [4]}}, tensor("twice")),
+                          node("torch.ops.aten.relu_.default", {"self": tensor("twice")}, tensor("changed")),
+                          node("torch.ops.aten.neg.default", {"self": tensor("add")}, tensor("relu"))]
+    return archive(entries(made))
+
+
+@case
+def strided_over_gaps():
+    """Elements between those of a tensor, which a graph does not have."""
+    return strided([2], [3])
+
+
+@case
+def strided_beyond():
+    """Elements behind those of a tensor."""
+    return strided([1], [3], 2)
+
+
+@case
+def strided_before():
+    """Elements of a storage before a tensor's own."""
+    return strided([1], [3], 1, stored_at=2)
+
+
+@case
+def strided_far():
+    """Sizes and strides whose product wraps around."""
+    return strided([1], [1 << 62, 1 << 62])
 
 
 def with_attention(read: str) -> bytes:

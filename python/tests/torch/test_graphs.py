@@ -153,3 +153,18 @@ def test_strides_of_dynamic_shapes(compiled):
         for size in (7, 10):
             model.agrees(torch.randn(2, 8, size, size + 4).to(memory_format=torch.channels_last))
     assert len(model.reports) == 1
+
+
+def test_elements_at_strides(compiled, partly):
+    """as_strided looks at memory, whatever lies between its tensor and that: views with gaps, transposed results, inputs."""
+    def run(x):
+        y = torch.relu(x)
+        inner, turned = y[:, 1:], torch.exp(x.t())
+        return inner.as_strided((2, 3), (1, 2), 1) + 1, inner * 2, turned.as_strided((3, 4), (2, 1)).sin(), x.as_strided((2, 3, 4), (4, 2, 1)) - 1, x[:, 2:].as_strided((2, 2), (6, 1)) * 3
+
+    model = compiled(run)
+    with torch.no_grad():
+        model.agrees(torch.randn(4, 6))
+        given = torch.randn(8, 12)[::2, ::2]  # no copy of which has its gaps
+        partly_torch = partly(run)
+        torch.testing.assert_close(partly_torch(given), run(given))

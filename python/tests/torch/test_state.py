@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from xyntra.torch.capture import Compiler
+from xyntra.torch.options import Options
 
 
 def test_inputs_are_changed_in_place(compiled):
@@ -83,6 +85,26 @@ def test_parameters_that_change_after_compiling(compiled, change):
             model.agrees(x)
             change(module)
             model.agrees(x)
+
+
+@pytest.mark.parametrize("change", [lambda one: one.mul_(2), lambda one: setattr(one, "data", one * 2)], ids=["in place", "other memory"])
+def test_parameters_that_change_between_compiling_and_the_first_call(change):
+    """The compiler begins with those that it sees, and the first call looks at them again."""
+    model, reports = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), []
+
+    def backend(graph, examples):
+        made = Compiler(Options(), reports, lambda report: None)(graph, examples)
+        with torch.no_grad():
+            for one in model.parameters():
+                change(one)
+        return made
+
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        made = torch.compile(model, backend=backend)(x)
+        torch.testing.assert_close(made, model(x), rtol=1e-4, atol=1e-5)
+    [segment] = reports[0].segments
+    assert segment.frozen == 2 and segment.rebinds == 0
 
 
 def test_often_changed_parameters_become_inputs(compiled):

@@ -19,8 +19,8 @@ from torch._guards import TracingContext
 
 from xyntra import _native
 from xyntra.torch.options import Options
-from xyntra.torch.partition import Segment, views_for_outputs
-from xyntra.torch.program import Program, torch_node
+from xyntra.torch.partition import Segment, chain_of_views, views_for_outputs
+from xyntra.torch.program import Program, no_collections, torch_node
 from xyntra.torch.report import GraphReport, SegmentReport
 from xyntra.torch.schema import is_symbol_arithmetic, value_of
 from xyntra.torch.support import Support
@@ -47,11 +47,13 @@ class Compiler:
         self._support = Support()
 
     def __call__(self, graph: fx.GraphModule, examples: Sequence[object]) -> Callable:
-        compiled = aot_autograd(fw_compiler=functools.partial(self._compile, kind="forward of training"), bw_compiler=_run_by_torch,
-                                inference_compiler=functools.partial(self._compile, kind="inference"), decompositions=decompositions())
-        return compiled(graph, examples)
+        forward = functools.partial(self._compile, given=examples)
+        compiled = aot_autograd(fw_compiler=functools.partial(forward, kind="forward of training"), bw_compiler=_run_by_torch,
+                                inference_compiler=functools.partial(forward, kind="inference"), decompositions=decompositions())
+        with no_collections():
+            return compiled(graph, examples)
 
-    def _compile(self, graph: fx.GraphModule, examples: Sequence[object], kind: str) -> Callable:
+    def _compile(self, graph: fx.GraphModule, examples: Sequence[object], kind: str, given: Sequence[object]) -> Callable:
         prepare(graph)
         report = GraphReport(kind, sum(node.op == "call_function" for node in graph.graph.nodes), self._warn, self._options.no_fallback)
         self._reports.append(report)
@@ -64,6 +66,10 @@ class Compiler:
             if segment.compiled:
                 report.segments.append(SegmentReport(report, len(segment.nodes)))
                 programs[place] = Program(graph, segment, static, self._options, report.segments[-1])
+        if kind == "inference" and programs:
+            parameters = given_tensors(graph.graph, given)
+            for program in programs.values():
+                program.begin(parameters)
         return _boxed(assemble(graph, segments, programs))
 
 
@@ -75,6 +81,8 @@ def prepare(graph: fx.GraphModule) -> None:
         elif node.target is _aten.as_strided.default and _same_elements(node):
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
+        elif node.target is _aten.as_strided.default:
+            _of_what_is_dense(graph.graph, node)
     graph.graph.eliminate_dead_code()
     graph.recompile()
 
@@ -94,6 +102,45 @@ def _same(a: object, b: object) -> bool:
     return (a.node.expr if isinstance(a, torch.SymInt) else a) == (b.node.expr if isinstance(b, torch.SymInt) else b)
 
 
+def _of_what_is_dense(graph: fx.Graph, node: fx.Node) -> None:
+    """Makes as_strided look at all elements in the order of memory, of its tensor or of what that is a view of: those are the same however
+    the tensor comes to lie here. A view of an input with gaps becomes one of the input itself, which nothing lays out anew."""
+    first, value = node.args[0], value_of(node.args[0])  # type: ignore[arg-type]
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    offset = value.storage_offset() if offset is None else offset  # type: ignore[union-attr]
+    for base in chain_of_views(first):  # type: ignore[arg-type]
+        tensor = value_of(base)
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype != value.dtype:  # type: ignore[union-attr]
+            return
+        order, begin = _dense_order(tensor), tensor.storage_offset()
+        if order is None and base.op == "placeholder":
+            node.args = (base, *node.args[1:3], offset)
+        if order is None or not isinstance(offset, int) or not isinstance(begin, int):
+            continue
+        with graph.inserting_before(node):
+            stored = graph.call_function(_aten.permute.default, (base, order))
+            stored.meta = {**node.meta, "val": tensor.permute(order)}
+            flat = graph.call_function(_aten.view.default, (stored, [-1]))
+            flat.meta = {**node.meta, "val": tensor.permute(order).reshape(-1)}
+        node.args, node.kwargs = (flat, *node.args[1:3], offset - begin), {}
+        node.meta["of_a_flat_tensor"] = True
+        return
+
+
+def _dense_order(tensor: torch.Tensor) -> list[int] | None:
+    """Dimensions from the outermost, where they fill a stretch of memory."""
+    left = [axis for axis, size in enumerate(tensor.shape) if not _same(size, 1)]
+    order, expected = [axis for axis, size in enumerate(tensor.shape) if _same(size, 1)], 1
+    while left:
+        axis = next((axis for axis in left if _same(tensor.stride(axis), expected)), None)
+        if axis is None:
+            return None
+        left.remove(axis)
+        order.append(axis)
+        expected = expected * tensor.shape[axis]
+    return order[::-1]
+
+
 def _as_attention(graph: fx.Graph, node: fx.Node) -> None:
     query, key, value, dropout, causal = (*node.args, *(0.0, False)[len(node.args) - 3:])
     if dropout != 0.0:
@@ -109,6 +156,14 @@ def _as_attention(graph: fx.Graph, node: fx.Node) -> None:
 
 def _attributes(graph: fx.Graph) -> set[fx.Node]:
     return {node for node in graph.nodes if node.op == "get_attr"}
+
+
+def given_tensors(graph: fx.Graph, given: Sequence[object]) -> dict[fx.Node, object]:
+    """Inputs of the graph with the tensors of the call that it is compiled for, where AOTAutograd added none and left none out."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    if len(inputs) != len(given):
+        return {}
+    return {node: one for node, one in zip(inputs, given) if isinstance(one, torch.Tensor) and not isinstance(one, torch._subclasses.FakeTensor)}
 
 
 def constant_inputs(graph: fx.Graph) -> set[fx.Node]:

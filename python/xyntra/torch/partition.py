@@ -70,20 +70,20 @@ def views_for_outputs(graph: fx.Graph) -> None:
     output = graph.output_node()
     roots: dict[fx.Node, list[fx.Node]] = {}
     for node in output.all_input_nodes:
-        roots.setdefault(_chain(node)[-1], []).append(node)
+        roots.setdefault(chain_of_views(node)[-1], []).append(node)
     for root, nodes in roots.items():
         if len(nodes) == 1 or root.op != "call_function":
             continue
         for node in nodes:
             copy = root
-            for link in reversed(_chain(node)[:-1]):
+            for link in reversed(chain_of_views(node)[:-1]):
                 with graph.inserting_before(output):
                     copy = graph.node_copy(link, lambda one, link=link, copy=copy: copy if one is link.all_input_nodes[0] else one)
             output.replace_input_with(node, copy)
     graph.eliminate_dead_code()
 
 
-def _chain(node: fx.Node) -> list[fx.Node]:
+def chain_of_views(node: fx.Node) -> list[fx.Node]:
     """A node and what it is a view of, down to what is none."""
     chain = [node]
     while node.op == "call_function" and (node.target in _VIEWS or (node.target is operator.getitem and node.args[0].target in _VIEWS)):  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ def views_of_inputs(graph: fx.Graph) -> set[fx.Node]:
     """Nodes that only look at inputs in another way, or at what is a result, too, or whose strides are those of no dense tensor."""
     views: set[fx.Node] = set()
     given = set(graph.output_node().all_input_nodes)
-    chains = {node: _chain(node) for node in graph.nodes if node.op == "call_function"}
+    chains = {node: chain_of_views(node) for node in graph.nodes if node.op == "call_function"}
     roots = Counter(chains[node][-1] for node in given if node in chains)
     looked_at = given | {root for root, count in roots.items() if count > 1} | {chains[node][-1] for node in given if node in chains and _has_gaps(node)}
     for node, chain in chains.items():

@@ -6,13 +6,16 @@ the shapes of results follow from those of inputs. A call then passes addresses,
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._sympy.printers import PythonPrinter
 
 from xyntra import _native
@@ -31,6 +34,18 @@ DTYPES = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.uint16: 4, torc
           torch.float8_e4m3fnuz: 18, torch.float8_e5m2: 19, torch.float8_e5m2fnuz: 20}
 _MINDS_STRIDES = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 _MOST_REBINDS = 8  # of one program; more often changed parameters are inputs
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """Compiling makes many objects and leaves no cycles worth looking for: a full collection of a process with torch in it takes tenths of a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
@@ -56,6 +71,7 @@ class Program:
         self._graph, self._segment = graph, segment
         self._lock = threading.Lock()
         self._bound: dict[int, Bound] = {}  # by number of threads
+        self._begun: Bound | None = None  # before the first call
         self._given_up = False
         self._changes: dict[int, int] = {}  # how often a static input changed
         self._rebinds = 0
@@ -69,6 +85,23 @@ class Program:
                 return self._eager(*values)
         return bound.run(values)
 
+    def begin(self, given: Mapping[fx.Node, object]) -> None:
+        """Compiles in the background for these parameters, while torch writes its guards: the first call, which looks at them as every call does,
+        waits for it."""
+        values = [given.get(node) for node in self._inputs]
+        if any(not isinstance(values[place], torch.Tensor) for place in self._static):
+            return
+        with contextlib.suppress(Exception), unset_fake_temporarily():  # what goes wrong does so again in the first call, which says it
+            self._begun = self._make(self._options.threads or torch.get_num_threads(), values)
+            self._begun.begin()
+
+    def _make(self, threads: int, values: Sequence[object]) -> Bound:
+        frozen = {place for place in self._static if can_be_watched(values[place])}
+        begun, self._begun = self._begun, None
+        if begun is not None and begun.is_for(threads, frozen) and not begun.watch.changed(values):
+            return begun
+        return Bound(self._graph, self._nodes, self._inputs, self._outputs, frozen, values, threads, self._options)
+
     @functools.cached_property
     def _eager(self) -> Callable[..., Sequence[torch.Tensor]]:
         return _submodule(self._graph, self._segment)
@@ -80,13 +113,14 @@ class Program:
                 return bound  # another thread was faster
             if bound is not None:
                 self._note_changes(bound, values)
-            frozen = {place for place in self._static if can_be_watched(values[place])}
             try:
-                made = Bound(self._graph, self._nodes, self._inputs, self._outputs, frozen, values, threads, self._options)
+                with no_collections():
+                    made = self._make(threads, values)
+                    made.finish()
             except Error as error:
                 self._refuse(error)
                 return None
-            self._report.compiled(made.explain, rebinds=self._rebinds, frozen=len(frozen))
+            self._report.compiled(made.explain, rebinds=self._rebinds, frozen=len(made.frozen))
             self._check_contract()
             self._bound[threads] = made
             return made
@@ -130,19 +164,46 @@ class Bound:
                 tensor = _dense(values[place], one.storage)  # type: ignore[arg-type]
                 self._keep.append(tensor)
                 constants.append((name, DTYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()))
+        self.threads, self.frozen = threads, frozen
         self.watch = Watch({place: values[place] for place in frozen})
-        taken = [(place, one) for place, one in given if not one.constant]
-        self._native = _native.Session(text.encode(), constants, threads, sizes_seen([one for _, one in given]), options.max_memory, options.precision)
+        self._taken_nodes, self._stored = [(place, one) for place, one in given if not one.constant], stored
+        self._taken = [(place, one.storage, isinstance(value_of(one.node), torch.Tensor)) for place, one in self._taken_nodes]
+        self._outputs = [(_tensor_of(one).dtype, one.storage and [one.storage.index(axis) for axis in range(len(one.storage))]) for one in stored]
+        self._reordered = any(order is not None for _, order in self._outputs)
+        self._shapes = shape_function([_stored_shape(one) for one in stored], [(place, value_of(one.node), one.storage) for place, one in self._taken_nodes])
+        self._compile: Callable[[], _native.Session] | None = functools.partial(_native.Session, text.encode(), constants, threads, sizes_seen([one for _, one in given]), options.max_memory,
+                                          options.precision)
+        self._compiled: list[_native.Session | Error] = []
+        self._thread: threading.Thread | None = None
+
+    def is_for(self, threads: int, frozen: set[int]) -> bool:
+        return self.threads == threads and self.frozen == frozen
+
+    def begin(self) -> None:
+        def compile_it() -> None:
+            try:
+                self._compiled.append(self._compile())  # type: ignore[misc]
+            except Error as error:
+                self._compiled.append(error)
+
+        self._thread = threading.Thread(target=compile_it, name="xyntra compiles")
+        self._thread.start()
+
+    def finish(self) -> None:
+        """What a call needs; the compiler is waited for where it was begun."""
+        if self._thread is not None:
+            self._thread.join()
+        compiled = self._compiled.pop() if self._compiled else self._compile()  # type: ignore[misc]
+        if isinstance(compiled, Error):
+            raise compiled
+        self._native = compiled
+        self._compile = self._thread = None
         # The library may call values by other names than the graph, to keep them apart; their order is that of the graph.
         self._run = _native.Runner(self._native, [(name, number) for name, number, _ in self._native.inputs()],
                                    [(name, number) for name, number, _ in self._native.outputs()])
-        for expected, rows in (([one.node for _, one in taken], self._native.inputs()), ([one.node for one in stored], self._native.outputs())):
+        for expected, rows in (([one.node for _, one in self._taken_nodes], self._native.inputs()), ([one.node for one in self._stored], self._native.outputs())):
             if [_kind(node) for node in expected] != [(number, None if sizes is None else len(sizes)) for _, number, sizes in rows]:
                 raise InternalError("the library has other inputs or outputs than the graph")
-        self._taken = [(place, one.storage, isinstance(value_of(one.node), torch.Tensor)) for place, one in taken]
-        self._outputs = [(_tensor_of(one).dtype, one.storage and [one.storage.index(axis) for axis in range(len(one.storage))]) for one in stored]
-        self._reordered = any(order is not None for _, order in self._outputs)
-        self._shapes = shape_function([_stored_shape(one) for one in stored], [(place, value_of(one.node), one.storage) for place, one in taken])
 
     def explain(self) -> str:
         return self._native.explain_json()

@@ -84,6 +84,8 @@ def _reason_at_sight(node: fx.Node) -> str | None:
         return "a higher-order operator"
     if node.target in _FOR_GRADIENTS and any(user.args[1] in _FOR_GRADIENTS[node.target] and user.users for user in node.users):
         return "its further results, which a gradient needs, are not computed"
+    if node.target is torch.ops.aten.as_strided.default and not node.meta.get("of_a_flat_tensor"):
+        return "it looks between the elements of a tensor, at memory that has gaps"
     return None
 
 

@@ -413,18 +413,37 @@ void Call::write(const VariableRef& variable, ValueId value) {
 }
 
 Item Call::view(std::string_view argument, Derive derive, WriteBack write_back) {
-  const Item& item = this->argument(argument);
-  const VariableRef* base = item.tensor();
+  const VariableRef* base = this->argument(argument).tensor();
   if (base == nullptr) {
     wrong_kind(argument, "a tensor");
     return {};
   }
-  const ValueId from = read(*base);
+  return view_of(*base, std::move(derive), std::move(write_back));
+}
+
+Item Call::views_of_list(std::string_view argument,
+                         std::function<ValueId(Call&, std::size_t place, ValueId base)> derive) {
+  Item::List views;
+  const Item::List* list = this->argument(argument).list();
+  for (std::size_t place = 0; list != nullptr && place < list->size(); ++place) {
+    const VariableRef* base = (*list)[place].tensor();
+    if (base == nullptr) {
+      wrong_kind(argument, "a list of tensors");
+      return {};
+    }
+    views.push_back(view_of(
+        *base, [derive, place](Call& call, ValueId from) { return derive(call, place, from); }, nullptr));
+  }
+  return views;
+}
+
+Item Call::view_of(const VariableRef& base, Derive derive, WriteBack write_back) {
+  const ValueId from = read(base);
   const auto made = std::make_shared<Variable>(Variable{derive(*this, from), &scope_});
   // What is not of this graph is never written, so nothing has to follow it.
-  if ((*base)->scope == &scope_) {
-    made->base = *base;
-    made->base_changes = (*base)->changes;
+  if (base->scope == &scope_ && !overload_.copies) {
+    made->base = base;
+    made->base_changes = base->changes;
     made->derive = std::move(derive);
     made->write_back = std::move(write_back);
   }

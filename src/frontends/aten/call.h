@@ -111,6 +111,9 @@ class Call {
   using Derive = std::function<ValueId(Call&, ValueId base)>;
   using WriteBack = std::function<ValueId(Call&, ValueId base, ValueId changed)>;
   Item view(std::string_view argument, Derive derive, WriteBack write_back);
+  // Of each tensor of a list, `derive` being given its place in it; nothing may be written through them.
+  Item views_of_list(std::string_view argument,
+                     std::function<ValueId(Call&, std::size_t place, ValueId base)> derive);
   Item perhaps_view(std::string_view argument, ValueId made);
   Item same(std::string_view argument) const { return argument_item(argument); }  // the very same tensor
   ValueId read(const VariableRef& variable);
@@ -132,6 +135,7 @@ class Call {
 
  private:
   const Item& argument_item(std::string_view name) const { return argument(name); }
+  Item view_of(const VariableRef& base, Derive derive, WriteBack write_back);
   void wrong_kind(std::string_view name, const char* expected);
   GraphBuilder& builder() const;
 

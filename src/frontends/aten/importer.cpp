@@ -487,7 +487,8 @@ Status Importer::write(Call& call, const VariableRef& variable, ValueId value) {
   if (old_type.shape && call.type(value).shape && *old_type.shape != *call.type(value).shape)
     value = call.op("Expand", {value, call.sizes_value(call.shape_numbers(before))});
   if (variable->base != nullptr && variable->perhaps) {
-    variable->base->uncertain = true;
+    for (Variable* shared = variable->base.get(); shared != nullptr; shared = shared->base.get())
+      shared->uncertain = true;
     variable->base = nullptr;
   }
   if (variable->base != nullptr) {

@@ -265,7 +265,8 @@ Item scatter(Call& c) {
   if (reduction.empty()) reduction = "none";
   const auto filled = [&](ValueId value) { return c.op("Expand", {value, c.op("Shape", {e.index})}); };
   if (alone) {
-    e.data = c.op("ScatterElements", {e.data, e.index, filled(neutral(c, dtype, reduction))}, {{"axis", e.axis}});
+    e.data =
+        c.op("ScatterElements", {e.data, e.index, filled(neutral(c, dtype, reduction))}, {{"axis", e.axis}});
   }
   if (!mean) return scattered(c, e, source, reduction);
   const bool scalar = e.scalar;
@@ -274,7 +275,8 @@ Item scatter(Call& c) {
   const DType counted = is_float(dtype) ? dtype : DType::I64;
   Elements counts = e;
   counts.data = c.op("Expand", {c.whole_value(counted, alone ? 0 : 1), c.op("Shape", {e.data})});
-  const ValueId count = c.op("Max", {scattered(c, counts, filled(c.whole_value(counted, 1)), "add"), c.whole_value(counted, 1)});
+  const ValueId count = c.op(
+      "Max", {scattered(c, counts, filled(c.whole_value(counted, 1)), "add"), c.whole_value(counted, 1)});
   ValueId y = c.div(c.cast(sum, counted), count);
   if (!is_float(dtype)) {  // rounded down, as torch does it
     const ValueId left = c.sub(c.cast(sum, counted), c.mul(y, count));
@@ -291,7 +293,8 @@ Item scatter_rows(Call& c) {
   if (scalar) x = c.unsqueeze(x, {0});
   const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dim"), rank);
   if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
-  const bool either = how == "add" && is_bool(c.dtype_of(x));  // a sum of bools is whether one of them is true
+  const bool either =
+      how == "add" && is_bool(c.dtype_of(x));  // a sum of bools is whether one of them is true
   if (either) x = c.cast(x, DType::I32);
   const DType dtype = c.dtype_of(x);
   Sizes sizes = c.shape_numbers(x);
@@ -377,6 +380,17 @@ Item nonzero(Call& c) {
   const ValueId positions = c.op("NonZero", {c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x});
   const ValueId rows = c.swap_axes(positions, 0, 1);
   return c.rank(x) == 0 ? c.slice(rows, 1, whole(0), whole(0)) : rows;
+}
+
+// The positions along each axis, as NumPy lists them.
+Item nonzero_by_axis(Call& c) {
+  const ValueId x = c.tensor(c.has("condition") ? "condition" : "self");
+  const ValueId positions = c.op("NonZero", {c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x});
+  Item::List axes;
+  for (std::size_t i = 0; i < std::max<std::size_t>(c.rank(x), 1); ++i)
+    axes.emplace_back(c.op("Gather", {positions, c.whole_value(DType::I64, static_cast<std::int64_t>(i))},
+                           {{"axis", std::int64_t{0}}}));
+  return axes;
 }
 
 Item masked_select(Call& c) {

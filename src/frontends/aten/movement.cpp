@@ -177,35 +177,29 @@ Item channel_shuffle(Call& c) {
 }
 
 Item meshgrid(Call& c) {
-  std::vector<ValueId> parts = c.tensors("tensors");
+  const std::vector<ValueId> parts = c.tensors("tensors");
   const bool swapped = c.has("indexing") && c.text("indexing") == "xy" && parts.size() >= 2;
-  if (swapped) std::swap(parts[0], parts[1]);
-  Sizes sizes;
-  for (ValueId& part : parts) {
-    part = c.reshape(part, {whole(-1)});
-    sizes.push_back(c.size(part, 0));
-  }
-  Item::List grids;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Sizes own(parts.size(), whole(1));
-    own[i] = whole(-1);
-    grids.emplace_back(c.expand(c.reshape(parts[i], own), sizes));
-  }
-  if (swapped) std::swap(std::get<VariableRef>(grids[0].value), std::get<VariableRef>(grids[1].value));
-  return grids;
+  // The axis of the grid that a tensor lies along.
+  const auto axis_of = [swapped](std::size_t place) { return swapped && place < 2 ? 1 - place : place; };
+  Sizes sizes(parts.size(), whole(1));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    sizes[axis_of(i)] = c.size(c.reshape(parts[i], {whole(-1)}), 0);
+  return c.views_of_list("tensors", [sizes, axis_of](Call& call, std::size_t place, ValueId base) {
+    Sizes own(sizes.size(), whole(1));
+    own[axis_of(place)] = whole(-1);
+    return call.expand(call.reshape(base, own), sizes);
+  });
 }
 
 Item broadcast_tensors(Call& c) {
-  const std::vector<ValueId> parts = c.tensors("tensors");
   ValueId shape;
-  for (const ValueId part : parts) {
+  for (const ValueId part : c.tensors("tensors")) {
     const ValueId own = c.op("Shape", {part});
     // Expand is mutual: a tensor of ones of one shape, expanded to the other, has the shape of both.
     shape = shape.valid() ? c.op("Shape", {c.op("Expand", {c.op("ConstantOfShape", {shape}), own})}) : own;
   }
-  Item::List list;
-  for (const ValueId part : parts) list.emplace_back(c.op("Expand", {part, shape}));
-  return list;
+  return c.views_of_list(
+      "tensors", [shape](Call& call, std::size_t, ValueId base) { return call.op("Expand", {base, shape}); });
 }
 
 Item pad_constant(Call& c) {

@@ -227,6 +227,8 @@ Item sizes_of(Call& c) {
   return list;
 }
 
+Item shape_as_tensor(Call& c) { return c.sizes_value(c.shape_numbers(c.tensor("self"))); }
+
 Item element_count(Call& c) {
   const ValueId x = c.tensor("self");
   const Dim count = product(c.shape(x));

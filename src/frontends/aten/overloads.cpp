@@ -8,12 +8,15 @@
 namespace xyntra::aten {
 namespace {
 
+std::string_view without_overload(std::string_view name) { return name.substr(0, name.find('.')); }
+
 std::vector<Overload> read_table() {
   std::vector<Overload> rows;
   const auto add = [&](const char* text, Item (*translate)(Call&), const char* function, const char* detail) {
     auto schema = parse_schema(text);
     if (!schema) internal_error(schema.error().message);
-    rows.push_back({std::move(*schema), text, translate, detail, function});
+    const bool copies = without_overload(schema->name).ends_with("_copy");
+    rows.push_back({std::move(*schema), text, translate, detail, function, copies});
   };
 #define ATEN(schema, function, detail) add(schema, function, #function, detail);
 #include "frontends/aten/aten.def"
@@ -23,8 +26,6 @@ std::vector<Overload> read_table() {
     require(rows[i - 1].schema.name != rows[i].schema.name, rows[i].text.c_str());
   return rows;
 }
-
-std::string_view without_overload(std::string_view name) { return name.substr(0, name.find('.')); }
 
 }  // namespace
 

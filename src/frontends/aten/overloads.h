@@ -17,6 +17,7 @@ struct Overload {
   Item (*translate)(Call&) = nullptr;
   const char* detail = "";  // what the row tells its function, such as an operator
   const char* function = "";
+  bool copies = false;  // "slice_copy": the view "slice", of which nothing is shared
 };
 
 std::span<const Overload> all_overloads();  // sorted by name

@@ -127,7 +127,15 @@ Item view_dtype(Call& c) {
   const auto dtype = c.dtype("dtype");
   if (!dtype || bits_of(*dtype) != bits_of(c.dtype_of(x)))
     return c.unsupported("a view as a dtype of another width");
-  return *dtype == c.dtype_of(x) ? c.same("self") : Item(c.op("BitCast", {x}, {{"to", onnx_code(*dtype)}}));
+  const DType before = c.dtype_of(x);
+  if (*dtype == before) return c.same("self");
+  const auto as = [](DType wanted) {
+    return [wanted](Call& call, ValueId bits) {
+      return call.op("BitCast", {bits}, {{"to", onnx_code(wanted)}});
+    };
+  };
+  return c.view("self", as(*dtype),
+                [back = as(before)](Call& call, ValueId, ValueId changed) { return back(call, changed); });
 }
 
 Item flatten(Call& c) {
@@ -406,58 +414,6 @@ Item unbind(Call& c) {
   Item::List list;
   for (std::int64_t i = 0; i < count && !c.failed(); ++i) list.push_back(one_of_axis(c, axis, whole(i)));
   return list;
-}
-
-// ---- windows and diagonals
-
-// y[…, i, …, j] = x[…, i * step + j, …]
-Item unfold(Call& c) {
-  const ValueId x = c.tensor("self");
-  const std::size_t rank = c.rank(x), axis = c.axis(c.integer("dimension"), rank);
-  const std::int64_t size = c.integer("size"), step = c.integer("step");
-  if (rank == 0) return c.op("Expand", {c.unsqueeze(x, {0}), c.integers_value({size})});
-  if (size < 0 || step < 1 || size > kMostParts)
-    return c.wrong("unfold with size " + std::to_string(size) + " and step " + std::to_string(step));
-  const Number extent = c.size(x, axis);
-  const ValueId one = c.whole_value(DType::I64, 1), zero = c.whole_value(DType::I64, 0);
-  const ValueId limit = c.add(c.sub(c.as_value(extent, DType::I64), c.whole_value(DType::I64, size)), one);
-  const ValueId starts = c.op("Range", {zero, limit, c.whole_value(DType::I64, step)});
-  const ValueId offsets = c.op("Range", {zero, c.whole_value(DType::I64, size), one});
-  const ValueId index = c.add(c.unsqueeze(starts, {1}), c.unsqueeze(offsets, {0}));
-  const ValueId windows = c.op("Gather", {x, index}, {{"axis", static_cast<std::int64_t>(axis)}});
-  // The new axis goes to the end.
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < rank + 1; ++i) {
-    if (i != axis + 1) order.push_back(i);
-  }
-  order.push_back(axis + 1);
-  return c.transpose(windows, order);
-}
-
-Item diagonal(Call& c) {
-  const ValueId x = c.tensor("self");
-  const std::size_t rank = c.rank(x);
-  if (rank < 2) return c.wrong("diagonal of a tensor of rank " + std::to_string(rank));
-  const std::size_t a = c.axis(c.integer("dim1"), rank), b = c.axis(c.integer("dim2"), rank);
-  const std::int64_t offset = c.integer("offset");
-  if (a == b) return c.wrong("diagonal of one dimension");
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (i != a && i != b) order.push_back(i);
-  }
-  order.insert(order.end(), {a, b});
-  const ValueId moved = c.transpose(x, order);
-  const std::int64_t rows = c.known_size(x, a), columns = c.known_size(x, b);
-  const std::int64_t row = std::max<std::int64_t>(-offset, 0), column = std::max<std::int64_t>(offset, 0);
-  const std::int64_t count = std::max<std::int64_t>(std::min(rows - row, columns - column), 0);
-  // Rows and columns as one axis, of which the diagonal is every (columns + 1)th element.
-  Sizes sizes;
-  for (std::size_t i = 0; i + 2 < rank; ++i) sizes.push_back(c.size(moved, i));
-  sizes.push_back(whole(rows * columns));
-  const ValueId flat = c.reshape(moved, sizes);
-  const std::int64_t start = row * columns + column;
-  return c.slice(flat, rank - 2, whole(start),
-                 whole(count == 0 ? start : start + (count - 1) * (columns + 1) + 1), columns + 1);
 }
 
 }  // namespace xyntra::aten

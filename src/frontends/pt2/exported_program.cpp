@@ -61,6 +61,7 @@ std::string shown(std::string_view name) {
 struct Meta {
   std::int64_t scalar_type = 0;
   std::vector<std::string> sizes, strides;  // numbers, or size expressions
+  std::string offset = "0";  // of the first element in its storage
   bool strided = true;
 };
 
@@ -108,7 +109,9 @@ class ProgramReader {
   Status assemble_input(const Spec& spec, const TensorLookup& lookup, const std::set<std::string>& bound);
   Result<Type> input_type(const std::string& name, const std::set<std::string>& bound);
   void assemble_outputs();
-  void take_restrided_as_they_are();
+  void resolve_strides();
+  std::optional<std::vector<std::size_t>> dense_order(const Meta& meta) const;
+  const Meta* meta_of(const Argument& argument) const;
   bool has_the_elements_of(const Node& node) const;
 
   JsonReader json_;
@@ -281,7 +284,8 @@ Node ProgramReader::node(Names& names) {
   if (made.target.empty() && !json_.failed()) json_.fail("a node without a target");
   // Archives before schema 8.10 do not name nodes; their first result has a name.
   for (const CallResult& each : made.results) {
-    if (name.empty() && !each.values.empty()) name = program_.values[each.values[0].index];
+    if (name.empty() && !each.values.empty() && each.values[0].valid())
+      name = program_.values[each.values[0].index];
   }
   made.origin = origin_of(stack, name.empty() ? made.target : name);
   return made;
@@ -457,6 +461,8 @@ void ProgramReader::meta(Meta& into) {
       json_.array([&] { into.sizes.push_back(size()); });
     else if (key == "strides")
       json_.array([&] { into.strides.push_back(size()); });
+    else if (key == "storage_offset")
+      into.offset = size();
     else if (key == "layout")
       into.strided = json_.integer() == 7;
     else
@@ -546,33 +552,94 @@ Result<Program> ProgramReader::read(const TensorLookup& lookup) {
                        .with_hint("torch 2.7 and newer write version 8: export the model again"));
   }
   program_.metadata["producer_name"] = "torch.export";
-  take_restrided_as_they_are();
+  resolve_strides();
   XYNTRA_CHECK_OK(assemble(lookup));
   return std::move(program_);
 }
 
-// Decompositions of pooling and convolutions end with as_strided where a feature map of one pixel is to have other strides: those of axes of
-// size 1 alone, which no element tells.
-void ProgramReader::take_restrided_as_they_are() {
+// as_strided looks at a storage, which a program of calls does not have; what the file says of strides tells which elements are meant:
+//
+//   x: f32[4, 6], strides 1, 4                       flat = x.permute(1, 0).reshape(-1)
+//   y = as_strided(x, [2, 3], [3, 1], 2)      →      y = as_strided(flat, [2, 3], [3, 1], 2, flat=True)
+//
+// Decompositions of pooling and convolutions end with one that changes strides of axes of size 1 alone: it is left out. What has gaps
+// stays as it is, and is refused.
+void ProgramReader::resolve_strides() {
+  std::vector<Node> nodes;
+  const auto added = [&](std::string target, const Argument& self, const char* name, Argument::List numbers,
+                         const std::string& origin) {
+    const ValueIndex made(program_.values.size());
+    program_.values.emplace_back();
+    nodes.push_back({std::move(target), {{"self", self}, {name, {std::move(numbers)}}}, {{{made}}}, origin});
+    return Argument{made};
+  };
   for (Node& node : program_.graph.nodes) {
-    if (node.target != "aten::as_strided" || !has_the_elements_of(node)) continue;
-    node.target = "aten::alias";
-    node.arguments.resize(1);
+    if (node.target == "aten::as_strided" && has_the_elements_of(node)) {
+      node.target = "aten::alias";
+      node.arguments.resize(1);
+    } else if (node.target == "aten::as_strided" && node.arguments.size() >= 3 &&
+               node.arguments[0].name == "self") {
+      const Meta* meta = meta_of(node.arguments[0].argument);
+      const auto order = meta == nullptr ? std::nullopt : dense_order(*meta);
+      const auto begin = order ? parse_size_expression(meta->offset) : std::nullopt;
+      const bool has_offset = node.arguments.size() == 4 && node.arguments[3].name == "storage_offset";
+      auto* offset = has_offset ? std::get_if<std::int64_t>(&node.arguments[3].argument.value) : nullptr;
+      // Of a part of a storage with another beginning only a known offset says where it is within that part.
+      if (order && begin && (!has_offset || begin->is(0) || (offset != nullptr && begin->is_constant()))) {
+        Argument::List axes;
+        for (const std::size_t axis : *order) axes.push_back({static_cast<std::int64_t>(axis)});
+        const Argument stored =
+            added("aten::permute", node.arguments[0].argument, "dims", std::move(axes), node.origin);
+        node.arguments[0].argument =
+            added("aten::reshape", stored, "shape", {{std::int64_t{-1}}}, node.origin);
+        if (offset != nullptr) *offset -= begin->constant();
+        node.arguments.push_back({"flat", {true}});
+      }
+    }
+    nodes.push_back(std::move(node));
   }
+  program_.graph.nodes = std::move(nodes);
+}
+
+const Meta* ProgramReader::meta_of(const Argument& argument) const {
+  const auto* value = std::get_if<ValueIndex>(&argument.value);
+  if (value == nullptr || !value->valid()) return nullptr;
+  const auto found = metas_.find(program_.values[value->index]);
+  return found == metas_.end() ? nullptr : &found->second;
+}
+
+// The order of axes, outermost first, in which elements fill a stretch of memory; none where they leave gaps or overlap, or where sizes
+// do not tell.
+std::optional<std::vector<std::size_t>> ProgramReader::dense_order(const Meta& meta) const {
+  constexpr std::size_t kMostAxes = 64;
+  if (!meta.strided || meta.sizes.size() != meta.strides.size() || meta.sizes.size() > kMostAxes) return std::nullopt;
+  std::vector<std::size_t> order, left;
+  Shape sizes, strides;
+  for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+    const auto size = parse_size_expression(meta.sizes[i]), stride = parse_size_expression(meta.strides[i]);
+    if (!size || !stride) return std::nullopt;
+    sizes.push_back(*size);
+    strides.push_back(*stride);
+    (size->is(1) ? order : left).push_back(i);
+  }
+  Dim expected = 1;
+  while (!left.empty()) {
+    const auto next = std::ranges::find_if(left, [&](std::size_t axis) { return strides[axis] == expected; });
+    if (next == left.end()) return std::nullopt;
+    expected = expected * sizes[*next];
+    order.push_back(*next);
+    left.erase(next);
+  }
+  std::ranges::reverse(order);
+  return order;
 }
 
 bool ProgramReader::has_the_elements_of(const Node& node) const {
-  const auto meta_of = [&](const ValueIndex& value) -> const Meta* {
-    if (!value.valid()) return nullptr;
-    const auto found = metas_.find(program_.values[value.index]);
-    return found == metas_.end() ? nullptr : &found->second;
-  };
   if (node.arguments.size() != 3 || node.arguments[0].name != "self" || node.results.size() != 1 ||
       node.results[0].values.size() != 1)
     return false;  // with an offset it may begin elsewhere
-  const auto* self = std::get_if<ValueIndex>(&node.arguments[0].argument.value);
-  const Meta* before = self == nullptr ? nullptr : meta_of(*self);
-  const Meta* after = meta_of(node.results[0].values[0]);
+  const Meta* before = meta_of(node.arguments[0].argument);
+  const Meta* after = meta_of({node.results[0].values[0]});
   if (before == nullptr || after == nullptr || before->sizes != after->sizes ||
       before->strides.size() != before->sizes.size() || after->strides.size() != after->sizes.size())
     return false;

@@ -57,7 +57,12 @@ const InputHint* Evaluator::hint_for(const std::string& name) {
 }
 
 Result<Value> Evaluator::tensor_input(const std::string& name, const InputHint& hint) {
-  if (hint.value) return usage_error("input '" + name + "' is a tensor, not a value: give its shape");
+  if (hint.value) {
+    return failure(usage_error("input '" + name + "' is a tensor, not a value: give its shape")
+                       .value()
+                       .with_hint("with --shape " + name + "=1x3x224x224; from C++, C and Python as " + name +
+                                  "=f32[1, 3, 224, 224]"));
+  }
   const DType dtype = hint.dtype.value_or(DType::F32);
   if (!hint.dtype) guessed_.push_back(name);
   GraphBuilder& builder = main_scope_->builder;

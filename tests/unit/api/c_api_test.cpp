@@ -675,6 +675,7 @@ TEST(CApi, WhatIsSaidOfInputsIsChecked) {
         Case{{"x=f32[2, 3]"}, "among the options' inputs: rate=VALUE"},
         Case{{"x=f32[2, 3]", "rate=10", "y=1"}, "the model has no input 'y'"},
         Case{{"x=f32[2, -3]", "rate=10"}, "sizes are whole numbers"},
+        Case{{"x=float[2, 3]", "rate=10"}, "from C++, C and Python as x=f32[1, 3, 224, 224]"},
         Case{{"x"}, "inputs: x: expected INPUT="}, Case{{nullptr}, "an element of inputs is a null pointer"},
         Case{{"x=f32[2, 3]"}, "'x' is for TorchScript files", kModel}}) {
     const LoadedWith loaded(one.inputs, one.path);
