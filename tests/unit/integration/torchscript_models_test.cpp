@@ -24,7 +24,7 @@ TEST(TorchScriptModels, AgreeWithEager) {
     expect_agrees(entry.path(), import_with_its_inputs(entry.path()));
     ++count;
   }
-  EXPECT_EQ(count, 5U);
+  EXPECT_EQ(count, 6U);
 }
 
 }  // namespace
