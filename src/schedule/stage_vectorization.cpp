@@ -349,6 +349,9 @@ bool StageVectorization::transposes_in_registers(VarId strip) const {
   constexpr int kBits = 32;
   const std::int64_t lanes = analysis_.lanes();
   if (has_functions() || lanes < 4 || kSquare % lanes != 0) return false;
+  // Where results lie along the other axis, too, nothing has to be turned.
+  const auto stored = analysis_.stride(stage_.target, stage_.store, strip);
+  if (!stored || !stored->is(1)) return false;
   if (bits_of(analysis_.formula().buffer(stage_.target).dtype) != kBits) return false;
   bool divides = false;  // such places lie in squares seldom, and take long to look at where they nest
   te::for_each_node(stage_, [&](const ExprNode& node) { divides = divides || node.op == ExprOp::FloorDiv; });
