@@ -612,7 +612,8 @@ const Meta* ProgramReader::meta_of(const Argument& argument) const {
 // do not tell.
 std::optional<std::vector<std::size_t>> ProgramReader::dense_order(const Meta& meta) const {
   constexpr std::size_t kMostAxes = 64;
-  if (!meta.strided || meta.sizes.size() != meta.strides.size() || meta.sizes.size() > kMostAxes) return std::nullopt;
+  if (!meta.strided || meta.sizes.size() != meta.strides.size() || meta.sizes.size() > kMostAxes)
+    return std::nullopt;
   std::vector<std::size_t> order, left;
   Shape sizes, strides;
   for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
