@@ -16,6 +16,9 @@ RESAMPLES = 2000
 CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
 
 
+SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+
+
 def error_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
     """The largest difference, as a share of the largest element of that output; infinite where they cannot be compared."""
     if len(ours) != len(theirs):
@@ -25,8 +28,12 @@ def error_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
         if a.shape != b.shape or not np.array_equal(np.isnan(a.astype(np.float64)), np.isnan(b.astype(np.float64))):
             return float("inf")
         a, b = np.nan_to_num(a.astype(np.float64)), np.nan_to_num(b.astype(np.float64))
-        if b.size and (scale := float(np.abs(b).max())) > 0:
-            worst = max(worst, float(np.abs(a - b).max()) / scale)
+        scale, apart = (float(np.abs(b).max()), float(np.abs(a - b).max())) if b.size else (0.0, 0.0)
+        # Random weights may let a network fade away: numbers below the smallest normal one have few digits, or are flushed.
+        if scale >= SMALLEST_NORMAL:
+            worst = max(worst, apart / scale)
+        elif apart > SMALLEST_NORMAL:
+            return float("inf")
     return worst
 
 
