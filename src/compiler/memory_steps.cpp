@@ -100,7 +100,8 @@ Status copies_step(Compilation& work) {
 }
 
 Status times_step(Compilation& work) {
-  predict_plan(work.plan, work.grouping, *work.options.target, costs_of(work));
+  predict_groups(work.plan.graph, layouts_of(work.plan.layouts), work.plan.nominal, work.grouping,
+                 *work.options.target, costs_of(work));
   work.plan.groups = work.grouping.groups;
   return {};
 }

@@ -9,25 +9,22 @@
 namespace xyntra {
 namespace {
 
-class PlanPredictor {
+class GroupPredictor {
  public:
-  PlanPredictor(const Plan& plan, const Target& target, LayoutCosts& costs)
-      : plan_(plan), target_(target), costs_(costs), layouts_(layouts_of(plan.layouts)) {
-    sizes_.nominal = plan.nominal;
+  GroupPredictor(const Graph& graph, LayoutsByValue layouts, const SymbolBindings& nominal,
+                 const Target& target, LayoutCosts& costs)
+      : graph_(graph), layouts_(std::move(layouts)), target_(target), costs_(costs) {
+    sizes_.nominal = nominal;
   }
 
   void predict(Grouping& grouping) const {
     std::int64_t bytes = 0;
     for (const Group& group : grouping.groups)
       bytes = std::min(bytes + std::max<std::int64_t>(0, bytes_of_group(group)), INT64_MAX / 4);
-    const bool cold = outgrows_caches(target_, bytes);
     for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
       if (grouping.formulas[g].stages.empty()) continue;
       Group& group = grouping.groups[g];
-      group.predicted_ns = laid_out_ns(grouping.formulas[g], group, layouts_, target_, plan_.nominal, costs_);
-      if (cold) group.predicted_ns = std::max(group.predicted_ns, cold_ns(group));
-      group.predicted_ns = sustained_ns(target_, group.schedule, grouping.formulas[g], group.predicted_ns) +
-                           start_ns(target_, bytes);
+      group.predicted_ns = expected_ns(target_, group.schedule, work_of(grouping.formulas[g], group), bytes);
     }
   }
 
@@ -36,40 +33,54 @@ class PlanPredictor {
     return nominal(group.bytes_in + group.bytes_out, sizes_);
   }
 
-  // Weights and inputs of the model come from memory and its outputs go there, however small a group's part of them is.
-  std::int64_t cold_ns(const Group& group) const {
-    const Graph& graph = plan_.graph;
+  KernelWork work_of(const te::Formula& formula, const Group& group) const {
+    LayoutCosts::LaidOut& laid_out = costs_.of(formula, group, layouts_);
+    KernelWork work;
+    work.strided_ns = laid_out.strided_ns();
+    work.counted_ns =
+        laid_out_ns(formula, group, layouts_, target_, sizes_.nominal, costs_) - work.strided_ns;
+    work.compute_ns = laid_out.compute_ns();
+    // As it was chosen, where that is less: layouts are for the better, and some of them hide from counting how loops run along them.
+    if (const auto plain = costs_.of(formula, group, {}).compute_ns(); plain && work.compute_ns)
+      work.compute_ns = std::min(*plain, *work.compute_ns);
+    work.flops = nominal(group.flops, sizes_);
+    work.stages = std::ssize(formula.stages);
+    work.bytes_in = nominal(group.bytes_in, sizes_);
+    work.bytes_out = nominal(group.bytes_out, sizes_);
     auto is_among = [](ValueId id, const std::vector<ValueId>& values) {
       return std::ranges::find(values, id) != values.end();
     };
-    auto bytes_among = [&](const std::vector<ValueId>& values, auto outside) {
-      Dim bytes = 0;
-      for (ValueId id : values) {
-        const Value& value = graph.value(id);
-        if (outside(id) && value.type.is_tensor() && value.type.shape)
-          bytes = bytes + bytes_of(product(*value.type.shape), value.type.dtype);
-      }
-      return nominal(bytes, sizes_);
-    };
-    const std::int64_t read = bytes_among(group.inputs, [&](ValueId id) {
-      return graph.value(id).is_constant() || is_among(id, graph.inputs);
-    });
-    const std::int64_t written =
-        bytes_among(group.outputs, [&](ValueId id) { return is_among(id, graph.outputs); });
-    return target_.estimate_ns(std::min(read, nominal(group.bytes_in, sizes_)) + written, 0, DType::F32, 0);
+    work.memory_in = std::min(work.bytes_in, bytes_among(group.inputs, [&](ValueId id) {
+                                return graph_.value(id).is_constant() || is_among(id, graph_.inputs);
+                              }));
+    work.memory_out = std::min(
+        work.bytes_out, bytes_among(group.outputs, [&](ValueId id) { return is_among(id, graph_.outputs); }));
+    return work;
   }
 
-  const Plan& plan_;
+  template <typename Chosen>
+  std::int64_t bytes_among(const std::vector<ValueId>& values, Chosen is_chosen) const {
+    Dim bytes = 0;
+    for (ValueId id : values) {
+      const Value& value = graph_.value(id);
+      if (is_chosen(id) && value.type.is_tensor() && value.type.shape)
+        bytes = bytes + bytes_of(product(*value.type.shape), value.type.dtype);
+    }
+    return nominal(bytes, sizes_);
+  }
+
+  const Graph& graph_;
+  const LayoutsByValue layouts_;
   const Target& target_;
   LayoutCosts& costs_;
-  const LayoutsByValue layouts_;
   ChooseOptions sizes_;
 };
 
 }  // namespace
 
-void predict_plan(const Plan& plan, Grouping& grouping, const Target& target, LayoutCosts& costs) {
-  PlanPredictor(plan, target, costs).predict(grouping);
+void predict_groups(const Graph& graph, LayoutsByValue layouts, const SymbolBindings& nominal,
+                    Grouping& grouping, const Target& target, LayoutCosts& costs) {
+  GroupPredictor(graph, std::move(layouts), nominal, target, costs).predict(grouping);
 }
 
 }  // namespace xyntra

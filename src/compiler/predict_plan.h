@@ -8,7 +8,8 @@
 
 namespace xyntra {
 
-// Predicts the groups of a grouping again. The plan has the graph, layouts and nominal sizes.
-void predict_plan(const Plan& plan, Grouping& grouping, const Target& target, LayoutCosts& costs);
+// Predicts the groups of a grouping again.
+void predict_groups(const Graph& graph, LayoutsByValue layouts, const SymbolBindings& nominal,
+                    Grouping& grouping, const Target& target, LayoutCosts& costs);
 
 }  // namespace xyntra

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/lower_plan.h"
+#include "compiler/predict_plan.h"
 #include "memory/plan_memory.h"
 #include "schedule/cost.h"
 #include "schedule/layout/layout_costs.h"
@@ -49,8 +50,9 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
   options.enabled = false;
   options.choose = choose;
   options.budget = budget;
-  XYNTRA_TRY(const Grouping grouping, group_nodes(fusion_nodes, target, options));
+  XYNTRA_TRY(Grouping grouping, group_nodes(fusion_nodes, target, options));
   LayoutCosts plain(target, choose.nominal);  // layers repeat
+  predict_groups(fusion_nodes.graph(), {}, choose.nominal, grouping, target, plain);
   NodeCosts costs;
   costs.bytes.assign(fusion_nodes.graph().node_count(), 0);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
@@ -63,14 +65,10 @@ Result<NodeCosts> cost_of_nodes(const FusionNodes& fusion_nodes, const Target& t
       const std::int64_t bytes = nominal(group.bytes_in, choose) + nominal(group.bytes_out, choose);
       costs.bytes[node.index] = bytes;
       costs.total.bytes += bytes;
-      costs.total.predicted_ns +=
-          sustained_ns(target, group.schedule, grouping.formulas[g],
-                       group.predicted_ns + plain.of(grouping.formulas[g], group, {}).strided_ns());
+      costs.total.predicted_ns += group.predicted_ns;
       ++costs.total.kernels;
     }
   }
-  costs.total.predicted_ns +=
-      static_cast<std::int64_t>(costs.total.kernels) * start_ns(target, costs.total.bytes);
   return costs;
 }
 

@@ -103,7 +103,7 @@ std::int64_t packing_cycles(const AccessAnalysis& analysis, const Stage& stage, 
   });
   const std::int64_t vectors = packed.value_or(std::min(places, 2 * largest)) / analysis.lanes();
   const std::int64_t cycles = vectors * (effort + 8) * 250 / 16 * sixteenths_of_rows(analysis, factor);
-  // Many of them are sustained as a pointwise kernel's are, not as products (see sustained_ns).
+  // Many of them are sustained as a pointwise kernel's are, not as products (see expected_ns).
   constexpr std::int64_t kBrief = 20'000'000;
   return functions && cycles > kBrief ? cycles / 5 * 7 : cycles;
 }
@@ -340,20 +340,55 @@ bool outgrows_caches(const Target& target, std::int64_t bytes_of_run) {
   return target.kind == TargetKind::Cpu && bytes_of_run > target.l2_bytes;
 }
 
-std::int64_t start_ns(const Target& target, std::int64_t bytes_of_run) {
-  constexpr std::int64_t kWarm = 250, kCold = 1500;
-  if (target.kind != TargetKind::Cpu) return 0;
-  return outgrows_caches(target, bytes_of_run) ? kCold : kWarm;
+namespace {
+std::int64_t times(std::int64_t ns, std::int64_t hundredths) {
+  return std::min(ns, kMostNs / 1000) * hundredths / 100;
 }
 
-std::int64_t sustained_ns(const Target& target, const Schedule& schedule, const Formula& formula,
-                          std::int64_t counted_ns) {
-  if (target.kind != TargetKind::Cpu) return counted_ns;
-  // Measured over the groups of models (bench/predictions): short kernels find in near caches what they read.
+// By one core. Streams from memory begin slowly: short ones, as of the weights of a small layer, never get to the rate of long ones. What kernels leave for
+// one another is near: it is read faster than it is written, since lines are fetched before.
+std::int64_t traffic_in_run_ns(const Target& target, const KernelWork& work, bool cold) {
+  constexpr std::int64_t kBegin = 150'000;
+  constexpr std::int64_t kAtFirst = 45, kLater = 83, kRead = 155, kWritten = 72,
+                         kNear = 950;  // hundredths of the core's rate
+  auto at = [&](std::int64_t bytes, std::int64_t hundredths) {
+    return std::clamp<std::int64_t>(bytes, 0, kMostNs / 200'000) * 100'000 /
+           (target.core_bytes_per_us * hundredths);
+  };
+  if (!cold) return at(work.bytes_in + work.bytes_out, kNear);
+  const std::int64_t memory = work.memory_in + work.memory_out;
+  return at(std::min(memory, kBegin), kAtFirst) + at(memory - kBegin, kLater) +
+         at(work.bytes_in - work.memory_in, kRead) + at(work.bytes_out - work.memory_out, kWritten);
+}
+}  // namespace
+
+std::int64_t expected_ns(const Target& target, const Schedule& schedule, const KernelWork& work,
+                         std::int64_t bytes_of_run) {
+  constexpr std::int64_t kHidden = 55, kShared = 87,
+                         kStrided = 240;  // hundredths: not hidden; of the cores' speed together
+  constexpr std::int64_t kWarmStart = 330, kColdStart = 1700, kNextStage = 150;
+  if (target.kind != TargetKind::Cpu) return work.counted_ns + work.strided_ns;
   const ScheduleRow& row = row_of(schedule.kind);
-  counted_ns = sum(counted_ns, static_cast<std::int64_t>(formula.stages.size()) * row.loop_ns);
-  if (row.brief == 100 && row.shared == 100) return counted_ns;
-  return std::min(counted_ns, kMostNs / 200) * (counted_ns < kInline ? row.brief : row.shared) / 100;
+  const bool cold = outgrows_caches(target, bytes_of_run);
+  const std::int64_t start = (cold ? kColdStart : kWarmStart) + (work.stages - 1) * kNextStage;
+  if (!work.compute_ns || row.computing == 0) {
+    const std::int64_t least =
+        cold ? target.estimate_ns(work.memory_in + work.memory_out, 0, DType::F32, 0) : 0;
+    const std::int64_t counted =
+        std::max(work.counted_ns + work.strided_ns, least) + work.stages * row.loop_ns;
+    return start + times(counted, counted < kInline ? row.brief : row.shared);
+  }
+  // What goes from product to product in registers is not seen where stages are counted one by one.
+  const std::int64_t peak = target.peak(DType::F32, ArithmeticUnit::Vector) / 1000 * row.of_peak;
+  const std::int64_t counted = row.of_peak == 0 ? *work.compute_ns
+                                                : std::clamp<std::int64_t>(work.flops, 0, kMostNs / 1000) *
+                                                      100 / std::max<std::int64_t>(1, peak);
+  const std::int64_t compute = times(counted, row.computing),
+                     traffic = times(traffic_in_run_ns(target, work, cold), row.moving);
+  const std::int64_t alone = std::max(compute, traffic) + times(std::min(compute, traffic), kHidden);
+  const std::int64_t strided = times(work.strided_ns, kStrided);
+  if (target.cores == 1 || alone + strided < kInline) return start + alone + strided;
+  return start + target.launch_ns + times(alone, 10'000 / kShared) / target.cores + strided / target.cores;
 }
 
 std::int64_t launch_of(const Target& target, std::int64_t predicted_ns) {
