@@ -408,7 +408,6 @@ class LayoutChooser {
     if (!columns) return {};
     const bool grouped = !buffer.shape[*columns].is(count);
     const std::int64_t lanes = target_.vector_bits / std::max(8, bits_of(buffer.dtype));
-    if (grouped && count % lanes != 0) return {};  // a block would hold columns of two groups
     // Where nothing comes out even and the weight is large, the last block is filled up. Half a vector is no block where
     // lanes can be masked.
     std::vector<std::int64_t> widths{tile, lanes, lanes / 2};
@@ -419,7 +418,8 @@ class LayoutChooser {
     bool even = std::any_of(widths.begin(), widths.end(),
                             [count](std::int64_t width) { return width > 1 && count % width == 0; });
     for (std::int64_t width : widths) {
-      if (width < 2 || (count % width != 0 && (even || count < 4 * width))) continue;
+      // A block holds no columns of two groups.
+      if (width < 2 || (count % width != 0 && (grouped || even || count < 4 * width))) continue;
       Layout layout{{*columns, width, 0}};
       // The channels of a feature map come in blocks: one block, then the window, then the next.
       std::int64_t block = in_blocks && *columns == 0 ? block_of(buffer, kChannels) : 0;
