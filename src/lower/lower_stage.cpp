@@ -112,6 +112,8 @@ std::ptrdiff_t StageLowering::written_out() const {
 }
 
 Stmt StageLowering::serial(Substitution bound) const {
+  if (strip_ && transposes_in_registers(strip_->axis))
+    return Stmt::block(squares(turned_axis(strip_->axis), LoopKind::Serial, bound));
   return around(free_, LoopKind::Serial, std::move(bound),
                 [this](Substitution inner) { return strips(std::move(inner)); });
 }
@@ -228,7 +230,7 @@ Stmt StageLowering::along_output(Substitution bound, const Dim& first, const Dim
   blocks(first + rounds * (kTurns * together_ * width), groups - rounds * kTurns, together_);
   const Dim left = end - first - groups * (together_ * width);
   if (together_ > 1 && masked(left) && left.is_constant() && left.constant() > width &&
-      left.constant() < together_ * width && has_functions()) {
+      left.constant() < together_ * width && (has_functions() || adds_up_long_rows())) {
     // Vectors that are left go together, too: chains of arithmetic would wait one after another.
     const auto vectors = static_cast<std::uint64_t>((left.constant() + width - 1) / width);
     parts.push_back(masked_vectors_at(name + "l", bound, end - left, end,

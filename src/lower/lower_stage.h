@@ -100,7 +100,9 @@ class StageLowering : public StageVectorization {
   Lowering::Body value_of(const te::Expr& body, const te::Substitution& bound) const;
   kir::Stmt after_fetching(te::Substitution bound, te::Expr first, kir::Stmt vector) const;
   kir::Stmt item(kir::Stmt body) const;
-  std::vector<kir::Stmt> squares(te::VarId other) const;
+  std::vector<kir::Stmt> squares(te::VarId other, kir::LoopKind kind, const te::Substitution& given) const;
+  kir::Stmt square_ahead(te::VarId other, te::Substitution bound, const te::Expr& row,
+                         const te::Expr& begin) const;
   kir::Stmt transposed(te::VarId other, te::Substitution bound, te::Expr row, const te::Expr& begin,
                        std::int64_t count) const;
   std::vector<kir::Stmt> updates_apart() const;

@@ -56,8 +56,44 @@ Stmt StageLowering::transposed(VarId other, Substitution bound, Expr row, const 
   return part ? Stmt::loop(LoopKind::Serial, *part, std::move(square)) : square;
 }
 
+// Hints for the next square: its lines lie rows apart, where machines do not look ahead by themselves.
+Stmt StageLowering::square_ahead(VarId other, Substitution bound, const Expr& row, const Expr& begin) const {
+  const te::Formula& formula = lowering_.formula();
+  auto is_near = [&](te::BufferId buffer) {
+    const te::BufferInfo& info = formula.buffer(buffer);
+    return lowering_.size(product(info.shape)) / 8 * bits_of(info.dtype) <= lowering_.target().l1_bytes;
+  };
+  auto hints = [&](std::int64_t lines, te::BufferId buffer, std::span<const Expr> index, auto at) {
+    const VarId line = lowering_.loop("a", lines);
+    at(Expr::variable(line));
+    kir::Operand place{lowering_.placed(buffer), {}, {}};
+    for (const Expr& one : index) place.index.push_back(lowering_.at(one, bound));
+    return Stmt::loop(LoopKind::Unrolled, line, Stmt::call(kir::Intrinsic::Prefetch, {std::move(place)}));
+  };
+  const Expr next = begin + Expr::index(kSquare);
+  std::vector<Stmt> made;
+  te::for_each_node(stage_, [&](const te::ExprNode& node) {
+    if (!te::is_load(node) || is_near(node.buffer)) return;
+    const std::vector<Expr> index = te::index_of(node);
+    const auto across = lowering_.stride(node.buffer, index, other),
+               along = lowering_.stride(node.buffer, index, strip_->axis);
+    if (!across || !across->is(1) || !along || along->is(0)) return;
+    made.push_back(hints(strip_->width, node.buffer, index, [&](const Expr& line) {
+      bound[other.index] = row;
+      bound[strip_->axis.index] = next + line;
+    }));
+  });
+  if (!is_near(stage_.target)) {
+    made.push_back(hints(kSquare, stage_.target, stage_.store, [&](const Expr& line) {
+      bound[other.index] = row + line;
+      bound[strip_->axis.index] = next;
+    }));
+  }
+  return Stmt::block(std::move(made));
+}
+
 // Vectors along the strip, for as many turns of the other axis as a line of its operand has elements.
-std::vector<Stmt> StageLowering::squares(VarId other) const {
+std::vector<Stmt> StageLowering::squares(VarId other, LoopKind kind, const Substitution& given) const {
   const Dim &length = lowering_.formula().variable(strip_->axis).extent,
             &height = lowering_.formula().variable(other).extent;
   const std::string& name = lowering_.formula().variable(other).name;
@@ -66,9 +102,10 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
   const Dim rest = length - vectors * width, rows_left = height - rows * kSquare;
   std::vector<VarId> outer = free_;
   std::erase(outer, other);
+  auto all = [&](Stmt loops) { return kind == LoopKind::Grid ? item(std::move(loops)) : loops; };
   std::vector<Stmt> made;
   if (!rows.is(0)) {
-    made.push_back(item(around(outer, LoopKind::Grid, {}, [&](Substitution bound) {
+    made.push_back(all(around(outer, kind, given, [&](Substitution bound) {
       const VarId block = lowering_.loop(name + "b", rows);
       auto for_rows = [&](const std::function<Stmt(const Substitution&)>& body) {
         const VarId row = lowering_.loop(name, kSquare);
@@ -81,7 +118,9 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
       if (!vectors.is(0) && by_shuffles) {
         const VarId turn = lowering_.loop("b", vectors);
         const Expr begin = Expr::variable(turn) * Expr::index(width);
-        parts.push_back(Stmt::loop(LoopKind::Serial, turn, transposed(other, bound, row, begin, width)));
+        parts.push_back(Stmt::loop(LoopKind::Serial, turn,
+                                   Stmt::block({square_ahead(other, bound, row, begin),
+                                                transposed(other, bound, row, begin, width)})));
       } else if (!vectors.is(0)) {
         const VarId turn = lowering_.loop("b", vectors), lane = lowering_.loop("l", width);
         bound[strip_->axis.index] = Expr::variable(turn) * Expr::index(width) + Expr::variable(lane);
@@ -96,14 +135,14 @@ std::vector<Stmt> StageLowering::squares(VarId other) const {
         parts.push_back(
             for_rows([&](const Substitution& at) { return along_output(at, vectors * width, rest); }));
       }
-      return Stmt::loop(LoopKind::Grid, block, Lowering::where_any(length, Stmt::block(std::move(parts))));
+      return Stmt::loop(kind, block, Lowering::where_any(length, Stmt::block(std::move(parts))));
     })));
   }
   if (!rows_left.is(0)) {
-    made.push_back(item(around(outer, LoopKind::Grid, {}, [&](Substitution bound) {
+    made.push_back(all(around(outer, kind, given, [&](Substitution bound) {
       const VarId row = lowering_.loop(name + "r", rows_left);
       bound[other.index] = Expr::size(rows * kSquare) + Expr::variable(row);
-      return Stmt::loop(LoopKind::Grid, row, along_output(bound, 0, length));
+      return Stmt::loop(kind, row, along_output(bound, 0, length));
     })));
   }
   return made;
@@ -138,7 +177,7 @@ std::vector<Stmt> StageLowering::phases() const {
   const bool ordered = scatters || shares_bytes;
   LoopKind outer = ordered ? LoopKind::Serial : LoopKind::Grid;
   if (const VarId other = ordered || !strip_ ? VarId() : turned_axis(strip_->axis); other.valid())
-    return squares(other);
+    return squares(other, LoopKind::Grid, {});
   if (const auto chosen = ordered ? std::nullopt : places()) return by_turns(*chosen);
   if (!ordered && strip_ && !strip_->reduces && items < kBlock) {
     const Dim& extent = lowering_.formula().variable(strip_->axis).extent;

@@ -7,6 +7,7 @@
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/pack_operand.h"
 #include "schedule/prepare/prepare.h"
+#include "schedule/prepare/row_blocks.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
 #include "schedule/schedule_rows.h"
@@ -283,6 +284,17 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
   return stages_are_faster(row_cycles(formula, target, nominal, schedule.exactness == Exactness::Exact));
 }
 
+Formula with_row_blocks(const Formula& formula, const Schedule& schedule, const Target& target,
+                        const SymbolBindings& nominal) {
+  const bool keep_order = schedule.exactness == Exactness::Exact;
+  std::optional<Formula> blocks = in_row_blocks(formula, target.vector_bits / 32);
+  if (!blocks) return formula;
+  const RowCycles whole = row_cycles(formula, target, nominal, keep_order),
+                  cut = row_cycles(*blocks, target, nominal, keep_order);
+  const bool gains = cut.by_rows && (!whole.by_rows || *cut.by_rows < *whole.by_rows);
+  return gains && !stages_are_faster(cut) ? std::move(*blocks) : formula;
+}
+
 namespace {
 // What stages before a main loop leave for it is written and read once, in memory where the caches have no room.
 std::int64_t kept_ns(const Formula& formula, const Target& target, const SymbolBindings& nominal_sizes) {
@@ -313,6 +325,7 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   if (row.shares_rows && merged.stages.size() > 1) {  // as lowering does
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
+    merged = with_row_blocks(merged, schedule, target, nominal);
   }
   const bool rows = row.shares_rows && formula.stages.size() > 1;
   const RowCycles cycles = rows ? row_cycles(merged, target, nominal, keep_order)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/prepare/row_blocks.h"
 #include "schedule/stage_vectorization.h"
 #include "te/cost/effort.h"
 
@@ -54,13 +55,17 @@ bool SharedRows::find_rows() {
 }
 
 std::optional<std::int64_t> SharedRows::cycles() {
+  if (!find_rows()) return std::nullopt;
+  return cycles_of(rows_);
+}
+
+std::int64_t SharedRows::cycles_of(const Classes& outer) const {
   // Of one stage: its loops begin, its last element is waited for. In rows of one vector there is nothing else to do meanwhile.
   constexpr std::int64_t kBeginRow = 8000, kBeginShortRow = 20000;
-  if (!find_rows()) return std::nullopt;
   std::int64_t total = 0, rows = 1;
-  for (Alignment::Class id : rows_) rows *= std::max<std::int64_t>(1, analysis_.size(alignment_.extent(id)));
+  for (Alignment::Class id : outer) rows *= std::max<std::int64_t>(1, analysis_.size(alignment_.extent(id)));
   for (std::size_t s = 0; s < part_.stages.size(); ++s) {
-    const std::vector<VarId> free = free_axes(s, rows_);
+    const std::vector<VarId> free = free_axes(s, outer);
     std::int64_t of_stage = StageVectorization(analysis_, part_.stages[s], free, keep_order_).cycles();
     of_stage = of_stage / kInStep * vectors_waited_for(part_.stages[s], free);
     total = of_stage > INT64_MAX / 2 - total ? INT64_MAX / 2 : total + of_stage;
@@ -84,14 +89,7 @@ Held SharedRows::held_by_rows(const Classes& rows, te::BufferId id) const {
 // Rows that are adjacent in memory (a norm over channels, when pixels are innermost) run in the lanes of one work
 // item, where elements would have to be fetched one by one otherwise. Returns what is left of the rows.
 SharedRows::Classes SharedRows::without_lane_rows() const {
-  constexpr std::int64_t kMostLanes = 256;
   constexpr std::int64_t kGain = 2;  // times
-  auto cost_of = [&](const Classes& outer) {
-    std::int64_t cost = 0;
-    for (std::size_t s = 0; s < part_.stages.size(); ++s)
-      cost += StageVectorization(analysis_, part_.stages[s], free_axes(s, outer), keep_order_).cost();
-    return cost;
-  };
   auto fits = [&](const Classes& outer) {
     std::int64_t bytes = 0;
     for (const Stage& stage : part_.stages) {
@@ -101,15 +99,15 @@ SharedRows::Classes SharedRows::without_lane_rows() const {
     return bytes <= analysis_.target().l2_bytes / 4;
   };
   Classes best = rows_;
-  std::int64_t least = cost_of(rows_) / kGain;
+  std::int64_t least = cycles_of(rows_) / kGain;
   for (Alignment::Class id : rows_) {
     const Dim& extent = alignment_.extent(id);
-    if (rows_.size() < 2 || !extent.is_constant() || extent.constant() > kMostLanes) continue;
+    if (rows_.size() < 2 || !extent.is_constant() || extent.constant() > kMostLaneRows) continue;
     Classes outer = rows_;
     std::erase(outer, id);
-    const std::int64_t cost = cost_of(outer);
-    if (cost >= least || !fits(outer)) continue;
-    least = cost;
+    const std::int64_t cycles = cycles_of(outer);
+    if (cycles >= least || !fits(outer)) continue;
+    least = cycles;
     best = std::move(outer);
   }
   return best;

@@ -35,6 +35,7 @@ class SharedRows {
  private:
   Held held_by_rows(const Classes& rows, te::BufferId id) const;
   Classes without_lane_rows() const;
+  std::int64_t cycles_of(const Classes& outer) const;
   std::int64_t turns_of(const te::Stage& stage, const std::vector<te::VarId>& free) const;
   std::int64_t vectors_waited_for(const te::Stage& stage, const std::vector<te::VarId>& free) const;
 

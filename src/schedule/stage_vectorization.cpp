@@ -160,6 +160,11 @@ Ahead StageVectorization::some_blocks_ahead() const {
 std::int64_t StageVectorization::vectors_together() const {
   const bool finishes = stage_.finish.defined() && !functions_in(stage_.body) && functions_in(stage_.finish);
   if (strip_->reduces || strip_->width != analysis_.lanes()) return 1;
+  if (adds_up_long_rows()) {
+    const std::int64_t steps = analysis_.vector_steps(analysis_.formula().variable(strip_->axis).extent);
+    const auto whole = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
+    return std::min(analysis_.target().vector_registers / 2, whole);
+  }
   if (stage_.reducer != te::Reducer::None && !finishes) return 1;
   const bool long_chains = has_functions();
   const std::int64_t together = analysis_.target().vector_registers / kRegistersEach;
@@ -168,6 +173,19 @@ std::int64_t StageVectorization::vectors_together() const {
   if ((long_chains || stream_.defined()) && together > 1 && vectors >= 2 * together) return together;
   if (!long_chains || vectors < 2) return 1;
   return std::min(together, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(vectors))));
+}
+
+// Each addition waits for the one before.
+bool StageVectorization::adds_up_long_rows() const {
+  constexpr std::int64_t kLong = 16;
+  std::int64_t terms = 1;
+  for (VarId loop : stage_.reduction) terms *= analysis_.size(analysis_.formula().variable(loop).extent);
+  bool by_place = false;
+  te::for_each_node(stage_.body, [&](const ExprNode& node) {
+    by_place = by_place || node.op == ExprOp::LoadOr || te::chooses_by_place(node);
+  });
+  return stage_.reducer == te::Reducer::Sum && analysis_.target().kind == TargetKind::Cpu && terms >= kLong &&
+         !by_place && !functions_in(stage_.body);
 }
 
 // What one result costs when a loop runs in lanes, in hundredths of a vector access. No loop: one by one.

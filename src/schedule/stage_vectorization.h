@@ -55,6 +55,7 @@ class StageVectorization {
 
   bool has_functions() const;
   bool has_function_parts() const;
+  bool adds_up_long_rows() const;
   bool extremes_in_chains() const;
   te::VarId turned_axis(te::VarId strip) const;
   bool transposes_in_registers(te::VarId strip) const;

@@ -292,6 +292,7 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   if (entry.kind == ScheduleKind::Stages) ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
   const bool several = row.shares_rows && ready.stages.size() > 1;
+  if (several && forms.may_be(Form::Rows)) ready = with_row_blocks(ready, schedule, target, nominal);
   const bool shares_rows =
       forms.may_be(Form::Rows) &&
       (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));

@@ -1,0 +1,19 @@
+// Rows that are neighbours in memory, a norm over channels whose pixels are innermost, in blocks of as many as go through vectors together:
+// what lies between the stages of a block stays in its cache, rows innermost, and no lane is fetched by itself.
+//
+//   m[i] = max(c) x[c, i]  for i < 6400        m[b, i] = max(c) x[c, b, i]  for b < 25, i < 256
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "te/formula.h"
+
+namespace xyntra {
+
+constexpr std::int64_t kMostLaneRows = 256;  // that one work item takes
+
+// Neighbouring rows that all stages share, cut into blocks where they are many; nothing where there are none, or no block divides them.
+std::optional<te::Formula> in_row_blocks(const te::Formula& formula, std::int64_t lanes);
+
+}  // namespace xyntra
