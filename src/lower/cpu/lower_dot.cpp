@@ -96,6 +96,12 @@ class DotLowering {
     return contiguous && any;
   }
 
+  bool is_stored_along(VarId axis, std::int64_t results) const {
+    if (!axis.valid() || results < 4 || !stage_.finish.defined()) return false;
+    const auto stride = lowering_.stride(stage_.target, stage_.store, axis);
+    return stride && stride->is(1);
+  }
+
   Expr grid(VarId axis, const Dim& turns) {
     grid_.push_back(lowering_.loop(lowering_.formula().variable(axis).name, turns));
     return Expr::variable(grid_.back());
@@ -227,21 +233,48 @@ class DotLowering {
       }
       return Lowering::where_any(extent(depth_), Stmt::block(std::move(parts)));
     }));
+    // What is done to neighbouring results is done to all of a tile's at once.
+    const bool down = is_stored_along(row_, rows), across = !down && is_stored_along(column_, columns);
+    const kir::BufferId kept =
+        down || across ? lowering_.scratch("s", dtype, {down ? rows : columns}, Scope::Register) : sum;
+    auto finished = [&](const Expr& row, const Expr& column, const Expr& value) {
+      Substitution place = at(bound, row, column);
+      Lowering::Body result{{}, value};
+      if (stage_.finish.defined()) result = lowering_.body(stage_.finish, place, value);
+      return lowering_.store(stage_, place, std::move(result));
+    };
+    auto folded = [&](const Expr& row, const Expr& column) {
+      std::vector<Stmt> one;
+      for (std::int64_t apart = width / 2; apart >= 1; apart /= 2) {
+        one.push_back(lanes(apart, [&](const Expr& lane) {
+          return Stmt::store(sum, {row, column, lane},
+                             partial(row, column, lane) + partial(row, column, lane + Expr::index(apart)));
+        }));
+      }
+      const Expr value = partial(row, column, zero);
+      one.push_back(down     ? Stmt::store(kept, {row}, value)
+                    : across ? Stmt::store(kept, {column}, value)
+                             : finished(row, column, value));
+      return Stmt::block(std::move(one));
+    };
+    auto in_lanes = [&](std::int64_t count, auto place) {
+      return lanes(count, [&](const Expr& lane) { return place(lane, Expr::load(kept, dtype, {lane})); });
+    };
+    if (down) {
+      statements.push_back(unrolled(columns, [&](const Expr& column) {
+        Stmt sums = unrolled(rows, [&](const Expr& row) { return folded(row, column); });
+        return Stmt::block({std::move(sums), in_lanes(rows, [&](const Expr& lane, const Expr& value) {
+                              return finished(lane, column, value);
+                            })});
+      }));
+      return Stmt::block(std::move(statements));
+    }
     statements.push_back(unrolled(rows, [&](const Expr& row) {
-      return unrolled(columns, [&](const Expr& column) {
-        std::vector<Stmt> one;
-        for (std::int64_t apart = width / 2; apart >= 1; apart /= 2) {
-          one.push_back(lanes(apart, [&](const Expr& lane) {
-            return Stmt::store(sum, {row, column, lane},
-                               partial(row, column, lane) + partial(row, column, lane + Expr::index(apart)));
-          }));
-        }
-        Substitution place = at(bound, row, column);
-        Lowering::Body value{{}, partial(row, column, zero)};
-        if (stage_.finish.defined()) value = lowering_.body(stage_.finish, place, value.value);
-        one.push_back(lowering_.store(stage_, place, std::move(value)));
-        return Stmt::block(std::move(one));
-      });
+      Stmt sums = unrolled(columns, [&](const Expr& column) { return folded(row, column); });
+      if (!across) return sums;
+      return Stmt::block({std::move(sums), in_lanes(columns, [&](const Expr& lane, const Expr& value) {
+                            return finished(row, lane, value);
+                          })});
     }));
     return Stmt::block(std::move(statements));
   }
