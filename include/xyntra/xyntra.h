@@ -174,7 +174,7 @@ XYNTRA_API const char* xyntra_operator(size_t index);
 XYNTRA_API void xyntra_release(xyntra_model* model); /* null is nothing; results stay */
 
 /* Writes the model as an artifact. `cpus` are CPUs to generate code for, of which the best that a machine has is taken when it is
- * loaded: "native", "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,
+ * loaded: "native", "generic", "avx2", "avx512", "avx512_vnni", "avx512_vnni_1m", "avx512_bf16", "amx", "neon", "neon_bf16"; none: "native". `dims` of the options also as ranges,
  * "seq=1..512": other sizes are refused when it runs. */
 XYNTRA_API xyntra_status xyntra_compile(const char* path, const char* output, const xyntra_options* options,
                                         const char* const* cpus, size_t cpu_count);

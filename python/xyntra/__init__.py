@@ -39,7 +39,7 @@ def compile(model: str | os.PathLike | Callable[..., Any], output: str | os.Path
     """Writes a model as an artifact and returns its path: `output`, or the model's with the ending .xyn. A torch module or function
     becomes one that Xyntra runs, as torch.compile makes it; options are those of `xyntra.torch.compile`.
 
-    `cpu` names CPUs to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
+    `cpu` names CPUs to make code for (native, generic, avx2, avx512, avx512_vnni, avx512_vnni_1m, avx512_bf16, amx, neon, neon_bf16); the best that a machine has is taken
     when it is loaded. A size of `dims` is a number to count costs with, or the lowest and the highest that it may be run at.
     `donate` names inputs that a Cache may be given for; `inputs` says what a TorchScript file does not, as for a Session.
     """

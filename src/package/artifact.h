@@ -11,7 +11,7 @@
 namespace xyntra {
 
 struct ArtifactOptions {
-  // "native", or tables of target/targets.def for CPUs: generic, avx2, avx512, avx512_vnni, avx512_bf16, amx, neon, neon_bf16
+  // "native", or tables of target/targets.def for CPUs: generic, avx2, avx512, avx512_vnni, avx512_vnni_1m, avx512_bf16, amx, neon, neon_bf16
   std::vector<std::string> cpus = {"native"};
   CompileOptions compile;  // its target is set for each level
   SymbolRanges ranges;  // sizes that it may be run at; those not named are free

@@ -65,14 +65,33 @@ std::vector<std::string_view> host_features() {
         (saved & feature.state) == feature.state && (feature.state != kAmx || allow_tiles().has_value());
     if (usable && ((feature.word >> feature.bit) & 1) != 0) found.push_back(feature.name);
   }
+  found.push_back("l2_1m");  // what is right for small caches is right for larger ones
   return found;
 }
+
+namespace {
+// Of L2, as the CPU describes it.
+bool has_small_caches() {
+  constexpr unsigned kKinds = 0x1f, kMost = 1 << 20;
+  for (unsigned part = 0; part < 8; ++part) {
+    const Leaf cache = cpuid(4, part);
+    if ((cache.eax & kKinds) == 0) break;
+    if (((cache.eax >> 5) & 7) != 2) continue;
+    const unsigned ways = (cache.ebx >> 22) + 1, partitions = ((cache.ebx >> 12) & 0x3ff) + 1,
+                   line = (cache.ebx & 0xfff) + 1, sets = cache.ecx + 1;
+    return ways * partitions * line * sets <= kMost;
+  }
+  return false;
+}
+}  // namespace
 
 // Intel's CPUs were measured to take two cycles for a dot2 of bf16, and half a cycle for an fma of f32.
 std::vector<std::string_view> slow_host_features() {
   constexpr unsigned kGenu = 0x756e6547;  // of GenuineIntel
-  if (cpuid(0).ebx == kGenu) return {"avx512bf16"};
-  return {};
+  std::vector<std::string_view> slow;
+  if (cpuid(0).ebx == kGenu) slow.push_back("avx512bf16");
+  if (!has_small_caches()) slow.push_back("l2_1m");
+  return slow;
 }
 
 std::string_view host_architecture() { return "x86_64"; }

@@ -19,6 +19,9 @@ constexpr void fill_amx(Target& target) {
 constexpr void fill_avx512_bf16(Target& target) {
 #include "target/tables/avx512_bf16.def"
 }
+constexpr void fill_avx512_vnni_1m(Target& target) {
+#include "target/tables/avx512_vnni_1m.def"
+}
 constexpr void fill_avx512_vnni(Target& target) {
 #include "target/tables/avx512_vnni.def"
 }

@@ -308,6 +308,7 @@ constexpr NamedCpu kX86Cpus[] = {
     {"avx2", "x86-64-v3", ""},
     {"avx512", "x86-64-v4", ""},
     {"avx512_vnni", "x86-64-v4", "+avx512vnni"},
+    {"avx512_vnni_1m", "x86-64-v4", "+avx512vnni"},
     {"avx512_bf16", "x86-64-v4", "+avx512vnni,+avx512bf16"},
     {"amx", "x86-64-v4", "+amx-tile,+amx-bf16,+amx-int8,+avx512vnni,+avx512bf16"},
 };

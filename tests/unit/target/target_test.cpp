@@ -100,6 +100,9 @@ TEST(Target, TheHostTakesTheFirstTableItCanRun) {
   EXPECT_EQ(target_for(avx512).name, "avx512");
   avx512.push_back("avx512vnni");
   EXPECT_EQ(target_for(avx512).name, "avx512_vnni");
+  Features small = avx512;
+  small.push_back("l2_1m");
+  EXPECT_EQ(target_for(small).name, "avx512_vnni_1m");
   avx512.push_back("avx512bf16");
   EXPECT_EQ(target_for(avx512).name, "avx512_bf16");
   avx512.insert(avx512.end(), {"amx_tile", "amx_bf16", "amx_int8"});
