@@ -396,7 +396,7 @@ std::int64_t expected_ns(const Target& target, const Schedule& schedule, const K
   const std::int64_t counted = row.of_peak == 0 ? *work.compute_ns
                                                 : std::clamp<std::int64_t>(work.flops, 0, kMostNs / 1000) *
                                                       100 / std::max<std::int64_t>(1, peak);
-  const std::int64_t compute = times(counted, row.computing),
+  const std::int64_t compute = times(counted, work.stages == 1 && row.alone != 0 ? row.alone : row.computing),
                      traffic = times(traffic_in_run_ns(target, work, cold), row.moving);
   const std::int64_t alone = std::max(compute, traffic) + times(std::min(compute, traffic), kHidden);
   const std::int64_t strided = times(work.strided_ns, kStrided);

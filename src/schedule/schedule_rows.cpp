@@ -47,6 +47,7 @@ std::vector<ScheduleRow> made_rows() {
        .is_counted = true,
        .computing = 40,
        .moving = 100,
+       .alone = 110,
        .waits = Waits::InRows},
       {.kind = Contraction,
        .on_cpu = true,

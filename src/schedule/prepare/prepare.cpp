@@ -28,6 +28,8 @@ using te::VarId;
 namespace {
 
 constexpr std::int64_t kRowsToTurnFor = 4;  // one query of a decoder reads its keys where they are
+// Of other products: lanes of dot products are added up for each result, which short ones take as long for as for all the rest.
+constexpr std::int64_t kFewestRowsToTurnFor = 8, kTermsForARow = 8;
 
 class Preparation {
  public:
@@ -186,8 +188,14 @@ class Preparation {
   std::optional<Made> turned_operand_of(std::size_t s) {
     const Stage& stage = formula_.stages[s];
     bool products = stage.reducer == te::Reducer::Sum && stage.body->op == ExprOp::Mul;
-    if (!turn_ || !products || row_factor_of(formula_, s, target_, nominal_).defined()) return std::nullopt;
+    const bool matrices = schedule_.kind == ScheduleKind::Contraction && target_.kind == TargetKind::Cpu;
+    if ((!turn_ && !matrices) || !products || row_factor_of(formula_, s, target_, nominal_).defined())
+      return std::nullopt;
     AccessAnalysis probe(formula_, target_, nominal_);
+    std::int64_t terms = 1;
+    for (VarId k : stage.reduction)
+      terms *= std::max<std::int64_t>(1, probe.size(formula_.variable(k).extent));
+    const std::int64_t least = turn_ ? kRowsToTurnFor : std::max(kFewestRowsToTurnFor, terms / kTermsForARow);
     for (const Expr& factor : stage.body->operands) {
       const Expr& other =
           &factor == &stage.body->operands[0] ? stage.body->operands[1] : stage.body->operands[0];
@@ -196,7 +204,7 @@ class Preparation {
         auto stored = probe.stride(stage.target, stage.store, axis);
         bool lane = used.count(axis) && !of_other.count(axis) && stored && stored->is(1);
         if (!lane || probe.size(formula_.variable(axis).extent) < 8) continue;
-        if (rows_reading(probe, stage, used) >= kRowsToTurnFor) return kept(stage, factor, axis);
+        if (rows_reading(probe, stage, used) >= least) return kept(stage, factor, axis);
       }
     }
     return std::nullopt;
