@@ -5,6 +5,7 @@
 #include "schedule/choose.h"
 #include "schedule/cost.h"
 #include "schedule/layout/layouts.h"
+#include "schedule/prepare/function_parts.h"
 
 namespace xyntra {
 namespace {
@@ -45,6 +46,9 @@ class GroupPredictor {
       work.compute_ns = std::min(*plain, *work.compute_ns);
     work.flops = nominal(group.flops, sizes_);
     work.stages = std::ssize(formula.stages);
+    work.functions = std::ranges::any_of(formula.stages, [](const te::Stage& stage) {
+      return functions_in(stage.body) || functions_in(stage.finish);
+    });
     work.bytes_in = nominal(group.bytes_in, sizes_);
     work.bytes_out = nominal(group.bytes_out, sizes_);
     auto is_among = [](ValueId id, const std::vector<ValueId>& values) {

@@ -61,7 +61,8 @@ Stmt StageLowering::square_ahead(VarId other, Substitution bound, const Expr& ro
   const te::Formula& formula = lowering_.formula();
   auto is_near = [&](te::BufferId buffer) {
     const te::BufferInfo& info = formula.buffer(buffer);
-    return lowering_.size(product(info.shape)) / 8 * bits_of(info.dtype) <= lowering_.target().l1_bytes;
+    return info.role == te::BufferRole::Temporary ||
+           lowering_.size(product(info.shape)) / 8 * bits_of(info.dtype) <= lowering_.target().l1_bytes;
   };
   auto hints = [&](std::int64_t lines, te::BufferId buffer, std::span<const Expr> index, auto at) {
     const VarId line = lowering_.loop("a", lines);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kInlineNs = 8'000;  // a launch below this is not worth sharing
 constexpr std::int64_t kShareNs =
-    30'000;  // all that a run could share; below, waking a thread takes longer than it saves
+    20'000;  // all that a run could share; below, waking a thread takes longer than it saves
 constexpr std::int64_t kChunkNs = 5'000'000;  // how long a chunk may run before somebody asks whether to stop
 constexpr std::int64_t kLeastChunkNs =
     2'000;  // small ones leave nobody waiting for the last, but each is a call

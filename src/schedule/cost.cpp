@@ -287,7 +287,9 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
 Formula with_row_blocks(const Formula& formula, const Schedule& schedule, const Target& target,
                         const SymbolBindings& nominal) {
   const bool keep_order = schedule.exactness == Exactness::Exact;
-  std::optional<Formula> blocks = in_row_blocks(formula, target.vector_bits / 32);
+  constexpr std::int64_t kItemsOfCore = 4;
+  std::optional<Formula> blocks =
+      in_row_blocks(formula, {target.vector_bits / 32, kItemsOfCore * target.cores});
   if (!blocks) return formula;
   const RowCycles whole = row_cycles(formula, target, nominal, keep_order),
                   cut = row_cycles(*blocks, target, nominal, keep_order);
@@ -396,7 +398,8 @@ std::int64_t expected_ns(const Target& target, const Schedule& schedule, const K
   const std::int64_t counted = row.of_peak == 0 ? *work.compute_ns
                                                 : std::clamp<std::int64_t>(work.flops, 0, kMostNs / 1000) *
                                                       100 / std::max<std::int64_t>(1, peak);
-  const std::int64_t compute = times(counted, work.stages == 1 && row.alone != 0 ? row.alone : row.computing),
+  const std::int64_t instead = work.functions ? row.functions : work.stages == 1 ? row.alone : 0;
+  const std::int64_t compute = times(counted, instead != 0 ? instead : row.computing),
                      traffic = times(traffic_in_run_ns(target, work, cold), row.moving);
   const std::int64_t alone = std::max(compute, traffic) + times(std::min(compute, traffic), kHidden);
   const std::int64_t strided = times(work.strided_ns, kStrided);

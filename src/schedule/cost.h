@@ -32,6 +32,7 @@ struct KernelWork {
   std::int64_t strided_ns = 0;
   std::int64_t flops = 0;
   std::int64_t stages = 1;
+  bool functions = false;  // some stage has any
   std::int64_t bytes_in = 0, bytes_out = 0;
   // Of these weights, inputs and outputs of the model: at the end of a run others are in the caches.
   std::int64_t memory_in = 0, memory_out = 0;

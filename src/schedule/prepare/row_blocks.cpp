@@ -17,14 +17,17 @@ using te::VarId;
 
 namespace {
 
-// All of few rows; of many the largest divisor that nearly fills its vectors.
-std::optional<std::int64_t> block_of(std::int64_t rows, std::int64_t lanes) {
-  if (rows <= kMostLaneRows) return rows >= lanes ? std::optional(rows) : std::nullopt;
-  for (std::int64_t block = kMostLaneRows; block >= 2 * lanes; --block) {
-    const std::int64_t vectors = (block + lanes - 1) / lanes;
-    if (rows % block == 0 && 8 * block >= 7 * vectors * lanes) return block;
+// The largest divisor that nearly fills its vectors and leaves enough work items; all of few rows, where there is none.
+std::optional<std::int64_t> block_of(std::int64_t rows, std::int64_t others, const RowBlocks& sizes) {
+  std::optional<std::int64_t> found;
+  for (std::int64_t block = std::min(rows, kMostLaneRows); block >= 2 * sizes.lanes; --block) {
+    const std::int64_t vectors = (block + sizes.lanes - 1) / sizes.lanes;
+    if (rows % block != 0 || 8 * block < 7 * vectors * sizes.lanes) continue;
+    found = block;
+    if (rows / block * others >= sizes.items) return found;
   }
-  return std::nullopt;
+  if (!found && rows <= kMostLaneRows && rows >= sizes.lanes) return rows;
+  return found;
 }
 
 // Whether the last dimension of some input is walked by it alone.
@@ -41,7 +44,19 @@ struct Cut {
   std::int64_t block = 0;
 };
 
-std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, std::int64_t lanes) {
+// Turns of the other loops that all stages share.
+std::int64_t others_of(const Formula& formula, const Alignment& alignment, Alignment::Class rows) {
+  std::int64_t turns = 1;
+  for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
+    bool everywhere = id != rows && alignment.independent(id) && alignment.extent(id).is_constant();
+    for (std::size_t s = 0; everywhere && s < formula.stages.size(); ++s)
+      everywhere = alignment.axis_of(s, id).valid();
+    if (everywhere) turns *= std::max<std::int64_t>(1, alignment.extent(id).constant());
+  }
+  return turns;
+}
+
+std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, const RowBlocks& sizes) {
   for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
     const Dim& extent = alignment.extent(id);
     if (!alignment.independent(id) || !extent.is_constant()) continue;
@@ -52,7 +67,8 @@ std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, st
       adjacent = adjacent || (axis.valid() && is_innermost(formula, formula.stages[s], axis));
     }
     if (!everywhere || !adjacent) continue;
-    if (const auto block = block_of(extent.constant(), lanes)) return Cut{id, *block};
+    const auto block = block_of(extent.constant(), others_of(formula, alignment, id), sizes);
+    if (block) return Cut{id, *block};
   }
   return std::nullopt;
 }
@@ -105,12 +121,12 @@ void turn_temporaries(Formula& formula, const std::vector<VarId>& lanes) {
 
 }  // namespace
 
-std::optional<Formula> in_row_blocks(const Formula& formula, std::int64_t lanes) {
+std::optional<Formula> in_row_blocks(const Formula& formula, const RowBlocks& sizes) {
   const bool plain = std::ranges::all_of(
       formula.stages, [](const Stage& stage) { return stage.kind == Stage::Kind::MapReduce; });
-  if (!plain || formula.stages.size() < 2 || lanes < 2) return std::nullopt;
+  if (!plain || formula.stages.size() < 2 || sizes.lanes < 2) return std::nullopt;
   const Alignment alignment(formula);
-  const std::optional<Cut> cut = cut_of(formula, alignment, lanes);
+  const std::optional<Cut> cut = cut_of(formula, alignment, sizes);
   if (!cut) return std::nullopt;
   Formula blocks = formula;
   std::vector<VarId> inner;
