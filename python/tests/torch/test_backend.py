@@ -1,5 +1,6 @@
 """Models behind torch.compile: what they give, eager gives, too."""
 
+import math
 import subprocess
 import sys
 
@@ -41,6 +42,24 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Masked(nn.Module):
+    def forward(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("masked, heads", [(-math.inf, 3), (torch.finfo(torch.float32).min, 1), (None, 1), (None, 3)])
+def test_attention_of_a_query_that_sees_no_key(masked, heads):
+    q, k, v = torch.randn(2, 3, 7, 16), torch.randn(2, 3, 9, 16), torch.randn(2, 3, 9, 8)
+    seen = torch.rand(2, heads, 7, 9) > 0.5
+    seen[0, :, 2] = False
+    seen[1, 0, 5:] = False
+    mask = seen if masked is None else torch.zeros(seen.shape).masked_fill(~seen, masked)
+    model = Masked()
+    expected, given = model(q, k, v, mask), torch.compile(model, backend="xyntra")(q, k, v, mask)
+    assert not expected.isnan().any()
+    torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model, shape", [(MLP(), (3, 16)), (Block(), (2, 8, 9, 9)), (Attention(), (2, 6, 32))])

@@ -94,6 +94,20 @@ return torch.add(torch.cat(l, 0), torch.cat([a, b], 0)))"));
   EXPECT_EQ(ops(module->graph), (Ops{"Relu", "Concat", "Concat", "Add"}));
 }
 
+TEST(TorchScriptImport, AttentionIsZeroWhereAllKeysAreMasked) {
+  const auto after_attention = [](const std::string& mask) {
+    const auto module =
+        import(net("m = torch.slice(x, 1, 0, 2)\nreturn torch.scaled_dot_product_attention(x, x, x, " + mask +
+                   ", 0., False)"));
+    if (!module) return Ops{module.error().message};
+    const Ops all = ops(module->graph);
+    return Ops(std::ranges::find(all, "Attention") + 1, all.end());
+  };
+  EXPECT_EQ(after_attention("torch.gt(m, 0)"), (Ops{"ReduceMax", "Where", "Squeeze"}));
+  EXPECT_EQ(after_attention("m"), (Ops{"ReduceMax", "IsInf", "Not", "Where", "Squeeze"}));
+  EXPECT_EQ(after_attention("None"), (Ops{"Squeeze"}));
+}
+
 TEST(TorchScriptImport, ChangesInPlaceReachEveryName) {
   const auto module =
       import(net("y = torch.clone(x)\nz = torch.select(y, 0, 0)\n_0 = torch.add_(z, 1)\nreturn y"));
