@@ -44,6 +44,30 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
+class Experts(nn.Module):
+    """Rows go to the matrix of their expert, sorted by expert, and back."""
+
+    def __init__(self, count=4, width=16, result=32):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(count, width, result))
+
+    def forward(self, x, expert):
+        order = torch.argsort(expert)
+        counts = torch.histc(expert.float(), bins=len(self.weight), min=0, max=len(self.weight) - 1)
+        mixed = torch._grouped_mm(x[order], self.weight, torch.cumsum(counts, 0, dtype=torch.int32))
+        return mixed[torch.argsort(order)], counts
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_matrix_for_each_group_of_rows(dtype):
+    model, x = Experts().eval().to(dtype), torch.randn(37, 16, dtype=dtype)
+    compiled = torch.compile(model, backend="xyntra")
+    with torch.no_grad():
+        for expert in (torch.randint(0, 4, (37,)), torch.full((37,), 2)):
+            for given, expected in zip(compiled(x, expert), model(x, expert)):
+                torch.testing.assert_close(given, expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-4)
+
+
 class Masked(nn.Module):
     def forward(self, q, k, v, mask):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -108,6 +108,31 @@ TEST(TorchScriptImport, AttentionIsZeroWhereAllKeysAreMasked) {
   EXPECT_EQ(after_attention("None"), (Ops{"Squeeze"}));
 }
 
+TEST(TorchScriptImport, SplitsTakeListsOfSizes) {
+  const auto module = import(net("a, b, = torch.split(x, [1, 2], 1)\nreturn torch.cat([b, a], 1)"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_EQ(ops(module->graph), (Ops{"Slice", "Slice", "Concat"}));
+}
+
+TEST(TorchScriptImport, FloorDivisionsOfSizesAreKnown) {
+  const auto module = import(net(R"(n = ops.prim.NumToTensor(torch.size(x, 1))
+k = int(torch.floor_divide(n, 2))
+l = torch.split(torch.view(torch.slice(x, 1, 0, 2), [-1, k]), 1, 0)
+return torch.cat(l, 1))"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_EQ(module->graph.value(module->graph.outputs[0]).type.to_string(), "f32[1, 4]");
+}
+
+TEST(TorchScriptImport, HistogramsAreScattered) {
+  const auto module = import(net("return torch.histc(x, 4, 0, 3)"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_TRUE(has(module->graph, "ScatterElements"));
+  EXPECT_FALSE(has(module->graph, "ReduceMax"));
+  const auto ranged = import(net("return torch.histc(x, 4)"));
+  ASSERT_TRUE(ranged) << ranged.error().to_string();
+  EXPECT_TRUE(has(ranged->graph, "ReduceMax"));
+}
+
 TEST(TorchScriptImport, ChangesInPlaceReachEveryName) {
   const auto module =
       import(net("y = torch.clone(x)\nz = torch.select(y, 0, 0)\n_0 = torch.add_(z, 1)\nreturn y"));
