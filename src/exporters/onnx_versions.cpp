@@ -14,6 +14,8 @@ struct Addition {
 };
 constexpr Addition kAdditions[] = {
     {"Attention", "", 23},
+    {"Attention", "left_window_size", 25},
+    {"Attention", "right_window_size", 25},
     {"AveragePool", "ceil_mode", 22},  // before, the size was that of a window that starts in the padding
     {"BitCast", "", 26},
     {"Cast", "round_mode", 24},
@@ -28,6 +30,7 @@ constexpr Addition kAdditions[] = {
     {"RMSNormalization", "", 23},
     {"Range", "stash_type", 27},
     {"RotaryEmbedding", "", 23},
+    {"SpaceToDepth", "mode", 28},
     {"Swish", "", 24},
     {"TensorScatter", "", 24},
 };
@@ -39,10 +42,22 @@ struct LateDType {
   int opset;
 };
 constexpr LateDType kLateDTypes[] = {
+    {"BitShift", DType::I16, 28},
+    {"BitShift", DType::I32, 28},
+    {"BitShift", DType::I64, 28},
+    {"BitShift", DType::I8, 28},
+    {"Celu", DType::BF16, 28},
+    {"Celu", DType::F16, 28},
+    {"Celu", DType::F64, 28},
+    {"Compress", DType::BF16, 28},
+    {"Einsum", DType::BF16, 28},
+    {"OneHot", DType::BF16, 28},
     {"Range", DType::BF16, 27},
     {"Range", DType::F16, 27},
+    {"ReverseSequence", DType::BF16, 28},
     {"SplitToSequence", DType::BF16, 24},
     {"TopK", DType::BF16, 24},
+    {"Unique", DType::BF16, 28},
 };
 
 constexpr std::size_t kOperandsOfAttention23 = 6;  // nonpad_kv_seqlen is the seventh, of opset 24
@@ -67,7 +82,16 @@ int opset_of_value(const Value& value, std::string_view consumer) {
   return opset;
 }
 
-int opset_of_node(const Node& node) {
+// Before, floats needed fmod = 1.
+bool is_floored_float_mod(const Graph& graph, const Node& node) {
+  if (node.op != "Mod" || node.inputs.empty() || !node.inputs[0].valid()) return false;
+  const auto fmod = node.attributes.find("fmod");
+  const auto* given = fmod == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&fmod->second);
+  const Type& type = graph.value(node.inputs[0]).type;
+  return (given == nullptr || *given == 0) && type.is_tensor() && is_float(type.dtype);
+}
+
+int opset_of_node(const Graph& graph, const Node& node) {
   int opset = kLowestExportedOpset;
   for (const Addition& addition : kAdditions) {
     if (addition.op != node.op) continue;
@@ -75,6 +99,7 @@ int opset_of_node(const Node& node) {
       opset = std::max(opset, addition.opset);
     }
   }
+  if (is_floored_float_mod(graph, node)) opset = std::max(opset, 28);
   if (node.op == "Attention" && node.inputs.size() > kOperandsOfAttention23) opset = std::max(opset, 24);
   return opset;
 }
@@ -88,7 +113,7 @@ int lowest_opset(const Graph& graph) {
   }
   for (NodeId id : graph.node_ids()) {
     const Node& node = graph.node(id);
-    if (node.op.find('.') == std::string::npos) opset = std::max(opset, opset_of_node(node));
+    if (node.op.find('.') == std::string::npos) opset = std::max(opset, opset_of_node(graph, node));
     for (ValueId input : node.inputs) {
       if (input.valid()) opset = std::max(opset, opset_of_value(graph.value(input), node.op));
     }
@@ -104,7 +129,7 @@ int lowest_opset(const Graph& graph) {
 
 int ir_version_of(int opset) {
   if (opset <= 22) return 10;
-  return std::min(opset, 25) - 12;
+  return opset <= 25 ? opset - 12 : opset <= 27 ? 13 : 14;
 }
 
 }  // namespace xyntra

@@ -21,6 +21,11 @@ class BenchSetup(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), script)
             self.assertIn(f"\n    bench/{script} ", done.stdout)
 
+    def test_every_script_compiles(self):
+        for path in sorted([*(ROOT / "bench").iterdir(), *(ROOT / "scripts").iterdir(), *(ROOT / "tests").glob("*/*")]):
+            if path.is_file() and not path.suffix and path.read_bytes().startswith(b"#!/usr/bin/env python3"):
+                compile(path.read_text(encoding="utf-8"), path, "exec")
+
     def test_what_is_missing_is_one_line(self):
         for script, flags in {"start": ["no.xyn"], "device": ["--command", "no_command"], "compare": ["--models", "magika", "--library", "no.so"],
                               "web": ["--command", "no_command"]}.items():

@@ -1,5 +1,6 @@
 """Models behind torch.compile: what they give, eager gives, too."""
 
+import math
 import subprocess
 import sys
 
@@ -41,6 +42,48 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Experts(nn.Module):
+    """Rows go to the matrix of their expert, sorted by expert, and back."""
+
+    def __init__(self, count=4, width=16, result=32):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(count, width, result))
+
+    def forward(self, x, expert):
+        order = torch.argsort(expert)
+        counts = torch.histc(expert.float(), bins=len(self.weight), min=0, max=len(self.weight) - 1)
+        mixed = torch._grouped_mm(x[order], self.weight, torch.cumsum(counts, 0, dtype=torch.int32))
+        return mixed[torch.argsort(order)], counts
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_matrix_for_each_group_of_rows(dtype):
+    model, x = Experts().eval().to(dtype), torch.randn(37, 16, dtype=dtype)
+    compiled = torch.compile(model, backend="xyntra")
+    with torch.no_grad():
+        for expert in (torch.randint(0, 4, (37,)), torch.full((37,), 2)):
+            for given, expected in zip(compiled(x, expert), model(x, expert)):
+                torch.testing.assert_close(given, expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-4)
+
+
+class Masked(nn.Module):
+    def forward(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("masked, heads", [(-math.inf, 3), (torch.finfo(torch.float32).min, 1), (None, 1), (None, 3)])
+def test_attention_of_a_query_that_sees_no_key(masked, heads):
+    q, k, v = torch.randn(2, 3, 7, 16), torch.randn(2, 3, 9, 16), torch.randn(2, 3, 9, 8)
+    seen = torch.rand(2, heads, 7, 9) > 0.5
+    seen[0, :, 2] = False
+    seen[1, 0, 5:] = False
+    mask = seen if masked is None else torch.zeros(seen.shape).masked_fill(~seen, masked)
+    model = Masked()
+    expected, given = model(q, k, v, mask), torch.compile(model, backend="xyntra")(q, k, v, mask)
+    assert not expected.isnan().any()
+    torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model, shape", [(MLP(), (3, 16)), (Block(), (2, 8, 9, 9)), (Attention(), (2, 6, 32))])

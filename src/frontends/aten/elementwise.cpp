@@ -1,6 +1,7 @@
 // Element by element: arithmetic with torch's promotion, comparisons, logic, mathematics.
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "frontends/aten/translate.h"
 #include "types/float_formats.h"
@@ -49,9 +50,21 @@ ValueId sign_differs(Call& c, ValueId remainder, ValueId divisor) {
   return c.op("And", {some, differs});
 }
 
+// A whole number of rank 0 whose value is known now.
+std::optional<std::int64_t> known_whole(Call& c, ValueId x) {
+  if (is_float(c.dtype_of(x)) || c.rank(x) != 0) return std::nullopt;
+  const Number number = c.as_number(x, NumberKind::Int);
+  return number.is_whole() ? std::optional(number.whole()) : std::nullopt;
+}
+
 // Towards minus infinity as torch computes it: of floats from the exact remainder.
 ValueId floor_quotient(Call& c, ValueId a, ValueId b) {
   const DType dtype = c.dtype_of(a);
+  const auto known_a = known_whole(c, a), known_b = known_whole(c, b);
+  if (known_a && known_b && *known_b > 0) {
+    const std::int64_t quotient = *known_a / *known_b;
+    return c.whole_value(dtype, quotient - (*known_a % *known_b < 0));
+  }
   const ValueId one = c.whole_value(dtype, 1);
   if (!is_float(dtype)) {
     const ValueId quotient = c.div(a, b);

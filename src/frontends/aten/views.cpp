@@ -342,7 +342,7 @@ Item split_with_sizes(Call& c) {
   const std::size_t axis = c.axis(c.integer("dim"), c.rank(x));
   Item::List list;
   Number start = whole(0);
-  for (const Number& size : c.sizes("split_sizes")) {
+  for (const Number& size : c.sizes(c.has("split_sizes") ? "split_sizes" : "split_size")) {
     const Number end = start.is_whole() && size.is_whole()
                            ? whole(start.whole() + size.whole())
                            : c.as_number(c.add(c.as_value(start, DType::I64), c.as_value(size, DType::I64)),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "ops/operand_shapes.h"
+
 namespace xyntra::onnx {
 
 namespace {
@@ -268,6 +270,22 @@ Status upsample_sides_to_scales(NodeDraft& draft, GraphBuilder&, const Arguments
 }
 
 // (x, scales) → (x, roi, scales)
+Status swish_times_second(NodeDraft& draft, GraphBuilder& builder, const Arguments&) {
+  for (const std::size_t position : {std::size_t{0}, std::size_t{1}}) {
+    if (!has_input(draft, position)) return bad_model("operand " + std::to_string(position) + " is missing");
+  }
+  const auto &a = builder.type(draft.inputs[0]).shape, &b = builder.type(draft.inputs[1]).shape;
+  if (a && b && !may_be_equal(*a, *b)) {
+    return bad_model("the operands are " + to_string(*a) + " and " + to_string(*b) +
+                     ", must be of one shape");
+  }
+  XYNTRA_TRY(draft.inputs[0],
+             builder.add_step(draft, "Swish", {draft.inputs[0]}, std::move(draft.attributes)));
+  draft.attributes.clear();
+  draft.op = "Mul";
+  return {};
+}
+
 Status upsample_to_resize(NodeDraft& draft, GraphBuilder&, const Arguments&) {
   if (draft.inputs.size() != 2) {
     return bad_model("has " + std::to_string(draft.inputs.size()) + " operands, 2 are needed");

@@ -49,6 +49,7 @@ XYNTRA_UPGRADE(legacy_broadcast);  // b of {broadcast = 1, axis = k} lines up wi
 XYNTRA_UPGRADE(slope_per_channel);  // PRelu: a vector of slopes belongs to axis 1
 XYNTRA_UPGRADE(scale_per_channel);  // GroupNormalization: scale and bias came one per group
 XYNTRA_UPGRADE(over_flattened_rows);  // Softmax: over all axes from `axis` on, taken as one row
+XYNTRA_UPGRADE(swish_times_second);  // SwiGLU(a, b) → Mul(Swish(a), b)
 XYNTRA_UPGRADE(upsample_sides_to_scales);  // Upsample: {height_scale, width_scale} → {scales}
 XYNTRA_UPGRADE(upsample_to_resize);  // Upsample, Resize 10: coordinates x / scale, rounded down
 XYNTRA_UPGRADE(drop_empty_inputs);  // Resize: an empty tensor stands for an absent one

@@ -108,6 +108,7 @@ constexpr Row kUpgrades[] = {
     // operators changed their names
     {"Scatter", kAlways, rename_operator, {"ScatterElements"}},
     {"SimplifiedLayerNormalization", kAlways, rename_operator, {"RMSNormalization"}},
+    {"SwiGLU", kAlways, swish_times_second},
     {"Upsample", 7, upsample_sides_to_scales},
     {"Upsample", 9, reals_to_input, {"scales", 1}},
     {"Upsample", kAlways, upsample_to_resize},

@@ -13,8 +13,8 @@
 
 namespace xyntra::onnx {
 
-constexpr std::int64_t kNewestOpset = 27;
-constexpr std::int64_t kNewestIrVersion = 13;
+constexpr std::int64_t kNewestOpset = 28;
+constexpr std::int64_t kNewestIrVersion = 14;
 
 // The first opset that has the operator; 0 when no opset of the main domain has it.
 std::int64_t first_opset_with(std::string_view op);

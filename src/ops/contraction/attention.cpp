@@ -76,6 +76,9 @@ Result<AttentionOperands> attention_operands(const OpContext& c) {
     return c.fail("the number of query heads must be a multiple of the number of key heads");
   }
   if (c.has_input(4) != c.has_input(5)) return c.fail("past_key and past_value go together");
+  for (const char* window : {"left_window_size", "right_window_size"}) {
+    if (c.integer(window) < -1) return c.fail(std::string(window) + " must be -1 or no less than 0");
+  }
   if (c.has_input(4)) {
     if (c.rank(4) != 4 || c.rank(5) != 4) return c.fail("past_key and past_value must have rank 4");
     o.past_keys = c.dim(4, 2);
@@ -156,9 +159,10 @@ Status attention(FormulaContext& c) {
 
   Buffer mask = c.has_input(3) ? c.in(3) : Buffer();
   Buffer lengths = c.has_input(6) ? c.in(6) : Buffer();
-  bool causal = c.flag("is_causal");
+  const bool causal = c.flag("is_causal");
+  const std::int64_t left = c.integer("left_window_size"), right = c.integer("right_window_size");
   const Shape full{form.batch, o.query_heads, form.queries, form.keys};
-  form.mask = [=, type = form.type, past = o.past_keys](Expr score, const Index& i) {
+  form.mask = [=, type = form.type, past = o.past_keys, queries = form.queries](Expr score, const Index& i) {
     Expr never = minus_infinity(type);
     if (mask.defined()) {
       Index at{i[0], i[1] * repeats + i[2], i[3], i[4]};
@@ -176,8 +180,13 @@ Status attention(FormulaContext& c) {
       Expr given = mask.load_or(outside, own);
       score = boolean ? select(given, score, never) : score + cast(type, given);
     }
-    if (causal) score = select(i[4] > i[3] + Expr::size(past), never, score);
-    if (lengths.defined()) score = select(i[4] < cast(DType::I64, lengths(i[0])), score, never);
+    const Expr length = lengths.defined() ? cast(DType::I64, lengths(i[0])) : Expr();
+    // The key at the place of the query: the new ones end where the keys do.
+    const Expr place = i[3] + (length.defined() ? length - Expr::size(queries) : Expr::size(past));
+    if (causal) score = select(i[4] > place, never, score);
+    if (left >= 0) score = select(i[4] < place - left, never, score);
+    if (right >= 0) score = select(i[4] > place + right, never, score);
+    if (length.defined()) score = select(i[4] < length, score, never);
     return score;
   };
 

@@ -125,10 +125,9 @@ Status mean_of_all(FormulaContext& c) {
       [count](const Expr& sum) { return sum / count; });
 }
 
-// Integers floor as Python does, or truncate as C does; for floats ONNX defines only the latter.
+// The quotient is floored, as by % in Python, or truncated, as by fmod in C.
 Status modulus(FormulaContext& c) {
   bool truncating = c.flag("fmod");
-  if (!truncating && is_float(c.dtype(0))) return c.fail("a remainder of floats needs fmod = 1");
   return binary(c, [truncating](const Expr& a, const Expr& b) { return truncating ? rem(a, b) : mod(a, b); });
 }
 

@@ -166,17 +166,26 @@ Status tile(FormulaContext& c) {
   return {};
 }
 
+namespace {
+
 // DCR: the depth is (row, column, channel); CRD: (channel, row, column) of a block.
+Result<Expr> depth_of(FormulaContext& c, std::int64_t block, const Dim& channels, const Axis& row,
+                      const Axis& column, const Axis& channel) {
+  const std::string& mode = c.text("mode");
+  if (mode == "DCR") return row_major({row, column, channel}, {block, block, channels});
+  if (mode == "CRD") return row_major({channel, row, column}, {channels, block, block});
+  return c.fail("mode '" + mode + "' is neither DCR nor CRD");
+}
+
+}  // namespace
+
 Status depth_to_space(FormulaContext& c) {
   Buffer x = c.in(0), y = c.out();
   std::int64_t block = c.integer("blocksize");
   Axis n = c.axis(x.dim(0), "n"), channel = c.axis(y.dim(1), "c");
   Axis h = c.axis(x.dim(2), "h"), row = c.axis(block, "row"), w = c.axis(x.dim(3), "w"),
        column = c.axis(block, "column");
-  const std::string& mode = c.text("mode");
-  if (mode != "DCR" && mode != "CRD") return c.fail("mode '" + mode + "' is neither DCR nor CRD");
-  Expr depth = mode == "DCR" ? row_major({row, column, channel}, {block, block, y.dim(1)})
-                             : row_major({channel, row, column}, {y.dim(1), block, block});
+  XYNTRA_TRY(const Expr depth, depth_of(c, block, y.dim(1), row, column, channel));
   c.write_at(y, {n, channel, h, row, w, column}, {n, channel, h * block + row, w * block + column},
              x(n, depth, h, w));
   return {};
@@ -187,7 +196,7 @@ Status space_to_depth(FormulaContext& c) {
   std::int64_t block = c.integer("blocksize");
   Axis n = c.axis(x.dim(0), "n"), row = c.axis(block, "row"), column = c.axis(block, "column"),
        channel = c.axis(x.dim(1), "c"), h = c.axis(y.dim(2), "h"), w = c.axis(y.dim(3), "w");
-  Expr depth = row_major({row, column, channel}, {block, block, x.dim(1)});
+  XYNTRA_TRY(const Expr depth, depth_of(c, block, x.dim(1), row, column, channel));
   c.write_at(y, {n, row, column, channel, h, w}, {n, depth, h, w},
              x(n, channel, h * block + row, w * block + column));
   return {};

@@ -238,6 +238,14 @@ TEST(OnnxVersions, RenamedOperators) {
       "ScatterElements(x, i, x) -> y");
 }
 
+TEST(OnnxVersions, SwigluIsTheProductOfASwish) {
+  EXPECT_EQ(imported(input("x") + input("b") + node("SwiGLU", {"x", "b"}, {"y"}) + output("y"), 28),
+            "Swish(x) -> SwiGLU_0/Swish; Mul(SwiGLU_0/Swish, b) -> y");
+  EXPECT_EQ(
+      imported(input("x", {2, 3}) + input("b", {2, 1}) + node("SwiGLU", {"x", "b"}, {"y"}) + output("y"), 28),
+      "error: the operands are [2, 3] and [2, 1], must be of one shape");
+}
+
 TEST(OnnxVersions, SplitCountsItsOutputs) {
   const auto module =
       import(model(input("x", {4}) + node("Split", {"x"}, {"a", "b"}) + output("a") + output("b"), 13));

@@ -94,6 +94,45 @@ return torch.add(torch.cat(l, 0), torch.cat([a, b], 0)))"));
   EXPECT_EQ(ops(module->graph), (Ops{"Relu", "Concat", "Concat", "Add"}));
 }
 
+TEST(TorchScriptImport, AttentionIsZeroWhereAllKeysAreMasked) {
+  const auto after_attention = [](const std::string& mask) {
+    const auto module =
+        import(net("m = torch.slice(x, 1, 0, 2)\nreturn torch.scaled_dot_product_attention(x, x, x, " + mask +
+                   ", 0., False)"));
+    if (!module) return Ops{module.error().message};
+    const Ops all = ops(module->graph);
+    return Ops(std::ranges::find(all, "Attention") + 1, all.end());
+  };
+  EXPECT_EQ(after_attention("torch.gt(m, 0)"), (Ops{"ReduceMax", "Where", "Squeeze"}));
+  EXPECT_EQ(after_attention("m"), (Ops{"ReduceMax", "IsInf", "Not", "Where", "Squeeze"}));
+  EXPECT_EQ(after_attention("None"), (Ops{"Squeeze"}));
+}
+
+TEST(TorchScriptImport, SplitsTakeListsOfSizes) {
+  const auto module = import(net("a, b, = torch.split(x, [1, 2], 1)\nreturn torch.cat([b, a], 1)"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_EQ(ops(module->graph), (Ops{"Slice", "Slice", "Concat"}));
+}
+
+TEST(TorchScriptImport, FloorDivisionsOfSizesAreKnown) {
+  const auto module = import(net(R"(n = ops.prim.NumToTensor(torch.size(x, 1))
+k = int(torch.floor_divide(n, 2))
+l = torch.split(torch.view(torch.slice(x, 1, 0, 2), [-1, k]), 1, 0)
+return torch.cat(l, 1))"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_EQ(module->graph.value(module->graph.outputs[0]).type.to_string(), "f32[1, 4]");
+}
+
+TEST(TorchScriptImport, HistogramsAreScattered) {
+  const auto module = import(net("return torch.histc(x, 4, 0, 3)"));
+  ASSERT_TRUE(module) << module.error().to_string();
+  EXPECT_TRUE(has(module->graph, "ScatterElements"));
+  EXPECT_FALSE(has(module->graph, "ReduceMax"));
+  const auto ranged = import(net("return torch.histc(x, 4)"));
+  ASSERT_TRUE(ranged) << ranged.error().to_string();
+  EXPECT_TRUE(has(ranged->graph, "ReduceMax"));
+}
+
 TEST(TorchScriptImport, ChangesInPlaceReachEveryName) {
   const auto module =
       import(net("y = torch.clone(x)\nz = torch.select(y, 0, 0)\n_0 = torch.add_(z, 1)\nreturn y"));

@@ -59,14 +59,17 @@ TEST(Elementwise, RefusalsNameOperandAndReason) {
   for (const Case& one : kCases) {
     EXPECT_EQ(OneNode(one.op, one.operands, one.attributes).inferred(), one.expected) << one.op;
   }
-  OneNode remainder("Mod", {{DType::F32, {2}}, {DType::F32, {2}}});
-  EXPECT_EQ(remainder.formula(), "a remainder of floats needs fmod = 1");
 }
 
 TEST(Elementwise, FormulasReadAsTheOpsAreWritten) {
   Operand x{DType::F32, {kN}}, half{DType::F16, {kN, 1}};
   const Case kCases[] = {
       {"Add", {half, {DType::F16, {3}}}, "c[i0, i1] = f32(a[i0, 0]) + f32(b[i1])  for i0 < n, i1 < 3"},
+      {"Mod", {x, x}, "c[i0] = mod(a[i0], b[i0])  for i0 < n"},
+      {"BitShift",
+       {{DType::I32, {kN}}, {DType::I32, {kN}}},
+       "z[i0] = x[i0] >> y[i0]  for i0 < n",
+       {{"direction", std::string("RIGHT")}}},
       {"Gelu", {x}, "y[i0] = x[i0] * normal_cdf(x[i0])  for i0 < n"},
       {"Softplus", {x}, "y[i0] = max(x[i0], 0.0) + log1p(exp(-abs(x[i0])))  for i0 < n"},
       {"HardSwish", {x}, "y[i0] = x[i0] * max(min(x[i0] / 6.0 + 0.5, 1.0), 0.0)  for i0 < n"},
