@@ -136,6 +136,32 @@ TEST(Dim, KnowsWhatIsNeverNegative) {
   EXPECT_FALSE((n - max(n, m)).never_negative());
 }
 
+// Maps of convolutions with stride 2, one after another.
+TEST(Dim, DivisionsOfDivisionsAreOne) {
+  const Dim n = Dim::symbol("n");
+  Dim size = n;
+  for (int layer = 0; layer < 5; ++layer) size = floor_div(size - 1, 2) + 1;
+  EXPECT_EQ(size.to_string(), "floordiv(n - 1, 32) + 1");
+  const Dim nested = floor_div(floor_div(n, 3) - 2, 4);
+  EXPECT_EQ(nested.to_string(), "floordiv(n - 6, 12)");
+  for (std::int64_t value = -40; value < 40; ++value) {
+    const std::int64_t third = floor_div(Dim(value), 3).constant();
+    EXPECT_EQ(nested.substitute({{"n", value}}), floor_div(Dim(third - 2), 4)) << value;
+  }
+  EXPECT_TRUE((floor_div(n, 4) * 2 - floor_div(n, 2) + 1).never_negative());
+  EXPECT_TRUE((floor_div(n, 2) - floor_div(n, 4) * 2).never_negative());
+}
+
+// What is asked again under other ranges has another answer.
+TEST(Dim, AnswersAreKeptBesideTheirRanges) {
+  const Dim n = Dim::symbol("n"), least = floor_div(n, 2) - 3;
+  for (int time = 0; time < 3; ++time) {
+    EXPECT_FALSE(least.never_negative());
+    EXPECT_TRUE(least.never_negative({{"n", {6, 100}}}));
+    EXPECT_FALSE(least.never_negative({{"n", {5, 100}}}));
+  }
+}
+
 // Sizes of a transposed convolution, flattened: dozens of terms, each with a minimum to replace.
 TEST(Dim, GivesUpOnLongSumsSoon) {
   Dim elements(1);
