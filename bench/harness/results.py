@@ -40,8 +40,8 @@ def machine() -> dict:
     return {"machine": script.machine(), "commit": script.commit()}
 
 
-def write(what: str, script: str, rows: list[dict], options: argparse.Namespace) -> None:
-    made = {"what": what, **machine(), "date": time.strftime("%Y-%m-%d"), "command": shlex.join([script, *sys.argv[1:]]), "rows": rows}
+def write(what: str, script: str, rows: list[dict], options: argparse.Namespace, measured: dict | None = None) -> None:
+    made = {"what": what, **machine(), "date": time.strftime("%Y-%m-%d"), **(measured or {}), "command": shlex.join([script, *sys.argv[1:]]), "rows": rows}
     if options.json:
         print(json.dumps(made, indent=1))
     if options.out:
