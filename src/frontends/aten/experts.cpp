@@ -6,6 +6,12 @@ namespace {
 
 ValueId whole_of(Call& c, const Number& number) { return c.as_value(number, DType::I64); }
 
+// Of few rows, the matrices are gathered; of more, each row is multiplied by all of them, which takes no copy of a matrix for each row.
+bool few_rows(Call& c, ValueId x, ValueId weight) {
+  const Dim rows = c.dim(x, 0), experts = c.dim(weight, 0);
+  return rows.is_constant() && experts.is_constant() && rows.constant() * 4 <= experts.constant();
+}
+
 // The rows before offs[0] times weight[0], those from there to offs[1] times weight[1], and so on; 0 behind the last.
 //   y[s, n] = sum(k) x[s, k] * weight[e[s], k, n]        e[s]: how many of offs are not above s
 ValueId times_own_matrix(Call& c, ValueId x, ValueId weight, ValueId offs) {
@@ -18,8 +24,15 @@ ValueId times_own_matrix(Call& c, ValueId x, ValueId weight, ValueId offs) {
       c.op("ReduceSum", {c.cast(ended, DType::I64), c.integers_value({1})}, {{"keepdims", std::int64_t{0}}});
   const ValueId experts = whole_of(c, c.size(weight, 0));
   const ValueId known = c.op("Min", {expert, c.sub(experts, whole_of(c, whole(1)))});
-  const ValueId own = c.op("Gather", {weight, known}, {{"axis", std::int64_t{0}}});
-  const ValueId y = c.squeeze(c.op("MatMul", {c.unsqueeze(x, {1}), own}), {1});
+  ValueId y;
+  if (few_rows(c, x, weight)) {
+    const ValueId own = c.op("Gather", {weight, known}, {{"axis", std::int64_t{0}}});
+    y = c.squeeze(c.op("MatMul", {c.unsqueeze(x, {1}), own}), {1});
+  } else {
+    const ValueId all = c.op("MatMul", {c.unsqueeze(x, {0}), weight});
+    const ValueId places = c.concat({c.unsqueeze(known, {1}), c.unsqueeze(row, {1})}, 1);
+    y = c.op("GatherND", {all, places});
+  }
   return c.where(c.unsqueeze(c.op("Less", {expert, experts}), {1}), y, c.scalar(c.dtype_of(y), 0));
 }
 

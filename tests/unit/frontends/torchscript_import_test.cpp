@@ -123,6 +123,19 @@ return torch.cat(l, 1))"));
   EXPECT_EQ(module->graph.value(module->graph.outputs[0]).type.to_string(), "f32[1, 4]");
 }
 
+TEST(TorchScriptImport, MatricesAreGatheredForFewRows) {
+  const auto imported = [](std::int64_t experts) {
+    const auto module = import(net("return torch._grouped_mm(x, w, n)", "x: Tensor, w: Tensor, n: Tensor"),
+                               {{.name = "x", .shape = Shape{2, 3}},
+                                {.name = "w", .shape = Shape{Dim(experts), 3, 5}},
+                                {.name = "n", .dtype = DType::I32, .shape = Shape{Dim(experts)}}});
+    return module ? ops(module->graph) : Ops{module.error().message};
+  };
+  EXPECT_NE(std::ranges::count(imported(8), "Gather"), 0);
+  EXPECT_EQ(std::ranges::count(imported(8), "GatherND"), 0);
+  EXPECT_NE(std::ranges::count(imported(4), "GatherND"), 0);
+}
+
 TEST(TorchScriptImport, HistogramsAreScattered) {
   const auto module = import(net("return torch.histc(x, 4, 0, 3)"));
   ASSERT_TRUE(module) << module.error().to_string();
