@@ -235,6 +235,10 @@ bool BoundsProver::prove_size(const Dim& size, int depth) {
   if (depth == kDeepest || size.is_constant()) return false;
   for (const Fact& fact : facts_) {
     if (!fact.holds || !fact.sum.is_constant() || fact.sum.constant.is_constant()) continue;
+    // A multiple of what is 0 or more: strides of windows.
+    const Dim times = depth == 0 ? floor_div(size, fact.sum.constant) : Dim(0);
+    if (times.is_constant() && times.constant() > 1 && (size - fact.sum.constant * times).never_negative())
+      return true;
     if (prove_size(size - fact.sum.constant, depth + 1)) return true;
   }
   return false;

@@ -251,6 +251,12 @@ Dim floor_div(const Dim& a, const Dim& b) {
     if (auto quotient = Dim::exact_quotient(a - Dim(a.constant_), b))
       return *quotient + Dim(floor_quotient(a.constant_, b.constant_));
   }
+  // floordiv(n - 1, 4) + 1 is floordiv(n + 3, 4), of which it is plain that it is never negative.
+  if (b.is_constant() && b.constant_ > 0) {
+    const std::int64_t whole = floor_quotient(a.constant_, b.constant_);
+    if (whole != 0 && std::abs(whole) < kSaturated / b.constant_)
+      return floor_div(a - Dim(whole * b.constant_), b) + Dim(whole);
+  }
   // floordiv(floordiv(n, 2) + 3, 4) is floordiv(n + 6, 8): strides of convolutions that follow one another are one division.
   constexpr std::int64_t kMostTogether = std::int64_t{1} << 40;
   if (b.is_constant() && b.constant_ > 0 && a.terms().size() == 1 && a.terms()[0].coefficient == 1 &&

@@ -3,6 +3,7 @@
 // A proof replaces atoms by what bounds them, which takes long where there is none. So sizes are first tried at a few points: where one
 // is negative, nothing is to be proved. And what was asked is remembered, since the kernels of a model ask the same of the same sizes.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -173,11 +174,31 @@ bool Dim::never_negative(const SymbolRanges& ranges) const {
   return holds;
 }
 
+// Where a quotient is one of another quotient of the size: that one, with what is added to it, and the number that divides it.
+std::optional<std::pair<Dim, std::int64_t>> Dim::Term::quotient_within(const Dim& size, const Atom& atom) {
+  if (atom.kind != AtomKind::FloorDiv || !atom.right->is_constant()) return std::nullopt;
+  const std::int64_t whole = atom.right->constant_;
+  for (const Term& term : size.terms()) {
+    for (const auto& other : term.atoms()) {
+      if (other->kind != AtomKind::FloorDiv || other.get() == &atom || !other->right->is_constant()) continue;
+      const std::int64_t part = other->right->constant_;
+      if (part <= 1 || whole <= part || whole % part != 0) continue;
+      const Dim more = *atom.left - *other->left;
+      if (!more.is_constant() || more.constant_ % part != 0) continue;
+      return std::pair{from_terms(more.constant_ / part, {Term::of(1, {other})}), whole / part};
+    }
+  }
+  return std::nullopt;
+}
+
 // A factor that is not a symbol is replaced by what bounds it from the harmless side, one after another.
 bool Dim::never_negative(const SymbolRanges& ranges, int depth, int& steps_left) const {
   steps_left -= static_cast<int>(terms().size());
   if (range(ranges).low >= 0) return true;
   if (depth == 0) return false;
+  std::int64_t common = 0;  // what divides all terms: 2*a - 2*b - 1 is 0 or more where a - b - 1 is
+  for (const Term& term : terms()) common = std::gcd(common, term.coefficient);
+  if (common > 1) return floor_div(*this, Dim(common)).never_negative(ranges, depth, steps_left);
   for (const Term& term : terms()) {
     for (std::size_t i = 0; i < term.atoms().size(); ++i) {
       const Atom& atom = *term.atoms()[i];
@@ -211,6 +232,13 @@ bool Dim::never_negative(const SymbolRanges& ranges, int depth, int& steps_left)
       if (atom.kind == AtomKind::Modulo) {
         if (!positive && a.range(ranges).low >= 0 && holds(a)) return true;
         continue;
+      }
+      // floordiv(n, 64) is floordiv(floordiv(n, 4), 16): said of a quotient that stands beside it, nothing is lost by rounding twice.
+      if (const auto within = Term::quotient_within(*this, atom)) {
+        const auto& [quotient, by] = *within;
+        const Dim bound = positive ? quotient - Dim(by - 1) : quotient;
+        if ((rest * Dim(by) + others * bound + Dim(by - 1)).never_negative(ranges, depth - 1, steps_left))
+          return true;
       }
       // a - b + 1 <= b * floordiv(a, b) <= a. An integer is 0 or more when b times it is more than -b.
       Dim scaled = rest * b + others * (positive ? a - b + Dim(1) : a) + b - Dim(1);

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,7 @@ struct Dim::Term {
   std::shared_ptr<const Product> product;
 
   static Term of(std::int64_t coefficient, Atoms sorted);
+  static std::optional<std::pair<Dim, std::int64_t>> quotient_within(const Dim& size, const Atom& atom);
   Term times(std::int64_t factor) const { return {size_arithmetic::multiply(coefficient, factor), product}; }
   const Atoms& atoms() const { return product->atoms; }
   const std::string& key() const { return product->key; }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostRuns = 3;  // of tiles that lie beyond a picture in other ways: the kernel has each
 constexpr std::int64_t kApart = 1024;  // bytes from one line of b to the next
+constexpr std::int64_t kFewestFreeRows = 6;  // of a tile along an axis whose size is not known
 constexpr std::int64_t kLineBytes = 36 << 10;  // of b in one pass of a sum: they stay in the L1 cache
 
 std::int64_t value_of(const Schedule& schedule, std::string_view name, std::int64_t otherwise) {
@@ -190,21 +191,32 @@ void ContractionTiling::choose_tile(const Schedule& schedule) {
     auto filled = [this](VarId axis) { return std::min(analysis_.size(extent(axis)), rows); };
     return filled(a) <= filled(b);
   });
-  if (!extent(tile).is_constant()) {
+  if (!extent(tile).is_constant() && !has_lines()) {
     if (rows > kTailRows) rows -= rows % kTailRows;  // so that what is left comes in fours
     return;
   }
-  std::int64_t turns = extent(tile).constant();
+  const std::int64_t turns = analysis_.size(extent(tile));
   if (turns == 0) return;
-  std::int64_t tiles = (turns + rows - 1) / rows;
-  rows = std::min(rows, (turns + tiles - 1) / tiles);  // tiles of nearly one size
+  const std::int64_t tiles = (turns + rows - 1) / rows, even = (turns + tiles - 1) / tiles;
+  // Tiles of nearly one size; where that is only expected, not so low that other sizes take many of them.
+  rows = std::min(rows, extent(tile).is_constant() ? even : std::max(even, kFewestFreeRows));
+}
+
+bool ContractionTiling::has_lines() const {
+  return std::ranges::any_of(roles_.rows,
+                             [this](VarId axis) { return axis != tile && analysis_.size(extent(axis)) > 1; });
 }
 
 RowCut ContractionTiling::cut_rows() const {
   RowCut cut{extent(tile), floor_div(extent(tile), rows), {}, false};
   cut.rest = cut.turns - cut.full * rows;
-  cut.clamped = !cut.rest.is_constant() && rows > kTailRows && rows % kTailRows == 0;
+  cut.clamped = !cut.rest.is_constant() && rows > kTailRows;
   if (!cut.clamped) return cut;
+  if (has_lines()) {
+    cut.full = ceil_div(cut.turns, rows);
+    cut.rest = 0;
+    return cut;
+  }
   cut.full = floor_div(cut.turns + (rows - 2), rows);
   cut.rest = cut.turns - cut.full * rows;  // negative where the last tile is not full
   return cut;
@@ -212,6 +224,10 @@ RowCut ContractionTiling::cut_rows() const {
 
 Expr ContractionTiling::is_full(const RowCut& cut, const Expr& number) const {
   if (!cut.clamped) return number < Expr::size(cut.full);
+  if (cut.rest.is(
+          0)) {  // that there are rows is said by itself: bounds of what lies apart in memory follow from it
+    return (Expr::index(0) < Expr::size(cut.turns)) & (number * Expr::index(rows) < Expr::size(cut.turns));
+  }
   // The same said without a division: bounds follow from it.
   return (Expr::index(kTailRows) < Expr::size(cut.turns)) &
          (number * Expr::index(rows) + Expr::index(1) < Expr::size(cut.turns));

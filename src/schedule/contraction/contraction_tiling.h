@@ -25,7 +25,8 @@ struct ColumnRun {
 
 // How rows are cut into tiles: `full` ones, and what is left. Where the number of rows is known only when the program
 // runs, a tile of two rows or more counts as full: rows beyond the last repeat it, and are not stored. Another pass over
-// b costs more than they do. Only where there are no more than `kTailRows` in all they get a tile of that height.
+// b costs more than they do. Only where there are no more than `kTailRows` in all they get a tile of that height; not along lines of a
+// feature map, of which there are many.
 struct RowCut {
   Dim turns, full, rest;
   bool clamped = false;
@@ -44,6 +45,8 @@ class ContractionTiling {
   // `fused`: sums may be added up in another order.
   ContractionTiling(const AccessAnalysis& analysis, const te::Stage& stage, const ContractionRoles& roles,
                     const Schedule& schedule, bool fused);
+
+  bool has_lines() const;  // whether there are several rows of tiles
 
   te::VarId tile;  // the axis that the rows of a tile are along; invalid where there is none
   te::VarId second;  // the axis that its vectors are along, where that is not the lane's

@@ -141,15 +141,35 @@ TEST(Dim, DivisionsOfDivisionsAreOne) {
   const Dim n = Dim::symbol("n");
   Dim size = n;
   for (int layer = 0; layer < 5; ++layer) size = floor_div(size - 1, 2) + 1;
-  EXPECT_EQ(size.to_string(), "floordiv(n - 1, 32) + 1");
+  EXPECT_EQ(size.to_string(), "floordiv(n + 31, 32)");
   const Dim nested = floor_div(floor_div(n, 3) - 2, 4);
-  EXPECT_EQ(nested.to_string(), "floordiv(n - 6, 12)");
+  EXPECT_EQ(nested.to_string(), "floordiv(n + 6, 12) - 1");
   for (std::int64_t value = -40; value < 40; ++value) {
     const std::int64_t third = floor_div(Dim(value), 3).constant();
     EXPECT_EQ(nested.substitute({{"n", value}}), floor_div(Dim(third - 2), 4)) << value;
   }
   EXPECT_TRUE((floor_div(n, 4) * 2 - floor_div(n, 2) + 1).never_negative());
   EXPECT_TRUE((floor_div(n, 2) - floor_div(n, 4) * 2).never_negative());
+}
+
+TEST(Dim, MultiplesAreTakenOutOfDivisions) {
+  const Dim height = Dim::symbol("h"), width = Dim::symbol("w");
+  const Dim rows = floor_div(height - 1, 2) + 1, columns = floor_div(width - 1, 2) + 1;
+  EXPECT_EQ((rows * columns).to_string(), "floordiv(h + 1, 2)*floordiv(w + 1, 2)");
+  EXPECT_TRUE((rows * columns).never_negative());
+  EXPECT_EQ(floor_div(height + 37, 16), floor_div(height + 5, 16) + 2);
+}
+
+TEST(Dim, QuotientsOfQuotientsAreBounded) {
+  const Dim n = Dim::symbol("n"), h = Dim::symbol("h"), quarter = floor_div(n + 3, 4);
+  const Dim vectors = floor_div(quarter, 16), tiles = ceil_div(quarter, 14);
+  EXPECT_TRUE((quarter * 2 - vectors * 32).never_negative());
+  EXPECT_TRUE((quarter * h - vectors * h * 16).never_negative());
+  EXPECT_FALSE((quarter * h - vectors * h * 16 - 1).never_negative());
+  EXPECT_TRUE((tiles * 14 - quarter).never_negative());
+  EXPECT_TRUE((tiles * h * 14 - quarter * h).never_negative());
+  EXPECT_TRUE((quarter - tiles * 14 + 13).never_negative());
+  EXPECT_FALSE((quarter - tiles * 14 + 12).never_negative());
 }
 
 // What is asked again under other ranges has another answer.

@@ -153,7 +153,12 @@ class ContractionLowering {
   Stmt full_tile(const RowCut& cut, const Expr& number,
                  const std::function<Stmt(const RegisterRows&)>& make) {
     const Expr first = number.defined() ? number * Expr::index(tiling_.rows) : Expr::index(0);
-    if (contraction_.side() == nullptr) return make({first, tiling_.rows, cut.clamped, {}});
+    if (contraction_.side() == nullptr) {
+      Stmt whole = make({first, tiling_.rows, false, {}});
+      if (!cut.clamped) return whole;
+      return Stmt::branch(first + Expr::index(tiling_.rows - 1) < Expr::size(cut.turns), std::move(whole),
+                          make({first, tiling_.rows, true, {}}));
+    }
     const std::vector<TileRun> runs = contraction_.runs_of_tiles(cut);
     Stmt made;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
@@ -180,7 +185,8 @@ class ContractionLowering {
     if (cut.rest.is(0)) {
       if (cut.full.is(1)) return at({});
       grid.push_back(lowering_.loop(name(tiling_.tile), cut.full));
-      return at(Expr::variable(grid.back()));
+      const Expr number = Expr::variable(grid.back());
+      return cut.clamped ? Stmt::branch(tiling_.is_full(cut, number), at(number)) : at(number);
     }
     if (cut.full.is(0)) return lower_tail(bound, across, cut, {});
     VarId number = lowering_.loop(name(tiling_.tile), cut.full + 1);
@@ -211,14 +217,16 @@ class ContractionLowering {
     }
     Expr first_line = Expr::index(0), first_tile = Expr::index(0);
     if (line.valid() && extent(line) != Dim(lines)) {
-      grid.push_back(lowering_.loop(name(line), floor_div(extent(line), lines)));
+      grid.push_back(lowering_.loop(name(line), ceil_div(extent(line), lines)));
       first_line = Expr::variable(grid.back()) * Expr::index(lines);
     }
     // One work item may have all rows, with a lower tile at the end.
     const bool all = rest.is_constant() && full.is(tiles) && !rest.is(0);
     bool even = all || (rest.is(0) && full.is_constant() && full.constant() % tiles == 0);
-    Dim groups =
-        even ? floor_div(full, tiles) : floor_div(full, tiles) + 1;  // the last one ends with what is left
+    // The last one ends with what is left.
+    Dim groups = even         ? floor_div(full, tiles)
+                 : rest.is(0) ? ceil_div(full, tiles)
+                              : floor_div(full, tiles) + 1;
     if (!groups.is(1)) {
       grid.push_back(lowering_.loop(name(tiling_.tile), groups));
       first_tile = Expr::variable(grid.back()) * Expr::index(tiles);
@@ -233,18 +241,21 @@ class ContractionLowering {
     auto over_tiles = [&](Substitution inner) {
       Stmt panel = contraction_.packs_lines ? make_panel(contraction_, inner, across, pass) : Stmt::block({});
       VarId y = lowering_.loop("y", lines), t = lowering_.loop("t", tiles);
-      if (line.valid()) inner[line.index] = first_line + Expr::variable(y);
+      Substitution whole = bound;
+      if (line.valid()) inner[line.index] = whole[line.index] = first_line + Expr::variable(y);
       pass.place = {Expr::variable(y), Expr::variable(t)};
       Expr number = first_tile + Expr::variable(t);
       const bool few = full.is_constant() && full.constant() < tiles;
-      Among among{Expr::variable(y) * Expr::index(tiles) + Expr::variable(t),
-                  few || !full.is_constant() ? full * lines : Dim(lines * tiles), false};
+      const Dim in_line = full.is_constant() ? Dim(few ? full.constant() : tiles) : min(full, tiles);
+      Among among{Expr::variable(y) * (full.is_constant() ? Expr::index(tiles) : Expr::size(in_line)) +
+                      Expr::variable(t),
+                  in_line * lines, false};
       Stmt body = full_tile(cut, number, [&](const RegisterRows& rows) {
         return register_tile(contraction_, inner, across, rows, among, &pass);
       });
       if (!even) {
         Stmt last;
-        if (!rest.is(0)) last = lower_tail(bound, across, cut, number);
+        if (!rest.is(0)) last = lower_tail(whole, across, cut, number);
         if (last.defined() && pass.count > 1)
           last = Stmt::branch(equal(pass.number, Expr::index(pass.count - 1)), std::move(last));
         body = Stmt::branch(tiling_.is_full(cut, number), std::move(body), std::move(last));
@@ -256,6 +267,8 @@ class ContractionLowering {
                                    contraction_.last_rows(tiles * tiling_.rows, rest.constant()), {}, &pass);
         body = Stmt::block({std::move(body), std::move(lower)});
       }
+      if (line.valid() && !te::divides(Dim(lines), extent(line)))
+        body = Stmt::branch(inner.at(line.index) < Expr::size(extent(line)), std::move(body));
       return Stmt::block({std::move(panel), Stmt::loop(LoopKind::Serial, y, std::move(body))});
     };
     return in_passes(contraction_, bound, pass, over_tiles);

@@ -41,6 +41,14 @@ std::int64_t shared_out(std::int64_t of, std::int64_t part, std::int64_t items, 
   return part;
 }
 
+// The same of a number that need not come out even.
+std::int64_t shared_out_evenly(std::int64_t of, std::int64_t part, std::int64_t items, std::int64_t tiles) {
+  auto parts = [&of](std::int64_t each) { return (of + each - 1) / each; };
+  part = std::clamp<std::int64_t>(part, 1, std::max<std::int64_t>(1, of));
+  while (part > 1 && items * parts(part) < kItems && (part - 1) * tiles >= kPassTiles) --part;
+  return parts(parts(part));
+}
+
 }  // namespace
 
 std::optional<TilesTogether> tiles_together(const TiledContraction& contraction, const ColumnRun& across,
@@ -50,16 +58,20 @@ std::optional<TilesTogether> tiles_together(const TiledContraction& contraction,
   if (full.is(0) || depth.turns == 0) return std::nullopt;  // nothing to share
   TilesTogether made;
   for (VarId axis : contraction.roles.rows) {
-    const Dim& extent = contraction.extent(axis);
-    if (axis != tiling.tile && extent.is_constant() && !extent.is(1)) made.line = axis;
+    if (axis != tiling.tile && contraction.lowering.size(contraction.extent(axis)) > 1) made.line = axis;
   }
   if (made.line.valid()) {
-    const bool fits = full.is_constant() && rest.is_constant() && full.constant() <= kTiles;
-    if (!fits) return std::nullopt;
-    const std::int64_t lines = contraction.extent(made.line).constant();
-    made.tiles = full.constant();
-    made.lines = shared_out(lines, largest_divisor(lines, kTiles / made.tiles),
-                            column_items(contraction, across), made.tiles);
+    const Lowering& lowering = contraction.lowering;
+    const std::int64_t most = lowering.size(full);
+    const std::int64_t items = column_items(contraction, across);
+    if (most > kTiles) return std::nullopt;
+    const Dim& lines = contraction.extent(made.line);
+    // Of sizes that are not known, what is expected: another number of tiles takes one more work item, or has idle ones.
+    made.tiles = full.is_constant() ? full.constant() : most + (rest.is(0) ? 0 : 1);
+    const std::int64_t together = kTiles / std::max<std::int64_t>(1, most);
+    made.lines = lines.is_constant()
+                     ? shared_out(lines.constant(), largest_divisor(lines.constant(), together), items, most)
+                     : shared_out_evenly(lowering.size(lines), together, items, most);
   } else {
     // As many as their rows of a stay in the second cache. Where few come out even, the last work item has less to do.
     const std::int64_t row_bytes = depth.turns * std::max(bits_of(contraction.stage.body.dtype()) / 8, 1);
