@@ -3,12 +3,13 @@
 
     python bench/zoo/make_free.py [--out build/zoo/free] [NAME ...]
 
-Writes OUT/NAME.onnx. The seed is fixed. Needs torch, torchvision, transformers, onnx.
+Writes OUT/NAME.onnx, and OUT/NAME.json: the sizes it is to be measured at, for bench/twins. The seed is fixed. Needs torch, torchvision, transformers, onnx.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
 import sys
 import warnings
@@ -175,7 +176,9 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.names or MODELS:
         export(name, options.out / f"{name}.onnx")
-        print(f"{name:22} {' '.join(f'{size}={count}' for size, count in sizes_of(name).items())}", flush=True)
+        sizes = [f"{size}={count}" for size, count in sizes_of(name).items()]
+        (options.out / f"{name}.json").write_text(json.dumps(sizes) + "\n", encoding="utf-8")
+        print(f"{name:22} {' '.join(sizes)}", flush=True)
     return 0
 
 

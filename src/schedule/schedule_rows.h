@@ -37,12 +37,10 @@ struct ScheduleRow {
   // Hundredths of what is counted, as measured: of arithmetic and of traffic where they are counted apart; of both together in short kernels, and in
   // those that are shared out.
   std::int64_t computing = 0, moving = 100, brief = 100, shared = 100;
-  std::int64_t
-      alone = 0,
-      functions =
-          0;  // of the arithmetic of a single stage, and where any stage has functions; 0: as of others
-  std::int64_t of_peak =
-      0;  // hundredths of a core's peak that are sustained, where that tells more than what is counted
+  // Of the arithmetic of a single stage, and where any stage has functions; 0: as of others.
+  std::int64_t alone = 0, functions = 0;
+  // Hundredths of a core's peak that are sustained, where that tells more than what is counted.
+  std::int64_t of_peak = 0;
   std::int64_t loop_ns = 0;  // that each of its stages takes to begin
   enum class Waits : std::uint8_t { Nowhere, InRows, InFunctions } waits = Waits::Nowhere;  // GPU threads
   enum class Strides : std::uint8_t { Counted, Packed, OfAttention, OfWinograd } strides = Strides::Counted;

@@ -155,7 +155,7 @@ Ahead StageVectorization::some_blocks_ahead() const {
 }
 
 // A function is a long chain of arithmetic in which every step waits for the one before: machines look ahead, but not
-// over several such chains. Vectors whose steps alternate keep them busy, as many as their registers hold. What goes past the
+// over several such chains, nor over long sums. Vectors whose steps alternate keep them busy, as many as their registers hold. What goes past the
 // caches has to lie at multiples of a vector's size, which is looked at once for all of them.
 std::int64_t StageVectorization::vectors_together() const {
   const bool finishes = stage_.finish.defined() && !functions_in(stage_.body) && functions_in(stage_.finish);

@@ -13,11 +13,11 @@ namespace xyntra {
 
 constexpr std::int64_t kMostLaneRows = 256;  // that one work item takes
 
-// Neighbouring rows that all stages share, cut into blocks where they are many; nothing where there are none, or no block divides them.
 struct RowBlocks {
   std::int64_t lanes = 1;
   std::int64_t items = 1;  // of work, that keep all cores busy
 };
+// Neighbouring rows that all stages share, cut into blocks where they are many; nothing where there are none, or no block divides them.
 std::optional<te::Formula> in_row_blocks(const te::Formula& formula, const RowBlocks& sizes);
 
 }  // namespace xyntra

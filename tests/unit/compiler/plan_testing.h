@@ -11,6 +11,16 @@
 
 namespace xyntra {
 
+// Numbers from -1 to 1.
+inline Tensor noise(const Dims& dims, std::uint32_t state) {
+  Tensor tensor = *Tensor::allocate(DType::F32, dims);
+  for (float& value : tensor.mutable_view<float>()) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
+  }
+  return tensor;
+}
+
 inline std::vector<float> floats(const Tensor& tensor) {
   const auto values = tensor.view<float>();
   return {values.begin(), values.end()};

@@ -9,15 +9,6 @@
 namespace xyntra {
 namespace {
 
-Tensor noise(const Dims& dims, std::uint32_t state) {
-  Tensor tensor = *Tensor::allocate(DType::F32, dims);
-  for (float& value : tensor.mutable_view<float>()) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
-  }
-  return tensor;
-}
-
 constexpr std::int64_t kChannels = 64;  // sums that take several passes
 
 // A convolution between two others, so that its feature map is blocked.

@@ -12,15 +12,6 @@
 namespace xyntra {
 namespace {
 
-Tensor noise(const Dims& dims, std::uint32_t state) {
-  Tensor tensor = *Tensor::allocate(DType::F32, dims);
-  for (float& value : tensor.mutable_view<float>()) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
-  }
-  return tensor;
-}
-
 // A convolution between two of 1 × 1, so that its feature map is blocked, and a pool after them.
 Graph model_of(std::int64_t step, float one_weight) {
   Graph graph;
