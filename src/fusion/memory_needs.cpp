@@ -5,7 +5,9 @@
 #include <set>
 
 #include "schedule/choose.h"
+#include "te/index/digits.h"
 #include "te/index/index.h"
+#include "te/index/merge.h"
 
 namespace xyntra {
 
@@ -49,8 +51,12 @@ std::optional<Dim> distance(const Formula& formula, const Stage& stage) {
 class Needs {
  public:
   Needs(const FusionNodes& fusion_nodes, Grouping& grouping, const std::vector<ValueLayout>& layouts,
-        bool apart)
-      : fusion_nodes_(fusion_nodes), groups_(grouping.groups), formulas_(grouping.formulas), apart_(apart) {
+        const Target& target)
+      : fusion_nodes_(fusion_nodes),
+        groups_(grouping.groups),
+        formulas_(grouping.formulas),
+        apart_(target.kind != TargetKind::Cpu),
+        vector_bits_(target.vector_bits) {
     for (const ValueLayout& one : layouts) layouts_.emplace(one.value, one.layout);
   }
 
@@ -80,6 +86,8 @@ class Needs {
   }
 
  private:
+  using Pairs = std::vector<std::pair<ValueId, ValueId>>;
+
   // A copy of consecutive bytes is a view of its source; a concatenation of such parts is where they are written.
   bool becomes_view(const Group& group, const Formula& formula) {
     if (group.outputs.size() != 1) return false;
@@ -149,8 +157,8 @@ class Needs {
   }
 
   // An operand of the same size that is read only where, and when, the result of that element is stored.
-  std::vector<std::pair<ValueId, ValueId>> in_place_pairs(const Group& group, const Formula& formula) const {
-    std::vector<std::pair<ValueId, ValueId>> pairs;
+  Pairs in_place_pairs(const Group& group, const Formula& formula) const {
+    Pairs pairs;
     for (const BufferInfo& target : formula.buffers) {
       if (target.role != te::BufferRole::Output) continue;
       for (const BufferInfo& source : formula.buffers) {
@@ -162,7 +170,23 @@ class Needs {
         if (layout_of(read) == layout_of(written)) pairs.emplace_back(read, written);
       }
     }
-    return pairs;
+    return pairs.empty() || has_ragged_rows(formula) ? Pairs() : pairs;
+  }
+
+  // Short rows that end inside a vector. As a store under a mask counts as wide as its vector, a load of the next row would wait for it.
+  bool has_ragged_rows(const Formula& formula) const {
+    constexpr std::int64_t kFewVectors = 4;
+    Formula merged = formula;
+    te::merge_axes(merged);
+    te::join_loops(merged, std::max<std::int64_t>(1, vector_bits_ / 32));
+    return std::ranges::any_of(merged.stages, [&](const Stage& stage) {
+      if (stage.axes.size() < 2 || merged.buffer(stage.target).role != te::BufferRole::Output) return false;
+      const std::int64_t lanes =
+          std::max<std::int64_t>(1, vector_bits_ / bits_of(merged.buffer(stage.target).dtype));
+      const Dim& row = merged.variable(stage.axes.back()).extent;
+      return row.is_constant() && row.constant() > 1 && row.constant() % lanes != 0 &&
+             row.constant() < kFewVectors * lanes;
+    });
   }
 
   static bool read_where_stored(const Formula& formula, const BufferInfo& source, const BufferInfo& target) {
@@ -197,6 +221,7 @@ class Needs {
   std::vector<Group>& groups_;
   const std::vector<Formula>& formulas_;
   const bool apart_;  // what a launch reads and writes begins at addresses of its own and does not overlap
+  const std::int64_t vector_bits_;
   MemoryNeeds result_;
   std::map<ValueId, Layout> layouts_;
   std::set<ValueId> made_;  // by a group
@@ -208,7 +233,7 @@ class Needs {
 MemoryNeeds memory_needs(const FusionNodes& fusion_nodes, Grouping& grouping,
                          const std::vector<ValueLayout>& layouts, const std::vector<Extension>& extensions,
                          const SymbolBindings& nominal, const Target& target) {
-  MemoryNeeds needs = Needs(fusion_nodes, grouping, layouts, target.kind != TargetKind::Cpu).run();
+  MemoryNeeds needs = Needs(fusion_nodes, grouping, layouts, target).run();
   for (const Extension& one : extensions) {
     needs.donated.push_back(one.input);
     needs.groups[one.group].in_place.emplace_back(one.input, one.output);

@@ -14,6 +14,9 @@ namespace {
 
 using Pair = std::pair<std::uint32_t, std::uint32_t>;  // loops: outer, inner
 
+// Rows of a product that are at least so many fill tiles by themselves.
+constexpr std::int64_t kManyRows = 128;
+
 // Which neighbours can be one: guessed to be all, then taken back until nothing contradicts.
 class Merger {
  public:
@@ -82,7 +85,59 @@ class Merger {
       if (by_data.count(buffer.id.index)) continue;
       for (std::size_t d = 0; d + 1 < buffer.shape.size(); ++d) dimensions_.insert({buffer.id.index, d});
     }
+    for (const Access& access : accesses_) {
+      if (by_data.count(access.buffer)) steady_.insert(access.buffer);
+    }
     note_places();
+    note_products();
+  }
+
+  void note_products() {
+    for (const BufferInfo& buffer : formula_.buffers) {
+      if (buffer.role != BufferRole::Input) steady_.insert(buffer.id.index);
+    }
+    for (const Stage& stage : formula_.stages) {
+      if (stage.reduction.empty()) continue;
+      std::vector<std::set<std::uint32_t>> loads;  // the loops that each of them names
+      for_each_node(stage.body, [&](const ExprNode& node) {
+        if (!is_load(node)) return;
+        std::set<std::uint32_t>& names = loads.emplace_back();
+        for (const Expr& one : index_of(node))
+          for_each_loop(one, [&](VarId loop) { names.insert(loop.index); });
+      });
+      for (std::size_t i = 0; i + 1 < stage.axes.size(); ++i) {
+        const Pair pair{stage.axes[i].index, stage.axes[i + 1].index};
+        const bool last =
+            !stage.store.empty() &&
+            variables_of(stage.store.back()).contains(stage.axes[i + 1]);  // neighbours in memory
+        if (!last && are_short_rows(pair, loads)) rows_.insert(pair);
+      }
+    }
+  }
+
+  // One factor names both, the other neither; what names one of them names nothing else, and is no factor.
+  bool are_short_rows(const Pair& pair, const std::vector<std::set<std::uint32_t>>& loads) const {
+    const Dim& rows = formula_.variables[pair.second].extent;
+    bool left = false, right = false;
+    for (const std::set<std::uint32_t>& names : loads) {
+      const std::size_t named = names.count(pair.first) + names.count(pair.second);
+      if (named == 1 && names.size() > 1) return false;
+      left = left || (named == 2 && names.size() > 2);
+      right = right || (named == 0 && !names.empty());
+    }
+    return left && right && rows.is_constant() && rows.constant() < kManyRows;
+  }
+
+  // Whether an access goes by one loop of a pair of short rows alone: by a digit of the loop that they become, then.
+  bool repeats(const Access& access, const Pair& pair) const {
+    if (!rows_.count(pair) || steady_.count(access.buffer)) return false;
+    std::set<std::uint32_t> names;
+    for (const Expr& one : access.index) {
+      for_each_loop(one, [&](VarId loop) {
+        if (loop.index == pair.first || loop.index == pair.second) names.insert(loop.index);
+      });
+    }
+    return names.size() == 1;
   }
 
   void note_places() {
@@ -118,6 +173,7 @@ class Merger {
       waiting.pop_back();
       if (!seen.insert(expr)) continue;
       if (expr->op == ExprOp::Var) spoiled_.insert(expr->var.index);
+      if (is_load(*expr) && expr->op != ExprOp::LoadOr && !steady_.count(expr->buffer.index)) continue;
       std::size_t first = expr->op == ExprOp::LoadOr ? 1 : 0;
       for (std::size_t i = 0; i < expr->operands.size(); ++i) {
         const Expr& operand = expr->operands[i];
@@ -155,8 +211,9 @@ class Merger {
     // Each loop names the place that its half of the pair has in two neighbouring dimensions, and no other.
     auto elsewhere = [this](const Pair& pair, std::uint32_t loop, std::size_t inner) {
       return std::ranges::any_of(of_loop_[loop], [&](const Place& place) {
-        if (place.dimension < inner) return true;
         const Access& access = accesses_[place.access];
+        if (repeats(access, pair)) return false;
+        if (place.dimension < inner) return true;
         const std::size_t outer = place.dimension - inner;
         return outer + 1 >= access.index.size() || loops_at(access, outer) != pair ||
                !dimensions_.count({access.buffer, outer});
@@ -236,8 +293,17 @@ class Merger {
                       : *place * Expr::size(inner.at(buffer)) + *(place + 1);
       index.erase(place + 1);
     };
+    Substitution digits;  // of the loop that a pair becomes, for what goes by one of the two alone
+    for (const Pair& pair : component.loops) {
+      const Expr made = Expr::variable(merged.at(pair.first));
+      const Expr count = Expr::size(formula_.variables[pair.second].extent);
+      digits.emplace(pair.first, floor_div(made, count));
+      digits.emplace(pair.second, mod(made, count));
+    }
     Rewriter rewriter([&](const Expr& expr) {
-      if (!is_load(*expr) || !at.count(expr->buffer.index)) return Expr();
+      if (!is_load(*expr)) return Expr();
+      if (!at.count(expr->buffer.index))
+        return steady_.count(expr->buffer.index) ? Expr() : substituted(expr, digits);
       std::vector<Expr> operands = expr->operands;
       shorten(operands, expr->buffer.index, expr->op == ExprOp::LoadOr ? 1 : 0);
       return with_operands(expr, std::move(operands));
@@ -263,6 +329,8 @@ class Merger {
   std::vector<std::vector<std::size_t>> of_buffer_;  // accesses to each
   std::vector<std::vector<Place>> of_loop_;  // indices that name each
   std::set<std::uint32_t> spoiled_;
+  std::set<Pair> rows_;  // short ones, of products
+  std::set<std::uint32_t> steady_;  // buffers that are read by whole loops or not at all
 };
 
 // Loops of element-wise stages in the order that results have in memory, which layouts may have changed.

@@ -4,6 +4,10 @@
 //   becomes  y[i, m] = x[i, m]  for i < 4, m < 40
 //
 // A dimension that loops walk as digits, x[i * 4 + j] for j < 4, counts as two of them.
+// Where short rows of a product are the loops, what else reads by one of them alone does not keep them apart:
+//
+//   y[b, i, j] = sum over k of x[b, i, k] * w[k, j], plus c[i]    becomes  y[m, j] = sum over k of x[m, k] * w[k, j], plus c[m % 2]
+//
 // Buffers get fewer dimensions; they are row-major, so not a byte of them moves. Loops grow long, and a kernel has
 // fewer of them to count.
 #pragma once

@@ -49,6 +49,38 @@ TEST(MergeAxes, AnAxisThatAnotherBufferReadsAloneStays) {
   EXPECT_TRUE(formula.variable(formula.stages[0].axes[1]).extent.is(8));
 }
 
+// Two rows for each entry of a batch are rows of one product, though a column of two is added to them.
+TEST(MergeAxes, ShortRowsOfAProductBecomeOneLoop) {
+  for (const bool of_batch : {false, true}) {
+    Builder builder("product");
+    const Shape few{of_batch ? n() : Dim(2)};
+    Buffer x = builder.input(0, "x", DType::F32, {n(), 2, 8}), w = builder.input(1, "w", DType::F32, {8, 5}),
+           c = builder.input(2, "c", DType::F32, few), y = builder.output(0, "y", DType::F32, {n(), 2, 5});
+    Axes axes = builder.axes({n(), 2, 5}), depth = builder.axes({8});
+    builder.write_reduced(y, axes, Reducer::Sum, depth, x(axes[0], axes[1], depth[0]) * w(depth[0], axes[2]),
+                          [&](const Expr& sum) { return sum + c(axes[of_batch ? 0 : 1]); });
+    Formula formula = std::move(builder).finish();
+    merge_axes(formula);
+    ASSERT_TRUE(verify(formula));
+    ASSERT_EQ(formula.stages[0].axes.size(), 2u);
+    EXPECT_EQ(formula.variable(formula.stages[0].axes[0]).extent, n() * 2);
+    EXPECT_EQ(to_string(formula.buffer(c.id()).shape), to_string(few));
+  }
+}
+
+TEST(MergeAxes, LoopsOfAFactorStayApart) {
+  Builder builder("batched");
+  Buffer x = builder.input(0, "x", DType::F32, {4, 2, 8}), w = builder.input(1, "w", DType::F32, {4, 8, 5}),
+         y = builder.output(0, "y", DType::F32, {4, 2, 5});
+  Axes axes = builder.axes({4, 2, 5}), depth = builder.axes({8});
+  builder.write_reduced(y, axes, Reducer::Sum, depth,
+                        x(axes[0], axes[1], depth[0]) * w(axes[0], depth[0], axes[2]));
+  Formula formula = std::move(builder).finish();
+  merge_axes(formula);
+  ASSERT_TRUE(verify(formula));
+  EXPECT_EQ(formula.stages[0].axes.size(), 3u);
+}
+
 TEST(MergeAxes, DigitsOfADimensionAreLoopsThatBecomeOne) {
   Builder builder("reshape");
   Buffer x = builder.input(0, "x", DType::F32, {2, 12, 8}),
