@@ -1,7 +1,7 @@
 // How long the code of an expression is, by a count of operations: a function counts as its definition does (te/math/math.h).
 //
 //   a * b + c          2
-//   tanh(a * b)        1 and what tanh is made of, about 70
+//   tanh(a * b)        1 and what tanh is made of, about 30
 //
 // Compilers take time that grows faster than the length of a function, so what becomes one kernel is bounded by this.
 #pragma once

@@ -34,13 +34,22 @@ constexpr double kSinhDouble[] = {0x1.5555555555556p-3,  0x1.111111111101ep-7,  
                                   0x1.b5c86f2340951p-41};
 constexpr Polynomial kSinh{kSinhSingle, kSinhDouble};
 
-constexpr double kTanhSingle[] = {-0x1.555554p-2, 0x1.111084p-3,  -0x1.b9f4bep-5,
-                                  0x1.63d28ep-6,  -0x1.0d6772p-7, 0x1.1e7412p-9};
+// tanh in f32, as erf: x + x P(x^2 - c) below a bound, 1 - Q(|x| - d)^3 above. Last bits were moved by trial.
+constexpr double kTanhBound = 0x1.58p0, kTanhCentre = 0x1.cp-1, kTanhRootCentre = 1.5, kTanhEnd = 0x1.20ap3;
+constexpr double kTanhSingle[] = {-0x1.baee04p-3, -0x1.77dd5cp-3,  0x1.b83p-5,     -0x1.06abf2p-6,
+                                  0x1.3a555p-8,   -0x1.77f17cp-10, 0x1.bc3282p-12, -0x1.0d0a6ep-13,
+                                  0x1.82a5dp-15,  -0x1.ae4a76p-17};
+// The third root of 1 - tanh, up to where f32 sees 1.
+constexpr double kRootOfTanhSingle[] = {0x1.d2ff7ep-2,   -0x1.28911cp-2, 0x1.406c72p-4,   -0x1.42374cp-9,
+                                        -0x1.0aa8b6p-7,  0x1.2e124ap-8,  -0x1.9554e8p-10, 0x1.73b762p-12,
+                                        -0x1.d11ee8p-15, 0x1.798358p-18, -0x1.646c48p-22, 0x1.27da2p-27};
+constexpr Polynomial kTanhShort{kTanhSingle, {}}, kRootOfTanh{kRootOfTanhSingle, {}};
+
 constexpr double kTanhDouble[] = {-0x1.5555555555553p-2,  0x1.1111111110dbcp-3,   -0x1.ba1ba1b9e6831p-5,
                                   0x1.664f48757718p-6,    -0x1.226e336a9d96ep-7,  0x1.d6d3731856249p-9,
                                   -0x1.7d9d7fa0160ecp-10, 0x1.351705d682acp-11,   -0x1.f198d3570ddc6p-13,
                                   0x1.820512e91d5cdp-14,  -0x1.0165e75730c69p-15, 0x1.a4b4d5930d9bcp-18};
-constexpr Polynomial kTanh{kTanhSingle, kTanhDouble};
+constexpr Polynomial kTanh{{}, kTanhDouble};
 
 // Beyond these exp is infinite, or 0 even after rounding to a subnormal.
 constexpr Constant kExpHighest{89, 710};
@@ -136,19 +145,31 @@ Expr define_sinh(const Expr& x) {
 
 Expr define_cosh(const Expr& x) { return half_sum_of_exps(abs(x), 1); }
 
-// 1 - 2 / (exp(2|x|) + 1) once that is above one half.
-Expr define_tanh(const Expr& x) {
-  Expr a = abs(x);
-  Expr highest = number(x, Constant{10, 20});  // 1 to the last digit
-  ScaledPair parts = exp_parts(2 * min(a, highest));
+namespace {
+// Two polynomials and no exponential: gates and activations are made of it by the million.
+Expr single_tanh(const Expr& a) {
+  Expr small = fma(a, polynomial(fma(a, a, number(a, -kTanhCentre)), kTanhShort), a);
+  Expr root = polynomial(min(a, number(a, kTanhEnd)) - number(a, kTanhRootCentre), kRootOfTanh);
+  return select(a < number(a, kTanhBound), small, fma(-(root * root), root, number(a, 1)));
+}
+
+// 1 - 2 / (exp(2a) + 1) once that is above one half.
+Expr double_tanh(const Expr& a) {
+  ScaledPair parts = exp_parts(2 * min(a, number(a, 20)));  // 1 to the last digit there
   Pair mantissa = normalized(parts.mantissa);
   Expr power = power_of_two(parts.exponent);
-  Pair denominator = sum(power * mantissa.high, number(x, 1));
+  Pair denominator = sum(power * mantissa.high, number(a, 1));
   denominator.low = fma(power, mantissa.low, denominator.low);
-  Pair part = quotient({number(x, 2), number(x, 0)}, denominator);
-  Pair head = quick_sum(number(x, 1), -part.high);
+  Pair part = quotient({number(a, 2), number(a, 0)}, denominator);
+  Pair head = quick_sum(number(a, 1), -part.high);
   Expr large = head.high + (head.low - part.low);
-  return flip_sign(select(a < 0.609375, odd_polynomial(a, kTanh), large), sign_of(x));
+  return select(a < 0.609375, odd_polynomial(a, kTanh), large);
+}
+}  // namespace
+
+Expr define_tanh(const Expr& x) {
+  Expr a = abs(x);
+  return flip_sign(format_of(x).is_single() ? single_tanh(a) : double_tanh(a), sign_of(x));
 }
 
 namespace {
