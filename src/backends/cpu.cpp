@@ -2,6 +2,7 @@
 #include "backends/by_kernels.h"
 #include "backends/rows.h"
 #include "codegen/llvm/emit.h"
+#include "compiler/compiled/compiled_bodies.h"
 #include "compiler/compiled/cpu_backend.h"
 #include "compiler/compiled/specialise.h"
 
@@ -24,6 +25,8 @@ MadeRunner run_machine_code(const PlannedModel& model, const RunSettings& settin
     specialiser =
         std::make_shared<Specialiser>(model.graph, model.plan, *model.made_with, cpu_options(settings));
   XYNTRA_TRY(CompiledModel compiled, compile_for_cpu(model.plan, cpu_options(settings)));
+  if (model.made_with != nullptr)
+    XYNTRA_CHECK_OK(compile_bodies(compiled, model.plan, *model.made_with, cpu_options(settings)));
   return run_by_kernels(model.graph, settings, std::move(compiled), std::move(specialiser));
 }
 

@@ -110,7 +110,11 @@ class Evaluator::State {
       : graph_(graph),
         options_(std::move(options)),
         pool_(options_.threads > 0 ? options_.threads : available_threads()),
-        runner_([this](const Graph& subgraph, std::vector<Datum> arguments) {
+        runner_([this](const Graph& subgraph, std::vector<Datum> arguments) -> Result<std::vector<Datum>> {
+          if (options_.subgraphs) {
+            if (auto results = options_.subgraphs->call(subgraph, arguments, options_.budget))
+              return std::move(*results);
+          }
           return run_graph(subgraph, std::move(arguments), false);
         }) {}
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "ir/graph.h"
@@ -14,6 +15,16 @@ namespace xyntra {
 
 class HostMemo;
 
+// Subgraphs that somebody has compiled.
+class SubgraphCalls {
+ public:
+  virtual ~SubgraphCalls() = default;
+  // Nothing where there is none for this one, or not for such arguments.
+  virtual std::optional<Result<std::vector<Datum>>> call(const Graph& subgraph,
+                                                         std::span<const Datum> arguments,
+                                                         const std::shared_ptr<Budget>& budget) const = 0;
+};
+
 struct EvaluatorOptions {
   bool float64 = false;  // every float as f64, math by libm: the oracle
   // Every sum one iteration after another, as its formula states it: slow, but the same bits however values lie in
@@ -21,6 +32,7 @@ struct EvaluatorOptions {
   bool in_order = false;
   int threads = 0;  // 0: as many as this process may use
   std::shared_ptr<Budget> budget;
+  std::shared_ptr<const SubgraphCalls> subgraphs;  // may be null
   // Of backends that compile.
   std::shared_ptr<RunCounts> counts;  // may be null
   double kernel_seconds = 30;  // to make machine code of one kernel

@@ -215,6 +215,7 @@ Result<std::vector<ValueFacts>> infer_node_at(const OpDef& def, const Node& node
       [&](const Graph& graph, std::span<const ValueFacts> arguments) -> Result<std::vector<ValueFacts>> {
     work.values_left -= static_cast<std::int64_t>(graph.value_count());
     if (work.values_left < 0) return limit_error("types of nested loops take too much work to infer");
+    if (work.given != nullptr && depth == 0) (*work.given)[&graph] = {arguments.begin(), arguments.end()};
     return infer_closed(graph, arguments, prefix + "s", nullptr, depth + 1, work);
   };
   InferenceContext context(def, node, inputs, prefix, &subgraph);

@@ -10,6 +10,8 @@ namespace xyntra {
 struct InferenceWork {
   std::int64_t values_left = 500'000;
   const Budget* budget = nullptr;  // its time is looked at from node to node; may be null
+  std::map<const Graph*, std::vector<ValueFacts>>* given =
+      nullptr;  // to a node's subgraphs, at last; may be null
 };
 
 // Results of one node, given its operands: checks arity, attributes and dtypes against the definition, then

@@ -49,6 +49,10 @@ class Draw:
     def draw_opset(self) -> int:
         return self.integer(13, 23) if self.chance(0.7) else self.integer(24, 27)
 
+    def extent(self, low: int, high: int) -> int:
+        """A size that is small here whatever graphs are large."""
+        return self.integer(low, high)
+
     def width(self) -> int:
         """A size of matrices and channels: past tiles and panels in large graphs."""
         return self.choice([1, 3, 4, 8, 16, 17] if not self.large else [16, 31, 32, 33, 48, 64, 65, 96, 100])

@@ -45,7 +45,7 @@ def gemm(g: Draw, op: str):
 
 
 def einsum(g: Draw, op: str):
-    sizes = {c: g.integer(1, 5) for c in "bijk"}
+    sizes = {c: g.extent(1, 5) for c in "bijk"}
     left, right, out = g.choice(
         [
             ("ij", "jk", "ik"),
@@ -99,7 +99,7 @@ def image(g: Draw, dtypes="f", ok=full, dtype=None):
     ]
     if large and g.chance(0.75):
         return large[-1] if g.chance(0.6) else g.choice(large)
-    sizes = [g.choice([5, 6, 7, 8, 9, 13, 16]) if rank < 5 else g.integer(2, 5) for _ in range(rank - 2)]
+    sizes = [g.extent(5, 16) if rank < 5 else g.extent(2, 5) for _ in range(rank - 2)]
     shape = (g.choice([1, 1, 2, 3]), g.choice([1, 2, 3, g.width()]), *sizes)
     dtype = dtype or g.weighted({"float32": 9, "float16": 1, "float64": 1})
     value = g.fresh(shape, dtype, constant=False)
@@ -144,7 +144,7 @@ def conv_transpose(g: Draw, op: str):
     }
     if g.chance(0.15):
         attributes |= {"pads": None, "auto_pad": g.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])}
-    weights = g.weights((c, g.integer(1, 4), *kernel), x.dtype)
+    weights = g.weights((c, g.extent(1, 4), *kernel), x.dtype)
     return g.emit(
         op, [x, weights, g.fresh((group * weights.shape[1],), x.dtype) if g.chance(0.5) else None], attributes
     )
@@ -188,7 +188,7 @@ def resize(g: Draw, op: str):
         if any(int(s * k) < 1 for s, k in zip(x.shape, scales)):
             raise Refused("no pixel left")
         return g.emit(op, [x, None, g.leaf(np.array(scales, np.float32))], attributes)
-    sizes = list(x.shape[:2]) + [g.integer(1, 12) for _ in x.shape[2:]]
+    sizes = list(x.shape[:2]) + [g.extent(1, 12) for _ in x.shape[2:]]
     return g.emit(op, [x, None, None, g.integers(sizes)], attributes)
 
 

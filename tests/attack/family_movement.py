@@ -224,7 +224,7 @@ def depth_to_space(g: Draw, op: str):
     a = (
         g.choice(fit)
         if fit
-        else g.fresh((g.integer(1, 2), 4 * g.integer(1, 2), 2 * g.integer(1, 3), 2 * g.integer(1, 3)), constant=False)
+        else g.fresh((g.integer(1, 2), 4 * g.extent(1, 2), 2 * g.extent(1, 3), 2 * g.extent(1, 3)), constant=False)
     )
     return g.emit(
         op, [a], {"blocksize": block, "mode": g.choice([None, "DCR", "CRD"]) if op == "DepthToSpace" else None}

@@ -11,6 +11,7 @@ class NodesOnHost : public HostCalls {
   explicit NodesOnHost(int threads) { options_.threads = threads; }
 
   std::uint32_t add(const Graph& graph, NodeId node);  // its number
+  void use(std::shared_ptr<const SubgraphCalls> subgraphs) { options_.subgraphs = std::move(subgraphs); }
   Result<std::vector<Datum>> call(std::uint32_t number, std::span<const Datum> inputs,
                                   const std::shared_ptr<Budget>& budget) const override;
 

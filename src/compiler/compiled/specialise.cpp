@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/compiled/compiled_bodies.h"
 #include "passes/assume.h"
 
 namespace xyntra {
@@ -43,6 +44,7 @@ Result<std::shared_ptr<const CompiledModel>> Specialiser::compile(const SymbolBi
   XYNTRA_TRY(const Plan plan, make_plan(graph, compiling));
   if (host_calls(plan) >= general_calls_) return nullptr;
   XYNTRA_TRY(CompiledModel model, compile_for_cpu(plan, cpu_));
+  XYNTRA_CHECK_OK(compile_bodies(model, plan, compiling, cpu_));
   return std::make_shared<const CompiledModel>(std::move(model));
 }
 

@@ -54,6 +54,44 @@ Status copy_elements(const HostContext& c, const Tensor& from, std::int64_t from
   return {};
 }
 
+// Pieces of `length` elements, one behind the other in the result: the i-th begins at `start(i)`. Short ones are moved as one word, for
+// a call for each would take longer than its bytes.
+template <class Word, class Start>
+Status gather_words(const HostContext& c, const Tensor& from, Tensor& to, std::int64_t count, Start start) {
+  const std::span<const std::byte> source = from.bytes();
+  const std::span<std::byte> target = to.mutable_bytes();
+  constexpr std::int64_t kPiece = 1 << 14;
+  for (std::int64_t done = 0; done < count; done += kPiece) {
+    const std::int64_t end = std::min(count, done + kPiece);
+    for (std::int64_t i = done; i < end; ++i) {
+      const auto place = source.subspan(static_cast<std::size_t>(start(i)) * sizeof(Word), sizeof(Word));
+      std::memcpy(target.subspan(static_cast<std::size_t>(i) * sizeof(Word), sizeof(Word)).data(),
+                  place.data(), sizeof(Word));
+    }
+    XYNTRA_CHECK_OK(c.worked(end - done));
+  }
+  return {};
+}
+
+template <class Start>
+Status gather_pieces(const HostContext& c, const Tensor& from, Tensor& to, std::int64_t count,
+                     std::int64_t length, Start start) {
+  const std::int64_t bits = bits_of(from.dtype()) * length;
+  auto first = [&](std::int64_t i) { return start(i) / length; };  // pieces lie at multiples of their length
+  if (bits_of(from.dtype()) >= 8) {
+    switch (bits) {
+      case 8: return gather_words<std::uint8_t>(c, from, to, count, first);
+      case 16: return gather_words<std::uint16_t>(c, from, to, count, first);
+      case 32: return gather_words<std::uint32_t>(c, from, to, count, first);
+      case 64: return gather_words<std::uint64_t>(c, from, to, count, first);
+      default: break;
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    XYNTRA_CHECK_OK(copy_elements(c, from, start(i), to, i * length, length));
+  return {};
+}
+
 std::string dims_text(const Dims& dims) { return to_string(shape_of(dims)); }
 
 // What is done to strings is done to their ranks.
@@ -81,13 +119,16 @@ Result<Tensor> picked(const HostContext& c, const Tensor& x, std::size_t axis,
   AxisView view = view_around(x.dims(), axis);
   XYNTRA_TRY(Tensor result, c.allocate(x.dtype(), dims));
   if (result.count() == 0) return result;
-  std::int64_t to = 0;
-  for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-    for (std::int64_t position : positions) {
-      XYNTRA_CHECK_OK(
-          copy_elements(c, x, (outer * view.extent + position) * view.inner, result, to, view.inner));
-      to += view.inner;
-    }
+  const auto count = static_cast<std::int64_t>(positions.size());
+  auto start = [&](std::int64_t i) {
+    return (i / count * view.extent + positions[static_cast<std::size_t>(i % count)]) * view.inner;
+  };
+  if (view.outer == 1) {
+    XYNTRA_CHECK_OK(gather_pieces(c, x, result, count, view.inner, [&](std::int64_t i) {
+      return positions[static_cast<std::size_t>(i)] * view.inner;
+    }));
+  } else {
+    XYNTRA_CHECK_OK(gather_pieces(c, x, result, view.outer * count, view.inner, start));
   }
   return result;
 }
@@ -102,6 +143,12 @@ Result<Tensor> cut(const HostContext& c, const Tensor& x, std::size_t axis, std:
   AxisView view = view_around(x.dims(), axis);
   XYNTRA_TRY(Tensor result, c.allocate(x.dtype(), dims));
   if (result.count() == 0) return result;
+  if (length == 1) {
+    XYNTRA_CHECK_OK(gather_pieces(c, x, result, view.outer, view.inner, [&](std::int64_t outer) {
+      return (outer * view.extent + begin) * view.inner;
+    }));
+    return result;
+  }
   for (std::int64_t outer = 0; outer < view.outer; ++outer) {
     XYNTRA_CHECK_OK(copy_elements(c, x, (outer * view.extent + begin) * view.inner, result,
                                   outer * length * view.inner, length * view.inner));

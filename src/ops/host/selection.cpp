@@ -151,26 +151,93 @@ Status top_k(HostContext& c) {
   return {};
 }
 
+namespace {
+
+// Calls `visit(first, on)` for pieces of the elements, `on` telling for each whether it is not 0.
+class NonZeros {
+ public:
+  explicit NonZeros(const Tensor& x) : x_(x) {
+    const bool signs = is_float(x.dtype()) && bits_of(x.dtype()) > 8;  // -0 is 0
+    if (bits_of(x.dtype()) < 8 || (is_float(x.dtype()) && !signs)) return;
+    switch (bits_of(x.dtype())) {
+      case 8: fill_ = &NonZeros::fill<std::uint8_t>; break;
+      case 16: fill_ = &NonZeros::fill<std::uint16_t>; break;
+      case 32: fill_ = &NonZeros::fill<std::uint32_t>; break;
+      case 64: fill_ = &NonZeros::fill<std::uint64_t>; break;
+      default: return;
+    }
+    shift_ = signs ? 1 : 0;
+  }
+
+  template <class Visit>
+  Status each(const HostContext& c, Visit visit) const {
+    std::array<std::uint8_t, kPiece> on{};
+    for (std::int64_t first = 0; first < x_.count(); first += kPiece) {
+      const auto piece = std::span(on).first(as_size(std::min<std::int64_t>(kPiece, x_.count() - first)));
+      (this->*fill_)(first, piece);
+      visit(first, piece);
+      XYNTRA_CHECK_OK(c.worked(kPiece));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::int64_t kPiece = 1 << 12;
+
+  void look_up(std::int64_t first, std::span<std::uint8_t> on) const {
+    for (std::uint8_t& one : on) {
+      one = static_cast<std::uint8_t>(is_float(x_.dtype()) ? x_.element_as_f64(first) != 0
+                                                           : x_.element_as_i64(first) != 0);
+      ++first;
+    }
+  }
+  template <class Word>
+  void fill(std::int64_t first, std::span<std::uint8_t> on) const {
+    const auto words = x_.view<Word>().subspan(as_size(first), on.size());
+    for (std::size_t i = 0; i < on.size(); ++i) on[i] = static_cast<Word>(words[i] << shift_) != 0 ? 1 : 0;
+  }
+
+  const Tensor& x_;
+  int shift_ = 0;
+  void (NonZeros::*fill_)(std::int64_t, std::span<std::uint8_t>) const = &NonZeros::look_up;
+};
+
+}  // namespace
+
 Status non_zero(HostContext& c) {
   const Tensor& x = c.input(0);
-  Dims dims = x.dims().empty() ? Dims{1} : x.dims();
-  auto is_set = [&x](std::int64_t i) {
-    return is_float(x.dtype()) ? x.element_as_f64(i) != 0 : x.element_as_i64(i) != 0;
-  };
+  const Dims dims = x.dims().empty() ? Dims{1} : x.dims();
+  const NonZeros elements(x);
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    XYNTRA_CHECK_OK(c.worked(1));
-    if (is_set(i)) ++count;
-  }
+  XYNTRA_CHECK_OK(elements.each(c, [&](std::int64_t, std::span<const std::uint8_t> on) {
+    for (const std::uint8_t one : on) count += one;
+  }));
   XYNTRA_TRY(Tensor result, c.allocate(DType::I64, {static_cast<std::int64_t>(dims.size()), count}));
   auto view = result.mutable_view<std::int64_t>();
+  // Positions first, then the coordinates of each, from the last dimension on: what is left to divide lies in the row above.
+  const std::size_t found = as_size(count);
+  const std::span<std::int64_t> positions = view.first(found);
   std::size_t n = 0;
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    XYNTRA_CHECK_OK(c.worked(1));
-    if (!is_set(i)) continue;
-    std::int64_t rest = i;
-    for (std::size_t d = dims.size(); d-- > 0; rest /= dims[d]) view[d * as_size(count) + n] = rest % dims[d];
-    ++n;
+  XYNTRA_CHECK_OK(elements.each(c, [&](std::int64_t first, std::span<const std::uint8_t> on) {
+    for (const std::uint8_t one : on) {
+      if (one != 0) positions[n++] = first;
+      ++first;
+    }
+  }));
+  for (std::size_t d = dims.size(); d-- > 1;) {
+    const std::span<std::int64_t> row = view.subspan(d * found, found);
+    const auto extent = static_cast<std::uint64_t>(dims[d]);
+    // Positions rise: a quotient is most often that of the one before.
+    std::int64_t quotient = 0, start = 0;
+    for (std::size_t i = 0; i < found; ++i) {
+      if (positions[i] - start >= dims[d] || positions[i] < start) {
+        quotient = static_cast<std::int64_t>(static_cast<std::uint64_t>(positions[i]) / extent);
+        start = quotient * dims[d];
+      }
+      row[i] = positions[i] - start;
+      positions[i] = quotient;
+    }
+    XYNTRA_CHECK_OK(c.worked(count));
   }
   c.set_result(0, std::move(result));
   return {};
@@ -264,10 +331,12 @@ Status compress(HostContext& c) {
   Charge scratch(c.budget());
   XYNTRA_CHECK_OK(scratch.grow(length * static_cast<std::int64_t>(sizeof(std::int64_t))));
   std::vector<std::int64_t> kept;
-  for (std::int64_t i = 0; i < length; ++i) {
-    XYNTRA_CHECK_OK(c.worked(1));
-    if (condition.element_as_i64(i) != 0) kept.push_back(i);
-  }
+  XYNTRA_CHECK_OK(NonZeros(condition).each(c, [&](std::int64_t first, std::span<const std::uint8_t> on) {
+    for (const std::uint8_t one : on) {
+      if (one != 0 && first < length) kept.push_back(first);
+      ++first;
+    }
+  }));
   XYNTRA_TRY(Tensor result, picked(c, x, axis, kept));
   c.set_result(0, std::move(result));
   return {};

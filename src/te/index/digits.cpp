@@ -207,7 +207,7 @@ class LoopJoiner {
   }
 
  private:
-  // Loads' indices are looked at as a whole; beside them no loop may be named.
+  // Loads' indices are looked at as a whole; beside them no loop may be named that is not in whole rounds in every vector.
   bool is_one(VarId outer, VarId inner) const {
     const Dim& size = formula_.variable(inner).extent;
     if (!size.is_constant() || size.constant() < 2) return false;  // nothing is divided by no elements
@@ -220,7 +220,8 @@ class LoopJoiner {
       const ExprNode* expr = waiting.back();
       waiting.pop_back();
       if (!seen.insert(expr)) continue;
-      if (expr->op == ExprOp::Var && (expr->var == outer || expr->var == inner)) return false;
+      if (expr->op == ExprOp::Var && (expr->var == outer || expr->var == inner) && !in_whole_rounds(inner))
+        return false;
       if (expr->op == ExprOp::Load) {
         if (reads_data_to_find(*expr)) return false;
         if (!walks_as_one(expr->buffer, expr->operands, outer, inner) &&
@@ -231,6 +232,12 @@ class LoopJoiner {
       for (const Expr& operand : expr->operands) waiting.push_back(operand.address());
     }
     return true;
+  }
+
+  // Whether vectors hold whole rounds of a loop: what counts its turns has the same numbers in each of them, then.
+  bool in_whole_rounds(VarId inner) const {
+    const std::int64_t turns = formula_.variable(inner).extent.constant();
+    return turns < lanes_ && lanes_ % turns == 0;
   }
 
   static bool reads_data_to_find(const ExprNode& load) {
