@@ -17,15 +17,6 @@ ValueId with_heads(Call& c, ValueId x) {
   return c.reshape(x, {whole(-1), c.size(x, rank - 3), c.size(x, rank - 2), c.size(x, rank - 1)});
 }
 
-// A query that sees no key has the result 0, whatever its scores are made of.
-ValueId zero_where_all_masked(Call& c, ValueId y, ValueId mask) {
-  const ValueId highest = c.op("ReduceMax", {mask, c.integers_value({-1})}, {{"keepdims", std::int64_t{1}}});
-  const ValueId seen = is_bool(c.dtype_of(mask))
-                           ? highest
-                           : c.op("Not", {c.op("IsInf", {highest}, {{"detect_positive", std::int64_t{0}}})});
-  return c.where(seen, y, c.scalar(c.dtype_of(y), 0));
-}
-
 ValueId attended(Call& c, ValueId mask) {
   const ValueId q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value");
   if (c.has("dropout_p") && c.real("dropout_p") != 0) return c.unsupported("attention with dropout");
@@ -46,8 +37,7 @@ ValueId attended(Call& c, ValueId mask) {
   Attributes attributes{{"is_causal", std::int64_t{c.has("is_causal") && c.flag("is_causal")}}};
   if (c.has("scale") && c.given("scale")) attributes["scale"] = static_cast<float>(c.real("scale"));
   if (bits_of(c.dtype_of(q)) < 32) attributes["softmax_precision"] = onnx_code(DType::F32);
-  ValueId y = c.op("Attention", inputs, std::move(attributes));
-  if (mask.valid()) y = zero_where_all_masked(c, y, mask);
+  const ValueId y = c.op("Attention", inputs, std::move(attributes));
   if (rank == 4) return y;
   if (rank == 2) return c.squeeze(y, {0, 1});
   if (rank == 3) return c.squeeze(y, {1});

@@ -161,6 +161,10 @@ Status attention(FormulaContext& c) {
   Buffer lengths = c.has_input(6) ? c.in(6) : Buffer();
   const bool causal = c.flag("is_causal");
   const std::int64_t left = c.integer("left_window_size"), right = c.integer("right_window_size");
+  // A window looks at the place of the query, which is a key where there are as many new ones as queries.
+  const bool windows = (left >= 0 || right >= 0) && !(form.queries == o.new_keys);
+  const bool masks = mask.defined() && (mask.dtype() == DType::Bool || is_float(mask.dtype()));
+  form.may_see_none = windows || masks || lengths.defined();
   const Shape full{form.batch, o.query_heads, form.queries, form.keys};
   form.mask = [=, type = form.type, past = o.past_keys, queries = form.queries](Expr score, const Index& i) {
     Expr never = minus_infinity(type);

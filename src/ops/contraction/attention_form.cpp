@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "te/masked_rows.h"
+
 namespace xyntra {
 
 using te::Axes;
@@ -49,10 +51,15 @@ AttentionStages attention_scores(FormulaContext& c, const AttentionForm& form) {
   stages.scores = scores_of(c, form, "score", stages.rows, stages.key, form.cap, form.mask);
   Index row = to_index(stages.rows);
   Expr score = stages.scores(inserted(row, 4, stages.key));
-  Buffer highest = c.reduce("m", stages.rows, Reducer::Max, {stages.key}, score,
-                            [&](Expr m) { return form.sink ? max(m, form.sink(row)) : m; });
-  Buffer total = c.reduce("n", stages.rows, Reducer::Sum, {stages.key}, exp(score - highest(row)),
-                          [&](Expr n) { return form.sink ? n + exp(form.sink(row) - highest(row)) : n; });
+  Buffer highest = c.reduce("m", stages.rows, Reducer::Max, {stages.key}, score, [&](Expr m) {
+    if (form.sink) return max(m, form.sink(row));
+    return form.may_see_none ? te::at_least_lowest(m) : m;
+  });
+  Buffer total =
+      c.reduce("n", stages.rows, Reducer::Sum, {stages.key}, exp(score - highest(row)), [&](Expr n) {
+        if (form.sink) return n + exp(form.sink(row) - highest(row));
+        return form.may_see_none ? te::one_for_zero(n) : n;
+      });
   stages.probability = exp(score - highest(row)) / total(row);
   return stages;
 }

@@ -4,6 +4,9 @@
 //   m = max(t) score;  n = sum(t) exp(score - m)
 //   y[b, g, r, s, e] = sum(t) exp(score - m) / n * value[b, g, t, e]
 //
+// Where a query may see no key, whose scores all are -inf, m is no less than the lowest number and an n of 0 counts as 1: its
+// weights are 0, and so is y.
+//
 // Query heads come in `groups` that share a key head, `repeats` heads each: head = g * repeats + r. With the
 // two as axes of their own no index needs a division.
 #pragma once
@@ -21,16 +24,17 @@ struct AttentionForm {
   using Element = std::function<te::Expr(const te::Index&)>;
   using Change = std::function<te::Expr(te::Expr score, const te::Index& point)>;
   Element query;  // at (b, g, r, s, d), scaled
-  Element key;    // at (b, g, t, d), scaled
+  Element key;  // at (b, g, t, d), scaled
   Element value;  // at (b, g, t, e)
-  Change cap;     // at (b, g, r, s, t); may be empty
-  Change mask;    // likewise
+  Change cap;  // at (b, g, r, s, t); may be empty
+  Change mask;  // likewise
   // A score beside those of the keys that takes part in the sum and has no value (a sink); may be empty.
   std::function<te::Expr(const te::Index&)> sink;  // at (b, g, r, s)
+  bool may_see_none = false;  // some queries, perhaps; not with a sink
 };
 
 struct AttentionStages {
-  te::Axes rows;      // b, g, r, s
+  te::Axes rows;  // b, g, r, s
   te::Axis key, element;
   te::Buffer scores;  // (b, g, r, s, t), capped and masked
   te::Expr probability;  // at (rows, key)

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "te/index/index.h"
+#include "te/masked_rows.h"
 #include "te/match.h"
 
 namespace xyntra {
@@ -119,7 +120,9 @@ class AttentionReader {
   bool is_softmax() {
     const BufferId most = largest().target, weights = exponents().target;
     const bool maximum = largest().reducer == Reducer::Max || largest().reducer == Reducer::Largest;
-    if (!maximum || largest().finish.defined() || !is_temporary(most)) return false;
+    if (!maximum || !is_temporary(most)) return false;
+    // Sums go by the largest score so far, or by a finite number where that is -inf.
+    if (largest().finish.defined() && !te::is_at_least_lowest(largest().finish)) return false;
     const Expr score = told(largest().body);
     // Narrower ones would lose their digits in sums that go from block to block.
     const bool precise = score.dtype() == DType::F32 || score.dtype() == DType::F64;

@@ -4,6 +4,7 @@
 #include <map>
 #include <numbers>
 
+#include "te/masked_rows.h"
 #include "te/walk.h"
 
 namespace xyntra {
@@ -42,6 +43,9 @@ Expr exponent_of(const Expr& expr) {
   return te::same(factor, Expr::number(factor.dtype(), std::numbers::log2e)) ? exponent : Expr();
 }
 
+// A sum of at least one, or one in its place.
+bool is_plain_sum(const Stage& sum) { return !sum.finish.defined() || te::is_one_for_zero(sum.finish); }
+
 // The stage max(k) x[k] of a stage that adds up exp(x[k] - max(k) x[k]) over all k; null for every other.
 const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
   if (sum.reducer != te::Reducer::Sum || sum.reduction.empty()) return nullptr;
@@ -70,7 +74,7 @@ const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
   const Stage* largest = writer_of(formula, most->buffer);
   const bool maximum = largest != nullptr &&
                        (largest->reducer == te::Reducer::Max || largest->reducer == te::Reducer::Largest);
-  if (!maximum || largest->finish.defined()) return nullptr;
+  if (!maximum || (largest->finish.defined() && !te::is_at_least_lowest(largest->finish))) return nullptr;
   std::map<VarId, VarId> loops;  // of the maximum to those of the sum
   if (!te::is_renamed(largest->body, x, loops)) return nullptr;
   // The same place of the maximum, and every turn of its reduction.
@@ -99,7 +103,7 @@ Formula multiply_by_inverses(const Formula& formula) {
     const BufferInfo& buffer = made.buffer(sum.target);
     bool plain = buffer.dtype == DType::F32 || buffer.dtype == DType::F64;
     if (!plain || buffer.role != BufferRole::Temporary || sum.kind != Stage::Kind::MapReduce) continue;
-    if (sum.finish.defined() || sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
+    if (!is_plain_sum(sum) || sum.body.dtype() != buffer.dtype || writer_of(made, buffer.id) == nullptr ||
         largest_of_exponents(made, sum) == nullptr)
       continue;
     auto is_sum = [&](const Expr& expr) { return expr->op == ExprOp::Load && expr->buffer == buffer.id; };
@@ -118,7 +122,8 @@ Formula multiply_by_inverses(const Formula& formula) {
       });
       rewriter(stage);
     }
-    sum.finish = Expr::number(buffer.dtype, 1) / Expr::accumulator(buffer.dtype);
+    const Expr divisor = sum.finish.defined() ? sum.finish : Expr::accumulator(buffer.dtype);
+    sum.finish = Expr::number(buffer.dtype, 1) / divisor;
   }
   return made;
 }
@@ -193,7 +198,7 @@ bool passes_nan_on(const Stage& stage) {
 Formula ignore_nan_in_maxima(const Formula& formula) {
   Formula made = formula;
   for (const Stage& sum : made.stages) {
-    const bool plain = sum.kind == Stage::Kind::MapReduce && !sum.finish.defined();
+    const bool plain = sum.kind == Stage::Kind::MapReduce && is_plain_sum(sum);
     if (!plain || made.buffer(sum.target).role != BufferRole::Temporary) continue;
     const Stage* largest = largest_of_exponents(made, sum);
     if (largest == nullptr || !is_float(largest->body.dtype()) ||

@@ -12,6 +12,7 @@
 #include "schedule/contraction/tile_form.h"
 #include "schedule/prepare/attention_parts.h"
 #include "te/index/index.h"
+#include "te/masked_rows.h"
 
 namespace xyntra {
 
@@ -361,11 +362,7 @@ class KeyBlockPreparation {
   }
   Expr lowest() const { return Expr::floating(score_dtype(), -std::numeric_limits<double>::infinity()); }
   // Differences to it are numbers, also where all scores are -inf.
-  Expr lowest_finite() const {
-    const bool single = score_dtype() == DType::F32;
-    return Expr::floating(
-        score_dtype(), single ? std::numeric_limits<float>::lowest() : std::numeric_limits<double>::lowest());
-  }
+  Expr lowest_finite() const { return te::lowest_finite(score_dtype()); }
   // Whether it holds for one of a group of queries, or did for a group before.
   Stage any(BufferId flag, const Expr& condition, std::vector<VarId> along) const {
     Stage made = map(flag, {}, {},

@@ -298,6 +298,23 @@ TEST(Attention, ValuesMayAddUpToInfinity) {
   }
 }
 
+// By rows of scores, by blocks of keys and by workgroups; what the mask adds is -inf, or the scores are.
+TEST(Attention, QueriesThatSeeNoKeyAreZero) {
+  constexpr std::size_t kColumns = 16, kHidden = 7;
+  for (const auto& [queries, keys] : {std::pair{40, 300}, {96, 520}}) {
+    const Attention attention{2, 1, queries, keys, 8, kColumns, true};
+    const auto inputs = inputs_of(attention, queries, keys);
+    for (const char* name : {"avx2", "avx512", "neon", "webgpu", "webgpu_software", "h100"}) {
+      SCOPED_TRACE(std::string(name) + " " + std::to_string(keys));
+      const Plan plan = plan_for(attention, **find_target(name));
+      const std::vector<float> got = simulated(plan, inputs);
+      expect_near(got, evaluated(plan, inputs));
+      for (std::size_t c = 0; c < kColumns; ++c) ASSERT_EQ(got[kHidden * kColumns + c], 0) << c;
+      for (const float element : got) ASSERT_FALSE(std::isnan(element));
+    }
+  }
+}
+
 // Weights below 1e-33 of the largest count as zero, but for infinite values, whose product with zero is no number. What such
 // weights were summed by before a larger score came along, too.
 TEST(LongAttention, SmallWeightsTimesInfinityAreInfinite) {

@@ -1,0 +1,28 @@
+#include "te/masked_rows.h"
+
+#include <limits>
+
+#include "te/walk.h"
+
+namespace xyntra::te {
+
+Expr lowest_finite(DType dtype) {
+  return Expr::floating(dtype, dtype == DType::F64 ? std::numeric_limits<double>::lowest()
+                                                   : std::numeric_limits<float>::lowest());
+}
+
+Expr at_least_lowest(const Expr& maximum) { return max(maximum, lowest_finite(maximum.dtype())); }
+
+Expr one_for_zero(const Expr& sum) {
+  return select(equal(sum, Expr::number(sum.dtype(), 0)), Expr::number(sum.dtype(), 1), sum);
+}
+
+bool is_at_least_lowest(const Expr& finish) {
+  return is_float(finish.dtype()) && same(finish, at_least_lowest(Expr::accumulator(finish.dtype())));
+}
+
+bool is_one_for_zero(const Expr& finish) {
+  return same(finish, one_for_zero(Expr::accumulator(finish.dtype())));
+}
+
+}  // namespace xyntra::te
