@@ -57,10 +57,33 @@ def _products(dtype: str) -> dict[str, dict]:
     return made
 
 
+def _layer(rows: int, depth: int, columns: int) -> dict:
+    return {**_product("bf16", rows, depth, columns), "weights": {"b": f"bf16[{depth}, {columns}]"}}
+
+
+def write_with_weights(operation: dict, path: str) -> None:
+    """The product with its second operand as a constant of the model, as layers have it, in an ONNX file."""
+    import numpy
+    import onnx
+    from onnx import helper
+    draw = numpy.random.default_rng(0)
+    made = []
+    for name, kind in operation["weights"].items():
+        numbers = draw.standard_normal(shape(kind), dtype=numpy.float32) / shape(kind)[0] ** 0.5
+        bits = (numbers.view(numpy.uint32) >> 16).astype(numpy.uint16)
+        made.append(helper.make_tensor(name, onnx.TensorProto.BFLOAT16, shape(kind), bits.tobytes(), raw=True))
+    rows, columns = shape(operation["inputs"]["a"])[0], shape(operation["inputs"]["b"])[1]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, sizes)
+              for name, sizes in (("a", shape(operation["inputs"]["a"])), ("y", (rows, columns)))]
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "layer", values[:1], values[1:], made)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+
+
 SETS = {
     "rows": {**_rows("bf16")},
     "products": {**_products("bf16"), "matmul_4096_f32": _product("f32", 4096, 4096, 4096)},
     "skinny": {f"matmul_{m}x{k}x{n}_bf16": _product("bf16", m, k, n) for m, k, n in SKINNY},
+    "layers": {f"layer_{m}x{k}x{n}_bf16": _layer(m, k, n) for m, k, n in SKINNY},
     "f32": {
         "matmul_4096": _product("f32", 4096, 4096, 4096),
         "matmul_bias_gelu_4096": _product("f32", 4096, 4096, 4096, "Gelu"),

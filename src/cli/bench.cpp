@@ -274,16 +274,18 @@ std::string kernels_table(const Bench& bench, std::size_t rows) {
 // What thread blocks of the kernels take of a multiprocessor; a line for each phase.
 std::string occupancy_table(const Bench& bench, std::size_t rows) {
   using enum Table::Align;
-  Table table({Right, Prose, Right, Right, Right, Right, Right, Right});
-  table.header({"group", "ops", "threads", "registers", "shared", "local", "blocks", "occupancy"});
+  constexpr std::int64_t kWarp = 32;
+  Table table({Right, Prose, Right, Right, Right, Right, Right, Right, Right});
+  table.header({"group", "ops", "threads", "warps", "registers", "shared", "local", "blocks", "occupancy"});
   const std::vector<KernelLine> lines = merged(kernel_lines(bench));
   bool any = false;
   for (std::size_t i = 0; i < std::min(rows, lines.size()); ++i) {
     for (const KernelDriver::Resources& one : lines[i].resources) {
       any = true;
       table.row({std::to_string(lines[i].group), printable(lines[i].ops), std::to_string(one.threads),
-                 std::to_string(one.registers), human_bytes(one.shared_bytes), human_bytes(one.local_bytes),
-                 std::to_string(one.blocks), percent(one.occupancy)});
+                 std::to_string((one.threads + kWarp - 1) / kWarp), std::to_string(one.registers),
+                 human_bytes(one.shared_bytes), human_bytes(one.local_bytes), std::to_string(one.blocks),
+                 percent(one.occupancy)});
     }
   }
   return any ? "\n" + table.to_string(stdout_width()) : "";

@@ -6,6 +6,7 @@
 #include "compiler/lower_plan.h"
 #include "compiler/model_file.h"
 #include "package/artifact.h"
+#include "report/explain/occupancy.h"
 #include "report/explain/why.h"
 #include "support/text/json.h"
 #include "support/text/text.h"
@@ -40,10 +41,12 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
   XYNTRA_TRY(const std::vector<std::string> broken, broken_contract(plan, figures, session));
   XYNTRA_TRY(const LoweredPlan lowered, lower_plan(plan, {0, options.budget}));
   const std::vector<Fallback> fallbacks = fallbacks_of(plan, lowered);
+  const std::vector<BlockResources> resources = block_resources(lowered, *options.target);
   if (session.json) {
     Json json{{"model", flags.model}, {"backend", placement.backend->name}};
     json.update(plan_json(plan, figures));
     json["fallbacks"] = fallbacks_json(fallbacks);
+    if (!resources.empty()) json["occupancy"] = occupancy_json(resources);
     json["contract"] = {{"kept", broken.empty()}, {"broken", broken}};
     session.out = json.dump(1) + "\n";
   } else {
@@ -52,6 +55,8 @@ Result<ExitCode> explain_plan(const ExplainFlags& flags, const Module& module, c
     if (const std::string layouts = layouts_table(plan, stdout_width()); !layouts.empty())
       session.out += layouts + "\n";
     session.out += totals_table(figures);
+    if (const std::string table = occupancy_table(resources, flags.rows, stdout_width()); !table.empty())
+      session.out += "\n" + table;
     if (!fallbacks.empty()) session.out += "\n" + fallbacks_table(fallbacks, stdout_width());
     session.out += broken_text(broken);
   }

@@ -18,9 +18,11 @@ struct PtxOptions {
   std::string target = "sm_80";
   std::string version = "7.8";  // of the PTX language
   bool overlaps = false;  // launches may begin early, and wait for what is before them: from sm_90 on
+  std::int64_t cores = 0;  // launches of no more blocks than these let in the next one at their beginning
+  std::vector<bool> constants = {};  // by argument: nobody writes there, so it is read without waiting
 
   static PtxOptions of(const Target& target) {
-    return target.overlapping_launches != 0 ? PtxOptions{"sm_90", "7.8", true} : PtxOptions();
+    return target.overlapping_launches != 0 ? PtxOptions{"sm_90", "7.8", true, target.cores} : PtxOptions();
   }
 };
 

@@ -130,9 +130,13 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
   PtxPhase made{entry, items, threads_, grouped ? 1 : threads_, 0};
   made_.phases.push_back(made);
   XYNTRA_CHECK_OK(own_buffers(body, grouped));
-  // Nothing is read or written before what was launched before is done. Others are let in when blocks end: earlier, they would only wait in
-  // the place of blocks that work.
-  if (options_.overlaps) code_.line("griddepcontrol.wait");
+  // What launches write is not looked at before the one that was launched before this one is done, nor is anything written. The next launch is
+  // let in when blocks end, or at once where they are few: its own wait where there is room, and ask for constants meanwhile. Beside many
+  // blocks they would be put where there is room now, some cores would have more of them than others.
+  waits_ = options_.overlaps;
+  const Dim blocks = grouped ? items : ceil_div(items, threads_);
+  if (options_.overlaps && blocks.is_constant() && blocks.constant() <= options_.cores)
+    code_.line("griddepcontrol.launch_dependents");
 
   std::string item = code_.word("mov.u32", {"%ctaid.x"});
   if (!grouped) {
@@ -147,6 +151,7 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
   if (grouped) digits(code_.word("mov.u32", {"%tid.x"}), threads);
   has_barriers_ = kir::has_barrier(body);
   XYNTRA_CHECK_OK(statement(body));
+  if (waits_) code_.line("griddepcontrol.wait");  // who waits for this launch counts on those before it
   code_.label(end_);
   code_.line("ret");
   std::string text = code_.take_body();
@@ -182,6 +187,30 @@ void KernelEmitter::digits(std::string number, const std::vector<kir::VarId>& va
 
 // ---- statements
 
+// Whether a statement, or one inside it, reads or writes memory that launches write.
+bool KernelEmitter::looks_at_results(const StmtNode& node) const {
+  auto is_written = [this](kir::BufferId id) {
+    const kir::Scope scope = kernel_.buffer(id).scope;
+    if (scope != Scope::Global) return scope == Scope::Workspace;
+    const auto argument = static_cast<std::size_t>(
+        std::count_if(kernel_.buffers.begin(), kernel_.buffers.begin() + id.index,
+                      [](const kir::Buffer& one) { return one.scope == Scope::Global; }));
+    return argument >= options_.constants.size() || !options_.constants[argument];
+  };
+  bool found =
+      node.kind == StmtNode::Kind::Check || (node.kind == StmtNode::Kind::Store && is_written(node.buffer));
+  for (const kir::Operand& operand : node.operands)
+    found = found || (operand.buffer.valid() && is_written(operand.buffer));
+  kir::for_each_expr(node, [&](const Expr& expr) {
+    te::for_each_node(expr, [&](const ExprNode& inner) {
+      found = found || (te::is_load(inner) && is_written(inner.buffer));
+    });
+  });
+  return found || std::ranges::any_of(node.body, [this](const kir::Stmt& inner) {
+           return inner.defined() && looks_at_results(*inner);
+         });
+}
+
 void KernelEmitter::begin_statement(const StmtNode& node) {
   known_.clear();
   guard_.clear();
@@ -213,6 +242,10 @@ Status KernelEmitter::statement(const kir::Stmt& given) {
   const StmtNode& node = *given;
   if (++statements_ > kMostPtxStatements)
     return limit_error("kernel has too many statements once its loops are unrolled");
+  if (waits_ && node.kind != StmtNode::Kind::Block && looks_at_results(node)) {
+    code_.line("griddepcontrol.wait");
+    waits_ = false;
+  }
   switch (node.kind) {
     case StmtNode::Kind::Block:
       for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));

@@ -31,6 +31,7 @@ class KernelEmitter {
 
   // ---- statements (emitter.cpp)
   Status statement(const kir::Stmt& statement);
+  bool looks_at_results(const kir::StmtNode& node) const;
   Status loop(const kir::StmtNode& node);
   template <class Body>
   Status serial(kir::VarId var, Body body);
@@ -144,6 +145,7 @@ class KernelEmitter {
   std::vector<std::string> enclosing_;  // guards around it
   std::string end_;  // label
   std::int64_t threads_ = 1;
+  bool waits_ = false;  // for what was launched before, yet
   bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
   std::int64_t statements_ = 0;
 };

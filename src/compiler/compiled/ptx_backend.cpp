@@ -10,12 +10,31 @@
 namespace xyntra {
 namespace {
 
+// Arguments that are constants of the model wherever a kernel is launched.
+std::vector<bool> constant_arguments(const LaunchProgram& program, std::size_t kernel) {
+  std::vector<bool> constant;
+  bool first = true;
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind != ProgramStep::Kind::Launch || step.callee != kernel) continue;
+    if (first) constant.assign(step.inputs.size(), true);
+    first = false;
+    for (std::size_t i = 0; i < constant.size(); ++i) {
+      const bool is =
+          i < step.inputs.size() && program.values.at(step.inputs[i]).kind == ProgramValue::Kind::Constant;
+      constant[i] = constant[i] && is;
+    }
+  }
+  return constant;
+}
+
 Result<std::vector<PtxKernel>> emit(const Plan& plan, const LoweredPlan& lowered) {
   XYNTRA_TRY(const Target* target, find_target(plan.target));
   std::vector<PtxKernel> made;
   for (std::size_t i = 0; i < lowered.kernels.size(); ++i) {
     XYNTRA_CHECK_OK(check_limits());
-    auto one = emit_ptx(lowered.kernels[i], PtxOptions::of(*target));
+    PtxOptions options = PtxOptions::of(*target);
+    if (options.overlaps) options.constants = constant_arguments(lowered.program, i);
+    auto one = emit_ptx(lowered.kernels[i], options);
     if (!one) {
       for (const ProgramStep& step : lowered.program.steps) {
         if (step.kind == ProgramStep::Kind::Launch && step.callee == i)

@@ -144,7 +144,8 @@ class PtxDriver : public KernelDriver {
     if (std::exchange(is_bound_, false)) XYNTRA_CHECK_OK(stream_->lead(callers_));
     if (!timings_.empty()) XYNTRA_CHECK_OK(stream_->wait());
     for (const Timing& timing : timings_) {
-      XYNTRA_TRY(const double spent, stream_->nanoseconds(timing.begin, timing.end));
+      XYNTRA_TRY(const double taken, stream_->nanoseconds(timing.begin, timing.end));
+      const double spent = taken / timing.runs;
       if (timing.step != nullptr) times_.push_back({timing.step, spent});
       work_.nanoseconds += spent;
     }
@@ -167,20 +168,41 @@ class PtxDriver : public KernelDriver {
  private:
   struct Timing {
     const ProgramStep* step = nullptr;
+    int runs = 1;
     Stream::Moment begin = {}, end = {};
   };
 
   // What is launched between two moments at which the host looks at the device, or writes what it uses: from run to run the same, most likely.
   struct Segment {
     std::vector<Launch> launches;
-    Graph graph = {};
+    Graph graph = {}, repeated = {};
     bool refused = false;  // it cannot be captured
   };
 
   Status submit() {
     copies_.submitted();
     if (pending_.empty()) return {};
-    return timed_ == Timed::Run ? time(nullptr, [this] { return replay(); }) : replay();
+    return timed_ == Timed::Run ? time_repeated() : replay();
+  }
+
+  // Several runs in one graph: what a run takes as part of a caller's work, the way to the device and back left out.
+  Status time_repeated() {
+    constexpr int kRuns = 5;
+    segments_.resize(std::max(segments_.size(), work_.submissions + 1));
+    Segment& segment = segments_[work_.submissions++];
+    std::vector<Launch> launches = std::exchange(pending_, {});
+    if (segment.launches != launches) segment = {std::move(launches)};
+    if (!segment.repeated && !segment.refused) {
+      std::vector<Launch> all;
+      for (int run = 0; run < kRuns; ++run)
+        all.insert(all.end(), segment.launches.begin(), segment.launches.end());
+      auto captured = stream_->capture(all);
+      if (!captured && captured.error().fatal) return failure(std::move(captured).error());
+      segment.refused = !captured;
+      if (captured) segment.repeated = std::move(*captured);
+    }
+    if (segment.refused) return time(nullptr, 1, [&] { return launch_all(segment.launches); });
+    return time(nullptr, kRuns, [&] { return stream_->launch(segment.repeated); });
   }
 
   // Launches that come a second time are captured, and replayed from then on.
@@ -207,8 +229,8 @@ class PtxDriver : public KernelDriver {
   }
 
   // The GPU waits until the launch is there: otherwise the time that the launch takes to arrive would be counted, too.
-  Status wait_a_moment() {
-    constexpr std::uint64_t kNanoseconds = 40000;
+  Status wait_a_moment(int runs) {
+    constexpr std::uint64_t kNanoseconds = 40000;  // for a launch, or what a graph has of a run
     constexpr const char* kWait = R"(.version 7.8
 .target sm_80
 .address_size 64
@@ -231,7 +253,7 @@ $again:
       XYNTRA_TRY(const std::vector<Function> functions, loaded_->device->load(kWait, entries));
       wait_ = functions.front();
     }
-    const std::array<std::uint64_t, 1> parameters{kNanoseconds};
+    const std::array<std::uint64_t, 1> parameters{kNanoseconds * static_cast<std::uint64_t>(runs)};
     return stream_->launch(*wait_, {}, parameters);
   }
 
@@ -240,14 +262,14 @@ $again:
     copies_.submitted();
     ++work_.submissions;
     const std::vector<Launch> launches = std::exchange(pending_, {});
-    return time(&step, [&] { return launch_all(launches); });
+    return time(&step, 1, [&] { return launch_all(launches); });
   }
 
-  // Of a launch, or of a run.
+  // Of a launch, or of runs.
   template <class Work>
-  Status time(const ProgramStep* step, Work work) {
-    Timing timing{step};
-    XYNTRA_CHECK_OK(wait_a_moment());
+  Status time(const ProgramStep* step, int runs, Work work) {
+    Timing timing{step, runs};
+    XYNTRA_CHECK_OK(wait_a_moment(runs));
     XYNTRA_TRY(timing.begin, stream_->moment());
     XYNTRA_CHECK_OK(work());
     XYNTRA_TRY(timing.end, stream_->moment());

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lower/gpu/contraction/lower_groups.h"
+#include "lower/gpu/contraction/lower_warp_tiles.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
@@ -233,6 +234,7 @@ class ThinProduct {
 
 Stmt lower_thin_product(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact || !hides_waiting(lowering.target())) return {};
+  if (lowering.forms().chooses() && has_copied_tiles(lowering, stage, schedule)) return {};
   auto sides = product_sides(lowering, stage);
   return sides ? ThinProduct(lowering, stage, std::move(*sides)).run() : Stmt();
 }

@@ -26,8 +26,13 @@ class WarpTiles : public ProductTiles {
   std::int64_t across() const { return tile_.warp_columns() / kFragmentColumns; }
   // Where this thread's warp begins in the tile.
   Expr warp_row() const {
-    return times(te::floor_div(Expr::variable(thread_), Expr::index(kir::kWarpThreads * tile_.warps_across)),
-                 tile_.warp_rows());
+    Expr down = te::floor_div(Expr::variable(thread_), Expr::index(kir::kWarpThreads * tile_.warps_across));
+    if (tile_.warps_deep > 1) down = te::mod(down, Expr::index(tile_.warps_down));
+    return times(down, tile_.warp_rows());
+  }
+  // Which part of the depth it has.
+  Expr warp_depth() const {
+    return te::floor_div(warp(), Expr::index(tile_.warps_across * tile_.warps_down));
   }
   Expr warp_column() const {
     return times(te::mod(warp(), Expr::index(tile_.warps_across)), tile_.warp_columns());
@@ -60,18 +65,20 @@ class WarpTiles : public ProductTiles {
     const std::int64_t ahead = tile_.stages - 1;
     const bool copies = left_.copied() || right_.copied();
     const Stmt commit = copies ? Stmt::call(Intrinsic::AsyncCommit, {}) : Stmt::block({});
+    auto is_there = [&](std::int64_t step) { return !tiles.is_constant() || tiles.constant() > step; };
+    auto where_it_is = [&](const Expr& step, Stmt what) {
+      return tiles.is_constant() || !what.defined() ? what : Stmt::branch(step < Expr::size(tiles), what);
+    };
     std::vector<Stmt> before;
+    for (std::int64_t step = 0; step < tile_.early && is_there(step); ++step)
+      before.push_back(where_it_is(Expr::index(step), right_.issue(Expr::index(step))));
     for (std::int64_t step = 0; step < ahead; ++step) {
-      if (tiles.is_constant() && tiles.constant() <= step) {
-        before.push_back(commit);
-        continue;
-      }
       const Expr at = Expr::index(step);
-      Stmt brought = both(at, true, true);
-      if (!brought.defined()) return {};
-      if (!tiles.is_constant()) brought = Stmt::branch(at < Expr::size(tiles), brought);
-      before.insert(before.end(), {brought, commit});
+      if (is_there(step))
+        before.push_back(where_it_is(at, step < tile_.early ? left_.issue(at) : both(at, true, true)));
+      before.push_back(commit);
     }
+    if (!std::ranges::all_of(before, &Stmt::defined)) return {};
     const VarId turn = lowering_.loop("k", tiles);
     const Expr step = Expr::variable(turn), next = step + Expr::index(ahead);
     std::vector<Stmt> body;
@@ -81,7 +88,7 @@ class WarpTiles : public ProductTiles {
     const bool more = !tiles.is_constant() || tiles.constant() > ahead;
     // Copies begin when the first fragments are on their way to the units: both go through shared memory.
     const Expr slot = te::mod(step, Expr::index(tile_.stages));
-    const std::int64_t fragments = tile_.depth / kFragmentDepth;
+    const std::int64_t fragments = tile_.depth / tile_.warps_deep / kFragmentDepth;
     body.push_back(multiply(slot, 0, 1));
     if (more) {
       Stmt brought = both(next, true, false);
@@ -89,7 +96,7 @@ class WarpTiles : public ProductTiles {
       body.push_back(where_there(brought));
     }
     body.push_back(commit);
-    body.push_back(multiply(slot, 1, fragments));
+    if (fragments > 1) body.push_back(multiply(slot, 1, fragments));
     if (more && !(left_.copied() && right_.copied())) body.push_back(where_there(both(next, false, true)));
     before.push_back(Stmt::loop(LoopKind::Serial, turn, Stmt::block(std::move(body))));
     return Stmt::block(std::move(before));
@@ -102,7 +109,10 @@ class WarpTiles : public ProductTiles {
     const Intrinsic unit = dtype_ == DType::F16 ? Intrinsic::WarpMultiplyF16 : Intrinsic::WarpMultiplyBf16;
     const Expr first = Expr::index(0);
     return unrolled("s", to - from, [&](const Expr& s) {
-      const Expr deep = times(s, kFragmentDepth) + Expr::index(from * kFragmentDepth);
+      const Expr deep =
+          tile_.warps_deep == 1
+              ? times(s, kFragmentDepth) + Expr::index(from * kFragmentDepth)
+              : times(times(s + Expr::index(from), tile_.warps_deep) + warp_depth(), kFragmentDepth);
       Stmt load_a = unrolled("i", down(), [&](const Expr& i) {
         return left_.load({a, {i, first}, {}}, slot, warp_row() + times(i, kFragmentRows), deep, lane(),
                           false);
@@ -125,20 +135,64 @@ class WarpTiles : public ProductTiles {
   }
 
   Stmt results() override {
+    if (tile_.warps_deep > 1) return results_of_several();
+    return for_pairs(
+        first_row_ + warp_row(), first_column_ + warp_column(),
+        [&](const Expr& row, const Expr& column, const Sum& sum) { return pair(row, column, sum); },
+        [&](const Expr& row, const Stmt& pairs) { return of_row(row, pairs); });
+  }
+
+  // Pairs of neighbours that a thread has, by where they are; `around` those of a row.
+  using Sum = std::function<Expr(const Expr& which)>;
+  template <class What, class Around>
+  Stmt for_pairs(const Expr& first_row, const Expr& first_column, What what, Around around) {
     return unrolled("i", down(), [&](const Expr& i) {
       return unrolled("h", 2, [&](const Expr& half) {
-        const Expr row = first_row_ + warp_row() + times(i, kFragmentRows) + times(half, 8) +
-                         te::floor_div(lane(), Expr::index(4));
+        const Expr row =
+            first_row + times(i, kFragmentRows) + times(half, 8) + te::floor_div(lane(), Expr::index(4));
         Stmt pairs = unrolled("j", across(), [&](const Expr& j) {
-          const Expr first = first_column_ + warp_column() + times(j, kFragmentColumns) +
-                             times(te::mod(lane(), Expr::index(4)), 2);
-          return pair(row, first, [&](const Expr& which) {
+          const Expr column =
+              first_column + times(j, kFragmentColumns) + times(te::mod(lane(), Expr::index(4)), 2);
+          return what(row, column, [&](const Expr& which) {
             return Expr::load(sums_, DType::F32, {i, j, times(half, 2) + which});
           });
         });
-        return of_row(row, pairs);
+        return around(row, pairs);
       });
     });
+  }
+
+  // Warps that share out the depth lay down their sums; threads share out the results, and add up those of all warps in their order.
+  Stmt results_of_several() {
+    const kir::BufferId all = lowering_.scratch(
+        "p", DType::F32, {tile_.warps_deep, tile_.rows, tile_.columns + kSumPadding}, Scope::Shared);
+    Stmt lay_down = for_pairs(
+        warp_row(), warp_column(),
+        [&](const Expr& row, const Expr& column, const Sum& sum) {
+          const VarId lane_of_pair = lowering_.loop("v", 2);
+          const Expr which = Expr::variable(lane_of_pair);
+          return Stmt::loop(LoopKind::Vector, lane_of_pair,
+                            Stmt::store(all, {warp_depth(), row, column + which}, sum(which)));
+        },
+        [](const Expr&, const Stmt& pairs) { return pairs; });
+    const std::int64_t in_row = tile_.columns / 2, pairs = tile_.rows * in_row, threads = tile_.threads();
+    Stmt add_up = unrolled("e", std::max<std::int64_t>(1, pairs / threads), [&](const Expr& e) {
+      const Expr place = times(e, threads) + Expr::variable(thread_);
+      const Expr row = te::floor_div(place, Expr::index(in_row)),
+                 column = times(te::mod(place, Expr::index(in_row)), 2);
+      Stmt both = pair(first_row_ + row, first_column_ + column, [&](const Expr& which) {
+        Expr sum;
+        for (std::int64_t deep = 0; deep < tile_.warps_deep; ++deep) {
+          const Expr one = Expr::load(all, DType::F32, {Expr::index(deep), row, column + which});
+          sum = sum.defined() ? sum + one : one;
+        }
+        return sum;
+      });
+      both = of_row(first_row_ + row, both);
+      return pairs < threads ? Stmt::branch(Expr::variable(thread_) < Expr::index(pairs), both) : both;
+    });
+    if (!add_up.defined()) return {};
+    return Stmt::block({lay_down, Stmt::call(Intrinsic::Barrier, {}), add_up});
   }
 };
 
@@ -153,18 +207,19 @@ bool has_unit(const Lowering& lowering, const ProductSides& sides) {
 // Whether positions of a side tell its loops: all but the outermost have constant sizes.
 bool has_constant_digits(const Lowering& lowering, const Side& side) {
   auto is_constant = [&](VarId axis) { return lowering.formula().variable(axis).extent.is_constant(); };
-  return std::all_of(side.axes.begin() + 1, side.axes.end(), is_constant);
+  return side.axes.empty() || std::all_of(side.axes.begin() + 1, side.axes.end(), is_constant);
 }
 
 bool is_worth_tiles(const Lowering& lowering, const ProductSides& sides) {
-  constexpr std::int64_t kFewest = 1024, kShortest = 8, kUnknown = 128;
+  constexpr std::int64_t kFewest = 1024, kFewestOfLong = 512, kLong = 256, kShortest = 8, kUnknown = 128;
   auto likely = [&](const Dim& extent) {
     return extent.is_constant() ? extent.constant() : std::max(kUnknown, lowering.size(extent));
   };
-  return !sides.rows.axes.empty() && !sides.columns.axes.empty() && !sides.depth.axes.empty() &&
-         has_constant_digits(lowering, sides.depth) &&
-         likely(sides.rows.extent) * likely(sides.columns.extent) >= kFewest &&
-         likely(sides.depth.extent) >= kShortest;
+  const std::int64_t depth = likely(sides.depth.extent);
+  return (!sides.rows.axes.empty() || sides.batch.empty()) && !sides.columns.axes.empty() &&
+         !sides.depth.axes.empty() && has_constant_digits(lowering, sides.depth) && depth >= kShortest &&
+         likely(sides.rows.extent) * likely(sides.columns.extent) >=
+             (depth >= kLong ? kFewestOfLong : kFewest);
 }
 
 }  // namespace
@@ -181,6 +236,15 @@ std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::S
   ProductSides sides = *product_sides(lowering, stage);
   order_depth(lowering, sides);
   return has_constant_digits(lowering, sides.depth) ? std::optional(std::move(sides)) : std::nullopt;
+}
+
+bool has_copied_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
+  const auto sides = sides_of_tiles(lowering, stage, schedule);
+  if (!sides) return false;
+  auto copied = [&](const Expr& factor, const Side& side) {
+    return WarpOperand(lowering, narrow_factor(lowering, factor), side, sides->depth).copied();
+  };
+  return copied(sides->left, sides->rows) && copied(sides->right, sides->columns);
 }
 
 Stmt lower_warp_tiles(Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {

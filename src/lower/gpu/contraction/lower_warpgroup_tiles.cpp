@@ -33,6 +33,9 @@ constexpr std::array kGroupTiles{
     group_tile(128, 128, 2, 1, 3), group_tile(128, 128, 2, 1, 5), group_tile(128, 256, 2, 1, 4),
     group_tile(256, 128, 2, 1, 4),
 };
+// As much on its way as fits, for few rows.
+constexpr std::array kFewRowsTiles{group_tile(64, 64, 1, 1, 6), group_tile(64, 128, 1, 1, 4),
+                                   group_tile(64, 128, 1, 1, 6)};
 
 bool is_whole_group_tile(const WarpTile& tile) {
   const std::int64_t groups_down = tile.warps_down / kGroupWarps, columns = tile.warp_columns();
@@ -70,7 +73,8 @@ class WarpgroupTiles : public ProductTiles {
       const ProductExtents of = extents_of(lowering_, sides_);
       double best = fastest_warp_tile_ns(lowering_, sides_);
       bool found = false;
-      for (const WarpTile& one : kGroupTiles) {
+      const bool few = of.rows <= kGroupRows;
+      for (const WarpTile& one : few ? std::span<const WarpTile>(kFewRowsTiles) : kGroupTiles) {
         for (const std::int64_t splits : {1, 2, 4, 8}) {
           WarpTile tried = one;
           tried.splits = splits;

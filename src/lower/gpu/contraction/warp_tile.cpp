@@ -19,6 +19,8 @@ using te::VarId;
 
 namespace {
 
+constexpr std::int64_t kMostTileThreads = 512;
+
 // Warps have whole fragments of it, pairs of them across; chunks of its operands are shared by all threads or by some alone.
 bool is_whole(const WarpTile& tile) {
   auto divides = [](std::int64_t part, std::int64_t whole) { return whole >= part && whole % part == 0; };
@@ -27,7 +29,8 @@ bool is_whole(const WarpTile& tile) {
   };
   return divides(kFragmentRows * tile.warps_down, tile.rows) &&
          divides(2 * kFragmentColumns * tile.warps_across, tile.columns) &&
-         is_shared(tile.rows * tile.depth / kChunkElements) &&
+         divides(kFragmentDepth * tile.warps_deep, tile.depth) && tile.threads() <= kMostTileThreads &&
+         tile.early < tile.stages && is_shared(tile.rows * tile.depth / kChunkElements) &&
          is_shared(tile.columns * tile.depth / kChunkElements);
 }
 
@@ -35,7 +38,72 @@ std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent
 
 std::int64_t shared_bytes_of(const WarpTile& tile) {
   const std::int64_t padding = tile.swizzled ? 0 : kRowPadding;
-  return 2 * tile.stages * (tile.rows + tile.columns) * (tile.depth + padding);
+  const std::int64_t sums =
+      tile.warps_deep == 1 ? 0 : 4 * tile.warps_deep * tile.rows * (tile.columns + kSumPadding);
+  return 2 * tile.stages * (tile.rows + tile.columns) * (tile.depth + padding) + sums;
+}
+
+}  // namespace
+
+namespace {
+
+// Products of so few rows take as long as their launch and their columns' operand do; their tiles were measured apart.
+constexpr std::int64_t kFewRows = 64;
+
+double real(std::int64_t count) { return static_cast<double>(count); }
+
+// Blocks of a tile: how many a core has at once, and how often.
+struct Blocks {
+  std::int64_t together = 1;
+  double waves = 1;
+};
+Blocks blocks_on_cores(const Target& target, const ProductExtents& of, const WarpTile& tile) {
+  constexpr std::int64_t kThreadRegisters = 48, kReserved = 1024;
+  const std::int64_t cores = std::max<std::int64_t>(1, target.cores), threads = tile.threads();
+  const std::int64_t blocks =
+      of.batches * tile.splits * blocks_of(of.rows, tile.rows) * blocks_of(of.columns, tile.columns);
+  const std::int64_t registers =
+      4 * (tile.rows * tile.columns * tile.warps_deep + threads * kThreadRegisters);
+  const std::int64_t fit = std::min({target.shared_bytes / (shared_bytes_of(tile) + kReserved),
+                                     target.core_threads / threads, target.register_bytes / registers});
+  const std::int64_t together =
+      std::clamp<std::int64_t>(blocks_of(blocks, cores), 1, std::max<std::int64_t>(1, fit));
+  return {together, real(blocks_of(blocks, cores * together))};
+}
+
+// Fitted to 800 tiles of 12 products, measured on an H200 in a graph of several launches. As below, but memory is never hidden behind the
+// rest; and warps, other than warpgroups, wait for one another in each step, which takes as long as one of them needs to read its
+// fragments and multiply them.
+double few_rows_ns(const Target& target, const ProductExtents& of, const WarpTile& tile) {
+  constexpr double kLaunch = 1155;  // ns
+  constexpr std::int64_t kFewest = 8;
+  const auto [together, waves] = blocks_on_cores(target, of, tile);
+  const double steps = real(of.depth) / real(tile.depth * tile.splits);
+  const double bytes = real(2 * together * tile.depth * (std::min(tile.rows, of.rows) + tile.columns));
+  const double operands = real(2 * of.batches) * real(of.depth) * real(of.rows + of.columns);
+  const double parts = real(tile.splits * of.batches) * real(of.rows) * real(of.columns) * 2 * sizeof(float);
+  if (tile.swizzled) {
+    constexpr double kBegin = 585, kCopy = 467, kStep = 144, kParts = 560;  // ns
+    constexpr double kCoreBytes = 93, kPartBytes = 5170, kMemoryBytes = 13500;  // in a ns
+    const double step = std::max({kCopy / real(tile.stages - 2), bytes / kCoreBytes, kStep});
+    return kLaunch + waves * (kBegin + steps * step) + operands / kMemoryBytes +
+           (tile.splits > 1 ? kParts + parts / kPartBytes : 0);
+  }
+  constexpr double kBegin = 905, kCopy = 771, kParts = 304, kDeep = 134;  // ns
+  constexpr double kCoreBytes = 38, kPartBytes = 3340, kWarps = 2120, kMemoryBytes = 3900;  // in a ns
+  constexpr double kBarrier = 132, kRead = 16.1, kMultiply = 2.95;  // ns, of a step, of a fragment
+  constexpr double kEarly =
+      1000;  // of vectors times weights, which come while the launch before this one ends
+  const double down = real(tile.warp_rows() / kFragmentRows),
+               across = real(tile.warp_columns() / kFragmentColumns);
+  const double fragments = real(tile.depth / kFragmentDepth) / real(tile.warps_deep);
+  const double step =
+      std::max({kCopy / real(tile.stages - 1), bytes / kCoreBytes,
+                real(2 * together * tile.depth * tile.rows * tile.columns) / kWarps,
+                kBarrier + fragments * (kRead * (down + across / 2) + kMultiply * down * across)});
+  return kLaunch + std::max(waves * (kBegin + steps * step), operands / kMemoryBytes) +
+         (tile.splits > 1 ? kParts + parts / kPartBytes : 0) + (tile.warps_deep > 1 ? kDeep : 0) -
+         (tile.early > 0 && tile.splits == 1 && of.rows <= kFewest ? kEarly : 0);
 }
 
 }  // namespace
@@ -46,17 +114,8 @@ std::int64_t shared_bytes_of(const WarpTile& tile) {
 double estimated_ns(const Target& target, const ProductExtents& of, const WarpTile& tile) {
   constexpr double kLaunch = 2150, kBegin = 580, kCopy = 985, kParts = 310;  // ns
   constexpr double kCoreBytes = 67, kPartBytes = 4400, kWarps = 1350, kWarpgroups = 4480;  // in a ns
-  constexpr std::int64_t kThreadRegisters = 48, kReserved = 1024;
-  const std::int64_t cores = std::max<std::int64_t>(1, target.cores), threads = tile.threads();
-  const std::int64_t blocks =
-      of.batches * tile.splits * blocks_of(of.rows, tile.rows) * blocks_of(of.columns, tile.columns);
-  const std::int64_t registers = 4 * (tile.rows * tile.columns + threads * kThreadRegisters);
-  const std::int64_t fit = std::min({target.shared_bytes / (shared_bytes_of(tile) + kReserved),
-                                     target.core_threads / threads, target.register_bytes / registers});
-  const std::int64_t together =
-      std::clamp<std::int64_t>(blocks_of(blocks, cores), 1, std::max<std::int64_t>(1, fit));
-  auto real = [](std::int64_t count) { return static_cast<double>(count); };
-  const double waves = real(blocks_of(blocks, cores * together));
+  if (of.rows <= kFewRows) return few_rows_ns(target, of, tile);
+  const auto [together, waves] = blocks_on_cores(target, of, tile);
   const double steps = real(of.depth) / real(tile.depth * tile.splits);
   const double step_bytes = real(2 * together * tile.depth * (tile.rows + tile.columns)),
                step_operations = real(2 * together * tile.depth * tile.rows * tile.columns);
@@ -113,6 +172,19 @@ constexpr std::array kWarpTiles{
     WarpTile{64, 16, 64, 4, 1, 4},  WarpTile{128, 32, 64, 4, 1, 4},
 };
 
+// Those for few rows: as many blocks of columns as there are cores, each with the whole reduction, and much of it on its way.
+constexpr WarpTile deep_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, std::int64_t across,
+                             std::int64_t deep, std::int64_t stages) {
+  return {rows, columns, depth, 1, across, stages, 1, 1, false, deep, stages / 2};
+}
+constexpr std::array kDeepTiles{
+    deep_tile(16, 16, 128, 1, 8, 8),  deep_tile(16, 16, 256, 1, 4, 6), deep_tile(16, 32, 128, 1, 8, 6),
+    deep_tile(16, 32, 128, 2, 4, 5),  deep_tile(16, 32, 256, 2, 2, 4), deep_tile(16, 32, 256, 2, 8, 5),
+    deep_tile(16, 64, 64, 4, 2, 6),   deep_tile(16, 64, 128, 1, 8, 6), deep_tile(16, 64, 128, 2, 2, 4),
+    deep_tile(16, 128, 128, 4, 4, 3), deep_tile(32, 32, 128, 1, 8, 6), deep_tile(32, 64, 64, 1, 4, 4),
+    deep_tile(32, 64, 128, 1, 8, 4),  deep_tile(64, 32, 128, 2, 4, 4), deep_tile(64, 64, 128, 2, 4, 4),
+};
+
 // Elements on their way take registers that a large tile has for its sums.
 constexpr std::array kTilesThroughRegisters{WarpTile{64, 64, 32, 2, 2, 4}};
 
@@ -121,11 +193,11 @@ struct EstimatedTile {
   double ns = 0;
 };
 
-EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides,
-                           std::span<const WarpTile> tiles = kWarpTiles) {
+// The fastest of these, unless the one that is known is.
+EstimatedTile faster_tile(const Lowering& lowering, const ProductSides& sides,
+                          std::span<const WarpTile> tiles, EstimatedTile best) {
   constexpr std::int64_t kShallow = 32;
   const ProductExtents of = extents_of(lowering, sides);
-  EstimatedTile best;
   for (WarpTile tile : tiles) {
     while (tile.depth > kShallow && (of.depth < tile.depth || !fits_shared(lowering.target(), tile)))
       tile.depth /= 2;
@@ -144,11 +216,18 @@ EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides,
   return best;
 }
 
+EstimatedTile fastest_tile(const Lowering& lowering, const ProductSides& sides) {
+  EstimatedTile best;
+  if (sides.rows.extent.is_constant() && sides.rows.extent.constant() <= kFewRows)
+    best = faster_tile(lowering, sides, kDeepTiles, best);
+  return faster_tile(lowering, sides, kWarpTiles, best);
+}
+
 }  // namespace
 
 Expr is_on_side(Lowering& lowering, const Side& side, const Expr& position, std::int64_t block) {
   const Expr whole = inside(position, side.extent, block);
-  if (!whole.defined() || side.axes.size() == 1) return whole;
+  if (!whole.defined() || side.axes.size() <= 1) return whole;
   Substitution digits;
   side.bind(lowering.formula(), position, digits);
   const VarId outermost = side.axes.front();
@@ -164,19 +243,22 @@ std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides&
   Forms& forms = lowering.forms();
   WarpTile tile;
   if (forms.chooses())
-    tile =
-        (copied ? fastest_tile(lowering, sides) : fastest_tile(lowering, sides, kTilesThroughRegisters)).tile;
+    tile = (copied ? fastest_tile(lowering, sides) : faster_tile(lowering, sides, kTilesThroughRegisters, {}))
+               .tile;
   read_tile_knobs(forms, tile);
   tile.depth = forms.knob("tile_depth", tile.depth);
   tile.warps_down = forms.knob("warps_down", tile.warps_down);
   tile.warps_across = forms.knob("warps_across", tile.warps_across);
+  tile.warps_deep = forms.knob("warps_deep", tile.warps_deep);
+  tile.early = forms.knob("early", tile.early);
+  if (tile.early > 0 && !copied) return std::nullopt;
   return is_whole(tile) && is_divided_evenly(sides, tile) ? std::optional(tile) : std::nullopt;
 }
 
 WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, const Side& depth)
     : lowering_(lowering), factor_(std::move(factor)), side_(side), depth_(depth) {
   const bool deep = lies_along(lowering_, factor_, depth_.axes.back());
-  along_depth_ = deep || !lies_along(lowering_, factor_, side_.axes.back());
+  along_depth_ = deep || side_.axes.empty() || !lies_along(lowering_, factor_, side_.axes.back());
   copied_ = comes_in_chunks(lowering_, factor_, along_depth_ ? depth_.axes.back() : side_.axes.back());
 }
 
@@ -227,7 +309,7 @@ Stmt WarpOperand::for_chunks(const Expr& step, What what) {
 // A multiple of 8 on a side whose last loop is one of chunks: counted in these, so that it is seen to be one.
 void WarpOperand::bind_chunk(const Side& side, const Expr& position, Substitution& bound) {
   const te::Formula& formula = lowering_.formula();
-  if (side.axes.size() == 1) return side.bind(formula, position, bound);
+  if (side.axes.size() <= 1) return side.bind(formula, position, bound);
   std::vector<Dim> extents;
   for (VarId axis : side.axes) extents.push_back(formula.variable(axis).extent);
   extents.back() = floor_div(extents.back(), Dim(kChunkElements));

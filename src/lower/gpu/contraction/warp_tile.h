@@ -28,14 +28,18 @@ struct WarpTile {
   std::int64_t splits = 1;  // parts of the reduction, added up afterwards
   bool swizzled =
       false;  // rows of tiles in shared memory, as units of warpgroups read them; padded elsewhere
+  std::int64_t warps_deep = 1;  // warps that share out a tile's depth, and add up their sums at the end
+  std::int64_t early = 0;  // tiles of the columns' operand that are asked for before any of the rows'
 
-  std::int64_t threads() const { return 32 * warps_down * warps_across; }
+  std::int64_t threads() const { return 32 * warps_down * warps_across * warps_deep; }
   std::int64_t warp_rows() const { return rows / warps_down; }
   std::int64_t warp_columns() const { return columns / warps_across; }
 };
 
 // Rows of a tile in shared memory lie 16 bytes further apart than they are long: eight of them, at one column, meet in no bank.
 inline constexpr std::int64_t kRowPadding = 8;
+// Likewise f32 sums of warps that share a tile's depth.
+inline constexpr std::int64_t kSumPadding = 8;
 
 // What is known of a product before its tile is chosen.
 struct ProductExtents {

@@ -161,11 +161,11 @@ TEST(WarpConvolution, SmallFeatureMapsSplitTheReduction) {
   EXPECT_NE(kir::to_string(kernel_of(of).kernel).find("workspace"), std::string::npos);
   const Convolution small{7, 7, 64, 32};
   expect_right(small,
-               kernel_of(small, {"warp_tiles(group_rows=1,splits=2,stages=3,tile_columns=32,tile_depth="
-                                 "32,tile_rows=16,warps_across=2,warps_down=1)"}));
+               kernel_of(small, {"warp_tiles(early=0,group_rows=1,splits=2,stages=3,tile_columns=32,tile_"
+                                 "depth=32,tile_rows=16,warps_across=2,warps_deep=1,warps_down=1)"}));
 }
 
-// A patch of words becomes one: rows are few and found by two digits, the sum is long and comes in parts.
+// A patch of words becomes one: rows are few and found by two digits, the sum is long and shared out.
 TEST(WarpConvolution, PatchesOfWords) {
   constexpr std::int64_t kSide = 14, kPatch = 2, kChannels = 64, kFilters = 40, kPatches = kSide / kPatch;
   Builder made("patches");
@@ -181,7 +181,7 @@ TEST(WarpConvolution, PatchesOfWords) {
   const auto kernel = lower(std::move(made).finish(), schedule, **find_target("ampere"), {}, "k");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message;
   EXPECT_TRUE(kernel->forms[0].starts_with("warp_tiles(")) << kernel->forms[0];
-  EXPECT_EQ(kernel->forms[0].find("splits=1,"), std::string::npos) << kernel->forms[0];
+  EXPECT_EQ(kernel->forms[0].find("warps_deep=1,"), std::string::npos) << kernel->forms[0];
   EXPECT_TRUE(is_copied(*kernel)) << kir::to_string(kernel->kernel).substr(0, 600);
   const std::vector<float> words = kir::small_numbers(kSide * kSide * kChannels, 5),
                            weights = kir::small_numbers(kPatch * kPatch * kChannels * kFilters, 9);

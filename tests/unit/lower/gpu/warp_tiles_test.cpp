@@ -69,23 +69,60 @@ TEST(WarpTiles, LongReductionsAreSplit) {
 
 TEST(WarpTiles, TilesOfEveryKind) {
   const Product product{72, 168, 512, false, true, 2, DType::BF16, true};
-  for (const char* form : {"warp_tiles(group_rows=1,splits=1,stages=3,tile_columns=128,tile_depth=64,tile_"
-                           "rows=16,warps_across=4,warps_down=1)",
-                           "warp_tiles(group_rows=1,splits=4,stages=3,tile_columns=128,tile_depth=64,tile_"
-                           "rows=16,warps_across=4,warps_down=1)",
-                           "warp_tiles(group_rows=1,splits=8,stages=2,tile_columns=32,tile_depth=64,tile_"
-                           "rows=32,warps_across=1,warps_down=2)",
-                           "warp_tiles(group_rows=1,splits=2,stages=3,tile_columns=256,tile_depth=64,tile_"
-                           "rows=16,warps_across=2,warps_down=1)",
-                           "warp_tiles(group_rows=1,splits=16,stages=4,tile_columns=64,tile_depth=32,tile_"
-                           "rows=128,warps_across=2,warps_down=4)"}) {
+  for (const char* form : {"warp_tiles(early=0,group_rows=1,splits=1,stages=3,tile_columns=128,tile_depth=64,"
+                           "tile_rows=16,warps_across=4,warps_deep=1,warps_down=1)",
+                           "warp_tiles(early=0,group_rows=1,splits=4,stages=3,tile_columns=128,tile_depth=64,"
+                           "tile_rows=16,warps_across=4,warps_deep=1,warps_down=1)",
+                           "warp_tiles(early=0,group_rows=1,splits=8,stages=2,tile_columns=32,tile_depth=64,"
+                           "tile_rows=32,warps_across=1,warps_deep=1,warps_down=2)",
+                           "warp_tiles(early=0,group_rows=1,splits=2,stages=3,tile_columns=256,tile_depth=64,"
+                           "tile_rows=16,warps_across=2,warps_deep=1,warps_down=1)",
+                           "warp_tiles(early=0,group_rows=1,splits=16,stages=4,tile_columns=64,tile_depth=32,"
+                           "tile_rows=128,warps_across=2,warps_deep=1,warps_down=4)"}) {
     SCOPED_TRACE(form);
     expect_tiles(product, made_of(product, {form}));
   }
   const Product grouped{512, 64, 64};
   expect_tiles(grouped,
-               made_of(grouped, {"warp_tiles(group_rows=4,splits=1,stages=3,tile_columns=64,tile_depth=32,"
-                                 "tile_rows=64,warps_across=2,warps_down=2)"}));
+               made_of(grouped, {"warp_tiles(early=0,group_rows=4,splits=1,stages=3,tile_columns=64,tile_"
+                                 "depth=32,tile_rows=64,warps_across=2,warps_deep=1,warps_down=2)"}));
+}
+
+// Warps share out the depth of a tile; the columns' operand is asked for first; threads without a result stand by.
+TEST(WarpTiles, DeepTilesOfEveryKind) {
+  for (const auto& [tile, rows] :
+       {std::pair{"early=3,group_rows=1,splits=1,stages=6,tile_columns=32,tile_depth=128,tile_rows=16,warps_"
+                  "across=1,warps_deep=8,warps_down=1",
+                  1},
+        {"early=4,group_rows=1,splits=1,stages=8,tile_columns=16,tile_depth=128,tile_rows=16,warps_across=1,"
+         "warps_deep=8,warps_down=1",
+         13},
+        {"early=0,group_rows=1,splits=2,stages=4,tile_columns=64,tile_depth=128,tile_rows=32,warps_across=2,"
+         "warps_deep=4,warps_down=1",
+         31},
+        {"early=2,group_rows=1,splits=1,stages=4,tile_columns=32,tile_depth=64,tile_rows=64,warps_across=1,"
+         "warps_deep=2,warps_down=2",
+         70}}) {
+    SCOPED_TRACE(tile);
+    for (const int turned : {0, 1, 2, 3}) {
+      const Product product{
+          rows, rows == 1 ? 520 : 88, 1000, turned % 2 != 0, turned / 2 != 0, rows == 1 ? 1 : 2, DType::BF16,
+          true};
+      const bool copied = product.rows % 8 == 0 || !product.turn_left;
+      if (copied) expect_tiles(product, made_of(product, {"warp_tiles(" + std::string(tile) + ")"}));
+    }
+  }
+}
+
+// One launch makes few rows, whatever the reduction is.
+TEST(WarpTiles, FewRowsHaveDeepTiles) {
+  for (const std::int64_t rows : {1, 7, 16, 32}) {
+    const Product product{rows, 768, 3072}, shorter{rows, 512, 1024};
+    const LoweredKernel made = made_of(product);
+    EXPECT_FALSE(has(made, "workspace")) << made.forms[0];
+    EXPECT_TRUE(made.forms[0].find("warps_deep=8") != std::string::npos) << made.forms[0];
+    if (rows == 1 || rows == 32) expect_tiles(shorter, made_of(shorter));
+  }
 }
 
 TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
