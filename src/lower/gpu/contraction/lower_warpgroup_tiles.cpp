@@ -34,8 +34,8 @@ constexpr std::array kGroupTiles{
     group_tile(256, 128, 2, 1, 4),
 };
 // As much on its way as fits, for few rows.
-constexpr std::array kFewRowsTiles{group_tile(64, 64, 1, 1, 6), group_tile(64, 128, 1, 1, 4),
-                                   group_tile(64, 128, 1, 1, 6)};
+constexpr std::array kFewRowsTiles{group_tile(64, 64, 1, 1, 6), group_tile(64, 128, 1, 1, 6),
+                                   group_tile(64, 128, 1, 1, 4)};
 
 bool is_whole_group_tile(const WarpTile& tile) {
   const std::int64_t groups_down = tile.warps_down / kGroupWarps, columns = tile.warp_columns();

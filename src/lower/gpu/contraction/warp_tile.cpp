@@ -36,11 +36,13 @@ bool is_whole(const WarpTile& tile) {
 
 std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
 
+// Operands lie along the reduction or along their own side, whichever takes more.
 std::int64_t shared_bytes_of(const WarpTile& tile) {
   const std::int64_t padding = tile.swizzled ? 0 : kRowPadding;
+  auto elements = [&](std::int64_t side) { return side * tile.depth + padding * std::max(side, tile.depth); };
   const std::int64_t sums =
       tile.warps_deep == 1 ? 0 : 4 * tile.warps_deep * tile.rows * (tile.columns + kSumPadding);
-  return 2 * tile.stages * (tile.rows + tile.columns) * (tile.depth + padding) + sums;
+  return 2 * tile.stages * (elements(tile.rows) + elements(tile.columns)) + sums;
 }
 
 }  // namespace
