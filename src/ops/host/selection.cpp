@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <cstring>
 #include <limits>
 
 #include "ops/host/host_sort.h"
@@ -193,8 +194,13 @@ class NonZeros {
   }
   template <class Word>
   void fill(std::int64_t first, std::span<std::uint8_t> on) const {
-    const auto words = x_.view<Word>().subspan(as_size(first), on.size());
-    for (std::size_t i = 0; i < on.size(); ++i) on[i] = static_cast<Word>(words[i] << shift_) != 0 ? 1 : 0;
+    const std::span<const std::byte> bytes =
+        x_.bytes().subspan(as_size(first) * sizeof(Word), on.size() * sizeof(Word));
+    for (std::size_t i = 0; i < on.size(); ++i) {
+      Word word{};  // in a model's file it may lie anywhere
+      std::memcpy(&word, bytes.subspan(i * sizeof(Word), sizeof(Word)).data(), sizeof(Word));
+      on[i] = static_cast<Word>(word << shift_) != 0 ? 1 : 0;
+    }
   }
 
   const Tensor& x_;
