@@ -231,7 +231,27 @@ Result<double> single_number(const HostContext& c, std::size_t operand) {
   return c.input(operand).element_as_f64(0);
 }
 
+namespace {
+// In a model's file elements may lie anywhere.
+template <class T>
+T element_of(const Tensor& x, std::int64_t index) {
+  T element{};
+  std::memcpy(&element, x.bytes().subspan(static_cast<std::size_t>(index) * sizeof(T), sizeof(T)).data(),
+              sizeof(T));
+  return element;
+}
+}  // namespace
+
 std::int64_t ordered_key(const Tensor& x, std::int64_t index) {
+  // Most are one of these: no double on the way.
+  if (x.dtype() == DType::F32) {
+    const auto value = element_of<float>(x, index);
+    if (std::isnan(value)) return INT64_MAX;
+    const auto bits = std::bit_cast<std::int32_t>(value == 0 ? 0.0F : value);
+    return bits < 0 ? bits ^ INT32_MAX : bits;
+  }
+  if (x.dtype() == DType::I64) return element_of<std::int64_t>(x, index);
+  if (x.dtype() == DType::I32) return element_of<std::int32_t>(x, index);
   if (!is_float(x.dtype())) {
     std::int64_t value = x.element_as_i64(index);
     return x.dtype() == DType::U64 ? value ^ INT64_MIN : value;

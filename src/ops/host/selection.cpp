@@ -139,6 +139,10 @@ Status top_k(HostContext& c) {
       best.emplace_back(largest ? ~key : key, i);  // ~ turns the order around without overflow
       if (i % (1 << 14) == 0) XYNTRA_CHECK_OK(c.worked(std::min<std::int64_t>(lines.length, 1 << 14)));
     }
+    if (k <= kFew && best.size() > as_size(k)) {
+      std::nth_element(best.begin(), best.begin() + k, best.end());
+      best.resize(as_size(k));
+    }
     XYNTRA_CHECK_OK(sort_under_limits(c, best));
     for (std::int64_t i = 0; i < k; ++i) {
       std::int64_t at = best[as_size(i)].second;

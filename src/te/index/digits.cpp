@@ -222,6 +222,7 @@ class LoopJoiner {
       if (!seen.insert(expr)) continue;
       if (expr->op == ExprOp::Var && (expr->var == outer || expr->var == inner) && !in_whole_rounds(inner))
         return false;
+      if (expr->op == ExprOp::LoadOr && names(*expr, outer, inner)) return false;
       if (expr->op == ExprOp::Load) {
         if (reads_data_to_find(*expr)) return false;
         if (!walks_as_one(expr->buffer, expr->operands, outer, inner) &&
@@ -232,6 +233,13 @@ class LoopJoiner {
       for (const Expr& operand : expr->operands) waiting.push_back(operand.address());
     }
     return true;
+  }
+
+  static bool names(const ExprNode& load, VarId outer, VarId inner) {
+    return std::ranges::any_of(index_of(load), [&](const Expr& index) {
+      const std::set<VarId> used = variables_of(index);
+      return used.contains(outer) || used.contains(inner);
+    });
   }
 
   // Whether vectors hold whole rounds of a loop: what counts its turns has the same numbers in each of them, then.

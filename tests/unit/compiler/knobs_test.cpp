@@ -208,17 +208,19 @@ Subject deep_product() {
 }
 
 // Both operands of the second product are bf16 in memory, with --precision bf16.
-Subject two_products() {
+Subject two_products_of(std::int64_t rows, std::int64_t columns) {
   Subject made;
-  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(256), Dim(64)}));
-  const ValueId w = made.graph.add_constant("w", counted({64, 256}, 5));
-  const ValueId v = made.graph.add_constant("v", counted({256, 256}, 7));
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(rows), Dim(64)}));
+  const ValueId w = made.graph.add_constant("w", counted({64, columns}, 5));
+  const ValueId v = made.graph.add_constant("v", counted({columns, columns}, 7));
   const ValueId p = made.graph.output_of(made.graph.add_node("MatMul", {x, w}, {"p"}));
   const ValueId q = made.graph.output_of(made.graph.add_node("Relu", {p}, {"q"}));
   made.graph.outputs = {made.graph.output_of(made.graph.add_node("MatMul", {q, v}, {"y"}))};
-  made.inputs = {Datum::of(counted({256, 64}, 3))};
+  made.inputs = {Datum::of(counted({rows, 64}, 3))};
   return made;
 }
+Subject two_products() { return two_products_of(256, 256); }
+Subject two_thin_products() { return two_products_of(16, 128); }
 
 Subject even_rows() {
   Subject made;
@@ -343,6 +345,7 @@ const std::vector<Case>& cases_of_forms() {
        {},
        "warpgroup_tiles(group_rows=1,groups_across=1,groups_down=2,splits=1,stages=3,tile_columns=128,tile_"
        "rows=128)"},
+      {"WarpsH100", two_thin_products, "h100", Precision::Bf16, 1e-2, {Form::WarpgroupTiles}},
       {"SkinnyWebGpu", skinny, "webgpu", Precision::F32},
       {"LongSumsWebGpu", skinny, "webgpu", Precision::F32, 1e-3, {Form::SkinnyGemm, Form::GroupTiles}},
       {"StepsWebGpu", steps, "webgpu", Precision::F32, 1e-3, {Form::BatchRecurrence}},
