@@ -150,7 +150,8 @@ namespace {
 Expr single_tanh(const Expr& a) {
   Expr small = fma(a, polynomial(fma(a, a, number(a, -kTanhCentre)), kTanhShort), a);
   Expr root = polynomial(min(a, number(a, kTanhEnd)) - number(a, kTanhRootCentre), kRootOfTanh);
-  return select(a < number(a, kTanhBound), small, fma(-(root * root), root, number(a, 1)));
+  Expr large = select(a >= number(a, kTanhEnd), number(a, 1), fma(-(root * root), root, number(a, 1)));
+  return select(a < number(a, kTanhBound), small, large);
 }
 
 // 1 - 2 / (exp(2a) + 1) once that is above one half.
