@@ -81,6 +81,7 @@ class Chooser {
     choice.hero = hero_of(*std::max_element(shapes_.begin(), shapes_.end()));
     choice.schedule.kind = ScheduleKind::Stages;
     choice.flops = flops();
+    if (const Stage* product = largest_product()) add_tile_knobs(choice.schedule, *product);
     return predicted(std::move(choice));
   }
 
@@ -627,6 +628,18 @@ class Chooser {
     Dim total = 0;
     for (const Stage& stage : formula_.stages) total = total + flops_of(stage);
     return total;
+  }
+
+  // Of those inside scans; null where there is none.
+  const Stage* largest_product() const {
+    const Stage* largest = nullptr;
+    for (const Stage& scan : formula_.stages) {
+      for (const Stage& stage : scan.stages) {
+        const bool larger = largest == nullptr || size(turns_of(stage)) > size(turns_of(*largest));
+        if (stage.reducer == Reducer::Sum && stage.body->op == te::ExprOp::Mul && larger) largest = &stage;
+      }
+    }
+    return largest;
   }
 
   // Whether elements along some loop lie next to one another in the result and in an operand.

@@ -7,6 +7,7 @@
 #include "lower/cpu/attention/lower_key_blocks.h"
 #include "lower/cpu/cpu_forms.h"
 #include "lower/cpu/gather_steps.h"
+#include "lower/cpu/lower_sequence_items.h"
 #include "lower/cpu/tiles/lower_part_products.h"
 #include "lower/cpu/tiles/lower_tiles.h"
 #include "lower/lower_rows.h"
@@ -57,9 +58,19 @@ std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const S
 
 Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
   lowering.place_temporaries(Scope::Workspace);
+  const std::span<const Stage> stages = lowering.formula().stages;
   std::vector<Stmt> phases;
-  for (const Stage& stage : lowering.formula().stages) {
-    std::vector<Stmt> made = tiled_or_plain(lowering, stage, schedule);
+  std::size_t taken = 1;
+  for (std::size_t s = 0; s < stages.size(); s += taken) {
+    taken = 1;
+    std::vector<Stmt> made = lowering.attempt(Form::SequenceItems, [&] {
+      return lower_sequence_items(lowering, schedule, stages.subspan(s), taken);
+    });
+    if (made.empty() && stages[s].kind == Stage::Kind::Scan) {
+      made.push_back(lower_scan(lowering, stages[s], schedule.exactness == Exactness::Exact));
+    } else if (made.empty()) {
+      made = tiled_or_plain(lowering, stages[s], schedule);
+    }
     phases.insert(phases.end(), made.begin(), made.end());
   }
   return Stmt::block(std::move(phases));
@@ -170,7 +181,7 @@ constexpr ScheduleEntry kSchedules[] = {
     {ScheduleKind::Pointwise, lower_stages},  {ScheduleKind::Movement, lower_stages},
     {ScheduleKind::Row, lower_rows},          {ScheduleKind::Contraction, lower_main},
     {ScheduleKind::Window, lower_main},       {ScheduleKind::Tiles, lower_tiles_main},
-    {ScheduleKind::Attention, lower_blocks},  {ScheduleKind::Stages, lower_stages},
+    {ScheduleKind::Attention, lower_blocks},  {ScheduleKind::Stages, lower_stages_tiled},
     {ScheduleKind::Horizontal, lower_stages}, {ScheduleKind::View, lower_stages},
 };
 

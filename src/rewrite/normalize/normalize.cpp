@@ -213,6 +213,30 @@ DraftValue integer_matmul(Simplification& s) {
   return {};
 }
 
+// Strides and pads always, and nothing that says what holds anyway.
+DraftValue transposed_convolution(Simplification& s) {
+  Attributes& attributes = s.addition.form.attributes;
+  const auto automatic = attributes.find("auto_pad");
+  const bool given = automatic == attributes.end() || std::get<std::string>(automatic->second) == "NOTSET";
+  if (!given || attributes.contains("output_shape") || !s.shaped(1) || s.rank(1) < 3) return {};
+  using Integers = std::vector<std::int64_t>;
+  const std::size_t rank = s.rank(1) - 2;
+  auto erase_where_all = [&](const char* name, std::int64_t value) {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return;
+    if (std::ranges::all_of(std::get<Integers>(found->second), [&](std::int64_t i) { return i == value; }))
+      attributes.erase(found);
+  };
+  erase_where_all("dilations", 1);
+  erase_where_all("output_padding", 0);
+  const auto sizes = static_dims(*s.in(1).type.shape);
+  if (sizes && std::ranges::none_of(*sizes, [](std::int64_t size) { return size == 0; }))
+    attributes.erase("kernel_shape");
+  attributes.try_emplace("strides", Integers(rank, 1));
+  attributes.try_emplace("pads", Integers(2 * rank, 0));
+  return {};
+}
+
 const std::map<std::string_view, Simplifier>& simplifiers() {
   static const std::map<std::string_view, Simplifier> kTable = {
       {"Identity", identity},
@@ -258,6 +282,7 @@ const std::map<std::string_view, Simplifier>& simplifiers() {
       {"DequantizeLinear", dequantize},
       {"MatMulInteger", integer_matmul},
       {"ConvInteger", integer_matmul},
+      {"ConvTranspose", transposed_convolution},
   };
   return kTable;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "rewrite/normalize/assigned_slices.h"
 #include "rewrite/normalize/einsum.h"
@@ -272,39 +273,154 @@ std::optional<TermId> transposed(Program& program, const ClassFacts&, Arguments 
   return program.add_op(*find_op("Transpose"), std::move(form), std::array{a[0].term});
 }
 
-// Windows that do not overlap, with strides as long as they: every pixel of x makes a tile of the result by itself. A
-// convolution of one pixel makes the channels of the tile, DepthToSpace lays them out.
-std::optional<TermId> as_tiles(Program& program, const ClassFacts&, Arguments a) {
-  const ClassFacts &x = *a[0].facts, &w = *a[1].facts;
-  const bool biased = a.size() == 5;
-  const auto strides = integers_of(a[2]), pads = integers_of(a[3]);
-  if (!x.shaped() || !w.shaped() || x.rank() != 4 || w.rank() != 4 || !strides || !pads) return std::nullopt;
-  // With no padding, one at the end of the result alone would give it another type.
-  if (std::ranges::any_of(*pads, [](std::int64_t pad) { return pad != 0; })) return std::nullopt;
-  const auto sizes = static_dims(w.shape());
-  if (!sizes || strides->size() != 2 || product(w.shape()).is(0)) return std::nullopt;
-  const std::int64_t inputs = (*sizes)[0], outputs = (*sizes)[1], side = (*sizes)[2];
-  if ((*sizes)[3] != side || (*strides)[0] != side || (*strides)[1] != side || side < 2) return std::nullopt;
-  NodeForm transpose, shuffle;
-  transpose.attributes["perm"] = Integers{1, 2, 3, 0};
-  shuffle.attributes["blocksize"] = side;
-  shuffle.attributes["mode"] = std::string("CRD");
-  const auto transposed = program.add_op(*find_op("Transpose"), std::move(transpose), std::array{a[1].term});
-  const Dim channels_made(outputs * side * side);
-  const auto weights =
-      transposed ? reshape(program, *transposed, {channels_made, inputs, 1, 1}) : std::optional<TermId>();
-  if (!weights) return std::nullopt;
-  std::vector<TermId> operands{a[0].term, *weights};
-  if (biased) {
-    auto column = reshape(program, a[4].term, {outputs, 1});
-    if (column) column = expand(program, *column, {outputs, side * side});
-    if (column) column = reshape(program, *column, {channels_made});
-    if (!column) return std::nullopt;
-    operands.push_back(*column);
+// Elements of a transposed convolution that are as far from a multiple of the stride belong together: they see every stride-th weight,
+// all others would meet zeros. Where windows are some strides long each phase is a convolution of stride 1 with as many weights, and all
+// of them are channels of one; what comes of it is shuffled like DepthToSpace, and cropped by what the padding takes away.
+//
+//   y[s q + r] = sum(j) x[q - j] w[s j + r]      for each phase r < s
+class Phases {
+ public:
+  Phases(Program& program, std::vector<std::int64_t> weights, std::vector<std::int64_t> strides,
+         const std::vector<std::int64_t>& pads)
+      : program_(program), weights_(std::move(weights)), strides_(std::move(strides)) {
+    for (std::size_t d = 0; d < rank(); ++d) {
+      taps_.push_back(side(d) / strides_[d]);
+      all_ *= strides_[d];
+      begin_.push_back(pads[d]);
+      end_.push_back(pads[rank() + d]);
+    }
   }
-  const auto convolved = program.add_op(*find_op("Conv"), {}, operands);
-  if (!convolved) return std::nullopt;
-  return program.add_op(*find_op("DepthToSpace"), std::move(shuffle), std::array{*convolved});
+
+  std::optional<TermId> run(TermId x, TermId w, const Dim& batch, std::optional<TermId> bias) {
+    std::vector<TermId> operands{x};
+    for (const auto& one : {turned(w), bias ? repeated(*bias) : std::nullopt}) {
+      if (one) operands.push_back(*one);
+    }
+    if (operands.size() != (bias ? 3 : 2)) return std::nullopt;
+    NodeForm form;
+    form.attributes["pads"] = conv_pads();
+    const auto made = program_.add_op(*find_op("Conv"), std::move(form), operands);
+    const auto whole = made ? shuffled(*made, batch) : std::nullopt;
+    return whole ? cropped(*whole) : std::nullopt;
+  }
+
+ private:
+  std::size_t rank() const { return strides_.size(); }
+  std::int64_t side(std::size_t d) const { return weights_[2 + d]; }
+  std::int64_t inputs() const { return weights_[0]; }
+  std::int64_t outputs() const { return weights_[1]; }
+
+  std::optional<TermId> transpose(TermId term, Integers perm) {
+    NodeForm form;
+    form.attributes["perm"] = std::move(perm);
+    return program_.add_op(*find_op("Transpose"), std::move(form), std::array{term});
+  }
+  std::optional<TermId> slice(TermId term, const Integers& starts, const Integers& ends, const Integers& axes,
+                              const Integers& steps) {
+    std::vector<TermId> operands{term};
+    for (const Integers* one : {&starts, &ends, &axes, &steps})
+      operands.push_back(program_.add_constant(Tensor::of_integers(*one)));
+    return program_.add_op(*find_op("Slice"), {}, operands);
+  }
+
+  // w[c, m, s j + r] as [(m, r), c, J - 1 - j].
+  std::optional<TermId> turned(TermId w) {
+    Shape apart{inputs(), outputs()}, together{outputs() * all_, inputs()};
+    Integers perm{1}, starts, ends, axes, steps;
+    for (std::size_t d = 0; d < rank(); ++d) {
+      apart.insert(apart.end(), {Dim(taps_[d]), Dim(strides_[d])});
+      together.push_back(taps_[d]);
+      perm.push_back(static_cast<std::int64_t>(3 + 2 * d));
+      if (taps_[d] == 1) continue;
+      starts.push_back(-1);
+      ends.push_back(std::numeric_limits<std::int64_t>::min());
+      axes.push_back(static_cast<std::int64_t>(2 + d));
+      steps.push_back(-1);
+    }
+    perm.push_back(0);
+    for (std::size_t d = 0; d < rank(); ++d) perm.push_back(static_cast<std::int64_t>(2 + 2 * d));
+    auto made = reshape(program_, w, apart);
+    if (made) made = transpose(*made, std::move(perm));
+    if (made) made = reshape(program_, *made, together);
+    return made && !axes.empty() ? slice(*made, starts, ends, axes, steps) : made;
+  }
+
+  std::optional<TermId> repeated(TermId bias) {
+    auto made = reshape(program_, bias, {outputs(), 1});
+    if (made) made = expand(program_, *made, {outputs(), all_});
+    return made ? reshape(program_, *made, {outputs() * all_}) : std::nullopt;
+  }
+
+  // Whole strides that are cropped are not computed at all.
+  std::int64_t left_out(const Integers& crop, std::size_t d) const {
+    return std::min(taps_[d] - 1, crop[d] / strides_[d]);
+  }
+  Integers conv_pads() const {
+    Integers pads;
+    for (const Integers* crop : {&begin_, &end_}) {
+      for (std::size_t d = 0; d < rank(); ++d) pads.push_back(taps_[d] - 1 - left_out(*crop, d));
+    }
+    return pads;
+  }
+
+  std::optional<TermId> shuffled(TermId made, const Dim& batch) {
+    if (all_ == 1) return made;
+    if (rank() == 2 && strides_[0] == strides_[1]) {
+      NodeForm form;
+      form.attributes["blocksize"] = strides_[0];
+      form.attributes["mode"] = std::string("CRD");
+      return program_.add_op(*find_op("DepthToSpace"), std::move(form), std::array{made});
+    }
+    const Shape shape = program_.facts(made).shape();
+    Shape apart{batch, outputs()}, together = apart;
+    Integers perm{0, 1};
+    for (std::size_t d = 0; d < rank(); ++d) {
+      apart.push_back(strides_[d]);
+      together.push_back(shape[2 + d] * strides_[d]);
+      perm.push_back(static_cast<std::int64_t>(2 + rank() + d));
+      perm.push_back(static_cast<std::int64_t>(2 + d));
+    }
+    apart.insert(apart.end(), shape.begin() + 2, shape.end());
+    auto taken = reshape(program_, made, apart);
+    if (taken) taken = transpose(*taken, std::move(perm));
+    return taken ? reshape(program_, *taken, together) : std::nullopt;
+  }
+
+  std::optional<TermId> cropped(TermId whole) {
+    Integers starts, ends, axes, steps;
+    for (std::size_t d = 0; d < rank(); ++d) {
+      const std::int64_t begin = begin_[d] - left_out(begin_, d) * strides_[d],
+                         end = end_[d] - left_out(end_, d) * strides_[d];
+      if (begin == 0 && end == 0) continue;
+      starts.push_back(begin);
+      ends.push_back(end == 0 ? std::numeric_limits<std::int64_t>::max() : -end);
+      axes.push_back(static_cast<std::int64_t>(2 + d));
+      steps.push_back(1);
+    }
+    return axes.empty() ? std::optional(whole) : slice(whole, starts, ends, axes, steps);
+  }
+
+  Program& program_;
+  std::vector<std::int64_t> weights_, strides_, taps_;
+  Integers begin_, end_;  // what is cropped
+  std::int64_t all_ = 1;  // phases
+};
+
+std::optional<TermId> as_phases(Program& program, const ClassFacts&, Arguments a) {
+  const ClassFacts &x = *a[0].facts, &w = *a[1].facts;
+  const auto strides = integers_of(a[2]), pads = integers_of(a[3]);
+  if (!x.shaped() || !w.shaped() || !strides || !pads) return std::nullopt;
+  const auto sizes = static_dims(w.shape());
+  const std::size_t rank = strides->size();
+  const bool fits = sizes && rank >= 1 && rank <= 2 && sizes->size() == rank + 2 && x.rank() == rank + 2 &&
+                    pads->size() == 2 * rank && !product(w.shape()).is(0);
+  if (!fits || std::ranges::any_of(*pads, [](std::int64_t pad) { return pad < 0; })) return std::nullopt;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t stride = (*strides)[d];
+    if (stride < 1 || (*sizes)[2 + d] % stride != 0) return std::nullopt;
+  }
+  return Phases(program, *sizes, *strides, *pads)
+      .run(a[0].term, a[1].term, x.shape()[0], a.size() == 5 ? std::optional(a[4].term) : std::nullopt);
 }
 
 // The rows of w that x names, zeros where it names none: what a matmul with one-hot vectors x == i is, when i counts the
@@ -383,9 +499,9 @@ constexpr std::array kValues = {
     ValueFunction{"inverse", "v", inverse, "@inverse(s): 1 / s of a constant of one element"},
     ValueFunction{"one_of", "v", one_of, "@one_of(s): 1 under the shape of s, which has one element"},
     ValueFunction{"number", "nv", number, "@number(c, x): a number of the dtype of x"},
-    ValueFunction{"as_tiles", "vvnn", as_tiles,
-                  "@as_tiles(x, w, strides, pads): a transposed convolution whose windows do not overlap"},
-    ValueFunction{"as_biased_tiles", "vvnnv", as_tiles, "@as_biased_tiles(…, b): the same with a bias"},
+    ValueFunction{"as_phases", "vvnn", as_phases,
+                  "@as_phases(x, w, strides, pads): a transposed convolution, phase by phase of its strides"},
+    ValueFunction{"as_biased_phases", "vvnnv", as_phases, "@as_biased_phases(…, b): the same with a bias"},
     ValueFunction{"lookup", "vvv", lookup,
                   "@lookup(x, i, w): the rows of w that x names, where i counts them"},
     ValueFunction{"with_slice", "vvv", with_slice,

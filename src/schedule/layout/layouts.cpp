@@ -350,7 +350,7 @@ class LayoutChooser {
     for (const te::BufferInfo& buffer : formulas_[g].buffers) {
       if (buffer.role != role || buffer.position != static_cast<int>(position)) continue;
       ValueId value = role == te::BufferRole::Input ? group.inputs[position] : group.outputs[position];
-      const bool packs = is_main(group) && target_.kind == TargetKind::Cpu;
+      const bool packs = (is_main(group) || group.hero == Hero::Scan) && target_.kind == TargetKind::Cpu;
       if (graph_.value(value).is_constant()) return packs ? packed(g, buffer, in_blocks) : Wish();
       return is_between(value) ? blocked(g, buffer, tiled_.count(value) != 0) : Wish();
     }
@@ -368,11 +368,15 @@ class LayoutChooser {
   std::vector<std::pair<const Stage*, std::vector<Expr>>> accesses(const Formula& formula,
                                                                    te::BufferId buffer) const {
     std::vector<std::pair<const Stage*, std::vector<Expr>>> found;
-    for (const Stage& stage : formula.stages) {
+    auto look_at = [&](const Stage& stage) {
       if (stage.target == buffer) found.emplace_back(&stage, stage.store);
       te::for_each_node(stage, [&](const ExprNode& node) {
         if (te::is_load(node) && node.buffer == buffer) found.emplace_back(&stage, te::index_of(node));
       });
+    };
+    for (const Stage& stage : formula.stages) {
+      if (stage.kind != Stage::Kind::Scan) look_at(stage);
+      for (const Stage& inner : stage.stages) look_at(inner);
     }
     return found;
   }
@@ -387,22 +391,36 @@ class LayoutChooser {
       auto axes = uses.size() == 1 ? paired_axes(formulas_[g], buffer.id) : std::nullopt;
       return axes ? Wish(paired_layout(buffer.shape.size(), *axes, target_, buffer.dtype)) : Wish();
     }
-    if (uses.size() != 1 || uses[0].first->reduction.empty() || buffer.shape.size() < 2) return {};
-    if (groups_[g].schedule.kind == ScheduleKind::Winograd &&
+    if (uses.empty() || buffer.shape.size() < 2) return {};
+    if (uses.size() == 1 && groups_[g].schedule.kind == ScheduleKind::Winograd &&
         buffer.position == winograd_operand(formulas_[g]))
       return Layout{{0, tile, 0}, {2, 1, 0}, {3, 1, 0}, {1, 1, 0}, {0, 1, tile}};
+    Wish wish;
+    for (const auto& [stage, index] : uses) {
+      const Wish one = packed_for(formulas_[g], *stage, buffer, index, tile, in_blocks);
+      if (!one || (wish && *one != *wish)) return {};
+      wish = one;
+    }
+    return wish;
+  }
+
+  // As one stage reads it.
+  Wish packed_for(const Formula& formula, const Stage& stage, const te::BufferInfo& buffer,
+                  const std::vector<Expr>& indices, std::int64_t tile, bool in_blocks) const {
+    if (stage.reduction.empty()) return {};
     std::optional<std::size_t> columns;
     std::int64_t count = 0;  // of a group, where the convolution has several
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-      const Expr& index = uses[0].second[d];
-      if (const std::int64_t together = columns_along(formulas_[g], *uses[0].first, index); together > 0) {
-        if (columns) return {};
+      const Expr& index = indices[d];
+      if (const std::int64_t together = columns_along(formula, stage, index); together > 0) {
+        // Weights of several directions: the columns are those that stand side by side in the result.
+        if (columns && !stands_side_by_side(stage, index)) continue;
         columns = d;
         count = together;
         continue;
       }
       for (VarId loop : te::variables_of(index)) {
-        if (!has_loop(uses[0].first->reduction, loop)) return {};
+        if (!has_loop(stage.reduction, loop)) return {};
       }
     }
     if (!columns) return {};
@@ -434,11 +452,18 @@ class LayoutChooser {
     return {};
   }
 
-  // How many columns of the result an index runs along: an axis, or an axis within groups (`group * count + axis`); 0: neither.
+  // Whether an index runs along the result's last dimension.
+  static bool stands_side_by_side(const Stage& stage, const Expr& index) {
+    const Expr& last = stage.store.back();
+    return last->op == ExprOp::Var && te::variables_of(index).contains(last->var);
+  }
+
+  // How many columns of the result an index runs along: an axis, or an axis within groups (`group * count + axis`), from the first
+  // group or a later one on; 0: neither.
   static std::int64_t columns_along(const Formula& formula, const Stage& stage, const Expr& index) {
     std::int64_t count = 0, stride = 1;
     const te::LinearIndex linear = te::IndexAlgebra(formula).linear(index);
-    if (!linear.constant.is(0) || linear.terms.size() > 2) return 0;
+    if (!linear.constant.is_constant() || linear.terms.size() > 2) return 0;
     for (const te::LinearIndex::Term& term : linear.terms) {
       const Expr& atom = term.atom;
       if (atom->op != ExprOp::Var || !has_loop(stage.axes, atom->var) || !term.coefficient.is_constant())
@@ -450,6 +475,7 @@ class LayoutChooser {
         count = extent.constant();
       }
     }
+    if (count == 0 || linear.constant.constant() % count != 0) return 0;
     return linear.terms.size() < 2 || stride == count ? count : 0;
   }
 

@@ -229,13 +229,15 @@ LinearIndex IndexAlgebra::quotient(LinearIndex dividend, const Dim& divisor) con
     if (step.is(1) || !at_least(step, 1) || !divides(step, divisor)) continue;
     if (auto split = divide(dividend, step)) return quotient(split->quotient, floor_div(divisor, step));
   }
-  LinearIndex whole, rest{{}, dividend.constant};  // (6 a + r) floordiv 6 = a + r floordiv 6
+  LinearIndex whole, rest{{}, dividend.constant};  // (6 a + r + 12) floordiv 6 = a + 2 + r floordiv 6
+  if (divides(divisor, dividend.constant)) std::swap(whole.constant, rest.constant);
+  if (!whole.constant.is(0)) whole.constant = floor_div(whole.constant, divisor);
   for (const auto& term : dividend.terms) {
     const bool even = divides(divisor, term.coefficient);
     if (even) whole.terms.push_back({term.atom, floor_div(term.coefficient, divisor)});
     if (!even) rest.terms.push_back(term);
   }
-  if (!whole.terms.empty()) return plus(whole, quotient(std::move(rest), divisor), 1);
+  if (!whole.terms.empty() || !whole.constant.is(0)) return plus(whole, quotient(std::move(rest), divisor), 1);
   if (dividend.terms.size() == 1 && dividend.constant.is(0) && dividend.terms[0].coefficient.is(1)) {
     const Expr& atom = dividend.terms[0].atom;
     if (atom->op == ExprOp::FloorDiv) {
@@ -250,6 +252,7 @@ LinearIndex IndexAlgebra::remainder(LinearIndex dividend, const Dim& divisor) co
   if (divisor.is(1)) return {{}, 0};
   if (auto split = divide(dividend, divisor)) return split->remainder;
   std::erase_if(dividend.terms, [&](const auto& term) { return divides(divisor, term.coefficient); });
+  if (divides(divisor, dividend.constant)) dividend.constant = 0;
   for (const auto& term : dividend.terms) {  // (6 a + r) mod 12 = 6 (a mod 2) + r when r < 6
     const Dim& step = term.coefficient;
     if (step.is(1) || !at_least(step, 1) || !divides(step, divisor)) continue;

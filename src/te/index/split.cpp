@@ -81,6 +81,9 @@ class Companions {
 
 bool split_axes(Formula& formula) {
   constexpr std::int64_t kRepeated = 8;
+  // Steps of a scan walk the values between them by the loops that the stages around it have.
+  if (std::ranges::any_of(formula.stages, [](const Stage& stage) { return stage.kind == Stage::Kind::Scan; }))
+    return false;
   Companions companions(formula);
   std::set<VarId> innermost;  // along which results are neighbours
   std::set<VarId> with_rests;

@@ -2,7 +2,8 @@
 //
 //   sum(k < 288) x[c, floordiv(k, 12), mod(k, 12)]   becomes   sum(k0 < 24, k1 < 12) x[c, k0, k1]
 //
-// A reshape that merges axes leaves such divisions behind. The iterations and their order stay the same.
+// A reshape that merges axes leaves such divisions behind. The iterations and their order stay the same. Formulas with scans keep their
+// loops.
 #pragma once
 
 #include "te/formula.h"

@@ -351,6 +351,8 @@ const std::vector<Case>& cases_of_forms() {
       {"StepsWebGpu", steps, "webgpu", Precision::F32, 1e-3, {Form::BatchRecurrence}},
       {"SequencesWebGpu", sequences, "webgpu", Precision::F32},
       {"SequencesH100", sequences, "h100", Precision::F32},
+      {"SequencesAvx512", sequences, "avx512", Precision::F32},
+      {"SequencesNeon", sequences, "neon", Precision::F32},
       {"NormedAvx512", normed_product, "avx512", Precision::F32},
       {"NormedNeon", normed_product, "neon", Precision::F32},
       {"NormedWebGpu", normed_product, "webgpu", Precision::F32},
