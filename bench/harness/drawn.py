@@ -57,6 +57,9 @@ def sequence(seed: int, names: dict[str, list[str]]) -> Iterator[tuple[str, str]
 
 def built(torch, source: str, name: str, sizes: Sizes = Sizes()):  # noqa: B008: never changed
     """The model and its arguments, on the CPU."""
+    if source == "look":
+        from harness import look
+        return look.built(torch, name)
     if source == "timm":
         import timm
         config = timm.get_pretrained_cfg(name)

@@ -81,7 +81,8 @@ def write_with_weights(operation: dict, path: str) -> None:
 
 SETS = {
     "rows": {**_rows("bf16")},
-    "products": {**_products("bf16"), "matmul_4096_f32": _product("f32", 4096, 4096, 4096)},
+    "products": {**_products("bf16"), "matmul_4096_f32": _product("f32", 4096, 4096, 4096),
+                 "matmul_4096_tf32": {**_product("f32", 4096, 4096, 4096), "precision": "tf32"}},
     "skinny": {f"matmul_{m}x{k}x{n}_bf16": _product("bf16", m, k, n) for m, k, n in SKINNY},
     "layers": {f"layer_{m}x{k}x{n}_bf16": _layer(m, k, n) for m, k, n in SKINNY},
     "f32": {

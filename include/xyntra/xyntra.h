@@ -137,9 +137,9 @@ typedef struct xyntra_options {
   size_t dim_count;
   size_t max_memory; /* bytes for tensors; 0: three quarters of what there is */
   const char*
-      precision; /* "f32" (default); "bf16", "f16": operands of f32 matmuls are rounded to it, sums stay f32; "bf16x3": f32
-                    matmuls with weights as three bf16 matmuls, where the target has tiles; "winograd": 3x3
-                    convolutions with fewer multiplications */
+      precision; /* "f32" (default); "bf16", "f16": operands of f32 matmuls are rounded to it, sums stay f32; "tf32": so for
+                    matrix units of NVIDIA GPUs, values in memory stay f32; "bf16x3": f32 matmuls with weights as three
+                    bf16 matmuls, where the target has tiles; "winograd": 3x3 convolutions with fewer multiplications */
   const char* const*
       donated; /* inputs that xyntra_run_donating may be given; "*": all that a result extends */
   size_t donated_count;

@@ -69,7 +69,7 @@ class Session:
     def __init__(self, path: str | os.PathLike | bytes, *, backend: str = "cpu", threads: int = 0, dims: Mapping[str, int] | None = None,
                  max_memory: int = 0, precision: str = "f32", donate: str | Sequence[str] = (), inputs: Mapping[str, object] | None = None) -> None:
         """`path` is that of a model or an artifact; bytes are the content of one. `threads` 0 is as many as this process may use; `dims` are sizes that costs are counted with, any size can be run.
-        `precision` "bf16" or "f16" rounds factors of float32 matmuls, sums stay float32; "bf16x3" makes float32 matmuls with weights
+        `precision` "bf16" or "f16" rounds factors of float32 matmuls, sums stay float32; "tf32" does so for matrix units of NVIDIA GPUs alone; "bf16x3" makes float32 matmuls with weights
         from a bf16x3 split of each factor, where the target has tiles; "winograd" does 3x3 convolutions with fewer multiplications. `donate` names inputs that a Cache may be given
         for, "*" all that a result extends; an artifact knows its own. `inputs` says what a TorchScript file does not: of a tensor an example,
         its sizes, or a text such as "i64[1, 128]", of any other parameter its value."""

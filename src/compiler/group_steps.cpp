@@ -4,6 +4,7 @@
 #include "compiler/steps.h"
 #include "fusion/bf16x3.h"
 #include "fusion/skip_padding.h"
+#include "fusion/tf32.h"
 #include "fusion/winograd.h"
 #include "passes/copies_for_tiles.h"
 
@@ -80,6 +81,10 @@ Status winograd_step(Compilation& work) { return take<take_winograd>(work); }
 
 Status bf16x3_step(Compilation& work) {
   return work.options.fusion.choose.allow_reassociating ? take<take_bf16x3>(work) : Status();
+}
+
+Status tf32_step(Compilation& work) {
+  return work.options.fusion.choose.allow_reassociating ? take<take_tf32>(work) : Status();
 }
 
 Status paddings_step(Compilation& work) {

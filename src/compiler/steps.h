@@ -22,6 +22,7 @@ Status sizes_step(Compilation& work);
 Status fuse_step(Compilation& work);
 Status winograd_step(Compilation& work);
 Status bf16x3_step(Compilation& work);
+Status tf32_step(Compilation& work);
 Status paddings_step(Compilation& work);
 Status forms_step(Compilation& work);
 Status operands_step(Compilation& work);

@@ -11,6 +11,7 @@
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
 #include "schedule/contraction/part_products.h"
+#include "schedule/contraction/warp_units.h"
 #include "schedule/convolution/window_border.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/forms.h"
@@ -133,6 +134,11 @@ class LegalityChecker {
       auto parts = bf16x3_choice(plan_.graph, group, formula, choice, target_, options);
       if (!parts) return bad_model("the schedule 'parts' does not take it");
       choice = std::move(*parts);
+    }
+    if (group.schedule.kind == ScheduleKind::Tf32) {
+      auto tf32 = as_tf32(formula, choice, target_, options);
+      if (!tf32) return bad_model("the schedule 'tf32' does not take it");
+      choice = std::move(*tf32);
     }
     if (std::ranges::find(group.schedule.knobs, kSkipPadding, &Knob::name) != group.schedule.knobs.end()) {
       if (!may_skip_padding(plan_.graph, group, formula, target_))

@@ -125,6 +125,7 @@ constexpr std::array kLoadFragmentTransposed{words(Write, 4), of_halves(chunk(Re
 constexpr std::array kRoundWords{
     words(Write, 4),
     PlaceRule{.access = Read, .box = Run, .length = 8, .registers = true, .dtype = DType::F32}};
+constexpr std::array kRoundTf32{words(Write, 4), words(Read, 4)};
 constexpr std::array kWarpMultiply{sums(DType::F32, 4), words(Read, 4), words(Read, 2)};
 constexpr std::array kWarpMultiplyBytes{sums(DType::I32, 4), words(Read, 4), words(Read, 2)};
 

@@ -128,6 +128,14 @@ void Lowering::place_in_turns(te::BufferId temporary, const std::vector<bool>& k
   places_[temporary] = std::move(place);
 }
 
+void Lowering::place_in_ring(te::BufferId argument, kir::Scope scope, const std::vector<bool>& kept,
+                             Ring ring) {
+  Place place{{}, kept, {}, {}, {}};
+  place.buffer = scratch("s", formula().buffer(argument).dtype, {ring.parts, ring.length}, scope);
+  place.ring = std::move(ring);
+  places_[argument] = std::move(place);
+}
+
 kir::Stmt Lowering::bring(te::BufferId argument, kir::BufferId from, std::vector<Expr> index) {
   const Place& place = places_.at(argument);
   const Expr element = Expr::load(from, formula().buffer(argument).dtype, index);
@@ -153,6 +161,12 @@ std::vector<Expr> Lowering::kept_index(const Place& place, std::vector<Expr> ind
       const std::int64_t lanes = place.turns->lanes, together = place.turns->threads * lanes;
       kept.push_back(algebra.simplified(te::floor_div(index[d], Expr::index(together))));
       index[d] = algebra.simplified(te::mod(index[d], Expr::index(lanes)));
+    }
+    if (place.ring) {
+      te::IndexAlgebra algebra(kernel_.variables);
+      const Expr length = Expr::index(place.ring->length), part = te::floor_div(index[d], length);
+      kept.push_back(algebra.simplified(te::mod(place.ring->first + part, Expr::index(place.ring->parts))));
+      index[d] = algebra.simplified(te::mod(index[d], length));
     }
     kept.push_back(std::move(index[d]));
   }

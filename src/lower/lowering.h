@@ -49,6 +49,13 @@ class Lowering : public AccessAnalysis {
     std::int64_t threads = 1, lanes = 1;
   };
   void place_in_turns(te::BufferId temporary, const std::vector<bool>& kept, const Turns& turns);
+  // Parts of a dimension, `length` elements each, lie in a ring: those in use from part `first` on.
+  struct Ring {
+    std::size_t dimension = 0;
+    te::Expr first;
+    std::int64_t parts = 1, length = 1;
+  };
+  void place_in_ring(te::BufferId argument, kir::Scope scope, const std::vector<bool>& kept, Ring ring);
   // An element of an argument, at an index of the kernel's, brought to where its buffer was placed since.
   kir::Stmt bring(te::BufferId argument, kir::BufferId from, std::vector<te::Expr> index);
   void place_temporaries(kir::Scope scope);  // those that are not placed yet
@@ -62,6 +69,7 @@ class Lowering : public AccessAnalysis {
     std::vector<bool> kept;
     std::optional<Window> window;
     std::optional<Turns> turns;
+    std::optional<Ring> ring = {};
   };
   using Places = std::map<te::BufferId, Place>;
   const Places& places() const { return places_; }

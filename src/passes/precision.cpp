@@ -7,8 +7,8 @@
 namespace xyntra {
 namespace {
 
-constexpr std::array kPrecisions{Precision::F32, Precision::Bf16, Precision::F16, Precision::Bf16x3,
-                                 Precision::Winograd};
+constexpr std::array kPrecisions{Precision::F32,  Precision::Bf16,   Precision::F16,
+                                 Precision::Tf32, Precision::Bf16x3, Precision::Winograd};
 
 }  // namespace
 
@@ -17,6 +17,7 @@ const char* name_of(Precision precision) {
     case Precision::F32: return "f32";
     case Precision::Bf16: return "bf16";
     case Precision::F16: return "f16";
+    case Precision::Tf32: return "tf32";
     case Precision::Bf16x3: return "bf16x3";
     case Precision::Winograd: return "winograd";
   }

@@ -77,6 +77,12 @@ std::vector<ScheduleRow> made_rows() {
        .stages = [](const te::Formula& formula, const Schedule&) { return parts_formula(formula); },
        .strides = Strides::Packed,
        .prepacks = split_operand_of},
+      {.kind = Tf32,
+       .on_gpu = true,
+       .has_main_loop = true,
+       .splits_finish = true,
+       .has_tiled_product = true,
+       .waits = Waits::InFunctions},
       {.kind = Winograd,
        .on_cpu = true,
        .stages =

@@ -106,7 +106,7 @@ std::vector<Setting> known_settings() {
                    "numerical precision of f32 matmuls and convolutions",
                    -std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity(),
-                   {"f32", "bf16", "f16", "bf16x3", "winograd"}});
+                   {"f32", "bf16", "f16", "tf32", "bf16x3", "winograd"}});
   table.push_back({"cache.max_bytes", Bytes, "512MiB", "machine code kept on disk; 0 keeps none", 0, kMost});
   table.push_back(
       {"contract.max_kernels", Integer, "none", "kernels a plan may have", 0, kMost, {}, "none", kNoLimit});

@@ -194,9 +194,10 @@ void declare_forbid(Flags& syntax, Session& session) {
 void declare_precision_flag(Flags& syntax, Session& session) {
   declare_setting(
       syntax, session, "--precision", "plan.precision", "NAME",
-      "f32; bf16, f16: operands of f32 GEMMs are rounded to it, sums stay f32; bf16x3: f32 GEMMs with "
-      "weights split into three bf16 terms each, where the target has tiles; winograd: 3x3 "
-      "convolutions with fewer multiplications (all precision-changing)");
+      "f32; bf16, f16: operands of f32 GEMMs are rounded to it, sums stay f32; tf32: the same for the "
+      "matrix units of NVIDIA GPUs, values in memory stay f32; bf16x3: f32 GEMMs with weights split into "
+      "three bf16 terms each, where the target has tiles; winograd: 3x3 convolutions with fewer "
+      "multiplications (all precision-changing)");
 }
 
 Result<Precision> precision_of(const Session& session) {

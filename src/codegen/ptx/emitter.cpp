@@ -405,6 +405,7 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
     case kir::Intrinsic::RoundWordsBf16:
     case kir::Intrinsic::RoundWordsF16: return round_words(node);
+    case kir::Intrinsic::RoundWordsTf32: return round_words_tf32(node);
     case kir::Intrinsic::AtomicAdd:
     case kir::Intrinsic::AtomicMin:
     case kir::Intrinsic::AtomicMax:

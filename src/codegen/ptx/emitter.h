@@ -46,6 +46,7 @@ class KernelEmitter {
   Status async_copy(const kir::StmtNode& node);
   Status load_fragment(const kir::StmtNode& node);
   Status round_words(const kir::StmtNode& node);
+  Status round_words_tf32(const kir::StmtNode& node);
   Status warp_multiply(const kir::StmtNode& node);
   Status warpgroup_multiply(const kir::StmtNode& node);
   Result<std::string> matrix_descriptor(const kir::Operand& operand, bool turned);

@@ -60,6 +60,18 @@ Status KernelEmitter::round_words(const kir::StmtNode& node) {
   return {};
 }
 
+Status KernelEmitter::round_words_tf32(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  if (homes_[to.buffer.index] != Home::Registers || homes_[from.buffer.index] != Home::Registers)
+    return unsupported("a fragment that is not in registers");
+  for (std::int64_t i = 0; i < 4; ++i) {
+    code_.line("cvt.rna.tf32.f32 " + element_register(to.buffer, analysis_.access(to).flat, i) + ", " +
+               element_register(from.buffer, analysis_.access(from).flat, i));
+  }
+  return {};
+}
+
 Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
   begin_statement(node);
   for (const kir::Operand& operand : node.operands) {

@@ -115,6 +115,9 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::RoundWordsF16:
       each_lane([&](std::size_t i) { return round_words(context, step, i); });
       break;
+    case Intrinsic::RoundWordsTf32:
+      each_lane([&](std::size_t i) { return round_words_tf32(context, step, i); });
+      break;
     case Intrinsic::WarpgroupFence:
     case Intrinsic::WarpgroupMultiply:
     case Intrinsic::WarpgroupMultiplyTurned:

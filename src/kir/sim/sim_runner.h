@@ -156,6 +156,7 @@ class Runner {
   bool warp_shuffle(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool vote(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool round_words(const Context& context, const Step& step, std::size_t lane);
+  bool round_words_tf32(const Context& context, const Step& step, std::size_t lane);
   bool load_fragment(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp);
   bool is_aligned(const Box& box, std::uint32_t thread) const;

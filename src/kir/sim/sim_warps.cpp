@@ -193,6 +193,23 @@ bool Runner::round_words(const Context& context, const Step& step, std::size_t l
   return write_box(context, step, words, lane, by, elements);
 }
 
+bool Runner::round_words_tf32(const Context& context, const Step& step, std::size_t lane) {
+  constexpr std::uint32_t kDropped = 0x1fff, kHalfOfLast = 0x1000, kInfinity = 0x7f800000, kNan = 0x7fffffff;
+  const Toucher by = toucher(lanes(context).thread[lane]);
+  Box to, from;
+  Elements elements;
+  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from) ||
+      !read_box(context, step, from, lane, by, elements))
+    return false;
+  for (std::size_t at = 0; at < elements.size(); at += kWordBytes) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, &elements[at], sizeof word);
+    word = (word & kNan) > kInfinity ? kNan : (word + kHalfOfLast) & ~kDropped;
+    std::memcpy(&elements[at], &word, sizeof word);
+  }
+  return write_box(context, step, to, lane, by, elements);
+}
+
 bool Runner::warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp) {
   constexpr std::size_t kRows = 16, kColumns = 8, kOwnSums = 4;
   const Fragment fragment(*element_of(step.node->intrinsic));

@@ -102,12 +102,20 @@ Stmt GroupStage::shared_out(const Side& loops, const Substitution& bound, bool v
 
 Stmt GroupStage::shared_out(const std::vector<Dim>& extents, bool vectors, const AtIndex& what) {
   const std::int64_t together = vectors ? lanes : 1;
-  const Dim parts = floor_div(product(extents), together);
-  const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads))), lane = lowering_.loop("v", together);
+  return in_chunks(product(extents), together, [&](const Expr& first) {
+    const VarId lane = lowering_.loop("v", together);
+    Stmt body = what(index_at(first + Expr::variable(lane), extents), Expr::variable(lane));
+    body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
+    return afterwards ? Stmt::block({body, afterwards(first)}) : body;
+  });
+}
+
+Stmt GroupStage::in_chunks(const Dim& count, std::int64_t together,
+                           const std::function<Stmt(const Expr& first)>& what) {
+  const Dim parts = floor_div(count, together);
+  const VarId turn = lowering_.loop("i", ceil_div(parts, Dim(threads)));
   const Expr part = Expr::variable(turn) * Expr::index(threads) + Expr::variable(thread_);
-  const Expr position = part * Expr::index(together) + Expr::variable(lane);
-  Stmt body = what(index_at(position, extents), Expr::variable(lane));
-  body = Stmt::loop(vectors ? LoopKind::Vector : LoopKind::Unrolled, lane, body);
+  Stmt body = what(part * Expr::index(together));
   if (!te::divides(Dim(threads), parts)) body = Stmt::branch(part < Expr::size(parts), body);
   const Dim& turns = lowering_.kernel().variable(turn).extent;
   const bool few = turns.is_constant() && turns.constant() <= kMostTurns &&

@@ -35,6 +35,8 @@ class GroupStage {
   std::int64_t threads = 32;  // of the group, or of each of its rows; set before the first stage
   std::int64_t lanes = kRowLanes;  // elements that a thread takes at a time, where they lie along one loop
   std::set<te::BufferId> own;  // in registers, a copy for every thread
+  // What a thread does when it is done with so many elements from here on; nothing where it is undefined.
+  std::function<kir::Stmt(const te::Expr& first)> afterwards;
 
   // Threads write single elements: two that lie in one byte are not written by two of them.
   bool is_shared_out(const te::Stage& stage) const;
@@ -52,6 +54,9 @@ class GroupStage {
   // Threads take turns at an index of these extents: what(index, lane), `lane` being 0 where elements come one by one.
   using AtIndex = std::function<kir::Stmt(const std::vector<te::Expr>& index, const te::Expr& lane)>;
   kir::Stmt shared_out(const std::vector<Dim>& extents, bool vectors, const AtIndex& what);
+  // The same by so many elements at a time, from `first` on.
+  kir::Stmt in_chunks(const Dim& count, std::int64_t together,
+                      const std::function<kir::Stmt(const te::Expr& first)>& what);
   kir::Stmt by_one_thread(kir::Stmt body) const;
   kir::Stmt wait();  // until all that was written is seen
 

@@ -1,6 +1,7 @@
 // Rows for GPUs: a group of threads does the same row of every stage of a formula. Values between the stages stay in shared
 // memory where they fit, what a row has one of in registers of every thread. Where threads go along a row alike in all stages, each
-// keeps its elements: those between stages, and those of inputs that several stages read. Rows that the threads of a subgroup do
+// keeps its elements: those between stages, and those of inputs that several stages read. Where these fill the shared memory of an SM, a
+// group makes rows one after another, and the next one comes while the last stage reads this. Rows that the threads of a subgroup do
 // without waiting for others go several to a group.
 #include <algorithm>
 #include <functional>
@@ -62,25 +63,24 @@ class RowsInGroups {
     }
     place_values(alignment);
     const std::vector<Brought> brought = place_inputs(alignment);
+    if (most_turns == INT64_MAX && !choose_consecutive(alignment, brought)) return {};
+    place_shared(brought);
     std::vector<VarId> grid;
     std::vector<Expr> at;  // of the row, by class
     for (Alignment::Class id : rows_) {
-      const bool several = together_ > 1 && id == rows_.back();
+      const std::int64_t several = id == rows_.back() ? together_ * consecutive_ : 1;
       grid.push_back(lowering_.loop(
-          "row", several ? floor_div(alignment.extent(id), Dim(together_)) : alignment.extent(id)));
+          "row", several > 1 ? floor_div(alignment.extent(id), Dim(several)) : alignment.extent(id)));
       at.push_back(Expr::variable(grid.back()));
     }
     if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     const VarId of_group = lowering_.loop("y", together_);
     if (together_ > 1) at.back() = at.back() * Expr::index(together_) + Expr::variable(of_group);
     Stmt item = group_.around([&] {
+      if (consecutive_ > 1) return one_after_another(brought, alignment, at);
       std::vector<Stmt> body;
       for (const Brought& input : brought) body.push_back(bring(input, at));
-      for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
-        Substitution bound;
-        for (std::size_t r = 0; r < rows_.size(); ++r) bound[alignment.axis_of(s, rows_[r]).index] = at[r];
-        body.push_back(group_.lowered(formula_.stages[s], free_of(s, alignment), bound));
-      }
+      body.push_back(stages(alignment, at, {}));
       return Stmt::block(std::move(body));
     });
     if (together_ > 1) item = Stmt::loop(LoopKind::Thread, of_group, item);
@@ -251,6 +251,7 @@ class RowsInGroups {
     kir::BufferId from;
     std::vector<std::optional<std::size_t>> rows;  // by dimension: which of the rows, if it is one
     std::vector<bool> kept;
+    bool shared = false;  // or in registers
   };
 
   std::vector<Brought> place_inputs(const Alignment& alignment) {
@@ -266,7 +267,7 @@ class RowsInGroups {
         keep_in_registers(buffer, found->kept);
       } else if (together_ == 1 && bytes <= left_) {
         left_ -= bytes;
-        lowering_.place(buffer.id, Scope::Shared, found->kept);
+        found->shared = true;
       } else {
         continue;
       }
@@ -277,7 +278,7 @@ class RowsInGroups {
 
   // Several stages read it, all at the same place of a row.
   std::optional<Brought> reads_along_rows(const te::BufferInfo& buffer, const Alignment& alignment) const {
-    Brought found{buffer.id, {}, {}, {}};
+    Brought found{buffer.id, {}, {}, {}, false};
     bool alike = true;
     std::size_t readers = 0;
     for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
@@ -285,7 +286,7 @@ class RowsInGroups {
       te::for_each_node(formula_.stages[s], [&](const te::ExprNode& node) {
         if (!te::is_load(node) || node.buffer != buffer.id) return;
         reads = true;
-        Brought one{buffer.id, {}, {}, {}};
+        Brought one{buffer.id, {}, {}, {}, false};
         for (const Expr& index : te::index_of(node)) {
           const bool loop = index->op == te::ExprOp::Var;
           const auto row = loop ? std::ranges::find(rows_, alignment.class_of(s, index->var)) : rows_.end();
@@ -307,10 +308,150 @@ class RowsInGroups {
   Stmt bring(const Brought& input, const std::vector<Expr>& at) {
     const Dim& extent = formula_.buffer(input.buffer).shape.back();
     return group_.shared_out({extent}, true, [&](const std::vector<Expr>& along, const Expr&) {
-      std::vector<Expr> index;
-      for (const auto& row : input.rows) index.push_back(row ? at[*row] : along[0]);
-      return lowering_.bring(input.buffer, input.from, std::move(index));
+      return lowering_.bring(input.buffer, input.from, index_of(input, at, along[0]));
     });
+  }
+
+  static std::vector<Expr> index_of(const Brought& input, const std::vector<Expr>& at, const Expr& element) {
+    std::vector<Expr> index;
+    for (const auto& row : input.rows) index.push_back(row ? at[*row] : element);
+    return index;
+  }
+
+  // ---- rows one after another, in a ring of parts: an access of every thread each
+
+  //   copy parts 0 to stages - 1;  for r:  wait for row r; its stages, where the last one, behind each part, copies that which comes so
+  //   many later to the same place
+  // Parts of a row are `parts_`; those beyond are of the next one. A thread reads nothing but what it copied.
+  Stmt one_after_another(const std::vector<Brought>& brought, const Alignment& alignment,
+                         const std::vector<Expr>& group) {
+    const Brought& input = *shared_input(brought);
+    const std::int64_t ahead = (stages_ - parts_) * part_length();  // elements
+    const Expr first = group.back() * Expr::index(consecutive_), row = Expr::variable(row_);
+    auto at = [&](const Expr& further) {
+      std::vector<Expr> place = group;
+      place.back() = first + further;
+      return place;
+    };
+    const Stmt commit = Stmt::call(kir::Intrinsic::AsyncCommit, {});
+    auto copies = [&](std::int64_t which, std::int64_t length) {
+      return group_.in_chunks(length, group_.lanes, [&](const Expr& element) {
+        return Stmt::block({copy(input, at(Expr::index(which)), Expr::index(which), element), commit});
+      });
+    };
+    std::vector<Stmt> before{copies(0, parts_ * part_length())};
+    if (ahead > 0) before.push_back(copies(1, ahead));
+    std::vector<Stmt> body{Stmt::call(kir::Intrinsic::AsyncWait, {{{}, {}, Expr::index(stages_ - parts_)}}),
+                           group_.wait()};
+    for (const Brought& other : brought) {
+      if (!other.shared) body.push_back(bring(other, at(row)));
+    }
+    // What comes `ahead` elements behind is of the next row, or of the one after it.
+    auto later = [&](const Expr& element, std::int64_t rows, const Expr& place, const Expr& is_there) {
+      const Expr next = row + Expr::index(rows);
+      const Expr there = next < Expr::index(consecutive_);
+      return Stmt::branch(is_there.defined() ? there & is_there : there,
+                          copy(input, at(next), next, place.defined() ? place : element));
+    };
+    body.push_back(stages(alignment, at(row), [&](const Expr& element) {
+      if (ahead == 0) return Stmt::block({later(element, 1, {}, {}), commit});
+      const Expr behind = element + Expr::index(ahead), over = behind - Expr::index(parts_ * part_length());
+      return Stmt::block({later(element, 1, behind, behind < Expr::index(parts_ * part_length())),
+                          later(element, 2, over, over >= Expr::index(0)), commit});
+    }));
+    before.push_back(Stmt::loop(LoopKind::Serial, row_, Stmt::block(std::move(body))));
+    return Stmt::block(std::move(before));
+  }
+
+  // All stages of a row; `behind` the elements of the last.
+  Stmt stages(const Alignment& alignment, const std::vector<Expr>& at,
+              const std::function<Stmt(const Expr& first)>& behind) {
+    std::vector<Stmt> body;
+    for (std::size_t s = 0; s < formula_.stages.size(); ++s) {
+      Substitution bound;
+      for (std::size_t r = 0; r < rows_.size(); ++r) bound[alignment.axis_of(s, rows_[r]).index] = at[r];
+      if (s + 1 == formula_.stages.size()) group_.afterwards = behind;
+      body.push_back(group_.lowered(formula_.stages[s], free_of(s, alignment), bound));
+    }
+    group_.afterwards = {};
+    return Stmt::block(std::move(body));
+  }
+
+  // Elements of the group's row `which`, to where they lie in the ring.
+  Stmt copy(const Brought& input, const std::vector<Expr>& at, const Expr& which, const Expr& element) const {
+    const te::IndexAlgebra algebra(lowering_.kernel().variables);
+    const Expr length = Expr::index(part_length());
+    const Expr part = which * Expr::index(parts_) + te::floor_div(element, length);
+    return Stmt::call(kir::Intrinsic::AsyncCopy, {{lowering_.placed(input.buffer),
+                                                   {algebra.simplified(te::mod(part, Expr::index(stages_))),
+                                                    algebra.simplified(te::mod(element, length))},
+                                                   {}},
+                                                  {input.from, index_of(input, at, element), {}},
+                                                  {{}, {}, Expr::index(group_.lanes)}});
+  }
+
+  std::int64_t part_length() const { return group_.threads * group_.lanes; }
+  static const Brought* shared_input(const std::vector<Brought>& brought) {
+    const auto found = std::ranges::find_if(brought, &Brought::shared);
+    return found == brought.end() ? nullptr : &*found;
+  }
+
+  void place_shared(const std::vector<Brought>& brought) {
+    for (const Brought& input : brought) {
+      if (!input.shared) continue;
+      if (consecutive_ == 1) {
+        lowering_.place(input.buffer, Scope::Shared, input.kept);
+        continue;
+      }
+      row_ = lowering_.loop("r", consecutive_);
+      lowering_.place_in_ring(
+          input.buffer, Scope::Shared, input.kept,
+          {dimension_of(input.kept), Expr::variable(row_) * Expr::index(parts_), stages_, part_length()});
+    }
+  }
+
+  // Rows that a workgroup makes one after another; false where there cannot be as many as the plan says.
+  bool choose_consecutive(const Alignment& alignment, const std::vector<Brought>& brought) {
+    const Brought* input = shared_input(brought);
+    if (input == nullptr || rows_.empty() || together_ > 1 ||
+        std::ranges::count_if(brought, &Brought::shared) > 1)
+      return true;
+    const Stage& last = formula_.stages.back();
+    const te::BufferInfo& buffer = formula_.buffer(input->buffer);
+    const std::int64_t length = buffer.shape.back().constant(), bits = bits_of(buffer.dtype);
+    const bool fits = last.reducer == te::Reducer::None && elements_of_chunk(buffer.dtype) == group_.lanes &&
+                      length % part_length() == 0 &&
+                      has_vectors(lowering_.target(), formula_.buffer(last.target).dtype);
+    if (!fits) return true;
+    Forms& forms = lowering_.forms();
+    consecutive_ = forms.knob("consecutive_rows", likely_consecutive(alignment, length * bits / 8));
+    if (consecutive_ == 1) return true;
+    parts_ = length / part_length();
+    // The next row's parts, as many as there is room for.
+    const std::int64_t room = std::max<std::int64_t>(0, left_) / (part_length() * bits / 8);
+    stages_ = parts_ + std::min(parts_, room);
+    const std::vector<std::int64_t>& legal = find_knob(Form::GroupRows, "stages")->legal;
+    while (std::ranges::find(legal, stages_) == legal.end()) --stages_;
+    stages_ = forms.knob("stages", stages_);
+    return stages_ >= parts_ && stages_ <= 2 * parts_ &&
+           te::divides(Dim(consecutive_), alignment.extent(rows_.back()));
+  }
+
+  // Where an SM has one workgroup at a time, which would wait for its row: as many as no core takes longer for.
+  std::int64_t likely_consecutive(const Alignment& alignment, std::int64_t bytes) const {
+    constexpr std::int64_t kMost = 64;
+    const Target& target = lowering_.target();
+    if (2 * bytes <= target.shared_bytes) return 1;
+    std::int64_t rows = 1, best = 1, least = INT64_MAX;
+    for (Alignment::Class id : rows_) rows *= std::max<std::int64_t>(1, lowering_.size(alignment.extent(id)));
+    for (std::int64_t some = 1; some <= kMost && te::divides(Dim(some), alignment.extent(rows_.back()));
+         some *= 2) {
+      const std::int64_t rounds = (rows / some + target.cores - 1) / target.cores * some;
+      if (rounds > least) continue;
+      least = rounds;
+      best = some;
+    }
+    return best;
   }
 
   // A dimension that is written along rows alone is seen one turn at a time.
@@ -403,6 +544,9 @@ class RowsInGroups {
   std::int64_t longest_ = 1;  // what threads share of one row
   std::int64_t products_ = 0;  // terms of several long sums for each row
   std::int64_t together_ = 1;  // rows of a group
+  std::int64_t consecutive_ = 1;  // rows of a group, one after another
+  std::int64_t parts_ = 1, stages_ = 1;  // of a row, in shared memory
+  VarId row_;  // of those
   std::int64_t kept_elements_ = 0;  // in the registers of a thread
   std::int64_t left_ = 0;  // bytes of shared memory
 };

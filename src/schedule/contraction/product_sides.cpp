@@ -183,11 +183,14 @@ void order_depth(const AccessAnalysis& analysis, ProductSides& sides) {
               axes.begin() + static_cast<std::ptrdiff_t>(best) + 1, axes.end());
 }
 
+std::int64_t elements_of_chunk(DType dtype) { return kir::kChunkBytes * 8 / bits_of(dtype); }
+
 bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId along) {
   const te::Formula& formula = analysis.formula();
   const bool padded = factor->op == ExprOp::LoadOr && is_zero_constant(factor->operands[0]);
   if (factor->op != ExprOp::Load && !padded) return false;
-  if (!te::divides(Dim(kir::kChunkElements), formula.variable(along).extent)) return false;
+  const std::int64_t chunk = elements_of_chunk(factor.dtype());
+  if (!te::divides(Dim(chunk), formula.variable(along).extent)) return false;
   const std::vector<Expr> index = te::index_of(*factor);
   const Shape& shape = formula.buffer(factor->buffer).shape;
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -196,11 +199,11 @@ bool comes_in_chunks(const AccessAnalysis& analysis, const Expr& factor, VarId a
   }
   const auto own = analysis.stride(factor->buffer, index, along);
   if (!own || !own->is(1)) return false;
-  if (!te::divides(Dim(kir::kChunkElements), analysis.position(factor->buffer, index).constant)) return false;
+  if (!te::divides(Dim(chunk), analysis.position(factor->buffer, index).constant)) return false;
   auto steps_by_chunks = [&](VarId axis) {
     const auto stride = analysis.stride(factor->buffer, index, axis);
     return axis == along || formula.variable(axis).extent.is(1) ||
-           (stride && te::divides(Dim(kir::kChunkElements), *stride));
+           (stride && te::divides(Dim(chunk), *stride));
   };
   return std::ranges::all_of(te::variables_of(factor), steps_by_chunks);
 }

@@ -9,6 +9,12 @@ namespace xyntra {
 
 // What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
 inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
+// Of elements of so many bytes: 32 bytes of each row.
+constexpr std::int64_t fragment_depth(std::int64_t element_bytes) {
+  return 2 * kFragmentDepth / element_bytes;
+}
+// What one asynchronous copy moves.
+std::int64_t elements_of_chunk(DType dtype);
 
 // Loops of one side as one, counted in row-major order.
 struct Side {
@@ -42,8 +48,8 @@ void order_depth(const AccessAnalysis& analysis, ProductSides& sides);
 bool lies_along(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
 // Whether all that it reads is contiguous along an axis, or invariant.
 bool comes_in_vectors(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId axis);
-// Whether a factor is memory whose elements come 8 at a time along an axis, contiguous and from multiples of 8 on; each
-// of these chunks is inside the memory, or zero.
+// Whether a factor is memory whose elements come in chunks of 16 bytes along an axis, contiguous and from multiples of 16 bytes on; each
+// of these is inside the memory, or zero.
 bool comes_in_chunks(const AccessAnalysis& analysis, const te::Expr& factor, te::VarId along);
 
 // Whether a position is inside a side; undefined where blocks cover it exactly.

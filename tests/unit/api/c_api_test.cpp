@@ -359,7 +359,7 @@ TEST(CppApi, PrecisionIsAskedForByName) {
     ADD_FAILURE();
   } catch (const xyntra::Failure& failure) {
     EXPECT_NE(std::string(failure.what())
-                  .find("there is no precision 'f8'; there are f32, bf16, f16, bf16x3, winograd"),
+                  .find("there is no precision 'f8'; there are f32, bf16, f16, tf32, bf16x3, winograd"),
               std::string::npos)
         << failure.what();
   }

@@ -227,6 +227,31 @@ TEST(KirFragments, WordsAreFencedAndLeftAloneInFlight) {
             std::string::npos);
 }
 
+// To the nearest of 10 bits behind the point, halves away from zero; what is no number stays none.
+TEST(KirFragments, WordsAreRoundedToTf32) {
+  const Kernel kernel = parsed(R"(kernel k(x: u32[16] global, y: u32[16] global out) {
+  register w: u32[4]
+  grid i < 4 {
+    unrolled e < 4 { w[e] = x[i * 4 + e] }
+    round_words_tf32(w[0], w[0])
+    unrolled e < 4 { y[i * 4 + e] = w[e] }
+  }
+}
+)");
+  const std::vector<std::uint32_t> from{
+      0x3f800000, 0x3f800fff, 0x3f801000, 0x3f801fff,  // from 1 on
+      0xbf801000, 0xbf800fff, 0x00000000, 0x80000000, 0x00000fff,
+      0x00001000, 0x7f800000, 0xff800000, 0x7f7fffff,  // infinities, the largest
+      0x7fffffff, 0xffffffff, 0x7f800001};
+  const std::vector<std::uint32_t> wanted{
+      0x3f800000, 0x3f800000, 0x3f802000, 0x3f802000, 0xbf802000, 0xbf800000, 0x00000000, 0x80000000,
+      0x00000000, 0x00002000, 0x7f800000, 0xff800000, 0x7f800000, 0x7fffffff, 0x7fffffff, 0x7fffffff};
+  Arguments arguments;
+  arguments.add(from).add(std::vector<std::uint32_t>(from.size()));
+  ASSERT_EQ(run(kernel, arguments), "");
+  EXPECT_EQ(arguments.get<std::uint32_t>(1), wanted);
+}
+
 TEST(KirFragments, WarpgroupsAreWhole) {
   const std::string text = by_a_warpgroup(kUnits[0], kFromShared);
   const Status divided =

@@ -4,6 +4,7 @@
 
 #include "kir/intrinsics.h"
 #include "lower/gpu/contraction/product_tiles.h"
+#include "schedule/contraction/warp_units.h"
 
 namespace xyntra {
 
@@ -24,6 +25,7 @@ class WarpTiles : public ProductTiles {
  private:
   std::int64_t down() const { return tile_.warp_rows() / kFragmentRows; }
   std::int64_t across() const { return tile_.warp_columns() / kFragmentColumns; }
+  std::int64_t deep_of_fragment() const { return fragment_depth(tile_.element_bytes); }
   // Where this thread's warp begins in the tile.
   Expr warp_row() const {
     Expr down = te::floor_div(Expr::variable(thread_), Expr::index(kir::kWarpThreads * tile_.warps_across));
@@ -88,7 +90,7 @@ class WarpTiles : public ProductTiles {
     const bool more = !tiles.is_constant() || tiles.constant() > ahead;
     // Copies begin when the first fragments are on their way to the units: both go through shared memory.
     const Expr slot = te::mod(step, Expr::index(tile_.stages));
-    const std::int64_t fragments = tile_.depth / tile_.warps_deep / kFragmentDepth;
+    const std::int64_t fragments = tile_.depth / tile_.warps_deep / deep_of_fragment();
     body.push_back(multiply(slot, 0, 1));
     if (more) {
       Stmt brought = both(next, true, false);
@@ -106,13 +108,15 @@ class WarpTiles : public ProductTiles {
   Stmt multiply(const Expr& slot, std::int64_t from, std::int64_t to) {
     const kir::BufferId a = lowering_.scratch("fa", DType::U32, {down(), 4}, Scope::Register);
     const kir::BufferId b = lowering_.scratch("fb", DType::U32, {across() / 2, 4}, Scope::Register);
-    const Intrinsic unit = dtype_ == DType::F16 ? Intrinsic::WarpMultiplyF16 : Intrinsic::WarpMultiplyBf16;
+    const Intrinsic unit = dtype_ == DType::F32   ? Intrinsic::WarpMultiplyTf32
+                           : dtype_ == DType::F16 ? Intrinsic::WarpMultiplyF16
+                                                  : Intrinsic::WarpMultiplyBf16;
     const Expr first = Expr::index(0);
     return unrolled("s", to - from, [&](const Expr& s) {
       const Expr deep =
           tile_.warps_deep == 1
-              ? times(s, kFragmentDepth) + Expr::index(from * kFragmentDepth)
-              : times(times(s + Expr::index(from), tile_.warps_deep) + warp_depth(), kFragmentDepth);
+              ? times(s, deep_of_fragment()) + Expr::index(from * deep_of_fragment())
+              : times(times(s + Expr::index(from), tile_.warps_deep) + warp_depth(), deep_of_fragment());
       Stmt load_a = unrolled("i", down(), [&](const Expr& i) {
         return left_.load({a, {i, first}, {}}, slot, warp_row() + times(i, kFragmentRows), deep, lane(),
                           false);
@@ -196,38 +200,13 @@ class WarpTiles : public ProductTiles {
   }
 };
 
-// Both factors are of one dtype that a unit of warps multiplies.
-bool has_unit(const Lowering& lowering, const ProductSides& sides) {
-  const DType dtype = narrow_factor(lowering, sides.left).dtype();
-  if (dtype != narrow_factor(lowering, sides.right).dtype() || (dtype != DType::BF16 && dtype != DType::F16))
-    return false;
-  return lowering.target().matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
-}
-
-// Whether positions of a side tell its loops: all but the outermost have constant sizes.
-bool has_constant_digits(const Lowering& lowering, const Side& side) {
-  auto is_constant = [&](VarId axis) { return lowering.formula().variable(axis).extent.is_constant(); };
-  return side.axes.empty() || std::all_of(side.axes.begin() + 1, side.axes.end(), is_constant);
-}
-
-bool is_worth_tiles(const Lowering& lowering, const ProductSides& sides) {
-  constexpr std::int64_t kFewest = 1024, kFewestOfLong = 512, kLong = 256, kShortest = 8, kUnknown = 128;
-  auto likely = [&](const Dim& extent) {
-    return extent.is_constant() ? extent.constant() : std::max(kUnknown, lowering.size(extent));
-  };
-  const std::int64_t depth = likely(sides.depth.extent);
-  return (!sides.rows.axes.empty() || sides.batch.empty()) && !sides.columns.axes.empty() &&
-         !sides.depth.axes.empty() && has_constant_digits(lowering, sides.depth) && depth >= kShortest &&
-         likely(sides.rows.extent) * likely(sides.columns.extent) >=
-             (depth >= kLong ? kFewestOfLong : kFewest);
-}
-
 }  // namespace
 
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return false;
   const auto sides = product_sides(lowering, stage);
-  return sides && has_unit(lowering, *sides) && is_worth_tiles(lowering, *sides);
+  const bool tf32 = schedule.kind == ScheduleKind::Tf32;
+  return sides && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
 }
 
 std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::Stage& stage,

@@ -8,7 +8,6 @@
 
 namespace xyntra {
 
-using kir::kChunkElements;
 using kir::LoopKind;
 using kir::Scope;
 using kir::Stmt;
@@ -29,9 +28,10 @@ bool is_whole(const WarpTile& tile) {
   };
   return divides(kFragmentRows * tile.warps_down, tile.rows) &&
          divides(2 * kFragmentColumns * tile.warps_across, tile.columns) &&
-         divides(kFragmentDepth * tile.warps_deep, tile.depth) && tile.threads() <= kMostTileThreads &&
-         tile.early < tile.stages && is_shared(tile.rows * tile.depth / kChunkElements) &&
-         is_shared(tile.columns * tile.depth / kChunkElements);
+         divides(fragment_depth(tile.element_bytes) * tile.warps_deep, tile.depth) &&
+         tile.threads() <= kMostTileThreads && tile.early < tile.stages &&
+         is_shared(tile.rows * tile.depth * tile.element_bytes / kir::kChunkBytes) &&
+         is_shared(tile.columns * tile.depth * tile.element_bytes / kir::kChunkBytes);
 }
 
 std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
@@ -42,7 +42,7 @@ std::int64_t shared_bytes_of(const WarpTile& tile) {
   auto elements = [&](std::int64_t side) { return side * tile.depth + padding * std::max(side, tile.depth); };
   const std::int64_t sums =
       tile.warps_deep == 1 ? 0 : 4 * tile.warps_deep * tile.rows * (tile.columns + kSumPadding);
-  return 2 * tile.stages * (elements(tile.rows) + elements(tile.columns)) + sums;
+  return tile.element_bytes * tile.stages * (elements(tile.rows) + elements(tile.columns)) + sums;
 }
 
 }  // namespace
@@ -75,14 +75,15 @@ Blocks blocks_on_cores(const Target& target, const ProductExtents& of, const War
 
 // Fitted to 800 tiles of 12 products, measured on an H200 in a graph of several launches. As below, but memory is never hidden behind the
 // rest; and warps, other than warpgroups, wait for one another in each step, which takes as long as one of them needs to read its
-// fragments and multiply them.
+// fragments and multiply them. Of tf32, which is twice as wide, units multiply half as many.
 double few_rows_ns(const Target& target, const ProductExtents& of, const WarpTile& tile) {
   constexpr double kLaunch = 1155;  // ns
   constexpr std::int64_t kFewest = 8;
   const auto [together, waves] = blocks_on_cores(target, of, tile);
   const double steps = real(of.depth) / real(tile.depth * tile.splits);
-  const double bytes = real(2 * together * tile.depth * (std::min(tile.rows, of.rows) + tile.columns));
-  const double operands = real(2 * of.batches) * real(of.depth) * real(of.rows + of.columns);
+  const double bytes =
+      real(tile.element_bytes * together * tile.depth * (std::min(tile.rows, of.rows) + tile.columns));
+  const double operands = real(tile.element_bytes * of.batches) * real(of.depth) * real(of.rows + of.columns);
   const double parts = real(tile.splits * of.batches) * real(of.rows) * real(of.columns) * 2 * sizeof(float);
   if (tile.swizzled) {
     constexpr double kBegin = 585, kCopy = 467, kStep = 144, kParts = 560;  // ns
@@ -98,10 +99,10 @@ double few_rows_ns(const Target& target, const ProductExtents& of, const WarpTil
       1000;  // of vectors times weights, which come while the launch before this one ends
   const double down = real(tile.warp_rows() / kFragmentRows),
                across = real(tile.warp_columns() / kFragmentColumns);
-  const double fragments = real(tile.depth / kFragmentDepth) / real(tile.warps_deep);
+  const double fragments = real(tile.depth / fragment_depth(tile.element_bytes)) / real(tile.warps_deep);
   const double step =
       std::max({kCopy / real(tile.stages - 1), bytes / kCoreBytes,
-                real(2 * together * tile.depth * tile.rows * tile.columns) / kWarps,
+                real(tile.element_bytes * together * tile.depth * tile.rows * tile.columns) / kWarps,
                 kBarrier + fragments * (kRead * (down + across / 2) + kMultiply * down * across)});
   return kLaunch + std::max(waves * (kBegin + steps * step), operands / kMemoryBytes) +
          (tile.splits > 1 ? kParts + parts / kPartBytes : 0) + (tile.warps_deep > 1 ? kDeep : 0) -
@@ -119,11 +120,11 @@ double estimated_ns(const Target& target, const ProductExtents& of, const WarpTi
   if (of.rows <= kFewRows) return few_rows_ns(target, of, tile);
   const auto [together, waves] = blocks_on_cores(target, of, tile);
   const double steps = real(of.depth) / real(tile.depth * tile.splits);
-  const double step_bytes = real(2 * together * tile.depth * (tile.rows + tile.columns)),
-               step_operations = real(2 * together * tile.depth * tile.rows * tile.columns);
+  const double step_bytes = real(tile.element_bytes * together * tile.depth * (tile.rows + tile.columns)),
+               step_operations = real(tile.element_bytes * together * tile.depth * tile.rows * tile.columns);
   const double step = std::max({kCopy / real(tile.stages - (tile.swizzled ? 2 : 1)), step_bytes / kCoreBytes,
                                 step_operations / (tile.swizzled ? kWarpgroups : kWarps)});
-  const double operands = real(2 * of.batches) * real(of.depth) * real(of.rows + of.columns);
+  const double operands = real(tile.element_bytes * of.batches) * real(of.depth) * real(of.rows + of.columns);
   const double memory = operands * 1e3 / real(target.memory_bytes_per_us);
   const double parts = real(tile.splits * of.batches) * real(of.rows) * real(of.columns) * 2 * sizeof(float);
   return kLaunch + kBegin + std::max(waves * (kBegin + steps * step) - kBegin, memory) +
@@ -190,6 +191,10 @@ constexpr std::array kDeepTiles{
 // Elements on their way take registers that a large tile has for its sums.
 constexpr std::array kTilesThroughRegisters{WarpTile{64, 64, 32, 2, 2, 4}};
 
+std::int64_t element_bytes_of(const Lowering& lowering, const ProductSides& sides) {
+  return bits_of(narrow_factor(lowering, sides.left).dtype()) / 8;
+}
+
 struct EstimatedTile {
   WarpTile tile;
   double ns = 0;
@@ -201,6 +206,7 @@ EstimatedTile faster_tile(const Lowering& lowering, const ProductSides& sides,
   constexpr std::int64_t kShallow = 32;
   const ProductExtents of = extents_of(lowering, sides);
   for (WarpTile tile : tiles) {
+    tile.element_bytes = element_bytes_of(lowering, sides);
     while (tile.depth > kShallow && (of.depth < tile.depth || !fits_shared(lowering.target(), tile)))
       tile.depth /= 2;
     for (const std::int64_t splits : {1, 2, 4, 8}) {
@@ -244,6 +250,7 @@ double fastest_warp_tile_ns(const Lowering& lowering, const ProductSides& sides)
 std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides& sides, bool copied) {
   Forms& forms = lowering.forms();
   WarpTile tile;
+  tile.element_bytes = element_bytes_of(lowering, sides);
   if (forms.chooses())
     tile = (copied ? fastest_tile(lowering, sides) : faster_tile(lowering, sides, kTilesThroughRegisters, {}))
                .tile;
@@ -272,14 +279,15 @@ void WarpOperand::place(const char* name, const WarpTile& tile, std::int64_t wid
   first_step_ = std::move(first_step);
   thread_ = thread;
   bound_ = bound;
-  shared_ = lowering_.scratch(
-      std::string(name) + "t", factor_.dtype(),
-      {tile.stages, lines(), chunks_in_line() * kChunkElements + (tile.swizzled ? 0 : kRowPadding)},
-      Scope::Shared);
+  // Fragments that are read word by word lie across rows.
+  const std::int64_t padding = tile.swizzled ? 0 : along_depth_ ? chunk_elements() : kRowPadding;
+  shared_ =
+      lowering_.scratch(std::string(name) + "t", factor_.dtype(),
+                        {tile.stages, lines(), chunks_in_line() * chunk_elements() + padding}, Scope::Shared);
   if (tile.swizzled) lowering_.kernel().buffers[shared_.index].swizzle = kir::Swizzle::Bytes128;
   if (!copied_) {
     registers_ = lowering_.scratch(std::string(name) + "v", factor_.dtype(),
-                                   {lines() / lines_at_once() * kChunkElements}, Scope::Register);
+                                   {lines() / lines_at_once() * chunk_elements()}, Scope::Register);
   }
 }
 
@@ -298,7 +306,7 @@ Stmt WarpOperand::for_chunks(const Expr& step, What what) {
   const Expr thread = Expr::variable(thread_);
   Chunk chunk;
   chunk.line = Expr::variable(pass) * Expr::index(at_once) + te::floor_div(thread, Expr::index(in_line));
-  chunk.column = te::mod(thread, Expr::index(in_line)) * Expr::index(kChunkElements);
+  chunk.column = te::mod(thread, Expr::index(in_line)) * Expr::index(chunk_elements());
   chunk.position = first_ + (along_depth_ ? chunk.line : chunk.column);
   const Expr whole = first_step_.defined() ? first_step_ + step : step;
   chunk.at = whole * Expr::index(tile_.depth) + (along_depth_ ? chunk.column : chunk.line);
@@ -314,11 +322,11 @@ void WarpOperand::bind_chunk(const Side& side, const Expr& position, Substitutio
   if (side.axes.size() <= 1) return side.bind(formula, position, bound);
   std::vector<Dim> extents;
   for (VarId axis : side.axes) extents.push_back(formula.variable(axis).extent);
-  extents.back() = floor_div(extents.back(), Dim(kChunkElements));
+  extents.back() = floor_div(extents.back(), Dim(chunk_elements()));
   const te::IndexAlgebra algebra(lowering_.kernel().variables);
-  const Expr chunk = algebra.simplified(te::floor_div(position, Expr::index(kChunkElements)));
+  const Expr chunk = algebra.simplified(te::floor_div(position, Expr::index(chunk_elements())));
   std::vector<Expr> index = index_at(chunk, extents);
-  index.back() = times(index.back(), kChunkElements);
+  index.back() = times(index.back(), chunk_elements());
   for (std::size_t i = 0; i < index.size(); ++i) bound[side.axes[i].index] = algebra.simplified(index[i]);
 }
 
@@ -354,25 +362,25 @@ Stmt WarpOperand::issue(const Expr& step) {
     if (copied_) {
       const auto element_there = element(chunk.position, chunk.at);
       if (!element_there) return {};
-      Expr from = element_there->value, here = is_inside(chunk.position, chunk.at, kChunkElements - 1);
+      Expr from = element_there->value, here = is_inside(chunk.position, chunk.at, chunk_elements() - 1);
       if (from->op == ExprOp::Select) {  // zero outside of a feature map
         here = conjunction_of(here, from->operands[0]);
         from = Expr(from->operands[1]);
       }
       if (from->op != ExprOp::Load) return {};
-      const Expr all = Expr::index(kChunkElements);
+      const Expr all = Expr::index(chunk_elements());
       return Stmt::call(kir::Intrinsic::AsyncCopy,
                         {{shared_, {slot, chunk.line, chunk.column}, {}},
                          {from->buffer, te::index_of(*from), {}},
                          {{}, {}, here.defined() ? te::select(here, all, Expr::index(0)) : all}});
     }
-    const VarId lane = lowering_.loop("v", kChunkElements);
+    const VarId lane = lowering_.loop("v", chunk_elements());
     const Expr further = Expr::variable(lane);
     const Expr position = along_depth_ ? chunk.position : chunk.position + further;
     const Expr at = along_depth_ ? chunk.at + further : chunk.at;
     const auto value = element(position, at);
     if (!value) return {};
-    Stmt store = Stmt::store(registers_, {pass * Expr::index(kChunkElements) + further},
+    Stmt store = Stmt::store(registers_, {pass * Expr::index(chunk_elements()) + further},
                              zero_outside(is_inside(position, at, 0), value->value));
     return Stmt::loop(LoopKind::Vector, lane, store);
   });
@@ -382,9 +390,10 @@ Stmt WarpOperand::lay_down(const Expr& step) {
   if (copied_) return Stmt::block({});
   const Expr slot = te::mod(step, Expr::index(tile_.stages));
   return for_chunks(step, [&](const Chunk& chunk, const Expr& pass) {
-    const VarId lane = lowering_.loop("v", kChunkElements);
+    const VarId lane = lowering_.loop("v", chunk_elements());
     const Expr further = Expr::variable(lane);
-    const Expr held = Expr::load(registers_, factor_.dtype(), {pass * Expr::index(kChunkElements) + further});
+    const Expr held =
+        Expr::load(registers_, factor_.dtype(), {pass * Expr::index(chunk_elements()) + further});
     return Stmt::loop(LoopKind::Vector, lane,
                       Stmt::store(shared_, {slot, chunk.line, chunk.column + further}, held));
   });
@@ -398,16 +407,37 @@ kir::Operand WarpOperand::at(const Expr& slot, const Expr& across, const Expr& d
 
 Stmt WarpOperand::load(const kir::Operand& to, const Expr& slot, const Expr& across, const Expr& deep,
                        const Expr& lane, bool pairs_deep, bool turned) const {
+  const bool as_it_lies = along_depth_ != turned, words = bits_of(factor_.dtype()) == 32;
+  if (words && !as_it_lies) return load_words(to, slot, across, deep, lane, pairs_deep);
   const Expr eight = Expr::index(8), row = te::mod(lane, eight);
-  const Expr second = te::mod(te::floor_div(lane, eight), Expr::index(2)) * eight,
-             fourth = te::floor_div(lane, Expr::index(16)) * eight;
-  const Expr further_across = pairs_deep ? fourth : second, further_deep = pairs_deep ? second : fourth;
+  const Expr second = te::mod(te::floor_div(lane, eight), Expr::index(2)),
+             fourth = te::floor_div(lane, Expr::index(16));
+  const Expr further_across = times(pairs_deep ? fourth : second, 8),
+             further_deep = times(pairs_deep ? second : fourth, chunk_elements());
   const Expr nothing = Expr::index(0);
   kir::Operand from = at(slot, across + further_across + (along_depth_ ? row : nothing),
                          deep + further_deep + (along_depth_ ? nothing : row));
-  const bool as_it_lies = along_depth_ != turned;
-  return Stmt::call(as_it_lies ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
-                    {to, std::move(from)});
+  Stmt load = Stmt::call(as_it_lies ? kir::Intrinsic::LoadFragment : kir::Intrinsic::LoadFragmentTransposed,
+                         {to, std::move(from)});
+  return words ? Stmt::block({load, Stmt::call(kir::Intrinsic::RoundWordsTf32, {to, to})}) : load;
+}
+
+// Matrices of words are not transposed on their way: each thread reads its own words.
+Stmt WarpOperand::load_words(const kir::Operand& to, const Expr& slot, const Expr& across, const Expr& deep,
+                             const Expr& lane, bool pairs_deep) const {
+  const Expr line = te::floor_div(lane, Expr::index(4)), pair = te::mod(lane, Expr::index(4));
+  std::vector<Stmt> all;
+  for (std::int64_t word = 0; word < 4; ++word) {
+    const std::int64_t low = word % 2, high = word / 2;
+    const kir::Operand from = at(slot, across + line + Expr::index(8 * (pairs_deep ? high : low)),
+                                 deep + pair + Expr::index(4 * (pairs_deep ? low : high)));
+    std::vector<Expr> index = to.index;
+    index.back() = index.back() + Expr::index(word);
+    all.push_back(Stmt::store(to.buffer, std::move(index),
+                              te::bitcast(DType::U32, Expr::load(from.buffer, factor_.dtype(), from.index))));
+  }
+  all.push_back(Stmt::call(kir::Intrinsic::RoundWordsTf32, {to, to}));
+  return Stmt::block(std::move(all));
 }
 
 }  // namespace xyntra

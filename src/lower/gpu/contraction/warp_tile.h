@@ -30,6 +30,7 @@ struct WarpTile {
       false;  // rows of tiles in shared memory, as units of warpgroups read them; padded elsewhere
   std::int64_t warps_deep = 1;  // warps that share out a tile's depth, and add up their sums at the end
   std::int64_t early = 0;  // tiles of the columns' operand that are asked for before any of the rows'
+  std::int64_t element_bytes = 2;  // of the operands: no knob
 
   std::int64_t threads() const { return 32 * warps_down * warps_across * warps_deep; }
   std::int64_t warp_rows() const { return rows / warps_down; }
@@ -82,7 +83,7 @@ class WarpOperand {
   kir::Stmt lay_down(const te::Expr& step);
   // Four matrices of 8 x 8 of the tile at a slot, along the side from `across` on and along the sum from `deep` on, for a thread of a
   // warp. `pairs_deep`: the second is below the first along the sum, not along the side. `turned`: the product adds up along the
-  // side, and tiles are of its columns.
+  // side, and tiles are of its columns. Words of f32 are rounded to tf32.
   kir::Stmt load(const kir::Operand& to, const te::Expr& slot, const te::Expr& across, const te::Expr& deep,
                  const te::Expr& lane, bool pairs_deep, bool turned = false) const;
 
@@ -96,12 +97,15 @@ class WarpOperand {
   void bind_chunk(const Side& side, const te::Expr& position, te::Substitution& bound);
   std::optional<Lowering::Body> element(const te::Expr& position, const te::Expr& at);
   std::int64_t lines() const { return along_depth_ ? width_ : tile_.depth; }
-  std::int64_t chunks_in_line() const { return (along_depth_ ? tile_.depth : width_) / kir::kChunkElements; }
+  std::int64_t chunk_elements() const { return elements_of_chunk(factor_.dtype()); }
+  std::int64_t chunks_in_line() const { return (along_depth_ ? tile_.depth : width_) / chunk_elements(); }
   std::int64_t lines_at_once() const;
   te::Expr is_inside(const te::Expr& position, const te::Expr& at, std::int64_t further) const;
+  kir::Stmt load_words(const kir::Operand& to, const te::Expr& slot, const te::Expr& across,
+                       const te::Expr& deep, const te::Expr& lane, bool pairs_deep) const;
 
   Lowering& lowering_;
-  te::Expr factor_;  // of 16 bits
+  te::Expr factor_;  // of 16 bits, or f32 that is read as tf32
   const Side &side_, &depth_;
   bool along_depth_ = true, copied_ = false;
   WarpTile tile_;

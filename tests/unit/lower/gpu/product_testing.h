@@ -22,7 +22,7 @@ struct Product {
   std::int64_t rows, columns, depth;
   bool turn_left = false, turn_right = false;  // lies along its rows; along the sum
   std::int64_t batch = 1;
-  DType dtype = DType::BF16;
+  DType dtype = DType::BF16;  // f32: as tf32
   bool epilogue = false;  // relu(sum + bias) + residual
 };
 
@@ -56,7 +56,11 @@ inline te::Formula formula_of(const Product& product) {
 
 inline LoweredKernel kernel_of(const Product& product, const char* target,
                                const std::vector<std::string>& forms = {}) {
-  const Schedule schedule{ScheduleKind::Contraction, Exactness::Reassociating, {}, forms};
+  const bool tf32 = product.dtype == DType::F32;
+  const Schedule schedule{tf32 ? ScheduleKind::Tf32 : ScheduleKind::Contraction,
+                          tf32 ? Exactness::PrecisionChanging : Exactness::Reassociating,
+                          {},
+                          forms};
   auto kernel = lower(formula_of(product), schedule, **find_target(target), {}, "k");
   EXPECT_TRUE(kernel.has_value()) << kernel.error().message;
   return *kernel;
@@ -89,10 +93,14 @@ inline void expect_right(const Product& product, const LoweredKernel& made, cons
     wanted.push_back(sum);
   }
   kir::Arguments arguments;
-  arguments.add(kir::halves(left, product.dtype))
-      .add(kir::halves(right, product.dtype))
-      .add(bias)
-      .add(residual);
+  for (const std::vector<float>* factor : {&left, &right}) {
+    if (product.dtype == DType::F32) {
+      arguments.add(*factor);
+    } else {
+      arguments.add(kir::halves(*factor, product.dtype));
+    }
+  }
+  arguments.add(bias).add(residual);
   arguments.add(std::vector<float>(wanted.size()));
   EXPECT_EQ(kir::run(made.kernel, arguments), "");
   EXPECT_EQ(arguments.get<float>(4), wanted);

@@ -126,6 +126,39 @@ TEST(WarpTiles, VectorsHaveDeepTiles) {
   }
 }
 
+// Of f32 as tf32: words along the sum come as fragments, others one by one.
+TEST(WarpTiles, FloatsAsTf32) {
+  for (const int turned : {0, 1, 2, 3}) {
+    const Product product{64, 128, 96, turned % 2 != 0, turned / 2 != 0, 1, DType::F32};
+    const LoweredKernel made = made_of(product);
+    EXPECT_TRUE(has(made, "async_copy"));
+    EXPECT_TRUE(has(made, "round_words_tf32"));
+    EXPECT_TRUE(has(made, "warp_multiply_tf32"));
+    EXPECT_EQ(has(made, "load_fragment("), turned != 1);
+    expect_tiles(product, made);
+    for (const auto& [rows, columns, depth] : {std::tuple{33, 44, 12}, {47, 199, 33}, {65, 64, 40}}) {
+      const Product odd{rows, columns, depth, turned % 2 != 0, turned / 2 != 0, 2, DType::F32, true};
+      expect_tiles(odd, made_of(odd));
+    }
+  }
+  const Product deep{13, 88, 1000, false, true, 2, DType::F32, true};
+  for (const char* form : {"warp_tiles(early=2,group_rows=1,splits=1,stages=4,tile_columns=32,tile_depth=64,"
+                           "tile_rows=16,warps_across=1,warps_deep=4,warps_down=1)",
+                           "warp_tiles(early=0,group_rows=1,splits=2,stages=3,tile_columns=64,tile_depth=32,"
+                           "tile_rows=32,warps_across=2,warps_deep=1,warps_down=2)"}) {
+    SCOPED_TRACE(form);
+    expect_tiles(deep, made_of(deep, {form}));
+  }
+}
+
+TEST(WarpTiles, FloatsStayFloatsElsewhere) {
+  const Product product{64, 128, 96, false, false, 1, DType::F32};
+  auto kernel = lower(formula_of(product), {ScheduleKind::Contraction, Exactness::Reassociating, {}},
+                      **find_target("h100"), {}, "k");
+  ASSERT_TRUE(kernel.has_value());
+  EXPECT_FALSE(has(*kernel, "warp_multiply"));
+}
+
 TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
   const Product product{64, 128, 96};
   auto kernel = lower(formula_of(product), {ScheduleKind::Contraction, Exactness::Exact, {}},

@@ -1,0 +1,22 @@
+// Which matmuls the matrix units of warps multiply: of two factors in f16 or bf16, and of f32 where it may be read as tf32.
+#pragma once
+
+#include "plan/plan.h"
+#include "schedule/choose.h"
+#include "schedule/contraction/product_sides.h"
+
+namespace xyntra {
+
+// Both factors are of one dtype that the target has such a unit for.
+bool has_warp_unit(const AccessAnalysis& analysis, const ProductSides& sides, bool tf32);
+// Whether positions of a side tell its loops: all but the outermost have constant sizes.
+bool has_constant_digits(const AccessAnalysis& analysis, const Side& side);
+// Whether there are results and terms enough that tiles are the faster way.
+bool is_worth_tiles(const AccessAnalysis& analysis, const ProductSides& sides);
+
+// The schedule for a GEMM of f32 whose operands are rounded to tf32 where they are multiplied (precision-changing); nothing where no
+// unit takes them.
+std::optional<Choice> as_tf32(const te::Formula& formula, const Choice& choice, const Target& target,
+                              const ChooseOptions& options);
+
+}  // namespace xyntra
