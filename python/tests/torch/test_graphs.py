@@ -170,6 +170,30 @@ def test_elements_at_strides(compiled, partly):
         torch.testing.assert_close(partly_torch(given), run(given))
 
 
+class Recurrent(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.before, self.layers = nn.Linear(6, 8), nn.LSTM(8, 5, 2, batch_first=True, bidirectional=True, **options)
+
+    def forward(self, x):
+        y, (hidden, cell) = self.layers(self.before(x))
+        return y.relu(), hidden, cell
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_recurrent_layers_that_dynamo_is_let_see(compiled, bias):
+    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
+        model = compiled(Recurrent(bias=bias).eval())
+        model.agrees(torch.randn(3, 7, 6))
+    assert len(model.reports) == 1
+
+
+@pytest.mark.parametrize("call", [lambda x: torch.prod(x, 1, dtype=torch.bool, keepdim=True), lambda x: torch.sum(x, 0, dtype=torch.bool)])
+def test_sums_and_products_as_bools(compiled, call):
+    with torch.no_grad():
+        compiled(call).agrees(torch.tensor([[0, 0.5, 0], [1, 2, 0]]))
+
+
 class TwiceInTheMiddle(nn.Module):
     """torch runs something between products whose weights are transposed, tied and normalised."""
 

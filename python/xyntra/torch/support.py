@@ -17,7 +17,8 @@ from xyntra.torch.schema import CannotWrite, GraphInput, GraphOutput, GraphWrite
 _NAMED = re.compile(r"node '([^']*)'")
 _HIGHER_ORDER = torch._ops.HigherOrderOperator
 # Results that the importer has no values for.
-_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,)}
+_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,),
+                                                 torch.ops.aten.mkldnn_rnn_layer.default: (3,)}
 
 
 class Support:
